@@ -1,0 +1,70 @@
+package uritemplate
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Matching works on canonical text, in which equivalent URIs are equal bytes:
+//
+//   - a percent-encoded unreserved character is that character,
+//   - a percent-encoded octet above 127 is that octet,
+//   - any other percent-encoded character takes the two bytes that UTF-8 would
+//     need if it allowed longer forms than necessary ("%2F" is C0 AF).
+//
+// So delimiters are still told from encoded ones, a search can never hit the
+// middle of a triplet, and text without percent signs is canonical as it stands.
+
+// canonical returns the canonical form of uri; ok is false if uri has malformed
+// percent-encoding or is, decoded, not valid UTF-8.
+func canonical(uri string) (text string, ok bool) {
+	if !utf8.ValidString(uri) {
+		return "", false
+	}
+	found := strings.Contains(uri, "%")
+	if !found {
+		return uri, true
+	}
+	dst := make([]byte, 0, len(uri))
+	for rest := uri; ; {
+		plain, _, found := strings.Cut(rest, "%")
+		dst = append(dst, plain...)
+		if !found {
+			break
+		}
+		octet, ok := readTriplet(rest[len(plain):])
+		if !ok {
+			return "", false
+		}
+		switch {
+		case isUnreserved(octet):
+			dst = append(dst, octet)
+		case octet < utf8.RuneSelf:
+			dst = append(dst, 0xC0|octet>>6, 0x80|octet&0x3F)
+		case octet == 0xC0, octet == 0xC1: // never in UTF-8, and here they mean something else
+			return "", false
+		default:
+			dst = append(dst, octet)
+		}
+		rest = rest[len(plain)+3:]
+	}
+	text = string(dst)
+	return text, utf8.ValidString(decode(text))
+}
+
+// decode returns what canonical text stands for, all percent-encoding decoded.
+func decode(text string) string {
+	if strings.IndexByte(text, 0xC0) < 0 && strings.IndexByte(text, 0xC1) < 0 {
+		return text
+	}
+	dst := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == 0xC0 || c == 0xC1 {
+			i++
+			c = c<<6 | text[i]&0x3F
+		}
+		dst = append(dst, c)
+	}
+	return string(dst)
+}
