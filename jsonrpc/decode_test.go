@@ -1,0 +1,338 @@
+package jsonrpc_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/dovetail-go/dovetail/internal/suites"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+)
+
+// compareMessages leaves out what a message remembers of its text.
+var compareMessages = cmp.Options{
+	cmpopts.IgnoreUnexported(jsonrpc.Request{}, jsonrpc.Response{}),
+	cmp.Comparer(func(a, b jsonrpc.ID) bool { return a == b }),
+}
+
+func TestDecode(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want jsonrpc.Message
+	}{
+		{
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`,
+			&jsonrpc.Request{ID: jsonrpc.IntID(1), Method: "tools/call", Params: json.RawMessage(`{"name":"a"}`)},
+		},
+		{
+			" {\n\"params\" : [ 1 ] , \"method\":\"m\" ,\r\n \"id\" : \"x\" , \"jsonrpc\" : \"2.0\" } ",
+			&jsonrpc.Request{ID: jsonrpc.StringID("x"), Method: "m", Params: json.RawMessage(`[ 1 ]`)},
+		},
+		{`{"jsonrpc":"2.0","method":"note"}`, &jsonrpc.Request{Method: "note"}},
+		{`{"jsonrpc":"2.0","method":""}`, &jsonrpc.Request{}},
+		{`{"jsonrpc":"2.0","method":"note","params":null}`, &jsonrpc.Request{Method: "note"}},
+		{`{"jsonrpc":"2.0","method":"note","params":{}}`, &jsonrpc.Request{Method: "note", Params: json.RawMessage(`{}`)}},
+		{`{"jsonrpc":"2.0","method":"t\u00e9\/s"}`, &jsonrpc.Request{Method: "té/s"}},
+		{`{"jsonrpc":"2\u002e0","m\u0065thod":"m","i\u0064":7}`, &jsonrpc.Request{ID: jsonrpc.IntID(7), Method: "m"}},
+		{
+			`{"jsonrpc":"2.0","id":1,"method":"m","ID":2,"Method":3,"PARAMS":[],"Result":{},"x":{"y":1,"y":2}}`,
+			&jsonrpc.Request{ID: jsonrpc.IntID(1), Method: "m"},
+		},
+		{`{"jsonrpc":"2.0","id":1,"result":{"a":1.0}}`, &jsonrpc.Response{ID: jsonrpc.IntID(1), Result: json.RawMessage(`{"a":1.0}`)}},
+		{`{"jsonrpc":"2.0","id":1,"result":null}`, &jsonrpc.Response{ID: jsonrpc.IntID(1), Result: json.RawMessage(`null`)}},
+		{
+			`{"jsonrpc":"2.0","id":1,"result":{"a":1},"params":{"b":2}}`,
+			&jsonrpc.Response{ID: jsonrpc.IntID(1), Result: json.RawMessage(`{"a":1}`)},
+		},
+		{
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"n\u006f","data":{"x":1e400},"extra":true}}`,
+			&jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: -32601, Message: "no", Data: json.RawMessage(`{"x":1e400}`)}},
+		},
+		{
+			`{"jsonrpc":"2.0","id":1,"params":{"code":2},"error":{"code":1,"message":""}}`,
+			&jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: 1}},
+		},
+		{`{"jsonrpc":"2.0","id":null,"error":{"code":0,"message":""}}`, &jsonrpc.Response{Error: &jsonrpc.Error{}}},
+		{`{"jsonrpc":"2.0","error": {"message":"m","code":1} }`, &jsonrpc.Response{Error: &jsonrpc.Error{Code: 1, Message: "m"}}},
+		{
+			`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":null}}`,
+			&jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: 1, Data: json.RawMessage(`null`)}},
+		},
+	} {
+		got, err := jsonrpc.Decode([]byte(test.text))
+		if err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		if diff := cmp.Diff(test.want, got, compareMessages); diff != "" {
+			t.Errorf("%s:\n%s", test.text, diff)
+		}
+	}
+}
+
+// wantRefusal checks that a text is refused, and returns how.
+func wantRefusal(t *testing.T, text string, code jsonrpc.Code, message string) *jsonrpc.DecodeError {
+	t.Helper()
+	m, err := jsonrpc.Decode([]byte(text))
+	var got *jsonrpc.DecodeError
+	if !errors.As(err, &got) || m != nil {
+		t.Errorf("%.200s: got %v, %v, want a DecodeError", text, m, err)
+		return new(jsonrpc.DecodeError)
+	}
+	if got.Err.Code != code || got.Err.Message != message {
+		t.Errorf("%.200s:\n got %v: %s\nwant %v: %s", text, got.Err.Code, got.Err.Message, code, message)
+	}
+	return got
+}
+
+func TestDecodeRefusesWhatIsNoMessage(t *testing.T) {
+	for _, test := range []struct {
+		text, want string
+		id         jsonrpc.ID
+		response   bool
+	}{
+		{text: `[]`, want: "a message must be an object, not an array"},
+		{text: ` "a" `, want: "a message must be an object, not a string"},
+		{text: `null`, want: "a message must be an object, not null"},
+		{text: `{}`, want: `jsonrpc must be "2.0", not missing`},
+		{text: `{"JSONRPC":"2.0","method":"m"}`, want: `jsonrpc must be "2.0", not missing`},
+		{text: `{"jsonrpc":"1.0","id":5,"method":"m"}`, want: `jsonrpc must be "2.0", not "1.0"`, id: jsonrpc.IntID(5)},
+		{text: `{"jsonrpc":2.0,"method":"m"}`, want: `jsonrpc must be "2.0", not the number "2.0"`},
+		{text: `{"jsonrpc":"2.0"}`, want: "a message must have a method, a result or an error"},
+		{text: `{"jsonrpc":"2.0","id":5}`, want: "a message must have a method, a result or an error", id: jsonrpc.IntID(5)},
+		{text: `{"jsonrpc":"2.0","METHOD":"m"}`, want: "a message must have a method, a result or an error"},
+
+		{text: `{"jsonrpc":"2.0","method":7,"id":"x"}`, want: "method must be a string, not a number", id: jsonrpc.StringID("x")},
+		{text: `{"jsonrpc":"2.0","method":null}`, want: "method must be a string, not null"},
+		{text: `{"jsonrpc":"2.0","id":5,"method":"m","params":"p"}`, want: "params must be an object or an array, not a string", id: jsonrpc.IntID(5)},
+		{text: `{"jsonrpc":"2.0","id":5,"method":"m","result":{}}`, want: "a message must not have both a method and a result or an error", id: jsonrpc.IntID(5)},
+		{text: `{"jsonrpc":"2.0","id":5,"method":"m","error":{"code":1,"message":""}}`, want: "a message must not have both a method and a result or an error", id: jsonrpc.IntID(5)},
+
+		{text: `{"jsonrpc":"2.0","id":5,"result":1,"error":{"code":1,"message":""}}`, want: "a response must not have both a result and an error", id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"result":1,"error":null}`, want: "a response must not have both a result and an error", id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","result":{}}`, want: "a response with a result must have an id", response: true},
+		{text: `{"jsonrpc":"2.0","id":null,"result":{}}`, want: "id must be a string or an integer, not null", response: true},
+		{text: `{"jsonrpc":"2.0","id":1.5,"error":{"code":1,"message":""}}`, want: "id must be a string or an integer, not 1.5", response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"error":"no"}`, want: "error must be an object, not a string", id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"error":{}}`, want: "error.message must be a string, not missing", id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"error":{"message":"m"}}`, want: "error.code must be an integer, not missing", id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"error":{"code":"1","message":"m"}}`, want: "error.code must be an integer, not a string", id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"error":{"code":1.5,"message":"m"}}`, want: `error.code must be an integer, not the number "1.5"`, id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"error":{"code":1,"Message":"m"}}`, want: "error.message must be a string, not missing", id: jsonrpc.IntID(5), response: true},
+
+		{text: `{"jsonrpc":"2.0","id":5,"id":5,"method":"m"}`, want: `duplicate member "id" in the message`},
+		{text: `{"jsonrpc":"2.0","id":5,"method":"m","i\u0064":6}`, want: `duplicate member "id" in the message`},
+		{text: `{"jsonrpc":"2.0","method":"m","method":"n","id":5}`, want: `duplicate member "method" in the message`, id: jsonrpc.IntID(5)},
+		{text: `{"jsonrpc":"2.0","jsonrpc":"2.0","method":"m"}`, want: `duplicate member "jsonrpc" in the message`},
+		{text: `{"jsonrpc":"2.0","method":"m","x":1,"x":1}`, want: `duplicate member "x" in the message`},
+		{text: `{"jsonrpc":"2.0","method":"m","params":{"name":1,"name":2},"id":5}`, want: `duplicate member "name" in params`, id: jsonrpc.IntID(5)},
+		{text: `{"jsonrpc":"2.0","method":"m","params":{"n\u0061me":1,"name":2}}`, want: `duplicate member "name" in params`},
+		{text: `{"jsonrpc":"2.0","method":"m","params":{"arguments":{"a":1,"a":2}},"id":5}`, want: `duplicate member "a" in member "arguments" of params`, id: jsonrpc.IntID(5)},
+		{text: `{"jsonrpc":"2.0","id":5,"result":{"a":1,"a":2}}`, want: `duplicate member "a" in result`, id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"result":{"_meta":{"a":1,"a":2}}}`, want: `duplicate member "a" in member "_meta" of result`, id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"error":{"code":1,"code":2,"message":""}}`, want: `duplicate member "code" in error`, id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"method":"m","a\u0000":1}`, want: `a name must not contain NUL: member "a\x00" in the message`, id: jsonrpc.IntID(5)},
+		{text: `{"jsonrpc":"2.0","id":5,"method":"m","params":{"a\u0000":1}}`, want: `a name must not contain NUL: member "a\x00" in params`, id: jsonrpc.IntID(5)},
+	} {
+		got := wantRefusal(t, test.text, jsonrpc.InvalidRequest, test.want)
+		if got.ID != test.id || got.Response != test.response {
+			t.Errorf("%s: id %s, response %v, want %s, %v", test.text, got.ID, got.Response, test.id, test.response)
+		}
+	}
+}
+
+func TestDecodeRefusesWhatIsNotJSON(t *testing.T) {
+	for _, test := range []struct {
+		text, want string
+		id         jsonrpc.ID
+		response   bool
+	}{
+		{text: ``, want: "invalid JSON at byte 0: expected a value, found the end of the text"},
+		{text: "\uFEFF{}", want: "invalid JSON at byte 0: expected a value, found a byte order mark"},
+		{text: `{"jsonrpc":"2.0","method":"m"} {}`, want: "invalid JSON at byte 31: expected the end of the text, found '{'"},
+		{text: `{"jsonrpc":"2.0","method":"m"}` + "\x00", want: "invalid JSON at byte 30: expected the end of the text, found the byte 0x00"},
+		{text: `[1`, want: "invalid JSON at byte 2: expected ',' or ']' after an element, found the end of the text"},
+		{text: `{"jsonrpc":"2.0","method":"\uD800"}`, want: "invalid JSON at byte 27: an escaped surrogate must come with its other half"},
+		{text: `{"jsonrpc":"2.0","id":5,"result":{"a":"` + "\xff" + `"}}`, want: "invalid JSON at byte 39: a string must be valid UTF-8, found the byte 0xFF", id: jsonrpc.IntID(5)},
+		{text: `{"jsonrpc":"2.0","id":5,"result":{},"x":}`, want: "invalid JSON at byte 40: expected a value, found '}'", id: jsonrpc.IntID(5), response: true},
+		// What is not JSON is never called a bad request, even if it is that too.
+		{text: `{"jsonrpc":"2.0","id":5,"id":6,"method":7,}`, want: "invalid JSON at byte 42: expected the name of a member, found '}'"},
+	} {
+		got := wantRefusal(t, test.text, jsonrpc.ParseError, test.want)
+		if got.ID != test.id || got.Response != test.response {
+			t.Errorf("%s: id %s, response %v, want %s, %v", test.text, got.ID, got.Response, test.id, test.response)
+		}
+	}
+}
+
+func TestErrorsRepeatLittleOfThePeersText(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for _, text := range []string{
+		`{"jsonrpc":"2.0","method":"m","params":{"` + long + `":{"` + long + `":1,"` + long + `":2}}}`,
+		`{"jsonrpc":"` + long + `","method":"m"}`,
+		`{"jsonrpc":"2.0","error":{"message":"","code":` + strings.Repeat("1", 100_000) + `}}`,
+	} {
+		if _, err := jsonrpc.Decode([]byte(text)); err == nil || len(err.Error()) > 700 {
+			t.Errorf("%.60s…: an error of %d bytes", text, len(fmt.Sprint(err)))
+		}
+	}
+	e := &jsonrpc.Error{Code: -1, Message: "a\nb" + long}
+	if text := e.Error(); len(text) > 300 || strings.Contains(text, "\n") {
+		t.Errorf("an error of %d bytes: %.40s", len(text), text)
+	}
+}
+
+// Members below the second level are not read, so that what is ambiguous there
+// is for their reader to refuse.
+func TestDecodeReadsTwoLevels(t *testing.T) {
+	for _, text := range []string{
+		`{"jsonrpc":"2.0","method":"m","params":{"a":{"b":{"c":1,"c":2}}}}`,
+		`{"jsonrpc":"2.0","method":"m","params":[{"c":1,"c":2}]}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"c":1,"c":2}]}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":{"c":1,"c":2}}}`,
+	} {
+		if _, err := jsonrpc.Decode([]byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestMaxMembersOfAnObject(t *testing.T) {
+	if _, err := jsonrpc.Decode(callOfKeys(65_536)); err != nil {
+		t.Error(err)
+	}
+	wantRefusal(t, string(callOfKeys(65_537)), jsonrpc.InvalidRequest, `an object may have at most 65536 members in member "arguments" of params`)
+}
+
+func TestDecodeTruncated(t *testing.T) {
+	for _, text := range []string{
+		call100B,
+		`{"jsonrpc":"2.0","id":"é\n","method":"m","params":{"a":[1.5e3,true,null],"_meta":{"b":"\uD83D\uDE00"}}}`,
+		`{"id":1,"result":{"content":[{"type":"text","text":"x"}]},"jsonrpc":"2.0"}`,
+		`{"error":{"code":-32601,"message":"m","data":[{}]},"jsonrpc":"2.0","id":null}`,
+	} {
+		if _, err := jsonrpc.Decode([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		for end := range len(text) {
+			var got *jsonrpc.DecodeError
+			if _, err := jsonrpc.Decode([]byte(text[:end])); !errors.As(err, &got) || got.Err.Code != jsonrpc.ParseError {
+				t.Errorf("%s: %v", text[:end], err)
+			}
+		}
+	}
+}
+
+// Inside of a message, too, every text that is not JSON is refused, and every
+// name that readers may understand differently.
+func TestSuiteInsideOfMessages(t *testing.T) {
+	dir, ok := suites.Dir(t, "json/test_parsing")
+	if !ok {
+		dir = filepath.Join("..", "internal", "jsonscan", "testdata", "parsing")
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no files in %s: %v", dir, err)
+	}
+	ambiguous := map[string]bool{
+		"y_object_duplicated_key.json":           true,
+		"y_object_duplicated_key_and_value.json": true,
+		"y_object_escaped_null_in_key.json":      true,
+		"y_duplicate_name.json":                  true,
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, frame := range []string{
+			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"arguments":%s}}`,
+			`{"jsonrpc":"2.0","id":1,"result":{"structuredContent":%s}}`,
+			`{"jsonrpc":"2.0","id":1,"result":%s}`,
+		} {
+			text := fmt.Sprintf(frame, data)
+			_, err := jsonrpc.Decode([]byte(text))
+			var got *jsonrpc.DecodeError
+			errors.As(err, &got)
+			switch {
+			case name[0] == 'n' && (got == nil || got.Err.Code != jsonrpc.ParseError):
+				t.Errorf("%s: %v, want a parse error", name, err)
+			case name[0] == 'y' && ambiguous[name] && (got == nil || got.Err.Code != jsonrpc.InvalidRequest):
+				t.Errorf("%s: %v, want an invalid request", name, err)
+			case name[0] == 'y' && !ambiguous[name] && err != nil:
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestDecodeAllocations(t *testing.T) {
+	for name, text := range map[string]string{
+		"call":         call100B,
+		"10 KB":        string(callOf(10_000)),
+		"records":      string(callOfRecords(100)),
+		"escapes":      `{"jsonrpc":"2.0","id":"a\u0062","method":"a\/b","params":{"a":{"b":1}}}`,
+		"response":     `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hi"}]}}`,
+		"notification": `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1,"progressToken":"x"}}`,
+	} {
+		data := []byte(text)
+		n := testing.AllocsPerRun(100, func() {
+			if _, err := jsonrpc.Decode(data); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n > 2 {
+			t.Errorf("%s: %v allocations, want at most 2: the message, and its id with the method", name, n)
+		}
+	}
+}
+
+// What is appended is what was decoded, and decodes to the same.
+func FuzzDecode(f *testing.F) {
+	for _, text := range []string{
+		call100B,
+		`{"jsonrpc":"2.0","method":"é\n","params":[1,{"a":2}]}`,
+		`{"jsonrpc":"2.0","id":"\u00e9","result":{"a":{"b":1,"c":[]},"d":"\uD83D\uDE00"}}`,
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m","data":null}}`,
+		`{"jsonrpc":"2.0","id":9007199254740993,"method":"m","params":{"a":1,"a":2}}`,
+		`[{"jsonrpc":"2.0","method":"m"}]`, `{"jsonrpc":"2.0","id":1.5,"method":"m"}`, `{"id":1,`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := jsonrpc.Decode(data)
+		if err != nil {
+			var refusal *jsonrpc.DecodeError
+			if !errors.As(err, &refusal) || refusal.Err == nil {
+				t.Fatalf("%v is no DecodeError", err)
+			}
+			if json.Valid(data) && refusal.Err.Code != jsonrpc.InvalidRequest && refusal.Err.Code != jsonrpc.ParseError {
+				t.Fatalf("code %v", refusal.Err.Code)
+			}
+			if !json.Valid(data) && refusal.Err.Code != jsonrpc.ParseError {
+				t.Fatalf("%v for what is not JSON", refusal.Err.Code)
+			}
+			return
+		}
+		text, err := jsonrpc.Append(nil, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := jsonrpc.Decode(text)
+		if err != nil {
+			t.Fatalf("%s became %s: %v", data, text, err)
+		}
+		if diff := cmp.Diff(m, again, compareMessages); diff != "" {
+			t.Fatalf("%s became %s:\n%s", data, text, diff)
+		}
+		checkMembers(t, m)
+	})
+}

@@ -1,0 +1,198 @@
+package jsonrpc_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+)
+
+func decodeRequest(t testing.TB, params string) *jsonrpc.Request {
+	t.Helper()
+	m, err := jsonrpc.Decode([]byte(` { "params" : ` + params + `, "jsonrpc":"2.0","id":1,"method":"m"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.(*jsonrpc.Request)
+}
+
+func TestMember(t *testing.T) {
+	const params = ` { "name" : "echo" , "arguments":{ "a":1 ,"b":{"c":2}, "name":"inner"},"_meta":{"progressToken": "t" },
+		"list":[{"x":1}], "\u0065scaped":{"\u0061":3}, "empty":{}, "n":null, "last":9 } `
+	decoded := decodeRequest(t, params)
+	made, err := jsonrpc.NewRequest(jsonrpc.IntID(1), "m", json.RawMessage(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, req := range map[string]*jsonrpc.Request{
+		"decoded":   decoded,
+		"made":      made,
+		"by hand":   {Params: json.RawMessage(params)},
+		"a copy":    {Params: append(json.RawMessage(nil), decoded.Params...)},
+		"a shallow": new(*decoded),
+	} {
+		for path, want := range map[string]string{
+			"name": `"echo"`, "arguments": `{ "a":1 ,"b":{"c":2}, "name":"inner"}`, "arguments/a": `1`, "arguments/b": `{"c":2}`,
+			"arguments/name": `"inner"`, "_meta/progressToken": `"t"`, "list": `[{"x":1}]`, "escaped": `{"\u0061":3}`, "escaped/a": `3`,
+			"empty": `{}`, "n": `null`, "last": `9`,
+			"Name": "", "a": "", "b": "", "c": "", "x": "", "progressToken": "", "empty/x": "", "list/x": "", "name/x": "", "n/x": "",
+			"last/x": "", "arguments/c": "", "arguments/progressToken": "", "arguments/last": "", "missing": "", "missing/x": "",
+			"arguments/b/c": "",
+		} {
+			got := req.Member(strings.Split(path, "/")...)
+			if string(got) != want || (got == nil) != (want == "") {
+				t.Errorf("%s: %s is %s, want %s", form, path, got, want)
+			}
+			if len(got) != cap(got) {
+				t.Errorf("%s: appending to %s would write into what follows", form, path)
+			}
+		}
+		if got := req.Member(); got != nil {
+			t.Errorf("%s: no name gives %s", form, got)
+		}
+	}
+}
+
+func TestMemberOfOtherParams(t *testing.T) {
+	for _, params := range []string{`[]`, `[{"name":1}]`, `{}`, `null`} {
+		if got := decodeRequest(t, params).Member("name"); got != nil {
+			t.Errorf("%s has %s", params, got)
+		}
+	}
+	var none jsonrpc.Request
+	if got := none.Member("name"); got != nil {
+		t.Errorf("a request without params has %s", got)
+	}
+	broken := jsonrpc.Request{Params: json.RawMessage(`{"a":1,"b":`)}
+	if got := broken.Member("b"); got != nil {
+		t.Errorf("broken params have %s", got)
+	}
+}
+
+// An interceptor may give a request other params: the members are then theirs.
+func TestMemberAfterParamsWereReplaced(t *testing.T) {
+	req := decodeRequest(t, `{"name":"a","arguments":{"x":1}}`)
+	req.Params = json.RawMessage(`{"arguments":{"y":2},"name":"b"}`)
+	if got := string(req.Member("name")); got != `"b"` {
+		t.Errorf("name is %s", got)
+	}
+	if got := string(req.Member("arguments", "y")); got != "2" {
+		t.Errorf("arguments.y is %s", got)
+	}
+	if got := req.Member("arguments", "x"); got != nil {
+		t.Errorf("arguments.x is %s", got)
+	}
+	req.Params = nil
+	if got := req.Member("name"); got != nil {
+		t.Errorf("name is %s", got)
+	}
+}
+
+func TestMemberOfResult(t *testing.T) {
+	for _, text := range []string{
+		`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"k":1}}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"k":1}},"params":{"resultType":"other"}}`,
+	} {
+		m, err := jsonrpc.Decode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp := m.(*jsonrpc.Response)
+		if got := string(resp.Member("resultType")); got != `"complete"` {
+			t.Errorf("resultType is %s", got)
+		}
+		if got := string(resp.Member("_meta", "k")); got != "1" {
+			t.Errorf("_meta.k is %s", got)
+		}
+	}
+}
+
+func TestMemberOfBigParams(t *testing.T) {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i := range 40 {
+		fmt.Fprintf(&b, `"k%d":{`, i)
+		for j := range i {
+			if j > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(&b, `"%d":%d`, j, 1000*i+j)
+		}
+		b.WriteString(`},`)
+	}
+	b.WriteString(`"end":true}`)
+	checkMembers(t, decodeRequest(t, b.String()))
+}
+
+// checkMembers compares what the index of a message says with what reading the
+// object says.
+func checkMembers(t *testing.T, m jsonrpc.Message) {
+	t.Helper()
+	text, member := json.RawMessage(nil), (func(...string) json.RawMessage)(nil)
+	switch m := m.(type) {
+	case *jsonrpc.Request:
+		text, member = m.Params, m.Member
+	case *jsonrpc.Response:
+		text, member = m.Result, m.Member
+	}
+	if jsonscan.KindOf(text) != jsonscan.Object {
+		return
+	}
+	first, err := jsonscan.ReadObject(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for outer := range first.All() {
+		if got := member(outer.Name()); string(got) != string(outer.Value) {
+			t.Fatalf("%s: %q is %s", text, outer.Name(), got)
+		}
+		second, err := jsonscan.ReadObject(outer.Value)
+		if err != nil {
+			continue
+		}
+		for inner := range second.All() {
+			if got := member(outer.Name(), inner.Name()); string(got) != string(inner.Value) {
+				t.Fatalf("%s: %q, %q is %s", text, outer.Name(), inner.Name(), got)
+			}
+		}
+	}
+}
+
+func TestMemberDoesNotAllocate(t *testing.T) {
+	decoded := decodeRequest(t, `{"name":"a","_meta":{"progressToken":1}}`)
+	byHand := &jsonrpc.Request{Params: json.RawMessage(`{"name":"a","_meta":{"progressToken":1}}`)}
+	for _, req := range []*jsonrpc.Request{decoded, byHand} {
+		if n := testing.AllocsPerRun(100, func() { req.Member("_meta", "progressToken") }); n != 0 {
+			t.Errorf("%v allocations, want none", n)
+		}
+	}
+}
+
+func TestNewRequest(t *testing.T) {
+	req, err := jsonrpc.NewRequest(jsonrpc.ID{}, "m", nil)
+	if err != nil || !req.IsNotification() || req.Params != nil {
+		t.Errorf("got %+v, %v", req, err)
+	}
+	req, err = jsonrpc.NewRequest(jsonrpc.IntID(0), "m", json.RawMessage(" [1] "))
+	if err != nil || req.IsNotification() || string(req.Params) != "[1]" {
+		t.Errorf("got %+v, %v", req, err)
+	}
+	for params, want := range map[string]string{
+		``:                    "invalid JSON at byte 0: expected a value, found the end of the text",
+		`{} {}`:               "invalid JSON at byte 3: expected the end of the text, found '{'",
+		`"a"`:                 "params must be an object or an array, not a string",
+		`null`:                "params must be an object or an array, not null",
+		`{"a":1,"a":2}`:       `duplicate member "a" in params`,
+		`{"a":{"b":1,"b":2}}`: `duplicate member "b" in member "a" of params`,
+	} {
+		_, err := jsonrpc.NewRequest(jsonrpc.IntID(1), "m", json.RawMessage(params))
+		var got *jsonrpc.Error
+		if !errors.As(err, &got) || got.Code != jsonrpc.InvalidParams || got.Message != want {
+			t.Errorf("%s: %v, want %s", params, err, want)
+		}
+	}
+}

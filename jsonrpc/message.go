@@ -1,0 +1,83 @@
+package jsonrpc
+
+import (
+	"encoding/json"
+	"math"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+)
+
+// A Message is a *[Request] or a *[Response].
+type Message interface{ isMessage() }
+
+// A Request is a call, or a notification when it has no id.
+//
+// One that comes from [Decode] or [NewRequest] knows where the members of its
+// params are, so that [Request.Member] need not scan them again.
+type Request struct {
+	ID     ID              // zero for a notification
+	Method string          // without escapes
+	Params json.RawMessage // an object or array as it came, nil when there is none
+
+	members index
+}
+
+// A Response is the answer to a call: a result, or an error.
+type Response struct {
+	ID     ID              // zero for an error whose call could not be told
+	Result json.RawMessage // any value as it came, nil when there is an error
+	Error  *Error          // nil when there is a result
+
+	members   index
+	malformed error // why this is no answer, nil if it is one
+}
+
+func (*Request) isMessage()  {}
+func (*Response) isMessage() {}
+
+// NewRequest returns a request whose params have been checked as those of an
+// incoming one are: nil, or an object or array without duplicate members on its
+// first two levels. The error is an *[Error] with [InvalidParams]. params must
+// not be changed afterwards.
+func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) {
+	r := &Request{ID: id, Method: method}
+	if params == nil {
+		return r, nil
+	}
+	if uint64(len(params)) > math.MaxUint32 {
+		return nil, invalidParams("params must be shorter than 4 GiB")
+	}
+	p := parser{data: params, scan: jsonscan.New(params)}
+	text, err := p.indexed(&r.members, "params")
+	if err == nil {
+		err = p.scan.End()
+	}
+	if err != nil {
+		return nil, invalidParams(err.Error())
+	}
+	if kind := jsonscan.KindOf(text); kind != jsonscan.Object && kind != jsonscan.Array {
+		p.note("params must be an object or an array, not %v", kind)
+	}
+	if p.issue != "" {
+		return nil, invalidParams(p.issue)
+	}
+	r.Params = text
+	return r, nil
+}
+
+func invalidParams(message string) error { return &Error{Code: InvalidParams, Message: message} }
+
+// IsNotification tells whether no answer is expected.
+func (r *Request) IsNotification() bool { return r.ID.IsZero() }
+
+// Member returns the raw value of a member of the params, or with two names of
+// a member of an object in them: Member("name"), Member("_meta",
+// "progressToken"). It is nil when there is none. It does not allocate.
+func (r *Request) Member(path ...string) json.RawMessage {
+	return r.members.find(r.Params, path)
+}
+
+// Member is [Request.Member] for the members of the result.
+func (r *Response) Member(path ...string) json.RawMessage {
+	return r.members.find(r.Result, path)
+}

@@ -1,0 +1,53 @@
+package jsonrpc
+
+import "time"
+
+// Options configure a [Conn]. Zero values mean the defaults.
+type Options struct {
+	// MaxInFlight is how many calls of the peer may run at once; one more is
+	// answered with [Busy]. Default [DefaultMaxInFlight].
+	MaxInFlight int
+	// MaxPending is how many own calls may wait for answers; one more fails
+	// with NotSent. Default [DefaultMaxPending].
+	MaxPending int
+	// MaxBatch is how many messages a batch may hold. Default [DefaultMaxBatch].
+	MaxBatch int
+	// CallTimeout bounds a call whose context has no deadline. Default
+	// [DefaultCallTimeout]; negative means no bound.
+	CallTimeout time.Duration
+	// Drain is how long calls may go on after the end of input. Default
+	// [DefaultDrain]; negative means not at all.
+	Drain time.Duration
+	// Grace is how long handlers may take to return once their context has
+	// ended, before Run returns without them. Default [DefaultGrace].
+	Grace time.Duration
+	// SkipMalformed makes the connection skip what is not a message instead of
+	// answering it: right for a client whose server prints a banner.
+	SkipMalformed bool
+	// Malformed, when set, is told of everything that was not a message. It
+	// runs on the read loop and must not block.
+	Malformed func(err error)
+	// Trace, when set, is shown every frame that is sent or was received. It
+	// must neither block nor keep the slice, and may be called concurrently.
+	Trace func(sent bool, frame []byte)
+}
+
+func (o *Options) withDefaults() Options {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	setDefault(&opts.MaxInFlight, DefaultMaxInFlight)
+	setDefault(&opts.MaxPending, DefaultMaxPending)
+	setDefault(&opts.MaxBatch, DefaultMaxBatch)
+	setDefault(&opts.CallTimeout, DefaultCallTimeout)
+	setDefault(&opts.Drain, DefaultDrain)
+	setDefault(&opts.Grace, DefaultGrace)
+	return opts
+}
+
+func setDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}

@@ -1,0 +1,75 @@
+package jsonrpc
+
+import "context"
+
+// A Peer is the other side, as seen from here. Its methods may be called
+// concurrently.
+type Peer interface {
+	// Call sends a request and waits for its answer. The error is an *[Error]
+	// when the peer answered with one, a *[CallError] otherwise.
+	Call(ctx context.Context, method string, params Appender) (*Response, error)
+
+	// Notify sends a notification. Notifications of one goroutine arrive in
+	// order, and before the reply to the call that is being handled.
+	Notify(ctx context.Context, method string, params Appender) error
+
+	// Cancel ends the context of the peer's own call with that id, if it is
+	// still running, and drops its reply.
+	Cancel(id ID)
+}
+
+// A Handler takes what the peer sends.
+type Handler interface {
+	// Handle answers one call: it appends the result, one JSON value, to
+	// reply.Buf, or returns an error. An *[Error] (by errors.As) is sent as it
+	// is, any other as a masked internal error. Handle runs on a goroutine of
+	// its own; ctx ends when the call is cancelled or the connection ends.
+	Handle(ctx context.Context, from Peer, req *Request, reply *Reply) error
+
+	// Notified takes one notification. It runs on the read loop and must not
+	// block.
+	Notified(from Peer, note *Request)
+}
+
+// A Preempter is a [Handler] that answers some calls at once, on the read loop:
+// those that must take effect before any later message is looked at, or must
+// never wait behind other calls. Handle must not block for them.
+type Preempter interface {
+	Preempts(req *Request) bool
+}
+
+// An Abandoner is a [Handler] that tells the peer, in its own protocol's way,
+// that nobody waits any more for the answer to the call with that id.
+type Abandoner interface {
+	Abandoned(from Peer, id ID, cause error)
+}
+
+// A BatchHandler is a [Handler] whose protocol has batches. AcceptBatch says
+// whether these messages may come as one; a handler without it refuses all
+// batches.
+type BatchHandler interface {
+	AcceptBatch(batch []Message) error
+}
+
+// Identified are parameters that must know the id of their request: a [Peer]
+// tells them before they are encoded.
+type Identified interface {
+	Identify(id ID)
+}
+
+// A Reply collects the result of one call.
+type Reply struct {
+	// Buf ends with what has been written of the response so far. A handler
+	// appends its result and must not keep the slice.
+	Buf []byte
+}
+
+// Write appends a result to the reply.
+func (r *Reply) Write(result Appender) error {
+	buf, err := result.AppendJSON(r.Buf)
+	if err != nil {
+		return err
+	}
+	r.Buf = buf
+	return nil
+}

@@ -1,0 +1,35 @@
+package jsonrpc
+
+import (
+	"context"
+	"fmt"
+)
+
+// A Stream carries whole messages, one JSON text each, both ways.
+type Stream interface {
+	// Read returns the next message; the slice is the caller's. io.EOF is the
+	// end. A *[FrameError] is one bad frame, after which Read can go on. Read is
+	// called by one goroutine at a time.
+	Read() ([]byte, error)
+
+	// Write takes one message, copying what it keeps. It waits while too much
+	// is queued, as long as ctx allows. It may be called concurrently.
+	Write(ctx context.Context, msg []byte) error
+
+	// Close sends what is queued, within a bound, and ends Read and Write. It
+	// may be called more than once.
+	Close() error
+}
+
+// A FrameError is a frame that cannot be a message, and has been skipped.
+type FrameError struct {
+	// Size is the frame's length in bytes, as far as it was read.
+	Size int
+	// Reason says what is wrong with it.
+	Reason string
+}
+
+// Error describes the frame.
+func (e *FrameError) Error() string {
+	return fmt.Sprintf("frame of %d bytes skipped: %s", e.Size, e.Reason)
+}
