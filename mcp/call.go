@@ -1,0 +1,113 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+)
+
+// A Result is what a call yields: one JSON object that appends itself.
+type Result interface {
+	AppendJSON(dst []byte) ([]byte, error)
+}
+
+// Raw is a [Result] that stands already encoded; its bytes are passed on
+// unchanged.
+type Raw = jsonrpc.Raw
+
+// An Invoker answers a call.
+type Invoker func(ctx context.Context, call *Call) (Result, error)
+
+// An Interceptor stands around an [Invoker] and may look at a call, change it,
+// refuse it or change its result. It must pass on an error that it does not
+// understand: *[InputRequired] is one that is not a failure.
+type Interceptor func(next Invoker) Invoker
+
+// An Exchange is the way from a call back to who made it. The era of the
+// protocol implements it.
+type Exchange interface {
+	// Notify sends a notification that belongs to the call.
+	Notify(ctx context.Context, method string, params jsonrpc.Appender) error
+	// Input returns the answer to a question, or *[InputRequired].
+	Input(key string, question InputRequest) (json.RawMessage, error)
+	// Kept returns what an earlier run of the same call kept under the key.
+	Kept(key string) (value json.RawMessage, ok bool)
+	// Keep keeps a value for later runs of the same call.
+	Keep(key string, value json.RawMessage)
+}
+
+// A Call is one request with all it needs. It is not shared: one call is
+// handled by one goroutine at a time, but its methods may be used by others
+// while it runs.
+type Call struct {
+	// Caller is who calls.
+	Caller *Caller
+
+	request  *jsonrpc.Request
+	exchange Exchange
+}
+
+// NewCall returns a call for a request. exchange may be nil: such a call can
+// neither notify nor ask.
+func NewCall(request *jsonrpc.Request, caller *Caller, exchange Exchange) Call {
+	return Call{Caller: caller, request: request, exchange: exchange}
+}
+
+// Method is the request's method.
+func (c *Call) Method() string { return c.request.Method }
+
+// Params are the request's parameters as they came, nil if there were none.
+func (c *Call) Params() json.RawMessage { return c.request.Params }
+
+// Member returns a member of the params, or of an object in them, as it came:
+// Member("arguments"), Member("_meta", "progressToken"). It is nil when there
+// is none. Nothing is scanned again.
+func (c *Call) Member(path ...string) json.RawMessage { return c.request.Member(path...) }
+
+// WithParams returns the same call with other params, for an interceptor that
+// changes what is asked for.
+func (c *Call) WithParams(params json.RawMessage) (*Call, error) {
+	request, err := jsonrpc.NewRequest(c.request.ID, c.request.Method, params)
+	if err != nil {
+		return nil, err
+	}
+	changed := *c
+	changed.request = request
+	return &changed, nil
+}
+
+// Notify sends a notification that belongs to this call; it arrives before the
+// call's result.
+func (c *Call) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	if c.exchange == nil {
+		return errNoWayBack
+	}
+	return c.exchange.Notify(ctx, method, params)
+}
+
+// Input asks the caller. It returns the answer when the caller has given one,
+// else the error to return from the call, *[InputRequired]: the call is run
+// again once the answer is there. The key names the question among those of
+// this call and must be the same on each run.
+func (c *Call) Input(key string, question InputRequest) (json.RawMessage, error) {
+	if c.exchange == nil {
+		return nil, errNoWayBack
+	}
+	return c.exchange.Input(key, question)
+}
+
+// Kept returns what an earlier run of this call kept under the key.
+func (c *Call) Kept(key string) (value json.RawMessage, ok bool) {
+	if c.exchange == nil {
+		return nil, false
+	}
+	return c.exchange.Kept(key)
+}
+
+// Keep keeps a value, one JSON text, for later runs of this call.
+func (c *Call) Keep(key string, value json.RawMessage) {
+	if c.exchange != nil {
+		c.exchange.Keep(key, value)
+	}
+}

@@ -1,0 +1,19 @@
+package mcp
+
+// A Change says that something a server offers is different now.
+type Change struct {
+	Kind ChangeKind
+	// URI is the resource's, for ResourceUpdated.
+	URI string
+}
+
+// A ChangeKind is what changed.
+type ChangeKind uint8
+
+// The kinds of change that can be subscribed to.
+const (
+	ToolsChanged ChangeKind = iota + 1
+	PromptsChanged
+	ResourcesChanged
+	ResourceUpdated
+)

@@ -1,0 +1,70 @@
+package mcp
+
+// UnsupportedVersionData is the data of an error with the code
+// [CodeUnsupportedVersion] (since 2026-07-28).
+type UnsupportedVersionData struct {
+	Supported []Version `json:"supported"`
+	Requested Version   `json:"requested"`
+	Extra     Extra     `json:",embed"`
+}
+
+// AppendJSON appends the data as a JSON object.
+func (u *UnsupportedVersionData) AppendJSON(dst []byte) ([]byte, error) {
+	type fields UnsupportedVersionData
+	return appendFields(dst, (*fields)(u))
+}
+
+// MarshalJSON returns the data as a JSON object.
+func (u UnsupportedVersionData) MarshalJSON() ([]byte, error) { return u.AppendJSON(nil) }
+
+// UnmarshalJSON decodes the data. The error is a *[DecodeError].
+func (u *UnsupportedVersionData) UnmarshalJSON(data []byte) error {
+	type fields UnsupportedVersionData
+	return decode(data, (*fields)(u))
+}
+
+// MissingClientCapabilityData is the data of an error with the code
+// [CodeMissingClientCapability] (since 2026-07-28).
+type MissingClientCapabilityData struct {
+	// RequiredCapabilities are those the client would have to declare.
+	RequiredCapabilities ClientCapabilities `json:"requiredCapabilities"`
+	Extra                Extra              `json:",embed"`
+}
+
+// AppendJSON appends the data as a JSON object.
+func (m *MissingClientCapabilityData) AppendJSON(dst []byte) ([]byte, error) {
+	type fields MissingClientCapabilityData
+	return appendFields(dst, (*fields)(m))
+}
+
+// MarshalJSON returns the data as a JSON object.
+func (m MissingClientCapabilityData) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil) }
+
+// UnmarshalJSON decodes the data. The error is a *[DecodeError].
+func (m *MissingClientCapabilityData) UnmarshalJSON(data []byte) error {
+	type fields MissingClientCapabilityData
+	return decode(data, (*fields)(m))
+}
+
+// URLElicitationRequiredData is the data of an error with the code
+// [CodeURLElicitationRequired] (2025-11-25 only).
+type URLElicitationRequiredData struct {
+	// Elicitations are the URLs to visit before the call is made again.
+	Elicitations []ElicitParams `json:"elicitations"`
+	Extra        Extra          `json:",embed"`
+}
+
+// AppendJSON appends the data as a JSON object.
+func (u *URLElicitationRequiredData) AppendJSON(dst []byte) ([]byte, error) {
+	type fields URLElicitationRequiredData
+	return appendFields(dst, (*fields)(u))
+}
+
+// MarshalJSON returns the data as a JSON object.
+func (u URLElicitationRequiredData) MarshalJSON() ([]byte, error) { return u.AppendJSON(nil) }
+
+// UnmarshalJSON decodes the data. The error is a *[DecodeError].
+func (u *URLElicitationRequiredData) UnmarshalJSON(data []byte) error {
+	type fields URLElicitationRequiredData
+	return decode(data, (*fields)(u))
+}

@@ -1,0 +1,103 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+func show(value mcp.Result) {
+	encoded, err := value.AppendJSON(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s\n", encoded)
+}
+
+func ExampleText() {
+	show(&mcp.CallToolResult{
+		Content:           []mcp.Content{mcp.Text("the sum is 5")},
+		StructuredContent: json.RawMessage(`{"sum": 5}`),
+	})
+	// Output: {"content":[{"type":"text","text":"the sum is 5"}],"structuredContent":{"sum": 5}}
+}
+
+func ExampleImage() {
+	show(mcp.Image([]byte("GIF89a"), "image/gif"))
+	// Output: {"type":"image","data":"R0lGODlh","mimeType":"image/gif"}
+}
+
+func ExampleAudio() {
+	show(mcp.Audio([]byte("RIFF"), "audio/wav"))
+	// Output: {"type":"audio","data":"UklGRg==","mimeType":"audio/wav"}
+}
+
+func ExampleEmbed() {
+	show(mcp.Embed(&mcp.TextResourceContents{URI: "recipe://rye", Text: "flour, water"}))
+	// Output: {"type":"resource","resource":{"uri":"recipe://rye","text":"flour, water"}}
+}
+
+func ExampleResource_Link() {
+	rye := &mcp.Resource{URI: "recipe://rye", Name: "rye"}
+	show(rye.Link())
+	// Output: {"type":"resource_link","uri":"recipe://rye","name":"rye"}
+}
+
+func ExampleDecodeContent() {
+	for _, text := range []string{
+		`{"type":"text","text":"hello"}`,
+		`{"type":"hologram","of":"a cat"}`,
+		`{"type":"text","text":42}`,
+	} {
+		content, err := mcp.DecodeContent([]byte(text))
+		switch content := content.(type) {
+		case *mcp.TextContent:
+			fmt.Println("text:", content.Text)
+		case *mcp.UnknownContent:
+			fmt.Println("unknown:", content.Type())
+		default:
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// text: hello
+	// unknown: hologram
+	// mcp: at /text: expected a string, got a number
+}
+
+func ExampleMeta_Set() {
+	var meta mcp.Meta
+	if err := meta.Set(mcp.MetaProgressToken, json.RawMessage(`"upload-1"`)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	show(&mcp.CallToolParams{Name: "upload", Meta: meta})
+	// Output: {"name":"upload","_meta":{"progressToken":"upload-1"}}
+}
+
+func ExampleElicitSchema() {
+	show(&mcp.ElicitSchema{Fields: []mcp.ElicitField{
+		{Name: "email", Required: true, Schema: &mcp.StringSchema{Format: mcp.FormatEmail}},
+		{Name: "size", Schema: &mcp.EnumSchema{Options: []mcp.EnumOption{{Value: "S"}, {Value: "M"}}}},
+	}})
+	// Output: {"type":"object","properties":{"email":{"type":"string","format":"email"},"size":{"type":"string","enum":["S","M"]}},"required":["email"]}
+}
+
+func ExampleParseElicitSchema() {
+	schema, err := mcp.ParseElicitSchema([]byte(`{"type":"object","properties":{"age":{"type":"integer","minimum":0}}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(schema.Check(json.RawMessage(`{"age":-1}`)))
+	// Output: mcp: at /age: expected at least 0, got -1
+}
+
+func ExampleApplyElicitDefaults() {
+	schema := json.RawMessage(`{"type":"object","properties":{"size":{"type":"string","enum":["S","M"],"default":"M"}}}`)
+	content, err := mcp.ApplyElicitDefaults(schema, nil)
+	fmt.Println(string(content), err)
+	// Output: {"size":"M"} <nil>
+}

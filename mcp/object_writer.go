@@ -1,0 +1,252 @@
+package mcp
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+)
+
+// An objectWriter appends one JSON object, member by member. Raw values go out
+// as they stand. The first error sticks.
+type objectWriter struct {
+	buf   []byte
+	start int
+	err   error
+}
+
+func openObject(dst []byte) objectWriter {
+	return objectWriter{buf: append(dst, '{'), start: len(dst)}
+}
+
+// close ends the object with the members of extra, and returns the buffer: what
+// was there before the object if there was an error.
+func (w *objectWriter) close(extra Extra) ([]byte, error) {
+	if len(extra) > 0 && w.err == nil {
+		w.extra(extra)
+	}
+	if w.err != nil {
+		return w.buf[:w.start], fmt.Errorf("mcp: %w", w.err)
+	}
+	return append(w.buf, '}'), nil
+}
+
+func (w *objectWriter) extra(extra Extra) {
+	members, err := jsonscan.ReadObject(extra)
+	if err != nil {
+		w.err = fmt.Errorf("Extra: %w", err)
+		return
+	}
+	for m := range members.All() {
+		w.comma()
+		w.buf = append(append(append(w.buf, m.Key...), ':'), m.Value...)
+	}
+	// A member of Extra must not be there already.
+	if _, err := jsonscan.ReadObject(append(w.buf[w.start:len(w.buf):len(w.buf)], '}')); err != nil {
+		w.err = fmt.Errorf("Extra: %w", err)
+	}
+}
+
+func (w *objectWriter) comma() {
+	if len(w.buf) > w.start+1 {
+		w.buf = append(w.buf, ',')
+	}
+}
+
+func (w *objectWriter) name(name string) {
+	w.comma()
+	w.buf = append(jsonscan.AppendString(w.buf, name), ':')
+}
+
+func (w *objectWriter) string(name, value string) {
+	w.name(name)
+	w.buf = jsonscan.AppendString(w.buf, value)
+}
+
+func (w *objectWriter) optionalString(name, value string) {
+	if value != "" {
+		w.string(name, value)
+	}
+}
+
+func (w *objectWriter) optionalStrings(name string, values []string) {
+	if values == nil {
+		return
+	}
+	w.name(name)
+	w.buf = append(w.buf, '[')
+	for i, value := range values {
+		if i > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		w.buf = jsonscan.AppendString(w.buf, value)
+	}
+	w.buf = append(w.buf, ']')
+}
+
+func (w *objectWriter) optionalStringMap(name string, values map[string]string) {
+	if values == nil {
+		return
+	}
+	w.member(name, func(dst []byte) ([]byte, error) {
+		members := openObject(dst)
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			members.string(key, values[key])
+		}
+		return members.close(nil)
+	})
+}
+
+// flag appends true, and nothing for false.
+func (w *objectWriter) flag(name string, value bool) {
+	if value {
+		w.name(name)
+		w.buf = append(w.buf, "true"...)
+	}
+}
+
+func (w *objectWriter) integer(name string, value int64) {
+	w.name(name)
+	w.buf = strconv.AppendInt(w.buf, value, 10)
+}
+
+func (w *objectWriter) number(name string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		w.err = fmt.Errorf("%s: JSON has no number for %v", name, value)
+		return
+	}
+	w.name(name)
+	format := byte('f')
+	if abs := math.Abs(value); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e' // digits without end help nobody
+	}
+	w.buf = strconv.AppendFloat(w.buf, value, format, -1, 64)
+}
+
+func (w *objectWriter) base64(name string, value []byte) {
+	w.name(name)
+	w.buf = append(w.buf, '"')
+	w.buf = base64.StdEncoding.AppendEncode(w.buf, value)
+	w.buf = append(w.buf, '"')
+}
+
+// raw appends a value as it stands, once it is known to be JSON.
+func (w *objectWriter) raw(name string, value json.RawMessage) {
+	if err := jsonscan.Valid(value); err != nil {
+		w.err = fmt.Errorf("%s: %w", name, err)
+		return
+	}
+	w.name(name)
+	w.buf = append(w.buf, value...)
+}
+
+func (w *objectWriter) optionalRaw(name string, value json.RawMessage) {
+	if value != nil {
+		w.raw(name, value)
+	}
+}
+
+func (w *objectWriter) meta(meta Meta) {
+	if meta.IsZero() {
+		return
+	}
+	if kind := jsonscan.KindOf(meta); kind != jsonscan.Object {
+		w.err = fmt.Errorf("_meta must be an object, not %v", kind)
+		return
+	}
+	w.raw("_meta", json.RawMessage(meta))
+}
+
+func (w *objectWriter) cacheHint(hint CacheHint) {
+	if hint.TTLMs != 0 {
+		w.integer("ttlMs", hint.TTLMs)
+	}
+	w.optionalString("cacheScope", string(hint.Scope))
+}
+
+func (w *objectWriter) answers(a InputAnswers) {
+	if a.InputResponses != nil {
+		w.member("inputResponses", func(dst []byte) ([]byte, error) {
+			responses := openObject(dst)
+			for _, key := range slices.Sorted(maps.Keys(a.InputResponses)) {
+				responses.raw(key, a.InputResponses[key])
+			}
+			return responses.close(nil)
+		})
+	}
+	w.optionalString("requestState", a.RequestState)
+}
+
+// member appends a value that appends itself.
+func (w *objectWriter) member(name string, value func(dst []byte) ([]byte, error)) {
+	w.name(name)
+	var err error
+	if w.buf, err = value(w.buf); err != nil && w.err == nil {
+		w.err = fmt.Errorf("%s: %w", name, err)
+	}
+}
+
+func (w *objectWriter) object(name string, value Result) {
+	if value == nil {
+		w.err = fmt.Errorf("%s is missing", name)
+		return
+	}
+	w.member(name, value.AppendJSON)
+}
+
+// appender is a pointer to a type that appends itself.
+type appender[T any] interface {
+	*T
+	Result
+}
+
+// writeOptional appends a member unless it is nil.
+func writeOptional[T any, P appender[T]](w *objectWriter, name string, value P) {
+	if value != nil {
+		w.object(name, value)
+	}
+}
+
+// writeOptionalList appends a list of values unless it is nil.
+func writeOptionalList[T any, P appender[T]](w *objectWriter, name string, list []T) {
+	if list == nil {
+		return
+	}
+	w.member(name, func(dst []byte) ([]byte, error) {
+		pointers := make([]P, len(list))
+		for i := range list {
+			pointers[i] = &list[i]
+		}
+		return appendList(dst, pointers)
+	})
+}
+
+// writeList appends a list, an empty one if it is nil.
+func writeList[T Result](w *objectWriter, name string, list []T) {
+	w.name(name)
+	var err error
+	if w.buf, err = appendList(w.buf, list); err != nil && w.err == nil {
+		w.err = fmt.Errorf("%s: %w", name, err)
+	}
+}
+
+func appendList[T Result](dst []byte, list []T) (_ []byte, err error) {
+	dst = append(dst, '[')
+	for i, item := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if any(item) == nil {
+			return dst, fmt.Errorf("item %d is nil", i)
+		}
+		if dst, err = item.AppendJSON(dst); err != nil {
+			return dst, fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return append(dst, ']'), nil
+}
