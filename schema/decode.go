@@ -1,0 +1,150 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// DecoderOptions are the options of [NewDecoder]. The zero value and nil mean
+// the schema that [For] gives.
+type DecoderOptions struct {
+	// Schema is used instead of the schema of the type. What it accepts must
+	// fit the type.
+	Schema json.RawMessage
+	// Resources are the other documents that Schema may refer to; see
+	// [CompileOptions].
+	Resources map[string]json.RawMessage
+}
+
+// A Decoder turns JSON into values of T that its schema accepts. It is
+// immutable and may be used by any number of goroutines at once.
+type Decoder[T any] struct {
+	schema    json.RawMessage
+	validator *Validator
+	object    bool // an absent instance counts as an object without members
+}
+
+// NewDecoder makes the decoder of T. The error is a [*TypeError] or a
+// [*CompileError]; a default that its own schema refuses is among the latter.
+func NewDecoder[T any](opts *DecoderOptions) (*Decoder[T], error) {
+	if opts == nil {
+		opts = &DecoderOptions{}
+	}
+	d := &Decoder[T]{schema: opts.Schema}
+	if d.schema == nil {
+		schema, err := For[T]()
+		if err != nil {
+			return nil, err
+		}
+		d.schema = schema
+	}
+	validator, err := Compile(d.schema, &CompileOptions{Resources: opts.Resources})
+	if err != nil {
+		return nil, err
+	}
+	if err := validator.checkDefaults(); err != nil {
+		return nil, err
+	}
+	d.validator = validator
+	if root := validator.root; root != nil && root.types != 0 {
+		d.object = root.types == objectType
+	} else {
+		kind := deref(reflect.TypeFor[T]()).Kind()
+		d.object = kind == reflect.Struct || kind == reflect.Map
+	}
+	return d, nil
+}
+
+// Schema returns the schema. It must not be changed.
+func (d *Decoder[T]) Schema() json.RawMessage { return d.schema }
+
+// Decode takes JSON text to a value. Members that are absent and have a default
+// in the schema get it; then all is validated, and decoded once, by the rules
+// of github.com/go-json-experiment/json: names match in exact case, and
+// integers keep all their digits. Integers may be written 10.0 or 1e1. An
+// absent text and null count as an object without members, if the schema wants
+// an object.
+//
+// The error is a [*ValidationError] or a [*BudgetError].
+func (d *Decoder[T]) Decode(raw json.RawMessage) (T, error) {
+	var value T
+	if d.object && isAbsent(raw) {
+		raw = json.RawMessage("{}")
+	}
+	raw, err := d.validator.prepare(raw)
+	if err != nil {
+		return value, err
+	}
+	if err := jsonv2.Unmarshal(raw, &value, decoding); err != nil {
+		var zero T
+		return zero, decodeError(raw, err)
+	}
+	return value, nil
+}
+
+// Decode is [Decoder.Decode] for once: it reflects and compiles each time. Keep
+// a [Decoder] where more is to be decoded. A T without a schema is a
+// [*TypeError].
+func Decode[T any](raw json.RawMessage) (T, error) {
+	d, err := NewDecoder[T](nil)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return d.Decode(raw)
+}
+
+// decoding leaves out the search for members given twice, which validating has
+// done.
+var decoding = jsontext.AllowDuplicateNames(true)
+
+func isAbsent(raw []byte) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+// prepare validates an instance, and returns it with defaults filled in and
+// integers in plain digits.
+func (v *Validator) prepare(raw []byte) ([]byte, error) {
+	if v.general != nil {
+		if v.root != nil {
+			raw = repair(v.root, raw)
+		}
+		return raw, v.general.validate(raw)
+	}
+	w := newWalk(raw)
+	w.decoding = true
+	if err := w.instance(v.root); err != nil {
+		return nil, err
+	}
+	if w.rewrite {
+		raw = repair(v.root, raw)
+	}
+	return raw, nil
+}
+
+// decodeError tells in the words of a violation what validating could not see,
+// such as an integer beyond 64 bits.
+func decodeError(raw []byte, err error) error {
+	v := Violation{Keyword: "decode", Expected: "a value that can be decoded", Got: err.Error()}
+	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
+		v.Pointer = string(semantic.JSONPointer)
+		v.Got = literalText(valueAt(raw, v.Pointer))
+		if semantic.GoType != nil {
+			v.Expected = "a value for the Go type " + semantic.GoType.String()
+			switch {
+			case semantic.GoType == reflect.TypeFor[time.Time]():
+				v.Expected = "a date-time as in RFC 3339"
+			case isNumber(semantic.GoType):
+				v.Expected = "a number in the range of " + semantic.GoType.Kind().String()
+			}
+		}
+	}
+	return &ValidationError{Violations: []Violation{v}}
+}

@@ -1,0 +1,197 @@
+package schema_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/dovetail-go/dovetail/schema"
+)
+
+type search struct {
+	Query string `json:"query" jsonschema:"minLength=1"`
+	Limit int    `json:"limit" jsonschema:"default=10,minimum=1,maximum=100"`
+}
+
+type deep struct {
+	ID     int64             `json:"id"`
+	Big    uint64            `json:"big,omitempty"`
+	Sub    *search           `json:"sub,omitzero"`
+	Subs   []search          `json:"subs,omitempty"`
+	ByName map[string]search `json:"byName,omitempty"`
+	ByID   map[int]search    `json:"byID,omitempty"`
+	Level  string            `json:"level" jsonschema:"enum=low,enum=high,default=low"`
+	Tags   []string          `json:"tags" jsonschema:"default=a,default=b"`
+	At     *time.Time        `json:"at,omitzero"`
+}
+
+func TestDecode(t *testing.T) {
+	tests := map[string]struct {
+		raw  string
+		want deep
+	}{
+		"defaults":     {`{"id":1}`, deep{ID: 1, Level: "low", Tags: []string{"a", "b"}}},
+		"no defaults":  {`{"id":1,"level":"high","tags":[]}`, deep{ID: 1, Level: "high", Tags: []string{}}},
+		"inside":       {`{"id":1,"level":"high","tags":[],"sub":{"query":"x"},"subs":[{"query":"y"},{"query":"z","limit":3}],"byName":{"n":{"query":"w"}}}`, deep{ID: 1, Level: "high", Tags: []string{}, Sub: &search{"x", 10}, Subs: []search{{"y", 10}, {"z", 3}}, ByName: map[string]search{"n": {"w", 10}}}},
+		"digits":       {`{"id":9007199254740993,"big":18446744073709551615}`, deep{ID: 9007199254740993, Big: 18446744073709551615, Level: "low", Tags: []string{"a", "b"}}},
+		"as a float":   {`{"id":1.0,"big":18446744073709.551615e6}`, deep{ID: 1, Big: 18446744073709551615, Level: "low", Tags: []string{"a", "b"}}},
+		"exponent":     {`{"id":-12e2,"tags":[],"level":"low"}`, deep{ID: -1200, Level: "low", Tags: []string{}}},
+		"escaped keys": {`{"\u0069d":1,"\u006cevel":"high","tags":[]}`, deep{ID: 1, Level: "high", Tags: []string{}}},
+	}
+	d, err := schema.NewDecoder[deep](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := d.Decode(json.RawMessage(test.raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// A schema that only the general validator can judge has defaults all the same.
+func TestDecodeGeneral(t *testing.T) {
+	type arguments struct {
+		N int `json:"n" jsonschema:"default=5"`
+		A schemaOfItsOwn
+	}
+	got, err := schema.Decode[arguments](json.RawMessage(`{"A":"x"}`))
+	if diff := cmp.Diff(arguments{5, "x"}, got); err != nil || diff != "" {
+		t.Errorf("%v, -want +got:\n%s", err, diff)
+	}
+	if _, err := schema.Decode[arguments](json.RawMessage(`{"n":1.0,"A":"y"}`)); err == nil || err.Error() != `at "/A": expected one of these: "x"; or null, got the string "y"` {
+		t.Error(err)
+	}
+}
+
+type schemaOfItsOwn string
+
+func (schemaOfItsOwn) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"anyOf":[{"const":"x"},{"type":"null"}]}`)
+}
+
+func TestDecodeAbsent(t *testing.T) {
+	type arguments struct {
+		N int `json:"n" jsonschema:"default=5"`
+	}
+	for _, raw := range []string{``, ` `, `null`, ` null `, `{}`, ` { } `} {
+		got, err := schema.Decode[arguments](json.RawMessage(raw))
+		if err != nil || got.N != 5 {
+			t.Errorf("%q: %v, %v", raw, got, err)
+		}
+	}
+	if _, err := schema.Decode[[]int](json.RawMessage(`null`)); err == nil {
+		t.Error("null is no array")
+	}
+	if got, err := schema.Decode[any](json.RawMessage(`null`)); got != nil || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := schema.Decode[*search](json.RawMessage(`{"query":"x"}`)); err != nil || got.Limit != 10 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestDecodeErrors(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"id":1,"ID":2}`:                        `at "/ID": unknown member; accepted: id, big, sub, subs, byName, byID, level, tags, at`,
+		`{"id":9223372036854775808}`:             `at "/id": expected a number in the range of int64, got 9223372036854775808`,
+		`{"id":1,"at":"yesterday"}`:              `at "/at": expected a date-time as in RFC 3339, got "yesterday"`,
+		`{"id":1,"sub":{"limit":0},"level":"x"}`: "at \"/sub\": missing \"query\" (accepted: query, limit)\nat \"/sub/limit\": expected at least 1, got 0\nat \"/level\": expected one of \"low\", \"high\", got \"x\"",
+	} {
+		got, err := schema.Decode[deep](json.RawMessage(raw))
+		if _, ok := errors.AsType[*schema.ValidationError](err); !ok {
+			t.Errorf("%s: got a %T", raw, err)
+			continue
+		}
+		if diff := cmp.Diff(sortedLines(want), sortedLines(err.Error())); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", raw, diff)
+		}
+		if diff := cmp.Diff(deep{}, got); diff != "" {
+			t.Errorf("%s: a value beside an error:\n%s", raw, diff)
+		}
+	}
+}
+
+// sortedLines are the lines of a message in an order that does not depend on
+// the validator.
+func sortedLines(text string) []string {
+	return slices.Sorted(strings.SplitSeq(text, "\n"))
+}
+
+func TestDecoderErrors(t *testing.T) {
+	type misfit struct {
+		N int `json:"n" jsonschema:"default=500,maximum=100"`
+	}
+	_, err := schema.NewDecoder[misfit](nil)
+	if err == nil || err.Error() != `schema: invalid schema at "/properties/n/default": default: expected at most 100, got 500` {
+		t.Error(err)
+	}
+	if _, err := schema.NewDecoder[func()](nil); err == nil {
+		t.Error("a func has a decoder")
+	}
+	if _, err := schema.Decode[func()](nil); err == nil {
+		t.Error("a func is decoded")
+	}
+}
+
+func TestDecoderOptions(t *testing.T) {
+	d, err := schema.NewDecoder[search](&schema.DecoderOptions{
+		Schema:    json.RawMessage(`{"type":"object","properties":{"query":{"$ref":"https://example.com/q"}}}`),
+		Resources: map[string]json.RawMessage{"https://example.com/q": json.RawMessage(`{"maxLength":2}`)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Decode(json.RawMessage(`{"query":"abc"}`)); err == nil {
+		t.Error("too long a query is decoded")
+	}
+	if got, err := d.Decode(json.RawMessage(`{"query":"ab"}`)); err != nil || got.Query != "ab" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// Whatever comes, decoding neither panics nor returns a value beside an error,
+// and a value that is decoded can be encoded and decoded again.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{`{"id":1}`, `{"id":1.0,"sub":{"query":"x","limit":1e1}}`, `{"id":1,"id":2}`, `null`, `{"id":1,"byID":{"-1":{"query":"q"}}}`, `{"id":1,"at":"2026-01-01T00:00:00Z"}`, `{`} {
+		f.Add([]byte(seed))
+	}
+	d, err := schema.NewDecoder[deep](nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		value, err := d.Decode(raw)
+		if err != nil {
+			if diff := cmp.Diff(deep{}, value); diff != "" {
+				t.Errorf("a value beside an error:\n%s", diff)
+			}
+			_ = err.Error()
+			return
+		}
+		text, err := jsonv2.Marshal(value)
+		if err != nil {
+			t.Skip(err) // a year that RFC 3339 cannot write, say
+		}
+		again, err := d.Decode(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if diff := cmp.Diff(value, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("-first +second:\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,268 @@
+package schema_test
+
+import (
+	"encoding/json"
+	"image"
+	"net/netip"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/schema"
+)
+
+type (
+	base struct {
+		ID string `json:"id"`
+	}
+	colour  string
+	level   int8
+	uuid    [16]byte
+	opaque  struct{ N int }
+	account string
+	item    struct{ N int }
+	tree    struct {
+		Value int     `json:"value"`
+		Kids  []*tree `json:"kids,omitempty"`
+	}
+	words       []string
+	page[T any] struct {
+		Items []T    `json:"items"`
+		Next  string `json:"next,omitempty"`
+	}
+)
+
+func (colour) EnumValues() []colour        { return []colour{"red", "green"} }
+func (level) EnumValues() []level          { return []level{1, 2} }
+func (uuid) MarshalText() ([]byte, error)  { return []byte("…"), nil }
+func (*opaque) UnmarshalJSON([]byte) error { return nil }
+func (account) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","x-bank":true}`)
+}
+
+func object(properties, required string) string {
+	if required != "" {
+		required = `"required":[` + required + `],`
+	}
+	return `{"type":"object","properties":{` + properties + `},` + required + `"additionalProperties":false}`
+}
+
+func TestForFields(t *testing.T) {
+	tests := map[string]struct {
+		got  func() (json.RawMessage, error)
+		want string
+	}{
+		"words": {schema.For[struct {
+			A string `json:"a" jsonschema_description:"the <name>, as given" jsonschema:"title=Name,enum=x,enum=y,default=x,example=y,x-mcp-header=Region"`
+		}], object(`"a":{"title":"Name","type":"string","description":"the <name>, as given","enum":["x","y"],"default":"x","examples":["y"],"x-mcp-header":"Region"}`, ``)},
+		"text": {schema.For[struct {
+			A string `json:"a" jsonschema:"minLength=1,maxLength=9,pattern=^a{1\\,3}$,format=email"`
+		}], object(`"a":{"type":"string","format":"email","pattern":"^a{1,3}$","minLength":1,"maxLength":9}`, `"a"`)},
+		"number": {schema.For[struct {
+			A int     `json:"a" jsonschema:"minimum=0,maximum=9,multipleOf=3,enum=3,enum=6"`
+			B float64 `json:"b" jsonschema:"exclusiveMinimum=0.5,exclusiveMaximum=1e3,default=0.75"`
+			C bool    `json:"c" jsonschema:"default=false"`
+		}], object(`"a":{"type":"integer","enum":[3,6],"minimum":0,"maximum":9,"multipleOf":3},"b":{"type":"number","default":0.75,"exclusiveMinimum":0.5,"exclusiveMaximum":1e3},"c":{"type":"boolean","default":false}`, `"a"`)},
+		"list": {schema.For[struct {
+			A []string `json:"a" jsonschema:"minItems=1,maxItems=3,uniqueItems,enum=x,enum=y,minLength=1,default=x,default=y"`
+			B [3]int   `json:"b" jsonschema:"default=[1\\,2\\,3]"`
+		}], object(`"a":{"type":"array","default":["x","y"],"minItems":1,"maxItems":3,"uniqueItems":true,"items":{"type":"string","enum":["x","y"],"minLength":1}},"b":{"type":"array","default":[1,2,3],"minItems":3,"maxItems":3,"items":{"type":"integer"}}`, ``)},
+		"named list": {schema.For[struct {
+			A words `json:"a" jsonschema:"minItems=1,enum=x,enum=y"`
+			B words `json:"b"`
+		}], object(`"a":{"type":"array","minItems":1,"items":{"type":"string","enum":["x","y"]}},"b":{"type":"array","items":{"type":"string"}}`, `"a","b"`)},
+		"optional": {schema.For[struct {
+			A string  `json:"a,omitempty"`
+			B string  `json:"b,omitzero"`
+			C *string `json:"c"`
+			D *string `json:"d" jsonschema:"required,nullable"`
+			E string
+		}], object(`"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"string"},"d":{"type":["string","null"]},"E":{"type":"string"}`, `"d","E"`)},
+		"embedded": {schema.For[struct {
+			base
+			*opaqueBase
+			Named base `json:"named"`
+		}], object(`"id":{"type":"string"},"o":{"type":"integer"},"named":`+object(`"id":{"type":"string"}`, `"id"`), `"id","o","named"`)},
+		"shadowed": {schema.For[struct {
+			ID int `json:"id" jsonschema:"minimum=1"`
+			base
+		}], object(`"id":{"type":"integer","minimum":1}`, `"id"`)},
+		"left out": {schema.For[struct {
+			_ string `name:"x"`
+			a string
+			B string `json:"-"`
+			C string `json:"c" jsonschema:"-"`
+		}], object(``, ``)},
+		"encodings": {schema.For[struct {
+			Time time.Time       `json:"time"`
+			Data []byte          `json:"data"`
+			Hash [4]byte         `json:"hash"`
+			Raw  json.RawMessage `json:"raw"`
+			Any  any             `json:"any"`
+			UUID uuid            `json:"uuid"`
+			Addr netip.Addr      `json:"addr"`
+			JSON opaque          `json:"json"`
+			Text int64           `json:"text,string"`
+		}], object(`"time":{"type":"string","format":"date-time"},"data":{"type":"string","contentEncoding":"base64"},"hash":{"type":"string","contentEncoding":"base64"},"raw":{},"any":{},"uuid":{"type":"string"},"addr":{"type":"string"},"json":{},"text":{"type":"string","pattern":"^-?(0|[1-9][0-9]*)$"}`,
+			`"time","data","hash","raw","any","uuid","addr","json","text"`)},
+		"ranges": {schema.For[struct {
+			A int8
+			B uint
+			C uint8
+			D int32
+			E int64
+			F float32
+		}], object(`"A":{"type":"integer","minimum":-128,"maximum":127},"B":{"type":"integer","minimum":0},"C":{"type":"integer","minimum":0,"maximum":255},"D":{"type":"integer","minimum":-2147483648,"maximum":2147483647},"E":{"type":"integer"},"F":{"type":"number"}`,
+			`"A","B","C","D","E","F"`)},
+		"maps": {schema.For[struct {
+			A map[string]int  `json:"a"`
+			B map[int]string  `json:"b"`
+			C map[uint]string `json:"c"`
+			D map[uuid]bool   `json:"d"`
+		}], object(`"a":{"type":"object","additionalProperties":{"type":"integer"}},"b":{"type":"object","patternProperties":{"^-?(0|[1-9][0-9]*)$":{"type":"string"}},"additionalProperties":false},"c":{"type":"object","patternProperties":{"^(0|[1-9][0-9]*)$":{"type":"string"}},"additionalProperties":false},"d":{"type":"object","additionalProperties":{"type":"boolean"}}`,
+			`"a","b","c","d"`)},
+		"methods": {schema.For[struct {
+			A colour   `json:"a"`
+			B level    `json:"b"`
+			C []colour `json:"c"`
+			D account  `json:"d" jsonschema_description:"where to"`
+		}], object(`"a":{"type":"string","enum":["red","green"]},"b":{"type":"integer","enum":[1,2]},"c":{"type":"array","items":{"type":"string","enum":["red","green"]}},"d":{"type":"string","x-bank":true,"description":"where to"}`,
+			`"a","b","c","d"`)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { check(t, test.got, test.want) })
+	}
+}
+
+type opaqueBase struct {
+	O int `json:"o"`
+}
+
+func TestForTypes(t *testing.T) {
+	itemSchema := object(`"N":{"type":"integer"}`, `"N"`)
+	tests := map[string]struct {
+		got  func() (json.RawMessage, error)
+		want string
+	}{
+		"string":   {schema.For[string], `{"type":"string"}`},
+		"pointer":  {schema.For[**int], `{"type":"integer"}`},
+		"any":      {schema.For[any], `{}`},
+		"schemer":  {schema.For[account], `{"type":"string","x-bank":true}`},
+		"no field": {schema.For[struct{}], object(``, ``)},
+		"slice":    {schema.For[[]item], `{"type":"array","items":` + itemSchema + `}`},
+		"once": {schema.For[struct {
+			A item `json:"a" jsonschema_description:"first"`
+		}], object(`"a":{"type":"object","description":"first","properties":{"N":{"type":"integer"}},"required":["N"],"additionalProperties":false}`, `"a"`)},
+		"twice": {schema.For[struct {
+			A item  `json:"a" jsonschema_description:"first"`
+			B *item `json:"b" jsonschema:"nullable"`
+		}], `{"type":"object","properties":{"a":{"$ref":"#/$defs/item","description":"first"},"b":{"anyOf":[{"$ref":"#/$defs/item"},{"type":"null"}]}},"required":["a"],"additionalProperties":false,"$defs":{"item":` + itemSchema + `}}`},
+		"recursive":     {schema.For[tree], object(`"value":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#"}}`, `"value"`)},
+		"recursive use": {schema.For[[]tree], `{"type":"array","items":{"$ref":"#/$defs/tree"},"$defs":{"tree":` + object(`"value":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}`, `"value"`) + `}}`},
+		"generic":       {schema.For[page[item]], object(`"items":{"type":"array","items":`+itemSchema+`},"next":{"type":"string"}`, `"items"`)},
+		"generic names": {schema.For[struct{ A, B page[item] }], `{"type":"object","properties":{"A":{"$ref":"#/$defs/pageItem"},"B":{"$ref":"#/$defs/pageItem"}},"required":["A","B"],"additionalProperties":false,"$defs":{"pageItem":` + object(`"items":{"type":"array","items":`+itemSchema+`},"next":{"type":"string"}`, `"items"`) + `}}`},
+		"one name in two packages": {schema.For[struct {
+			A, B image.Point
+			C, D Point
+		}], `{"type":"object","properties":{"A":{"$ref":"#/$defs/image.Point"},"B":{"$ref":"#/$defs/image.Point"},"C":{"$ref":"#/$defs/schema_test.Point"},"D":{"$ref":"#/$defs/schema_test.Point"}},"required":["A","B","C","D"],"additionalProperties":false,"$defs":{"image.Point":` + object(`"X":{"type":"integer"},"Y":{"type":"integer"}`, `"X","Y"`) + `,"schema_test.Point":` + object(`"Own":{"type":"integer"}`, `"Own"`) + `}}`},
+		"one name in two functions": {localTypes, `{"type":"object","properties":{"A":{"$ref":"#/$defs/schema_test.Point"},"B":{"$ref":"#/$defs/schema_test.Point"},"C":{"$ref":"#/$defs/schema_test.Point2"},"D":{"$ref":"#/$defs/schema_test.Point2"}},"required":["A","B","C","D"],"additionalProperties":false,"$defs":{"schema_test.Point":` + object(`"Own":{"type":"integer"}`, `"Own"`) + `,"schema_test.Point2":` + object(`"Local":{"type":"string"}`, `"Local"`) + `}}`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { check(t, test.got, test.want) })
+	}
+}
+
+// Point is also the name of other types.
+type Point struct{ Own int }
+
+func localTypes() (json.RawMessage, error) {
+	type outer = Point
+	type Point struct{ Local string }
+	return schema.For[struct {
+		A, B outer
+		C, D Point
+	}]()
+}
+
+func check(t *testing.T, reflect func() (json.RawMessage, error), want string) {
+	t.Helper()
+	got, err := reflect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if _, err := schema.Compile(got, nil); err != nil {
+		t.Errorf("it does not compile: %v", err)
+	}
+	again, _ := reflect()
+	if string(again) != string(got) {
+		t.Errorf("not deterministic: %s", again)
+	}
+}
+
+type panics struct{}
+
+func (panics) JSONSchema() json.RawMessage { panic("oops") }
+
+type notObject struct{}
+
+func (notObject) JSONSchema() json.RawMessage { return json.RawMessage(`[]`) }
+
+type order struct {
+	Lines []struct {
+		Done map[string]func() `json:"done"`
+	}
+}
+
+func TestForErrors(t *testing.T) {
+	tests := map[string]struct {
+		reflect func() (json.RawMessage, error)
+		want    string
+	}{
+		"func":     {schema.For[order], "schema: order.Lines[].Done[]: the type func() has no JSON form"},
+		"chan":     {schema.For[chan int], "schema: chan: the type chan int has no JSON form"},
+		"complex":  {schema.For[struct{ C complex64 }], "schema: struct.C: the type complex64 has no JSON form"},
+		"duration": {schema.For[struct{ D time.Duration }], "schema: struct.D: time.Duration has no JSON form of its own: use a number of seconds or a type with text methods"},
+		"url":      {schema.For[struct{ U *url.URL }], "schema: struct.U: url.URL has no JSON form of its own: use a string with format=uri"},
+		"key":      {schema.For[map[float64]int], "schema: map: keys of a JSON object are strings, integers or types with text methods, not float64"},
+		"misspelt": {schema.For[struct {
+			A int `jsonschema:"minimun=1"`
+		}], `schema: struct.A: the jsonschema tag has no keyword "minimun"; a comma inside a value is written \\,`},
+		"no value": {schema.For[struct {
+			A int `jsonschema:"minimum"`
+		}], `schema: struct.A: the jsonschema tag must give minimum a value`},
+		"not for": {schema.For[struct {
+			A string `jsonschema:"minimum=1"`
+		}], `schema: struct.A: the jsonschema tag: minimum is not for a value of type "string"`},
+		"no number": {schema.For[struct {
+			A int `jsonschema:"minimum=x"`
+		}], `schema: struct.A: the jsonschema tag: minimum must be a number, not "x"`},
+		"no count": {schema.For[struct {
+			A string `jsonschema:"minLength=-1"`
+		}], `schema: struct.A: the jsonschema tag: minLength must be a whole number, not "-1"`},
+		"default": {schema.For[struct {
+			A int `jsonschema:"default=x"`
+		}], `schema: struct.A: the jsonschema tag: default must be JSON of type integer, not "x"`},
+		"string": {schema.For[struct {
+			A bool `json:",string"`
+		}], `schema: struct.A: the json option string is for numbers, not for bool`},
+		"embedded": {schema.For[struct{ colour }], `schema: struct.colour: an embedded schema_test.colour needs a JSON name: only structs and maps can be flattened`},
+		"panic":    {schema.For[panics], "schema: schema_test.panics: reflecting panicked: oops"},
+		"schemer":  {schema.For[notObject], "schema: notObject: JSONSchema of schema_test.notObject must return a JSON object: invalid JSON at byte 0: expected an object, found '['"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := test.reflect()
+			if err == nil || err.Error() != test.want {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+			if _, ok := err.(*schema.TypeError); !ok {
+				t.Errorf("got a %T", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,252 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+)
+
+// A tagItem is one keyword of a jsonschema tag, with its value as written.
+type tagItem struct{ keyword, text string }
+
+// nullable is the key in Schema.Extras of a schema that accepts null besides.
+// No keyword has a space.
+const nullable = "or null"
+
+// tagKeywords says which JSON types a keyword of a tag is about.
+var tagKeywords = map[string][]string{
+	"minLength": {"string"}, "maxLength": {"string"}, "pattern": {"string"}, "format": {"string"},
+	"minimum": {"number", "integer"}, "maximum": {"number", "integer"}, "multipleOf": {"number", "integer"},
+	"exclusiveMinimum": {"number", "integer"}, "exclusiveMaximum": {"number", "integer"},
+	"minItems": {"array"}, "maxItems": {"array"}, "uniqueItems": {"array"},
+	"minProperties": {"object"}, "maxProperties": {"object"},
+	"enum": {"string", "number", "integer", "boolean", ""},
+}
+
+// parseTag cuts a tag at its commas.
+func parseTag(tag, path string) ([]tagItem, error) {
+	if tag == "" {
+		return nil, nil
+	}
+	var items []tagItem
+	for _, text := range splitUnescaped(tag) {
+		keyword, value, hasValue := strings.Cut(text, "=")
+		_, known := tagKeywords[keyword]
+		switch keyword {
+		case "title", "description", "default", "example":
+			known = true
+		case "required", "nullable":
+			known = !hasValue
+			hasValue = true
+		case "uniqueItems":
+			hasValue = true
+		}
+		if !known && !(hasValue && len(keyword) > 2 && strings.HasPrefix(keyword, "x-")) {
+			return nil, &TypeError{Path: path, Reason: fmt.Sprintf("the jsonschema tag has no keyword %q; a comma inside a value is written \\\\,", keyword)}
+		}
+		if !hasValue {
+			return nil, &TypeError{Path: path, Reason: fmt.Sprintf("the jsonschema tag must give %s a value", keyword)}
+		}
+		items = append(items, tagItem{keyword, value})
+	}
+	return items, nil
+}
+
+func splitUnescaped(tag string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(tag, ",") {
+		if n := len(parts); n > 0 && strings.HasSuffix(parts[n-1], `\`) {
+			parts[n-1] = strings.TrimSuffix(parts[n-1], `\`) + "," + part
+			continue
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// applyTag writes into s, the schema of the field f, what the tags of f say.
+// The library has read them before; here they are read again, strictly, and for
+// the types it leaves out.
+func applyTag(s *jsonschema.Schema, f *field) error {
+	if f.description != "" {
+		s.Description = f.description
+	}
+	s.Default, s.Examples = nil, nil
+	if f.stringified {
+		*s = jsonschema.Schema{Type: "string", Pattern: numberPattern(f.typ), Description: s.Description}
+	}
+	for i, item := range f.tag {
+		repeated := slices.ContainsFunc(f.tag[:i], func(other tagItem) bool { return other.keyword == item.keyword })
+		target := s
+		if s.Type == "array" && s.Items != nil && !aboutLists(item.keyword) {
+			target = s.Items
+		}
+		if err := applyItem(target, item, repeated); err != nil {
+			return &TypeError{Path: f.path, Reason: "the jsonschema tag: " + err.Error()}
+		}
+	}
+	return nil
+}
+
+// numberPattern is the text of a number that is written as a string.
+func numberPattern(t reflect.Type) string {
+	switch deref(t).Kind() {
+	case reflect.Float32, reflect.Float64:
+		return `^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`
+	}
+	return `^-?(0|[1-9][0-9]*)$`
+}
+
+func aboutLists(keyword string) bool {
+	switch keyword {
+	case "enum":
+		return false
+	case "title", "description", "default", "example", "required", "nullable":
+		return true
+	}
+	types, known := tagKeywords[keyword]
+	return !known || types[0] == "array"
+}
+
+func applyItem(s *jsonschema.Schema, item tagItem, repeated bool) error {
+	if types, ok := tagKeywords[item.keyword]; ok && !slices.Contains(types, s.Type) {
+		return fmt.Errorf("%s is not for a value of type %q", item.keyword, typeName(s))
+	}
+	switch item.keyword {
+	case "title":
+		s.Title = item.text
+	case "description":
+		s.Description = item.text
+	case "pattern":
+		s.Pattern = item.text
+	case "format":
+		s.Format = item.text
+	case "uniqueItems":
+		s.UniqueItems = item.text != "false"
+	case "required":
+	case "nullable":
+		setExtra(s, nullable, true)
+	case "enum":
+		if !repeated {
+			s.Enum = nil
+		}
+		value, err := literal(s, item)
+		s.Enum = append(s.Enum, value)
+		return err
+	case "example":
+		value, err := literal(s, item)
+		s.Examples = append(s.Examples, value)
+		return err
+	case "default":
+		return applyDefault(s, item)
+	default:
+		if strings.HasPrefix(item.keyword, "x-") {
+			setExtra(s, item.keyword, item.text)
+			return nil
+		}
+		return applyBound(s, item)
+	}
+	return nil
+}
+
+func applyBound(s *jsonschema.Schema, item tagItem) error {
+	numbers := map[string]*json.Number{
+		"minimum": &s.Minimum, "maximum": &s.Maximum, "multipleOf": &s.MultipleOf,
+		"exclusiveMinimum": &s.ExclusiveMinimum, "exclusiveMaximum": &s.ExclusiveMaximum,
+	}
+	if number, ok := numbers[item.keyword]; ok {
+		if !isJSON(item.text, jsonscan.Number) {
+			return fmt.Errorf("%s must be a number, not %q", item.keyword, item.text)
+		}
+		*number = json.Number(item.text)
+		return nil
+	}
+	count, err := strconv.ParseUint(item.text, 10, 31)
+	if err != nil {
+		return fmt.Errorf("%s must be a whole number, not %q", item.keyword, item.text)
+	}
+	counts := map[string]**uint64{
+		"minLength": &s.MinLength, "maxLength": &s.MaxLength, "minItems": &s.MinItems,
+		"maxItems": &s.MaxItems, "minProperties": &s.MinProperties, "maxProperties": &s.MaxProperties,
+	}
+	*counts[item.keyword] = &count
+	return nil
+}
+
+// applyDefault sets the default; given several times, it is the list of them.
+func applyDefault(s *jsonschema.Schema, item tagItem) error {
+	if s.Type != "array" || isJSON(item.text, jsonscan.Array) {
+		value, err := literal(s, item)
+		s.Default = value
+		return err
+	}
+	value, err := literal(s.Items, item)
+	if err != nil {
+		return err
+	}
+	list, _ := s.Default.(json.RawMessage)
+	if list == nil {
+		s.Default = slices.Concat(json.RawMessage("["), value, json.RawMessage("]"))
+	} else {
+		s.Default = slices.Concat(list[:len(list)-1], json.RawMessage(","), value, json.RawMessage("]"))
+	}
+	return nil
+}
+
+// literal reads a value as a JSON value of the type that s has.
+func literal(s *jsonschema.Schema, item tagItem) (json.RawMessage, error) {
+	var kind jsonscan.Kind
+	switch s.Type {
+	case "string":
+		return jsonscan.AppendString(nil, item.text), nil
+	case "integer", "number":
+		kind = jsonscan.Number
+	case "boolean":
+		kind = jsonscan.Bool
+	case "array":
+		kind = jsonscan.Array
+	case "object":
+		kind = jsonscan.Object
+	default:
+		if jsonscan.Valid([]byte(item.text)) == nil {
+			return json.RawMessage(item.text), nil
+		}
+		if s.Ref == "" {
+			return jsonscan.AppendString(nil, item.text), nil
+		}
+		kind = jsonscan.Object
+	}
+	if !isJSON(item.text, kind) {
+		return nil, fmt.Errorf("%s must be JSON of type %s, not %q", item.keyword, typeName(s), item.text)
+	}
+	return json.RawMessage(item.text), nil
+}
+
+func isJSON(text string, kind jsonscan.Kind) bool {
+	scanner := jsonscan.New([]byte(text))
+	return scanner.Kind() == kind && jsonscan.Valid([]byte(text)) == nil
+}
+
+func typeName(s *jsonschema.Schema) string {
+	switch {
+	case s.Ref != "":
+		return "object"
+	case s.Type == "":
+		return "any"
+	}
+	return s.Type
+}
+
+func setExtra(s *jsonschema.Schema, key string, value any) {
+	if s.Extras == nil {
+		s.Extras = map[string]any{}
+	}
+	s.Extras[key] = value
+}
