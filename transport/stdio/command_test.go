@@ -1,0 +1,450 @@
+//go:build unix
+
+package stdio_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/transporttest"
+)
+
+func TestCommandKit(t *testing.T) {
+	transporttest.Run(t, func(*testing.T, transport.Binder) transport.Dialer { return command("kit", nil) })
+}
+
+// command dials children of that kind, which need not be given much time.
+func command(kind string, opts *stdio.CommandOptions) transport.Dialer {
+	var o stdio.CommandOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Grace == 0 {
+		o.Grace = 200 * time.Millisecond
+	}
+	// The race detector would have a child sleep for a second before it exits.
+	o.Env = append(o.Env, childVariable+"="+kind, "GORACE=atexit_sleep_ms=0")
+	return stdio.Command(os.Args[0], nil, &o)
+}
+
+func dial(t testing.TB, kind string, opts *stdio.CommandOptions) transport.Conn {
+	t.Helper()
+	return dialFor(t, silent{}, kind, opts)
+}
+
+func dialFor(t testing.TB, h jsonrpc.Handler, kind string, opts *stdio.CommandOptions) transport.Conn {
+	t.Helper()
+	conn, err := command(kind, opts).Dial(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return conn
+}
+
+func callEcho(t testing.TB, conn transport.Conn) {
+	t.Helper()
+	resp, err := conn.Call(t.Context(), "echo", jsonrpc.Raw(`{"n":9007199254740993}`))
+	if err != nil || string(resp.Result) != `{"n":9007199254740993}` {
+		t.Fatalf("answered with %v (%v)", resp, err)
+	}
+}
+
+// However a child ends, all calls under way fail at once, and say how.
+func TestChildEnds(t *testing.T) {
+	tests := map[string]struct {
+		exit  bool   // the error tells of an exit
+		words string // part of the error
+	}{
+		"exits":                {true, `exit status 3: "last words"`},
+		"ends":                 {true, "exit status 0"},
+		"crashes":              {true, "signal: killed"},
+		"half a line":          {true, "exit status 1"},
+		"leaves a child":       {true, "exit status 5"},
+		"leaves a stray child": {true, "exit status 0"},
+		"closes stdout":        {false, "connection closed"},
+	}
+	for kind, test := range tests {
+		t.Run(kind, func(t *testing.T) {
+			const n = 8
+			heirs := make(heirs, 1)
+			conn := dialFor(t, heirs, kind, nil)
+			callEcho(t, conn)
+			failures := make(chan error, n+1)
+			for range n {
+				go func() {
+					_, err := conn.Call(t.Context(), "hold", nil)
+					failures <- err
+				}()
+			}
+			callEcho(t, conn)
+			_, err := conn.Call(t.Context(), "go", nil)
+			start := time.Now()
+			failures <- err
+			for range n + 1 {
+				err := <-failures
+				var failed *jsonrpc.CallError
+				if !errors.As(err, &failed) || failed.Delivery != jsonrpc.MaybeExecuted || !errors.Is(err, jsonrpc.ErrClosed) {
+					t.Errorf("the error is %v, want ErrClosed and that it may have been executed", err)
+				}
+				var exit *stdio.ExitError
+				if errors.As(err, &exit) != test.exit || !strings.Contains(err.Error(), test.words) {
+					t.Errorf("the error is %v, want %q", err, test.words)
+				}
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("calls failed %v after another", took)
+			}
+			<-conn.Done()
+			_, err = conn.Call(t.Context(), "echo", nil)
+			var failed *jsonrpc.CallError
+			if !errors.As(err, &failed) || failed.Delivery != jsonrpc.NotSent || !errors.Is(err, jsonrpc.ErrClosed) {
+				t.Errorf("a later call failed with %v, want ErrClosed and not sent", err)
+			}
+			if kind == "leaves a stray child" {
+				endStray(t, <-heirs)
+			}
+		})
+	}
+}
+
+// heirs takes the ids of processes that children leave behind.
+type heirs chan int
+
+func (heirs) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "nothing is answered here"}
+}
+
+func (h heirs) Notified(_ jsonrpc.Peer, note *jsonrpc.Request) {
+	var pid [1]int
+	if note.Method == "heir" && json.Unmarshal(note.Params, &pid) == nil {
+		h <- pid[0]
+	}
+}
+
+func endStray(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("the stray child was expected to live on: %v", err)
+	}
+}
+
+// From the end of a process to the failure of the calls that it had.
+func TestChildEndsAtOnce(t *testing.T) {
+	for _, kind := range []string{"exits", "crashes", "leaves a stray child"} {
+		t.Run(kind, func(t *testing.T) {
+			const rounds, goal, limit = 20, 250 * time.Millisecond, time.Second
+			var took []time.Duration
+			for range rounds {
+				heirs := make(heirs, 1)
+				conn := dialFor(t, heirs, kind, nil)
+				callEcho(t, conn)
+				start := time.Now()
+				_, err := conn.Call(t.Context(), "go", nil)
+				took = append(took, time.Since(start))
+				if !errors.Is(err, jsonrpc.ErrClosed) {
+					t.Fatalf("the error is %v, want ErrClosed", err)
+				}
+				if kind == "leaves a stray child" {
+					endStray(t, <-heirs)
+				}
+			}
+			slices.Sort(took)
+			median := took[rounds/2]
+			t.Logf("median %v, longest %v, goal %v", median, took[rounds-1], goal)
+			if median > limit {
+				t.Errorf("the median is %v, want at most %v", median, limit)
+			}
+		})
+	}
+}
+
+// Close ends every child, and whatever it has started in its group, in bounded time.
+func TestCloseEndsTheChild(t *testing.T) {
+	for kind, most := range map[string]time.Duration{
+		"kit":           150 * time.Millisecond, // end of input
+		"exits":         150 * time.Millisecond,
+		"sleeper":       400 * time.Millisecond, // TERM
+		"closes stdin":  600 * time.Millisecond,
+		"deaf":          600 * time.Millisecond, // KILL
+		"stopped":       600 * time.Millisecond,
+		"closes stdout": 600 * time.Millisecond,
+		"keeps a child": 150 * time.Millisecond,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			mark := fmt.Sprintf("STDIO_TEST_MARK=%d/%s", os.Getpid(), t.Name())
+			conn := dial(t, kind, &stdio.CommandOptions{Grace: 200 * time.Millisecond, Env: []string{mark}})
+			switch kind {
+			case "closes stdin", "keeps a child":
+				if _, err := conn.Call(t.Context(), "go", nil); err != nil {
+					t.Fatal(err)
+				}
+			case "closes stdout":
+				conn.Call(t.Context(), "go", nil) // fails
+			}
+			failure := make(chan error, 1)
+			go func() {
+				_, err := conn.Call(t.Context(), "hold", nil)
+				failure <- err
+			}()
+			start := time.Now()
+			if err := conn.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			if took := time.Since(start); took > most+time.Second {
+				t.Errorf("Close took %v, want about %v at the most", took, most)
+			}
+			if err := <-failure; !errors.Is(err, jsonrpc.ErrClosed) && kind != "kit" {
+				t.Errorf("the call that waited failed with %v, want ErrClosed", err)
+			}
+			if left := processes(t, mark); len(left) > 0 {
+				t.Errorf("processes are left: %v", left)
+			}
+		})
+	}
+}
+
+// A child that stopped reading cannot hold up Close with what is queued for it.
+func TestCloseWithFullPipe(t *testing.T) {
+	conn := dial(t, "stopped", nil)
+	message := jsonrpc.Raw(`["` + strings.Repeat("x", 1<<18) + `"]`)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	var err error
+	for err == nil {
+		err = conn.Notify(ctx, "n", message)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Notify failed with %v, want the deadline", err)
+	}
+	start := time.Now()
+	if err := conn.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+}
+
+// A call that nobody answers ends with its context, whatever the child does.
+func TestChildNeverAnswers(t *testing.T) {
+	for _, kind := range []string{"deaf", "stopped"} {
+		conn := dial(t, kind, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := conn.Call(ctx, "hold", nil)
+		cancel()
+		var failed *jsonrpc.CallError
+		if !errors.As(err, &failed) || failed.Delivery != jsonrpc.MaybeExecuted || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: the error is %v, want the deadline", kind, err)
+		}
+	}
+}
+
+// A child that takes no more requests is ended, and what it answered still counts.
+func TestChildClosesStdin(t *testing.T) {
+	conn := dial(t, "closes stdin", nil)
+	resp, err := conn.Call(t.Context(), "go", nil)
+	if err != nil || string(resp.Result) != `"closed"` {
+		t.Fatalf("answered with %v (%v)", resp, err)
+	}
+	if _, err := conn.Call(t.Context(), "hold", nil); !errors.Is(err, jsonrpc.ErrClosed) {
+		t.Errorf("the error is %v, want ErrClosed", err)
+	}
+	<-conn.Done()
+}
+
+// A child may finish its work once its input has ended, and say so at length.
+func TestCloseLetsTheChildFinish(t *testing.T) {
+	marker := filepath.Join(t.TempDir(), "marker")
+	conn := dial(t, "talks on", &stdio.CommandOptions{Grace: 5 * time.Second, Env: []string{markerVariable + "=" + marker}})
+	if err := conn.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if _, err := os.Stat(marker); err != nil {
+		t.Errorf("the child was cut off: %v", err)
+	}
+}
+
+func TestChildFloodsStderr(t *testing.T) {
+	var passed counter
+	conn := dial(t, "floods stderr", &stdio.CommandOptions{Stderr: &passed})
+	resp, err := conn.Call(t.Context(), "go", nil)
+	if err != nil || string(resp.Result) != `"flooded"` {
+		t.Fatalf("answered with %v (%v)", resp, err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	_, err = conn.Call(t.Context(), "echo", nil)
+	var exit *stdio.ExitError
+	if !errors.As(err, &exit) || len(exit.Stderr) != stdio.StderrKept || !strings.HasSuffix(exit.Stderr, "\nflooded\n") {
+		t.Errorf("the error is %.300v, want the last %d bytes", err, stdio.StderrKept)
+	}
+	if passed.n < 40<<20 {
+		t.Errorf("%d bytes were passed on, want all", passed.n)
+	}
+}
+
+type counter struct{ n int }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += len(p)
+	return len(p), nil
+}
+
+// A banner and other noise is skipped, counted, and not answered.
+func TestChildBanner(t *testing.T) {
+	var mu sync.Mutex
+	var reports []error
+	conn := dial(t, "banner", &stdio.CommandOptions{
+		MaxLine: 50_000,
+		Conn: jsonrpc.Options{Malformed: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			reports = append(reports, err)
+		}},
+	})
+	callEcho(t, conn)
+	callEcho(t, conn)
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(reports) != 9 {
+		t.Errorf("%d lines were reported, want 9: %v", len(reports), reports)
+	}
+	if n := conn.(interface{ Malformed() int64 }).Malformed(); n != 10 {
+		t.Errorf("%d lines were counted, want 10", n)
+	}
+}
+
+// A child gets what finds programs and files, and no secrets.
+func TestEnvironment(t *testing.T) {
+	const secret = "API_TOKEN=hunter2"
+	t.Setenv("API_TOKEN", "hunter2")
+	env := func(opts *stdio.CommandOptions) []string {
+		t.Helper()
+		conn := dial(t, "environment", opts)
+		resp, err := conn.Call(t.Context(), "go", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var env []string
+		if err := json.Unmarshal(resp.Result, &env); err != nil {
+			t.Fatal(err)
+		}
+		return env
+	}
+	path := "PATH=" + os.Getenv("PATH")
+	if got := env(nil); slices.Contains(got, secret) || !slices.Contains(got, path) {
+		t.Errorf("by default: %q", got)
+	}
+	if got := env(&stdio.CommandOptions{Env: []string{"MINE=1", "PATH=/nowhere"}}); slices.Contains(got, secret) ||
+		!slices.Contains(got, "MINE=1") || !slices.Contains(got, "PATH=/nowhere") || slices.Contains(got, path) {
+		t.Errorf("with own variables: %q", got)
+	}
+	if got := env(&stdio.CommandOptions{InheritEnv: true}); !slices.Contains(got, secret) {
+		t.Errorf("inherited: %q", got)
+	}
+}
+
+// Where nothing of the usual is set, a child gets nothing, not all.
+func TestEnvironmentEmpty(t *testing.T) {
+	sh, err := exec.LookPath("env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR"} {
+		t.Setenv(name, "") // restores it
+		os.Unsetenv(name)
+	}
+	t.Setenv("API_TOKEN", "hunter2")
+	var lines []string
+	conn, err := stdio.Command(sh, nil, &stdio.CommandOptions{Conn: jsonrpc.Options{Trace: func(_ bool, frame []byte) {
+		lines = append(lines, string(frame))
+	}}}).Dial(t.Context(), silent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-conn.Done()
+	if len(lines) != 0 {
+		t.Errorf("the child has %d variables", len(lines))
+	}
+}
+
+func TestDialFails(t *testing.T) {
+	_, err := stdio.Command("/no/such/program", nil, nil).Dial(t.Context(), silent{})
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "/no/such/program") {
+		t.Errorf("the error is %v, want that there is no such program", err)
+	}
+}
+
+// When the client's process is killed, its children go too.
+func TestParentKilled(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "alive")
+	listener, err := net.Listen("unix", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	parent := exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), childVariable+"=parent", heirVariable+"="+address)
+	parent.Stderr = os.Stderr
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer parent.Wait()             // it was killed
+	alive, err := listener.Accept() // from the child of that process
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Close()
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := alive.SetReadDeadline(start.Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := alive.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the child lives on: %v", err)
+	}
+	t.Logf("the child was gone after %v", time.Since(start))
+}
+
+// processes lists what still runs of a child that has that variable in its
+// environment, and what has inherited it.
+func processes(t testing.TB, variable string) (left []string) {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		environ, err := os.ReadFile(name) // empty when the process has ended
+		if err == nil && slices.Contains(strings.Split(string(environ), "\x00"), variable) {
+			left = append(left, name)
+		}
+	}
+	return left
+}

@@ -1,0 +1,109 @@
+//go:build unix
+
+package stdio_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/stdio"
+)
+
+// A stray print in a server, or in a process that it starts, does not break the
+// protocol: it goes to standard error.
+func TestServeProtectsStdout(t *testing.T) {
+	var stderr bytes.Buffer
+	var reports []error
+	conn := dial(t, "stray", &stdio.CommandOptions{
+		Stderr: &stderr,
+		Conn:   jsonrpc.Options{Malformed: func(err error) { reports = append(reports, err) }},
+	})
+	callEcho(t, conn)
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(reports) != 0 {
+		t.Errorf("on standard output: %v", reports)
+	}
+	if want := "stray print\nstray child\n"; stderr.String() != want {
+		t.Errorf("on standard error: %q, want %q", &stderr, want)
+	}
+}
+
+// When its context ends, a server ends although its input does not.
+func TestServeEndsWithContext(t *testing.T) {
+	server := exec.Command(os.Args[0])
+	server.Env = append(os.Environ(), childVariable+"=quits")
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	var stderr bytes.Buffer
+	server.Stderr = &stderr
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hung := time.AfterFunc(5*time.Second, func() { server.Process.Kill() })
+	defer hung.Stop()
+	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"quit"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	err = server.Wait()
+	if got := stderr.String(); server.ProcessState.ExitCode() != 99 || !strings.Contains(got, "context canceled") {
+		t.Errorf("the server ended with %v and said %q, want that its context was cancelled", err, got)
+	}
+}
+
+// At the end of input, calls that run are finished and answered; then Serve returns.
+func TestServeDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		input := `{"jsonrpc":"2.0","id":1,"method":"slow"}` + "\nnot JSON\n" + `{"jsonrpc":"2.0","id":2,"method":"slow"}`
+		var out, log bytes.Buffer
+		start := time.Now()
+		err := stdio.Serve(t.Context(), binder(slow{}), &stdio.ServeOptions{
+			In: io.NopCloser(strings.NewReader(input)), Out: &out,
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil || time.Since(start) != time.Second {
+			t.Errorf("Serve returned %v after %v, want nil after 1s", err, time.Since(start))
+		}
+		if got := out.String(); strings.Count(got, `"result":"done"`) != 2 || strings.Count(got, `-32700`) != 1 {
+			t.Errorf("answered\n%s", got)
+		}
+		if !strings.Contains(log.String(), "not a message") {
+			t.Errorf("logged %q", &log)
+		}
+	})
+}
+
+type slow struct{ silent }
+
+func (slow) Handle(_ context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	<-time.After(time.Second)
+	return reply.Write(jsonrpc.Raw(`"done"`))
+}
+
+// Given streams end with the context as well.
+func TestServeGivenStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, _ := io.Pipe()
+		cause := errors.New("shutting down")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(cause) })
+		err := stdio.Serve(ctx, binder(silent{}), &stdio.ServeOptions{In: in, Out: io.Discard})
+		if !errors.Is(err, cause) {
+			t.Errorf("Serve returned %v, want the cause", err)
+		}
+	})
+}
