@@ -1,0 +1,90 @@
+package era
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// capabilitiesFor are a server's capabilities in the words of a version.
+func capabilitiesFor(version mcp.Version, has mcp.ServerCapabilities) mcp.ServerCapabilities {
+	if version < mcp.Version20250326 {
+		has.Completions = nil
+	}
+	if version != mcp.Version20251125 {
+		has.Tasks = nil
+	}
+	if !version.Modern() {
+		has.Extensions = nil
+	}
+	return has
+}
+
+// capabilitiesAs are a client's capabilities in the words of a version.
+func capabilitiesAs(version mcp.Version, has mcp.ClientCapabilities) mcp.ClientCapabilities {
+	if version < mcp.Version20250618 {
+		has.Elicitation = nil
+	}
+	if version < mcp.Version20251125 {
+		if has.Elicitation != nil {
+			has.Elicitation = &mcp.ElicitationCapability{}
+		}
+		if has.Sampling != nil {
+			has.Sampling = &mcp.SamplingCapability{}
+		}
+	}
+	if version != mcp.Version20251125 {
+		has.Tasks = nil
+	}
+	if version.Modern() && has.Roots != nil {
+		has.Roots = &mcp.RootsCapability{}
+	}
+	if !version.Modern() {
+		has.Extensions = nil
+	}
+	return has
+}
+
+// implementationFor is who somebody is in the words of a version.
+func implementationFor(version mcp.Version, who mcp.Implementation) mcp.Implementation {
+	if version < mcp.Version20251125 {
+		who.Icons, who.Description, who.WebsiteURL = nil, "", ""
+	}
+	if version < mcp.Version20250618 {
+		who.Title = ""
+	}
+	return who
+}
+
+// filteredParams are a notification's parameters in the words of a version.
+func filteredParams(version mcp.Version, params jsonrpc.Appender) jsonrpc.Appender {
+	if p, ok := params.(*mcp.ProgressParams); ok && version < mcp.Version20250326 && p.Message != "" {
+		plain := *p
+		plain.Message = ""
+		return &plain
+	}
+	return params
+}
+
+// questionFor are the parameters of a question as a request to a legacy client.
+func questionFor(version mcp.Version, question mcp.InputRequest) (jsonrpc.Appender, error) {
+	if question.Params == nil {
+		return nil, nil
+	}
+	if question.Method != mcp.MethodElicit {
+		return mcp.Raw(question.Params), nil
+	}
+	var params mcp.ElicitParams
+	if err := params.UnmarshalJSON(question.Params); err != nil {
+		return nil, fmt.Errorf("the question: %w", err)
+	}
+	switch {
+	case version < mcp.Version20251125:
+		params.Mode = "" // there is but one
+	case params.Mode == mcp.ElicitURL && params.ElicitationID == "":
+		params.ElicitationID = rand.Text()
+	}
+	return &params, nil
+}

@@ -1,0 +1,97 @@
+package era
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// writeObject appends a result as the core has made it.
+func writeObject(method string, result mcp.Result, reply *jsonrpc.Reply) error {
+	start := len(reply.Buf)
+	if err := reply.Write(result); err != nil {
+		return fmt.Errorf("encoding the result of %s: %w", method, err)
+	}
+	if jsonscan.KindOf(reply.Buf[start:]) != jsonscan.Object {
+		return fmt.Errorf("the result of %s is no object: %.80q", method, reply.Buf[start:])
+	}
+	return nil
+}
+
+// writeLegacy appends a result without what the version has no words for.
+func writeLegacy(method string, version mcp.Version, result mcp.Result, reply *jsonrpc.Reply) error {
+	start := len(reply.Buf)
+	if err := writeObject(method, result, reply); err != nil {
+		return err
+	}
+	var err error
+	reply.Buf, err = filterResult(reply.Buf, start, method, version)
+	return err
+}
+
+func (s *Server) writeLegacyCached(method string, version mcp.Version, result mcp.Result, reply *jsonrpc.Reply) (err error) {
+	if raw, ok := result.(mcp.Raw); ok && isList(method) {
+		reply.Buf, err = s.lists.append(reply.Buf, method, version, raw, func(buf []byte, start int) ([]byte, error) {
+			return filterResult(buf, start, method, version)
+		})
+		return err
+	}
+	return writeLegacy(method, version, result, reply)
+}
+
+// listCache keeps the answers that depend on nothing but what the server offers:
+// a core gives the same bytes for a list until the list changes, and so the form
+// for each version is made once.
+type listCache struct {
+	known atomic.Pointer[map[listKey]listForm]
+}
+
+type listKey struct {
+	method  string
+	version mcp.Version
+}
+
+type listForm struct {
+	source, form []byte
+}
+
+// append appends the version's form of a list; make turns the source, which
+// begins at start, into it.
+func (c *listCache) append(buf []byte, method string, version mcp.Version, source mcp.Raw, make func(buf []byte, start int) ([]byte, error)) ([]byte, error) {
+	key := listKey{method, version}
+	known := c.known.Load()
+	if known != nil {
+		if known := (*known)[key]; sameBytes(known.source, source) {
+			return append(buf, known.form...), nil
+		}
+	}
+	start := len(buf)
+	buf, err := make(append(buf, source...), start)
+	if err != nil {
+		return buf, err
+	}
+	c.keep(known, key, listForm{source: source, form: append([]byte(nil), buf[start:]...)})
+	return buf, nil
+}
+
+// keep replaces one form. When another goroutine has done so meanwhile, nothing
+// is kept: the next call will.
+func (c *listCache) keep(known *map[listKey]listForm, key listKey, form listForm) {
+	next := map[listKey]listForm{key: form}
+	if known != nil {
+		for k, f := range *known {
+			if k != key {
+				next[k] = f
+			}
+		}
+	}
+	c.known.CompareAndSwap(known, &next)
+}
+
+// sameBytes says whether both are one slice, not merely equal ones.
+func sameBytes(a, b []byte) bool {
+	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
+}

@@ -1,0 +1,232 @@
+package era
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// What older versions have no words for is left out of what this server sends
+// them; most of their peers would ignore it, some refuse it.
+
+// A filter is what one version has no words for in the result of one method.
+type filter struct {
+	list    string   // the member that is a list of entries, if any
+	entries []string // members to leave out of each entry
+	result  []string // members to leave out of the result
+	content string   // the member that holds content, if kinds must be translated
+	kinds   []string // the kinds to translate into text
+	object  string   // a member that may only be an object
+}
+
+// filterFor is what a legacy version leaves out.
+func filterFor(version mcp.Version, method string) filter {
+	f := filter{result: []string{"resultType", "ttlMs", "cacheScope"}}
+	switch method {
+	case mcp.MethodToolsList:
+		f.list, f.object = "tools", "outputSchema"
+	case mcp.MethodPromptsList:
+		f.list = "prompts"
+	case mcp.MethodResourcesList:
+		f.list = "resources"
+	case mcp.MethodResourceTemplatesList:
+		f.list = "resourceTemplates"
+	case mcp.MethodToolsCall:
+		f.content, f.object = "content", "structuredContent"
+	case mcp.MethodPromptsGet:
+		f.list, f.content = "messages", "content"
+	}
+	if version < mcp.Version20251125 {
+		f.entries = append(f.entries, "icons", "execution")
+	}
+	if version < mcp.Version20250618 {
+		f.entries = append(f.entries, "title", "_meta", "outputSchema")
+		f.result = append(f.result, "structuredContent")
+		f.kinds = append(f.kinds, "resource_link")
+	}
+	if version < mcp.Version20250326 {
+		f.kinds = append(f.kinds, "audio")
+		if method == mcp.MethodToolsList {
+			f.entries = append(f.entries, "annotations")
+		}
+	}
+	return f
+}
+
+// filterResult leaves out of the result that begins at start and ends the
+// buffer what the version has no words for.
+func filterResult(buf []byte, start int, method string, version mcp.Version) ([]byte, error) {
+	f := filterFor(version, method)
+	if !f.concerns(buf[start:]) {
+		return buf, nil
+	}
+	filtered, err := f.apply(buf[start:])
+	if err != nil {
+		return buf, fmt.Errorf("the result of %s: %w", method, err)
+	}
+	return append(buf[:start], filtered...), nil
+}
+
+// concerns says whether the text may hold anything to leave out. It may say so
+// wrongly; apply looks exactly.
+func (f *filter) concerns(body []byte) bool {
+	mentions := func(names ...string) bool {
+		for _, name := range names {
+			if bytes.Contains(body, []byte(`"`+name+`"`)) {
+				return true
+			}
+		}
+		return false
+	}
+	return mentions(f.result...) || mentions(f.entries...) || f.object != "" && mentions(f.object) ||
+		f.content != "" && mentions(f.kinds...)
+}
+
+func (f *filter) apply(body []byte) ([]byte, error) {
+	result, err := jsonscan.ReadObject(body)
+	if err != nil {
+		return nil, err
+	}
+	edits := leaveOut(f.result)
+	if f.list != "" {
+		entries, err := rewriteEach(result.Get(f.list), f.entry)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, edit(f.list, entries)...)
+	} else {
+		more, err := f.contentEdits(&result)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, more...)
+	}
+	return jsonscan.Splice(nil, body, edits...)
+}
+
+func (f *filter) entry(element []byte) ([]byte, error) {
+	object, err := jsonscan.ReadObject(element)
+	if err != nil {
+		return nil, err
+	}
+	edits := leaveOut(f.entries)
+	more, err := f.contentEdits(&object)
+	if err != nil {
+		return nil, err
+	}
+	return jsonscan.Splice(nil, element, append(edits, more...)...)
+}
+
+// contentEdits translate an object's content and leave out the member that may
+// only be an object, if it is not one.
+func (f *filter) contentEdits(object *jsonscan.Members) ([]jsonscan.Edit, error) {
+	var edits []jsonscan.Edit
+	if value := object.Get(f.object); f.object != "" && value != nil && !mayBeObject(f.object, value) {
+		edits = append(edits, jsonscan.Edit{Name: f.object})
+	}
+	content := object.Get(f.content)
+	if f.content == "" || content == nil || len(f.kinds) == 0 {
+		return edits, nil
+	}
+	var err error
+	if content[0] == '[' {
+		content, err = rewriteEach(content, f.block)
+	} else {
+		content, err = f.block(content)
+	}
+	return append(edits, edit(f.content, content)...), err
+}
+
+// block is a content block in a kind that the version has.
+func (f *filter) block(block []byte) ([]byte, error) {
+	object, err := jsonscan.ReadObject(block)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range f.kinds {
+		if string(object.Get("type")) == `"`+kind+`"` {
+			return asText(kind, &object), nil
+		}
+	}
+	return block, nil
+}
+
+// asText says in text what a block of a newer kind was.
+func asText(kind string, block *jsonscan.Members) json.RawMessage {
+	said := "audio of type " + stringOf(block.Get("mimeType"))
+	if kind == "resource_link" {
+		said = "resource " + stringOf(block.Get("name")) + ": " + stringOf(block.Get("uri"))
+	}
+	return append(jsonscan.AppendString([]byte(`{"type":"text","text":`), "["+said+"]"), '}')
+}
+
+func stringOf(raw []byte) string {
+	if len(raw) == 0 || raw[0] != '"' {
+		return "unknown"
+	}
+	return jsonscan.Unquote(raw)
+}
+
+// mayBeObject: structured content must be an object, an output schema must be
+// one's, until 2025-11-25.
+func mayBeObject(member string, value []byte) bool {
+	if value[0] != '{' {
+		return false
+	}
+	if member == "structuredContent" {
+		return true
+	}
+	schema, err := jsonscan.ReadObject(value)
+	return err == nil && string(schema.Get("type")) == `"object"`
+}
+
+func leaveOut(names []string) []jsonscan.Edit {
+	edits := make([]jsonscan.Edit, len(names))
+	for i, name := range names {
+		edits[i] = jsonscan.Edit{Name: name}
+	}
+	return edits
+}
+
+// edit replaces a member, if there is something to replace it with.
+func edit(name string, value []byte) []jsonscan.Edit {
+	if value == nil {
+		return nil
+	}
+	return []jsonscan.Edit{{Name: name, Value: value}}
+}
+
+// rewriteEach rewrites the elements of an array; nil stays nil.
+func rewriteEach(array []byte, rewrite func([]byte) ([]byte, error)) ([]byte, error) {
+	if array == nil {
+		return nil, nil
+	}
+	s := jsonscan.New(array)
+	if err := s.EnterArray(); err != nil {
+		return nil, err
+	}
+	out := []byte{'['}
+	for first := true; ; first = false {
+		more, err := s.Element(first)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return append(out, ']'), nil
+		}
+		element, err := s.Value()
+		if err != nil {
+			return nil, err
+		}
+		if element, err = rewrite(element); err != nil {
+			return nil, err
+		}
+		if !first {
+			out = append(out, ',')
+		}
+		out = append(out, element...)
+	}
+}

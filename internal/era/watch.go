@@ -1,0 +1,95 @@
+package era
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// An outbox collects changes until they are sent. Repeated changes become one,
+// so a peer that does not read costs no more than what it subscribed to, and
+// nobody who makes a change waits for it.
+type outbox struct {
+	mu      sync.Mutex
+	pending []mcp.Change
+	waiting map[mcp.Change]bool
+	wake    chan struct{}
+}
+
+func newOutbox() *outbox {
+	return &outbox{waiting: make(map[mcp.Change]bool), wake: make(chan struct{}, 1)}
+}
+
+// add never blocks.
+func (o *outbox) add(change mcp.Change) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.waiting[change] {
+		return
+	}
+	o.waiting[change] = true
+	o.pending = append(o.pending, change)
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (o *outbox) take() []mcp.Change {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	pending := o.pending
+	o.pending = nil
+	clear(o.waiting)
+	return pending
+}
+
+// run sends what is added until ctx ends, stop is closed or sending fails.
+func (o *outbox) run(ctx context.Context, stop <-chan struct{}, send func(mcp.Change) error) error {
+	for {
+		select {
+		case <-o.wake:
+		case <-stop:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		for _, change := range o.take() {
+			if err := send(change); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// tell tells a peer of a change. The tag is that of a subscription, nil if the
+// change is told unasked.
+func tell(ctx context.Context, peer jsonrpc.Peer, change mcp.Change, tag mcp.Meta) error {
+	var params jsonrpc.Appender
+	if tag != nil {
+		params = mcp.Raw(`{"_meta":` + string(tag) + `}`)
+	}
+	switch change.Kind {
+	case mcp.ToolsChanged:
+		return peer.Notify(ctx, mcp.NotificationToolsListChanged, params)
+	case mcp.PromptsChanged:
+		return peer.Notify(ctx, mcp.NotificationPromptsListChanged, params)
+	case mcp.ResourcesChanged:
+		return peer.Notify(ctx, mcp.NotificationResourcesListChanged, params)
+	}
+	return peer.Notify(ctx, mcp.NotificationResourceUpdated, &mcp.ResourceUpdatedParams{URI: change.URI, Meta: tag})
+}
+
+// agreed is the part of a filter that a server with these capabilities can hold.
+func agreed(want mcp.SubscriptionFilter, has *mcp.ServerCapabilities) mcp.SubscriptionFilter {
+	var can mcp.SubscriptionFilter
+	can.ToolsListChanged = want.ToolsListChanged && has.Tools != nil && has.Tools.ListChanged
+	can.PromptsListChanged = want.PromptsListChanged && has.Prompts != nil && has.Prompts.ListChanged
+	can.ResourcesListChanged = want.ResourcesListChanged && has.Resources != nil && has.Resources.ListChanged
+	if has.Resources != nil && has.Resources.Subscribe {
+		can.ResourceSubscriptions = want.ResourceSubscriptions
+	}
+	return can
+}
