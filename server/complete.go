@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// maxCompletions is how many values an answer may hold. MCP 2025-11-25,
+// server/utilities/completion.
+const maxCompletions = 100
+
+// A Completion says what is completed: an argument of a prompt, or a variable of
+// a resource template.
+type Completion struct {
+	// Prompt is the prompt's name, Template the URI template; one of them is
+	// set.
+	Prompt   string
+	Template string
+	// Argument is the argument's or the variable's name.
+	Argument string
+}
+
+// AddCompletion registers a function that completes what a person has typed so
+// far. others are the values of other arguments that are known already (since
+// 2025-06-18). More than 100 values are cut, and the client is told that there are
+// more. It panics, naming the place, when the completion cannot be registered.
+func AddCompletion(s *Server, completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)) {
+	s.mustAdd(NewCompletion(completion, fn))
+}
+
+// NewCompletion checks a completion for [Server.Replace].
+func NewCompletion(completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)) (Entry, error) {
+	if (completion.Prompt == "") == (completion.Template == "") || completion.Argument == "" {
+		return nil, fmt.Errorf("completion %+v: one of Prompt and Template, and Argument, must be set", completion)
+	}
+	return &completionEntry{completion, fn}, nil
+}
+
+type completionEntry struct {
+	of Completion
+	fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)
+}
+
+// key keeps the parts apart with a byte that none of them holds.
+func (c Completion) key() entryKey {
+	return entryKey{completionKind, c.Prompt + "\x00" + c.Template + "\x00" + c.Argument}
+}
+
+func (e *completionEntry) key() entryKey  { return e.of.key() }
+func (e *completionEntry) listed() Listed { return Listed{} }
+
+func (e *completionEntry) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error) {
+	typed, err := stringMember(call, "argument", "value")
+	if err != nil {
+		return nil, err
+	}
+	others, err := knownArguments(call)
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{call: call, server: s}
+	return s.answered(e.key(), func() (mcp.Result, error) {
+		values, err := e.fn(ctx, r, typed, others)
+		if err != nil {
+			return nil, err
+		}
+		total := len(values)
+		return &mcp.CompleteResult{Completion: mcp.CompletionValues{
+			Values: slices.Clone(values[:min(total, maxCompletions)]),
+			Total:  &total, HasMore: total > maxCompletions,
+		}}, nil
+	})
+}
+
+func knownArguments(call *mcp.Call) (map[string]string, error) {
+	raw := call.Member("context", "arguments")
+	if raw == nil {
+		return nil, nil
+	}
+	object, err := jsonscan.ReadObject(raw)
+	if err != nil {
+		return nil, invalidParams("context.arguments must be an object of strings: %v", err)
+	}
+	known := make(map[string]string, object.Len())
+	for m := range object.All() {
+		if m.Value[0] != '"' {
+			return nil, invalidParams("context.arguments must be an object of strings")
+		}
+		known[jsonscan.Unquote(m.Key)] = jsonscan.Unquote(m.Value)
+	}
+	return known, nil
+}
+
+// complete answers completion/complete. An argument that exists and has no
+// completion has no values; one that does not exist is an error.
+func (r *registry) complete(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	argument, err := stringMember(call, "argument", "name")
+	if err != nil {
+		return nil, err
+	}
+	of := Completion{Argument: argument}
+	var about entryKey
+	switch kind, _ := stringMember(call, "ref", "type"); kind {
+	case "ref/prompt":
+		of.Prompt, err = stringMember(call, "ref", "name")
+		about = entryKey{promptKind, of.Prompt}
+	case "ref/resource":
+		of.Template, err = stringMember(call, "ref", "uri")
+		about = entryKey{templateKind, of.Template}
+	default:
+		err = invalidParams(`ref.type must be "ref/prompt" or "ref/resource"`)
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := r.snapshot()
+	if entry := now.entries[of.key()]; entry != nil {
+		return entry.call(ctx, r.server, call)
+	}
+	if !takesArgument(now.entries[about], argument) {
+		return nil, invalidParams("there is no argument %.80q of %.256q", argument, about.name)
+	}
+	return &mcp.CompleteResult{Completion: mcp.CompletionValues{Values: []string{}}}, nil
+}
+
+func takesArgument(entry Entry, argument string) bool {
+	switch e := entry.(type) {
+	case *templateEntry:
+		return slices.Contains(e.names, argument)
+	case *promptEntry:
+		return slices.Contains(e.arguments, argument)
+	}
+	return false
+}

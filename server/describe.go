@@ -1,0 +1,49 @@
+package server
+
+import (
+	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// described is a description and the catalogue it was made from.
+type described struct {
+	from *Catalogue
+	era.Description
+}
+
+// Describe says what the server is. The same catalogue has the same description.
+func (c core) Describe() *era.Description {
+	catalogue := c.provider.Catalogue()
+	if d := c.description.Load(); d != nil && d.from == catalogue {
+		return &d.Description
+	}
+	d := &described{from: catalogue, Description: era.Description{
+		Info:         c.info,
+		Capabilities: c.capabilities(catalogue),
+		Instructions: c.options.Instructions,
+		CacheHint:    c.options.CacheHint,
+	}}
+	c.description.Store(d)
+	return &d.Description
+}
+
+// capabilities are those declared, or those of what has been registered.
+func (s *Server) capabilities(catalogue *Catalogue) mcp.ServerCapabilities {
+	if s.options.Capabilities != nil {
+		return *s.options.Capabilities
+	}
+	has := mcp.ServerCapabilities{Logging: &mcp.LoggingCapability{}}
+	if len(catalogue.Tools) > 0 {
+		has.Tools = &mcp.ToolsCapability{ListChanged: true}
+	}
+	if len(catalogue.Prompts) > 0 {
+		has.Prompts = &mcp.PromptsCapability{ListChanged: true}
+	}
+	if len(catalogue.Resources)+len(catalogue.Templates) > 0 {
+		has.Resources = &mcp.ResourcesCapability{ListChanged: true, Subscribe: true}
+	}
+	if catalogue.Completes {
+		has.Completions = &mcp.CompletionsCapability{}
+	}
+	return has
+}

@@ -1,0 +1,156 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// answer is a person who fills in every form in the same way.
+func answer(action mcp.ElicitAction, content string) func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	return func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		fmt.Println("asked:", params.Message)
+		if action != mcp.ElicitAccept {
+			return &mcp.ElicitResult{Action: action}, nil
+		}
+		return &mcp.ElicitResult{Action: action, Content: []byte(content)}, nil
+	}
+}
+
+// A function asks in the middle of its work. It returns the error that Elicit
+// gives it, and is run again once the answer is there.
+func ExampleElicit() {
+	type Loaves struct {
+		Count int `json:"count" jsonschema:"minimum=1,maximum=12"`
+	}
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "order"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		loaves, err := server.Elicit[Loaves](r, "loaves", "How many loaves?")
+		if _, ok := errors.AsType[*server.Declined](err); ok {
+			return "nothing then", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(loaves.Count, " loaves"), nil
+	})
+
+	hungry := dial(s, &client.Options{Elicit: answer(mcp.ElicitAccept, `{"count":3}`)})
+	defer hungry.Close()
+	say(hungry, "order", nil)
+
+	full := dial(s, &client.Options{Elicit: answer(mcp.ElicitDecline, "")})
+	defer full.Close()
+	say(full, "order", nil)
+	// Output:
+	// asked: How many loaves?
+	// 3 loaves
+	// asked: How many loaves?
+	// nothing then
+}
+
+// What stands before a question would happen again with each run: Once keeps
+// its result.
+func ExampleOnce() {
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
+	orders := 0
+	server.AddTool(s, server.Tool{Name: "order"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		number, err := server.Once(r, "number", func() (int, error) {
+			orders++
+			fmt.Println("a new order")
+			return orders, nil
+		})
+		if err != nil {
+			return "", err
+		}
+		if _, err := server.Elicit[struct{}](r, "sure", "Sure?"); err != nil {
+			return "", err
+		}
+		return fmt.Sprint("order ", number), nil
+	})
+	session := dial(s, &client.Options{Elicit: answer(mcp.ElicitAccept, `{}`)})
+	defer session.Close()
+	say(session, "order", nil)
+	say(session, "order", nil)
+	// Output:
+	// a new order
+	// asked: Sure?
+	// order 1
+	// a new order
+	// asked: Sure?
+	// order 2
+}
+
+func ExampleSample() {
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "slogan"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		result, err := server.Sample(r, "slogan", &mcp.CreateMessageParams{
+			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("A slogan for bread.")}}},
+			MaxTokens: 20,
+		})
+		if err != nil {
+			return "", err
+		}
+		return result.Model + ": " + result.Content[0].(*mcp.TextContent).Text, nil
+	})
+	session := dial(s, &client.Options{Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "poet", Content: mcp.SamplingContent{mcp.Text("Rise and dine.")}}, nil
+	}})
+	defer session.Close()
+	say(session, "slogan", nil)
+	// Output: poet: Rise and dine.
+}
+
+func ExampleElicitForm() {
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
+	crusts := &mcp.ElicitSchema{Fields: []mcp.ElicitField{{Name: "crust", Schema: &mcp.EnumSchema{
+		Options: []mcp.EnumOption{{Value: "d", Title: "dark"}, {Value: "l", Title: "light"}},
+	}}}}
+	server.AddTool(s, server.Tool{Name: "bake"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		chosen, err := server.ElicitForm(r, "crust", "Which crust?", crusts)
+		return string(chosen), err
+	})
+	session := dial(s, &client.Options{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"crust":"d"}`)}, nil
+	}})
+	defer session.Close()
+	say(session, "bake", nil)
+	// Output: {"crust":"d"}
+}
+
+func ExampleRoots() {
+	s := server.New(mcp.Implementation{Name: "search", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "where"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		roots, err := server.Roots(r, "roots")
+		if err != nil {
+			return "", err
+		}
+		return roots[0].URI, nil
+	})
+	session := dial(s, &client.Options{Roots: func(context.Context) ([]mcp.Root, error) {
+		return []mcp.Root{{URI: "file:///home/ada"}}, nil
+	}})
+	defer session.Close()
+	say(session, "where", nil)
+	// Output: file:///home/ada
+}
+
+// Replicas that share their keys continue each other's calls: what a client
+// carries from one to the other is sealed.
+func ExampleOptions_stateKeys() {
+	key := []byte("32 bytes of a random secret, or more")
+	replica := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{StateKeys: [][]byte{key}})
+	defer func() {
+		if err := replica.Shutdown(context.Background()); err != nil {
+			log.Print(err)
+		}
+	}()
+	defer func() { fmt.Println(recover()) }()
+	server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{StateKeys: [][]byte{[]byte("short")}})
+	// Output: server.New: StateKeys: seal: key 1 has 5 bytes, at least 32 expected
+}

@@ -1,0 +1,107 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+type AddIn struct {
+	A int `json:"a" jsonschema_description:"first summand"`
+	B int `json:"b" jsonschema_description:"second summand, not negative" jsonschema:"minimum=0"`
+}
+
+// dial connects a client to a server in the same process.
+func dial(s *server.Server, opts *client.Options) *client.Session {
+	session, err := client.Connect(context.Background(), transport.Pipe(s), opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return session
+}
+
+// say prints the text of a tool's result.
+func say(session *client.Session, tool string, arguments any) {
+	result, err := session.CallTool(context.Background(), tool, arguments, nil)
+	if err != nil {
+		fmt.Println("protocol error:", err)
+		return
+	}
+	for _, content := range result.Content {
+		if text, ok := content.(*mcp.TextContent); ok {
+			fmt.Println(text.Text)
+		}
+	}
+}
+
+// A server with one tool. The struct is its arguments, their schema and their
+// validation.
+func Example() {
+	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "add", Description: "Add two integers."},
+		func(ctx context.Context, r *server.Request, in AddIn) (int, error) {
+			return in.A + in.B, nil
+		})
+
+	session := dial(s, nil) // or: stdio.Serve(ctx, s, nil)
+	defer session.Close()
+	say(session, "add", AddIn{A: 2, B: 3})
+	say(session, "add", AddIn{A: 2, B: -3})
+	// Output:
+	// 5
+	// at "/b": expected at least 0, got -3
+}
+
+func ExampleNew() {
+	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, &server.Options{
+		Instructions: "Add before you multiply.",
+	})
+	session := dial(s, nil)
+	defer session.Close()
+	fmt.Println(session.Server().Name, session.Server().Version)
+	fmt.Println(session.Instructions())
+	// Output:
+	// calc 1.0.0
+	// Add before you multiply.
+}
+
+// An interceptor stands around every call.
+func ExampleOptions_interceptors() {
+	trace := func(next mcp.Invoker) mcp.Invoker {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			fmt.Println("before", call.Method(), string(call.Member("name")))
+			defer fmt.Println("after")
+			return next(ctx, call)
+		}
+	}
+	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, &server.Options{
+		Interceptors: []mcp.Interceptor{trace},
+	})
+	server.AddTool(s, server.Tool{Name: "add"}, func(ctx context.Context, r *server.Request, in AddIn) (int, error) {
+		return in.A + in.B, nil
+	})
+	session := dial(s, nil)
+	defer session.Close()
+	say(session, "add", AddIn{A: 2, B: 3})
+	// Output:
+	// before tools/call "add"
+	// after
+	// 5
+}
+
+// Calls that run may finish; nothing new begins.
+func ExampleServer_Shutdown() {
+	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)
+	session := dial(s, nil)
+	defer session.Close()
+	fmt.Println(s.Shutdown(context.Background()))
+	say(session, "add", nil)
+	// Output:
+	// <nil>
+	// protocol error: jsonrpc: -32603 "the server is shutting down"
+}

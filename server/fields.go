@@ -1,0 +1,179 @@
+package server
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// fields decodes named strings, of a prompt's arguments or a URI template's
+// variables, into T: a struct of strings, numbers, booleans, lists of strings or
+// encoding.TextUnmarshaler, by their json names, or a map[string]string. It is
+// made once and safe for concurrent use.
+type fields[T any] struct {
+	list []field
+	open bool // T is a map and takes any name
+}
+
+type field struct {
+	name        string
+	description string
+	optional    bool
+	index       []int
+	set         func(reflect.Value, []string) error
+}
+
+func newFields[T any]() (*fields[T], error) {
+	t := reflect.TypeFor[T]()
+	if t == reflect.TypeFor[map[string]string]() {
+		return &fields[T]{open: true}, nil
+	}
+	if t.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("%v must be a struct or map[string]string", t)
+	}
+	f := &fields[T]{}
+	for _, sf := range reflect.VisibleFields(t) {
+		if sf.Anonymous || !sf.IsExported() {
+			continue
+		}
+		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		if name == "" {
+			name = sf.Name
+		}
+		set, err := setterOf(sf.Type)
+		if err != nil {
+			return nil, fmt.Errorf("field %s: %w", sf.Name, err)
+		}
+		f.list = append(f.list, field{
+			name: name, index: sf.Index, set: set,
+			description: sf.Tag.Get("jsonschema_description"),
+			optional:    sf.Type.Kind() == reflect.Pointer || strings.Contains(options, "omit"),
+		})
+	}
+	return f, nil
+}
+
+func (f *fields[T]) names() []string {
+	names := make([]string, len(f.list))
+	for i, field := range f.list {
+		names[i] = field.name
+	}
+	return names
+}
+
+// decode takes the values by their names; of gives none for a name that is
+// absent.
+func (f *fields[T]) decode(given []string, of func(name string) []string) (T, error) {
+	var out T
+	if f.open {
+		m := make(map[string]string, len(given))
+		for _, name := range given {
+			m[name] = strings.Join(of(name), ",")
+		}
+		return any(m).(T), nil
+	}
+	for _, name := range given {
+		if !slices.ContainsFunc(f.list, func(field field) bool { return field.name == name }) {
+			return out, fmt.Errorf("unknown %q (accepted: %s)", name, strings.Join(f.names(), ", "))
+		}
+	}
+	v := reflect.ValueOf(&out).Elem()
+	for _, field := range f.list {
+		values := of(field.name)
+		if values == nil {
+			if !field.optional {
+				return out, fmt.Errorf("missing %q (accepted: %s)", field.name, strings.Join(f.names(), ", "))
+			}
+			continue
+		}
+		if err := field.set(v.FieldByIndex(field.index), values); err != nil {
+			return out, fmt.Errorf("%q: expected %w", field.name, err)
+		}
+	}
+	return out, nil
+}
+
+// setterOf returns what puts strings into a value of the type.
+func setterOf(t reflect.Type) (func(reflect.Value, []string) error, error) {
+	if t.Kind() == reflect.Pointer {
+		set, err := setterOf(t.Elem())
+		if err != nil {
+			return nil, err
+		}
+		return func(v reflect.Value, values []string) error {
+			v.Set(reflect.New(t.Elem()))
+			return set(v.Elem(), values)
+		}, nil
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return single(func(v reflect.Value, s string) error {
+			return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s))
+		}), nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return single(func(v reflect.Value, s string) error { v.SetString(s); return nil }), nil
+	case reflect.Bool:
+		return single(setBool), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return single(setInt), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return single(setUint), nil
+	case reflect.Float32, reflect.Float64:
+		return single(setFloat), nil
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.String {
+			return func(v reflect.Value, values []string) error {
+				v.Set(reflect.ValueOf(values).Convert(t))
+				return nil
+			}, nil
+		}
+	}
+	return nil, fmt.Errorf("%v cannot hold a string's value", t)
+}
+
+func single(set func(reflect.Value, string) error) func(reflect.Value, []string) error {
+	return func(v reflect.Value, values []string) error { return set(v, strings.Join(values, ",")) }
+}
+
+func setBool(v reflect.Value, s string) error {
+	b, err := strconv.ParseBool(s)
+	if err != nil {
+		return fmt.Errorf("true or false, got %.80q", s)
+	}
+	v.SetBool(b)
+	return nil
+}
+
+func setInt(v reflect.Value, s string) error {
+	n, err := strconv.ParseInt(s, 10, v.Type().Bits())
+	if err != nil {
+		return fmt.Errorf("an integer of %d bits, got %.80q", v.Type().Bits(), s)
+	}
+	v.SetInt(n)
+	return nil
+}
+
+func setUint(v reflect.Value, s string) error {
+	n, err := strconv.ParseUint(s, 10, v.Type().Bits())
+	if err != nil {
+		return fmt.Errorf("an integer of %d bits, not negative, got %.80q", v.Type().Bits(), s)
+	}
+	v.SetUint(n)
+	return nil
+}
+
+func setFloat(v reflect.Value, s string) error {
+	n, err := strconv.ParseFloat(s, v.Type().Bits())
+	if err != nil {
+		return fmt.Errorf("a number, got %.80q", s)
+	}
+	v.SetFloat(n)
+	return nil
+}

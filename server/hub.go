@@ -1,0 +1,67 @@
+package server
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A hub tells watchers of changes.
+type hub struct {
+	mu       sync.Mutex
+	watchers map[*watcher]struct{}
+}
+
+type watcher struct {
+	filter mcp.SubscriptionFilter
+	all    bool // whatever the filter says
+	notify func(mcp.Change)
+}
+
+// watch calls notify, which must not block, for each change that matches.
+func (h *hub) watch(filter mcp.SubscriptionFilter, notify func(mcp.Change)) (stop func()) {
+	return h.add(&watcher{filter: filter, notify: notify})
+}
+
+// watchAll is watch for every change.
+func (h *hub) watchAll(notify func(mcp.Change)) (stop func()) {
+	return h.add(&watcher{all: true, notify: notify})
+}
+
+func (h *hub) add(w *watcher) (stop func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watchers == nil {
+		h.watchers = make(map[*watcher]struct{})
+	}
+	h.watchers[w] = struct{}{}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watchers, w)
+	}
+}
+
+// tell tells who watches for it. No watcher blocks.
+func (h *hub) tell(change mcp.Change) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers {
+		if w.all || w.wants(change) {
+			w.notify(change)
+		}
+	}
+}
+
+func (w *watcher) wants(change mcp.Change) bool {
+	switch change.Kind {
+	case mcp.ToolsChanged:
+		return w.filter.ToolsListChanged
+	case mcp.PromptsChanged:
+		return w.filter.PromptsListChanged
+	case mcp.ResourcesChanged:
+		return w.filter.ResourcesListChanged
+	}
+	return slices.Contains(w.filter.ResourceSubscriptions, change.URI)
+}

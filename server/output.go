@@ -1,0 +1,90 @@
+package server
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/schema"
+)
+
+// output turns a function's result into a tool's.
+type output[Out any] struct {
+	schema json.RawMessage
+	result func(Out) (mcp.Result, error)
+}
+
+func newOutput[Out any](given json.RawMessage) (output[Out], error) {
+	o := output[Out]{schema: given}
+	switch any((*Out)(nil)).(type) {
+	case **mcp.CallToolResult:
+		o.result = func(out Out) (mcp.Result, error) { return orEmpty(any(out).(*mcp.CallToolResult)), nil }
+		return o, nil
+	case *string:
+		o.result = func(out Out) (mcp.Result, error) { return text(any(out).(string)), nil }
+		return o, nil
+	case *[]mcp.Content:
+		o.result = func(out Out) (mcp.Result, error) { return contentResult(any(out).([]mcp.Content)...), nil }
+		return o, nil
+	case *mcp.ContentList:
+		o.result = func(out Out) (mcp.Result, error) { return contentResult(any(out).(mcp.ContentList)...), nil }
+		return o, nil
+	case *any:
+		o.result = func(out Out) (mcp.Result, error) { return anyResult(out) }
+		return o, nil
+	}
+	t := reflect.TypeFor[Out]()
+	if t.Implements(reflect.TypeFor[mcp.Content]()) {
+		o.result = func(out Out) (mcp.Result, error) { return contentResult(any(out).(mcp.Content)), nil }
+		return o, nil
+	}
+	o.result = func(out Out) (mcp.Result, error) { return newStructured(out) }
+	if given == nil {
+		var err error
+		if o.schema, err = schema.ForType(t); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// An outputCheck holds results to an output schema that was given. One that was
+// reflected from the result's type needs none: the type is the check.
+type outputCheck struct{ validator *schema.Validator }
+
+func newOutputCheck(given json.RawMessage) (outputCheck, error) {
+	if given == nil {
+		return outputCheck{}, nil
+	}
+	validator, err := schema.Compile(given, nil)
+	return outputCheck{validator}, err
+}
+
+// result refuses a result that does not fit. That is the tool's fault, not the
+// caller's: the operator's log says where, the caller learns no more than that.
+func (c outputCheck) result(r *Request, tool string, result mcp.Result) error {
+	if c.validator == nil {
+		return nil
+	}
+	var value json.RawMessage
+	switch result := result.(type) {
+	case structured:
+		value = result.value
+	case *mcp.CallToolResult:
+		if result.IsError {
+			return nil
+		}
+		value = result.StructuredContent
+	default:
+		return nil // a tool that passes on what it has not read
+	}
+	if value == nil {
+		value = json.RawMessage("null")
+	}
+	if err := c.validator.Validate(value); err != nil {
+		r.server.options.Logger.Error("a tool's result does not fit its output schema", "tool", tool, "error", err)
+		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the tool's result does not fit its output schema"}
+	}
+	return nil
+}

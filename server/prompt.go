@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A Prompt describes a prompt at registration. Its arguments are described by
+// the function's argument type.
+type Prompt struct {
+	// Name is what clients call it: 1 to 128 of A–Z a–z 0–9 _ - and dot.
+	Name string
+	// Title is for people; Description tells what the prompt is for.
+	Title       string
+	Description string
+	Icons       []mcp.Icon
+	Meta        mcp.Meta
+}
+
+// AddPrompt registers a function as a prompt. Args is a struct whose fields are
+// the arguments, by their json names; those with omitempty, omitzero or a pointer
+// type are optional. The result is what Out says: a string is one message of the
+// user, []mcp.PromptMessage and *mcp.GetPromptResult are themselves. It panics,
+// naming the place, when the prompt cannot be registered.
+func AddPrompt[Args, Out any](s *Server, prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) {
+	s.mustAdd(NewPrompt(prompt, fn))
+}
+
+// NewPrompt checks and compiles a prompt for [Server.Replace].
+func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) (Entry, error) {
+	if err := checkName(promptKind, prompt.Name); err != nil {
+		return nil, err
+	}
+	args, err := newFields[Args]()
+	if err != nil {
+		return nil, fmt.Errorf("prompt %q: arguments: %w", prompt.Name, err)
+	}
+	result, err := promptResult[Out]()
+	if err != nil {
+		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
+	}
+	listed := &mcp.Prompt{
+		Name: prompt.Name, Title: prompt.Title, Description: prompt.Description,
+		Icons: prompt.Icons, Meta: prompt.Meta,
+	}
+	for _, a := range args.list {
+		listed.Arguments = append(listed.Arguments, mcp.PromptArgument{
+			Name: a.name, Description: a.description, Required: !a.optional,
+		})
+	}
+	encoded, err := listed.AppendJSON(nil)
+	if err != nil {
+		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
+	}
+	run := func(ctx context.Context, r *Request) (mcp.Result, error) {
+		in, err := decodeArguments(args, r.call)
+		if err != nil {
+			return nil, err
+		}
+		out, err := fn(ctx, r, in)
+		if err != nil {
+			return nil, err
+		}
+		return result(prompt.Description, out)
+	}
+	return &promptEntry{
+		answering: answering{of: entryKey{promptKind, prompt.Name}, json: encoded, run: run},
+		arguments: args.names(),
+	}, nil
+}
+
+func decodeArguments[Args any](args *fields[Args], call *mcp.Call) (in Args, err error) {
+	raw := call.Member("arguments")
+	if raw == nil {
+		raw = []byte("{}")
+	}
+	object, err := jsonscan.ReadObject(raw)
+	if err != nil {
+		return in, invalidParams("arguments must be an object of strings: %v", err)
+	}
+	given := make([]string, 0, object.Len())
+	for m := range object.All() {
+		name := jsonscan.Unquote(m.Key)
+		if m.Value[0] != '"' {
+			return in, invalidParams("arguments: %.80q must be a string", name)
+		}
+		given = append(given, name)
+	}
+	in, err = args.decode(given, func(name string) []string {
+		if value := object.Get(name); value != nil {
+			return []string{jsonscan.Unquote(value)}
+		}
+		return nil
+	})
+	if err != nil {
+		return in, invalidParams("arguments: %v", err)
+	}
+	return in, nil
+}
+
+// promptResult returns what turns Out into a prompt's result.
+func promptResult[Out any]() (func(description string, out Out) (mcp.Result, error), error) {
+	switch any((*Out)(nil)).(type) {
+	case *string:
+		return func(description string, out Out) (mcp.Result, error) {
+			message := mcp.PromptMessage{Role: mcp.RoleUser, Content: mcp.Text(any(out).(string))}
+			return &mcp.GetPromptResult{Description: description, Messages: []mcp.PromptMessage{message}}, nil
+		}, nil
+	case *[]mcp.PromptMessage:
+		return func(description string, out Out) (mcp.Result, error) {
+			return &mcp.GetPromptResult{Description: description, Messages: any(out).([]mcp.PromptMessage)}, nil
+		}, nil
+	case **mcp.GetPromptResult:
+		return func(_ string, out Out) (mcp.Result, error) {
+			result := any(out).(*mcp.GetPromptResult)
+			if result == nil {
+				return nil, errNoResult
+			}
+			return result, nil
+		}, nil
+	}
+	return nil, fmt.Errorf("a prompt gives string, []mcp.PromptMessage or *mcp.GetPromptResult, not %v", reflect.TypeFor[Out]())
+}
+
+// promptEntry is a prompt and the names of its arguments, which may be completed.
+type promptEntry struct {
+	answering
+	arguments []string
+}

@@ -1,0 +1,132 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+func nothing[In any](context.Context, *server.Request, In) (string, error) { return "", nil }
+
+// TestRefusedRegistration: what cannot be registered is refused at start-up,
+// with the place and the reason.
+func TestRefusedRegistration(t *testing.T) {
+	s := newServer(nil)
+	server.AddTool(s, server.Tool{Name: "taken"}, nothing[struct{}])
+	for _, test := range []struct {
+		name   string
+		add    func()
+		reason string
+	}{
+		{"no name", func() { server.AddTool(s, server.Tool{}, nothing[struct{}]) }, "1 to 128 characters"},
+		{"long name", func() { server.AddTool(s, server.Tool{Name: strings.Repeat("x", 129)}, nothing[struct{}]) }, "1 to 128 characters"},
+		{"bad name", func() { server.AddTool(s, server.Tool{Name: "a b"}, nothing[struct{}]) }, "not of ' '"},
+		{"twice", func() { server.AddTool(s, server.Tool{Name: "taken"}, nothing[struct{}]) }, `the tool "taken" is registered already`},
+		{"arguments are no object", func() { server.AddTool(s, server.Tool{Name: "x"}, nothing[int]) }, "object"},
+		{"arguments are anything", func() { server.AddTool(s, server.Tool{Name: "x"}, nothing[any]) }, "object"},
+		{"schema is no object's", func() {
+			server.AddRawTool(s, server.Tool{Name: "x", InputSchema: json.RawMessage(`{"oneOf":[{}]}`)}, nil)
+		}, "object"},
+		{"arguments without schema", func() { server.AddTool(s, server.Tool{Name: "x"}, nothing[struct{ C chan int }]) }, "C"},
+		{"bad schema", func() {
+			server.AddTool(s, server.Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"nonsense"}`)}, nothing[struct{}])
+		}, "nonsense"},
+		{"bad output schema", func() {
+			server.AddTool(s, server.Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":7}`)}, func(context.Context, *server.Request, struct{}) (any, error) { return nil, nil })
+		}, "type"},
+		{"result without schema", func() {
+			server.AddTool(s, server.Tool{Name: "x"}, func(context.Context, *server.Request, struct{}) (chan int, error) { return nil, nil })
+		}, "chan int"},
+		{"raw tool without schema", func() {
+			server.AddRawTool(s, server.Tool{Name: "x"}, func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) { return nil, nil })
+		}, "InputSchema"},
+		{"relative URI", func() { reads(s, server.Resource{URI: "readme.md"}, "") }, "scheme"},
+		{"no URI", func() { reads(s, server.Resource{}, "") }, "scheme"},
+		{"bad template", func() { server.AddTemplate(s, server.Template{URITemplate: "app:{x"}, nothing[struct{}]) }, "app:{x"},
+		{"template beyond matching", func() {
+			server.AddTemplate(s, server.Template{URITemplate: "app:{x}{y}"}, nothing[map[string]string])
+		}, "app:{x}{y}"},
+		{"misspelt variable", func() {
+			server.AddTemplate(s, server.Template{URITemplate: "app:{user}"}, nothing[struct {
+				User string `json:"usr"`
+			}])
+		}, `"user"`},
+		{"unknown variable", func() {
+			server.AddTemplate(s, server.Template{URITemplate: "app:{user}"}, nothing[struct {
+				User string `json:"user"`
+				More string `json:"more"`
+			}])
+		}, `"more"`},
+		{"variable of a wrong type", func() {
+			server.AddTemplate(s, server.Template{URITemplate: "app:{user}"}, nothing[struct {
+				User []int `json:"user"`
+			}])
+		}, "User"},
+		{"prompt arguments", func() { server.AddPrompt(s, server.Prompt{Name: "x"}, nothing[int]) }, "struct"},
+		{"prompt result", func() {
+			server.AddPrompt(s, server.Prompt{Name: "x"}, func(context.Context, *server.Request, struct{}) (int, error) { return 0, nil })
+		}, "not int"},
+		{"prompt result interface", func() {
+			server.AddPrompt(s, server.Prompt{Name: "x"}, func(context.Context, *server.Request, struct{}) (error, error) { return nil, nil })
+		}, "not error"},
+		{"completion of nothing", func() { server.AddCompletion(s, server.Completion{Argument: "x"}, nil) }, "Prompt and Template"},
+		{"completion of both", func() { server.AddCompletion(s, server.Completion{Prompt: "p", Template: "t:{x}", Argument: "x"}, nil) }, "Prompt and Template"},
+		{"completion of no argument", func() { server.AddCompletion(s, server.Completion{Prompt: "p"}, nil) }, "Argument"},
+		{"short key", func() { newServer(&server.Options{StateKeys: [][]byte{[]byte("short")}}) }, "StateKeys"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			defer func() {
+				p := recover()
+				reason, ok := p.(string)
+				if !ok || !strings.Contains(reason, test.reason) {
+					t.Fatalf("the panic is %v, want it to name %q", p, test.reason)
+				}
+				if test.name != "short key" && !strings.Contains(reason, "register_test.go:") && !strings.Contains(reason, "resource_test.go:") {
+					t.Errorf("the panic does not name the place: %s", reason)
+				}
+			}()
+			test.add()
+		})
+	}
+}
+
+// TestArgumentTypes: these are objects.
+func TestArgumentTypes(t *testing.T) {
+	type tree struct {
+		Left, Right *tree
+	}
+	s := newServer(nil)
+	server.AddTool(s, server.Tool{Name: "struct"}, nothing[point])
+	server.AddTool(s, server.Tool{Name: "pointer"}, nothing[*point])
+	server.AddTool(s, server.Tool{Name: "map"}, nothing[map[string]any])
+	server.AddTool(s, server.Tool{Name: "recursive"}, nothing[tree])
+}
+
+// TestPlaceOfPanic: the line is that of the registration, not one of this module's.
+func TestPlaceOfPanic(t *testing.T) {
+	defer func() {
+		if p := fmt.Sprint(recover()); !strings.Contains(p, "server/register_test.go:") {
+			t.Errorf("the panic is %s", p)
+		}
+	}()
+	server.AddTool(newServer(nil), server.Tool{Name: "a b"}, nothing[struct{}])
+}
+
+// TestNewReturnsErrors: what is made for Replace does not panic.
+func TestNewReturnsErrors(t *testing.T) {
+	_, tool := server.NewTool(server.Tool{Name: "a b"}, nothing[struct{}])
+	_, rawTool := server.NewRawTool(server.Tool{Name: "a"}, nil)
+	_, resource := server.NewResource[string](server.Resource{}, nil)
+	_, template := server.NewTemplate(server.Template{URITemplate: "{"}, nothing[struct{}])
+	_, prompt := server.NewPrompt(server.Prompt{}, nothing[struct{}])
+	_, completion := server.NewCompletion(server.Completion{}, nil)
+	if err := errors.Join(tool, rawTool, resource, template, prompt, completion); strings.Count(err.Error(), "\n") != 5 {
+		t.Errorf("six errors are %v", err)
+	}
+}

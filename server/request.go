@@ -1,0 +1,49 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A Request is the call that a function answers, and the way back to who made
+// it. It is valid until the function returns; its methods may be called
+// concurrently.
+type Request struct {
+	call   *mcp.Call
+	server *Server
+}
+
+// Call is the call as it came.
+func (r *Request) Call() *mcp.Call { return r.call }
+
+// Caller says who calls. It is shared: do not change it.
+func (r *Request) Caller() *mcp.Caller { return r.call.Caller }
+
+// Meta returns a member of the request's _meta, nil if there is none.
+func (r *Request) Meta(key string) json.RawMessage { return r.call.Member("_meta", key) }
+
+// Progress tells the caller how far the call is, if the caller wants to know.
+// done must go up: a value that is not above the last is dropped. total is 0 when
+// unknown; message may be empty and needs version 2025-03-26. The notification
+// arrives before the result.
+func (r *Request) Progress(ctx context.Context, done, total float64, message string) error {
+	token := r.Meta(mcp.MetaProgressToken)
+	if token == nil {
+		return nil
+	}
+	params := &mcp.ProgressParams{ProgressToken: mcp.ProgressToken(token), Progress: done, Message: message}
+	if total > 0 {
+		params.Total = &total
+	}
+	return r.call.Notify(ctx, mcp.NotificationProgress, params)
+}
+
+// Logger returns a logger whose records go to the caller as log messages, from
+// the level on that the caller wants, before the call's result. The name may be
+// empty.
+func (r *Request) Logger(name string) *slog.Logger {
+	return slog.New(&logHandler{request: r, name: name})
+}

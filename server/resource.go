@@ -1,0 +1,111 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A Resource describes a resource at registration.
+type Resource struct {
+	// URI names the resource; it is absolute.
+	URI string
+	// Name is for programs, Title for people; Name defaults to the URI.
+	Name        string
+	Title       string
+	Description string
+	// MIMEType is the content's, if known. It is the default of what the
+	// function gives.
+	MIMEType string
+	// Size is the content's length in bytes before encoding, nil when unknown.
+	Size        *int64
+	Annotations *mcp.Annotations
+	Icons       []mcp.Icon
+	Meta        mcp.Meta
+}
+
+// AddResource registers a function that reads a resource. The result is what
+// Out says: a string is text, []byte is binary, mcp.ResourceContents,
+// []mcp.ResourceContents and *mcp.ReadResourceResult are themselves, anything else
+// is JSON text. It panics, naming the place, when the resource cannot be
+// registered.
+func AddResource[Out any](s *Server, resource Resource, fn func(ctx context.Context, r *Request) (Out, error)) {
+	s.mustAdd(NewResource(resource, fn))
+}
+
+// NewResource checks and compiles a resource for [Server.Replace].
+func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Request) (Out, error)) (Entry, error) {
+	if u, err := url.Parse(resource.URI); err != nil || u.Scheme == "" {
+		return nil, fmt.Errorf("resource %q: a URI needs a scheme, as in file:///a or app://settings", resource.URI)
+	}
+	if resource.Name == "" {
+		resource.Name = resource.URI
+	}
+	encoded, err := (&mcp.Resource{
+		URI: resource.URI, Name: resource.Name, Title: resource.Title, Description: resource.Description,
+		MIMEType: resource.MIMEType, Size: resource.Size, Annotations: resource.Annotations,
+		Icons: resource.Icons, Meta: resource.Meta,
+	}).AppendJSON(nil)
+	if err != nil {
+		return nil, fmt.Errorf("resource %q: %w", resource.URI, err)
+	}
+	run := func(ctx context.Context, r *Request) (mcp.Result, error) {
+		out, err := fn(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return readResult(resource.URI, resource.MIMEType, out)
+	}
+	return &answering{of: entryKey{resourceKind, resource.URI}, json: encoded, run: run}, nil
+}
+
+// readResult is what a function read, as a result.
+func readResult(uri, mimeType string, out any) (mcp.Result, error) {
+	contents := func(c ...mcp.ResourceContents) (mcp.Result, error) {
+		return &mcp.ReadResourceResult{Contents: c}, nil
+	}
+	switch out := out.(type) {
+	case string:
+		return contents(&mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: out})
+	case []byte:
+		return contents(&mcp.BlobResourceContents{URI: uri, MIMEType: mimeType, Blob: out})
+	case mcp.ResourceContents:
+		return contents(out)
+	case []mcp.ResourceContents:
+		return contents(out...)
+	case *mcp.ReadResourceResult:
+		if out == nil {
+			return nil, errNoResult
+		}
+		return out, nil
+	}
+	text, err := encode(out)
+	if err != nil {
+		return nil, fmt.Errorf("encoding what was read: %w", err)
+	}
+	if mimeType == "" {
+		mimeType = "application/json"
+	}
+	return contents(&mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: string(text)})
+}
+
+// read answers resources/read: the resource with that URI, else the first
+// template that matches it.
+func (r *registry) read(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	uri, err := stringMember(call, "uri")
+	if err != nil {
+		return nil, err
+	}
+	now := r.snapshot()
+	if entry := now.entries[entryKey{resourceKind, uri}]; entry != nil {
+		return entry.call(ctx, r.server, call)
+	}
+	for _, template := range now.templates {
+		if values, ok := template.matcher.Match(uri); ok {
+			return template.read(ctx, r.server, call, uri, values)
+		}
+	}
+	return nil, mcp.ResourceNotFound(uri)
+}

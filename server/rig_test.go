@@ -1,0 +1,85 @@
+package server_test
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+type jsonRaw = json.RawMessage
+
+func newServer(opts *server.Options) *server.Server {
+	return server.New(mcp.Implementation{Name: "test", Version: "1"}, opts)
+}
+
+// quiet is a logger for what a test provokes.
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// connect opens a session with a server in this process.
+func connect(t testing.TB, s *server.Server, era client.Era) *client.Session {
+	t.Helper()
+	return connectWith(t, s, &client.Options{Era: era})
+}
+
+func connectWith(t testing.TB, s *server.Server, opts *client.Options) *client.Session {
+	t.Helper()
+	session, err := client.Connect(t.Context(), transport.Pipe(s), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+// call calls a tool with arguments as they stand here.
+func call(t testing.TB, session *client.Session, tool, arguments string) *mcp.CallToolResult {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), tool, json.RawMessage(arguments), nil)
+	if err != nil {
+		t.Fatalf("%s(%s): %v", tool, arguments, err)
+	}
+	return result
+}
+
+// texts are the texts of a result's content.
+func texts(result *mcp.CallToolResult) string {
+	var texts []string
+	for _, c := range result.Content {
+		if text, ok := c.(*mcp.TextContent); ok {
+			texts = append(texts, text.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// wantCode checks the code of a protocol error.
+func wantCode(t testing.TB, err error, code jsonrpc.Code) {
+	t.Helper()
+	var e *jsonrpc.Error
+	if !errors.As(err, &e) || e.Code != code {
+		t.Errorf("the error is %v (%T), want code %d", err, err, code)
+	}
+}
+
+// message is that of a protocol error.
+func message(err error) string {
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return e.Message
+	}
+	return ""
+}
+
+// raw makes any call and returns the result's JSON.
+func raw(t testing.TB, session *client.Session, method, params string) (string, error) {
+	t.Helper()
+	result, err := session.Call(t.Context(), method, json.RawMessage(params), nil)
+	return string(result), err
+}

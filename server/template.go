@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A Template describes a resource template at registration.
+type Template struct {
+	// URITemplate is an RFC 6570 template, such as file:///{+path} or
+	// app://users/{id}{?fields}. {x} is one path segment, {+x} crosses slashes,
+	// the query is matched by name. A template that cannot be matched in linear
+	// time is refused.
+	URITemplate string
+	// Name is for programs, Title for people; Name defaults to the template.
+	Name        string
+	Title       string
+	Description string
+	// MIMEType is that of all resources of the template, if they have one.
+	MIMEType    string
+	Annotations *mcp.Annotations
+	Icons       []mcp.Icon
+	Meta        mcp.Meta
+}
+
+// AddTemplate registers a function that reads the resources of a template. Vars
+// is a struct whose fields are the template's variables, by their json names:
+// strings, numbers, booleans, lists of strings for {x*}; or a map[string]string.
+// Results are as in [AddResource]. A function for which there is no such resource
+// returns [mcp.ResourceNotFound]. It panics, naming the place, when the template
+// cannot be registered.
+func AddTemplate[Vars, Out any](s *Server, template Template, fn func(ctx context.Context, r *Request, vars Vars) (Out, error)) {
+	s.mustAdd(NewTemplate(template, fn))
+}
+
+// NewTemplate checks and compiles a resource template for [Server.Replace].
+func NewTemplate[Vars, Out any](template Template, fn func(ctx context.Context, r *Request, vars Vars) (Out, error)) (Entry, error) {
+	parsed, err := uritemplate.Parse(template.URITemplate)
+	if err != nil {
+		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+	}
+	matcher, err := parsed.Matcher()
+	if err != nil {
+		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+	}
+	vars, err := newFields[Vars]()
+	if err == nil {
+		err = sameNames(vars.open, vars.names(), parsed.Names())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resource template %q: variables: %w", template.URITemplate, err)
+	}
+	if template.Name == "" {
+		template.Name = template.URITemplate
+	}
+	encoded, err := (&mcp.ResourceTemplate{
+		URITemplate: template.URITemplate, Name: template.Name, Title: template.Title,
+		Description: template.Description, MIMEType: template.MIMEType,
+		Annotations: template.Annotations, Icons: template.Icons, Meta: template.Meta,
+	}).AppendJSON(nil)
+	if err != nil {
+		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+	}
+	run := func(ctx context.Context, r *Request, uri string, values uritemplate.Variables) (mcp.Result, error) {
+		in, err := vars.decode(namesOf(values), valuesOf(values))
+		if err != nil {
+			return nil, invalidParams("uri %.256q: %v", uri, err)
+		}
+		out, err := fn(ctx, r, in)
+		if err != nil {
+			return nil, err
+		}
+		return readResult(uri, template.MIMEType, out)
+	}
+	return &templateEntry{
+		text: template.URITemplate, names: parsed.Names(), matcher: matcher,
+		list: Listed{template.URITemplate, encoded}, run: run,
+	}, nil
+}
+
+func namesOf(variables uritemplate.Variables) []string {
+	names := make([]string, len(variables))
+	for i, v := range variables {
+		names[i] = v.Name
+	}
+	return names
+}
+
+func valuesOf(variables uritemplate.Variables) func(name string) []string {
+	return func(name string) []string {
+		v, ok := variables.Lookup(name)
+		switch {
+		case !ok:
+			return nil
+		case v.List != nil:
+			return v.List
+		}
+		return []string{v.Value}
+	}
+}
+
+// sameNames refuses a struct that does not fit its template: a misspelt field
+// would else stay empty for ever.
+func sameNames(open bool, fields, variables []string) error {
+	if open {
+		return nil
+	}
+	for _, name := range variables {
+		if !slices.Contains(fields, name) {
+			return fmt.Errorf("the template's %q has no field with that json name", name)
+		}
+	}
+	for _, name := range fields {
+		if !slices.Contains(variables, name) {
+			return fmt.Errorf("the field %q is not a variable of the template", name)
+		}
+	}
+	return nil
+}
+
+type templateEntry struct {
+	text    string
+	names   []string
+	matcher *uritemplate.Matcher
+	list    Listed
+	run     func(ctx context.Context, r *Request, uri string, values uritemplate.Variables) (mcp.Result, error)
+}
+
+func (e *templateEntry) key() entryKey  { return entryKey{templateKind, e.text} }
+func (e *templateEntry) listed() Listed { return e.list }
+
+// call is for a template named by itself, which is no resource.
+func (e *templateEntry) call(_ context.Context, _ *Server, _ *mcp.Call) (mcp.Result, error) {
+	return nil, mcp.ResourceNotFound(e.text)
+}
+
+func (e *templateEntry) read(ctx context.Context, s *Server, call *mcp.Call, uri string, values uritemplate.Variables) (mcp.Result, error) {
+	r := &Request{call: call, server: s}
+	return s.answered(e.key(), func() (mcp.Result, error) { return e.run(ctx, r, uri, values) })
+}
