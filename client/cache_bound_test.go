@@ -1,0 +1,59 @@
+package client
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// The cache forgets rather than hold more than its bound, whether results are
+// long or what they are about is.
+func TestCacheIsBounded(t *testing.T) {
+	const entries, size = 40, 1 << 20
+	long := strings.Repeat("x", size)
+	for name, entry := range map[string]func(i int) (cacheKey, string){
+		"results": func(i int) (cacheKey, string) { return cacheKey{mcp.MethodResourcesRead, strconv.Itoa(i)}, long },
+		"cursors": func(i int) (cacheKey, string) { return cacheKey{mcp.MethodToolsList, strconv.Itoa(i) + long}, "{}" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c cache
+			held := func() (n int) {
+				for i := range entries {
+					key, _ := entry(i)
+					if _, ok := c.get(key); ok {
+						n++
+					}
+				}
+				return n
+			}
+			for range 2 { // the second time in place of the first
+				for i := range entries {
+					key, result := entry(i)
+					c.put(key, []byte(result), time.Hour, c.generation())
+					if _, ok := c.get(key); !ok {
+						t.Fatalf("entry %d, the newest, is not there", i)
+					}
+				}
+				if n := held(); n != maxCached/size-1 {
+					t.Errorf("%d entries of a little over 1 MiB are held, want %d", n, maxCached/size-1)
+				}
+			}
+			c.invalidate(mcp.Change{Kind: mcp.ToolsChanged})
+			c.invalidate(mcp.Change{Kind: mcp.ResourceUpdated})
+			if n := held(); n != 0 || c.size != 0 {
+				t.Errorf("%d entries of %d bytes are held after all have changed", n, c.size)
+			}
+		})
+	}
+	t.Run("one that is too large", func(t *testing.T) {
+		var c cache
+		key := cacheKey{mcp.MethodResourcesRead, "a:1"}
+		c.put(key, make([]byte, maxCached), time.Hour, c.generation())
+		if _, ok := c.get(key); ok || c.size != 0 {
+			t.Errorf("it was kept: %d bytes", c.size)
+		}
+	})
+}

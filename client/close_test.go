@@ -1,0 +1,296 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// closeLimit bounds Close: the grace of the connection's handlers, of the
+// server's in the same process, and of the session's own.
+const closeLimit = 7 * time.Second
+
+func TestClose(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCounter()
+			session := connect(t, transport.Pipe(c), client.Options{Era: era})
+			sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := make(chan error, 1)
+			go func() {
+				_, err := session.CallTool(t.Context(), "hold", nil, nil)
+				held <- err
+			}()
+			<-c.entered
+
+			var group sync.WaitGroup
+			for range 4 {
+				group.Go(func() {
+					if err := session.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			session.Close()
+
+			if call := failed(t, <-held, jsonrpc.MaybeExecuted); !errors.Is(call, jsonrpc.ErrClosed) {
+				t.Errorf("the call under way: %v", call)
+			}
+			<-sub.Done()
+			if !errors.Is(sub.Err(), jsonrpc.ErrClosed) {
+				t.Errorf("the subscription: %v", sub.Err())
+			}
+			_, err = session.CallTool(t.Context(), "count", nil, nil)
+			if call := failed(t, err, jsonrpc.NotSent); !errors.Is(call, jsonrpc.ErrClosed) {
+				t.Errorf("a call after: %v", call)
+			}
+			failed(t, session.Ping(t.Context()), jsonrpc.NotSent)
+			if _, err := session.Subscribe(t.Context(), everything); !errors.Is(err, jsonrpc.ErrClosed) {
+				t.Errorf("a subscription after: %v", err)
+			}
+		})
+	})
+}
+
+// A handler that does not look at its context holds up neither its call nor
+// Close for long.
+func TestCloseWithAStubbornHandler(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			asked, leave := make(chan struct{}), make(chan struct{})
+			session := connect(t, transport.Pipe(newAsker()), client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				close(asked)
+				<-leave
+				return nil, errors.New("too late")
+			}})
+			held := make(chan error, 1)
+			go func() {
+				_, err := session.CallTool(t.Context(), "order", nil, nil)
+				held <- err
+			}()
+			<-asked
+			begun := time.Now()
+			session.Close()
+			if took := time.Since(begun); took > closeLimit {
+				t.Errorf("closing took %v", took)
+			}
+			failed(t, <-held, jsonrpc.MaybeExecuted)
+			close(leave)
+		})
+	})
+}
+
+// Handlers are told that the session is closed.
+func TestCloseEndsHandlers(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newTalker()
+			ended := make(chan struct{}, 2)
+			inside := make(chan struct{}, 2)
+			wait := func(ctx context.Context) {
+				inside <- struct{}{}
+				<-ctx.Done()
+				ended <- struct{}{}
+			}
+			server.AddTool(s, server.Tool{Name: "order"}, func(_ context.Context, r *server.Request, _ none) (string, error) {
+				_, err := server.Elicit[wish](r, "k", "m")
+				return "", err
+			})
+			session := connect(t, transport.Pipe(s), client.Options{
+				Era:    era,
+				Logged: func(ctx context.Context, _ *mcp.LoggingMessageParams) { wait(ctx) },
+				Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+					wait(ctx)
+					return nil, ctx.Err()
+				},
+			})
+			if _, err := session.CallTool(t.Context(), "talk", stepsIn{3}, nil); err != nil {
+				t.Fatal(err)
+			}
+			held := make(chan error, 1)
+			go func() {
+				_, err := session.CallTool(t.Context(), "order", nil, nil)
+				held <- err
+			}()
+			<-inside
+			<-inside
+			begun := time.Now()
+			session.Close()
+			if took := time.Since(begun); took != 0 {
+				t.Errorf("closing took %v", took)
+			}
+			<-ended
+			<-ended
+			failed(t, <-held, jsonrpc.MaybeExecuted)
+		})
+	})
+}
+
+// Callbacks may close their session.
+func TestCloseFromHandlers(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			var session *client.Session
+			closed := make(chan struct{})
+			session = connect(t, transport.Pipe(newAsker()), client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				defer close(closed)
+				return nil, session.Close()
+			}})
+			begun := time.Now()
+			if _, err := session.CallTool(t.Context(), "order", nil, nil); err == nil {
+				t.Error("the call was answered")
+			}
+			<-closed
+			if took := time.Since(begun); took > closeLimit {
+				t.Errorf("it took %v", took)
+			}
+		})
+	})
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, transport.Pipe(newStepper()), client.Options{Era: era})
+		opts := &client.CallOptions{Progress: func(*mcp.ProgressParams) { session.Close() }}
+		// The result may have come before the end.
+		if _, err := session.CallTool(t.Context(), "step", stepsIn{3}, opts); err != nil {
+			failed(t, err, jsonrpc.MaybeExecuted)
+		}
+	})
+}
+
+// Cancelling a call ends it at once on this side, and soon on the other.
+func TestCancelledCalls(t *testing.T) {
+	cause := errors.New("the person has left")
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCounter()
+			stopped := make(chan error, 1)
+			server.AddTool(c.Server, server.Tool{Name: "wait"}, func(ctx context.Context, _ *server.Request, _ none) (int, error) {
+				c.entered <- struct{}{}
+				<-ctx.Done()
+				stopped <- context.Cause(ctx)
+				return 0, nil
+			})
+			session := connect(t, transport.Pipe(c), client.Options{Era: era})
+			for _, progress := range []func(*mcp.ProgressParams){nil, func(*mcp.ProgressParams) {}} {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				held := make(chan error, 1)
+				go func() {
+					_, err := session.CallTool(ctx, "wait", nil, &client.CallOptions{Progress: progress})
+					held <- err
+				}()
+				<-c.entered
+				cancel(cause)
+				if call := failed(t, <-held, jsonrpc.MaybeExecuted); !errors.Is(call, cause) {
+					t.Errorf("the error is %v, want the cause", call)
+				}
+				if why := <-stopped; !errors.Is(why, jsonrpc.ErrCancelled) {
+					t.Errorf("the server's handler ended with %v", why)
+				}
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(cause)
+			_, err := session.CallTool(ctx, "count", nil, nil)
+			if call := failed(t, err, jsonrpc.NotSent); !errors.Is(call, cause) || c.executed.Load() != 0 {
+				t.Errorf("a call that was cancelled before: %v, executed %d times", call, c.executed.Load())
+			}
+		})
+	})
+}
+
+// A call that waits for a person can be cancelled, even if the handler does not
+// notice.
+func TestCancelledQuestions(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			asked, leave := make(chan struct{}), make(chan struct{})
+			session := connect(t, transport.Pipe(newAsker()), client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				close(asked)
+				<-leave
+				return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+			}})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-asked
+				cancel()
+			}()
+			begun := time.Now()
+			_, err := session.CallTool(ctx, "order", nil, nil)
+			if call := failed(t, err, jsonrpc.MaybeExecuted); !errors.Is(call, context.Canceled) {
+				t.Errorf("the error is %v", call)
+			}
+			if took := time.Since(begun); took != 0 {
+				t.Errorf("it took %v", took)
+			}
+			close(leave)
+		})
+	})
+}
+
+// A server that never answers holds a call no longer than a minute, and an answer
+// that comes too late is dropped.
+func TestLateAnswers(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			var held []string
+			session := connect(t, script(func(req *jsonrpc.Request) []string {
+				switch req.Method {
+				case mcp.MethodToolsCall:
+					held = append(held, result(req, text("late")))
+					return []string{}
+				case mcp.MethodPromptsGet:
+					return append(held, result(req, `{"resultType":"complete","messages":[],"description":"timely"}`))
+				}
+				return nil
+			}), client.Options{Era: era})
+			begun := time.Now()
+			_, err := session.CallTool(t.Context(), "x", nil, nil)
+			if call := failed(t, err, jsonrpc.MaybeExecuted); !errors.Is(call, context.DeadlineExceeded) {
+				t.Errorf("the error is %v", call)
+			}
+			if took := time.Since(begun); took != time.Minute {
+				t.Errorf("the call waited %v", took)
+			}
+			prompt, err := session.Prompt(t.Context(), "x", nil, nil)
+			if err != nil || prompt.Description != "timely" {
+				t.Errorf("the next call: %+v, %v", prompt, err)
+			}
+		})
+	})
+}
+
+func TestConnectFails(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			dialer := &breaker{}
+			dialer.refuse.Store(true)
+			if _, err := client.Connect(t.Context(), dialer, &client.Options{Era: era}); !errors.Is(err, errRefused) {
+				t.Errorf("nobody listens: %v", err)
+			}
+			silent := script(func(*jsonrpc.Request) []string { return []string{} })
+			begun := time.Now()
+			if _, err := client.Connect(t.Context(), silent, &client.Options{Era: era, ConnectTimeout: 3 * time.Second}); err == nil {
+				t.Error("connected to a server that says nothing")
+			}
+			if took := time.Since(begun); took != 3*time.Second {
+				t.Errorf("gave up after %v", took)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := client.Connect(ctx, silent, &client.Options{Era: era}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the context has ended: %v", err)
+			}
+		})
+	})
+}

@@ -1,0 +1,141 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// newWorkshop is the server of these examples.
+func newWorkshop() *server.Server {
+	s := server.New(mcp.Implementation{Name: "workshop", Version: "1.0.0"}, nil)
+	type board struct {
+		Length int `json:"length"`
+		Count  int `json:"count"`
+	}
+	server.AddTool(s, server.Tool{Name: "measure", Description: "Add up boards."},
+		func(_ context.Context, _ *server.Request, in board) (int, error) { return in.Length * in.Count, nil })
+	type choice struct {
+		Wood string `json:"wood"`
+	}
+	server.AddTool(s, server.Tool{Name: "build", Description: "Build a table."},
+		func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+			answer, err := server.Elicit[choice](r, "wood", "Which wood shall it be?")
+			return "a table of " + answer.Wood, err
+		})
+	server.AddResource(s, server.Resource{URI: "workshop://stock"},
+		func(context.Context, *server.Request) (string, error) { return "12 boards", nil })
+	return s
+}
+
+func ExampleConnect() {
+	ctx := context.Background()
+	session, err := client.Connect(ctx, transport.Pipe(newWorkshop()), nil) // or: stdio.Command("./workshop", nil, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	fmt.Println(session.Server().Name, session.Version())
+	stock, err := session.Read(ctx, "workshop://stock", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, contents := range stock.Contents {
+		if text, ok := contents.(*mcp.TextResourceContents); ok {
+			fmt.Println(text.Text)
+		}
+	}
+	// Output:
+	// workshop 2026-07-28
+	// 12 boards
+}
+
+func ExampleCallAs() {
+	ctx := context.Background()
+	session, err := client.Connect(ctx, transport.Pipe(newWorkshop()), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	length, err := client.CallAs[int](ctx, session, "measure", map[string]int{"length": 240, "count": 3})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(length)
+	// Output: 720
+}
+
+func ExampleSession_Tools() {
+	ctx := context.Background()
+	session, err := client.Connect(ctx, transport.Pipe(newWorkshop()), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	for tool, err := range session.Tools(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(tool.Name+":", tool.Description)
+	}
+	// Output:
+	// measure: Add up boards.
+	// build: Build a table.
+}
+
+func ExampleSession_Subscribe() {
+	ctx := context.Background()
+	s := newWorkshop()
+	changed := make(chan mcp.Change)
+	session, err := client.Connect(ctx, transport.Pipe(s), &client.Options{
+		Changed: func(_ context.Context, change mcp.Change) { changed <- change },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	stock := mcp.SubscriptionFilter{ResourceSubscriptions: []string{"workshop://stock"}}
+	subscription, err := session.Subscribe(ctx, stock)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer subscription.Close()
+
+	s.ResourceUpdated("workshop://stock")
+	fmt.Println("read again:", (<-changed).URI)
+	// Output: read again: workshop://stock
+}
+
+// A client whose user can be asked.
+func ExampleOptions() {
+	ctx := context.Background()
+	session, err := client.Connect(ctx, transport.Pipe(newWorkshop()), &client.Options{
+		Elicit: func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			fmt.Println(params.Message)
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"wood":"cherry"}`)}, nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	table, err := client.CallAs[string](ctx, session, "build", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(table)
+	// Output:
+	// Which wood shall it be?
+	// a table of cherry
+}

@@ -1,0 +1,274 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// A counter is a server that counts what it executes. Its tool "hold" answers
+// when the test lets it.
+type counter struct {
+	*server.Server
+	executed atomic.Int32
+	entered  chan struct{}
+	leave    chan struct{}
+}
+
+func newCounter() *counter {
+	c := &counter{Server: newServer(nil), entered: make(chan struct{}, 64), leave: make(chan struct{})}
+	server.AddTool(c.Server, server.Tool{Name: "count"}, func(context.Context, *server.Request, none) (int, error) {
+		return int(c.executed.Add(1)), nil
+	})
+	server.AddTool(c.Server, server.Tool{Name: "hold"}, func(ctx context.Context, _ *server.Request, _ none) (int, error) {
+		c.executed.Add(1)
+		c.entered <- struct{}{}
+		select {
+		case <-c.leave:
+		case <-ctx.Done():
+		}
+		return 0, nil
+	})
+	return c
+}
+
+// Calls on their way fail, having been executed once; later ones run on the next
+// connection, after a handshake of its own.
+func TestReconnect(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCounter()
+			dialer := &breaker{server: c}
+			session := connect(t, dialer, client.Options{Era: era})
+
+			const calls = 8
+			outcomes := make(chan error, calls)
+			for range calls {
+				go func() {
+					_, err := session.CallTool(t.Context(), "hold", nil, nil)
+					outcomes <- err
+				}()
+				<-c.entered
+			}
+			dialer.cut()
+			for range calls {
+				if call := failed(t, <-outcomes, jsonrpc.MaybeExecuted); !errors.Is(call, jsonrpc.ErrClosed) {
+					t.Errorf("the error is %v", call)
+				}
+			}
+			if n := c.executed.Load(); n != calls {
+				t.Errorf("%d calls were executed %d times", calls, n)
+			}
+
+			begun := time.Now()
+			if n, err := client.CallAs[int](t.Context(), session, "count", nil); err != nil || n != calls+1 {
+				t.Errorf("the next call: %d, %v", n, err)
+			}
+			if waited := time.Since(begun); waited > time.Second {
+				t.Errorf("it took %v to connect again", waited)
+			}
+			if n := dialer.dials.Load(); n != 2 {
+				t.Errorf("connected %d times, want 2", n)
+			}
+		})
+	})
+}
+
+// Calls that were not sent are made, once each, when there is a connection again.
+func TestCallsWaitForTheConnection(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCounter()
+			dialer := &breaker{server: c}
+			session := connect(t, dialer, client.Options{Era: era})
+			dialer.refuse.Store(true)
+			dialer.cut()
+
+			const calls = 20
+			var group sync.WaitGroup
+			for range calls {
+				group.Go(func() {
+					if _, err := session.CallTool(t.Context(), "count", nil, nil); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err := session.CallTool(impatient, "count", nil, nil)
+			if call := failed(t, err, jsonrpc.NotSent); !errors.Is(call, context.DeadlineExceeded) {
+				t.Errorf("a call that would not wait: %v", call)
+			}
+			<-time.After(10 * time.Second)
+			dialer.refuse.Store(false)
+			group.Wait()
+			if n := c.executed.Load(); n != calls {
+				t.Errorf("%d calls were executed %d times", calls, n)
+			}
+		})
+	})
+}
+
+func TestReconnectGivesUp(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			dialer := &breaker{server: newCounter()}
+			session := connect(t, dialer, client.Options{Era: era, MaxReconnects: 4})
+			dialer.refuse.Store(true)
+			begun := time.Now()
+			dialer.cut()
+			_, err := session.CallTool(t.Context(), "count", nil, nil)
+			call := failed(t, err, jsonrpc.NotSent)
+			if !errors.Is(call, jsonrpc.ErrClosed) || !errors.Is(call, errRefused) || !strings.Contains(err.Error(), "could not be opened again in 4 attempts") {
+				t.Errorf("the error is %v", err)
+			}
+			if n := dialer.dials.Load(); n != 5 {
+				t.Errorf("connected %d times, want 1 + 4", n)
+			}
+			// 100 ms doubled three times, each half as long or half as long again.
+			if took := time.Since(begun); took < 750*time.Millisecond || took > 2250*time.Millisecond {
+				t.Errorf("gave up after %v", took)
+			}
+			failed(t, session.Ping(t.Context()), jsonrpc.NotSent)
+			for _, err := range session.Tools(t.Context()) {
+				failed(t, err, jsonrpc.NotSent)
+			}
+			if session.Server().Name != "test" {
+				t.Error("what is known of the server is forgotten")
+			}
+		})
+	})
+}
+
+func TestNoReconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dialer := &breaker{server: newCounter()}
+		session := connect(t, dialer, client.Options{MaxReconnects: -1})
+		dialer.cut()
+		_, err := session.CallTool(t.Context(), "count", nil, nil)
+		if call := failed(t, err, jsonrpc.NotSent); !errors.Is(call, jsonrpc.ErrClosed) {
+			t.Errorf("the error is %v", err)
+		}
+		if n := dialer.dials.Load(); n != 1 {
+			t.Errorf("connected %d times", n)
+		}
+	})
+}
+
+// A server that takes each connection and ends it is not called for ever, nor
+// without pauses.
+func TestReconnectToAServerThatHangsUp(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			var opened atomic.Int32
+			begun := time.Now()
+			session := connect(t, script(func(req *jsonrpc.Request) []string {
+				switch req.Method {
+				case mcp.MethodDiscover, mcp.MethodInitialize:
+					opened.Add(1)
+				case mcp.NotificationInitialized, mcp.MethodToolsCall:
+					return []string{hangUp}
+				}
+				return nil
+			}), client.Options{Era: era, MaxReconnects: 6})
+			for {
+				_, err := session.CallTool(t.Context(), "x", nil, nil)
+				if call, ok := errors.AsType[*jsonrpc.CallError](err); ok && call.Delivery == jsonrpc.NotSent {
+					break
+				}
+				if opened.Load() > 100 {
+					t.Fatal("the server is called again and again")
+				}
+			}
+			if n := opened.Load(); n != 7 {
+				t.Errorf("%d sessions were opened, want 1 + 6", n)
+			}
+			if took := time.Since(begun); took < 3*time.Second {
+				t.Errorf("after %v", took)
+			}
+		})
+	})
+}
+
+// A session may lose any number of connections that were of use.
+func TestReconnectAgainAndAgain(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCounter()
+			dialer := &breaker{server: c}
+			session := connect(t, dialer, client.Options{Era: era, MaxReconnects: 2})
+			for i := range 50 {
+				n, err := client.CallAs[int](t.Context(), session, "count", nil)
+				if err != nil || n != i+1 {
+					t.Fatalf("call %d: %d, %v", i, n, err)
+				}
+				dialer.cut()
+			}
+		})
+	})
+}
+
+func TestCloseWhileReconnecting(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			dialer := &breaker{server: newCounter()}
+			session := connect(t, dialer, client.Options{Era: era})
+			dialer.refuse.Store(true)
+			dialer.cut()
+			waiting := make(chan error, 1)
+			go func() {
+				_, err := session.CallTool(t.Context(), "count", nil, nil)
+				waiting <- err
+			}()
+			<-time.After(5 * time.Second)
+			before := dialer.dials.Load()
+			begun := time.Now()
+			session.Close()
+			if took := time.Since(begun); took != 0 {
+				t.Errorf("closing took %v", took)
+			}
+			if call := failed(t, <-waiting, jsonrpc.NotSent); !errors.Is(call, jsonrpc.ErrClosed) {
+				t.Errorf("the call that waited: %v", call)
+			}
+			<-time.After(time.Hour)
+			if after := dialer.dials.Load(); after != before {
+				t.Errorf("a closed session connected %d times", after-before)
+			}
+		})
+	})
+}
+
+// The round of a call that was not sent is no reason to make the whole call
+// again: what it did before it asked is done.
+func TestLaterRoundsAreNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dialer *breaker
+		var runs atomic.Int32
+		s := newServer(nil)
+		server.AddTool(s, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, _ none) (string, error) {
+			runs.Add(1)
+			_, err := server.Elicit[wish](r, "k", "m")
+			return "", err
+		})
+		dialer = &breaker{server: s}
+		session := connect(t, dialer, client.Options{Era: client.Modern, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			dialer.cut()
+			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+		}})
+		_, err := session.CallTool(t.Context(), "ask", nil, nil)
+		failed(t, err, jsonrpc.MaybeExecuted)
+		if n := runs.Load(); n != 1 {
+			t.Errorf("the tool ran %d times", n)
+		}
+	})
+}

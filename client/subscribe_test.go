@@ -1,0 +1,285 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// changes collects what a session is told.
+func changes(opts *client.Options) <-chan mcp.Change {
+	told := make(chan mcp.Change, 64)
+	opts.Changed = func(_ context.Context, change mcp.Change) { told <- change }
+	return told
+}
+
+// pending is what has been told and not been looked at.
+func pending(told <-chan mcp.Change) []mcp.Change {
+	var all []mcp.Change
+	for {
+		select {
+		case change := <-told:
+			all = append(all, change)
+		default:
+			return all
+		}
+	}
+}
+
+const motto = "app://motto"
+
+var everything = mcp.SubscriptionFilter{
+	ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true, ResourceSubscriptions: []string{motto},
+}
+
+func TestSubscription(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newTalker()
+			opts := client.Options{Era: era}
+			told := changes(&opts)
+			session := connect(t, transport.Pipe(s), opts)
+			sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true, ResourceSubscriptions: []string{motto}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if agreed := sub.Agreed(); !agreed.ToolsListChanged || agreed.PromptsListChanged || len(agreed.ResourceSubscriptions) != 1 {
+				t.Errorf("agreed to %+v", agreed)
+			}
+			addTool(t, s, "a")
+			synctest.Wait()
+			s.ResourceUpdated(motto)
+			s.ResourceUpdated("app://other")
+			synctest.Wait()
+			want := []mcp.Change{{Kind: mcp.ToolsChanged}, {Kind: mcp.ResourceUpdated, URI: motto}}
+			if diff := cmp.Diff(want, pending(told)); diff != "" {
+				t.Error(diff)
+			}
+			select {
+			case <-sub.Done():
+				t.Errorf("the subscription has ended: %v", sub.Err())
+			default:
+			}
+			sub.Close()
+			sub.Close()
+			<-sub.Done()
+			synctest.Wait()
+			s.ResourceUpdated(motto)
+			synctest.Wait()
+			if told := pending(told); len(told) != 0 {
+				t.Errorf("told after the end: %v", told)
+			}
+			if !errors.Is(sub.Err(), jsonrpc.ErrClosed) {
+				t.Errorf("ended with %v, want that it was closed", sub.Err())
+			}
+		})
+	})
+}
+
+// A server agrees to what it can tell, and says so.
+func TestSubscriptionToWhatTheServerCannotTell(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{ListChanged: true}}})
+		session := connect(t, transport.Pipe(s), client.Options{Era: era})
+		sub, err := session.Subscribe(t.Context(), everything)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sub.Close()
+		if diff := cmp.Diff(mcp.SubscriptionFilter{ToolsListChanged: true}, sub.Agreed()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Two subscriptions to one resource are two: the end of one is not the other's.
+func TestSubscriptionsToOneResource(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newTalker()
+			opts := client.Options{Era: era}
+			told := changes(&opts)
+			session := connect(t, transport.Pipe(s), opts)
+			filter := mcp.SubscriptionFilter{ResourceSubscriptions: []string{motto}}
+			first, err := session.Subscribe(t.Context(), filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := session.Subscribe(t.Context(), filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first.Close()
+			synctest.Wait()
+			s.ResourceUpdated(motto)
+			synctest.Wait()
+			if told := pending(told); len(told) != 1 {
+				t.Errorf("told %v, want the update once", told)
+			}
+			second.Close()
+			synctest.Wait()
+			s.ResourceUpdated(motto)
+			synctest.Wait()
+			if told := pending(told); len(told) != 0 {
+				t.Errorf("told %v after the last subscription was closed", told)
+			}
+		})
+	})
+}
+
+func TestSubscriptionEndedByTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTalker()
+		session := connect(t, transport.Pipe(s), client.Options{Era: client.Modern})
+		sub, err := session.Subscribe(t.Context(), everything)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-sub.Done()
+		if sub.Err() != nil {
+			t.Errorf("ended in good order, but with %v", sub.Err())
+		}
+	})
+}
+
+func TestSubscriptionNotGranted(t *testing.T) {
+	answers := map[string]func(req *jsonrpc.Request) []string{
+		"refused":             func(req *jsonrpc.Request) []string { return []string{failure(req, jsonrpc.MethodNotFound, "no")} },
+		"ended before agreed": func(req *jsonrpc.Request) []string { return []string{result(req, `{"resultType":"complete"}`)} },
+		"cancelled by server": func(req *jsonrpc.Request) []string { return []string{cancelled(req)} },
+		"never agreed":        func(*jsonrpc.Request) []string { return []string{} },
+		"agreed to nonsense":  func(req *jsonrpc.Request) []string { return []string{agreed(req, `[]`)} },
+		"agreed for another": func(*jsonrpc.Request) []string {
+			return []string{agreed(&jsonrpc.Request{ID: jsonrpc.IntID(99)}, `{}`)}
+		},
+		"agreed without an id": func(*jsonrpc.Request) []string {
+			return []string{notification(mcp.NotificationAcknowledged, `{"notifications":{}}`)}
+		},
+	}
+	for name, answer := range answers {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				session := connect(t, script(func(req *jsonrpc.Request) []string {
+					if req.Method == mcp.MethodSubscriptionsListen {
+						return answer(req)
+					}
+					return nil
+				}), client.Options{Era: client.Modern})
+				begun := time.Now()
+				sub, err := session.Subscribe(t.Context(), everything)
+				if err == nil {
+					t.Fatalf("granted: %+v", sub)
+				}
+				if strings.Contains(err.Error(), "<nil>") {
+					t.Errorf("the error gives no reason: %v", err)
+				}
+				if waited := time.Since(begun); waited > time.Minute {
+					t.Errorf("Subscribe waited %v", waited)
+				}
+			})
+		})
+	}
+}
+
+func agreed(req *jsonrpc.Request, filter string) string {
+	return notification(mcp.NotificationAcknowledged, `{"notifications":`+filter+`,"_meta":{"`+mcp.MetaSubscriptionID+`":`+req.ID.String()+`}}`)
+}
+
+func cancelled(req *jsonrpc.Request) string {
+	return notification(mcp.NotificationCancelled, `{"requestId":`+req.ID.String()+`}`)
+}
+
+func TestSubscribeGivesUpWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		session := connect(t, script(func(req *jsonrpc.Request) []string {
+			if req.Method == mcp.MethodSubscriptionsListen {
+				return []string{}
+			}
+			return nil
+		}), client.Options{Era: client.Modern})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := session.Subscribe(ctx, everything); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v, want the context's", err)
+		}
+	})
+}
+
+// When the connection has ended, the subscription goes on over the next one, and
+// what may have been missed is told.
+func TestSubscriptionIsReopened(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newTalker()
+			dialer := &breaker{server: s}
+			opts := client.Options{Era: era}
+			told := changes(&opts)
+			session := connect(t, dialer, opts)
+			sub, err := session.Subscribe(t.Context(), everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 20 { // more often than it may fail in a row
+				dialer.cut()
+				s.ResourceUpdated(motto) // nobody hears this
+				if err := session.Ping(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(time.Minute)
+				gap := []mcp.Change{
+					{Kind: mcp.ToolsChanged}, {Kind: mcp.PromptsChanged}, {Kind: mcp.ResourcesChanged}, {Kind: mcp.ResourceUpdated, URI: motto},
+				}
+				if diff := cmp.Diff(gap, pending(told)); diff != "" {
+					t.Fatal(diff)
+				}
+				s.ResourceUpdated(motto)
+				synctest.Wait()
+				if diff := cmp.Diff([]mcp.Change{{Kind: mcp.ResourceUpdated, URI: motto}}, pending(told)); diff != "" {
+					t.Fatal(diff)
+				}
+			}
+			select {
+			case <-sub.Done():
+				t.Errorf("it has ended: %v", sub.Err())
+			default:
+			}
+		})
+	})
+}
+
+// A subscription ends when its session gives up.
+func TestSubscriptionEndsWithTheSession(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			dialer := &breaker{server: newTalker()}
+			session := connect(t, dialer, client.Options{Era: era, MaxReconnects: 3})
+			sub, err := session.Subscribe(t.Context(), everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dialer.refuse.Store(true)
+			dialer.cut()
+			<-sub.Done()
+			if err := sub.Err(); !errors.Is(err, jsonrpc.ErrClosed) || !errors.Is(err, errRefused) {
+				t.Errorf("ended with %v, want why the session gave up", err)
+			}
+			if _, err := session.Subscribe(t.Context(), everything); !errors.Is(err, jsonrpc.ErrClosed) {
+				t.Errorf("a subscription of a dead session: %v", err)
+			}
+		})
+	})
+}

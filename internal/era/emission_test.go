@@ -1,0 +1,113 @@
+package era_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// newOrnate offers things with all that the newest version has words for.
+func newOrnate() *server.Server {
+	s := server.New(mcp.Implementation{Name: "ornate", Version: "1"}, nil)
+	icons := []mcp.Icon{{Src: "https://ornate.example/icon.png"}}
+	meta := mcp.Meta(`{"org.example/x":1}`)
+	server.AddTool(s, server.Tool{
+		Name: "point", Title: "Point", Icons: icons, Meta: meta, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)},
+	}, func(context.Context, *server.Request, struct {
+		Title string `json:"title,omitempty"`
+	}) (struct {
+		X int `json:"x"`
+	}, error) {
+		return struct {
+			X int `json:"x"`
+		}{7}, nil
+	})
+	server.AddTool(s, server.Tool{Name: "list"}, func(context.Context, *server.Request, struct{}) ([]int, error) { return []int{1, 2}, nil })
+	server.AddTool(s, server.Tool{Name: "count"}, func(context.Context, *server.Request, struct{}) (int, error) { return 3, nil })
+	server.AddTool(s, server.Tool{Name: "media"}, func(context.Context, *server.Request, struct{}) ([]mcp.Content, error) {
+		return []mcp.Content{
+			mcp.Text("resource_link"),
+			&mcp.AudioContent{Data: []byte("hum"), MIMEType: "audio/wav"},
+			&mcp.ResourceLink{URI: "file:///a", Name: "a"},
+		}, nil
+	})
+	server.AddResource(s, server.Resource{URI: "app:x", Title: "X", Icons: icons, Meta: meta, Annotations: &mcp.Annotations{}},
+		func(context.Context, *server.Request) (string, error) { return "x", nil })
+	server.AddTemplate(s, server.Template{URITemplate: "app:{x}/y", Title: "X", Icons: icons, Meta: meta},
+		func(context.Context, *server.Request, map[string]string) (string, error) { return "x", nil })
+	server.AddPrompt(s, server.Prompt{Name: "sing", Title: "Sing", Icons: icons, Meta: meta}, func(_ context.Context, _ *server.Request, args struct {
+		Title string `json:"title,omitempty"`
+	}) ([]mcp.PromptMessage, error) {
+		return []mcp.PromptMessage{
+			{Role: mcp.RoleUser, Content: &mcp.AudioContent{Data: []byte("hum"), MIMEType: "audio/wav"}},
+			{Role: mcp.RoleUser, Content: &mcp.ResourceLink{URI: "file:///a", Name: "a"}},
+			{Role: mcp.RoleUser, Content: mcp.Text("sing")},
+		}, nil
+	})
+	return s
+}
+
+// testListedMembers: a list says nothing that its reader's version has no word
+// for. MCP 2024-11-05 to 2026-07-28, schema.ts.
+func testListedMembers(t *testing.T, version mcp.Version) {
+	p := open(t, newOrnate(), version, "{}")
+	for method, list := range map[string]string{
+		mcp.MethodToolsList: "tools", mcp.MethodPromptsList: "prompts",
+		mcp.MethodResourcesList: "resources", mcp.MethodResourceTemplatesList: "resourceTemplates",
+	} {
+		answer := p.call(method, "")
+		wantIf(t, answer, version >= mcp.Version20250618, "result", list, "0", "title")
+		wantIf(t, answer, version >= mcp.Version20250618, "result", list, "0", "_meta")
+		wantIf(t, answer, version >= mcp.Version20251125, "result", list, "0", "icons")
+	}
+	tools := p.call(mcp.MethodToolsList, "")
+	wantIf(t, tools, version >= mcp.Version20250326, "result", "tools", "0", "annotations")
+	wantIf(t, tools, version >= mcp.Version20250618, "result", "tools", "0", "outputSchema")
+	wantIf(t, tools, version.Modern(), "result", "tools", "1", "outputSchema") // of an array
+	wantIf(t, tools, version.Modern(), "result", "tools", "2", "outputSchema") // of a number
+	// Other things of the same names stay.
+	wantIf(t, tools, true, "result", "tools", "0", "inputSchema", "properties", "title")
+	wantIf(t, p.call(mcp.MethodResourcesList, ""), true, "result", "resources", "0", "annotations")
+	want(t, p.call(mcp.MethodPromptsList, ""), `"title"`, "result", "prompts", "0", "arguments", "0", "name")
+}
+
+func testStructuredContent(t *testing.T, version mcp.Version) {
+	p := open(t, newOrnate(), version, "{}")
+	point := p.call(mcp.MethodToolsCall, `{"name":"point"}`)
+	want(t, point, onlyIf(version >= mcp.Version20250618, `{"x":7}`), "result", "structuredContent")
+	list := p.call(mcp.MethodToolsCall, `{"name":"list"}`)
+	want(t, list, onlyIf(version.Modern(), `[1,2]`), "result", "structuredContent")
+	count := p.call(mcp.MethodToolsCall, `{"name":"count"}`)
+	want(t, count, onlyIf(version.Modern(), `3`), "result", "structuredContent")
+	// The text says it in every version.
+	for answer, text := range map[string]string{point: `{"x":7}`, list: "[1,2]", count: "3"} {
+		if said(answer) != text {
+			t.Errorf("the text is %q, want %q", said(answer), text)
+		}
+	}
+}
+
+func testContentKinds(t *testing.T, version mcp.Version) {
+	p := open(t, newOrnate(), version, "{}")
+	audio, link := `"audio"`, `"resource_link"`
+	if version < mcp.Version20250326 {
+		audio = `"text"`
+	}
+	if version < mcp.Version20250618 {
+		link = `"text"`
+	}
+	answer := p.call(mcp.MethodToolsCall, `{"name":"media"}`)
+	want(t, answer, `"resource_link"`, "result", "content", "0", "text")
+	want(t, answer, audio, "result", "content", "1", "type")
+	want(t, answer, link, "result", "content", "2", "type")
+	if link == `"text"` && !strings.Contains(text(answer, "result", "content", "2", "text"), "file:///a") {
+		t.Errorf("a link has lost its address: %s", answer)
+	}
+	song := p.call(mcp.MethodPromptsGet, `{"name":"sing"}`)
+	want(t, song, audio, "result", "messages", "0", "content", "type")
+	want(t, song, link, "result", "messages", "1", "content", "type")
+	want(t, song, `"sing"`, "result", "messages", "2", "content", "text")
+}

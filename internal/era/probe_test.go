@@ -1,0 +1,250 @@
+package era_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// TestProbe: a client finds out what a server speaks, whatever an old server
+// makes of the question. MCP 2026-07-28, basic/versioning.
+func TestProbe(t *testing.T) {
+	const discover, initialize, ready = mcp.MethodDiscover, mcp.MethodInitialize, mcp.NotificationInitialized
+	once := func(first func(string) string) func(string) []string {
+		asked := false
+		return func(frame string) []string {
+			if !asked {
+				asked = true
+				return []string{first(frame)}
+			}
+			return []string{reply(frame, discovered)}
+		}
+	}
+	refuse := func(code jsonrpc.Code, more string) func(string) []string {
+		return func(frame string) []string { return []string{fail(frame, code, more)} }
+	}
+	for _, test := range []struct {
+		name    string
+		probed  func(frame string) []string
+		methods []string
+		dials   int
+		version mcp.Version
+		takes   time.Duration
+	}{
+		{"modern", func(frame string) []string { return []string{reply(frame, discovered)} }, []string{discover}, 1, mcp.LatestVersion, 0},
+		{"modern that names the version it was asked in", once(func(frame string) string {
+			return fail(frame, mcp.CodeUnsupportedVersion, `,"data":{"supported":["2026-07-28"],"requested":"2026-07-28"}`)
+		}), []string{discover, discover}, 1, mcp.LatestVersion, 0},
+		{"always names the version it was asked in", refuse(mcp.CodeUnsupportedVersion, `,"data":{"supported":["2026-07-28"],"requested":"2026-07-28"}`),
+			[]string{discover, discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"names legacy versions only", refuse(mcp.CodeUnsupportedVersion, `,"data":{"supported":["2025-11-25"],"requested":"2026-07-28"}`),
+			[]string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"speaks legacy versions only", func(frame string) []string {
+			return []string{reply(frame, strings.ReplaceAll(discovered, "2026-07-28", "2025-11-25"))}
+		}, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"unknown method", refuse(jsonrpc.MethodNotFound, ""), []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"invalid params", refuse(jsonrpc.InvalidParams, ""), []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"invalid request", refuse(jsonrpc.InvalidRequest, ""), []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"some error", refuse(-32000, ""), []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"code zero", refuse(0, ""), []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"nonsense", func(frame string) []string { return []string{reply(frame, `{"tools":[]}`)} }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"no object", func(frame string) []string { return []string{reply(frame, `"hello"`)} }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"banner", func(frame string) []string { return []string{"Welcome!", reply(frame, discovered)} }, []string{discover}, 1, mcp.LatestVersion, 0},
+		{"exits", func(string) []string { return []string{exit} }, []string{discover, initialize, ready}, 2, mcp.LatestLegacyVersion, 0},
+		{"silent", func(string) []string { return nil }, []string{discover, mcp.NotificationCancelled, initialize, ready}, 1, mcp.LatestLegacyVersion, era.ProbeTimeout},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t, func(frame string) []string {
+					switch text(frame, "method") {
+					case discover:
+						return test.probed(frame)
+					case initialize:
+						return []string{reply(frame, initialized)}
+					}
+					return nil
+				})
+				start := time.Now()
+				s := session(t, h, nil)
+				synctest.Wait()
+				if took := time.Since(start); took != test.takes {
+					t.Errorf("connecting takes %v, want %v", took, test.takes)
+				}
+				if got := h.methods(); !slices.Equal(got, test.methods) {
+					t.Errorf("the client sends %q, want %q", got, test.methods)
+				}
+				if h.dials != test.dials {
+					t.Errorf("the client connects %d times, want %d", h.dials, test.dials)
+				}
+				if s.Version() != test.version || s.Server().Name != "host" {
+					t.Errorf("the session is of %s with %q, want %s", s.Version(), s.Server().Name, test.version)
+				}
+			})
+		})
+	}
+}
+
+// TestLateProbe: an answer that comes after the time for it changes nothing.
+func TestLateProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked string
+		h := newHost(t, func(frame string) []string {
+			switch text(frame, "method") {
+			case mcp.MethodDiscover:
+				asked = frame
+			case mcp.MethodInitialize:
+				return []string{reply(asked, discovered), reply(frame, initialized)}
+			case mcp.MethodToolsList:
+				return []string{reply(frame, `{"tools":[]}`)}
+			}
+			return nil
+		})
+		s := session(t, h, nil)
+		if s.Version() != mcp.LatestLegacyVersion {
+			t.Errorf("the session is of %s", s.Version())
+		}
+		for _, err := range s.Tools(t.Context()) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestEraOption(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		era     client.Era
+		host    func(testing.TB, func(string) []string) *host
+		methods []string
+		fails   bool
+	}{
+		{"modern to modern", client.Modern, modernHost, []string{mcp.MethodDiscover}, false},
+		{"modern to legacy", client.Modern, legacyHost, []string{mcp.MethodDiscover}, true},
+		{"legacy to legacy", client.Legacy, legacyHost, []string{mcp.MethodInitialize, mcp.NotificationInitialized}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := test.host(t, func(string) []string { return nil })
+				s, err := client.Connect(t.Context(), h, &client.Options{Era: test.era})
+				if (err != nil) != test.fails {
+					t.Errorf("connecting gives %v, want an error: %t", err, test.fails)
+				}
+				if err == nil {
+					defer s.Close()
+				}
+				synctest.Wait()
+				if got := h.methods(); !slices.Equal(got, test.methods) {
+					t.Errorf("the client sends %q, want %q", got, test.methods)
+				}
+			})
+		})
+	}
+}
+
+// TestHandshakeRefused: a session with a server that one cannot talk to is an error.
+func TestHandshakeRefused(t *testing.T) {
+	for name, answer := range map[string]func(frame string) []string{
+		"version without handshake": func(frame string) []string {
+			return []string{reply(frame, strings.Replace(initialized, "2025-11-25", "2026-07-28", 1))}
+		},
+		"unknown version": func(frame string) []string {
+			return []string{reply(frame, strings.Replace(initialized, "2025-11-25", "1.0", 1))}
+		},
+		"no version": func(frame string) []string { return []string{reply(frame, `{}`)} },
+		"error":      func(frame string) []string { return []string{fail(frame, jsonrpc.InvalidParams, "")} },
+		"exit":       func(string) []string { return []string{exit} },
+		"silence":    func(string) []string { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t, func(frame string) []string {
+					switch text(frame, "method") {
+					case mcp.MethodDiscover:
+						return []string{fail(frame, jsonrpc.MethodNotFound, "")}
+					case mcp.MethodInitialize:
+						return answer(frame)
+					}
+					return nil
+				})
+				start := time.Now()
+				if s, err := client.Connect(t.Context(), h, nil); err == nil {
+					s.Close()
+					t.Error("the session opens")
+				}
+				if took := time.Since(start); took > era.OpenTimeout {
+					t.Errorf("the client gives up after %v", took)
+				}
+				synctest.Wait()
+				if slices.Contains(h.methods(), mcp.NotificationCancelled) {
+					t.Error("the client cancels the handshake, which it must not")
+				}
+			})
+		})
+	}
+}
+
+// TestOpeningCancelled: whoever waits for a session may stop.
+func TestOpeningCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		h := newHost(t, func(string) []string { return nil })
+		if _, err := client.Connect(ctx, h, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("connecting gives %v, want %v", err, context.DeadlineExceeded)
+		}
+		synctest.Wait()
+		if slices.Contains(h.methods(), mcp.MethodInitialize) {
+			t.Error("the client goes on after its end")
+		}
+	})
+}
+
+// TestClientsWords: what a client says of itself, in the words of the era.
+func TestClientsWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := &client.Options{
+			Info:  mcp.Implementation{Name: "me", Version: "1", Title: "Me"},
+			Roots: func(context.Context) ([]mcp.Root, error) { return nil, nil },
+			Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+			},
+			Logged: func(context.Context, *mcp.LoggingMessageParams) {}, LogLevel: mcp.LevelWarning,
+		}
+		list := func(frame string) []string { return []string{reply(frame, `{"tools":[]}`)} }
+
+		h := modernHost(t, list)
+		for _, err := range session(t, h, opts).Tools(t.Context()) {
+			t.Error(err)
+		}
+		for _, frame := range h.heard() { // the question for the versions, and the call
+			want(t, frame, `"2026-07-28"`, "params", "_meta", mcp.MetaProtocolVersion)
+			want(t, frame, `"Me"`, "params", "_meta", mcp.MetaClientInfo, "title")
+			want(t, frame, `{"roots":{},"elicitation":{"form":{}}}`, "params", "_meta", mcp.MetaClientCapabilities)
+			want(t, frame, `"warning"`, "params", "_meta", mcp.MetaLogLevel)
+		}
+
+		h = legacyHost(t, list)
+		for _, err := range session(t, h, opts).Tools(t.Context()) {
+			t.Error(err)
+		}
+		frames := h.heard()
+		if got, want := h.methods(), []string{mcp.MethodDiscover, mcp.MethodInitialize, mcp.NotificationInitialized, mcp.MethodSetLevel, mcp.MethodToolsList}; !slices.Equal(got, want) {
+			t.Fatalf("the client sends %q, want %q", got, want)
+		}
+		want(t, frames[1], `"2025-11-25"`, "params", "protocolVersion")
+		want(t, frames[1], `"Me"`, "params", "clientInfo", "title")
+		want(t, frames[1], `{"roots":{},"elicitation":{"form":{}}}`, "params", "capabilities")
+		want(t, frames[3], `"warning"`, "params", "level")
+		for _, frame := range frames[1:] {
+			want(t, frame, "", "params", "_meta")
+		}
+	})
+}

@@ -1,0 +1,392 @@
+package era_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+const askable = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
+
+type cityIn struct {
+	City string `json:"city"`
+}
+
+// newAsker is a server whose tools ask their caller.
+func newAsker(opts *server.Options) *server.Server {
+	if opts == nil {
+		opts = &server.Options{}
+	}
+	opts.Logger = slog.New(slog.DiscardHandler)
+	s := server.New(mcp.Implementation{Name: "asker", Version: "1"}, opts)
+	server.AddTool(s, server.Tool{Name: "elicit"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		in, err := server.Elicit[cityIn](r, "where", "Where to?")
+		return "to " + in.City, err
+	})
+	server.AddTool(s, server.Tool{Name: "visit"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		return "visited", server.ElicitURL(r, "page", "Please sign in.", "https://asker.example/in")
+	})
+	sample := func(r *server.Request, key string) (string, error) {
+		result, err := server.Sample(r, key, &mcp.CreateMessageParams{
+			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text(key)}}},
+			MaxTokens: 10,
+		})
+		if err != nil {
+			return "", err
+		}
+		return result.Model, nil
+	}
+	server.AddTool(s, server.Tool{Name: "three"}, func(_ context.Context, r *server.Request, _ struct {
+		N int `json:"n,omitempty"`
+	}) (string, error) {
+		first, err := sample(r, "first")
+		if err != nil {
+			return "", err
+		}
+		roots, err := server.Roots(r, "roots")
+		if err != nil {
+			return "", err
+		}
+		third, err := sample(r, "third")
+		if err != nil {
+			return "", fmt.Errorf("the third question: %w", err)
+		}
+		return fmt.Sprintf("%s, %s, %s", first, roots[0].URI, third), nil
+	})
+	server.AddTool(s, server.Tool{Name: "twin"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		_, err := server.Roots(r, "roots")
+		return "twin", err
+	})
+	server.AddTool(s, server.Tool{Name: "endless"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		for i := 0; ; i++ {
+			if _, err := server.Roots(r, fmt.Sprint("roots ", i)); err != nil {
+				return "", err
+			}
+		}
+	})
+	server.AddPrompt(s, server.Prompt{Name: "ask"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		roots, err := server.Roots(r, "roots")
+		if err != nil {
+			return "", err
+		}
+		return roots[0].URI, nil
+	})
+	server.AddPrompt(s, server.Prompt{Name: "twin"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		_, err := server.Roots(r, "roots")
+		return "twin", err
+	})
+	server.AddResource(s, server.Resource{URI: "app:ask"}, func(_ context.Context, r *server.Request) (string, error) {
+		roots, err := server.Roots(r, "roots")
+		if err != nil {
+			return "", err
+		}
+		return roots[0].URI, nil
+	})
+	server.AddCompletion(s, server.Completion{Prompt: "ask", Argument: "x"}, func(_ context.Context, r *server.Request, _ string, _ map[string]string) ([]string, error) {
+		_, err := server.Roots(r, "roots")
+		return nil, err
+	})
+	return s
+}
+
+// answers are what the peer of these tests says to any question.
+func answers(method, params string) string {
+	switch method {
+	case mcp.MethodElicit:
+		return `{"action":"accept","content":{"city":"Bern"}}`
+	case mcp.MethodCreateMessage:
+		return `{"role":"assistant","content":{"type":"text","text":"x"},"model":` + at(params, "messages", "0", "content", "text") + `}`
+	case mcp.MethodRootsList:
+		return `{"roots":[{"uri":"file:///home"}]}`
+	}
+	return `{}`
+}
+
+// converse makes a call and answers what it is asked, in the way of its version.
+// It returns the last frame and the methods of the questions.
+func (p *peer) converse(method, params string, answer func(method, params string) string) (last string, asked []string) {
+	p.t.Helper()
+	id := p.start(method, params)
+	for range 20 {
+		frame := p.next()
+		switch answered := at(frame, "id") == id && at(frame, "method") == ""; {
+		case answered && at(frame, "result", "resultType") == `"input_required"`:
+			asked = append(asked, questions(frame)...)
+			id = p.start(method, retried(params, frame, answer))
+		case answered:
+			return frame, asked
+		default:
+			asked = append(asked, text(frame, "method"))
+			p.send(`{"jsonrpc":"2.0","id":` + at(frame, "id") + `,"result":` + answer(text(frame, "method"), at(frame, "params")) + `}`)
+		}
+	}
+	p.t.Fatalf("%s does not end", method)
+	return "", nil
+}
+
+// questions are the methods of a round's questions.
+func questions(round string) []string {
+	var methods []string
+	object, _ := jsonscan.ReadObject([]byte(at(round, "result", "inputRequests")))
+	for m := range object.All() {
+		methods = append(methods, text(string(m.Value), "method"))
+	}
+	return methods
+}
+
+// retried are a call's parameters with the answers to a round's questions.
+func retried(params, round string, answer func(method, params string) string) string {
+	object, _ := jsonscan.ReadObject([]byte(at(round, "result", "inputRequests")))
+	var said []string
+	for m := range object.All() {
+		said = append(said, string(m.Key)+":"+answer(text(string(m.Value), "method"), at(string(m.Value), "params")))
+	}
+	with, err := jsonscan.Splice(nil, []byte(params),
+		jsonscan.Edit{Name: "inputResponses", Value: []byte("{" + strings.Join(said, ",") + "}")},
+		jsonscan.Edit{Name: "requestState", Value: []byte(at(round, "result", "requestState"))})
+	if err != nil {
+		panic(err)
+	}
+	return string(with)
+}
+
+// testQuestions: the modern era asks in a result, the legacy era by a request.
+func testQuestions(t *testing.T, version mcp.Version) {
+	p := open(t, newAsker(nil), version, askable)
+	for _, test := range []struct {
+		method, params, question, answer string
+		since                            mcp.Version
+	}{
+		{mcp.MethodToolsCall, `{"name":"elicit"}`, mcp.MethodElicit, "to Bern", mcp.Version20250618},
+		{mcp.MethodToolsCall, `{"name":"visit"}`, mcp.MethodElicit, "visited", mcp.Version20251125},
+		{mcp.MethodPromptsGet, `{"name":"ask"}`, mcp.MethodRootsList, "file:///home", mcp.Version20241105},
+		{mcp.MethodResourcesRead, `{"uri":"app:ask"}`, mcp.MethodRootsList, "file:///home", mcp.Version20241105},
+	} {
+		last, asked := p.converse(test.method, test.params, answers)
+		if version < test.since {
+			wantError(t, last, jsonrpc.InvalidRequest) // there is no such question yet
+			continue
+		}
+		if !slices.Equal(asked, []string{test.question}) || !strings.Contains(last, test.answer) {
+			t.Errorf("%s %s asks %q and ends with %s", test.method, test.params, asked, last)
+		}
+	}
+}
+
+// testFormOfQuestions: the same question in the words of each version.
+func testFormOfQuestions(t *testing.T, version mcp.Version) {
+	if version < mcp.Version20250618 {
+		return
+	}
+	p := open(t, newAsker(nil), version, askable)
+	question := func(tool string) string {
+		p.start(mcp.MethodToolsCall, `{"name":"`+tool+`"}`)
+		frame := p.next()
+		if version.Modern() {
+			want(t, frame, `"input_required"`, "result", "resultType")
+			want(t, frame, "", "result", "content")
+			want(t, frame, `{"name":"asker","version":"1"}`, "result", "_meta", mcp.MetaServerInfo)
+			return at(element("["+at(frame, "result", "inputRequests", map[string]string{"elicit": "where", "visit": "page"}[tool])+"]", 0), "params")
+		}
+		want(t, frame, `"2.0"`, "jsonrpc")
+		return at(frame, "params")
+	}
+	form := question("elicit")
+	want(t, form, `"Where to?"`, "message")
+	want(t, form, `"string"`, "requestedSchema", "properties", "city", "type")
+	want(t, form, onlyIf(version >= mcp.Version20251125, `"form"`), "mode")
+	if version < mcp.Version20251125 {
+		return // visits exist since
+	}
+	visit := question("visit")
+	want(t, visit, `"url"`, "mode")
+	want(t, visit, `"https://asker.example/in"`, "url")
+	wantIf(t, visit, !version.Modern(), "elicitationId")
+}
+
+// testRounds: a function may ask several times, and what was answered first is
+// not forgotten, though a modern client repeats only the last answers.
+func testRounds(t *testing.T, version mcp.Version) {
+	p := open(t, newAsker(nil), version, askable)
+	last, asked := p.converse(mcp.MethodToolsCall, `{"name":"three"}`, answers)
+	if said(last) != "first, file:///home, third" {
+		t.Errorf("three rounds end with %s", last)
+	}
+	if want := []string{mcp.MethodCreateMessage, mcp.MethodRootsList, mcp.MethodCreateMessage}; !slices.Equal(asked, want) {
+		t.Errorf("the rounds ask %q, want %q", asked, want)
+	}
+}
+
+// testRoundOfTwo: questions that are joined are asked together.
+func testRoundOfTwo(t *testing.T, version mcp.Version) {
+	s := newAsker(nil)
+	runs := 0
+	server.AddTool(s, server.Tool{Name: "both"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		runs++
+		roots, err := server.Roots(r, "b roots")
+		_, err2 := server.Sample(r, "a model", &mcp.CreateMessageParams{MaxTokens: 1})
+		if err := errors.Join(err, err2); err != nil {
+			return "", err
+		}
+		return roots[0].URI, nil
+	})
+	server.AddTool(s, server.Tool{Name: "fails"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		_, err := server.Roots(r, "roots")
+		return "", errors.Join(err, errors.New("broken"))
+	})
+	p := open(t, s, version, askable)
+	last, asked := p.converse(mcp.MethodToolsCall, `{"name":"both"}`, func(method, params string) string {
+		if method == mcp.MethodCreateMessage {
+			return `{"role":"assistant","content":{"type":"text","text":"x"},"model":"m"}`
+		}
+		return answers(method, params)
+	})
+	if want := []string{mcp.MethodCreateMessage, mcp.MethodRootsList}; !slices.Equal(asked, want) || runs != 2 || said(last) != "file:///home" {
+		t.Errorf("%d runs ask %q and end with %s", runs, asked, last)
+	}
+	// A failure beside a question is a failure.
+	want(t, p.call(mcp.MethodToolsCall, `{"name":"fails"}`), "true", "result", "isError")
+}
+
+// testUnansweredRound: answers that are missing are asked for again, others are
+// ignored, malformed ones refused.
+func testUnansweredRound(t *testing.T, version mcp.Version) {
+	if !version.Modern() {
+		return
+	}
+	p := open(t, newAsker(nil), version, askable)
+	for _, responses := range []string{`{}`, `{"other":{"roots":[]}}`} {
+		answer := p.call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":`+responses+`}`)
+		want(t, answer, `"input_required"`, "result", "resultType")
+		want(t, answer, `{"roots":{"method":"roots/list"}}`, "result", "inputRequests")
+	}
+	want(t, p.call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":{"more":{},"roots":{"roots":[]}}}`), `"twin"`, "result", "content", "0", "text")
+	for _, responses := range []string{`[]`, `"x"`, `{"roots":[]}`, `{"roots":null}`, `{"roots":{"roots":7}}`} {
+		answer := p.call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":`+responses+`}`)
+		wantError(t, answer, jsonrpc.InvalidParams)
+	}
+	for _, answer := range []string{`{}`, `{"action":"maybe"}`, `{"action":1}`, `{"action":"accept"}`, `{"action":"accept","content":{"city":7}}`, `{"action":"accept","content":[]}`} {
+		got := p.call(mcp.MethodToolsCall, `{"name":"elicit","inputResponses":{"where":`+answer+`}}`)
+		wantError(t, got, jsonrpc.InvalidParams)
+	}
+}
+
+// testRefusals: what the person or the client refuses is the function's to know.
+func testRefusals(t *testing.T, version mcp.Version) {
+	p := open(t, newAsker(nil), version, askable)
+	if version >= mcp.Version20250618 {
+		for _, action := range []string{"decline", "cancel"} {
+			last, _ := p.converse(mcp.MethodToolsCall, `{"name":"elicit"}`, func(string, string) string { return `{"action":"` + action + `"}` })
+			want(t, last, "true", "result", "isError")
+			if !strings.Contains(said(last), action) {
+				t.Errorf("a person who chose to %s is told as %q", action, said(last))
+			}
+		}
+	}
+	if version.Modern() {
+		return // a client that refuses does not come again
+	}
+	p.start(mcp.MethodToolsCall, `{"name":"three"}`)
+	p.send(`{"jsonrpc":"2.0","id":` + at(p.next(), "id") + `,"error":{"code":-1,"message":"User rejected sampling request"}}`)
+	wantError(t, p.next(), mcp.CodeUserRejected)
+}
+
+// testMissingCapability: nobody is asked what they cannot answer.
+func testMissingCapability(t *testing.T, version mcp.Version) {
+	for _, test := range []struct{ capabilities, tool, required string }{
+		{`{}`, "three", `{"sampling":{}}`},
+		{`{}`, "twin", `{"roots":{}}`},
+		{`{"elicitation":{}}`, "visit", `{"elicitation":{"url":{}}}`},
+		{`{"elicitation":{"url":{}}}`, "elicit", `{"elicitation":{"form":{}}}`},
+	} {
+		if version == mcp.Version20250618 && test.tool == "elicit" {
+			continue // it has no modes: who declares elicitation can be shown forms
+		}
+		p := open(t, newAsker(nil), version, test.capabilities)
+		answer := p.call(mcp.MethodToolsCall, `{"name":"`+test.tool+`"}`)
+		if !version.Modern() {
+			wantError(t, answer, jsonrpc.InvalidRequest)
+			continue
+		}
+		wantError(t, answer, mcp.CodeMissingClientCapability)
+		want(t, answer, test.required, "error", "data", "requiredCapabilities")
+	}
+	if version < mcp.Version20250618 {
+		return
+	}
+	// An empty declaration means forms.
+	p := open(t, newAsker(nil), version, `{"elicitation":{}}`)
+	if last, _ := p.converse(mcp.MethodToolsCall, `{"name":"elicit"}`, answers); said(last) != "to Bern" {
+		t.Errorf("a client that shows forms is not asked: %s", last)
+	}
+}
+
+// testWhoMayNotAsk: only three methods may.
+func testWhoMayNotAsk(t *testing.T, version mcp.Version) {
+	p := open(t, newAsker(nil), version, askable)
+	answer := p.call(mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"x","value":""}}`)
+	wantError(t, answer, jsonrpc.InternalError)
+	p.expectSilence()
+}
+
+// testEndlessQuestions: a call may not ask for ever.
+func testEndlessQuestions(t *testing.T, version mcp.Version) {
+	p := open(t, newAsker(nil), version, askable)
+	if version.Modern() {
+		return // it is the client's to stop, which holds nothing here
+	}
+	last, asked := p.converse(mcp.MethodToolsCall, `{"name":"endless"}`, answers)
+	wantError(t, last, jsonrpc.InternalError)
+	if len(asked) != era.MaxRounds {
+		t.Errorf("the call asked %d times, want %d", len(asked), era.MaxRounds)
+	}
+}
+
+// TestNobodyAnswers: a legacy call does not wait for a person for ever.
+func TestNobodyAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, newAsker(nil), mcp.LatestLegacyVersion, askable)
+		id := p.start(mcp.MethodToolsCall, `{"name":"elicit"}`)
+		want(t, p.next(), `"elicitation/create"`, "method")
+		pass(era.InputTimeout - time.Second)
+		p.expectSilence()
+		pass(2 * time.Second)
+		want(t, p.next(), `"notifications/cancelled"`, "method")
+		answer := p.next()
+		want(t, answer, id, "id")
+		want(t, answer, "true", "result", "isError")
+	})
+}
+
+// TestInterceptorSeesQuestion: a question passes interceptors as an error value.
+func TestInterceptorSeesQuestion(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version mcp.Version) {
+		questions := 0
+		look := func(next mcp.Invoker) mcp.Invoker {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				result, err := next(ctx, call)
+				if _, ok := errors.AsType[*mcp.InputRequired](err); ok {
+					questions++
+				}
+				return result, err
+			}
+		}
+		p := open(t, newAsker(&server.Options{Interceptors: []mcp.Interceptor{look}}), version, askable)
+		p.converse(mcp.MethodToolsCall, `{"name":"three"}`, answers)
+		if questions != 3 {
+			t.Errorf("the interceptor saw %d questions, want 3", questions)
+		}
+	})
+}
