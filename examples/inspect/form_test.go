@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+const orderForm = `{"type":"object","properties":{
+	"bread":{"type":"string","oneOf":[{"const":"b","title":"Brioche"},{"const":"p","title":"Pretzel"}]},
+	"loaves":{"type":"integer","minimum":1},
+	"sliced":{"type":"boolean"},
+	"extras":{"type":"array","items":{"type":"string","enum":["salt","seeds"]}},
+	"note":{"type":"string"}},"required":["bread"]}`
+
+func TestPersonFillsInForm(t *testing.T) {
+	typed := strings.Join([]string{
+		"x", "many", "", "", "", // does not fit, and is asked again
+		"b", "4", "true", "salt seeds", "",
+		"y",
+	}, "\n") + "\n"
+	var out strings.Builder
+	p := &person{in: bufio.NewReader(strings.NewReader(typed)), out: &out}
+	result, err := p.elicit(t.Context(), &mcp.ElicitParams{Message: "What do you want?", RequestedSchema: []byte(orderForm)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"bread":"b","extras":["salt","seeds"],"loaves":4,"sliced":true}`
+	if result.Action != mcp.ElicitAccept || string(result.Content) != want {
+		t.Errorf("answered %s with %s, want %s", result.Action, result.Content, want)
+	}
+	for _, shown := range []string{"What do you want?", "b = Brioche | p = Pretzel", "This does not fit"} {
+		if !strings.Contains(out.String(), shown) {
+			t.Errorf("%q is not shown in:\n%s", shown, &out)
+		}
+	}
+}
+
+func TestPersonAnswers(t *testing.T) {
+	for typed, want := range map[string]mcp.ElicitAction{
+		"y": mcp.ElicitAccept, "No": mcp.ElicitDecline, "": mcp.ElicitCancel, "maybe": mcp.ElicitCancel,
+	} {
+		p := &person{in: bufio.NewReader(strings.NewReader(typed + "\n")), out: io.Discard}
+		result, err := p.elicit(t.Context(), &mcp.ElicitParams{Mode: mcp.ElicitURL, Message: "Go there", URL: "https://example.com"})
+		if err != nil || result.Action != want {
+			t.Errorf("%q is %v, error %v, want %s", typed, result, err, want)
+		}
+	}
+}

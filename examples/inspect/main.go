@@ -1,0 +1,54 @@
+// Inspect talks to any MCP server from the command line:
+//
+//	inspect [flags] VERB [ARGS] TARGET
+//
+// TARGET is everything after --, a command that runs a server on its standard
+// streams. The verbs are
+//
+//	info                                  who the server is and what it can do
+//	tools | resources | templates | prompts
+//	call NAME [JSON]                      call a tool
+//	read URI                              read a resource
+//	prompt NAME [JSON]                    get a prompt
+//	complete prompt NAME ARG VALUE        complete a prompt's argument
+//	complete resource TEMPLATE ARG VALUE  complete a template's variable
+//	listen [URI…]                         show changes until interrupted
+//	ping                                  ask for a sign of life
+//
+// Standard output gets one JSON document, the result with all pages merged
+// (listen: one line for each change). The exit status is 0, 2 when a tool reported
+// an error, 1 when anything else went wrong; then standard error says what.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	var status exitStatus
+	switch {
+	case errors.As(err, &status):
+		stop()
+		os.Exit(int(status))
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "inspect:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// An exitStatus ends the program without a message.
+type exitStatus int
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// toolFailed is the status after a tool's error, which has been printed.
+const toolFailed exitStatus = 2
