@@ -1,0 +1,58 @@
+package archtest
+
+import (
+	"go/ast"
+	"testing"
+)
+
+// Who starts a goroutine waits for it. The list keeps the places few enough to
+// be read, and says who waits.
+func TestGoroutinesHaveOwners(t *testing.T) {
+	enforce(t, startsGoroutine, exceptions{
+		"jsonrpc/conn.go":                     "Run waits for what Conn.Go starts, and stops watching its context when it returns",
+		"jsonrpc/incoming.go":                 "one for each call that comes in, up to Options.MaxInFlight; Run waits for them",
+		"jsonrpc/lines.go":                    "writes what is queued; Lines.Close waits for it",
+		"transport/pipe.go":                   "the two ends' Run; Close of the connection waits for both",
+		"transport/stdio/command.go":          "one reads from the child, one waits for the process; Close waits for them",
+		"transport/stdio/serve.go":            "reads standard input, which nothing can interrupt; it lasts as long as the process",
+		"transport/transporttest/run.go":      "closes a connection beside the test, which waits and notices when it hangs",
+		"transport/transporttest/server.go":   "unasked notifications of the test server; the transport waits for them",
+		"transport/transporttest/messages.go": "callers that call at the same time; the test waits for them",
+		"transport/transporttest/lifetime.go": "calls that the test cuts off; the test waits for them",
+		"internal/era/listen.go":              "holds a subscription as long as its link; its call waits for it",
+		"internal/era/legacy_server.go":       "tells a session of changes; the transport that made the link waits for it",
+		"internal/era/modern_client.go":       "answers the questions of one round together; the round waits for all answers",
+		"internal/era/progress.go":            "the request of a call that hands progress to its caller; the call waits for it",
+		"client/answerer.go":                  "hands changes and log messages to the program in order; Session.Close waits for it",
+		"client/session.go":                   "replaces a link that ended; Session.Close waits for it",
+		"client/subscribe.go":                 "listens for one subscription; Subscription.Close waits for it",
+	})
+}
+
+func TestGoroutineRule(t *testing.T) {
+	planted(t, "goroutine.go", "server/planted.go", startsGoroutine)
+	planted(t, "clean.go", "server/planted.go", startsGoroutine)
+}
+
+// startsGoroutine finds go statements, methods named Go (of sync.WaitGroup,
+// errgroup.Group, transport.Link), and the AfterFuncs of context and time, which
+// run their function on a goroutine as well.
+func startsGoroutine(file *source) []finding {
+	if file.isTest() {
+		return nil
+	}
+	var found []finding
+	ast.Inspect(file.syntax, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.GoStmt:
+			found = append(found, file.at(node.Pos(), "a go statement"))
+		case *ast.CallExpr:
+			called, ok := node.Fun.(*ast.SelectorExpr)
+			if ok && (called.Sel.Name == "Go" || called.Sel.Name == "AfterFunc") {
+				found = append(found, file.at(node.Pos(), "%s starts a goroutine", called.Sel.Name))
+			}
+		}
+		return true
+	})
+	return found
+}

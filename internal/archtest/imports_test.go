@@ -1,0 +1,222 @@
+package archtest
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// importPolicy says what each package may import beside the standard library.
+// A package may import only what stands above it, so the arrows point one way.
+// "testing", "net/http", "os/exec" and "unsafe" need permission too.
+//
+// Do not change this data to make a build pass. A new edge is a decision about
+// the design: say in the commit why the package needs it.
+const importPolicy = `
+# L0: knows nothing but the standard library.
+internal/archtest:
+internal/backoff:
+internal/jsonscan:
+internal/leak:            testing
+internal/seal:
+internal/suites:          testing
+internal/uritemplate:     github.com/yosida95/uritemplate/v3
+
+# L1: JSON-RPC and JSON Schema, nothing of MCP.
+jsonrpc:                  internal/jsonscan
+schema:                   internal/jsonscan
+                          github.com/go-json-experiment/json github.com/invopop/jsonschema
+                          github.com/pb33f/ordered-map/v2 github.com/santhosh-tekuri/jsonschema/v6
+
+# L2: the protocol's words. A tool's schema is bytes here, so mcp needs no schema.
+mcp:                      jsonrpc internal/jsonscan github.com/go-json-experiment/json
+
+# L3: carries JSON-RPC; only HTTP will have to know the words.
+transport:                jsonrpc
+transport/stdio:          jsonrpc transport os/exec golang.org/x/sys
+transport/transporttest:  jsonrpc transport testing
+
+# L4: the two eras of the protocol.
+internal/era:             jsonrpc mcp transport internal/backoff internal/jsonscan internal/seal golang.org/x/sync
+
+# L5: server and client never meet.
+server:                   jsonrpc schema mcp transport internal/era internal/jsonscan internal/seal internal/uritemplate
+                          github.com/go-json-experiment/json
+client:                   jsonrpc schema mcp transport internal/era internal/backoff internal/jsonscan
+                          github.com/go-json-experiment/json golang.org/x/sync
+
+# What users can write, they write with public packages.
+examples/quickstart:      mcp transport server client
+examples/everything:      jsonrpc schema mcp transport transport/stdio server
+examples/inspect:         jsonrpc schema mcp transport transport/stdio client os/exec golang.org/x/term
+
+.:
+`
+
+// planned are the packages that the layers have a place for. When one of them
+// appears, it moves up into importPolicy.
+var planned = []string{
+	"internal/netguard", "internal/registry", "internal/sse",
+	"transport/oauth", "transport/sse", "transport/streamable", "transport/ws",
+	"policy", "server/memory", "server/openapi", "server/resources",
+	"approval",
+	"bridge", "bridge/gateway",
+}
+
+// restricted are the packages of the standard library that are not for everyone:
+// a program that speaks over stdio must not link an HTTP stack, and nothing
+// runs processes or leaves Go's type system by the way.
+var restricted = []string{"testing", "net/http", "os/exec", "unsafe"}
+
+func TestImportPolicy(t *testing.T) {
+	policy, err := parsePolicy(importPolicy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string][]string{}
+	for _, file := range moduleSources(t) {
+		if !file.isTest() {
+			used[file.folder()] = append(used[file.folder()], imports(file.syntax)...)
+		}
+	}
+	for _, violation := range policy.violations(used) {
+		t.Error(violation)
+	}
+}
+
+func TestPlannedPackagesDoNotExist(t *testing.T) {
+	for _, folder := range planned {
+		if _, err := os.Stat(filepath.Join(root, folder)); err == nil {
+			t.Errorf("%s exists now: move it from planned to importPolicy", folder)
+		}
+	}
+}
+
+func TestImportPolicyIsEnforced(t *testing.T) {
+	policy, err := parsePolicy("low:\nhigh: low example.com/lib\n  net/http\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok := map[string][]string{
+		"low":  {"fmt", "encoding/json"},
+		"high": {modulePath + "/low", "example.com/lib/sub", "net/http"},
+	}
+	if got := policy.violations(ok); len(got) != 0 {
+		t.Errorf("a lawful tree was refused: %q", got)
+	}
+
+	for name, broken := range map[string]map[string][]string{
+		"upward import":              {"low": {modulePath + "/high"}, "high": nil},
+		"import without permission":  {"low": {"example.com/other"}, "high": nil},
+		"a longer name is no prefix": {"low": nil, "high": {"example.com/library"}},
+		"restricted package":         {"low": {"net/http/httputil"}, "high": nil},
+		"package without a row":      {"low": nil, "high": nil, "new": nil},
+		"row without a package":      {"low": nil},
+	} {
+		if got := policy.violations(broken); len(got) != 1 {
+			t.Errorf("%s: got %q, want one violation", name, got)
+		}
+	}
+	for _, bad := range []string{"a: b\nb:\n", "a:\nb:\na:\n", "a\n", "  b\n", "a: a\n"} {
+		if _, err := parsePolicy(bad); err == nil {
+			t.Errorf("parsePolicy(%q) succeeded", bad)
+		}
+	}
+}
+
+// A policy holds the permitted imports of each package.
+type policy map[string][]string
+
+// parsePolicy reads rows of the form "package: import import"; an indented line
+// continues the row above it.
+func parsePolicy(text string) (policy, error) {
+	p := policy{}
+	current := ""
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		rest := line
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		if !strings.HasPrefix(line, " ") {
+			name, imports, ok := strings.Cut(line, ":")
+			if !ok {
+				return nil, fmt.Errorf("row %q: expected a colon after the package", line)
+			}
+			if _, twice := p[name]; twice {
+				return nil, fmt.Errorf("package %s has two rows", name)
+			}
+			p[name], current, rest = nil, name, imports
+		} else if current == "" {
+			return nil, fmt.Errorf("line %q continues nothing", line)
+		}
+		for name := range strings.FieldsSeq(rest) {
+			if _, above := p[name]; !isForeign(name) && (!above || name == current) {
+				return nil, fmt.Errorf("%s may import %s only if that has a row above it", current, name)
+			}
+			p[current] = append(p[current], name)
+		}
+	}
+	return p, nil
+}
+
+// violations compares what packages import with what they may.
+func (p policy) violations(used map[string][]string) []string {
+	var list []string
+	for _, pkg := range slices.Sorted(maps.Keys(used)) {
+		permitted, ok := p[pkg]
+		if !ok {
+			list = append(list, fmt.Sprintf("package %s has no row in the import policy", pkg))
+			continue
+		}
+		slices.Sort(used[pkg])
+		for _, name := range slices.Compact(used[pkg]) {
+			if inModule, ok := strings.CutPrefix(name, modulePath); ok {
+				name = cmp.Or(strings.TrimPrefix(inModule, "/"), ".")
+			} else if !isForeign(name) {
+				continue
+			}
+			if !slices.ContainsFunc(permitted, func(allowed string) bool { return covers(allowed, name) }) {
+				list = append(list, fmt.Sprintf("package %s may not import %s", pkg, name))
+			}
+		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(p)) {
+		if _, ok := used[pkg]; !ok {
+			list = append(list, fmt.Sprintf("the import policy has a row for %s, which does not exist", pkg))
+		}
+	}
+	return list
+}
+
+// covers reports whether permission to import one name permits the other. That
+// of a third-party module includes its packages; that of our own packages does not.
+func covers(allowed, name string) bool {
+	return allowed == name || isForeign(allowed) && strings.HasPrefix(name, allowed+"/")
+}
+
+// isForeign reports whether an import needs permission though it is not ours:
+// a third party's package, or a restricted one.
+func isForeign(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return strings.Contains(first, ".") || slices.ContainsFunc(restricted, func(r string) bool {
+		return name == r || strings.HasPrefix(name, r+"/")
+	})
+}
+
+func imports(file *ast.File) []string {
+	var list []string
+	for _, spec := range file.Imports {
+		if name, err := strconv.Unquote(spec.Path.Value); err == nil {
+			list = append(list, name)
+		}
+	}
+	return list
+}

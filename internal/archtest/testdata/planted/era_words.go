@@ -1,0 +1,6 @@
+// Package planted stands for package mcp, which may spell an era's words but no date.
+package planted
+
+const MethodInitialize = "initialize"
+
+const latest = "2026-07-28" // want "spells the protocol version"

@@ -1,0 +1,26 @@
+// Stdioserver is a small server that speaks over stdin and stdout: what the README
+// shows, and what archtest weighs.
+package main
+
+import (
+	"context"
+	"log"
+
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/stdio"
+)
+
+type AddIn struct {
+	A int `json:"a" jsonschema_description:"first summand"`
+	B int `json:"b" jsonschema_description:"second summand, not negative" jsonschema:"minimum=0"`
+}
+
+func main() {
+	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "add", Description: "Add two integers."},
+		func(ctx context.Context, r *server.Request, in AddIn) (int, error) {
+			return in.A + in.B, nil
+		})
+	log.Fatal(stdio.Serve(context.Background(), s, nil))
+}
