@@ -44,9 +44,9 @@ func appendCall(dst []byte, r *Request) ([]byte, error) {
 		return dst, err
 	}
 	if r.Params == nil {
-		return appendRequest(dst, r.ID, r.Method, nil)
+		return AppendRequest(dst, r.ID, r.Method, nil)
 	}
-	return appendRequest(dst, r.ID, r.Method, (*Raw)(&r.Params))
+	return AppendRequest(dst, r.ID, r.Method, (*Raw)(&r.Params))
 }
 
 func appendResponse(dst []byte, r *Response) ([]byte, error) {

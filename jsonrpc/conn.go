@@ -5,46 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // A Conn is a duplex JSON-RPC peer over a [Stream]. It is idle until [Conn.Run].
 // All methods may be called concurrently.
 type Conn struct {
+	route   Route
 	stream  Stream
-	handler Handler
-	opts    Options
-	state   *inFlight
-	replies sync.Pool // of *Reply, which serve as buffers for requests too
-	answers sync.Pool // of chan *Response, empty and open
-	timers  sync.Pool // of *time.Timer, stopped
-
-	closing   chan struct{}
-	closeOnce sync.Once
-	done      chan struct{} // closed when Run has returned
-	running   atomic.Bool
-	malformed atomic.Int64
-
-	ctx      context.Context // of everything that runs for the peer; it is the connection's life, not a call's
-	cancel   context.CancelCauseFunc
-	input    context.Context // of what runs as long as the peer may say more
-	endInput context.CancelCauseFunc
+	done    chan struct{} // closed when Run has returned
+	running atomic.Bool
 }
-
-var errTooManyPending = errors.New("too many calls wait for answers")
 
 // NewConn returns a connection over a stream. The handler is made by bind,
 // which may keep the connection to call back.
 func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
-	c := &Conn{
-		stream: stream, opts: opts.withDefaults(), state: newInFlight(),
-		closing: make(chan struct{}), done: make(chan struct{}),
-	}
-	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.input, c.endInput = context.WithCancelCause(c.ctx)
-	c.handler = bind(c)
+	c := &Conn{stream: stream, done: make(chan struct{})}
+	c.route.out, c.route.peer = connOutlet{c}, c
+	NewDispatcher(func(d *Dispatcher) Handler {
+		c.route.d = d
+		return bind(c)
+	}, opts)
 	return c
 }
 
@@ -57,6 +38,7 @@ func (c *Conn) Run(ctx context.Context) error {
 		return errors.New("jsonrpc: Conn.Run called twice")
 	}
 	defer close(c.done)
+	d := c.route.d
 	stop := context.AfterFunc(ctx, func() { c.shut(context.Cause(ctx)) })
 	defer stop()
 
@@ -65,13 +47,13 @@ func (c *Conn) Run(ctx context.Context) error {
 		err = c.readOne()
 	}
 	if errors.Is(err, io.EOF) {
-		c.state.end(ErrClosed)
-		c.endInput(ErrClosed)
-		c.wait(c.opts.Drain, c.closing)
+		d.state.end(ErrClosed)
+		d.endInput(ErrClosed)
+		d.wait(d.opts.Drain, d.ctx.Done())
 	}
-	closed := c.isClosing()
+	closed := d.isClosing()
 	c.shut(ErrClosed)
-	c.wait(c.opts.Grace, nil)
+	d.wait(d.opts.Grace, nil)
 
 	switch {
 	case ctx.Err() != nil:
@@ -84,49 +66,24 @@ func (c *Conn) Run(ctx context.Context) error {
 
 func (c *Conn) readOne() error {
 	data, err := c.stream.Read()
-	if c.isClosing() {
+	if c.route.d.isClosing() {
 		return ErrClosed // what still waits in the stream is not begun any more
 	}
 	if err == nil {
-		c.receive(data)
+		c.route.Receive(data)
 		return nil
 	}
 	if bad, ok := errors.AsType[*FrameError](err); ok {
-		c.refuse(&DecodeError{Err: &Error{Code: InvalidRequest, Message: bad.Reason}})
+		c.route.refuse(&DecodeError{Err: &Error{Code: InvalidRequest, Message: bad.Reason}})
 		return nil
 	}
 	return err
 }
 
-// wait waits until nothing runs, for at most limit, and no longer than until
-// enough is closed.
-func (c *Conn) wait(limit time.Duration, enough <-chan struct{}) {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-c.state.whenIdle():
-	case <-timer.C:
-	case <-enough:
-	}
-}
-
-func (c *Conn) isClosing() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
-}
-
 // shut ends reading, writing and every handler's context.
 func (c *Conn) shut(reason error) {
-	c.closeOnce.Do(func() {
-		close(c.closing)
-		c.state.end(ErrClosed)
-		c.cancel(reason)
-		c.stream.Close()
-	})
+	c.route.d.shut(reason)
+	c.stream.Close()
 }
 
 // Close ends the connection: running calls are cancelled, waiting ones fail.
@@ -140,34 +97,48 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Done is closed when Run has returned.
-func (c *Conn) Done() <-chan struct{} { return c.done }
+// Call sends a request and waits for its answer; see [Route.Call].
+func (c *Conn) Call(ctx context.Context, method string, params Appender) (*Response, error) {
+	return c.route.Call(ctx, method, params)
+}
 
-// Malformed counts what was received and was not a message.
-func (c *Conn) Malformed() int64 { return c.malformed.Load() }
+// Notify sends a notification.
+func (c *Conn) Notify(ctx context.Context, method string, params Appender) error {
+	return c.route.Notify(ctx, method, params)
+}
+
+// Cancel ends a running call of the peer; its reply is dropped.
+func (c *Conn) Cancel(id ID) { c.route.Cancel(id) }
 
 // Go runs fn on a goroutine of its own that Run waits for. The context ends with
 // the peer's input: calls may still go on then, but nothing that lasts.
-func (c *Conn) Go(fn func(ctx context.Context)) {
-	c.state.start()
-	go func() {
-		defer c.state.finish()
-		fn(c.input)
-	}()
-}
+func (c *Conn) Go(fn func(ctx context.Context)) { c.route.d.Go(fn) }
 
-// reply returns an empty reply from the pool.
-func (c *Conn) reply() *Reply {
-	if r, ok := c.replies.Get().(*Reply); ok {
-		return r
+// Input ends with the peer's input.
+func (c *Conn) Input() context.Context { return c.route.d.Input() }
+
+// Malformed counts what was received and was not a message.
+func (c *Conn) Malformed() int64 { return c.route.d.Malformed() }
+
+// Done is closed when Run has returned.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// connOutlet sends everything over the stream.
+type connOutlet struct{ c *Conn }
+
+func (o connOutlet) Write(ctx context.Context, msg []byte) error {
+	err := o.c.stream.Write(ctx, msg)
+	_, knows := err.(*CallError)
+	if err != nil && !knows && o.c.route.d.isClosing() && !errors.Is(err, context.Canceled) {
+		return ErrClosed
 	}
-	return &Reply{Buf: make([]byte, 0, 512)}
+	return err
 }
 
-// release puts a reply back, unless one big message has made it too big to keep.
-func (c *Conn) release(r *Reply) {
-	if cap(r.Buf) <= maxPooled {
-		r.Buf = r.Buf[:0]
-		c.replies.Put(r)
+// Answer sends what nobody here waits for. It fails only when the connection
+// ends, which Run reports.
+func (o connOutlet) Answer(msg []byte) {
+	if msg != nil {
+		_ = o.Write(o.c.route.d.ctx, msg)
 	}
 }

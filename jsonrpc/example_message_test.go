@@ -49,6 +49,20 @@ func ExampleAppend() {
 	// Output: {"jsonrpc":"2.0","id":"a-1","method":"resources/read","params":{"uri":"file:///a"}}
 }
 
+// A request that is part of something larger needs no allocation of its own.
+func ExampleRequest_Init() {
+	var call struct {
+		request jsonrpc.Request
+		tries   int
+	}
+	if err := call.request.Init(jsonrpc.IntID(1), "tools/call", json.RawMessage(`{"name":"add"}`)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(string(call.request.Member("name")), call.tries)
+	// Output: "add" 0
+}
+
 func ExampleNewRequest() {
 	_, err := jsonrpc.NewRequest(jsonrpc.IntID(1), "tools/call", json.RawMessage(`{"name":"a","name":"b"}`))
 	fmt.Println(err)

@@ -6,10 +6,12 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// The parts of a message that a Conn writes around what others append, so that
+// The parts of a message that are written around what others append, so that
 // params and results are never encoded twice.
 
-func appendRequest(buf []byte, id ID, method string, params Appender) ([]byte, error) {
+// AppendRequest appends a call whose params append themselves, or a notification
+// when the id is zero. params may be nil. On an error what it returns is not used.
+func AppendRequest(buf []byte, id ID, method string, params Appender) ([]byte, error) {
 	buf = append(buf, `{"jsonrpc":"2.0",`...)
 	if !id.IsZero() {
 		buf = append(buf, `"id":`...)

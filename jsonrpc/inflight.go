@@ -10,7 +10,7 @@ import (
 //
 //   - an id is in incoming exactly while its call runs and may be answered;
 //   - an id is in outgoing exactly while somebody waits for its answer;
-//   - after end, outgoing is empty and takes nothing in;
+//   - after end, outgoing is empty and takes nothing in, and neither does incoming;
 //   - idle, when somebody waits for it, is closed as soon as nothing runs.
 type inFlight struct {
 	mu       sync.Mutex
@@ -77,6 +77,7 @@ type admission int
 
 const (
 	admitted admission = iota
+	tooLate            // nobody waits for a call that begins after the end
 	duplicate
 	tooMany
 )
@@ -85,6 +86,9 @@ const (
 func (s *inFlight) admit(call *incomingCall, limit int) admission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended != nil {
+		return tooLate
+	}
 	id := call.req.ID
 	if _, taken := s.incoming[id]; taken {
 		return duplicate

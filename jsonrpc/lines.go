@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,6 +84,9 @@ func (l *Lines) readLine() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := l.r.ReadSlice('\n')
+		if len(part) > cap(line)-len(line) { // doubling leaves less behind than append does
+			line = slices.Grow(line, max(len(part), min(len(line), l.maxLine-len(line))))
+		}
 		line = append(line, part...)
 		full := errors.Is(err, bufio.ErrBufferFull)
 		switch {

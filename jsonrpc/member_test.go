@@ -196,3 +196,47 @@ func TestNewRequest(t *testing.T) {
 		}
 	}
 }
+
+// TestInit: a request that was another one before is wholly the new one.
+func TestInit(t *testing.T) {
+	var req jsonrpc.Request
+	for _, test := range []struct{ params, name, inner string }{
+		{`{"name":"a","arguments":{"x":1}}`, `"a"`, `1`},
+		{` {"arguments":{"y":1,"x":[2]} , "name":"b"}`, `"b"`, `[2]`},
+		{`[1]`, "", ""},
+		{`{"name":"c"}`, `"c"`, ""},
+		{"", "", ""},
+	} {
+		var params json.RawMessage
+		if test.params != "" {
+			params = json.RawMessage(test.params)
+		}
+		if err := req.Init(jsonrpc.IntID(1), "m", params); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(req.Member("name")); got != test.name || string(req.Member("arguments", "x")) != test.inner {
+			t.Errorf("%s: name is %s, arguments.x %s", test.params, got, req.Member("arguments", "x"))
+		}
+		if string(req.Params) != strings.TrimSpace(test.params) || req.Method != "m" || req.ID != jsonrpc.IntID(1) {
+			t.Errorf("%s: the request is %+v", test.params, req)
+		}
+	}
+	if err := req.Init(jsonrpc.IntID(1), "m", json.RawMessage(`{"a":1,"a":2}`)); err == nil {
+		t.Error("a duplicate member is no error")
+	}
+}
+
+// TestInitAllocates nothing, where the request is a part of something.
+func TestInitAllocates(t *testing.T) {
+	params := json.RawMessage(`{"name":"echo","arguments":{"a":1},"_meta":{"progressToken":"t"}}`)
+	id := jsonrpc.IntID(1)
+	var whole struct{ req jsonrpc.Request }
+	allocs := testing.AllocsPerRun(100, func() {
+		if err := whole.req.Init(id, "m", params); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 0 {
+		t.Errorf("%v allocations, want none", allocs)
+	}
+}

@@ -12,8 +12,8 @@ type Message interface{ isMessage() }
 
 // A Request is a call, or a notification when it has no id.
 //
-// One that comes from [Decode] or [NewRequest] knows where the members of its
-// params are, so that [Request.Member] need not scan them again.
+// One that comes from [Decode], [NewRequest] or [Request.Init] knows where the
+// members of its params are, so that [Request.Member] need not scan them again.
 type Request struct {
 	ID     ID              // zero for a notification
 	Method string          // without escapes
@@ -40,12 +40,22 @@ func (*Response) isMessage() {}
 // first two levels. The error is an *[Error] with [InvalidParams]. params must
 // not be changed afterwards.
 func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) {
-	r := &Request{ID: id, Method: method}
+	r := new(Request)
+	if err := r.Init(id, method, params); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Init is [NewRequest] in place, for a request that is part of something larger. It
+// replaces all that r was; after an error r is no request.
+func (r *Request) Init(id ID, method string, params json.RawMessage) error {
+	*r = Request{ID: id, Method: method}
 	if params == nil {
-		return r, nil
+		return nil
 	}
 	if uint64(len(params)) > math.MaxUint32 {
-		return nil, invalidParams("params must be shorter than 4 GiB")
+		return invalidParams("params must be shorter than 4 GiB")
 	}
 	p := parser{data: params, scan: jsonscan.New(params)}
 	text, err := p.indexed(&r.members, "params")
@@ -53,16 +63,16 @@ func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) 
 		err = p.scan.End()
 	}
 	if err != nil {
-		return nil, invalidParams(err.Error())
+		return invalidParams(err.Error())
 	}
 	if kind := jsonscan.KindOf(text); kind != jsonscan.Object && kind != jsonscan.Array {
 		p.note("params must be an object or an array, not %v", kind)
 	}
 	if p.issue != "" {
-		return nil, invalidParams(p.issue)
+		return invalidParams(p.issue)
 	}
 	r.Params = text
-	return r, nil
+	return nil
 }
 
 func invalidParams(message string) error { return &Error{Code: InvalidParams, Message: message} }

@@ -2,7 +2,7 @@ package jsonrpc
 
 import "time"
 
-// Options configure a [Conn]. Zero values mean the defaults.
+// Options configure a [Conn] or a [Dispatcher]. Zero values mean the defaults.
 type Options struct {
 	// MaxInFlight is how many calls of the peer may run at once; one more is
 	// answered with [Busy]. Default [DefaultMaxInFlight].
@@ -15,17 +15,18 @@ type Options struct {
 	// CallTimeout bounds a call whose context has no deadline. Default
 	// [DefaultCallTimeout]; negative means no bound.
 	CallTimeout time.Duration
-	// Drain is how long calls may go on after the end of input. Default
-	// [DefaultDrain]; negative means not at all.
+	// Drain is how long calls of a Conn may go on after the end of input.
+	// Default [DefaultDrain]; negative means not at all.
 	Drain time.Duration
 	// Grace is how long handlers may take to return once their context has
-	// ended, before Run returns without them. Default [DefaultGrace].
+	// ended, before Run or Close returns without them. Default [DefaultGrace].
 	Grace time.Duration
 	// SkipMalformed makes the connection skip what is not a message instead of
 	// answering it: right for a client whose server prints a banner.
 	SkipMalformed bool
 	// Malformed, when set, is told of everything that was not a message. It
-	// runs on the read loop and must not block.
+	// must not block, since what came after waits for it, and may be called
+	// concurrently.
 	Malformed func(err error)
 	// Trace, when set, is shown every frame that is sent or was received. It
 	// must neither block nor keep the slice, and may be called concurrently.

@@ -6,58 +6,60 @@ import (
 	"time"
 )
 
+var errTooManyPending = errors.New("too many calls wait for answers")
+
 // Call sends a request and waits for its answer, at most
 // [Options.CallTimeout] when ctx has no deadline. When nobody waits any more, the
 // handler is asked to tell the peer (see [Abandoner]).
-func (c *Conn) Call(ctx context.Context, method string, params Appender) (*Response, error) {
+func (r *Route) Call(ctx context.Context, method string, params Appender) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, &CallError{Method: method, Delivery: NotSent, Err: context.Cause(ctx)}
 	}
-	answer := c.answerChan()
-	id, err := c.state.await(answer, c.opts.MaxPending)
+	answer := r.answerChan()
+	id, err := r.d.state.await(answer, r.d.opts.MaxPending)
 	if err != nil {
 		return nil, &CallError{Method: method, Delivery: NotSent, Err: err}
 	}
 	if p, ok := params.(Identified); ok {
 		p.Identify(id)
 	}
-	if err := c.send(ctx, id, method, params); err != nil {
-		c.state.forget(id)
-		return nil, &CallError{Method: method, Delivery: NotSent, Err: err}
+	if err := r.send(ctx, id, method, params); err != nil {
+		r.d.state.forget(id)
+		return nil, err
 	}
 	var timeout <-chan time.Time
-	if _, bounded := ctx.Deadline(); !bounded && c.opts.CallTimeout > 0 {
-		timer := c.timer()
-		defer c.stop(timer)
+	if _, bounded := ctx.Deadline(); !bounded && r.d.opts.CallTimeout > 0 {
+		timer := r.timer()
+		defer r.stop(timer)
 		timeout = timer.C
 	}
 	select {
 	case resp, ok := <-answer:
-		return c.answered(method, answer, resp, ok)
+		return r.answered(method, answer, resp, ok)
 	case <-ctx.Done():
-		return c.abandon(id, method, answer, context.Cause(ctx))
+		return r.abandon(id, method, answer, context.Cause(ctx))
 	case <-timeout:
-		return c.abandon(id, method, answer, context.DeadlineExceeded)
+		return r.abandon(id, method, answer, context.DeadlineExceeded)
 	}
 }
 
 // abandon gives up on an answer, unless it has come just now.
-func (c *Conn) abandon(id ID, method string, answer chan *Response, cause error) (*Response, error) {
-	if !c.state.forget(id) {
+func (r *Route) abandon(id ID, method string, answer chan *Response, cause error) (*Response, error) {
+	if !r.d.state.forget(id) {
 		resp, ok := <-answer
-		return c.answered(method, answer, resp, ok)
+		return r.answered(method, answer, resp, ok)
 	}
-	if a, ok := c.handler.(Abandoner); ok {
-		a.Abandoned(c, id, cause)
+	if a, ok := r.d.handler.(Abandoner); ok {
+		a.Abandoned(r.peer, id, cause)
 	}
 	return nil, &CallError{Method: method, Delivery: MaybeExecuted, Err: cause}
 }
 
-func (c *Conn) answered(method string, answer chan *Response, resp *Response, ok bool) (*Response, error) {
+func (r *Route) answered(method string, answer chan *Response, resp *Response, ok bool) (*Response, error) {
 	if !ok {
-		return nil, &CallError{Method: method, Delivery: MaybeExecuted, Err: c.state.endedWith()}
+		return nil, &CallError{Method: method, Delivery: MaybeExecuted, Err: r.d.state.endedWith()}
 	}
-	c.answers.Put(answer)
+	r.d.answers.Put(answer)
 	switch {
 	case resp.malformed != nil:
 		return nil, &CallError{Method: method, Delivery: MaybeExecuted, Err: resp.malformed}
@@ -71,54 +73,45 @@ func (c *Conn) answered(method string, answer chan *Response, resp *Response, ok
 
 // answerChan returns a channel for one answer. Only channels that have brought
 // their answer go back to the pool: no other answer can come through them.
-func (c *Conn) answerChan() chan *Response {
-	if answer, ok := c.answers.Get().(chan *Response); ok {
+func (r *Route) answerChan() chan *Response {
+	if answer, ok := r.d.answers.Get().(chan *Response); ok {
 		return answer
 	}
 	return make(chan *Response, 1)
 }
 
-func (c *Conn) timer() *time.Timer {
-	if timer, ok := c.timers.Get().(*time.Timer); ok {
-		timer.Reset(c.opts.CallTimeout)
+func (r *Route) timer() *time.Timer {
+	if timer, ok := r.d.timers.Get().(*time.Timer); ok {
+		timer.Reset(r.d.opts.CallTimeout)
 		return timer
 	}
-	return time.NewTimer(c.opts.CallTimeout)
+	return time.NewTimer(r.d.opts.CallTimeout)
 }
 
-func (c *Conn) stop(timer *time.Timer) {
+func (r *Route) stop(timer *time.Timer) {
 	timer.Stop()
-	c.timers.Put(timer)
+	r.d.timers.Put(timer)
 }
 
 // Notify sends a notification.
-func (c *Conn) Notify(ctx context.Context, method string, params Appender) error {
-	if err := c.send(ctx, ID{}, method, params); err != nil {
+func (r *Route) Notify(ctx context.Context, method string, params Appender) error {
+	return r.send(ctx, ID{}, method, params)
+}
+
+// send encodes a message and writes it. The error is a *CallError.
+func (r *Route) send(ctx context.Context, id ID, method string, params Appender) error {
+	request := r.d.reply()
+	defer r.d.release(request)
+	var err error
+	if request.Buf, err = AppendRequest(request.Buf, id, method, params); err != nil {
 		return &CallError{Method: method, Delivery: NotSent, Err: err}
 	}
-	return nil
-}
-
-func (c *Conn) send(ctx context.Context, id ID, method string, params Appender) error {
-	request := c.reply()
-	defer c.release(request)
-	var err error
-	if request.Buf, err = appendRequest(request.Buf, id, method, params); err != nil {
-		return err
+	switch err := r.write(ctx, request.Buf).(type) {
+	case nil:
+		return nil
+	case *CallError: // the outlet knows how far the message got
+		return &CallError{Method: method, Delivery: err.Delivery, Err: err.Err}
+	default:
+		return &CallError{Method: method, Delivery: NotSent, Err: err}
 	}
-	return c.write(ctx, request.Buf)
-}
-
-func (c *Conn) write(ctx context.Context, msg []byte) error {
-	if c.isClosing() {
-		return ErrClosed // what handlers say because they were cut off is no answer
-	}
-	if c.opts.Trace != nil {
-		c.opts.Trace(true, msg)
-	}
-	err := c.stream.Write(ctx, msg)
-	if err != nil && c.isClosing() && !errors.Is(err, context.Canceled) {
-		return ErrClosed
-	}
-	return err
 }

@@ -18,22 +18,26 @@ type Peer interface {
 	Cancel(id ID)
 }
 
-// A Handler takes what the peer sends.
+// A Handler takes what the peer sends. Its methods are called concurrently.
 type Handler interface {
 	// Handle answers one call: it appends the result, one JSON value, to
 	// reply.Buf, or returns an error. An *[Error] (by errors.As) is sent as it
-	// is, any other as a masked internal error. Handle runs on a goroutine of
-	// its own; ctx ends when the call is cancelled or the connection ends.
+	// is, any other as a masked internal error. Handle may block: it holds up no
+	// other message, but need not have a goroutine of its own, since HTTP runs it
+	// on that of the request. ctx ends when the call is cancelled or the
+	// connection ends.
 	Handle(ctx context.Context, from Peer, req *Request, reply *Reply) error
 
-	// Notified takes one notification. It runs on the read loop and must not
-	// block.
+	// Notified takes one notification. It must not block: what comes after it the
+	// same way waits. The messages of a [Conn] come one way, so it is notified in
+	// order, one by one. Over HTTP each request and each stream is a way of its
+	// own: in order within it, and concurrently with the others.
 	Notified(from Peer, note *Request)
 }
 
-// A Preempter is a [Handler] that answers some calls at once, on the read loop:
-// those that must take effect before any later message is looked at, or must
-// never wait behind other calls. Handle must not block for them.
+// A Preempter is a [Handler] that answers some calls at once, on the goroutine that
+// receives them: those that must take effect before any later message is looked at,
+// or must never wait behind other calls. Handle must not block for them.
 type Preempter interface {
 	Preempts(req *Request) bool
 }

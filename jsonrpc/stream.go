@@ -13,7 +13,9 @@ type Stream interface {
 	Read() ([]byte, error)
 
 	// Write takes one message, copying what it keeps. It waits while too much
-	// is queued, as long as ctx allows. It may be called concurrently.
+	// is queued, as long as ctx allows. It may be called concurrently. When it
+	// fails the message counts as not sent, unless the error is a *[CallError]:
+	// its Delivery and Err are what Call and Notify fail with.
 	Write(ctx context.Context, msg []byte) error
 
 	// Close sends what is queued, within a bound, and ends Read and Write. It

@@ -9,7 +9,9 @@ import (
 // be read, and says who waits.
 func TestGoroutinesHaveOwners(t *testing.T) {
 	enforce(t, startsGoroutine, exceptions{
-		"jsonrpc/conn.go":                     "Run waits for what Conn.Go starts, and stops watching its context when it returns",
+		"internal/era/listen.go":              "holds a subscription as long as its link; its call waits for it",
+		"jsonrpc/conn.go":                     "watches Run's context until Run returns",
+		"jsonrpc/dispatcher.go":               "what Dispatcher.Go starts; Close and Run wait for it",
 		"jsonrpc/incoming.go":                 "one for each call that comes in, up to Options.MaxInFlight; Run waits for them",
 		"jsonrpc/lines.go":                    "writes what is queued; Lines.Close waits for it",
 		"transport/pipe.go":                   "the two ends' Run; Close of the connection waits for both",
@@ -19,8 +21,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/transporttest/server.go":   "unasked notifications of the test server; the transport waits for them",
 		"transport/transporttest/messages.go": "callers that call at the same time; the test waits for them",
 		"transport/transporttest/lifetime.go": "calls that the test cuts off; the test waits for them",
-		"internal/era/listen.go":              "holds a subscription as long as its link; its call waits for it",
-		"internal/era/legacy_server.go":       "tells a session of changes; the transport that made the link waits for it",
+		"internal/era/legacy_server.go":       "tells a session of changes, the transport that made the link waits for it; ends its watches when the link does, which only takes a lock",
 		"internal/era/modern_client.go":       "answers the questions of one round together; the round waits for all answers",
 		"internal/era/progress.go":            "the request of a call that hands progress to its caller; the call waits for it",
 		"client/answerer.go":                  "hands changes and log messages to the program in order; Session.Close waits for it",

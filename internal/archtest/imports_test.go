@@ -38,7 +38,7 @@ schema:                   internal/jsonscan
 # L2: the protocol's words. A tool's schema is bytes here, so mcp needs no schema.
 mcp:                      jsonrpc internal/jsonscan github.com/go-json-experiment/json
 
-# L3: carries JSON-RPC; only HTTP will have to know the words.
+# L3: carries JSON-RPC. Only streamable HTTP knows the words: it repeats them in headers.
 transport:                jsonrpc
 transport/stdio:          jsonrpc transport os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
@@ -54,8 +54,8 @@ client:                   jsonrpc schema mcp transport internal/era internal/bac
 
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
-examples/everything:      jsonrpc schema mcp transport transport/stdio server
-examples/inspect:         jsonrpc schema mcp transport transport/stdio client os/exec golang.org/x/term
+examples/everything:      jsonrpc schema mcp transport transport/stdio server net/http
+examples/inspect:         jsonrpc schema mcp transport transport/stdio client net/http os/exec golang.org/x/term
 
 .:
 `
@@ -63,11 +63,7 @@ examples/inspect:         jsonrpc schema mcp transport transport/stdio client os
 // planned are the packages that the layers have a place for. When one of them
 // appears, it moves up into importPolicy.
 var planned = []string{
-	"internal/netguard", "internal/registry", "internal/sse",
-	"transport/oauth", "transport/sse", "transport/streamable", "transport/ws",
-	"policy", "server/memory", "server/openapi", "server/resources",
-	"approval",
-	"bridge", "bridge/gateway",
+	"internal/netguard", "internal/registry", "internal/sse", "transport/oauth", "transport/sse", "transport/streamable", "transport/ws", "policy", "server/memory", "server/openapi", "server/resources", "approval", "bridge", "bridge/gateway",
 }
 
 // restricted are the packages of the standard library that are not for everyone:

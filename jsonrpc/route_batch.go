@@ -15,15 +15,15 @@ type batch struct {
 
 // receiveBatch takes messages that came as one array, if the handler's protocol
 // has batches. JSON-RPC 2.0, section 6; MCP has them in version 2025-03-26 only.
-func (c *Conn) receiveBatch(data []byte) {
-	items, err := SplitBatch(data, c.opts.MaxBatch)
+func (r *Route) receiveBatch(data []byte) {
+	items, err := SplitBatch(data, r.d.opts.MaxBatch)
 	if err != nil {
-		c.refuse(err)
+		r.refuse(err)
 		return
 	}
-	h, ok := c.handler.(BatchHandler)
+	h, ok := r.d.handler.(BatchHandler)
 	if !ok {
-		c.refuse(refuseBatch("batches are not supported here: send one message at a time"))
+		r.refuse(refuseBatch("batches are not supported here: send one message at a time"))
 		return
 	}
 	var (
@@ -43,34 +43,38 @@ func (c *Conn) receiveBatch(data []byte) {
 		msgs = append(msgs, msg)
 	}
 	if err := h.AcceptBatch(msgs); err != nil {
-		c.refuse(&DecodeError{Err: errorToSend(err)})
+		r.refuse(&DecodeError{Err: errorToSend(err)})
 		return
 	}
 	b.waiting += len(bad)
 	for _, err := range bad {
 		var answer []byte
-		if resp := c.refusal(err); resp != nil {
+		if resp := r.refusal(err); resp != nil {
 			answer = appendErrorResponse(nil, resp.ID, resp.Error)
 		}
-		c.answerInBatch(&b, answer)
+		r.answerInBatch(&b, answer)
 	}
 	for _, msg := range msgs {
-		c.dispatch(msg, &b)
+		r.dispatch(msg, &b)
 	}
 }
 
 // answerInBatch takes one answer, nil for a call that gets none, and sends the
-// array once it is complete.
-func (c *Conn) answerInBatch(b *batch, answer []byte) {
+// array once it is complete. An empty one is none.
+func (r *Route) answerInBatch(b *batch, answer []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if answer != nil {
 		b.answers = append(b.answers, bytes.Clone(answer))
 	}
 	b.waiting--
-	if b.waiting > 0 || len(b.answers) == 0 {
+	switch {
+	case b.waiting > 0:
+		return
+	case len(b.answers) == 0:
+		r.writeAnswer(nil)
 		return
 	}
 	array := append([]byte{'['}, bytes.Join(b.answers, []byte{','})...)
-	c.writeAnswer(append(array, ']'))
+	r.writeAnswer(append(array, ']'))
 }

@@ -1,0 +1,113 @@
+package jsonrpc
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Dispatcher is what two peers have under way: calls of the other side that
+// run here, own calls that wait for their answers. It moves no message: what
+// comes in is handed to a [Route], and what goes out leaves by one. A [Conn] is
+// a dispatcher with one route, its stream; over HTTP each request has a route of
+// its own. All methods may be called concurrently.
+type Dispatcher struct {
+	handler Handler
+	opts    Options
+	state   *inFlight
+	replies sync.Pool // of *Reply, which serve as buffers for requests too
+	answers sync.Pool // of chan *Response, empty and open
+	timers  sync.Pool // of *time.Timer, stopped
+
+	malformed atomic.Int64
+
+	ctx      context.Context // of everything that runs for the peer; it is the connection's life, not a call's
+	cancel   context.CancelCauseFunc
+	input    context.Context // of what runs as long as the peer may say more
+	endInput context.CancelCauseFunc
+}
+
+// NewDispatcher returns a dispatcher for the messages of one peer. The handler is
+// made by bind, which may keep the dispatcher. Of the options, Drain is for a
+// [Conn] only.
+func NewDispatcher(bind func(*Dispatcher) Handler, opts *Options) *Dispatcher {
+	d := &Dispatcher{opts: opts.withDefaults(), state: newInFlight()}
+	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	d.input, d.endInput = context.WithCancelCause(d.ctx)
+	d.handler = bind(d)
+	return d
+}
+
+// Input ends as soon as the peer can say no more.
+func (d *Dispatcher) Input() context.Context { return d.input }
+
+// Malformed counts what was received and was not a message.
+func (d *Dispatcher) Malformed() int64 { return d.malformed.Load() }
+
+// Go runs fn on a goroutine of its own that Close waits for. Its context is
+// [Dispatcher.Input]: calls may still go on when that ends, but nothing that lasts.
+func (d *Dispatcher) Go(fn func(ctx context.Context)) {
+	d.state.start()
+	go func() {
+		defer d.state.finish()
+		fn(d.input)
+	}()
+}
+
+// Close cancels the calls that run, fails those that wait, and returns when
+// nothing runs any more, after [Options.Grace] at the latest. It may be called
+// more than once.
+func (d *Dispatcher) Close() {
+	d.shut(ErrClosed)
+	d.wait(d.opts.Grace, nil)
+}
+
+// shut ends every handler's context.
+func (d *Dispatcher) shut(reason error) {
+	d.cancel(reason)
+	d.state.end(ErrClosed)
+}
+
+func (d *Dispatcher) isClosing() bool { return d.ctx.Err() != nil }
+
+// wait waits until nothing runs, for at most limit, and no longer than until
+// enough is closed.
+func (d *Dispatcher) wait(limit time.Duration, enough <-chan struct{}) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-d.state.whenIdle():
+	case <-timer.C:
+	case <-enough:
+	}
+}
+
+// report tells who wants to know of something that went wrong and ends nothing.
+func (d *Dispatcher) report(err error) {
+	if d.opts.Malformed != nil {
+		d.opts.Malformed(err)
+	}
+}
+
+func (d *Dispatcher) trace(sent bool, frame []byte) {
+	if d.opts.Trace != nil {
+		d.opts.Trace(sent, frame)
+	}
+}
+
+// reply returns an empty reply from the pool.
+func (d *Dispatcher) reply() *Reply {
+	if r, ok := d.replies.Get().(*Reply); ok {
+		return r
+	}
+	return &Reply{Buf: make([]byte, 0, 512)}
+}
+
+// release puts a reply back, unless one big message has made it too big to keep.
+func (d *Dispatcher) release(r *Reply) {
+	if cap(r.Buf) <= maxPooled {
+		r.Buf = r.Buf[:0]
+		d.replies.Put(r)
+	}
+}
