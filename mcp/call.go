@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
@@ -35,6 +36,8 @@ type Exchange interface {
 	Kept(key string) (value json.RawMessage, ok bool)
 	// Keep keeps a value for later runs of the same call.
 	Keep(key string, value json.RawMessage)
+	// Detach sends the caller away, to come back for the result.
+	Detach(retry time.Duration)
 }
 
 // A Call is one request with all it needs. It is not shared: one call is
@@ -66,15 +69,19 @@ func (c *Call) Params() json.RawMessage { return c.request.Params }
 func (c *Call) Member(path ...string) json.RawMessage { return c.request.Member(path...) }
 
 // WithParams returns the same call with other params, for an interceptor that
-// changes what is asked for.
+// changes what is asked for. The params are checked as those of an incoming call
+// are, and must not be changed afterwards; the error is a *[jsonrpc.Error] with
+// [jsonrpc.InvalidParams].
 func (c *Call) WithParams(params json.RawMessage) (*Call, error) {
-	request, err := jsonrpc.NewRequest(c.request.ID, c.request.Method, params)
-	if err != nil {
+	changed := &struct { // one allocation for both
+		call    Call
+		request jsonrpc.Request
+	}{call: *c}
+	if err := changed.request.Init(c.request.ID, c.request.Method, params); err != nil {
 		return nil, err
 	}
-	changed := *c
-	changed.request = request
-	return &changed, nil
+	changed.call.request = &changed.request
+	return &changed.call, nil
 }
 
 // Notify sends a notification that belongs to this call; it arrives before the
@@ -109,5 +116,14 @@ func (c *Call) Kept(key string) (value json.RawMessage, ok bool) {
 func (c *Call) Keep(key string, value json.RawMessage) {
 	if c.exchange != nil {
 		c.exchange.Keep(key, value)
+	}
+}
+
+// Detach hangs up while the call goes on: the caller comes back for the result
+// after retry, by a request that resumes the stream. Only a client over HTTP
+// that speaks 2025-11-25 can; for any other nothing happens.
+func (c *Call) Detach(retry time.Duration) {
+	if c.exchange != nil {
+		c.exchange.Detach(retry)
 	}
 }

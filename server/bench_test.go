@@ -52,7 +52,7 @@ const (
 
 func newDispatcher(tb testing.TB, s *server.Server, era client.Era, method, params string) *dispatcher {
 	tb.Helper()
-	link := transport.Link{Peer: nobody{}, Go: func(func(context.Context)) {}}
+	link := transport.Link{Peer: nobody{}, Input: context.Background(), Go: func(func(context.Context)) {}}
 	d := &dispatcher{handler: s.Bind(link)}
 	meta := modernMeta
 	if era == client.Legacy {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"time"
 
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -40,6 +41,13 @@ func (r *Request) Progress(ctx context.Context, done, total float64, message str
 	}
 	return r.call.Notify(ctx, mcp.NotificationProgress, params)
 }
+
+// Detach hangs up while the function goes on, so that a long call does not hold a
+// connection open: the client comes back for what it missed, and for the result,
+// after retry (0 leaves the pause to the client). Only a client over streamable
+// HTTP that speaks 2025-11-25 can; for any other nothing happens. MCP 2025-11-25,
+// basic/transports, "Sending Messages to the Server".
+func (r *Request) Detach(retry time.Duration) { r.call.Detach(retry) }
 
 // Logger returns a logger whose records go to the caller as log messages, from
 // the level on that the caller wants, before the call's result. The name may be

@@ -98,7 +98,9 @@ func play(t *testing.T, script archive) archive {
 	t.Helper()
 	s := newTranscriptServer()
 	near, far := transport.Streams()
-	conn := jsonrpc.NewConn(near, func(c *jsonrpc.Conn) jsonrpc.Handler { return s.Bind(transport.Link{Peer: c, Go: c.Go}) }, nil)
+	conn := jsonrpc.NewConn(near, func(c *jsonrpc.Conn) jsonrpc.Handler {
+		return s.Bind(transport.Link{Peer: c, Input: c.Input(), Go: c.Go})
+	}, nil)
 	go conn.Run(context.Background())
 	said := make(chan string, 100)
 	ended := make(chan struct{})

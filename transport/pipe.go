@@ -27,7 +27,7 @@ func (d pipeDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (Conn, er
 	}
 	clientEnd, serverEnd := Streams()
 	served := jsonrpc.NewConn(serverEnd, func(c *jsonrpc.Conn) jsonrpc.Handler {
-		return d.server.Bind(Link{Peer: c, Go: c.Go})
+		return d.server.Bind(Link{Peer: c, Input: c.Input(), Go: c.Go})
 	}, nil)
 	dialled := jsonrpc.NewConn(clientEnd, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, &jsonrpc.Options{SkipMalformed: true, Drain: -1})
 	go runPipe(served)

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
@@ -9,14 +10,27 @@ import (
 // A Link is what a server gets to know of one connection: a process, a socket,
 // a session.
 type Link struct {
-	// Peer is the way back to the client, open as long as the link.
+	// Peer is the way back to the client, open as long as the link; nil when the
+	// link is shared.
 	Peer jsonrpc.Peer
-	// Go runs a function on a goroutine that the transport waits for; its
-	// context ends with the link, and as soon as the client can say no more.
+	// Input ends with the link, and as soon as the client can say no more.
+	Input context.Context
+	// Go runs a function on a goroutine that the transport waits for. Its context
+	// is Input.
 	Go func(func(ctx context.Context))
 	// Principal names the authenticated client, "" when the transport does not
 	// authenticate.
 	Principal string
+	// Shared says that the link is no one client's: each request on it is of
+	// somebody, as [Principal] of its context says, and is answered on its own.
+	Shared bool
+}
+
+// A Detacher is the [jsonrpc.Outlet] of a call whose client can be sent away and
+// comes back for the answer.
+type Detacher interface {
+	// Detach hangs up and has the client come back after retry.
+	Detach(retry time.Duration)
 }
 
 // A Binder is the server's end: it makes the handler of each link. It must be

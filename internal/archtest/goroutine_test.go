@@ -9,7 +9,6 @@ import (
 // be read, and says who waits.
 func TestGoroutinesHaveOwners(t *testing.T) {
 	enforce(t, startsGoroutine, exceptions{
-		"internal/era/listen.go":              "holds a subscription as long as its link; its call waits for it",
 		"jsonrpc/conn.go":                     "watches Run's context until Run returns",
 		"jsonrpc/dispatcher.go":               "what Dispatcher.Go starts; Close and Run wait for it",
 		"jsonrpc/incoming.go":                 "one for each call that comes in, up to Options.MaxInFlight; Run waits for them",

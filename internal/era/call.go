@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // A call is one call on its way through the core, and the way back from it.
@@ -119,6 +121,16 @@ func (c *call) ID() string {
 		c.state.ID = rand.Text()
 	}
 	return c.state.ID
+}
+
+// Detach hangs up the stream that a client waits at, if its transport lets it
+// come back.
+func (c *call) Detach(retry time.Duration) {
+	if route, ok := c.from.(*jsonrpc.Route); ok {
+		if d, ok := route.Outlet().(transport.Detacher); ok {
+			d.Detach(retry)
+		}
+	}
 }
 
 func (c *call) answer(key string, answer json.RawMessage) {

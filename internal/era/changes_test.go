@@ -244,7 +244,7 @@ type deferred struct {
 
 func transportless(s *server.Server) *deferred {
 	d := &deferred{}
-	d.handler = s.Bind(transport.Link{Peer: d, Go: func(fn func(context.Context)) { d.start = append(d.start, fn) }})
+	d.handler = s.Bind(transport.Link{Peer: d, Input: context.Background(), Go: func(fn func(context.Context)) { d.start = append(d.start, fn) }})
 	return d
 }
 

@@ -105,12 +105,14 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 	if err != nil {
 		return nil, err
 	}
+	var probed error
 	if config.Mode != Legacy {
 		err := s.probe(ctx)
 		if err == nil {
 			return s, nil
 		}
-		if config.Mode == Modern || ctx.Err() != nil {
+		probed = err
+		if config.Mode == Modern || ctx.Err() != nil || errors.Is(err, transport.ErrNotReached) {
 			s.conn.Close()
 			return nil, err
 		}
@@ -125,6 +127,9 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 	}
 	if err := s.initialize(ctx); err != nil {
 		s.conn.Close()
+		if probed != nil {
+			err = fmt.Errorf("%w; before that: %v", err, probed) // what the later attempt met is the error
+		}
 		return nil, err
 	}
 	return s, nil

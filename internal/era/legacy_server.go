@@ -102,19 +102,39 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 func (b *binding) watchLists(has *mcp.ServerCapabilities) error {
 	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
 	ctx := context.Background() // the watch outlives this request; it ends with the session
-	stop, err := b.server.core.Watch(ctx, agreed(all, has), b.legacy.changes.add)
+	stop, err := b.server.core.Watch(ctx, agreed(all, has), b.changed)
 	if err != nil {
 		return err
 	}
-	b.link.Go(func(ctx context.Context) {
-		defer stop()
-		defer b.legacy.unwatchAll()
-		// It ends with the link; a peer that cannot be told any more is a link that ends.
-		_ = b.legacy.changes.run(ctx, nil, func(change mcp.Change) error {
-			return tell(ctx, b.link.Peer, change, nil)
-		})
+	context.AfterFunc(b.link.Input, func() {
+		stop()
+		b.legacy.unwatchAll()
 	})
 	return nil
+}
+
+// changed has the session told of a change. An idle session costs no goroutine:
+// one runs as long as there is something to tell.
+func (b *binding) changed(change mcp.Change) {
+	if b.legacy.changes.add(change) {
+		b.link.Go(b.tellChanges)
+	}
+}
+
+// tellChanges ends when all has been told, or when the peer cannot be told any
+// more, which is a link that ends.
+func (b *binding) tellChanges(ctx context.Context) {
+	for {
+		changes := b.legacy.changes.take()
+		if len(changes) == 0 {
+			return
+		}
+		for _, change := range changes {
+			if err := tell(ctx, b.link.Peer, change, nil); err != nil {
+				return
+			}
+		}
+	}
 }
 
 func (l *legacySession) setLevel(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
@@ -139,14 +159,15 @@ func (b *binding) subscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, watching := l.watched[uri]; watching {
+	_, watching := l.watched[uri]
+	if watching || b.link.Input.Err() != nil { // a watch that begins after the session would not end with it
 		return reply.Write(emptyResult)
 	}
 	if len(l.watched) >= MaxSubscribed {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched", MaxSubscribed)}
 	}
 	ctx := context.Background() // the watch outlives this request; it ends with the session
-	stop, err := core.Watch(ctx, mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, l.changes.add)
+	stop, err := core.Watch(ctx, mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, b.changed)
 	if err != nil {
 		return errorFor(l.caller.Load().Version, err)
 	}

@@ -3,7 +3,6 @@ package era
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -13,58 +12,57 @@ import (
 // listen holds a subscription open: it is a call that lasts. MCP 2026-07-28,
 // basic/patterns/subscriptions.
 func (b *binding) listen(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
+	defer b.listens.Add(-1)
+	s, err := b.beginListen(ctx, from, req, caller)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	if err := s.changes.run(ctx, b.link.Input.Done(), b.server.core.Stopping(), s.tell); err != nil {
+		return err
+	}
+	return b.endListen(s, req, caller, reply)
+}
+
+// A subscription that is open. What it took to open it is gone from the stack while
+// it waits, since there may be thousands: the runtime halves a stack of which less
+// than a quarter is used.
+type subscription struct {
+	tag     mcp.Meta
+	changes *outbox
+	tell    func(mcp.Change) error
+	stop    func()
+}
+
+func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller) (*subscription, error) {
+	open := b.listens.Add(1)
 	var want mcp.SubscriptionFilter
 	if err := decodeObject(req.Member("notifications"), &want); err != nil {
-		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "notifications must be an object that says what to listen to: " + err.Error()}
+		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "notifications must be an object that says what to listen to: " + err.Error()}
 	}
 	if n := len(want.ResourceSubscriptions); n > MaxSubscribed {
-		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched, not %d", MaxSubscribed, n)}
+		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched, not %d", MaxSubscribed, n)}
 	}
-	defer b.listens.Add(-1)
-	if b.listens.Add(1) > MaxListens {
-		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("at most %d subscriptions can be open on one connection", MaxListens)}
+	if open > MaxListens && !b.link.Shared {
+		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("at most %d subscriptions can be open on one connection", MaxListens)}
 	}
-	core := b.server.core
-	filter := agreed(want, &core.Describe().Capabilities)
-	changes := newOutbox()
-	stop, err := core.Watch(ctx, filter, changes.add)
-	if err != nil {
-		return errorFor(caller.Version, err)
+	filter := agreed(want, &b.server.core.Describe().Capabilities)
+	s := &subscription{tag: subscriptionTag(req.ID), changes: newOutbox()}
+	s.tell = func(change mcp.Change) error { return tell(ctx, from, change, s.tag) }
+	var err error
+	if s.stop, err = b.server.core.Watch(ctx, filter, func(change mcp.Change) { s.changes.add(change) }); err != nil {
+		return nil, errorFor(caller.Version, err)
 	}
-	defer stop()
-
-	tag := subscriptionTag(req.ID)
-	if err := from.Notify(ctx, mcp.NotificationAcknowledged, &mcp.SubscriptionsAcknowledgedParams{Notifications: filter, Meta: tag}); err != nil {
-		return err
+	if err := from.Notify(ctx, mcp.NotificationAcknowledged, &mcp.SubscriptionsAcknowledgedParams{Notifications: filter, Meta: s.tag}); err != nil {
+		s.stop()
+		return nil, err
 	}
-	err = b.whileLinked(ctx, func(ctx context.Context) error {
-		return changes.run(ctx, core.Stopping(), func(change mcp.Change) error {
-			return tell(ctx, from, change, tag)
-		})
-	})
-	if err != nil {
-		return err
-	}
-	return b.server.writeModern(req.Method, caller.Version, mcp.Raw(`{"_meta":`+string(tag)+`}`), reply)
+	return s, nil
 }
 
-// whileLinked runs what lasts until its call is cancelled, or until the client can
-// say no more, which is nil: a call alone would go on until it is drained.
-func (b *binding) whileLinked(ctx context.Context, run func(ctx context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	done := make(chan error, 1)
-	b.link.Go(func(link context.Context) {
-		defer context.AfterFunc(link, func() { cancel(errNoMoreInput) })()
-		done <- run(ctx)
-	})
-	if err := <-done; !errors.Is(err, errNoMoreInput) {
-		return err
-	}
-	return nil
+func (b *binding) endListen(s *subscription, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
+	return b.server.writeModern(req.Method, caller.Version, mcp.Raw(`{"_meta":`+string(s.tag)+`}`), reply)
 }
-
-var errNoMoreInput = errors.New("the client has ended its input")
 
 // subscriptionTag is the _meta of everything that belongs to a subscription; the
 // id keeps its JSON type.

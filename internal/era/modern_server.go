@@ -15,7 +15,7 @@ import (
 // handleModern answers a request that needs nothing but itself. MCP 2026-07-28,
 // basic/versioning and basic/index.
 func (b *binding) handleModern(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	caller, err := b.server.callers.caller(req, b.link.Principal)
+	caller, err := b.server.callers.caller(req, b.principal(ctx))
 	if err != nil {
 		return err
 	}

@@ -10,25 +10,32 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// maxTracked is how many progress notifications wait for a slow callback. When
-// more come the oldest go: the newest says more.
-const maxTracked = 1024
+// maxTracked is how many progress notifications wait for a slow callback, and
+// maxTrackedText how many bytes of their messages. When more come the oldest go: the
+// newest says more.
+const (
+	maxTracked     = 16 << 10
+	maxTrackedText = 16 << 20
+)
 
 // A track takes the progress of one call from the read loop to the goroutine
 // that makes the call.
 type track struct {
 	mu     sync.Mutex
 	queued []*mcp.ProgressParams
+	text   int // bytes of their messages
 	wake   chan struct{}
 }
 
 func (t *track) add(p *mcp.ProgressParams) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.queued) == maxTracked {
+	t.queued = append(t.queued, p)
+	t.text += len(p.Message)
+	for len(t.queued) > 1 && (len(t.queued) > maxTracked || t.text > maxTrackedText) {
+		t.text -= len(t.queued[0].Message)
 		t.queued = t.queued[1:]
 	}
-	t.queued = append(t.queued, p)
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -39,7 +46,7 @@ func (t *track) take() []*mcp.ProgressParams {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	queued := t.queued
-	t.queued = nil
+	t.queued, t.text = nil, 0
 	return queued
 }
 

@@ -37,7 +37,7 @@ func connectAs(t testing.TB, s *server.Server, principal string) *peer {
 	t.Helper()
 	near, far := transport.Streams()
 	conn := jsonrpc.NewConn(near, func(c *jsonrpc.Conn) jsonrpc.Handler {
-		return s.Bind(transport.Link{Peer: c, Go: c.Go, Principal: principal})
+		return s.Bind(transport.Link{Peer: c, Input: c.Input(), Go: c.Go, Principal: principal})
 	}, nil)
 	go conn.Run(context.Background())
 	p := &peer{t: t, stream: far, frames: make(chan string, 1000), capabilities: "{}"}

@@ -36,12 +36,20 @@ func (s *Server) Bind(link transport.Link) jsonrpc.Handler {
 }
 
 // A binding is one link: modern calls need nothing of it, legacy ones the
-// session.
+// session. A shared link carries modern calls only.
 type binding struct {
 	server  *Server
 	link    transport.Link
 	legacy  legacySession
 	listens atomic.Int32
+}
+
+// principal names the authenticated client that a call is of.
+func (b *binding) principal(ctx context.Context) string {
+	if b.link.Shared {
+		return transport.Principal(ctx)
+	}
+	return b.link.Principal
 }
 
 // claim is the version that a request says it speaks. Only modern requests say.

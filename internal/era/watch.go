@@ -12,22 +12,24 @@ import (
 // so a peer that does not read costs no more than what it subscribed to, and
 // nobody who makes a change waits for it.
 type outbox struct {
-	mu      sync.Mutex
-	pending []mcp.Change
-	waiting map[mcp.Change]bool
-	wake    chan struct{}
+	mu       sync.Mutex
+	pending  []mcp.Change
+	waiting  map[mcp.Change]bool
+	wake     chan struct{}
+	attended bool // somebody empties it, and will look again
 }
 
-func newOutbox() *outbox {
-	return &outbox{waiting: make(map[mcp.Change]bool), wake: make(chan struct{}, 1)}
-}
+func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
 
-// add never blocks.
-func (o *outbox) add(change mcp.Change) {
+// add never blocks. It says whether somebody must come to empty the outbox.
+func (o *outbox) add(change mcp.Change) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.waiting[change] {
-		return
+		return false
+	}
+	if o.waiting == nil {
+		o.waiting = make(map[mcp.Change]bool)
 	}
 	o.waiting[change] = true
 	o.pending = append(o.pending, change)
@@ -35,22 +37,30 @@ func (o *outbox) add(change mcp.Change) {
 	case o.wake <- struct{}{}:
 	default:
 	}
+	first = !o.attended
+	o.attended = true
+	return first
 }
 
+// take returns what has been added. Who gets nothing need not look again.
 func (o *outbox) take() []mcp.Change {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	pending := o.pending
 	o.pending = nil
+	o.attended = len(pending) > 0
 	clear(o.waiting)
 	return pending
 }
 
-// run sends what is added until ctx ends, stop is closed or sending fails.
-func (o *outbox) run(ctx context.Context, stop <-chan struct{}, send func(mcp.Change) error) error {
+// run sends what is added until ctx ends, one of two channels is closed or
+// sending fails.
+func (o *outbox) run(ctx context.Context, gone, stop <-chan struct{}, send func(mcp.Change) error) error {
 	for {
 		select {
 		case <-o.wake:
+		case <-gone:
+			return nil
 		case <-stop:
 			return nil
 		case <-ctx.Done():

@@ -53,7 +53,7 @@ func Serve(ctx context.Context, server transport.Binder, opts *ServeOptions) err
 	}
 	lines := jsonrpc.NewLines(o.In, o.Out, o.In, &jsonrpc.LineOptions{MaxLine: o.MaxLine})
 	conn := jsonrpc.NewConn(lines, func(c *jsonrpc.Conn) jsonrpc.Handler {
-		return server.Bind(transport.Link{Peer: c, Go: c.Go})
+		return server.Bind(transport.Link{Peer: c, Input: c.Input(), Go: c.Go})
 	}, &o.Conn)
 	if err := conn.Run(ctx); err != nil {
 		return fmt.Errorf("stdio: %w", err)

@@ -1,0 +1,89 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A diary is an exchange that remembers what was kept.
+type diary map[string]json.RawMessage
+
+func (diary) Notify(context.Context, string, jsonrpc.Appender) error { return nil }
+func (diary) Input(string, mcp.InputRequest) (json.RawMessage, error) {
+	return json.RawMessage(`{}`), nil
+}
+func (d diary) Kept(key string) (json.RawMessage, bool) { value, ok := d[key]; return value, ok }
+func (d diary) Keep(key string, value json.RawMessage)  { d[key] = value }
+func (diary) Detach(time.Duration)                      {}
+
+func newCall(t testing.TB, params string, exchange mcp.Exchange) mcp.Call {
+	t.Helper()
+	req, err := jsonrpc.NewRequest(jsonrpc.IntID(7), mcp.MethodToolsCall, json.RawMessage(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mcp.NewCall(req, &mcp.Caller{Principal: "somebody"}, exchange)
+}
+
+// TestWithParams: the call with other params is the same in all else, and the one it
+// was made from stays what it was.
+func TestWithParams(t *testing.T) {
+	kept := diary{}
+	call := newCall(t, `{"name":"a","arguments":{"x":1}}`, kept)
+	other, err := call.WithParams(json.RawMessage(`{"name":"b","_meta":{"m":true}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other.Method() != call.Method() || other.Caller != call.Caller {
+		t.Errorf("the other call is %+v", other)
+	}
+	if other.Keep("k", json.RawMessage(`1`)); string(kept["k"]) != "1" {
+		t.Error("the other call has lost its exchange")
+	}
+	for _, test := range []struct {
+		call            *mcp.Call
+		params, name, m string
+	}{
+		{&call, `{"name":"a","arguments":{"x":1}}`, `"a"`, ""},
+		{other, `{"name":"b","_meta":{"m":true}}`, `"b"`, "true"},
+	} {
+		if string(test.call.Params()) != test.params || string(test.call.Member("name")) != test.name || string(test.call.Member("_meta", "m")) != test.m {
+			t.Errorf("the params are %s, name %s, _meta.m %s", test.call.Params(), test.call.Member("name"), test.call.Member("_meta", "m"))
+		}
+	}
+	none, err := call.WithParams(nil)
+	if err != nil || none.Params() != nil || none.Member("name") != nil {
+		t.Errorf("without params the call is %+v, %v", none, err)
+	}
+}
+
+// TestWithParamsRefuses what no incoming call may have.
+func TestWithParamsRefuses(t *testing.T) {
+	call := newCall(t, `{}`, nil)
+	for _, params := range []string{``, `7`, `{"a":1,"a":2}`, `{"a":1} {}`, `{"a":{"b":1,"\u0062":2}}`} {
+		var e *jsonrpc.Error
+		if _, err := call.WithParams(json.RawMessage(params)); !errors.As(err, &e) || e.Code != jsonrpc.InvalidParams {
+			t.Errorf("%q: the error is %v", params, err)
+		}
+	}
+}
+
+// TestWithParamsAllocates once, for the call and its request.
+func TestWithParamsAllocates(t *testing.T) {
+	call := newCall(t, `{}`, nil)
+	params := json.RawMessage(`{"name":"a","arguments":{"x":1}}`)
+	allocs := testing.AllocsPerRun(100, func() {
+		if _, err := call.WithParams(params); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 1 {
+		t.Errorf("%v allocations, want at most 1", allocs)
+	}
+}
