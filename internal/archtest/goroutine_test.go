@@ -9,6 +9,7 @@ import (
 // be read, and says who waits.
 func TestGoroutinesHaveOwners(t *testing.T) {
 	enforce(t, startsGoroutine, exceptions{
+		"internal/webclient/drain.go":         "ends a drain that takes too long; stopped when the drain has ended",
 		"jsonrpc/conn.go":                     "watches Run's context until Run returns",
 		"jsonrpc/dispatcher.go":               "what Dispatcher.Go starts; Close and Run wait for it",
 		"jsonrpc/incoming.go":                 "one for each call that comes in, up to Options.MaxInFlight; Run waits for them",

@@ -26,6 +26,8 @@ internal/backoff:
 internal/jsonscan:
 internal/leak:            testing
 internal/seal:
+internal/seats:
+internal/sse:             net/http
 internal/suites:          testing
 internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
@@ -42,6 +44,8 @@ mcp:                      jsonrpc internal/jsonscan github.com/go-json-experimen
 transport:                jsonrpc
 transport/stdio:          jsonrpc transport os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
+internal/edge:            jsonrpc internal/jsonscan net/http
+internal/webclient:       jsonrpc transport internal/jsonscan net/http
 
 # L4: the two eras of the protocol.
 internal/era:             jsonrpc mcp transport internal/backoff internal/jsonscan internal/seal golang.org/x/sync
@@ -63,7 +67,7 @@ examples/inspect:         jsonrpc schema mcp transport transport/stdio client ne
 // planned are the packages that the layers have a place for. When one of them
 // appears, it moves up into importPolicy.
 var planned = []string{
-	"internal/netguard", "internal/registry", "internal/sse", "transport/oauth", "transport/sse", "transport/streamable", "transport/ws", "policy", "server/memory", "server/openapi", "server/resources", "approval", "bridge", "bridge/gateway",
+	"internal/netguard", "internal/registry", "transport/oauth", "transport/sse", "transport/streamable", "transport/ws", "policy", "server/memory", "server/openapi", "server/resources", "approval", "bridge", "bridge/gateway",
 }
 
 // restricted are the packages of the standard library that are not for everyone:

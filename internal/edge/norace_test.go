@@ -1,0 +1,5 @@
+//go:build !race
+
+package edge_test
+
+const raced = false

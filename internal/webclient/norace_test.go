@@ -1,0 +1,5 @@
+//go:build !race
+
+package webclient_test
+
+const raced = false
