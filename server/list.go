@@ -14,6 +14,7 @@ import (
 type lists struct {
 	from                                 *Catalogue
 	tools, prompts, resources, templates list
+	schemas                              map[string]json.RawMessage // of the input of each tool
 }
 
 // lists are made once for each catalogue.
@@ -28,9 +29,26 @@ func (s *Server) lists() *lists {
 		prompts:   newList("prompts", catalogue.Prompts),
 		resources: newList("resources", catalogue.Resources),
 		templates: newList("resourceTemplates", catalogue.Templates),
+		schemas:   inputSchemas(catalogue.Tools),
 	}
 	s.listed.Store(l)
 	return l
+}
+
+// InputSchema returns the input schema of a tool as it stands in the list of
+// tools, nil when there is no such tool. It is for transports that have to know
+// which arguments are mirrored into headers: the lookup is done without a lock or
+// an allocation, and as fast for many tools as for one. Do not change the result.
+func (s *Server) InputSchema(tool string) json.RawMessage { return s.lists().schemas[tool] }
+
+func inputSchemas(tools []Listed) map[string]json.RawMessage {
+	schemas := make(map[string]json.RawMessage, len(tools))
+	for _, tool := range tools {
+		if listed, err := jsonscan.ReadObject(tool.JSON); err == nil {
+			schemas[tool.Name] = listed.Get("inputSchema")
+		}
+	}
+	return schemas
 }
 
 // A list is the answer to a list method: encoded once, sent often.

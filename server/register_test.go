@@ -33,6 +33,20 @@ func TestRefusedRegistration(t *testing.T) {
 		{"schema is no object's", func() {
 			server.AddRawTool(s, server.Tool{Name: "x", InputSchema: json.RawMessage(`{"oneOf":[{}]}`)}, nil)
 		}, "object"},
+		{"header of a wrong type", func() {
+			server.AddTool(s, server.Tool{Name: "x"}, nothing[struct {
+				Price float64 `json:"price" jsonschema_extras:"x-mcp-header=Price"`
+			}])
+		}, `tool "x": arguments: x-mcp-header at "/properties/price": a property with a header needs "type":"string"`},
+		{"header that is no name", func() {
+			server.AddTool(s, server.Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"a:b"}}}`)}, nothing[map[string]string])
+		}, `tool "x": arguments: x-mcp-header at "/properties/a": a header name consists of`},
+		{"header out of reach", func() {
+			server.AddRawTool(s, server.Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","$defs":{"a":{"type":"string","x-mcp-header":"A"}}}`)}, nil)
+		}, `tool "x": InputSchema: x-mcp-header at "/$defs/a": a property with a header is reached through "properties" only`},
+		{"one header for two", func() {
+			server.AddRawTool(s, server.Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"integer","x-mcp-header":"a"}}}`)}, nil)
+		}, "another property has the header Mcp-Param-A"},
 		{"arguments without schema", func() { server.AddTool(s, server.Tool{Name: "x"}, nothing[struct{ C chan int }]) }, "C"},
 		{"bad schema", func() {
 			server.AddTool(s, server.Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"nonsense"}`)}, nothing[struct{}])

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/mirror"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
 )
@@ -24,7 +25,9 @@ type Tool struct {
 	Icons       []mcp.Icon
 	Meta        mcp.Meta
 	// InputSchema and OutputSchema are reflected from the function's types
-	// unless they are given here. An input schema is an object's.
+	// unless they are given here. An input schema is an object's. Properties
+	// in it that are annotated with x-mcp-header, and so mirrored into HTTP
+	// headers, must follow the protocol's rules for that (since 2026-07-28).
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
 	// Timeout bounds one run of the function, cooperatively: its context ends,
@@ -125,13 +128,15 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 	})
 }
 
-// checkInput refuses what no version of the protocol has a form for.
+// checkInput refuses what no version of the protocol has a form for, and what
+// makes clients drop the tool: bad x-mcp-header annotations.
 func checkInput(inputSchema json.RawMessage) error {
 	root, err := jsonscan.ReadObject(inputSchema)
 	if err != nil || string(root.Get("type")) != `"object"` {
 		return errors.New(`a tool takes an object: the schema needs "type":"object" at its root`)
 	}
-	return nil
+	_, err = mirror.Compile(inputSchema)
+	return err
 }
 
 // toolEntry is a tool with its compiled way from bytes to bytes.

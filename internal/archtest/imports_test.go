@@ -45,13 +45,14 @@ transport:                jsonrpc
 transport/stdio:          jsonrpc transport os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
 internal/edge:            jsonrpc internal/jsonscan net/http
+internal/mirror:          jsonrpc mcp internal/jsonscan
 internal/webclient:       jsonrpc transport internal/jsonscan net/http
 
 # L4: the two eras of the protocol.
 internal/era:             jsonrpc mcp transport internal/backoff internal/jsonscan internal/seal golang.org/x/sync
 
 # L5: server and client never meet.
-server:                   jsonrpc schema mcp transport internal/era internal/jsonscan internal/seal internal/uritemplate
+server:                   jsonrpc schema mcp transport internal/era internal/jsonscan internal/mirror internal/seal internal/uritemplate
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/era internal/backoff internal/jsonscan
                           github.com/go-json-experiment/json golang.org/x/sync
