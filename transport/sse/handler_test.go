@@ -1,0 +1,640 @@
+package sse_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/sse"
+	"github.com/dovetail-go/dovetail/transport/transporttest"
+)
+
+// What goes over the wire, as the specification has it.
+func TestWire(t *testing.T) {
+	url, _ := serve(t, transporttest.Server(), &sse.Options{Logger: slog.New(slog.DiscardHandler)})
+	c := get(t, url+"/sse?token=1", nil)
+	for name, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store, no-transform"} {
+		if got := c.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if !strings.HasPrefix(c.post, url+"/sse?sessionId=") || strings.Contains(c.post, "token") {
+		t.Errorf("messages are to be posted to %s", c.post)
+	}
+	resp := post(t, c.post, message(1, "echo"), nil)
+	if body := bodyOf(t, resp); resp.StatusCode != http.StatusAccepted || body != "" {
+		t.Errorf("a message is answered with %d and %q", resp.StatusCode, body)
+	}
+	if e := c.next(); e.Name != "message" || string(e.Data) != `{"jsonrpc":"2.0","id":1,"result":{}}` || e.ID != "" {
+		t.Errorf("the event is %+v", e)
+	}
+	c.send(`{"jsonrpc":"2.0","method":"note","params":[1]}`)
+	c.send(message(2, "seen"))
+	if e := c.next(); string(e.Data) != `{"jsonrpc":"2.0","id":2,"result":[[1]]}` {
+		t.Errorf("the event is %q", e.Data)
+	}
+	c.send("this is no JSON")
+	if e := c.next(); !bytes.Contains(e.Data, []byte("-32700")) {
+		t.Errorf("the event is %q", e.Data)
+	}
+}
+
+// A message is one line of data, whatever line ends the server's handler writes.
+func TestMessagesAreOneLine(t *testing.T) {
+	url, _ := serve(t, binder{handlerFunc(func(_ context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, reply *jsonrpc.Reply) error {
+		return reply.Write(jsonrpc.Raw("{\n\"a\":\r\n1,\r\"b\":\"\\n\u2028\"}"))
+	})}, nil)
+	c := get(t, url, nil)
+	c.send(message(1, "any"))
+	if e, want := c.next(), `{"jsonrpc":"2.0","id":1,"result":{ "a":  1, "b":"\n`+"\u2028"+`"}}`; string(e.Data) != want {
+		t.Errorf("the data are %q, want %q", e.Data, want)
+	}
+}
+
+// The endpoint names itself by the path that the client sees.
+func TestMessagesPath(t *testing.T) {
+	for name, tt := range map[string]struct {
+		messages string
+		mount    func(*http.ServeMux, http.Handler)
+		stream   string
+		want     string
+	}{
+		"the stream's own":     {"", func(m *http.ServeMux, h http.Handler) { m.Handle("/sse", h) }, "/sse", "/sse"},
+		"of a prefix stripped": {"", func(m *http.ServeMux, h http.Handler) { m.Handle("/v1/", http.StripPrefix("/v1", h)) }, "/v1/s%2Fe%C3%A9", "/v1/s%2Fe%C3%A9"},
+		"another":              {"/messages", func(m *http.ServeMux, h http.Handler) { m.Handle("/sse", h); m.Handle("/messages", h) }, "/sse", "/messages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			endpoint := sse.Handler(transporttest.Server(), &sse.Options{Messages: tt.messages})
+			mux := http.NewServeMux()
+			tt.mount(mux, endpoint)
+			s := httptest.NewServer(mux)
+			defer s.Close()
+			defer endpoint.Close()
+			c := get(t, s.URL+tt.stream, nil)
+			if path, _, _ := strings.Cut(strings.TrimPrefix(c.post, s.URL), "?"); path != tt.want {
+				t.Errorf("the path is %s, want %s", path, tt.want)
+			}
+			c.send(message(1, "echo"))
+			c.next()
+		})
+	}
+}
+
+// No path makes the endpoint name another host.
+func TestMessagesPathWithSlashes(t *testing.T) {
+	url, _ := serve(t, transporttest.Server(), nil)
+	c := get(t, url, func(r *http.Request) { r.URL.Opaque = url + "//evil.example/sse" })
+	if !strings.HasPrefix(c.post, url+"/evil.example/sse?") {
+		t.Errorf("messages are to be posted to %s", c.post)
+	}
+}
+
+func TestHandlerRefusesOptions(t *testing.T) {
+	for field, opts := range map[string]*sse.Options{
+		"Hosts":    {Hosts: []string{"*"}},
+		"Origins":  {Origins: []string{"example.com"}},
+		"Messages": {Messages: "messages"},
+	} {
+		refusedOptions(t, field, opts)
+	}
+	for _, path := range []string{"//evil.example/", "https://evil.example/messages", "/messages?x=1", "/messages#x", "/a b", "/a\n", "?", "/%zz"} {
+		refusedOptions(t, "Messages", &sse.Options{Messages: path})
+	}
+}
+
+func refusedOptions(t *testing.T, field string, opts *sse.Options) {
+	t.Helper()
+	defer func() {
+		if p := fmt.Sprint(recover()); !strings.HasPrefix(p, "sse: Options."+field+": ") {
+			t.Errorf("%+v: the panic is %q", opts, p)
+		}
+	}()
+	sse.Handler(transporttest.Server(), opts)
+}
+
+// A session is its client's. To anybody else it does not exist.
+func TestSessionsOfOthers(t *testing.T) {
+	endpoint := sse.Handler(transporttest.Server(), nil)
+	s := httptest.NewServer(authenticated(endpoint))
+	defer s.Close()
+	defer endpoint.Close()
+
+	alice := get(t, s.URL, as("alice"))
+	nobody := get(t, s.URL, nil)
+	ended := get(t, s.URL, as("alice"))
+	endedURL := ended.post
+	ended.Body.Close()
+	awaitStatus(t, http.StatusNotFound, func() *http.Response { return post(t, endedURL, message(1, "echo"), as("alice")) })
+
+	unknown, _, _ := strings.Cut(alice.post, "?")
+	var bodies []string
+	for name, attempt := range map[string]struct{ url, user string }{
+		"no id":                {unknown, "alice"},
+		"empty id":             {unknown + "?sessionId=", "alice"},
+		"unknown id":           {unknown + "?sessionId=ABCDEFGHIJKLMNOPQRSTUVWXYZ", "alice"},
+		"ended":                {endedURL, "alice"},
+		"another's":            {alice.post, "mallory"},
+		"another's, nameless":  {alice.post, ""},
+		"a nameless one's":     {nobody.post, "mallory"},
+		"malformed query":      {unknown + "?sessionId=%zz;a=b", "alice"},
+		"id in another letter": {strings.ToLower(alice.post), "alice"},
+	} {
+		resp := post(t, attempt.url, message(1, "echo"), as(attempt.user))
+		if resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: the status is %d", name, resp.StatusCode)
+		}
+		resp.Header.Del("Date")
+		bodies = append(bodies, fmt.Sprint(resp.Header, bodyOf(t, resp)))
+	}
+	for _, body := range bodies {
+		if body != bodies[0] {
+			t.Errorf("refusals differ:\n%s\n%s", bodies[0], body)
+		}
+	}
+	if resp := post(t, alice.post, message(7, "echo"), as("alice")); resp.StatusCode != http.StatusAccepted {
+		t.Errorf("her own: the status is %d", resp.StatusCode)
+	}
+	if e := alice.next(); !bytes.Contains(e.Data, []byte(`"id":7`)) {
+		t.Errorf("her own: the event is %s", e.Data)
+	}
+}
+
+// awaitStatus repeats what takes effect a little later.
+func awaitStatus(t *testing.T, status int, request func() *http.Response) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		resp := request()
+		if resp.StatusCode == status {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the status is %d, want %d", resp.StatusCode, status)
+		}
+	}
+}
+
+func TestSessionIDsAreRandom(t *testing.T) {
+	url, _ := serve(t, transporttest.Server(), nil)
+	seen := map[string]bool{}
+	for range 100 {
+		c := get(t, url, nil)
+		_, id, _ := strings.Cut(c.post, "sessionId=")
+		if len(id) < 26 || seen[id] { // 5 bits a character
+			t.Errorf("the id %q has been there, or is short", id)
+		}
+		seen[id] = true
+		c.Body.Close()
+	}
+}
+
+// The link has the name of who opened the stream.
+func TestPrincipal(t *testing.T) {
+	links := make(linkBinder, 1)
+	endpoint := sse.Handler(links, nil)
+	s := httptest.NewServer(authenticated(endpoint))
+	defer s.Close()
+	defer endpoint.Close()
+	c := get(t, s.URL, as("alice"))
+	link := await(t, links, "a link")
+	if link.Principal != "alice" || link.Shared || link.Peer == nil {
+		t.Errorf("the link is %+v", link)
+	}
+	c.Body.Close()
+	await(t, link.Input.Done(), "the end of the link's input")
+}
+
+type linkBinder chan transport.Link
+
+func (b linkBinder) Bind(link transport.Link) jsonrpc.Handler {
+	b <- link
+	return silent{}
+}
+
+// A body that is refused harms nobody: the session goes on.
+func TestBodies(t *testing.T) {
+	url, _ := serve(t, transporttest.Server(), &sse.Options{MaxMessage: 100})
+	c := get(t, url, nil)
+	fits := `{"jsonrpc":"2.0","id":1,"method":"echo","params":{}`
+	fits += strings.Repeat(" ", 99-len(fits)) + "}"
+	for name, tt := range map[string]struct {
+		body   string
+		change func(*http.Request)
+		status int
+	}{
+		"fits":              {fits, nil, http.StatusAccepted},
+		"too long":          {fits + " ", nil, http.StatusRequestEntityTooLarge},
+		"too long, chunked": {fits + " ", func(r *http.Request) { r.ContentLength = -1 }, http.StatusRequestEntityTooLarge},
+		"claims too much":   {fits, func(r *http.Request) { r.ContentLength = 1 << 40; r.Body = io.NopCloser(strings.NewReader(fits)) }, http.StatusRequestEntityTooLarge},
+		"another type":      {fits, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, http.StatusUnsupportedMediaType},
+		"encoded":           {fits, func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") }, http.StatusUnsupportedMediaType},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "claims too much" {
+				claims(t, c.post, tt.status)
+				return
+			}
+			if resp := post(t, c.post, tt.body, tt.change); resp.StatusCode != tt.status {
+				t.Errorf("the status is %d, want %d", resp.StatusCode, tt.status)
+			}
+			if tt.status == http.StatusAccepted {
+				c.next()
+			}
+		})
+	}
+	c.send(message(2, "echo"))
+	if e := c.next(); !bytes.Contains(e.Data, []byte(`"id":2`)) {
+		t.Errorf("the event is %s", e.Data)
+	}
+}
+
+// claims announces a body that it does not send.
+func claims(t *testing.T, url string, status int) {
+	t.Helper()
+	host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	conn := connect(t, host)
+	fmt.Fprintf(conn, "POST /%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 1000000000000\r\n\r\n", path, host)
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if !strings.Contains(line, fmt.Sprint(status)) {
+		t.Errorf("the answer begins %q (%v)", line, err)
+	}
+}
+
+func connect(t testing.TB, address string) net.Conn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return conn
+}
+
+// Every route checks whom a request is for and from.
+func TestHostAndOrigin(t *testing.T) {
+	endpoint := sse.Handler(transporttest.Server(), &sse.Options{Messages: "/messages", Hosts: []string{"mcp.example.com"}, Origins: []string{"https://app.example.com"}})
+	mux := http.NewServeMux()
+	mux.Handle("/sse", endpoint)
+	mux.Handle("/messages", endpoint)
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	defer endpoint.Close()
+	c := get(t, s.URL+"/sse", nil)
+	routes := []struct{ method, url string }{
+		{http.MethodGet, s.URL + "/sse"},
+		{http.MethodGet, s.URL + "/messages"},
+		{http.MethodPost, c.post},
+		{http.MethodPost, strings.Replace(c.post, "/messages", "/sse", 1)},
+	}
+	for _, tt := range []struct {
+		host, origin string
+		admitted     bool
+	}{
+		{"", "", true},
+		{"localhost:1234", "", true},
+		{"mcp.example.com", "https://app.example.com", true},
+		{"", "http://localhost:3000", true},
+		{"evil.example.com", "", false},
+		{"127.0.0.1.example.com", "", false},
+		{"", "https://evil.example.com", false},
+		{"", "null", false},
+		{"mcp.example.com", "https://mcp.example.com", false},
+	} {
+		for _, route := range routes {
+			resp := request(t, route.method, route.url, message(1, "echo"), func(r *http.Request) {
+				r.Header.Set("Content-Type", "application/json")
+				if tt.host != "" {
+					r.Host = tt.host
+				}
+				if tt.origin != "" {
+					r.Header.Set("Origin", tt.origin)
+				}
+			})
+			if admitted := resp.StatusCode < 300; admitted != tt.admitted || !admitted && resp.StatusCode != http.StatusForbidden {
+				t.Errorf("host %q, origin %q, %s %s: the status is %d", tt.host, tt.origin, route.method, route.url, resp.StatusCode)
+			}
+			if got := resp.Header.Get("Access-Control-Allow-Origin"); (got != "") != (tt.origin == "https://app.example.com") {
+				t.Errorf("origin %q, %s %s: allowed is %q", tt.origin, route.method, route.url, got)
+			}
+			resp.Body.Close()
+		}
+	}
+	for _, method := range []string{http.MethodDelete, http.MethodPut, http.MethodHead, http.MethodOptions} {
+		for _, route := range routes {
+			resp := request(t, method, route.url, "", nil)
+			if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "GET, POST" {
+				t.Errorf("%s %s: %d, Allow: %s", method, route.url, resp.StatusCode, resp.Header.Get("Allow"))
+			}
+		}
+	}
+}
+
+// There are so many sessions and no more; who ends one makes room.
+func TestMaxSessions(t *testing.T) {
+	url, _ := serve(t, transporttest.Server(), &sse.Options{MaxSessions: 2})
+	first, second := get(t, url, nil), get(t, url, nil)
+	refused := get(t, url, nil)
+	if refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" {
+		t.Errorf("one too many: the status is %d", refused.StatusCode)
+	}
+	first.Body.Close()
+	awaitStatus(t, http.StatusOK, func() *http.Response { return get(t, url, nil).Response })
+	second.send(message(1, "echo"))
+	second.next()
+}
+
+func TestMaxPerPrincipal(t *testing.T) {
+	endpoint := sse.Handler(transporttest.Server(), &sse.Options{MaxPerPrincipal: 1})
+	s := httptest.NewServer(authenticated(endpoint))
+	defer s.Close()
+	defer endpoint.Close()
+	first := get(t, s.URL, as("alice"))
+	for _, tt := range []struct {
+		user   string
+		status int
+	}{{"alice", 503}, {"bob", 200}, {"bob", 503}, {"", 200}, {"", 200}} {
+		if got := get(t, s.URL, as(tt.user)).StatusCode; got != tt.status {
+			t.Errorf("%q: the status is %d, want %d", tt.user, got, tt.status)
+		}
+	}
+	first.Body.Close()
+	awaitStatus(t, http.StatusOK, func() *http.Response { return get(t, s.URL, as("alice")).Response })
+}
+
+// When the stream ends, so do the calls of its session.
+func TestStreamEndsCalls(t *testing.T) {
+	began, ended := make(chan struct{}), make(chan error, 1)
+	url, _ := serve(t, binder{handlerFunc(func(ctx context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, _ *jsonrpc.Reply) error {
+		close(began)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return nil
+	})}, nil)
+	c := get(t, url, nil)
+	c.send(message(1, "any"))
+	await(t, began, "the call")
+	c.Body.Close()
+	if err := await(t, ended, "the end of the call"); !errors.Is(err, jsonrpc.ErrClosed) {
+		t.Errorf("the call ended with %v", err)
+	}
+}
+
+// Silence is broken by comments, and messages do not wait for them.
+func TestKeepAlive(t *testing.T) {
+	url, _ := serve(t, transporttest.Server(), &sse.Options{KeepAlive: 20 * time.Millisecond})
+	conn := connect(t, strings.TrimPrefix(url, "http://"))
+	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	lines := bufio.NewReader(conn)
+	for comments := 0; comments < 3; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("after %d comments: %v", comments, err)
+		}
+		if line == ":\n" {
+			comments++
+		}
+	}
+}
+
+// A client that takes nothing loses its session; others notice nothing.
+func TestSlowReader(t *testing.T) {
+	links := make(linkBinder, 2)
+	url, _ := serve(t, binderFunc(func(link transport.Link) jsonrpc.Handler {
+		links.Bind(link)
+		return transporttest.Server().Bind(link)
+	}), &sse.Options{WriteTimeout: 100 * time.Millisecond})
+	slow := connect(t, strings.TrimPrefix(url, "http://"))
+	fmt.Fprint(slow, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	stuck := await(t, links, "the slow one's link")
+	conn := dial(t, sse.Dial(url, nil), silent{})
+	await(t, links, "the other's link")
+
+	flooded := make(chan struct{})
+	go func() {
+		defer close(flooded)
+		params := jsonrpc.Raw(`["` + strings.Repeat("x", 1<<16) + `"]`)
+		for stuck.Peer.Notify(context.Background(), "note", params) == nil {
+		}
+	}()
+	for cut := false; !cut; {
+		select {
+		case <-stuck.Input.Done():
+			cut = true
+		case <-t.Context().Done():
+			t.Fatal("the slow one is not cut")
+		default:
+		}
+		if _, err := conn.Call(t.Context(), "echo", raw1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, flooded, "the end of the flood")
+}
+
+type binderFunc func(transport.Link) jsonrpc.Handler
+
+func (f binderFunc) Bind(link transport.Link) jsonrpc.Handler { return f(link) }
+
+// Close ends sessions and the calls in them, lets out what was said before, and
+// nothing begins afterwards.
+func TestClose(t *testing.T) {
+	began := make(chan jsonrpc.Peer)
+	url, endpoint := serve(t, binder{handlerFunc(func(ctx context.Context, from jsonrpc.Peer, _ *jsonrpc.Request, _ *jsonrpc.Reply) error {
+		began <- from
+		<-ctx.Done()
+		return from.Notify(context.Background(), "late", nil)
+	})}, nil)
+	c := get(t, url, nil)
+	c.send(message(1, "any"))
+	peer := await(t, began, "the call")
+	const said = 100
+	for range said {
+		if err := peer.Notify(t.Context(), "early", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := endpoint.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	for range said {
+		if e := c.next(); !bytes.Contains(e.Data, []byte("early")) {
+			t.Errorf("the event is %s", e.Data)
+		}
+	}
+	if e, err := c.events.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ended with %q and %v", e.Data, err)
+	}
+	if resp := post(t, c.post, message(2, "echo"), nil); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("a message: the status is %d", resp.StatusCode)
+	}
+	if resp := get(t, url, nil); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a stream: the status is %d", resp.StatusCode)
+	}
+	if err := endpoint.Close(); err != nil {
+		t.Errorf("Close again: %v", err)
+	}
+}
+
+// What was said before Close is sent, even if it has waited until then.
+func TestCloseSendsWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 { // there is some chance in what the sender sees first
+			links := make(linkBinder, 1)
+			endpoint := sse.Handler(links, nil)
+			w := &memory{header: http.Header{}, lines: make(chan string)}
+			streamed, ended := make(chan struct{}), make(chan error)
+			go func() {
+				defer close(streamed)
+				endpoint.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/sse", nil))
+			}()
+			peer := (<-links).Peer
+			<-w.lines // the endpoint
+			for _, method := range []string{"one", "two"} {
+				if err := peer.Notify(t.Context(), method, nil); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+			}
+			go func() { ended <- endpoint.Close() }()
+			synctest.Wait()
+			for _, method := range []string{"one", "two"} {
+				select {
+				case line := <-w.lines:
+					if !strings.Contains(line, method) {
+						t.Errorf("sent was %q, want %q", line, method)
+					}
+				case <-streamed:
+					t.Fatalf("%q was lost", method)
+				}
+			}
+			<-streamed
+			if err := <-ended; err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}
+	})
+}
+
+// Close is bounded though a client takes nothing and a handler does not end.
+func TestCloseIsBounded(t *testing.T) {
+	links, release, began := make(linkBinder, 1), make(chan struct{}), make(chan struct{})
+	url, endpoint := serve(t, binderFunc(func(link transport.Link) jsonrpc.Handler {
+		links.Bind(link)
+		return handlerFunc(func(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+			close(began)
+			<-release
+			return nil
+		})
+	}), &sse.Options{WriteTimeout: time.Hour, Conn: jsonrpc.Options{Grace: 10 * time.Millisecond}})
+	defer close(release)
+	slow := connect(t, strings.TrimPrefix(url, "http://"))
+	fmt.Fprint(slow, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	r := bufio.NewReader(slow)
+	var line string
+	for !strings.HasPrefix(line, "data: ") {
+		var err error
+		if line, err = r.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post(t, resolved(t, url, strings.TrimSpace(strings.TrimPrefix(line, "data: "))), message(1, "any"), nil)
+	await(t, began, "the call")
+	link := await(t, links, "the link")
+	full, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	params := jsonrpc.Raw(`["` + strings.Repeat("x", 1<<20) + `"]`)
+	for link.Peer.Notify(full, "note", params) == nil {
+	}
+	began2 := time.Now()
+	if err := endpoint.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if took := time.Since(began2); took > 5*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+}
+
+// A session that does not look at its messages takes a few, and then none.
+func TestPostWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		endpoint := sse.Handler(binder{blocking{release}}, &sse.Options{Logger: slog.New(slog.DiscardHandler)})
+		w := &memory{header: http.Header{}, lines: make(chan string, 10)}
+		ctx, leave := context.WithCancel(t.Context())
+		streamed := make(chan struct{})
+		go func() {
+			defer close(streamed)
+			endpoint.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/sse", nil))
+		}()
+		first := <-w.lines
+		_, target, _ := strings.Cut(strings.TrimSpace(first), "data: ")
+		note := `{"jsonrpc":"2.0","method":"note"}`
+		deliver := func() (int, time.Duration) {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+target, strings.NewReader(note))
+			req.Header.Set("Content-Type", "application/json")
+			recorder, began := httptest.NewRecorder(), time.Now()
+			endpoint.ServeHTTP(recorder, req)
+			return recorder.Code, time.Since(began)
+		}
+		taken := 0
+		for {
+			synctest.Wait()
+			status, took := deliver()
+			if status == http.StatusAccepted && taken < 100 {
+				taken++
+				continue
+			}
+			if status != http.StatusServiceUnavailable || took != 10*time.Second {
+				t.Errorf("one more was answered with %d after %v", status, took)
+			}
+			break
+		}
+		if taken != 5 { // one that blocks, and four that wait
+			t.Errorf("%d messages were taken", taken)
+		}
+		time.AfterFunc(time.Second, func() { close(release) })
+		if status, took := deliver(); status != http.StatusAccepted || took != time.Second {
+			t.Errorf("after a while: %d after %v", status, took)
+		}
+		leave()
+		<-streamed
+	})
+}
+
+// blocking does what no handler may: it blocks the read loop.
+type blocking struct{ release <-chan struct{} }
+
+func (blocking) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+	return errors.New("nothing is called here")
+}
+
+func (b blocking) Notified(jsonrpc.Peer, *jsonrpc.Request) { <-b.release }
+
+// memory is a response that is not sent anywhere.
+type memory struct {
+	header http.Header
+	lines  chan string
+}
+
+func (m *memory) Header() http.Header { return m.header }
+func (m *memory) WriteHeader(int)     {}
+func (m *memory) Flush()              {}
+
+func (m *memory) Write(p []byte) (int, error) {
+	m.lines <- string(p)
+	return len(p), nil
+}

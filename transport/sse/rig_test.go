@@ -1,0 +1,210 @@
+package sse_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	events "github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/sse"
+)
+
+// patience is how long something may take before it is taken to hang.
+const patience = 20 * time.Second
+
+// serve serves a server over HTTP as long as the test runs.
+func serve(t testing.TB, server transport.Binder, opts *sse.Options) (url string, endpoint *sse.Endpoint) {
+	t.Helper()
+	endpoint = sse.Handler(server, opts)
+	s := httptest.NewServer(endpoint)
+	t.Cleanup(func() {
+		if err := endpoint.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		s.Close()
+	})
+	return s.URL, endpoint
+}
+
+// dial opens a connection that ends with the test.
+func dial(t testing.TB, dialer transport.Dialer, handler jsonrpc.Handler) transport.Conn {
+	t.Helper()
+	conn, err := dialer.Dial(t.Context(), handler)
+	if err != nil {
+		t.Fatalf("Dial: %v", err)
+	}
+	t.Cleanup(func() { closed(t, conn) })
+	return conn
+}
+
+// closed closes a connection, and sees that it ends.
+func closed(t testing.TB, conn transport.Conn) {
+	t.Helper()
+	if err := conn.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	await(t, conn.Done(), "the end of the connection")
+}
+
+func await[T any](t testing.TB, event <-chan T, what string) (value T) {
+	t.Helper()
+	select {
+	case value = <-event:
+	case <-time.After(patience):
+		t.Fatalf("waiting for %s", what)
+	}
+	return value
+}
+
+// A raw is a client that looks at every byte.
+type raw struct {
+	testing.TB
+	*http.Response
+	events *events.Reader
+	post   string // where to post messages
+}
+
+// get opens a stream by hand; change, when not nil, may change the request.
+func get(t testing.TB, url string, change func(*http.Request)) *raw {
+	t.Helper()
+	r := &raw{TB: t, Response: request(t, http.MethodGet, url, "", change)}
+	if r.StatusCode != http.StatusOK {
+		return r
+	}
+	r.events = events.NewReader(r.Body, 32<<20)
+	if first := r.next(); first.Name == "endpoint" {
+		r.post = resolved(t, url, string(first.Data))
+	} else {
+		t.Fatalf("the first event is %q", first.Name)
+	}
+	return r
+}
+
+func resolved(t testing.TB, base, ref string) string {
+	t.Helper()
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err = u.Parse(ref); err != nil {
+		t.Fatal(err)
+	}
+	return u.String()
+}
+
+func (r *raw) next() events.Event {
+	r.Helper()
+	e, err := r.events.Next()
+	if err != nil {
+		r.Fatalf("no event came: %v", err)
+	}
+	return e
+}
+
+// send posts a message, and expects it to be accepted.
+func (r *raw) send(msg string) {
+	r.Helper()
+	if resp := post(r, r.post, msg, nil); resp.StatusCode != http.StatusAccepted {
+		r.Fatalf("the status is %d", resp.StatusCode)
+	}
+}
+
+func post(t testing.TB, url, msg string, change func(*http.Request)) *http.Response {
+	t.Helper()
+	return request(t, http.MethodPost, url, msg, func(r *http.Request) {
+		r.Header.Set("Content-Type", "application/json")
+		if change != nil {
+			change(r)
+		}
+	})
+}
+
+// request makes a request whose response is closed with the test.
+func request(t testing.TB, method, url, body string, change func(*http.Request)) *http.Response {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(req)
+	}
+	own := &http.Transport{DisableKeepAlives: true}
+	resp, err := own.RoundTrip(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+func bodyOf(t testing.TB, resp *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("reading the body: %v", err)
+	}
+	return string(body)
+}
+
+// binder binds one handler to all links.
+type binder struct{ handler jsonrpc.Handler }
+
+func (b binder) Bind(transport.Link) jsonrpc.Handler { return b.handler }
+
+// silent refuses calls and drops notifications.
+type silent struct{}
+
+func (silent) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "nothing is answered here"}
+}
+
+func (silent) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
+
+// noted takes notifications.
+type noted chan string
+
+func (noted) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "nothing is answered here"}
+}
+
+func (n noted) Notified(_ jsonrpc.Peer, note *jsonrpc.Request) { n <- note.Method }
+
+// handlerFunc answers calls by a function.
+type handlerFunc func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error
+
+func (f handlerFunc) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	return f(ctx, from, req, reply)
+}
+
+func (handlerFunc) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
+
+func message(id int, method string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{}}`, id, method)
+}
+
+// authenticated names the client by a header, as middleware would do after having
+// checked it.
+func authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(transport.WithPrincipal(r.Context(), r.Header.Get("X-User"))))
+	})
+}
+
+func as(user string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("X-User", user) }
+}
