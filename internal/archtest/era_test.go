@@ -15,7 +15,7 @@ import (
 // for both: it neither tests a version nor names what only one era has.
 
 // eraHomes may do both.
-var eraHomes = []string{"internal/era"}
+var eraHomes = []string{"internal/era", "transport/streamable"}
 
 // eraWords are the methods and members that only one era has.
 var eraWords = []string{

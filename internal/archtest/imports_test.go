@@ -49,6 +49,9 @@ internal/mirror:          jsonrpc mcp internal/jsonscan
 internal/webclient:       jsonrpc transport internal/jsonscan net/http
 transport/sse:            jsonrpc transport internal/edge internal/jsonscan internal/seats internal/sse internal/webclient net/http
 transport/ws:             jsonrpc transport internal/edge internal/jsonscan internal/seats net/http github.com/gorilla/websocket
+transport/streamable:     jsonrpc mcp transport transport/sse internal/backoff internal/edge internal/jsonscan
+                          internal/mirror internal/seal internal/seats internal/sse internal/webclient net/http
+transport/streamable/storetest: transport/streamable testing
 
 # L4: the two eras of the protocol.
 internal/era:             jsonrpc mcp transport internal/backoff internal/jsonscan internal/seal golang.org/x/sync
@@ -61,8 +64,8 @@ client:                   jsonrpc schema mcp transport internal/era internal/bac
 
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
-examples/everything:      jsonrpc schema mcp transport transport/sse transport/stdio transport/ws server net/http
-examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/ws client net/http os/exec golang.org/x/term
+examples/everything:      jsonrpc schema mcp transport transport/sse transport/stdio transport/streamable transport/ws server net/http
+examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/streamable transport/ws client net/http os/exec golang.org/x/term
 
 .:
 `
@@ -70,7 +73,7 @@ examples/inspect:         jsonrpc schema mcp transport transport/stdio transport
 // planned are the packages that the layers have a place for. When one of them
 // appears, it moves up into importPolicy.
 var planned = []string{
-	"internal/netguard", "internal/registry", "transport/oauth", "transport/streamable", "policy", "server/memory", "server/openapi", "server/resources", "approval", "bridge", "bridge/gateway",
+	"internal/netguard", "internal/registry", "transport/oauth", "policy", "server/memory", "server/openapi", "server/resources", "approval", "bridge", "bridge/gateway",
 }
 
 // restricted are the packages of the standard library that are not for everyone:

@@ -1,0 +1,207 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/mirror"
+	"github.com/dovetail-go/dovetail/internal/webclient"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A post is one message on its way to the server. It must be done.
+type post struct {
+	conn    *clientConn
+	caller  context.Context // of who sends it
+	ctx     context.Context // ends with the caller's, with the connection, and in time
+	cancel  context.CancelFunc
+	number  int64
+	session *dialSession
+
+	method string
+	id     jsonrpc.ID // zero when there is no answer to wait for
+	modern bool       // the message says which version it is of
+	text   []byte
+	header http.Header
+
+	progress webclient.Progress
+	words    [3]string // values in the header
+}
+
+// newPost begins a request. The error is a *jsonrpc.CallError.
+func (c *clientConn) newPost(ctx context.Context, method string) (*post, error) {
+	p := &post{conn: c, caller: ctx, method: method}
+	if ctx.Err() != nil {
+		return nil, p.failed(jsonrpc.NotSent, context.Cause(ctx))
+	}
+	timeout := c.dialer.opts.Conn.CallTimeout
+	if _, bounded := ctx.Deadline(); bounded || timeout < 0 {
+		p.ctx, p.cancel = context.WithCancel(ctx)
+	} else {
+		p.ctx, p.cancel = context.WithTimeout(ctx, timeout)
+	}
+	var err error
+	if p.number, p.session, err = c.state.begin(p.cancel, c.dialer.opts.Conn.MaxPending); err != nil {
+		p.cancel()
+		return nil, p.failed(jsonrpc.NotSent, err)
+	}
+	return p, nil
+}
+
+// done ends the request.
+func (p *post) done() {
+	p.cancel()
+	p.conn.state.finish(p.number)
+}
+
+func (p *post) failed(delivery jsonrpc.Delivery, err error) error {
+	return &jsonrpc.CallError{Method: p.method, Delivery: delivery, Err: err}
+}
+
+// broken is the error of a request that was cut off, by whom ever, or could not
+// be answered.
+func (p *post) broken(err error) error {
+	return p.failed(p.progress.Delivery(), p.reason(err))
+}
+
+// reason says why a request failed. Its own context tells nothing of whoever
+// has ended it.
+func (p *post) reason(err error) error {
+	switch {
+	case p.caller.Err() != nil:
+		return context.Cause(p.caller)
+	case p.ctx.Err() == nil:
+		return err
+	case p.conn.state.endedWith() != nil:
+		return p.conn.state.endedWith()
+	}
+	return context.DeadlineExceeded
+}
+
+// encode writes the message and its header. Its params are scanned once, for both.
+func (p *post) encode(id jsonrpc.ID, params jsonrpc.Appender) error {
+	p.id = id
+	scratch := p.conn.buffer()
+	defer p.conn.release(scratch)
+	var err error
+	if params != nil {
+		if *scratch, err = params.AppendJSON(*scratch); err != nil {
+			return err
+		}
+	}
+	raw := *scratch
+	if len(raw) == 0 || string(raw) == "null" {
+		raw = nil
+	}
+	req, err := jsonrpc.NewRequest(id, p.method, raw)
+	if err != nil {
+		return fmt.Errorf("%v", err) // it is not the server that says so
+	}
+	p.text = make([]byte, 0, len(raw)+len(p.method)+len(id.String())+64)
+	if raw == nil {
+		params = nil
+	} else {
+		params = (*jsonrpc.Raw)(&req.Params)
+	}
+	if p.text, err = jsonrpc.AppendRequest(p.text, id, p.method, params); err != nil {
+		return err
+	}
+	claim := req.Member("_meta", mcp.MetaProtocolVersion)
+	p.modern = jsonscan.KindOf(claim) == jsonscan.String
+	p.header = p.newHeader()
+	if p.modern {
+		p.mirror(req, claim)
+	}
+	if trace := p.conn.dialer.opts.Conn.Trace; trace != nil {
+		trace(true, p.text)
+	}
+	return nil
+}
+
+// mirror repeats in the header what the message says. MCP 2026-07-28,
+// basic/transports/streamable-http.
+func (p *post) mirror(req *jsonrpc.Request, claim json.RawMessage) {
+	version := string(mcp.LatestVersion)
+	if !jsonscan.KeyIs(claim, version) {
+		version = mirror.Encode(jsonscan.Unquote(claim))
+	}
+	p.words = [...]string{version, mirror.Encode(p.method), ""}
+	p.header[headerVersion] = p.words[0:1:1]
+	p.header[mirror.HeaderMethod] = p.words[1:2:2]
+	name, ok := mirror.Name(req)
+	if !ok {
+		return
+	}
+	p.words[2] = mirror.Encode(name)
+	p.header[mirror.HeaderName] = p.words[2:3:3]
+	if p.method == mcp.MethodToolsCall {
+		for key, value := range p.conn.bindings.of(name).All(req.Member("arguments")) {
+			p.header[key] = []string{value}
+		}
+	}
+}
+
+// What every request has in its header. Nobody changes these.
+var (
+	typeJSON      = []string{"application/json"}
+	typeEvents    = []string{"text/event-stream"}
+	acceptAnswers = []string{"application/json, text/event-stream"}
+)
+
+func (p *post) newHeader() http.Header {
+	header := make(http.Header, 8)
+	header["Content-Type"] = typeJSON
+	header["Accept"] = acceptAnswers
+	return header
+}
+
+// send makes the request. The error is a *jsonrpc.CallError.
+func (p *post) send() (*http.Response, error) {
+	if !p.modern && !p.opensSession() {
+		p.session.addTo(p.header)
+	}
+	dialer := p.conn.dialer
+	res, err := dialer.client.Post(p.ctx, dialer.url, p.header, p.text, &p.progress)
+	if err != nil {
+		return nil, p.broken(err)
+	}
+	return res, nil
+}
+
+// tell sends a message that has no answer.
+func (p *post) tell() error {
+	res, err := p.send()
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if !isSuccess(res) {
+		_, err = p.refused(res)
+		return err
+	}
+	if mediaType(res) != typeEvents[0] { // which some servers keep open
+		webclient.Drain(res.Body, p.cancel)
+	}
+	return nil
+}
+
+// buffer returns an empty buffer from the pool.
+func (c *clientConn) buffer() *[]byte {
+	if b, ok := c.scratch.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, 0, 512)
+	return &b
+}
+
+// release puts a buffer back, unless one big message has made it too big to keep.
+func (c *clientConn) release(b *[]byte) {
+	if cap(*b) <= maxPooled {
+		*b = (*b)[:0]
+		c.scratch.Put(b)
+	}
+}

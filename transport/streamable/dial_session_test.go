@@ -1,0 +1,545 @@
+package streamable_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+// headerOf is what a request had in its header of the protocol's.
+func headerOf(r *asked) map[string]string {
+	header := map[string]string{}
+	for name, values := range r.Header {
+		if name == "Accept" || name == "Content-Type" || name == "Last-Event-Id" || strings.HasPrefix(name, "Mcp-") {
+			header[name] = strings.Join(values, " and ")
+		}
+	}
+	return header
+}
+
+// A message of 2026-07-28 repeats in its header what it says, and belongs to no
+// session; any other belongs to the session once there is one.
+func TestDialHeaders(t *testing.T) {
+	const both = "application/json, text/event-stream"
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, func(w http.ResponseWriter, r *asked) {
+			switch {
+			case r.opening(w, "session~1"):
+			case r.id == "":
+				w.WriteHeader(http.StatusAccepted)
+			default:
+				r.result(w, "{}")
+			}
+		})
+		conn := s.dial(new(notebook), streamable.DialOptions{})
+		var want []map[string]string
+		expect := func(more ...string) {
+			header := map[string]string{"Accept": both, "Content-Type": "application/json"}
+			for i := 0; i < len(more); i += 2 {
+				header[more[i]] = more[i+1]
+			}
+			want = append(want, header)
+		}
+		const version = "2026-07-28"
+		s.ask(conn, "server/discover", modern(""))
+		expect("Mcp-Protocol-Version", version, "Mcp-Method", "server/discover")
+		s.ask(conn, "initialize", `{}`)
+		expect()
+		if err := conn.Notify(t.Context(), "notifications/initialized", nil); err != nil {
+			t.Fatal(err)
+		}
+		expect("Mcp-Session-Id", "session~1", "Mcp-Protocol-Version", "2025-11-25")
+		synctest.Wait() // for the GET
+		want = append(want, map[string]string{"Accept": "text/event-stream", "Mcp-Session-Id": "session~1", "Mcp-Protocol-Version": "2025-11-25"})
+		s.ask(conn, "tools/call", `{"name":"a","_meta":{"progressToken":1}}`)
+		expect("Mcp-Session-Id", "session~1", "Mcp-Protocol-Version", "2025-11-25")
+		s.ask(conn, "tools/call", modern(`"name":"a"`))
+		expect("Mcp-Protocol-Version", version, "Mcp-Method", "tools/call", "Mcp-Name", "a")
+		s.ask(conn, "prompts/get", modern(`"name":"Hello, 世界"`))
+		expect("Mcp-Protocol-Version", version, "Mcp-Method", "prompts/get", "Mcp-Name", "=?base64?SGVsbG8sIOS4lueVjA==?=")
+		s.ask(conn, "resources/read", modern(`"uri":" a\r\nX-Evil: 1"`))
+		expect("Mcp-Protocol-Version", version, "Mcp-Method", "resources/read", "Mcp-Name", "=?base64?IGENClgtRXZpbDogMQ==?=")
+		s.ask(conn, "tools/list", strings.ReplaceAll(modern(""), "2026-07-28", `v9\u0039\n`))
+		expect("Mcp-Protocol-Version", "=?base64?djk5Cg==?=", "Mcp-Method", "tools/list")
+		s.ask(conn, "initialize", modern("")) // a probe of methods that are gone
+		expect("Mcp-Protocol-Version", version, "Mcp-Method", "initialize")
+		s.ask(conn, "initialize", `{}`) // a new session has nothing of an old one
+		expect()
+		conn.Close()
+		want = append(want, map[string]string{"Mcp-Session-Id": "session~1", "Mcp-Protocol-Version": "2025-11-25"})
+
+		requests := s.requests()
+		if len(requests) != len(want) {
+			t.Fatalf("there were %d requests, want %d", len(requests), len(want))
+		}
+		for i, r := range requests {
+			if diff := cmp.Diff(want[i], headerOf(r)); diff != "" {
+				t.Errorf("%s %s (-want +got):\n%s", r.Method, r.text, diff)
+			}
+		}
+		if got := requests[len(requests)-1].Method; got != http.MethodDelete {
+			t.Errorf("the last request was a %s, want DELETE", got)
+		}
+	})
+}
+
+// Ids of requests differ, whatever they were for.
+func TestDialIDs(t *testing.T) {
+	s := play(t, func(w http.ResponseWriter, r *asked) {
+		if !r.opening(w, "") {
+			r.result(w, "{}")
+		}
+	})
+	conn := s.dial(new(notebook), streamable.DialOptions{})
+	s.open(conn)
+	params := new(knowing)
+	var told []string
+	for range 10 {
+		if _, err := conn.Call(t.Context(), "ping", params); err != nil {
+			t.Fatal(err)
+		}
+		told = append(told, params.id.String())
+	}
+	var sent []string
+	for _, r := range s.requests() {
+		if r.call == "ping" {
+			sent = append(sent, r.id)
+		}
+	}
+	if diff := cmp.Diff(told, sent); diff != "" || len(slices.Compact(slices.Sorted(slices.Values(sent)))) != 10 {
+		t.Errorf("the ids are %q (-told +sent):\n%s", sent, diff)
+	}
+}
+
+// knowing are params that know the id of their request.
+type knowing struct{ id jsonrpc.ID }
+
+func (k *knowing) Identify(id jsonrpc.ID) { k.id = id }
+
+func (k *knowing) AppendJSON(dst []byte) ([]byte, error) {
+	return append(k.id.AppendJSON(append(dst, `{"id":`...)), '}'), nil
+}
+
+// A session's name is passed on only if it can be.
+func TestDialSessionNames(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"!~": true, strings.Repeat("x", 1024): true, strings.Repeat("x", 1025): false, "a b": false, "é": false, "a\tb": false,
+	} {
+		s := play(t, func(w http.ResponseWriter, r *asked) { r.opening(w, name) })
+		conn := s.dial(new(notebook), streamable.DialOptions{})
+		_, err := conn.Call(t.Context(), "initialize", nil)
+		if failed, is := err.(*jsonrpc.CallError); ok != (err == nil) || !ok && (!is || failed.Delivery != jsonrpc.MaybeExecuted) {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+}
+
+// A 404 to a request of a session says that the session is gone: the connection has
+// ended, and what was asked can be asked again on another.
+func TestDialSessionLost(t *testing.T) {
+	for name, lose := range map[string]func(w http.ResponseWriter, r *asked){
+		"by an error": func(w http.ResponseWriter, r *asked) {
+			r.json(w, http.StatusNotFound, `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`)
+		},
+		"by a page": func(w http.ResponseWriter, r *asked) { http.NotFound(w, r.Request) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := play(t, func(w http.ResponseWriter, r *asked) {
+				if !r.opening(w, "1") {
+					lose(w, r)
+				}
+			})
+			conn := s.dial(new(notebook), streamable.DialOptions{})
+			s.open(conn)
+			failed := s.failure(conn, "ping", `{}`)
+			if failed.Delivery != jsonrpc.NotSent || !errors.Is(failed, jsonrpc.ErrClosed) {
+				t.Errorf("got %v", failed)
+			}
+			select {
+			case <-conn.Done():
+			default:
+				t.Error("Done is open")
+			}
+			conn.Close()
+			if strings.Contains(s.log(), "DELETE") {
+				t.Error("a session that is gone was deleted")
+			}
+		})
+	}
+}
+
+// Calls that are under way when the session is lost hear of that by themselves, if
+// they do so soon.
+func TestDialSessionLostByMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, func(w http.ResponseWriter, r *asked) {
+			switch {
+			case r.opening(w, "1"):
+			case r.call == "wait":
+				<-r.Context().Done()
+			case r.call == "late":
+				<-time.After(500 * time.Millisecond)
+				http.NotFound(w, r.Request)
+			default:
+				http.NotFound(w, r.Request)
+			}
+		})
+		conn := s.dial(new(notebook), streamable.DialOptions{})
+		s.open(conn)
+		failures := make(map[string]chan error)
+		for _, method := range []string{"wait", "late"} {
+			failure := make(chan error, 1)
+			failures[method] = failure
+			go func() {
+				_, err := conn.Call(t.Context(), method, nil)
+				failure <- err
+			}()
+		}
+		synctest.Wait()
+		start := time.Now()
+		for _, call := range []string{"first", "next"} {
+			if failed := s.failure(conn, call, `{}`); failed.Delivery != jsonrpc.NotSent || !errors.Is(failed, jsonrpc.ErrClosed) {
+				t.Errorf("%s: got %v", call, failed)
+			}
+		}
+		for method, want := range map[string]jsonrpc.Delivery{"late": jsonrpc.NotSent, "wait": jsonrpc.MaybeExecuted} {
+			err := <-failures[method]
+			if failed, ok := err.(*jsonrpc.CallError); !ok || failed.Delivery != want || !errors.Is(err, jsonrpc.ErrClosed) {
+				t.Errorf("%s: got %v, want %v", method, err, want)
+			}
+		}
+		<-conn.Done()
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("it ended after %v", took)
+		}
+		if strings.Contains(s.log(), "next") {
+			t.Errorf("the requests were %s", s.log())
+		}
+	})
+}
+
+func TestDialSessionLostElsewhere(t *testing.T) {
+	for name, lost := range map[string]func(r *asked) bool{
+		"by a notification": func(r *asked) bool { return r.call == "note" },
+		"by an answer":      func(r *asked) bool { return r.call == "response" },
+		"by the own stream": func(r *asked) bool { return r.Method == http.MethodGet && r.nth > 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := play(t, func(w http.ResponseWriter, r *asked) {
+					switch {
+					case lost(r):
+						http.NotFound(w, r.Request)
+					case r.Method == http.MethodGet:
+						r.stream(w)
+						<-r.Context().Done()
+					case r.opening(w, "1"):
+					case r.call == "tools/call":
+						r.stream(w)(data(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+						<-r.Context().Done()
+					}
+				})
+				conn := s.dial(&notebook{answer: pong}, streamable.DialOptions{})
+				s.open(conn)
+				synctest.Wait()
+				switch name {
+				case "by a notification":
+					err := conn.Notify(t.Context(), "note", nil)
+					if failed, ok := err.(*jsonrpc.CallError); !ok || failed.Delivery != jsonrpc.NotSent || !errors.Is(err, jsonrpc.ErrClosed) {
+						t.Errorf("got %v", err)
+					}
+				case "by an answer":
+					failed := s.failure(conn, "tools/call", `{}`)
+					if failed.Delivery != jsonrpc.MaybeExecuted || !errors.Is(failed, jsonrpc.ErrClosed) {
+						t.Errorf("got %v", failed)
+					}
+				case "by the own stream":
+					s.hangUp()
+				}
+				select {
+				case <-conn.Done():
+				case <-time.After(time.Minute):
+					t.Error("Done is open")
+				}
+			})
+		})
+	}
+}
+
+func pong(_ context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	return reply.Write(jsonrpc.Raw(`{}`))
+}
+
+// Who closes a session says so, and does not wait for ever to be understood.
+func TestDialCloseEndsTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, func(w http.ResponseWriter, r *asked) {
+			if r.Method == http.MethodDelete {
+				<-r.Context().Done()
+				return
+			}
+			r.opening(w, "1")
+		})
+		conn := s.dial(new(notebook), streamable.DialOptions{})
+		s.open(conn)
+		synctest.Wait()
+		start := time.Now()
+		conn.Close()
+		if took := time.Since(start); took != 2*time.Second {
+			t.Errorf("Close took %v, want 2 s", took)
+		}
+		conn.Close()
+		if got, want := s.log(), "POST initialize, POST notifications/initialized, GET, DELETE"; got != want {
+			t.Errorf("the requests were %s, want %s", got, want)
+		}
+	})
+	for name, use := range map[string]func(s *script){
+		"modern":     func(s *script) { s.ask(s.dial(new(notebook), streamable.DialOptions{}), "ping", modern("")) },
+		"without id": func(s *script) { s.open(s.dial(new(notebook), streamable.DialOptions{})) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := play(t, func(w http.ResponseWriter, r *asked) {
+				if !r.opening(w, "") {
+					r.result(w, "{}")
+				}
+			})
+			t.Cleanup(func() {
+				if strings.Contains(s.log(), "DELETE") {
+					t.Errorf("the requests were %s", s.log())
+				}
+			})
+			use(s)
+		})
+	}
+}
+
+// In a session, a call that nobody waits for any more is cancelled by a message;
+// later, by its end.
+func TestDialCancellation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hungUp := make(chan string, 10)
+		s := play(t, func(w http.ResponseWriter, r *asked) {
+			switch {
+			case r.opening(w, "1"):
+			case r.id == "":
+				w.WriteHeader(http.StatusAccepted)
+			case r.call == "ping":
+				r.result(w, "{}")
+			default:
+				<-r.Context().Done()
+				hungUp <- r.call
+			}
+		})
+		conn := s.dial(&notebook{abandoned: func(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
+			<-time.After(time.Second) // nobody has to wait for that
+			if err := from.Notify(context.Background(), "cancelled", jsonrpc.Raw(fmt.Sprintf(`["%s",%q]`, id, cause))); err != nil {
+				t.Error(err)
+			}
+		}}, streamable.DialOptions{})
+		s.open(conn)
+		cause := errors.New("enough")
+		for method, params := range map[string]string{"legacy": `{}`, "modern": modern("")} {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
+			start := time.Now()
+			_, err := conn.Call(ctx, method, jsonrpc.Raw(params))
+			cancel()
+			if failed, ok := err.(*jsonrpc.CallError); !ok || failed.Delivery != jsonrpc.MaybeExecuted || failed.Err != cause {
+				t.Errorf("%s: got %v", method, err)
+			}
+			if took := time.Since(start); took != time.Second {
+				t.Errorf("%s: the caller waited for %v", method, took)
+			}
+			if got := <-hungUp; got != method {
+				t.Errorf("%s was hung up, want %s", got, method)
+			}
+		}
+		s.ask(conn, "ping", `{}`)
+		<-time.After(2 * time.Second)
+		log := s.log()
+		if n := strings.Count(log, "POST cancelled"); n != 1 {
+			t.Errorf("the requests were %s, want one cancellation", log)
+		}
+		for _, r := range s.requests() {
+			if r.call == "cancelled" && (!strings.Contains(r.text, `"enough"`) || r.Header.Get("Mcp-Session-Id") != "1") {
+				t.Errorf("cancelled by %s with %v", r.text, headerOf(r))
+			}
+		}
+	})
+}
+
+// What the server asks on a stream is answered by requests of their own, as many at
+// a time as the options allow.
+func TestDialAnswersTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, func(w http.ResponseWriter, r *asked) {
+			switch {
+			case r.opening(w, "1"):
+			case r.call == "response":
+				w.WriteHeader(http.StatusAccepted)
+			case r.call == "tools/call":
+				send := r.stream(w)
+				for i := range 5 {
+					send(data(`{"jsonrpc":"2.0","id":"q%d","method":"ask","params":{"n":%d}}`, i, i))
+				}
+				<-time.After(10 * time.Second)
+				send(data(`[{"jsonrpc":"2.0","id":"q5","method":"fail"},{"jsonrpc":"2.0","id":"q6","method":"panic"}]`))
+				<-time.After(10 * time.Second)
+				send(data("%s", r.response("{}")))
+			}
+		})
+		var running atomic.Int32
+		var conn jsonrpc.Peer
+		opts := streamable.DialOptions{Conn: jsonrpc.Options{MaxInFlight: 3}}
+		client := s.dial(&notebook{answer: func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+			if from != conn {
+				t.Errorf("the peer is %T, want the connection", from)
+			}
+			switch req.Method {
+			case "fail":
+				return errors.New("secret")
+			case "panic":
+				panic("secret")
+			}
+			running.Add(1)
+			<-time.After(time.Second)
+			return reply.Write(jsonrpc.Raw(req.Params))
+		}}, opts)
+		conn = client
+		s.open(client)
+		s.ask(client, "tools/call", `{}`)
+		answers := map[string]string{}
+		for _, r := range s.requests() {
+			if r.call == "response" {
+				answers[r.id] = r.text
+				if r.Header.Get("Mcp-Session-Id") != "1" {
+					t.Errorf("%s was sent with %v", r.text, headerOf(r))
+				}
+			}
+		}
+		want := map[string]string{}
+		for i := range 3 {
+			want[fmt.Sprintf(`"q%d"`, i)] = fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","result":{"n":%d}}`, i, i)
+		}
+		for i := 3; i < 5; i++ {
+			want[fmt.Sprintf(`"q%d"`, i)] = fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","error":{"code":429,"message":"busy: at most 3 calls run at once"}}`, i)
+		}
+		for i := 5; i < 7; i++ {
+			want[fmt.Sprintf(`"q%d"`, i)] = fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","error":{"code":-32603,"message":"internal error"}}`, i)
+		}
+		if diff := cmp.Diff(want, answers); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		if n := running.Load(); n != 3 {
+			t.Errorf("%d calls ran", n)
+		}
+	})
+}
+
+// The server can take back what it has asked; and Close waits until handlers have
+// noticed that it is over.
+func TestDialHandlersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, func(w http.ResponseWriter, r *asked) {
+			switch {
+			case r.opening(w, "1"):
+			case r.call == "tools/call":
+				send := r.stream(w)
+				send(data(`{"jsonrpc":"2.0","id":1,"method":"ask"}`))
+				send(data(`{"jsonrpc":"2.0","id":2,"method":"ask"}`))
+				<-r.Context().Done()
+			}
+		})
+		causes := make(chan error, 2)
+		conn := s.dial(&notebook{answer: func(ctx context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, _ *jsonrpc.Reply) error {
+			<-ctx.Done()
+			<-time.After(time.Second)
+			causes <- context.Cause(ctx)
+			return nil
+		}}, streamable.DialOptions{})
+		s.open(conn)
+		go conn.Call(t.Context(), "tools/call", nil)
+		synctest.Wait()
+		conn.Cancel(jsonrpc.IntID(1))
+		if cause := <-causes; cause != jsonrpc.ErrCancelled {
+			t.Errorf("the cause is %v", cause)
+		}
+		start := time.Now()
+		conn.Close()
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		if len(causes) != 1 {
+			t.Error("Close did not wait for the handler")
+		}
+		if strings.Contains(s.log(), "response") {
+			t.Errorf("the requests were %s, want no answer to what was cancelled", s.log())
+		}
+	})
+}
+
+// A server of 2026-07-28 asks nothing.
+func TestDialModernServersAskNothing(t *testing.T) {
+	s := play(t, func(w http.ResponseWriter, r *asked) {
+		send := r.stream(w)
+		send(data(`{"jsonrpc":"2.0","id":1,"method":"ask"}`))
+		send(data("%s", note(1)))
+		send(data("%s", r.response("{}")))
+	})
+	var reported []error
+	handler := &notebook{answer: func(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+		t.Error("it was asked")
+		return nil
+	}}
+	conn := s.dial(handler, streamable.DialOptions{Conn: jsonrpc.Options{Malformed: func(err error) { reported = append(reported, err) }}})
+	s.ask(conn, "tools/call", modern(""))
+	if len(reported) != 1 || handler.read() != "note[1]" {
+		t.Errorf("%v was reported, and %s told", reported, handler.read())
+	}
+}
+
+// What is not a message costs nobody anything.
+func TestDialSkipsWhatIsNoMessage(t *testing.T) {
+	s := play(t, func(w http.ResponseWriter, r *asked) {
+		send := r.stream(w)
+		for _, text := range []string{"", "no", "{}", "[]", `[1,2]`, `{"jsonrpc":"2.0","id":99,"result":1,"result":2}`, "[" + strings.Repeat(note(0)+",", 99) + note(0) + "]"} {
+			send(data("%s", text))
+		}
+		send(sse.Event{Name: "other", Data: []byte(note(9))})
+		send(data("%s", note(1)))
+		send(data("%s", r.response("{}")))
+	})
+	handler := new(notebook)
+	reports := 0
+	conn := s.dial(handler, streamable.DialOptions{Conn: jsonrpc.Options{Malformed: func(error) { reports++ }}})
+	s.ask(conn, "tools/call", modern(""))
+	if reports != 7 || handler.read() != "note[1]" {
+		t.Errorf("%d reports, and told %s", reports, handler.read())
+	}
+}
+
+func TestDialManyPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, func(_ http.ResponseWriter, r *asked) { <-r.Context().Done() })
+		conn := s.dial(new(notebook), streamable.DialOptions{Conn: jsonrpc.Options{MaxPending: 3}})
+		for range 3 {
+			go conn.Call(t.Context(), "tools/call", jsonrpc.Raw(modern("")))
+		}
+		synctest.Wait()
+		if failed := s.failure(conn, "tools/call", modern("")); failed.Delivery != jsonrpc.NotSent || !strings.Contains(failed.Error(), "too many") {
+			t.Errorf("got %v", failed)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// answer answers a call that needs nothing but itself, on the goroutine of its
+// request. That the client hangs up cancels it. MCP 2026-07-28,
+// basic/transports/streamable-http.
+func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, takes accepted, req *jsonrpc.Request, claim []byte) {
+	described := describesItself(req, claim)
+	if described {
+		if err := e.checkHeaders(r.Header, req, claim); err != nil {
+			refuseCall(w, http.StatusBadRequest, req, asError(err))
+			return
+		}
+	}
+	if req.Method == mcp.MethodSubscriptionsListen {
+		defer e.listens.Add(-1)
+		if !e.admitsListen(w, takes, req) {
+			return
+		}
+	}
+	reply := new(jsonrpc.Reply) // small until a subscription ends
+	if req.Method != mcp.MethodSubscriptionsListen {
+		reply = e.reply()
+	}
+	x := exchange{endpoint: e, w: w, takes: takes}
+	err := jsonrpc.Answer(r.Context(), e.modern, &x, req, reply)
+	if errors.Is(r.Context().Err(), context.Canceled) { // not by a deadline, of which the client must be told
+		x.abandon()
+	} else {
+		x.finish(status(err, described && !isMalformed(req, err)), reply.Buf)
+	}
+	e.release(reply)
+}
+
+// admitsListen counts a subscription. One that is not admitted has been answered.
+func (e *Endpoint) admitsListen(w http.ResponseWriter, takes accepted, req *jsonrpc.Request) bool {
+	open := e.listens.Add(1)
+	switch {
+	case !takes.events:
+		refuseCall(w, http.StatusNotAcceptable, req, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "a subscription is a stream: Accept must list text/event-stream"})
+	case e.opts.MaxListens >= 0 && open > int64(e.opts.MaxListens):
+		refuseBusy(w, fmt.Sprintf("at most %d subscriptions can be open", e.opts.MaxListens))
+	default:
+		return true
+	}
+	return false
+}
+
+func asError(err error) *jsonrpc.Error {
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return e
+	}
+	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "internal error"}
+}
+
+// status is that of an answer: errors of a call that has run are no errors of HTTP.
+// MCP 2026-07-28, basic/index, "Error Codes".
+func status(err error, described bool) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	switch asError(err).Code {
+	case jsonrpc.MethodNotFound:
+		return http.StatusNotFound
+	case mcp.CodeMissingClientCapability, mcp.CodeUnsupportedVersion:
+		return http.StatusBadRequest
+	}
+	if !described {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+func (e *Endpoint) reply() *jsonrpc.Reply {
+	if reply, ok := e.replies.Get().(*jsonrpc.Reply); ok {
+		return reply
+	}
+	return &jsonrpc.Reply{Buf: make([]byte, 0, 1<<10)}
+}
+
+// release puts a reply back, unless one big message has made it too big to keep.
+func (e *Endpoint) release(reply *jsonrpc.Reply) {
+	if cap(reply.Buf) <= maxPooled {
+		reply.Buf = reply.Buf[:0]
+		e.replies.Put(reply)
+	}
+}

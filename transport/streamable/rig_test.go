@@ -1,0 +1,148 @@
+package streamable_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+// A rig is an endpoint behind a real HTTP server, and a client that says just what
+// the test wants.
+type rig struct {
+	*testing.T
+	endpoint *streamable.Endpoint
+	http     *httptest.Server
+	headers  map[string]string // of every request
+}
+
+func serve(t *testing.T, server transport.Binder, opts *streamable.Options) *rig {
+	t.Helper()
+	r := &rig{T: t, endpoint: streamable.Handler(server, opts), headers: map[string]string{}}
+	r.http = httptest.NewServer(r.endpoint)
+	t.Cleanup(func() {
+		r.endpoint.Close()
+		r.http.Close()
+	})
+	return r
+}
+
+// with returns the rig with more headers on every request; "" takes one away.
+func (r *rig) with(headers ...string) *rig {
+	other := *r
+	other.headers = maps.Clone(r.headers)
+	for i := 0; i < len(headers); i += 2 {
+		other.headers[headers[i]] = headers[i+1]
+	}
+	return &other
+}
+
+// An answer is what came back. Its events are read as they come.
+type answer struct {
+	*testing.T
+	*http.Response
+	events *sse.Reader
+}
+
+// send makes a request and returns when the headers of its answer are there.
+func (r *rig) send(ctx context.Context, method, body string) *answer {
+	r.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, r.http.URL, strings.NewReader(body))
+	if err != nil {
+		r.Fatal(err)
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range r.headers {
+		if value == "" {
+			delete(req.Header, http.CanonicalHeaderKey(name))
+			continue
+		}
+		if name == "Host" {
+			req.Host = value
+		}
+		req.Header[http.CanonicalHeaderKey(name)] = strings.Split(value, "\n")
+	}
+	resp, err := r.http.Client().Do(req)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { resp.Body.Close() })
+	return &answer{T: r.T, Response: resp, events: sse.NewReader(resp.Body, 1<<20)}
+}
+
+func (r *rig) post(body string) *answer {
+	r.Helper()
+	return r.send(r.Context(), http.MethodPost, body)
+}
+
+// body reads an answer that is not a stream.
+func (a *answer) body() string {
+	a.Helper()
+	body, err := io.ReadAll(a.Body)
+	if err != nil {
+		a.Error(err)
+	}
+	return string(bytes.TrimSpace(body))
+}
+
+// is checks the status, and that the body contains each of these.
+func (a *answer) is(status int, parts ...string) *answer {
+	a.Helper()
+	if a.StatusCode != status {
+		a.Errorf("the status is %s, want %d", a.Status, status)
+	}
+	if len(parts) == 0 {
+		return a
+	}
+	body := a.body()
+	for _, part := range parts {
+		if !strings.Contains(body, part) {
+			a.Errorf("the body is %s, want it to contain %s", body, part)
+		}
+	}
+	return a
+}
+
+// next reads an event of a stream.
+func (a *answer) next() sse.Event {
+	a.Helper()
+	if got := a.Header.Get("Content-Type"); got != "text/event-stream" {
+		a.Fatalf("the answer is %s %s: %s", a.Status, got, a.body())
+	}
+	event, err := a.events.Next()
+	if err != nil {
+		a.Fatalf("reading an event: %v", err)
+	}
+	return event
+}
+
+// message reads an event that must contain each of these.
+func (a *answer) message(parts ...string) sse.Event {
+	a.Helper()
+	event := a.next()
+	for _, part := range parts {
+		if !strings.Contains(string(event.Data), part) {
+			a.Errorf("the event is %q, want it to contain %s", event.Data, part)
+		}
+	}
+	return event
+}
+
+// ends checks that a stream ends here.
+func (a *answer) ends() {
+	a.Helper()
+	if event, err := a.events.Next(); err != io.EOF {
+		a.Errorf("another event came (%q), or an error: %v", event.Data, err)
+	}
+}
