@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/transport"
 )
 
 type sumIn struct {
@@ -68,7 +68,7 @@ func newSampler() *server.Server {
 
 func TestTypedCalls(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		ctx, session := t.Context(), connect(t, transport.Pipe(newSampler()), client.Options{Era: era})
+		ctx, session := t.Context(), connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: era})
 
 		if got := session.Server().Name; got != "test" {
 			t.Errorf("the server is %q", got)
@@ -134,7 +134,7 @@ func code(err error) jsonrpc.Code {
 
 func TestCallAs(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		ctx, session := t.Context(), connect(t, transport.Pipe(newSampler()), client.Options{Era: era})
+		ctx, session := t.Context(), connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: era})
 
 		got, err := client.CallAs[pair](ctx, session, "add", sumIn{2, 3})
 		if diff := cmp.Diff(pair{5, []int{2, 3}}, got); err != nil || diff != "" {
@@ -172,7 +172,7 @@ func TestCallAs(t *testing.T) {
 
 func TestArgumentsMustBeAnObject(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		ctx, session := t.Context(), connect(t, transport.Pipe(newSampler()), client.Options{Era: era})
+		ctx, session := t.Context(), connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: era})
 		for name, arguments := range map[string]any{
 			"list":             []int{1},
 			"nil pointer":      (*sumIn)(nil),
@@ -213,8 +213,8 @@ func TestCallersValuesAreNotChanged(t *testing.T) {
 	opts := &client.CallOptions{Meta: mcp.Meta(trace), Progress: func(*mcp.ProgressParams) {}}
 	arguments := json.RawMessage(`{"a": 1, "b": 2}`)
 	params := json.RawMessage(`{"uri": "app://motto", "_meta": {"x": 1}}`)
-	modern := connect(t, transport.Pipe(newSampler()), client.Options{Era: client.Modern})
-	legacy := connect(t, transport.Pipe(newSampler()), client.Options{Era: client.Legacy})
+	modern := connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: client.Modern})
+	legacy := connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: client.Legacy})
 
 	var group sync.WaitGroup
 	for i := range 32 {
@@ -258,7 +258,7 @@ func TestMetaIsSent(t *testing.T) {
 				return next(ctx, call)
 			}
 		}}})
-		session := connect(t, transport.Pipe(s), client.Options{Era: era})
+		session := connect(t, everywhere.Dialer(t, s), client.Options{Era: era})
 		opts := &client.CallOptions{Meta: mcp.Meta(`{"k":1}`)}
 		for method, call := range map[string]func() error{
 			mcp.MethodToolsCall:     func() error { _, err := session.CallTool(t.Context(), "x", nil, opts); return err },
@@ -288,7 +288,7 @@ func TestCompletions(t *testing.T) {
 		}
 		server.AddCompletion(s, server.Completion{Prompt: "greet", Argument: "name"}, complete)
 		server.AddCompletion(s, server.Completion{Template: "app://users/{id}", Argument: "id"}, complete)
-		session := connect(t, transport.Pipe(s), client.Options{Era: era})
+		session := connect(t, everywhere.Dialer(t, s), client.Options{Era: era})
 
 		values, err := session.CompletePrompt(t.Context(), "greet", "name", "oa", map[string]string{"region": "north"})
 		if err != nil {

@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/transport"
 )
 
 type wish struct {
@@ -99,7 +99,7 @@ func TestHandlersAnswer(t *testing.T) {
 			eachEra(t, func(t *testing.T, era client.Era) {
 				opts := test.opts
 				opts.Era = era
-				session := connect(t, transport.Pipe(newAsker()), opts)
+				session := connect(t, everywhere.Dialer(t, newAsker()), opts)
 				result, err := session.CallTool(t.Context(), test.tool, nil, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -146,7 +146,7 @@ func TestDefaultsAreFilledIn(t *testing.T) {
 func TestHandlerSeesTheQuestion(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var asked *mcp.ElicitParams
-		session := connect(t, transport.Pipe(newAsker()), client.Options{Era: era, Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		session := connect(t, everywhere.Dialer(t, newAsker()), client.Options{Era: era, Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			asked = p
 			return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
 		}})
@@ -172,7 +172,7 @@ func TestHandlersThatFail(t *testing.T) {
 	for name, handler := range handlers {
 		t.Run(name, func(t *testing.T) {
 			eachEra(t, func(t *testing.T, era client.Era) {
-				session := connect(t, transport.Pipe(newAsker()), client.Options{Era: era, Elicit: handler})
+				session := connect(t, everywhere.Dialer(t, newAsker()), client.Options{Era: era, Elicit: handler})
 				result, err := session.CallTool(t.Context(), "order", nil, nil)
 				if err == nil && !result.IsError {
 					t.Errorf("the call gave %s", raw(t, result))
@@ -203,7 +203,7 @@ func TestUndeclaredQuestions(t *testing.T) {
 					return nil, nil
 				}
 			}
-			session := connect(t, transport.Pipe(newAsker()), opts)
+			session := connect(t, everywhere.Dialer(t, newAsker()), opts)
 			if _, err := session.CallTool(t.Context(), tool, nil, nil); err == nil {
 				t.Errorf("%s: the tool was answered", tool)
 			}
@@ -286,7 +286,7 @@ func TestQuestionsOfOneRoundAreConcurrent(t *testing.T) {
 func TestHandlersMayCallTheSession(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var session *client.Session
-		session = connect(t, transport.Pipe(newAsker()), client.Options{Era: era, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		session = connect(t, everywhere.Dialer(t, newAsker()), client.Options{Era: era, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			sum, err := client.CallAs[int](ctx, session, "add", sumIn{2, 3})
 			if err != nil {
 				return nil, err
@@ -312,7 +312,7 @@ func TestHandlersMayBeAskedAgain(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var session *client.Session
 		var depth int
-		session = connect(t, transport.Pipe(newAsker()), client.Options{Era: era, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		session = connect(t, everywhere.Dialer(t, newAsker()), client.Options{Era: era, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			if depth++; depth < 5 {
 				if _, err := session.CallTool(ctx, "order", nil, nil); err != nil {
 					return nil, err

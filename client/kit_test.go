@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -20,7 +21,9 @@ import (
 func eachEra[T testing.TB](tb interface {
 	Run(string, func(T)) bool
 }, run func(T, client.Era)) {
-	tb.Run("modern", func(t T) { run(t, client.Modern) })
+	if everywhere.CarriesModern() {
+		tb.Run("modern", func(t T) { run(t, client.Modern) })
+	}
 	tb.Run("legacy", func(t T) { run(t, client.Legacy) })
 }
 

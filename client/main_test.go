@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
 )
 
 // TestMain also runs this binary as the server of the tests that need a process.
@@ -12,5 +12,5 @@ func TestMain(m *testing.M) {
 	if log := os.Getenv(executionLog); log != "" {
 		os.Exit(serveNotary(log))
 	}
-	leak.Main(m)
+	everywhere.Main(m)
 }

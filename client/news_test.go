@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/transport"
 )
 
 func newTalker() *server.Server {
@@ -40,7 +40,7 @@ func TestLogMessagesInOrder(t *testing.T) {
 		want = append(want, `error saw {"message":"dull"}`)
 
 		got := make(chan string, len(want))
-		session := connect(t, transport.Pipe(newTalker()), client.Options{Era: era, Logged: func(_ context.Context, m *mcp.LoggingMessageParams) {
+		session := connect(t, everywhere.Dialer(t, newTalker()), client.Options{Era: era, Logged: func(_ context.Context, m *mcp.LoggingMessageParams) {
 			got <- fmt.Sprintf("%s %s %s", m.Level, m.Logger, m.Data)
 		}})
 		if _, err := session.CallTool(t.Context(), "talk", stepsIn{cuts}, nil); err != nil {
@@ -57,7 +57,7 @@ func TestLogMessagesInOrder(t *testing.T) {
 func TestLogLevel(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		got := make(chan string, 10)
-		session := connect(t, transport.Pipe(newTalker()), client.Options{
+		session := connect(t, everywhere.Dialer(t, newTalker()), client.Options{
 			Era: era, LogLevel: mcp.LevelError,
 			Logged: func(_ context.Context, m *mcp.LoggingMessageParams) { got <- string(m.Data) },
 		})
@@ -121,7 +121,7 @@ func TestChangedMayCallTheSession(t *testing.T) {
 		}
 		listed := make(chan outcome, 1)
 		subscribed := make(chan *client.Subscription, 1)
-		session = connect(t, transport.Pipe(s), client.Options{Era: era, Changed: func(ctx context.Context, change mcp.Change) {
+		session = connect(t, everywhere.Dialer(t, s), client.Options{Era: era, Changed: func(ctx context.Context, change mcp.Change) {
 			var out outcome
 			for tool, err := range session.Tools(ctx) {
 				if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/transport"
 )
 
 func toolNames(t *testing.T, session *client.Session) ([]string, error) {
@@ -45,7 +45,7 @@ func TestListsArePaged(t *testing.T) {
 			server.AddResource(s, server.Resource{URI: "app://" + name, Name: name}, func(context.Context, *server.Request) (string, error) { return "", nil })
 			server.AddTemplate(s, server.Template{URITemplate: "app://" + name + "/{x}", Name: name}, func(context.Context, *server.Request, map[string]string) (string, error) { return "", nil })
 		}
-		session := connect(t, transport.Pipe(s), client.Options{Era: era})
+		session := connect(t, everywhere.Dialer(t, s), client.Options{Era: era})
 		lists := map[string][]string{}
 		add := func(kind, name string, err error) {
 			if err != nil {

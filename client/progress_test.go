@@ -8,10 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/transport"
 )
 
 type stepsIn struct {
@@ -34,7 +34,7 @@ func newStepper() *server.Server {
 
 func TestProgressInOrderBeforeTheResult(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, transport.Pipe(newStepper()), client.Options{Era: era})
+		session := connect(t, everywhere.Dialer(t, newStepper()), client.Options{Era: era})
 		const steps = 500
 		var want, got []string
 		for i := range steps {
@@ -62,7 +62,7 @@ func TestProgressInOrderBeforeTheResult(t *testing.T) {
 // even calls that it makes itself, go on.
 func TestSlowProgressBlocksNobody(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, transport.Pipe(newStepper()), client.Options{Era: era})
+		session := connect(t, everywhere.Dialer(t, newStepper()), client.Options{Era: era})
 		inside, leave := make(chan struct{}), make(chan struct{})
 		slow := make(chan error, 1)
 		go func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -91,7 +92,7 @@ func TestSubscription(t *testing.T) {
 func TestSubscriptionToWhatTheServerCannotTell(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{ListChanged: true}}})
-		session := connect(t, transport.Pipe(s), client.Options{Era: era})
+		session := connect(t, everywhere.Dialer(t, s), client.Options{Era: era})
 		sub, err := session.Subscribe(t.Context(), everything)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -90,7 +91,9 @@ var echoParams = fmt.Sprintf(`"name":"echo","arguments":{"message":%q,"n":%d}`, 
 func eachEra[T testing.TB](tb interface {
 	Run(string, func(T)) bool
 }, run func(T, client.Era)) {
-	tb.Run("modern", func(t T) { run(t, client.Modern) })
+	if everywhere.CarriesModern() {
+		tb.Run("modern", func(t T) { run(t, client.Modern) })
+	}
 	tb.Run("legacy", func(t T) { run(t, client.Legacy) })
 }
 

@@ -52,7 +52,7 @@ func TestReplace(t *testing.T) {
 		}
 		server.AddPrompt(s, server.Prompt{Name: "p"}, nothing[struct{}])
 		var told []mcp.Change
-		session := connectWith(t, s, &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told = append(told, change) }})
+		session := connectInMemory(t, s, &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told = append(told, change) }})
 		if _, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -31,7 +32,18 @@ func connect(t testing.TB, s *server.Server, era client.Era) *client.Session {
 
 func connectWith(t testing.TB, s *server.Server, opts *client.Options) *client.Session {
 	t.Helper()
-	session, err := client.Connect(t.Context(), transport.Pipe(s), opts)
+	return connectBy(t, everywhere.Dialer(t, s), opts)
+}
+
+// connectInMemory is connectWith for tests in virtual time.
+func connectInMemory(t testing.TB, s *server.Server, opts *client.Options) *client.Session {
+	t.Helper()
+	return connectBy(t, transport.Pipe(s), opts)
+}
+
+func connectBy(t testing.TB, dialer transport.Dialer, opts *client.Options) *client.Session {
+	t.Helper()
+	session, err := client.Connect(t.Context(), dialer, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

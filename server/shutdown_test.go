@@ -23,7 +23,7 @@ func TestShutdown(t *testing.T) {
 			<-time.After(time.Duration(in.Seconds) * time.Second)
 			return "finished", nil
 		})
-		session := connect(t, s, era)
+		session := connectInMemory(t, s, &client.Options{Era: era})
 		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true})
 		if err != nil {
 			t.Fatal(err)

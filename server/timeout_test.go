@@ -40,7 +40,7 @@ func TestTimeout(t *testing.T) {
 		server.AddTool(s, server.Tool{Name: "quick", Timeout: time.Second}, func(context.Context, *server.Request, struct{}) (string, error) {
 			return "", errors.New("broken")
 		})
-		session := connect(t, s, era)
+		session := connectInMemory(t, s, &client.Options{Era: era})
 		for _, test := range []struct {
 			tool, says string
 			isError    bool
@@ -74,7 +74,7 @@ func TestTimeoutWithoutPerson(t *testing.T) {
 			}
 			return map[bool]string{true: "sure"}[in.Sure], nil
 		})
-		session := connectWith(t, s, &client.Options{Era: era, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		session := connectInMemory(t, s, &client.Options{Era: era, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			<-time.After(9 * time.Minute)
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: jsonRaw(`{"sure":true}`)}, nil
 		}})
@@ -95,7 +95,7 @@ func TestTimeoutIsTold(t *testing.T) {
 			<-ctx.Done()
 			return "", errors.New("reading: i/o timeout")
 		})
-		if got := texts(call(t, connect(t, s, era), "slow", `{}`)); !strings.Contains(got, "took longer than 30s") {
+		if got := texts(call(t, connectInMemory(t, s, &client.Options{Era: era}), "slow", `{}`)); !strings.Contains(got, "took longer than 30s") {
 			t.Errorf("the caller is told %q", got)
 		}
 	})

@@ -62,6 +62,9 @@ server:                   jsonrpc schema mcp transport internal/era internal/jso
 client:                   jsonrpc schema mcp transport internal/era internal/backoff internal/jsonscan
                           github.com/go-json-experiment/json golang.org/x/sync
 
+# Runs tests over every transport.
+internal/everywhere:      transport transport/sse transport/streamable transport/ws internal/leak testing net/http
+
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
 examples/everything:      jsonrpc schema mcp transport transport/sse transport/stdio transport/streamable transport/ws server net/http

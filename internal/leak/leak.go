@@ -24,8 +24,11 @@ const (
 // stacks on standard error when goroutines are left that neither the testing
 // package nor the runtime started. Goroutines that are about to end have two
 // seconds to do so.
-func Main(m *testing.M) {
-	os.Exit(run(m.Run, os.Stderr, patience))
+func Main(m *testing.M) { MainOf(m.Run) }
+
+// MainOf is [Main] for tests that are run in a way of their own.
+func MainOf(tests func() int) {
+	os.Exit(run(tests, os.Stderr, patience))
 }
 
 func run(tests func() int, report io.Writer, patience time.Duration) int {
