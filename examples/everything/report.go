@@ -30,8 +30,9 @@ func addReports(s *server.Server) {
 		})
 	server.AddTool(s, server.Tool{Name: "test_tool_with_progress", Description: "Reports progress three times."}, workReporting)
 	server.AddTool(s, server.Tool{
-		Name: "test_reconnection", Description: "Takes a while, so that a client can lose its connection meanwhile.",
-	}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+		Name: "test_reconnection", Description: "Hangs up, and takes a while meanwhile.",
+	}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		r.Detach(step)
 		return "Reconnection test completed successfully.", pause(ctx, 2*step)
 	})
 }

@@ -34,7 +34,8 @@ func parseCommand(line []string, stderr io.Writer) (*command, error) {
 	flags := flag.NewFlagSet("inspect", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: inspect [flags] VERB [ARGS] -- COMMAND [ARG…]")
+		fmt.Fprintln(stderr, "usage: inspect [flags] VERB [ARGS] URL")
+		fmt.Fprintln(stderr, "       inspect [flags] VERB [ARGS] -- COMMAND [ARG…]")
 		fmt.Fprintln(stderr, "verbs:", strings.Join(verbNames(), " "))
 		flags.PrintDefaults()
 	}

@@ -6,14 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/leak"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
 // asServer makes the test binary a server when it is run as inspect's target.
@@ -59,8 +65,8 @@ func newServer() *server.Server {
 	return s
 }
 
-// inspect runs a command line on the test server and returns what it printed.
-func inspect(t *testing.T, line ...string) (stdout string, err error) {
+// child is the test server as a command.
+func child(t *testing.T) []string {
 	t.Helper()
 	t.Setenv(asServer, "1")
 	t.Setenv("GORACE", "atexit_sleep_ms=0") // else each server sleeps a second at its end, under the race detector
@@ -68,46 +74,152 @@ func inspect(t *testing.T, line ...string) (stdout string, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return []string{"--", self}
+}
+
+// web serves the test server over HTTP and returns the base of its URLs: /mcp, /sse
+// and /ws. It wants to be greeted by a header.
+func web(t *testing.T) string {
+	t.Helper()
+	s := newServer()
+	main, events, sockets := streamable.Handler(s, nil), sse.Handler(s, nil), ws.Handler(s, nil)
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", main)
+	mux.Handle("/sse", events)
+	mux.Handle("/ws", sockets)
+	polite := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Greeting") != "hello: world" {
+			http.Error(w, "no greeting", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	served := httptest.NewServer(polite)
+	t.Cleanup(func() {
+		main.Close()
+		events.Close()
+		sockets.Close()
+		served.Close()
+	})
+	return served.URL
+}
+
+// greeted is the flag that web wants.
+var greeted = []string{"-header", "Greeting: hello: world"}
+
+// targets are the ways to the test server: what stands before and after the verb,
+// and the version that is found there.
+var targets = map[string]struct {
+	open    func(t *testing.T) (flags, target []string)
+	version string
+}{
+	"command": {func(t *testing.T) ([]string, []string) { return nil, child(t) }, "2026-07-28"},
+	"http":    {func(t *testing.T) ([]string, []string) { return greeted, []string{web(t) + "/mcp"} }, "2026-07-28"},
+	"http+sse": {func(t *testing.T) ([]string, []string) {
+		return greeted, []string{web(t) + "/sse"}
+	}, "2025-11-25"},
+	"ws": {func(t *testing.T) ([]string, []string) {
+		return greeted, []string{"ws" + strings.TrimPrefix(web(t), "http") + "/ws"}
+	}, "2026-07-28"},
+}
+
+// inspect runs a command line on the test server, as a command, and returns what it
+// printed.
+func inspect(t *testing.T, line ...string) (stdout string, err error) {
+	t.Helper()
+	return inspectAt(t, append(line, child(t)...)...)
+}
+
+// inspectAt runs a command line that has a target.
+func inspectAt(t *testing.T, line ...string) (stdout string, err error) {
+	t.Helper()
 	var out bytes.Buffer
-	err = run(t.Context(), append(line, "--", self), &out, io.Discard)
+	err = run(t.Context(), line, &out, io.Discard)
 	return out.String(), err
 }
 
 func TestVerbsPrintResults(t *testing.T) {
-	for _, test := range []struct {
-		line string
-		want []string // parts of what is printed
-	}{
-		{"info", []string{`"name": "target"`, `"protocolVersion": "2026-07-28"`}},
-		{"-era legacy info", []string{`"protocolVersion": "2025-11-25"`}},
-		{"tools", []string{`"one"`, `"two"`, `"three"`, `"greet"`, `"ask"`}}, // three pages
-		{"resources", []string{`"resources": []`}},
-		{"templates", []string{`"uriTemplate": "greet://{name}"`}},
-		{"prompts", []string{`"name": "greet"`}},
-		{`call greet {"name":"Ada"}`, []string{`"text": "<hello> Ada"`}},
-		{"read greet://Ada", []string{`"text": "hello Ada"`}},
-		{`prompt greet {"name":"Ada"}`, []string{`"text": "Greet Ada"`}},
-		{"complete resource greet://{name} name A", []string{`"Ada"`, `"Alan"`}},
-		{"complete prompt greet name A", []string{`"values": []`}},
-		{"ping", []string{"{}"}},
-	} {
-		t.Run(test.line, func(t *testing.T) {
-			out, err := inspect(t, strings.Fields(test.line)...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !json.Valid([]byte(out)) {
-				t.Errorf("printed no JSON document:\n%s", out)
-			}
-			for _, want := range test.want {
-				if !strings.Contains(out, want) {
-					t.Errorf("printed without %s:\n%s", want, out)
-				}
-			}
-			if strings.Contains(out, "nextCursor") {
-				t.Errorf("printed a cursor:\n%s", out)
+	for name, target := range targets {
+		t.Run(name, func(t *testing.T) {
+			flags, target := target.open(t)
+			for _, test := range verbTests {
+				t.Run(test.line, func(t *testing.T) {
+					line := slices.Concat(flags, strings.Fields(test.line), target)
+					checkPrinted(t, line, test.want)
+				})
 			}
 		})
+	}
+}
+
+var verbTests = []struct {
+	line string
+	want []string // parts of what is printed
+}{
+	{"info", []string{`"name": "target"`}},
+	{"-era legacy info", []string{`"protocolVersion": "2025-11-25"`}},
+	{"tools", []string{`"one"`, `"two"`, `"three"`, `"greet"`, `"ask"`}}, // three pages
+	{"resources", []string{`"resources": []`}},
+	{"templates", []string{`"uriTemplate": "greet://{name}"`}},
+	{"prompts", []string{`"name": "greet"`}},
+	{`call greet {"name":"Ada"}`, []string{`"text": "<hello> Ada"`}},
+	{"read greet://Ada", []string{`"text": "hello Ada"`}},
+	{`prompt greet {"name":"Ada"}`, []string{`"text": "Greet Ada"`}},
+	{"complete resource greet://{name} name A", []string{`"Ada"`, `"Alan"`}},
+	{"complete prompt greet name A", []string{`"values": []`}},
+	{"ping", []string{"{}"}},
+}
+
+// checkPrinted runs a command line that prints a JSON document with some parts.
+func checkPrinted(t *testing.T, line, parts []string) {
+	t.Helper()
+	out, err := inspectAt(t, line...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid([]byte(out)) {
+		t.Errorf("printed no JSON document:\n%s", out)
+	}
+	for _, part := range parts {
+		if !strings.Contains(out, part) {
+			t.Errorf("printed without %s:\n%s", part, out)
+		}
+	}
+	if strings.Contains(out, "nextCursor") {
+		t.Errorf("printed a cursor:\n%s", out)
+	}
+}
+
+func TestNewestVersionIsFound(t *testing.T) {
+	for name, target := range targets {
+		t.Run(name, func(t *testing.T) {
+			flags, at := target.open(t)
+			checkPrinted(t, slices.Concat(flags, []string{"info"}, at), []string{`"protocolVersion": "` + target.version + `"`})
+		})
+	}
+}
+
+func TestVerboseShowsMessages(t *testing.T) {
+	for name, target := range targets {
+		t.Run(name, func(t *testing.T) {
+			flags, at := target.open(t)
+			var shown bytes.Buffer
+			if err := run(t.Context(), slices.Concat(flags, []string{"-verbose", "tools"}, at), io.Discard, &shown); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{`→ {`, `"method":"tools/list"`, `← {`, `"inputSchema"`} {
+				if !strings.Contains(shown.String(), want) {
+					t.Errorf("%s is not shown in:\n%s", want, &shown)
+				}
+			}
+		})
+	}
+}
+
+func TestServerThatRefusesIsNamed(t *testing.T) {
+	_, err := inspectAt(t, "tools", web(t)+"/mcp") // without the header that it wants
+	if err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("error = %v, want the status", err)
 	}
 }
 
@@ -150,9 +262,25 @@ func TestWrongCommandLinesSayWhatIsExpected(t *testing.T) {
 	}
 }
 
-func TestTargetIsRequired(t *testing.T) {
-	err := run(t.Context(), []string{"tools"}, io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "expected a server") {
-		t.Errorf("error = %v", err)
+func TestWrongTargetsSayWhatIsExpected(t *testing.T) {
+	for _, test := range []struct{ line, want string }{
+		{"tools", "expected a server"},
+		{"tools --", "expected a command"},
+		{"read greet://Ada", "expected a URL that begins with http"},
+		{"-header Greeting tools http://127.0.0.1", `expected "name: value"`},
+		{"-header Greeting:hello tools -- true", "-header is for servers at a URL"},
+		{"tools http://127.0.0.1:1/mcp", "127.0.0.1:1"},
+		{"tools ws://127.0.0.1:1/ws", "127.0.0.1:1"},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			var out, said strings.Builder
+			err := run(t.Context(), strings.Fields(test.line), &out, &said)
+			if err == nil || !strings.Contains(err.Error()+said.String(), test.want) {
+				t.Errorf("error = %v, want %q", err, test.want)
+			}
+			if out.Len() > 0 {
+				t.Errorf("printed:\n%s", &out)
+			}
+		})
 	}
 }

@@ -2,8 +2,8 @@
 //
 //	inspect [flags] VERB [ARGS] TARGET
 //
-// TARGET is everything after --, a command that runs a server on its standard
-// streams. The verbs are
+// TARGET is the URL of a server (http, https, ws or wss), or -- and a command that
+// runs one on its standard streams. The verbs are
 //
 //	info                                  who the server is and what it can do
 //	tools | resources | templates | prompts

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
 // A target is the server to talk to.
@@ -31,6 +36,15 @@ func (h *headers) Set(header string) error {
 	return nil
 }
 
+// add adds the headers to a request's.
+func (h headers) add(_ context.Context, to http.Header) error {
+	for _, header := range h {
+		name, value, _ := strings.Cut(header, ":")
+		to.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return nil
+}
+
 // take takes the target off the end of the command line and returns the rest.
 func (t *target) take(line []string) ([]string, error) {
 	if at := slices.Index(line, "--"); at >= 0 {
@@ -41,22 +55,41 @@ func (t *target) take(line []string) ([]string, error) {
 		return line[:at], nil
 	}
 	if len(line) == 0 || !strings.Contains(line[len(line)-1], "://") {
-		return nil, errors.New("expected a server at the end: -- COMMAND [ARG…]")
+		return nil, errors.New("expected a server at the end: a URL, or -- COMMAND [ARG…]")
 	}
 	t.url = line[len(line)-1]
 	return line[:len(line)-1], nil
 }
 
-// dialer connects to the target. A child inherits the environment: whoever types
-// the command could set it as well.
+// dialer connects to the target. A server at an http URL that has HTTP+SSE only is
+// found out.
 func (t *target) dialer(verbose bool, stderr io.Writer) (transport.Dialer, error) {
-	if t.url != "" {
-		return nil, fmt.Errorf("%s: HTTP is not supported yet, only commands are", t.url)
+	var conn jsonrpc.Options
+	if verbose {
+		conn.Trace = trace(stderr)
 	}
-	opts := &stdio.CommandOptions{InheritEnv: true}
+	if t.url == "" {
+		return t.child(conn, verbose, stderr)
+	}
+	scheme, _, _ := strings.Cut(t.url, "://")
+	switch strings.ToLower(scheme) {
+	case "http", "https":
+		return streamable.Dial(t.url, &streamable.DialOptions{Header: t.headers.add, Conn: conn}), nil
+	case "ws", "wss":
+		return ws.Dial(t.url, &ws.DialOptions{Header: t.headers.add, Conn: conn}), nil
+	}
+	return nil, fmt.Errorf("%s is no server: expected a URL that begins with http, https, ws or wss", t.url)
+}
+
+// child starts a command. It inherits the environment: whoever types the command
+// could set it as well.
+func (t *target) child(conn jsonrpc.Options, verbose bool, stderr io.Writer) (transport.Dialer, error) {
+	if len(t.headers) > 0 {
+		return nil, errors.New("-header is for servers at a URL")
+	}
+	opts := &stdio.CommandOptions{InheritEnv: true, Conn: conn}
 	if verbose {
 		opts.Stderr = stderr
-		opts.Conn.Trace = trace(stderr)
 	}
 	return stdio.Command(t.command[0], t.command[1:], opts), nil
 }
