@@ -7,6 +7,9 @@
 //   - [github.com/dovetail-go/dovetail/client]: use those of a server.
 //   - [github.com/dovetail-go/dovetail/transport/stdio]: speak over standard streams,
 //     at either end.
+//   - [github.com/dovetail-go/dovetail/transport/streamable]: serve and call over
+//     HTTP; [github.com/dovetail-go/dovetail/transport/sse] and
+//     [github.com/dovetail-go/dovetail/transport/ws] do so in other ways.
 //   - [github.com/dovetail-go/dovetail/transport]: what a transport is, and one in
 //     memory; [github.com/dovetail-go/dovetail/transport/transporttest] tests yours.
 //   - [github.com/dovetail-go/dovetail/mcp]: the protocol's types, to read and write
@@ -21,7 +24,7 @@
 //	L6  approval*                   a person decides
 //	L5  server  client  policy*
 //	L4  internal/era                the two eras of the protocol, and nothing else
-//	L3  transport                   /stdio  /transporttest  /streamable*  /sse*  /ws*  /oauth*
+//	L3  transport                   /stdio  /streamable  /sse  /ws  /transporttest  /oauth*
 //	L2  mcp                         the protocol's words
 //	L1  jsonrpc  schema
 //	L0  internal/...                the standard library, almost only

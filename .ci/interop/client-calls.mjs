@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { fails, plain } from "./client-peer.mjs";
+import { HTTP } from "./client-server.mjs";
 
 export const checks = [
   { name: "call: text", run: text },
@@ -11,6 +12,7 @@ export const checks = [
   { name: "call: mixed content", run: mixed },
   { name: "call: structured content", run: structured },
   { name: "call: arguments that do not fit", run: misfit },
+  { name: "call: an argument that stands in a header too", run: routed },
   { name: "call: a tool's failures", run: toolFailures },
   { name: "call: the protocol's failures", run: protocolFailures },
   { name: "call: many at once", run: manyAtOnce },
@@ -19,8 +21,10 @@ export const checks = [
   { name: "log messages from a level on", run: logLevels },
   { name: "log messages only when asked for", from: "2026-07-28", run: logUnasked },
   { name: "cancellation", run: cancellation },
+  { name: "a call outlives its stream", over: ["http"], from: "2025-11-25", until: "2026-07-28", run: reconnect },
   { name: "ping", until: "2026-07-28", run: ping },
-  { name: "the server ends with its input", run: end },
+  { name: "the server ends with its input", over: ["stdio"], run: end },
+  { name: "the server ends when it is told to", over: HTTP, run: stop },
 ];
 
 const content = async (peer, tool, args) => plain((await peer.call(tool, args)).content);
@@ -83,6 +87,14 @@ async function misfit(peer) {
   const deep = await peer.call("json_schema_2020_12_tool", { contactMethod: "phone", email: "a@example.com" });
   assert.equal(deep.isError, true);
   assert.match(deep.content[0].text, /phone/);
+}
+
+async function routed(peer, { transport }) {
+  await peer.client.listTools(); // so that the client knows which
+  const [{ text }] = await content(peer, "test_header_parameter", { region: "Zürich, 世界" });
+  assert.equal(text, "Answered from Zürich, 世界");
+  if (transport !== "http") return;
+  assert.deepEqual(peer.ear.heads("mcp-param-region"), peer.modern ? ["=?base64?WsO8cmljaCwg5LiW55WM?="] : []);
 }
 
 async function toolFailures(peer) {
@@ -176,6 +188,12 @@ async function cancellation(peer) {
   assert.equal(waits, '{"waiting":0,"cancelled":1}');
 }
 
+async function reconnect(peer) {
+  const [{ text }] = await content(peer, "test_reconnection");
+  assert.equal(text, "Reconnection test completed successfully.");
+  assert.equal(peer.ear.heads("last-event-id").length, 1); // the server hung up, and the client came back
+}
+
 async function ping(peer) {
   assert.deepEqual(plain(await peer.client.ping()), {});
 }
@@ -185,6 +203,14 @@ async function end(peer) {
   const { transport } = peer.client;
   const began = performance.now();
   await transport.close(); // it kills a server that has not ended after 2 s
+  const took = performance.now() - began;
+  assert.ok(took < 1000, `it took ${took.toFixed()} ms`);
+}
+
+async function stop(peer, server) {
+  await peer.watch({ toolsListChanged: true });
+  const began = performance.now();
+  await server.stop();
   const took = performance.now() - began;
   assert.ok(took < 1000, `it took ${took.toFixed()} ms`);
 }

@@ -139,7 +139,7 @@ async function once(peer) {
   assert.deepEqual(peer.asked.map((question) => question.params.message), ["Keep ticket 1?", "Keep ticket 2?"]);
 }
 
-async function needCapability(_, open) {
+async function needCapability(_, server, open) {
   const { sampling, ...rest } = CAPABILITIES;
   const peer = await open(rest);
   try {

@@ -1,30 +1,42 @@
 // The client of @modelcontextprotocol/sdk 1.x.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { WebSocketClientTransport } from "@modelcontextprotocol/sdk/client/websocket.js";
 import * as schemas from "@modelcontextprotocol/sdk/types.js";
+import { WebSocket } from "ws";
 import { CAPABILITIES, INFO, LEGACY, NOTIFICATIONS, Peer, QUESTIONS } from "./client-peer.mjs";
+import { Ear } from "./client-server.mjs";
+
+globalThis.WebSocket ??= WebSocket; // Node.js has one of its own since 22
 
 export const name = "sdk 1.x";
-export const versions = LEGACY;
+export const versions = { stdio: LEGACY, http: LEGACY, sse: LEGACY, ws: LEGACY };
 
 /** The client always offers its newest version: this offers another. */
-class StdioAt extends StdioClientTransport {
-  constructor(command, version) {
-    super({ command, stderr: "ignore" });
-    this.version = version;
-  }
-
-  send(message) {
-    if (message.method !== "initialize") return super.send(message);
-    return super.send({ ...message, params: { ...message.params, protocolVersion: this.version } });
+const at = (version, Transport) => class extends Transport {
+  send(message, options) {
+    if (message.method !== "initialize") return super.send(message, options);
+    return super.send({ ...message, params: { ...message.params, protocolVersion: version } }, options);
   }
 
   setProtocolVersion(negotiated) {
     this.negotiated = negotiated;
+    super.setProtocolVersion?.(negotiated);
   }
+};
+
+function transportTo({ transport, command, url }, version, ear) {
+  switch (transport) {
+    case "http": return new (at(version, StreamableHTTPClientTransport))(url, { fetch: ear.fetch });
+    case "sse": return new (at(version, SSEClientTransport))(url);
+    case "ws": return new (at(version, WebSocketClientTransport))(url);
+  }
+  return new (at(version, StdioClientTransport))({ command, stderr: "ignore" });
 }
 
-export async function open(command, version, capabilities = CAPABILITIES) {
+export async function open(server, version, capabilities = CAPABILITIES) {
   const client = new Client(INFO, { capabilities });
   const peer = new Peer(client, version);
   for (const [capability, method] of Object.entries(QUESTIONS)) {
@@ -34,12 +46,13 @@ export async function open(command, version, capabilities = CAPABILITIES) {
   for (const method of NOTIFICATIONS) {
     client.setNotificationHandler(schemaOf(method, "Notification"), (note) => peer.tell(method, note.params));
   }
-  const transport = new StdioAt(command, version);
+  const ear = (peer.ear = new Ear());
+  const transport = transportTo(server, version, ear);
   await client.connect(transport);
   peer.negotiated = transport.negotiated;
   peer.call = (tool, args = {}, options) => client.callTool({ name: tool, arguments: args }, undefined, options);
   peer.logFrom = (level) => client.setLoggingLevel(level);
-  peer.watch = () => {}; // changed lists are told unasked
+  peer.watch = () => server.transport === "http" && ear.listening; // changed lists are told unasked
   return peer.tap();
 }
 

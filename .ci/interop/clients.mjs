@@ -1,10 +1,11 @@
-// Runs every check with every client in every version it speaks.
+// Runs every check with every client over every transport in every version it speaks.
 import * as calls from "./client-calls.mjs";
 import * as changes from "./client-changes.mjs";
 import * as offer from "./client-offer.mjs";
 import * as questions from "./client-questions.mjs";
 import * as sdk1 from "./client-sdk1.mjs";
 import * as sdk2 from "./client-sdk2.mjs";
+import { serve } from "./client-server.mjs";
 
 const checks = [offer, calls, questions, changes].flatMap((topic) => topic.checks);
 const command = process.argv[2];
@@ -12,32 +13,41 @@ const LIMIT = 30_000; // ms that one check may take
 
 let passed = 0;
 let failed = 0;
+const ends = []; // of servers: net/http waits up to 5 s for a connection on which nothing came yet
 
 for (const sdk of [sdk1, sdk2, sdk2.auto]) {
-  for (const version of sdk.versions) {
-    for (const { name, run, from = "", until = "9" } of checks) {
-      if (version < from || version >= until) continue;
-      await check(`${sdk.name} ${version}: ${name}`, sdk, version, run);
+  for (const [transport, versions] of Object.entries(sdk.versions)) {
+    for (const version of versions) {
+      for (const { name, run, from = "", until = "9", over = [transport] } of checks) {
+        if (version < from || version >= until || !over.includes(transport)) continue;
+        await check(`${sdk.name} ${transport} ${version}: ${name}`, sdk, transport, version, run);
+      }
     }
   }
 }
+await Promise.all(ends);
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed === 0 ? 0 : 1); // whatever a client that failed has left behind
 
 /** Runs one check with a client and a server process of its own. */
-async function check(label, sdk, version, run) {
-  let peer;
+async function check(label, sdk, transport, version, run) {
+  let peer, server;
   try {
-    peer = await within(LIMIT, sdk.open(command, version));
-    await within(LIMIT, run(peer, (capabilities) => sdk.open(command, version, capabilities)));
+    server = await within(LIMIT, serve(command, transport));
+    peer = await within(LIMIT, sdk.open(server, version));
+    await within(LIMIT, run(peer, server, (capabilities) => sdk.open(server, version, capabilities)));
     passed++;
     console.log(`ok ${label}`);
   } catch (error) {
-    failed++;
-    console.log(`FAILED ${label}\n${error.stack ?? error}`);
-  } finally {
-    await peer?.client.close();
+    report(label, error);
   }
+  await peer?.client.close();
+  ends.push(server?.stop().catch((error) => report(`${label}, and then`, error)));
+}
+
+function report(label, error) {
+  failed++;
+  console.log(`FAILED ${label}\n${error.stack ?? error}`);
 }
 
 /** Fails when a promise takes longer than ms. */

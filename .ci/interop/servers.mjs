@@ -1,8 +1,11 @@
 // Checks what examples/inspect prints, and how it exits, on real servers.
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 
 const work = process.argv[2];
 const files = join(work, "files");
@@ -16,24 +19,30 @@ const memory = server("memory");
 
 let passed = 0;
 
-/** Runs inspect; returns the document it printed, after checking its exit status. */
-function inspect(args, target, status = 0) {
-  const run = spawnSync(join(work, "inspect"), [...args, "--", ...target], {
+/** Runs inspect at a command or a URL; says what came of it, after checking its exit status. */
+function run(args, target, status = 0) {
+  const at = typeof target === "string" ? [target] : ["--", ...target];
+  const ran = spawnSync(join(work, "inspect"), [...args, ...at], {
     encoding: "utf8",
     timeout: 60_000,
     env: { ...process.env, MEMORY_FILE_PATH: join(work, "memory.json") },
   });
-  assert.equal(run.status, status, `inspect ${args.join(" ")}: exit ${run.status}\n${run.stdout}${run.stderr}`);
+  assert.equal(ran.status, status, `inspect ${args.join(" ")}: exit ${ran.status}\n${ran.stdout}${ran.stderr}`);
   if (status === 1) {
-    assert.equal(run.stdout, "");
-    assert.notEqual(run.stderr, "");
-    return run.stderr;
+    assert.equal(ran.stdout, "");
+    assert.notEqual(ran.stderr, "");
   }
-  return JSON.parse(run.stdout);
+  return ran;
 }
 
-function check(name, run) {
-  run();
+/** Runs inspect; returns the document it printed, or what it complained of. */
+function inspect(args, target, status = 0) {
+  const { stdout, stderr } = run(args, target, status);
+  return status === 1 ? stderr : JSON.parse(stdout);
+}
+
+function check(name, body) {
+  body();
   passed++;
   console.log(`ok ${name}`);
 }
@@ -41,62 +50,120 @@ function check(name, run) {
 const text = (result) => result.content[0].text;
 const names = (list) => list.map((entry) => entry.name);
 
-check("everything: info", () => {
-  const info = inspect(["info"], everything);
-  assert.equal(info.serverInfo.name, "mcp-servers/everything");
-  assert.equal(info.protocolVersion, "2025-11-25");
-});
-for (const era of ["auto", "legacy"]) {
-  check(`everything: tools, era ${era}`, () => {
-    assert.ok(names(inspect(["-era", era, "tools"], everything).tools).includes("get-sum"));
-  });
+/** Starts the server of everything over HTTP; returns its port and how to end it. */
+async function listen(mode) {
+  const [command, ...args] = [...everything, mode];
+  const port = await freePort();
+  const child = spawn(command, args, { stdio: "ignore", env: { ...process.env, PORT: String(port) } });
+  const end = async () => {
+    const exit = once(child, "exit");
+    if (child.kill()) await exit;
+  };
+  for (let left = 200; !(await accepts(port)); left--) {
+    if (left === 0 || child.exitCode !== null) {
+      await end();
+      throw new Error(`everything ${mode} does not listen`);
+    }
+    await pause(50);
+  }
+  return { port, end };
 }
-check("everything: a server without the modern era says so", () => {
-  inspect(["-era", "modern", "tools"], everything, 1);
-});
-check("everything: call", () => {
-  assert.equal(text(inspect(["call", "get-sum", '{"a":2,"b":3}'], everything)), "The sum of 2 and 3 is 5.");
-});
-check("everything: call with progress", () => {
-  const result = inspect(["call", "trigger-long-running-operation", '{"duration":1,"steps":2}'], everything);
-  assert.match(text(result), /completed/);
-});
-check("everything: structured content", () => {
-  const result = inspect(["call", "get-structured-content", '{"location":"New York"}'], everything);
-  assert.equal(typeof result.structuredContent.temperature, "number");
-});
-check("everything: a tool's error exits with 2", () => {
-  assert.equal(inspect(["call", "get-sum", '{"a":"two","b":3}'], everything, 2).isError, true);
-});
-check("everything: elicitation without a terminal is declined", () => {
-  assert.match(text(inspect(["call", "trigger-elicitation-request"], everything)), /declined/);
-});
-check("everything: resources and templates", () => {
-  assert.ok(inspect(["resources"], everything).resources.length > 0);
-  const { resourceTemplates } = inspect(["templates"], everything);
-  assert.ok(resourceTemplates.some((t) => t.uriTemplate === "demo://resource/dynamic/text/{resourceId}"));
-});
-check("everything: read", () => {
-  const { contents } = inspect(["read", "demo://resource/dynamic/text/1"], everything);
-  assert.match(contents[0].text, /^Resource 1:/);
-});
-check("everything: read of what is not there exits with 1", () => {
-  inspect(["read", "demo://nothing"], everything, 1);
-});
-check("everything: prompts", () => {
-  assert.ok(names(inspect(["prompts"], everything).prompts).includes("args-prompt"));
-  const { messages } = inspect(["prompt", "args-prompt", '{"city":"Rome"}'], everything);
-  assert.equal(messages[0].content.text, "What's weather in Rome?");
-});
-check("everything: completion of a prompt's argument", () => {
-  const { completion } = inspect(["complete", "prompt", "completable-prompt", "department", "E"], everything);
-  assert.deepEqual(completion.values, ["Engineering"]);
-});
-check("everything: completion of a template's variable", () => {
-  const args = ["complete", "resource", "demo://resource/dynamic/text/{resourceId}", "resourceId", "1"];
-  assert.deepEqual(inspect(args, everything).completion.values, ["1"]);
-});
-check("everything: ping", () => assert.deepEqual(inspect(["ping"], everything), {}));
+
+async function freePort() {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const { port } = probe.address();
+  probe.close();
+  await once(probe, "close");
+  return port;
+}
+
+async function accepts(port) {
+  const socket = connect(port, "127.0.0.1");
+  try {
+    await once(socket, "connect");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+checkEverything("everything", everything);
+for (const [mode, path] of [["streamableHttp", "/mcp"], ["sse", "/sse"]]) {
+  const { port, end } = await listen(mode);
+  try {
+    checkEverything(`everything ${mode}`, `http://127.0.0.1:${port}${path}`);
+    check(`everything ${mode}: a path where there is no server says so`, () => {
+      assert.match(inspect(["tools"], `http://127.0.0.1:${port}/nothing`, 1), /404/);
+    });
+  } finally {
+    await end();
+  }
+}
+
+/** Checks a server that has everything, wherever it is. */
+function checkEverything(where, at) {
+  check(`${where}: info`, () => {
+    const info = inspect(["info"], at);
+    assert.equal(info.serverInfo.name, "mcp-servers/everything");
+    assert.equal(info.protocolVersion, "2025-11-25");
+  });
+  for (const era of ["auto", "legacy"]) {
+    check(`${where}: tools, era ${era}`, () => {
+      assert.ok(names(inspect(["-era", era, "tools"], at).tools).includes("get-sum"));
+    });
+  }
+  check(`${where}: a server without the modern era says so`, () => {
+    inspect(["-era", "modern", "tools"], at, 1);
+  });
+  check(`${where}: call`, () => {
+    assert.equal(text(inspect(["call", "get-sum", '{"a":2,"b":3}'], at)), "The sum of 2 and 3 is 5.");
+  });
+  check(`${where}: call with progress`, () => {
+    const { stdout, stderr } = run(["-verbose", "call", "trigger-long-running-operation", '{"duration":1,"steps":2}'], at);
+    assert.match(text(JSON.parse(stdout)), /completed/);
+    const told = stderr.split("\n").filter((line) => line.startsWith("← ") && line.includes('"notifications/progress"'));
+    assert.equal(told.length, 2, stderr);
+  });
+  check(`${where}: structured content`, () => {
+    const result = inspect(["call", "get-structured-content", '{"location":"New York"}'], at);
+    assert.equal(typeof result.structuredContent.temperature, "number");
+  });
+  check(`${where}: a tool's error exits with 2`, () => {
+    assert.equal(inspect(["call", "get-sum", '{"a":"two","b":3}'], at, 2).isError, true);
+  });
+  check(`${where}: elicitation without a terminal is declined`, () => {
+    assert.match(text(inspect(["call", "trigger-elicitation-request"], at)), /declined/);
+  });
+  check(`${where}: resources and templates`, () => {
+    assert.ok(inspect(["resources"], at).resources.length > 0);
+    const { resourceTemplates } = inspect(["templates"], at);
+    assert.ok(resourceTemplates.some((t) => t.uriTemplate === "demo://resource/dynamic/text/{resourceId}"));
+  });
+  check(`${where}: read`, () => {
+    const { contents } = inspect(["read", "demo://resource/dynamic/text/1"], at);
+    assert.match(contents[0].text, /^Resource 1:/);
+  });
+  check(`${where}: read of what is not there exits with 1`, () => {
+    inspect(["read", "demo://nothing"], at, 1);
+  });
+  check(`${where}: prompts`, () => {
+    assert.ok(names(inspect(["prompts"], at).prompts).includes("args-prompt"));
+    const { messages } = inspect(["prompt", "args-prompt", '{"city":"Rome"}'], at);
+    assert.equal(messages[0].content.text, "What's weather in Rome?");
+  });
+  check(`${where}: completion of a prompt's argument`, () => {
+    const { completion } = inspect(["complete", "prompt", "completable-prompt", "department", "E"], at);
+    assert.deepEqual(completion.values, ["Engineering"]);
+  });
+  check(`${where}: completion of a template's variable`, () => {
+    const args = ["complete", "resource", "demo://resource/dynamic/text/{resourceId}", "resourceId", "1"];
+    assert.deepEqual(inspect(args, at).completion.values, ["1"]);
+  });
+  check(`${where}: ping`, () => assert.deepEqual(inspect(["ping"], at), {}));
+}
 
 check("filesystem: tools", () => {
   assert.ok(names(inspect(["tools"], filesystem).tools).includes("read_text_file"));
@@ -117,6 +184,10 @@ check("memory: what is written is read again", () => {
 
 check("a server that cannot be started exits with 1", () => {
   inspect(["tools"], [join(work, "no-such-program")], 1);
+});
+const nobody = await freePort();
+check("a URL where nobody listens exits with 1", () => {
+  assert.match(inspect(["tools"], `http://127.0.0.1:${nobody}/mcp`, 1), /refused/);
 });
 check("a server that ends at once exits with 1 and says how", () => {
   assert.match(inspect(["tools"], ["node", "-e", "console.error('bye'); process.exit(3)"], 1), /exit status 3.*bye/s);

@@ -35,6 +35,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/dial_stream.go":         "reads the session's own stream and drains answered ones; Close waits",
 		"transport/streamable/storetest/isolation.go": "users of a store at the same time; the test waits for them",
 		"examples/everything/http.go":                 "the web server; serveHTTP waits for it",
+		"internal/conformance/server.go":              "reads what the server under test says; stop waits for it",
 		"transport/streamable/handler.go":             "what the server starts for no session; Close waits for it",
 		"transport/streamable/pulse.go":               "beats of a silent stream, one at a time; stop waits for one under way",
 		"transport/streamable/sessions.go":            "ends sessions that are idle, and all of them at the end; Close waits for both",

@@ -27,6 +27,7 @@ internal/jsonscan:
 internal/leak:            testing
 internal/seal:
 internal/seats:
+internal/soak:
 internal/sse:             net/http
 internal/suites:          testing
 internal/uritemplate:     github.com/yosida95/uritemplate/v3
@@ -69,6 +70,9 @@ internal/everywhere:      transport transport/sse transport/streamable transport
 examples/quickstart:      mcp transport server client
 examples/everything:      jsonrpc schema mcp transport transport/sse transport/stdio transport/streamable transport/ws server net/http
 examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/streamable transport/ws client net/http os/exec golang.org/x/term
+
+# Runs the official suite against examples/everything.
+internal/conformance:     os/exec
 
 .:
 `
