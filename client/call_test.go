@@ -252,12 +252,12 @@ func TestCallersValuesAreNotChanged(t *testing.T) {
 func TestMetaIsSent(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		seen := make(chan string, 1)
-		s := newServer(&server.Options{Interceptors: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				seen <- call.Method() + " " + string(call.Member("_meta", "k"))
 				return next(ctx, call)
 			}
-		}}})
+		}}}})
 		session := connect(t, everywhere.Dialer(t, s), client.Options{Era: era})
 		opts := &client.CallOptions{Meta: mcp.Meta(`{"k":1}`)}
 		for method, call := range map[string]func() error{

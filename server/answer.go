@@ -10,24 +10,27 @@ import (
 
 // answering is an entry whose calls have an answer or fail: a prompt, a resource.
 type answering struct {
-	of   entryKey
+	attended
 	json json.RawMessage
 	run  func(ctx context.Context, r *Request) (mcp.Result, error)
 }
 
-func (e *answering) key() entryKey  { return e.of }
 func (e *answering) listed() Listed { return Listed{e.of.name, e.json} }
 
-func (e *answering) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error) {
-	r := &Request{call: call, server: s}
-	return s.answered(e.of, func() (mcp.Result, error) { return e.run(ctx, r) })
+func (e *answering) within(more Around) Entry {
+	inner := *e
+	inner.around = e.around.within(more)
+	return &inner
 }
 
-// answered runs the function of a prompt, resource or completion, which has no
-// result for the model to read an error from: it becomes an internal error with
-// its text, unless it is the protocol's own.
-func (s *Server) answered(key entryKey, run func() (mcp.Result, error)) (mcp.Result, error) {
-	result, err := s.guarded(key, run)
+func (e *answering) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error) {
+	return answered(e.attend(ctx, s, call, e.run))
+}
+
+// answered is what becomes of a prompt, resource or completion, which has no result
+// for the model to read an error from: it becomes an internal error with its text,
+// unless it is the protocol's own.
+func answered(result mcp.Result, err error) (mcp.Result, error) {
 	if err == nil || isProtocolError(err) {
 		return result, err
 	}

@@ -22,6 +22,8 @@ type Completion struct {
 	Template string
 	// Argument is the argument's or the variable's name.
 	Argument string
+	// Around stands around the function.
+	Around Around
 }
 
 // AddCompletion registers a function that completes what a person has typed so
@@ -35,13 +37,14 @@ func AddCompletion(s *Server, completion Completion, fn func(ctx context.Context
 // NewCompletion checks a completion for [Server.Replace].
 func NewCompletion(completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)) (Entry, error) {
 	if (completion.Prompt == "") == (completion.Template == "") || completion.Argument == "" {
-		return nil, fmt.Errorf("completion %+v: one of Prompt and Template, and Argument, must be set", completion)
+		return nil, fmt.Errorf("completion {Prompt:%s Template:%s Argument:%s}: one of Prompt and Template, and Argument, must be set",
+			completion.Prompt, completion.Template, completion.Argument)
 	}
-	return &completionEntry{completion, fn}, nil
+	return &completionEntry{attended{completion.key(), completion.Around}, fn}, nil
 }
 
 type completionEntry struct {
-	of Completion
+	attended
 	fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)
 }
 
@@ -50,8 +53,13 @@ func (c Completion) key() entryKey {
 	return entryKey{completionKind, c.Prompt + "\x00" + c.Template + "\x00" + c.Argument}
 }
 
-func (e *completionEntry) key() entryKey  { return e.of.key() }
 func (e *completionEntry) listed() Listed { return Listed{} }
+
+func (e *completionEntry) within(more Around) Entry {
+	inner := *e
+	inner.around = e.around.within(more)
+	return &inner
+}
 
 func (e *completionEntry) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error) {
 	typed, err := stringMember(call, "argument", "value")
@@ -62,8 +70,7 @@ func (e *completionEntry) call(ctx context.Context, s *Server, call *mcp.Call) (
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{call: call, server: s}
-	return s.answered(e.key(), func() (mcp.Result, error) {
+	run := func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
 		values, err := e.fn(ctx, r, typed, others)
 		if err != nil {
 			return nil, err
@@ -73,7 +80,10 @@ func (e *completionEntry) call(ctx context.Context, s *Server, call *mcp.Call) (
 			Values: slices.Clone(values[:min(total, maxCompletions)]),
 			Total:  &total, HasMore: total > maxCompletions,
 		}}, nil
-	})
+	}
+	return answered(e.attend(ctx, s, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
+		return inner(ctx, r, struct{}{}, run)
+	}))
 }
 
 func knownArguments(call *mcp.Call) (map[string]string, error) {

@@ -80,7 +80,7 @@ func ExampleOptions_interceptors() {
 		}
 	}
 	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, &server.Options{
-		Interceptors: []mcp.Interceptor{trace},
+		Around: server.Around{Outer: []mcp.Interceptor{trace}},
 	})
 	server.AddTool(s, server.Tool{Name: "add"}, func(ctx context.Context, r *server.Request, in AddIn) (int, error) {
 		return in.A + in.B, nil

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"crypto/rand"
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -10,43 +10,90 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// maxName is the longest name of a tool or prompt. MCP 2025-11-25, server/tools.
-const maxName = 128
+// A Guard decides whether a call may be made. It sees the call before its arguments
+// have been validated.
+type Guard struct {
+	// Name is told to callers that the guard refuses, and to the operator.
+	Name string
+	// Allow returns nil if the call may be made. Any error refuses it, a panic too;
+	// callers are not told which, unless it is a *jsonrpc.Error. A question to the
+	// caller (see [Elicit]) is asked.
+	Allow func(ctx context.Context, r *Request) error
+	// Hides keeps from a caller's lists what the guard would refuse the caller. A
+	// call for it is answered as if it did not exist.
+	Hides bool
+}
 
-// guarded runs a function so that a panic costs one call: the stack goes to the
-// operator's log under a reference, the client sees the reference only.
-func (s *Server) guarded(key entryKey, run func() (mcp.Result, error)) (result mcp.Result, err error) {
+// check asks the guard.
+func (g *Guard) check(ctx context.Context, r *Request) error {
+	err := g.ask(ctx, r)
+	if err == nil || isProtocolError(err) {
+		return err
+	}
+	of := r.entry.of
+	r.server.options.Logger.Info("a guard refused a call", "guard", g.Name, "kind", of.kind.String(), "name", of.name, "reason", err)
+	if g.Hides {
+		return of.unknown()
+	}
+	return forbidden(g.Name, of)
+}
+
+// ask fails closed.
+func (g *Guard) ask(ctx context.Context, r *Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			result, err = nil, s.masked("panic in a registered function", "kind", key.kind.String(), "name", key.name,
-				"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return run()
-}
-
-// masked logs what the client must not see and returns what it sees instead: a
-// reference to the log.
-func (s *Server) masked(message string, attrs ...any) error {
-	reference := rand.Text()
-	s.options.Logger.Error(message, append(attrs, "reference", reference)...)
-	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "internal error, reference " + reference}
-}
-
-// errNoResult is what becomes of a nil result where an empty one would be a lie.
-var errNoResult = errors.New("the function gave no result")
-
-// checkName refuses names that clients may not be able to use.
-func checkName(kind kind, name string) error {
-	if name == "" || len(name) > maxName {
-		return fmt.Errorf("%v %.40q: a name has 1 to %d characters, not %d", kind, name, maxName, len(name))
+	if g.Allow == nil {
+		return errors.New("the guard has no function")
 	}
-	for _, c := range []byte(name) {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-', c == '.':
-		default:
-			return fmt.Errorf("%v %q: a name consists of A–Z a–z 0–9 _ - and dot, not of %q", kind, name, c)
+	return g.Allow(ctx, r)
+}
+
+// forbidden is what a refused caller is told.
+func forbidden(guard string, of entryKey) error {
+	data, err := encode(struct {
+		Type  string `json:"type"`
+		Guard string `json:"guard"`
+	}{"FORBIDDEN", guard})
+	if err != nil {
+		return err
+	}
+	return &jsonrpc.Error{
+		Code:    jsonrpc.InternalError,
+		Message: fmt.Sprintf("Guard '%s' denied the %v call for '%s'", guard, of.kind, of.name),
+		Data:    data,
+	}
+}
+
+// unknown is what a caller is told of an entry that does not exist.
+func (k entryKey) unknown() error {
+	switch k.kind {
+	case resourceKind, templateKind:
+		return mcp.ResourceNotFound(k.name)
+	default:
+		return invalidParams("unknown %v: %.256q", k.kind, k.name)
+	}
+}
+
+// hides says whether any guard keeps the entry from some lists.
+func (a *attended) hides() bool {
+	for i := range a.around.Guards {
+		if a.around.Guards[i].Hides {
+			return true
 		}
 	}
-	return nil
+	return false
+}
+
+// isVisible says whether the caller of a list may see the entry.
+func (a *attended) isVisible(ctx context.Context, s *Server, list *mcp.Call) bool {
+	r := &Request{call: list, server: s, entry: a}
+	for i := range a.around.Guards {
+		if g := &a.around.Guards[i]; g.Hides && g.ask(ctx, r) != nil {
+			return false
+		}
+	}
+	return true
 }

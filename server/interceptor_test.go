@@ -28,7 +28,7 @@ func TestInterceptorsSeeAll(t *testing.T) {
 				}
 			}
 		}
-		s := newServer(&server.Options{Interceptors: []mcp.Interceptor{look("outer"), look("inner")}})
+		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{look("outer"), look("inner")}}})
 		returns(s, "tool", "")
 		session := connect(t, s, era)
 		var want []string
@@ -67,7 +67,7 @@ func TestInterceptorChanges(t *testing.T) {
 				return mcp.Raw(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, text)), err
 			}
 		}
-		s := newServer(&server.Options{Interceptors: []mcp.Interceptor{redact}})
+		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{redact}}})
 		server.AddTool(s, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, in point) (string, error) {
 			return fmt.Sprint(in.X, string(r.Meta("m")), string(r.Call().Member("arguments"))), nil
 		})
@@ -99,7 +99,7 @@ func TestInterceptorRefuses(t *testing.T) {
 				return next(ctx, call)
 			}
 		}
-		s := newServer(&server.Options{Interceptors: []mcp.Interceptor{refuse}, Logger: quiet()})
+		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{refuse}}, Logger: quiet()})
 		session := connect(t, s, era)
 		for tool, code := range map[string]jsonrpc.Code{
 			"forbidden": -403, "secret": jsonrpc.InternalError, "nothing": jsonrpc.InternalError,

@@ -77,14 +77,14 @@ func TestInterceptorPanics(t *testing.T) {
 		var log bytes.Buffer
 		s := newServer(&server.Options{
 			Logger: slog.New(slog.NewJSONHandler(&log, nil)),
-			Interceptors: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+			Around: server.Around{Outer: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					if call.Method() == mcp.MethodToolsCall {
 						panic("intercepted")
 					}
 					return next(ctx, call)
 				}
-			}},
+			}}},
 		})
 		returns(s, "alive", "yes")
 		session := connect(t, s, era)

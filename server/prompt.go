@@ -19,6 +19,8 @@ type Prompt struct {
 	Description string
 	Icons       []mcp.Icon
 	Meta        mcp.Meta
+	// Around stands around the function.
+	Around Around
 }
 
 // AddPrompt registers a function as a prompt. Args is a struct whose fields are
@@ -56,19 +58,22 @@ func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Req
 	if err != nil {
 		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
 	}
-	run := func(ctx context.Context, r *Request) (mcp.Result, error) {
-		in, err := decodeArguments(args, r.call)
-		if err != nil {
-			return nil, err
-		}
+	answer := func(ctx context.Context, r *Request, in Args) (mcp.Result, error) {
 		out, err := fn(ctx, r, in)
 		if err != nil {
 			return nil, err
 		}
 		return result(prompt.Description, out)
 	}
+	run := func(ctx context.Context, r *Request) (mcp.Result, error) {
+		in, err := decodeArguments(args, r.call)
+		if err != nil {
+			return nil, err
+		}
+		return inner(ctx, r, in, answer)
+	}
 	return &promptEntry{
-		answering: answering{of: entryKey{promptKind, prompt.Name}, json: encoded, run: run},
+		answering: answering{attended{entryKey{promptKind, prompt.Name}, prompt.Around}, encoded, run},
 		arguments: args.names(),
 	}, nil
 }
@@ -130,4 +135,10 @@ func promptResult[Out any]() (func(description string, out Out) (mcp.Result, err
 type promptEntry struct {
 	answering
 	arguments []string
+}
+
+func (e *promptEntry) within(more Around) Entry {
+	inner := *e
+	inner.around = e.around.within(more)
+	return &inner
 }

@@ -15,6 +15,9 @@ import (
 type Entry interface {
 	key() entryKey
 	listed() Listed
+	within(more Around) Entry
+	hides() bool
+	isVisible(ctx context.Context, s *Server, list *mcp.Call) bool
 	call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error)
 }
 
@@ -42,6 +45,7 @@ type entryKey struct {
 // it is made anew by the first reader after a change.
 type registry struct {
 	server  *Server
+	around  Around // every entry
 	mu      sync.Mutex
 	entries map[entryKey]Entry
 	order   []entryKey
@@ -152,7 +156,7 @@ func (r *registry) put(entries []Entry, replace bool) error {
 		if _, there := r.entries[key]; !there {
 			r.order = append(r.order, key)
 		}
-		r.entries[key] = e
+		r.entries[key] = e.within(r.around)
 	}
 	r.current.Store(nil)
 	return nil

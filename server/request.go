@@ -15,6 +15,7 @@ import (
 type Request struct {
 	call   *mcp.Call
 	server *Server
+	entry  *attended
 }
 
 // Call is the call as it came.
@@ -22,6 +23,17 @@ func (r *Request) Call() *mcp.Call { return r.call }
 
 // Caller says who calls. It is shared: do not change it.
 func (r *Request) Caller() *mcp.Caller { return r.call.Caller }
+
+// Kind is what is called: "tool", "resource", "resource template", "prompt" or
+// "completion".
+func (r *Request) Kind() string { return r.entry.of.kind.String() }
+
+// Name is that of the tool or prompt that is called, the URI of the resource or the
+// URI template.
+func (r *Request) Name() string { return r.entry.of.name }
+
+// Metadata returns what was registered with the key (see [Around]), nil if nothing.
+func (r *Request) Metadata(key string) any { return r.entry.around.Metadata[key] }
 
 // Meta returns a member of the request's _meta, nil if there is none.
 func (r *Request) Meta(key string) json.RawMessage { return r.call.Member("_meta", key) }

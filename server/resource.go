@@ -24,6 +24,8 @@ type Resource struct {
 	Annotations *mcp.Annotations
 	Icons       []mcp.Icon
 	Meta        mcp.Meta
+	// Around stands around the function.
+	Around Around
 }
 
 // AddResource registers a function that reads a resource. The result is what
@@ -51,14 +53,15 @@ func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Req
 	if err != nil {
 		return nil, fmt.Errorf("resource %q: %w", resource.URI, err)
 	}
-	run := func(ctx context.Context, r *Request) (mcp.Result, error) {
+	read := func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
 		out, err := fn(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		return readResult(resource.URI, resource.MIMEType, out)
 	}
-	return &answering{of: entryKey{resourceKind, resource.URI}, json: encoded, run: run}, nil
+	run := func(ctx context.Context, r *Request) (mcp.Result, error) { return inner(ctx, r, struct{}{}, read) }
+	return &answering{attended{entryKey{resourceKind, resource.URI}, resource.Around}, encoded, run}, nil
 }
 
 // readResult is what a function read, as a result.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -32,8 +31,8 @@ type Options struct {
 	// share them can continue each other's calls. By default one random key of
 	// this process.
 	StateKeys [][]byte
-	// Interceptors stand around every call, the first outermost.
-	Interceptors []mcp.Interceptor
+	// Around stands around everything that is registered here or mounted.
+	Around Around
 	// Logger takes what the server has to say to its operator: panics of
 	// functions, and errors that clients are not shown. Default slog.Default().
 	Logger *slog.Logger
@@ -74,12 +73,10 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	if err != nil {
 		panic(fmt.Sprintf("server.New: StateKeys: %v", err))
 	}
-	s.registry = &registry{server: s}
+	s.registry = &registry{server: s, around: s.options.Around}
+	s.registry.around.Outer = nil // they stand around all calls, lists too
 	s.provider = s.registry
-	s.invoke = s.route
-	for _, v := range slices.Backward(s.options.Interceptors) {
-		s.invoke = v(s.invoke)
-	}
+	s.invoke = wrap(s.options.Around.Outer, s.route)
 	s.era = era.NewServer(core{s}, keys)
 	return s
 }

@@ -25,6 +25,8 @@ type Template struct {
 	Annotations *mcp.Annotations
 	Icons       []mcp.Icon
 	Meta        mcp.Meta
+	// Around stands around the function.
+	Around Around
 }
 
 // AddTemplate registers a function that reads the resources of a template. Vars
@@ -70,14 +72,16 @@ func NewTemplate[Vars, Out any](template Template, fn func(ctx context.Context, 
 		if err != nil {
 			return nil, invalidParams("uri %.256q: %v", uri, err)
 		}
-		out, err := fn(ctx, r, in)
-		if err != nil {
-			return nil, err
-		}
-		return readResult(uri, template.MIMEType, out)
+		return inner(ctx, r, in, func(ctx context.Context, r *Request, in Vars) (mcp.Result, error) {
+			out, err := fn(ctx, r, in)
+			if err != nil {
+				return nil, err
+			}
+			return readResult(uri, template.MIMEType, out)
+		})
 	}
 	return &templateEntry{
-		text: template.URITemplate, names: parsed.Names(), matcher: matcher,
+		attended: attended{entryKey{templateKind, template.URITemplate}, template.Around}, names: parsed.Names(), matcher: matcher,
 		list: Listed{template.URITemplate, encoded}, run: run,
 	}, nil
 }
@@ -123,22 +127,28 @@ func sameNames(open bool, fields, variables []string) error {
 }
 
 type templateEntry struct {
-	text    string
+	attended
 	names   []string
 	matcher *uritemplate.Matcher
 	list    Listed
 	run     func(ctx context.Context, r *Request, uri string, values uritemplate.Variables) (mcp.Result, error)
 }
 
-func (e *templateEntry) key() entryKey  { return entryKey{templateKind, e.text} }
 func (e *templateEntry) listed() Listed { return e.list }
+
+func (e *templateEntry) within(more Around) Entry {
+	inner := *e
+	inner.around = e.around.within(more)
+	return &inner
+}
 
 // call is for a template named by itself, which is no resource.
 func (e *templateEntry) call(_ context.Context, _ *Server, _ *mcp.Call) (mcp.Result, error) {
-	return nil, mcp.ResourceNotFound(e.text)
+	return nil, mcp.ResourceNotFound(e.of.name)
 }
 
 func (e *templateEntry) read(ctx context.Context, s *Server, call *mcp.Call, uri string, values uritemplate.Variables) (mcp.Result, error) {
-	r := &Request{call: call, server: s}
-	return s.answered(e.key(), func() (mcp.Result, error) { return e.run(ctx, r, uri, values) })
+	return answered(e.attend(ctx, s, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
+		return e.run(ctx, r, uri, values)
+	}))
 }

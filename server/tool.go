@@ -34,6 +34,8 @@ type Tool struct {
 	// and the reply goes out when it returns. Time spent waiting for a person
 	// does not count. 0 means no bound.
 	Timeout time.Duration
+	// Around stands around the function.
+	Around Around
 }
 
 // AddTool registers a function as a tool. Arguments are validated against In's
@@ -72,11 +74,7 @@ func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in
 		return nil, fmt.Errorf("tool %q: result: %w", tool.Name, err)
 	}
 	tool.OutputSchema = output.schema
-	return newToolEntry(tool, func(ctx context.Context, r *Request) (mcp.Result, error) {
-		in, err := decoder.Decode(r.call.Member("arguments"))
-		if err != nil {
-			return nil, err
-		}
+	run := func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
 		out, err := fn(ctx, r, in)
 		if err != nil {
 			return nil, err
@@ -86,6 +84,13 @@ func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in
 			return nil, err
 		}
 		return result, check.result(r, tool.Name, result)
+	}
+	return newToolEntry(tool, func(ctx context.Context, r *Request) (mcp.Result, error) {
+		in, err := decoder.Decode(r.call.Member("arguments"))
+		if err != nil {
+			return nil, err
+		}
+		return inner(ctx, r, in, run)
 	})
 }
 
@@ -112,6 +117,13 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: OutputSchema: %w", tool.Name, err)
 	}
+	run := func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error) {
+		result, err := fn(ctx, r, arguments)
+		if err != nil {
+			return nil, err
+		}
+		return result, check.result(r, tool.Name, result)
+	}
 	return newToolEntry(tool, func(ctx context.Context, r *Request) (mcp.Result, error) {
 		arguments := r.call.Member("arguments")
 		if arguments == nil || string(arguments) == "null" {
@@ -120,11 +132,7 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 		if err := validator.Validate(arguments); err != nil {
 			return nil, err
 		}
-		result, err := fn(ctx, r, arguments)
-		if err != nil {
-			return nil, err
-		}
-		return result, check.result(r, tool.Name, result)
+		return inner(ctx, r, arguments, run)
 	})
 }
 
@@ -141,9 +149,10 @@ func checkInput(inputSchema json.RawMessage) error {
 
 // toolEntry is a tool with its compiled way from bytes to bytes.
 type toolEntry struct {
-	tool Tool
-	list Listed
-	run  func(ctx context.Context, r *Request) (mcp.Result, error)
+	attended
+	timeout time.Duration
+	list    Listed
+	run     func(ctx context.Context, r *Request) (mcp.Result, error)
 }
 
 func newToolEntry(tool Tool, run func(context.Context, *Request) (mcp.Result, error)) (Entry, error) {
@@ -155,23 +164,30 @@ func newToolEntry(tool Tool, run func(context.Context, *Request) (mcp.Result, er
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: %w", tool.Name, err)
 	}
-	return &toolEntry{tool: tool, list: Listed{tool.Name, encoded}, run: run}, nil
+	return &toolEntry{
+		attended: attended{entryKey{toolKind, tool.Name}, tool.Around}, timeout: tool.Timeout,
+		list: Listed{tool.Name, encoded}, run: run,
+	}, nil
 }
 
-func (e *toolEntry) key() entryKey  { return entryKey{toolKind, e.tool.Name} }
 func (e *toolEntry) listed() Listed { return e.list }
+
+func (e *toolEntry) within(more Around) Entry {
+	inner := *e
+	inner.around = e.around.within(more)
+	return &inner
+}
 
 func (e *toolEntry) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error) {
 	if arguments := call.Member("arguments"); arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
 		return nil, invalidParams("arguments must be an object")
 	}
-	if e.tool.Timeout > 0 {
+	if e.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, e.tool.Timeout, fmt.Errorf("tool %q took longer than %v", e.tool.Name, e.tool.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("tool %q took longer than %v", e.of.name, e.timeout))
 		defer cancel()
 	}
-	r := &Request{call: call, server: s}
-	result, err := s.guarded(e.key(), func() (mcp.Result, error) { return e.run(ctx, r) })
+	result, err := e.attend(ctx, s, call, e.run)
 	if err == nil || isProtocolError(err) {
 		return result, err
 	}

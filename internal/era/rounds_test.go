@@ -383,7 +383,7 @@ func TestInterceptorSeesQuestion(t *testing.T) {
 				return result, err
 			}
 		}
-		p := open(t, newAsker(&server.Options{Interceptors: []mcp.Interceptor{look}}), version, askable)
+		p := open(t, newAsker(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{look}}}), version, askable)
 		p.converse(mcp.MethodToolsCall, `{"name":"three"}`, answers)
 		if questions != 3 {
 			t.Errorf("the interceptor saw %d questions, want 3", questions)
