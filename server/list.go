@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -82,6 +83,21 @@ func (l *list) encode(entries []Listed, next string) mcp.Raw {
 		out = jsonscan.AppendString(append(out, `,"nextCursor":`...), next)
 	}
 	return append(out, '}')
+}
+
+// list answers a list method with what its caller may see.
+func (s *Server) list(ctx context.Context, call *mcp.Call, kind kind, all *list) (mcp.Result, error) {
+	if !s.provider.hides() {
+		return all.page(call, s.options.PageSize)
+	}
+	visible := list{member: all.member}
+	for _, entry := range all.entries {
+		if s.provider.isVisible(ctx, entryKey{kind, entry.Name}, call) {
+			visible.entries = append(visible.entries, entry)
+		}
+	}
+	visible.whole = visible.encode(visible.entries, "")
+	return visible.page(call, s.options.PageSize)
 }
 
 // page answers a list method: all of it, or a page when pages are wanted.

@@ -57,6 +57,7 @@ type snapshot struct {
 	catalogue Catalogue
 	entries   map[entryKey]Entry
 	templates []*templateEntry
+	hides     bool // something, from somebody
 }
 
 func (r *registry) snapshot() *snapshot {
@@ -78,6 +79,7 @@ func (r *registry) snapshot() *snapshot {
 
 func (s *snapshot) add(key entryKey, entry Entry) {
 	s.entries[key] = entry
+	s.hides = s.hides || entry.hides()
 	switch key.kind {
 	case toolKind:
 		s.catalogue.Tools = append(s.catalogue.Tools, entry.listed())
@@ -123,6 +125,14 @@ func (r *registry) callNamed(ctx context.Context, kind kind, call *mcp.Call) (mc
 		return nil, invalidParams("unknown %v: %.256q", kind, name)
 	}
 	return entry.call(ctx, r.server, call)
+}
+
+func (r *registry) hides() bool { return r.snapshot().hides }
+
+// isVisible says whether the caller of a list may see an entry of it.
+func (r *registry) isVisible(ctx context.Context, key entryKey, list *mcp.Call) bool {
+	entry := r.snapshot().entries[key]
+	return entry == nil || entry.isVisible(ctx, r.server, list)
 }
 
 // Run reports changes until ctx ends.

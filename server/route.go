@@ -14,13 +14,13 @@ import (
 func (s *Server) route(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	switch call.Method() {
 	case mcp.MethodToolsList:
-		return s.lists().tools.page(call, s.options.PageSize)
+		return s.list(ctx, call, toolKind, &s.lists().tools)
 	case mcp.MethodPromptsList:
-		return s.lists().prompts.page(call, s.options.PageSize)
+		return s.list(ctx, call, promptKind, &s.lists().prompts)
 	case mcp.MethodResourcesList:
-		return s.lists().resources.page(call, s.options.PageSize)
+		return s.list(ctx, call, resourceKind, &s.lists().resources)
 	case mcp.MethodResourceTemplatesList:
-		return s.lists().templates.page(call, s.options.PageSize)
+		return s.list(ctx, call, templateKind, &s.lists().templates)
 	default:
 		return s.provider.Call(ctx, call)
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -33,6 +34,9 @@ type Options struct {
 	StateKeys [][]byte
 	// Around stands around everything that is registered here or mounted.
 	Around Around
+	// Lifespan is what the server depends on, in the order in which it is started;
+	// see [Depend].
+	Lifespan []Dependency
 	// Logger takes what the server has to say to its operator: panics of
 	// functions, and errors that clients are not shown. Default slog.Default().
 	Logger *slog.Logger
@@ -44,7 +48,8 @@ type Server struct {
 	info     mcp.Implementation
 	options  Options
 	registry *registry
-	provider Provider // of everything that is offered
+	provider *composite // of everything that is offered
+	life     lifespan
 	changes  hub
 	invoke   mcp.Invoker
 	era      *era.Server
@@ -75,7 +80,11 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	}
 	s.registry = &registry{server: s, around: s.options.Around}
 	s.registry.around.Outer = nil // they stand around all calls, lists too
-	s.provider = s.registry
+	s.provider = &composite{server: s, own: s.registry}
+	s.life.server = s
+	if err := checkDependencies(s.options.Lifespan); err != nil {
+		panic(fmt.Sprintf("server.New: Lifespan: %v", err))
+	}
 	s.invoke = wrap(s.options.Around.Outer, s.route)
 	s.era = era.NewServer(core{s}, keys)
 	return s
@@ -84,17 +93,18 @@ func New(info mcp.Implementation, opts *Options) *Server {
 // Bind makes the handler of one link. Transports call it.
 func (s *Server) Bind(link transport.Link) jsonrpc.Handler { return s.era.Bind(link) }
 
-// Shutdown ends subscriptions, refuses new calls and waits until those that run
-// have finished or ctx ends. It does not close connections: their transports do.
-// It may be called more than once.
+// Shutdown ends subscriptions, refuses new calls, waits until those that run have
+// finished or ctx ends, and stops what was started, in reverse order. It does not
+// close connections: their transports do. It may be called more than once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
+	var err error
 	select {
 	case <-s.calls.stop():
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	return errors.Join(err, s.life.stop(ctx))
 }
 
 // core is the server as the eras see it.
@@ -110,8 +120,26 @@ func (c core) Serve(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 }
 
 // Watch reports changes.
-func (c core) Watch(_ context.Context, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (func(), error) {
-	return c.changes.watch(filter, notify), nil
+func (c core) Watch(ctx context.Context, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (func(), error) {
+	stop := c.changes.watch(filter, notify)
+	if len(c.provider.mounted()) == 0 {
+		return stop, nil
+	}
+	stops := []func(){stop}
+	all := func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+	for _, uri := range filter.ResourceSubscriptions {
+		unsubscribe, err := c.provider.subscribe(ctx, uri)
+		if err != nil {
+			all()
+			return nil, err
+		}
+		stops = append(stops, unsubscribe)
+	}
+	return all, nil
 }
 
 // Failed logs an error that its caller is not shown.

@@ -34,6 +34,8 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/dial_older.go":          "watches the HTTP+SSE connection that stands in; Close waits",
 		"transport/streamable/dial_stream.go":         "reads the session's own stream and drains answered ones; Close waits",
 		"transport/streamable/storetest/isolation.go": "users of a store at the same time; the test waits for them",
+		"server/lifespan.go":                          "starts what the server depends on; Start and Shutdown wait for it",
+		"server/mount.go":                             "the Run of a mounted provider; Shutdown waits for it",
 		"examples/everything/http.go":                 "the web server; serveHTTP waits for it",
 		"internal/conformance/server.go":              "reads what the server under test says; stop waits for it",
 		"transport/streamable/handler.go":             "what the server starts for no session; Close waits for it",

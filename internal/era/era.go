@@ -23,6 +23,8 @@ import (
 
 // A Core is a server without an era.
 type Core interface {
+	// Ready has the server started, and says why it cannot serve.
+	Ready(ctx context.Context) error
 	// Describe says what the server is now. The description must not change;
 	// a changed server has another one.
 	Describe() *Description
