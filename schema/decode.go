@@ -24,21 +24,54 @@ type DecoderOptions struct {
 
 // A Decoder turns JSON into values of T that its schema accepts. It is
 // immutable and may be used by any number of goroutines at once.
-type Decoder[T any] struct {
-	schema    json.RawMessage
-	validator *Validator
-	object    bool // an absent instance counts as an object without members
-}
+type Decoder[T any] struct{ of *TypeDecoder }
 
 // NewDecoder makes the decoder of T. The error is a [*TypeError] or a
 // [*CompileError]; a default that its own schema refuses is among the latter.
 func NewDecoder[T any](opts *DecoderOptions) (*Decoder[T], error) {
+	of, err := NewTypeDecoder(reflect.TypeFor[T](), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Decoder[T]{of}, nil
+}
+
+// Schema returns the schema. It must not be changed.
+func (d *Decoder[T]) Schema() json.RawMessage { return d.of.schema }
+
+// Decode takes JSON text to a value. Members that are absent and have a default
+// in the schema get it; then all is validated, and decoded once, by the rules
+// of github.com/go-json-experiment/json: names match in exact case, and
+// integers keep all their digits. Integers may be written 10.0 or 1e1. An
+// absent text and null count as an object without members, if the schema wants
+// an object.
+//
+// The error is a [*ValidationError] or a [*BudgetError].
+func (d *Decoder[T]) Decode(raw json.RawMessage) (T, error) {
+	var value T
+	if err := d.of.Decode(raw, &value); err != nil {
+		var zero T
+		return zero, err
+	}
+	return value, nil
+}
+
+// A TypeDecoder is a [Decoder] of a type that is known only when the program runs.
+type TypeDecoder struct {
+	schema     json.RawMessage
+	validator  *Validator
+	object     bool // an absent instance counts as an object without members
+	memberless bool // there is nothing in the type to decode into
+}
+
+// NewTypeDecoder makes the decoder of a type, as [NewDecoder] does.
+func NewTypeDecoder(of reflect.Type, opts *DecoderOptions) (*TypeDecoder, error) {
 	if opts == nil {
 		opts = &DecoderOptions{}
 	}
-	d := &Decoder[T]{schema: opts.Schema}
+	d := &TypeDecoder{schema: opts.Schema}
 	if d.schema == nil {
-		schema, err := For[T]()
+		schema, err := ForType(of)
 		if err != nil {
 			return nil, err
 		}
@@ -52,40 +85,50 @@ func NewDecoder[T any](opts *DecoderOptions) (*Decoder[T], error) {
 		return nil, err
 	}
 	d.validator = validator
+	d.memberless = isMemberless(of)
 	if root := validator.root; root != nil && root.types != 0 {
 		d.object = root.types == objectType
 	} else {
-		kind := deref(reflect.TypeFor[T]()).Kind()
+		kind := deref(of).Kind()
 		d.object = kind == reflect.Struct || kind == reflect.Map
 	}
 	return d, nil
 }
 
 // Schema returns the schema. It must not be changed.
-func (d *Decoder[T]) Schema() json.RawMessage { return d.schema }
+func (d *TypeDecoder) Schema() json.RawMessage { return d.schema }
 
-// Decode takes JSON text to a value. Members that are absent and have a default
-// in the schema get it; then all is validated, and decoded once, by the rules
-// of github.com/go-json-experiment/json: names match in exact case, and
-// integers keep all their digits. Integers may be written 10.0 or 1e1. An
-// absent text and null count as an object without members, if the schema wants
-// an object.
-//
-// The error is a [*ValidationError] or a [*BudgetError].
-func (d *Decoder[T]) Decode(raw json.RawMessage) (T, error) {
-	var value T
+// Decode takes JSON text to the value that into points to, which must be of the
+// decoder's type; see [Decoder.Decode]. After an error the value is of no use.
+func (d *TypeDecoder) Decode(raw json.RawMessage, into any) error {
 	if d.object && isAbsent(raw) {
 		raw = json.RawMessage("{}")
 	}
 	raw, err := d.validator.prepare(raw)
 	if err != nil {
-		return value, err
+		return err
 	}
-	if err := jsonv2.Unmarshal(raw, &value, decoding); err != nil {
-		var zero T
-		return zero, decodeError(raw, err)
+	if d.memberless {
+		return nil
 	}
-	return value, nil
+	if err := jsonv2.Unmarshal(raw, into, decoding); err != nil {
+		return decodeError(raw, err)
+	}
+	return nil
+}
+
+// isMemberless tells a struct that has fields, and none to decode into, which the
+// library refuses: one that only carries an annotation, say.
+func isMemberless(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for f := range t.Fields() {
+		if f.IsExported() || f.Anonymous {
+			return false
+		}
+	}
+	return true
 }
 
 // Decode is [Decoder.Decode] for once: it reflects and compiles each time. Keep
