@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/dovetail-go/dovetail/mcp"
@@ -54,11 +55,14 @@ func (a Around) within(more Around) Around {
 
 // An attended function is that of an entry, with all that stands around it.
 type attended struct {
-	of     entryKey
-	around Around
+	of       entryKey
+	around   Around
+	required []reflect.Type // of dependencies
 }
 
-func (a *attended) key() entryKey { return a.of }
+func (a *attended) key() entryKey             { return a.of }
+func (a *attended) needs() []reflect.Type     { return a.required }
+func (a *attended) need(types []reflect.Type) { a.required = types }
 
 // attend has a call pass what stands around a function, which validates the
 // arguments itself.

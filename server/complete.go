@@ -40,7 +40,7 @@ func NewCompletion(completion Completion, fn func(ctx context.Context, r *Reques
 		return nil, fmt.Errorf("completion {Prompt:%s Template:%s Argument:%s}: one of Prompt and Template, and Argument, must be set",
 			completion.Prompt, completion.Template, completion.Argument)
 	}
-	return &completionEntry{attended{completion.key(), completion.Around}, fn}, nil
+	return &completionEntry{attended{of: completion.key(), around: completion.Around}, fn}, nil
 }
 
 type completionEntry struct {

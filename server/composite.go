@@ -230,7 +230,7 @@ func (c *composite) pass(ctx context.Context, key entryKey, m *mount, call *mcp.
 	if len(around.Guards)+len(around.Mappers)+len(around.Inner) == 0 {
 		return m.provider.Call(ctx, call)
 	}
-	a := attended{key, *around}
+	a := attended{of: key, around: *around}
 	return a.attend(ctx, c.server, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
 		return inner(ctx, r, struct{}{}, func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
 			return m.provider.Call(ctx, r.call)
@@ -298,7 +298,7 @@ func (c *composite) isVisible(ctx context.Context, key entryKey, list *mcp.Call)
 	if of.mount == nil {
 		return c.own.isVisible(ctx, key, list)
 	}
-	a := attended{key, c.own.around}
+	a := attended{of: key, around: c.own.around}
 	if !a.isVisible(ctx, c.server, list) {
 		return false
 	}

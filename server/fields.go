@@ -10,12 +10,12 @@ import (
 )
 
 // fields decodes named strings, of a prompt's arguments or a URI template's
-// variables, into T: a struct of strings, numbers, booleans, lists of strings or
-// encoding.TextUnmarshaler, by their json names, or a map[string]string. It is
-// made once and safe for concurrent use.
-type fields[T any] struct {
+// variables, into a struct of strings, numbers, booleans, lists of strings or
+// encoding.TextUnmarshaler, by their json names, or into a map[string]string. It
+// is made once and safe for concurrent use.
+type fields struct {
 	list []field
-	open bool // T is a map and takes any name
+	open bool // it is a map and takes any name
 }
 
 type field struct {
@@ -26,15 +26,14 @@ type field struct {
 	set         func(reflect.Value, []string) error
 }
 
-func newFields[T any]() (*fields[T], error) {
-	t := reflect.TypeFor[T]()
+func newFields(t reflect.Type) (*fields, error) {
 	if t == reflect.TypeFor[map[string]string]() {
-		return &fields[T]{open: true}, nil
+		return &fields{open: true}, nil
 	}
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%v must be a struct or map[string]string", t)
 	}
-	f := &fields[T]{}
+	f := &fields{}
 	for _, sf := range reflect.VisibleFields(t) {
 		if sf.Anonymous || !sf.IsExported() {
 			continue
@@ -59,7 +58,7 @@ func newFields[T any]() (*fields[T], error) {
 	return f, nil
 }
 
-func (f *fields[T]) names() []string {
+func (f *fields) names() []string {
 	names := make([]string, len(f.list))
 	for i, field := range f.list {
 		names[i] = field.name
@@ -67,36 +66,36 @@ func (f *fields[T]) names() []string {
 	return names
 }
 
-// decode takes the values by their names; of gives none for a name that is
-// absent.
-func (f *fields[T]) decode(given []string, of func(name string) []string) (T, error) {
-	var out T
+// decode takes the values by their names into the value that into points to; of
+// gives none for a name that is absent.
+func (f *fields) decode(into any, given []string, of func(name string) []string) error {
+	v := reflect.ValueOf(into).Elem()
 	if f.open {
 		m := make(map[string]string, len(given))
 		for _, name := range given {
 			m[name] = strings.Join(of(name), ",")
 		}
-		return any(m).(T), nil
+		v.Set(reflect.ValueOf(m))
+		return nil
 	}
 	for _, name := range given {
 		if !slices.ContainsFunc(f.list, func(field field) bool { return field.name == name }) {
-			return out, fmt.Errorf("unknown %q (accepted: %s)", name, strings.Join(f.names(), ", "))
+			return fmt.Errorf("unknown %q (accepted: %s)", name, strings.Join(f.names(), ", "))
 		}
 	}
-	v := reflect.ValueOf(&out).Elem()
 	for _, field := range f.list {
 		values := of(field.name)
 		if values == nil {
 			if !field.optional {
-				return out, fmt.Errorf("missing %q (accepted: %s)", field.name, strings.Join(f.names(), ", "))
+				return fmt.Errorf("missing %q (accepted: %s)", field.name, strings.Join(f.names(), ", "))
 			}
 			continue
 		}
 		if err := field.set(v.FieldByIndex(field.index), values); err != nil {
-			return out, fmt.Errorf("%q: expected %w", field.name, err)
+			return fmt.Errorf("%q: expected %w", field.name, err)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // setterOf returns what puts strings into a value of the type.

@@ -42,11 +42,25 @@ func newOutput[Out any](given json.RawMessage) (output[Out], error) {
 	o.result = func(out Out) (mcp.Result, error) { return newStructured(out) }
 	if given == nil {
 		var err error
-		if o.schema, err = schema.ForType(t); err != nil {
+		if o.schema, err = outputSchema(t); err != nil {
 			return o, err
 		}
 	}
 	return o, nil
+}
+
+// outputSchema is that of a function's result, nil if the result is content or may
+// be anything.
+func outputSchema(t reflect.Type) (json.RawMessage, error) {
+	switch t {
+	case reflect.TypeFor[*mcp.CallToolResult](), reflect.TypeFor[string](), reflect.TypeFor[[]mcp.Content](),
+		reflect.TypeFor[mcp.ContentList](), reflect.TypeFor[any]():
+		return nil, nil
+	}
+	if t.Implements(reflect.TypeFor[mcp.Content]()) {
+		return nil, nil
+	}
+	return schema.ForType(t)
 }
 
 // An outputCheck holds results to an output schema that was given. One that was

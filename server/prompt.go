@@ -34,16 +34,32 @@ func AddPrompt[Args, Out any](s *Server, prompt Prompt, fn func(ctx context.Cont
 
 // NewPrompt checks and compiles a prompt for [Server.Replace].
 func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) (Entry, error) {
-	if err := checkName(promptKind, prompt.Name); err != nil {
-		return nil, err
-	}
-	args, err := newFields[Args]()
+	args, err := newFields(reflect.TypeFor[Args]())
 	if err != nil {
 		return nil, fmt.Errorf("prompt %q: arguments: %w", prompt.Name, err)
 	}
-	result, err := promptResult[Out]()
-	if err != nil {
+	if err := checkPromptResult(reflect.TypeFor[Out]()); err != nil {
 		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
+	}
+	answer := func(ctx context.Context, r *Request, in Args) (mcp.Result, error) {
+		out, err := fn(ctx, r, in)
+		if err != nil {
+			return nil, err
+		}
+		return promptResult(prompt.Description, out)
+	}
+	return newPromptEntry(prompt, args, func(ctx context.Context, r *Request) (mcp.Result, error) {
+		var in Args
+		if err := decodeArguments(&in, args, r.call); err != nil {
+			return nil, err
+		}
+		return inner(ctx, r, in, answer)
+	})
+}
+
+func newPromptEntry(prompt Prompt, args *fields, run func(ctx context.Context, r *Request) (mcp.Result, error)) (Entry, error) {
+	if err := checkName(promptKind, prompt.Name); err != nil {
+		return nil, err
 	}
 	listed := &mcp.Prompt{
 		Name: prompt.Name, Title: prompt.Title, Description: prompt.Description,
@@ -58,77 +74,63 @@ func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Req
 	if err != nil {
 		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
 	}
-	answer := func(ctx context.Context, r *Request, in Args) (mcp.Result, error) {
-		out, err := fn(ctx, r, in)
-		if err != nil {
-			return nil, err
-		}
-		return result(prompt.Description, out)
-	}
-	run := func(ctx context.Context, r *Request) (mcp.Result, error) {
-		in, err := decodeArguments(args, r.call)
-		if err != nil {
-			return nil, err
-		}
-		return inner(ctx, r, in, answer)
-	}
 	return &promptEntry{
-		answering: answering{attended{entryKey{promptKind, prompt.Name}, prompt.Around}, encoded, run},
+		answering: answering{attended{of: entryKey{promptKind, prompt.Name}, around: prompt.Around}, encoded, run},
 		arguments: args.names(),
 	}, nil
 }
 
-func decodeArguments[Args any](args *fields[Args], call *mcp.Call) (in Args, err error) {
+func decodeArguments(into any, args *fields, call *mcp.Call) error {
 	raw := call.Member("arguments")
 	if raw == nil {
 		raw = []byte("{}")
 	}
 	object, err := jsonscan.ReadObject(raw)
 	if err != nil {
-		return in, invalidParams("arguments must be an object of strings: %v", err)
+		return invalidParams("arguments must be an object of strings: %v", err)
 	}
 	given := make([]string, 0, object.Len())
 	for m := range object.All() {
 		name := jsonscan.Unquote(m.Key)
 		if m.Value[0] != '"' {
-			return in, invalidParams("arguments: %.80q must be a string", name)
+			return invalidParams("arguments: %.80q must be a string", name)
 		}
 		given = append(given, name)
 	}
-	in, err = args.decode(given, func(name string) []string {
+	err = args.decode(into, given, func(name string) []string {
 		if value := object.Get(name); value != nil {
 			return []string{jsonscan.Unquote(value)}
 		}
 		return nil
 	})
 	if err != nil {
-		return in, invalidParams("arguments: %v", err)
+		return invalidParams("arguments: %v", err)
 	}
-	return in, nil
+	return nil
 }
 
-// promptResult returns what turns Out into a prompt's result.
-func promptResult[Out any]() (func(description string, out Out) (mcp.Result, error), error) {
-	switch any((*Out)(nil)).(type) {
-	case *string:
-		return func(description string, out Out) (mcp.Result, error) {
-			message := mcp.PromptMessage{Role: mcp.RoleUser, Content: mcp.Text(any(out).(string))}
-			return &mcp.GetPromptResult{Description: description, Messages: []mcp.PromptMessage{message}}, nil
-		}, nil
-	case *[]mcp.PromptMessage:
-		return func(description string, out Out) (mcp.Result, error) {
-			return &mcp.GetPromptResult{Description: description, Messages: any(out).([]mcp.PromptMessage)}, nil
-		}, nil
-	case **mcp.GetPromptResult:
-		return func(_ string, out Out) (mcp.Result, error) {
-			result := any(out).(*mcp.GetPromptResult)
-			if result == nil {
-				return nil, errNoResult
-			}
-			return result, nil
-		}, nil
+// promptResult is what a function gave, as a prompt's result.
+func promptResult(description string, out any) (mcp.Result, error) {
+	switch out := out.(type) {
+	case string:
+		message := mcp.PromptMessage{Role: mcp.RoleUser, Content: mcp.Text(out)}
+		return &mcp.GetPromptResult{Description: description, Messages: []mcp.PromptMessage{message}}, nil
+	case []mcp.PromptMessage:
+		return &mcp.GetPromptResult{Description: description, Messages: out}, nil
+	case *mcp.GetPromptResult:
+		if out != nil {
+			return out, nil
+		}
 	}
-	return nil, fmt.Errorf("a prompt gives string, []mcp.PromptMessage or *mcp.GetPromptResult, not %v", reflect.TypeFor[Out]())
+	return nil, errNoResult
+}
+
+func checkPromptResult(t reflect.Type) error {
+	switch t {
+	case reflect.TypeFor[string](), reflect.TypeFor[[]mcp.PromptMessage](), reflect.TypeFor[*mcp.GetPromptResult]():
+		return nil
+	}
+	return fmt.Errorf("a prompt gives string, []mcp.PromptMessage or *mcp.GetPromptResult, not %v", t)
 }
 
 // promptEntry is a prompt and the names of its arguments, which may be completed.

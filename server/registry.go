@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,8 @@ type Entry interface {
 	key() entryKey
 	listed() Listed
 	within(more Around) Entry
+	needs() []reflect.Type
+	need(types []reflect.Type)
 	hides() bool
 	isVisible(ctx context.Context, s *Server, list *mcp.Call) bool
 	call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error)
@@ -148,6 +151,9 @@ var _ Provider = (*registry)(nil)
 // put registers entries, all or none. An entry that is there already is replaced
 // if replace says so, else an error.
 func (r *registry) put(entries []Entry, replace bool) error {
+	if err := r.server.checkNeeds(entries); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := make(map[entryKey]bool, len(entries))

@@ -39,6 +39,19 @@ func AddResource[Out any](s *Server, resource Resource, fn func(ctx context.Cont
 
 // NewResource checks and compiles a resource for [Server.Replace].
 func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Request) (Out, error)) (Entry, error) {
+	read := func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
+		out, err := fn(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return readResult(resource.URI, resource.MIMEType, out)
+	}
+	return newResourceEntry(resource, func(ctx context.Context, r *Request) (mcp.Result, error) {
+		return inner(ctx, r, struct{}{}, read)
+	})
+}
+
+func newResourceEntry(resource Resource, run func(ctx context.Context, r *Request) (mcp.Result, error)) (Entry, error) {
 	if u, err := url.Parse(resource.URI); err != nil || u.Scheme == "" {
 		return nil, fmt.Errorf("resource %q: a URI needs a scheme, as in file:///a or app://settings", resource.URI)
 	}
@@ -53,15 +66,7 @@ func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Req
 	if err != nil {
 		return nil, fmt.Errorf("resource %q: %w", resource.URI, err)
 	}
-	read := func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
-		out, err := fn(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		return readResult(resource.URI, resource.MIMEType, out)
-	}
-	run := func(ctx context.Context, r *Request) (mcp.Result, error) { return inner(ctx, r, struct{}{}, read) }
-	return &answering{attended{entryKey{resourceKind, resource.URI}, resource.Around}, encoded, run}, nil
+	return &answering{attended{of: entryKey{resourceKind, resource.URI}, around: resource.Around}, encoded, run}, nil
 }
 
 // readResult is what a function read, as a result.

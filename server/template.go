@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
@@ -41,6 +42,29 @@ func AddTemplate[Vars, Out any](s *Server, template Template, fn func(ctx contex
 
 // NewTemplate checks and compiles a resource template for [Server.Replace].
 func NewTemplate[Vars, Out any](template Template, fn func(ctx context.Context, r *Request, vars Vars) (Out, error)) (Entry, error) {
+	vars, err := newFields(reflect.TypeFor[Vars]())
+	if err != nil {
+		return nil, fmt.Errorf("resource template %q: variables: %w", template.URITemplate, err)
+	}
+	return newTemplateEntry(template, vars, func(ctx context.Context, r *Request, uri string, values uritemplate.Variables) (mcp.Result, error) {
+		var in Vars
+		if err := vars.decode(&in, namesOf(values), valuesOf(values)); err != nil {
+			return nil, invalidParams("uri %.256q: %v", uri, err)
+		}
+		return inner(ctx, r, in, func(ctx context.Context, r *Request, in Vars) (mcp.Result, error) {
+			out, err := fn(ctx, r, in)
+			if err != nil {
+				return nil, err
+			}
+			return readResult(uri, template.MIMEType, out)
+		})
+	})
+}
+
+// A templateReader reads the resource of a template with these variables.
+type templateReader func(ctx context.Context, r *Request, uri string, values uritemplate.Variables) (mcp.Result, error)
+
+func newTemplateEntry(template Template, vars *fields, run templateReader) (Entry, error) {
 	parsed, err := uritemplate.Parse(template.URITemplate)
 	if err != nil {
 		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
@@ -49,11 +73,7 @@ func NewTemplate[Vars, Out any](template Template, fn func(ctx context.Context, 
 	if err != nil {
 		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
 	}
-	vars, err := newFields[Vars]()
-	if err == nil {
-		err = sameNames(vars.open, vars.names(), parsed.Names())
-	}
-	if err != nil {
+	if err := sameNames(vars.open, vars.names(), parsed.Names()); err != nil {
 		return nil, fmt.Errorf("resource template %q: variables: %w", template.URITemplate, err)
 	}
 	if template.Name == "" {
@@ -67,21 +87,8 @@ func NewTemplate[Vars, Out any](template Template, fn func(ctx context.Context, 
 	if err != nil {
 		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
 	}
-	run := func(ctx context.Context, r *Request, uri string, values uritemplate.Variables) (mcp.Result, error) {
-		in, err := vars.decode(namesOf(values), valuesOf(values))
-		if err != nil {
-			return nil, invalidParams("uri %.256q: %v", uri, err)
-		}
-		return inner(ctx, r, in, func(ctx context.Context, r *Request, in Vars) (mcp.Result, error) {
-			out, err := fn(ctx, r, in)
-			if err != nil {
-				return nil, err
-			}
-			return readResult(uri, template.MIMEType, out)
-		})
-	}
 	return &templateEntry{
-		attended: attended{entryKey{templateKind, template.URITemplate}, template.Around}, names: parsed.Names(), matcher: matcher,
+		attended: attended{of: entryKey{templateKind, template.URITemplate}, around: template.Around}, names: parsed.Names(), matcher: matcher,
 		list: Listed{template.URITemplate, encoded}, run: run,
 	}, nil
 }
@@ -131,7 +138,7 @@ type templateEntry struct {
 	names   []string
 	matcher *uritemplate.Matcher
 	list    Listed
-	run     func(ctx context.Context, r *Request, uri string, values uritemplate.Variables) (mcp.Result, error)
+	run     templateReader
 }
 
 func (e *templateEntry) listed() Listed { return e.list }

@@ -165,7 +165,7 @@ func newToolEntry(tool Tool, run func(context.Context, *Request) (mcp.Result, er
 		return nil, fmt.Errorf("tool %q: %w", tool.Name, err)
 	}
 	return &toolEntry{
-		attended: attended{entryKey{toolKind, tool.Name}, tool.Around}, timeout: tool.Timeout,
+		attended: attended{of: entryKey{toolKind, tool.Name}, around: tool.Around}, timeout: tool.Timeout,
 		list: Listed{tool.Name, encoded}, run: run,
 	}, nil
 }

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// A methodTag is the annotation of a method.
+type methodTag struct {
+	of     reflect.Type // ToolTag and its like
+	values reflect.StructTag
+}
+
+// tagKeys are what the tags of each annotation may say.
+func tagKeys(of reflect.Type) []string {
+	switch of {
+	case reflect.TypeFor[ToolTag]():
+		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes"}
+	case reflect.TypeFor[ResourceTag]():
+		return []string{"uri", "name", "title", "description", "mimeType", "tags", "scopes"}
+	case reflect.TypeFor[PromptTag]():
+		return []string{"name", "title", "description", "tags", "scopes"}
+	case reflect.TypeFor[CompletionTag]():
+		return []string{"prompt", "template", "argument", "scopes"}
+	}
+	return nil
+}
+
+// tagOf finds the annotation of a parameter, nil if it has none.
+func tagOf(t reflect.Type) (*methodTag, error) {
+	if t.Kind() != reflect.Struct {
+		return nil, nil
+	}
+	var tag *methodTag
+	for i := range t.NumField() {
+		field := t.Field(i)
+		keys := tagKeys(field.Type)
+		switch {
+		case keys == nil:
+			continue
+		case field.Name != "_":
+			return nil, fmt.Errorf("%v: the field of type %v must be blank: _ %v", t, field.Type, field.Type)
+		case tag != nil:
+			return nil, fmt.Errorf("%v has two annotations", t)
+		}
+		if err := checkKeys(field.Tag, keys); err != nil {
+			return nil, fmt.Errorf("%v: %w", t, err)
+		}
+		tag = &methodTag{field.Type, field.Tag}
+	}
+	return tag, nil
+}
+
+// checkKeys refuses a misspelt key, which would else be ignored for ever.
+func checkKeys(tag reflect.StructTag, keys []string) error {
+	rest := string(tag)
+	for rest = strings.TrimLeft(rest, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
+		key, after, ok := strings.Cut(rest, ":")
+		if !ok || !slices.Contains(keys, key) {
+			return fmt.Errorf("the annotation has a tag %.40q; accepted: %s", key, strings.Join(keys, ", "))
+		}
+		quoted, err := strconv.QuotedPrefix(after)
+		if err != nil {
+			return fmt.Errorf(`the annotation's tag %s must look like %s:"…"`, key, key)
+		}
+		rest = after[len(quoted):]
+	}
+	return nil
+}
+
+func (t *methodTag) text(key string) string { return t.values.Get(key) }
+
+// list is a tag with commas.
+func (t *methodTag) list(key string) []string {
+	var items []string
+	for item := range strings.SplitSeq(t.text(key), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// hint is "true", "false" or what is usual in the service.
+func (t *methodTag) hint(key string, usual *bool) (*bool, error) {
+	text, ok := t.values.Lookup(key)
+	if !ok {
+		return usual, nil
+	}
+	if text != "true" && text != "false" {
+		return nil, fmt.Errorf(`%s must be "true" or "false", not %.40q`, key, text)
+	}
+	hint := text == "true"
+	return &hint, nil
+}
+
+func (t *methodTag) duration(key string, usual time.Duration) (time.Duration, error) {
+	text, ok := t.values.Lookup(key)
+	if !ok {
+		return usual, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%s must be a duration such as 30s, not %.40q", key, text)
+	}
+	return d, nil
+}
+
+// snakeCase is a method's name as the name of a tool: ReadURL becomes read_url.
+func snakeCase(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	for i, r := range runes {
+		if unicode.IsUpper(r) && i > 0 &&
+			(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// These types annotate the methods of a service: a blank field of one of them in
+// the struct that a method takes says what the method is, and the field's tag what
+// it is called and how it is described.
+type (
+	// ToolTag makes a method a tool. Tags: name (default: the method's name in
+	// snake_case), title, description, readOnly, destructive, idempotent, openWorld
+	// ("true" or "false"), timeout (a Go duration), tags and scopes (lists, with
+	// commas).
+	ToolTag struct{}
+	// ResourceTag makes a method a resource, or a resource template when its uri
+	// has variables, which are the struct's other fields. Tags: uri, name, title,
+	// description, mimeType, tags, scopes.
+	ResourceTag struct{}
+	// PromptTag makes a method a prompt, whose arguments are the struct's other
+	// fields. Tags: name, title, description, tags, scopes.
+	PromptTag struct{}
+	// CompletionTag makes a method a completion. Tags: prompt or template, and
+	// argument. The struct's field Value string is what has been typed, and a field
+	// Others map[string]string, if there is one, what is known already.
+	CompletionTag struct{}
+)
+
+// What tags and scopes are called in the metadata of an entry (see [Around]).
+const (
+	MetadataTags   = "tags"   // []string
+	MetadataScopes = "scopes" // []string
+)
+
+// MetaTags is the key in the _meta of a listed tool, prompt or resource under which
+// its tags stand.
+const MetaTags = "io.github.dovetail-go/tags"
+
+// Annotations are what all methods of a service have in common, unless their own
+// tags say something else. A service has them if it has a method Annotations()
+// server.Annotations.
+type Annotations struct {
+	// Tool are the hints of its tools.
+	Tool mcp.ToolAnnotations
+	// Timeout is that of its tools.
+	Timeout time.Duration
+	// Tags and Scopes are added to those of each method.
+	Tags   []string
+	Scopes []string
+	// Around stands around all its methods.
+	Around Around
+}
+
+// Descriptions are texts for the methods of a service and the fields of their
+// arguments, for a service with a method Descriptions() server.Descriptions. The
+// command server/mcpgen writes one from doc comments. What a tag says wins.
+type Descriptions map[string]string // "Method" or "Method.field"
+
+// AddService registers the methods of a service: of a struct, or a pointer to one.
+// Exposed are exactly its exported methods that take a context.Context; each must
+// fit, others are left alone.
+//
+// A method fits that takes, in any order, a context.Context, a struct with a blank
+// field of type [ToolTag], [ResourceTag], [PromptTag] or [CompletionTag], and as it
+// likes a *[Request] and values of Options.Lifespan; and that returns an error, or a
+// result as in [AddTool], [AddResource], [AddPrompt] and an error.
+//
+//	type SearchIn struct {
+//		_     server.ToolTag `name:"search" description:"Full-text search" readOnly:"true"`
+//		Query string         `json:"query" jsonschema:"minLength=1"`
+//	}
+//
+//	func (s *Shop) Search(ctx context.Context, in SearchIn, db *DB) ([]Item, error)
+//
+// It panics, naming the place, the method and what would fit, when the service
+// cannot be registered.
+func AddService(s *Server, service any) {
+	entries, err := Service(service)
+	if err == nil {
+		err = s.registry.put(entries, false)
+	}
+	if err != nil {
+		_, file, line, _ := runtime.Caller(1)
+		panic(fmt.Sprintf("%s:%d: %v", file, line, err))
+	}
+	s.tellListsChanged(entries)
+}
+
+// Service checks and compiles the methods of a service for [Server.Replace].
+func Service(service any) ([]Entry, error) {
+	value := reflect.ValueOf(service)
+	if !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil() {
+		return nil, errors.New("a service must not be nil")
+	}
+	of := serviceOf(service)
+	var entries []Entry
+	for i := range value.NumMethod() {
+		method := value.Type().Method(i)
+		if !takesContext(method.Type) {
+			continue
+		}
+		plan, err := newPlan(value.Method(i))
+		if err == nil {
+			var entry Entry
+			if entry, err = of.entry(method.Name, plan); err == nil {
+				entries = append(entries, entry.within(of.around()))
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("service %T: method %s%s: %w", service, method.Name, signature(value.Method(i).Type()), err)
+		}
+	}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("service %T has no exported method that takes a context.Context", service)
+	}
+	return entries, nil
+}
+
+func takesContext(method reflect.Type) bool {
+	for i := range method.NumIn() {
+		if method.In(i) == reflect.TypeFor[context.Context]() {
+			return true
+		}
+	}
+	return false
+}
+
+// signature is that of a method without its receiver.
+func signature(method reflect.Type) string {
+	return strings.TrimPrefix(method.String(), "func")
+}
+
+// service is what the methods of one have in common.
+type service struct {
+	Annotations
+	descriptions Descriptions
+}
+
+func serviceOf(value any) *service {
+	s := &service{}
+	if annotated, ok := value.(interface{ Annotations() Annotations }); ok {
+		s.Annotations = annotated.Annotations()
+	}
+	if described, ok := value.(interface{ Descriptions() Descriptions }); ok {
+		s.descriptions = described.Descriptions()
+	}
+	return s
+}
+
+// around is what stands around each method.
+func (s *service) around() Around { return s.Around }
+
+// metadata is that of one method.
+func (s *service) metadata(tag *methodTag) Around {
+	metadata := make(map[string]any)
+	if tags := append(s.Tags[:len(s.Tags):len(s.Tags)], tag.list("tags")...); len(tags) > 0 {
+		metadata[MetadataTags] = tags
+	}
+	if scopes := append(s.Scopes[:len(s.Scopes):len(s.Scopes)], tag.list("scopes")...); len(scopes) > 0 {
+		metadata[MetadataScopes] = scopes
+	}
+	if len(metadata) == 0 {
+		return Around{}
+	}
+	return Around{Metadata: maps.Clone(metadata)}
+}
