@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -75,11 +76,7 @@ func (e *completionEntry) call(ctx context.Context, s *Server, call *mcp.Call) (
 		if err != nil {
 			return nil, err
 		}
-		total := len(values)
-		return &mcp.CompleteResult{Completion: mcp.CompletionValues{
-			Values: slices.Clone(values[:min(total, maxCompletions)]),
-			Total:  &total, HasMore: total > maxCompletions,
-		}}, nil
+		return completed(values), nil
 	}
 	return answered(e.attend(ctx, s, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
 		return inner(ctx, r, struct{}{}, run)
@@ -105,8 +102,8 @@ func knownArguments(call *mcp.Call) (map[string]string, error) {
 	return known, nil
 }
 
-// complete answers completion/complete. An argument that exists and has no
-// completion has no values; one that does not exist is an error.
+// complete answers completion/complete. An argument that exists and has no completion
+// has the values that it is limited to, if it is; one that does not exist is an error.
 func (r *registry) complete(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	argument, err := stringMember(call, "argument", "name")
 	if err != nil {
@@ -131,18 +128,34 @@ func (r *registry) complete(ctx context.Context, call *mcp.Call) (mcp.Result, er
 	if entry := now.entries[of.key()]; entry != nil {
 		return entry.call(ctx, r.server, call)
 	}
-	if !takesArgument(now.entries[about], argument) {
+	values, ok := argumentValues(now.entries[about], argument)
+	if !ok {
 		return nil, invalidParams("there is no argument %.80q of %.256q", argument, about.name)
 	}
-	return &mcp.CompleteResult{Completion: mcp.CompletionValues{Values: []string{}}}, nil
+	typed, err := stringMember(call, "argument", "value")
+	if err != nil {
+		return nil, err
+	}
+	return completed(slices.DeleteFunc(slices.Clone(values), func(value string) bool {
+		return !strings.HasPrefix(value, typed)
+	})), nil
 }
 
-func takesArgument(entry Entry, argument string) bool {
+// argumentValues are those that an argument may have, nil if they are not limited. It
+// says whether there is such an argument.
+func argumentValues(entry Entry, argument string) (values []string, ok bool) {
 	switch e := entry.(type) {
 	case *templateEntry:
-		return slices.Contains(e.names, argument)
+		return e.values[argument], slices.Contains(e.names, argument)
 	case *promptEntry:
-		return slices.Contains(e.arguments, argument)
+		return e.values[argument], slices.Contains(e.arguments, argument)
 	}
-	return false
+	return nil, false
+}
+
+// completed is the answer with these values, as many as it may hold.
+func completed(values []string) mcp.Result {
+	total := len(values)
+	shown := append([]string{}, values[:min(total, maxCompletions)]...)
+	return &mcp.CompleteResult{Completion: mcp.CompletionValues{Values: shown, Total: &total, HasMore: total > maxCompletions}}
 }

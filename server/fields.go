@@ -2,11 +2,15 @@ package server
 
 import (
 	"encoding"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/schema"
 )
 
 // fields decodes named strings, of a prompt's arguments or a URI template's
@@ -22,6 +26,7 @@ type field struct {
 	name        string
 	description string
 	optional    bool
+	values      []string // all that it may have, nil if that is not limited
 	index       []int
 	set         func(reflect.Value, []string) error
 }
@@ -32,6 +37,10 @@ func newFields(t reflect.Type) (*fields, error) {
 	}
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%v must be a struct or map[string]string", t)
+	}
+	enums, err := enumsOf(t)
+	if err != nil {
+		return nil, err
 	}
 	f := &fields{}
 	for _, sf := range reflect.VisibleFields(t) {
@@ -50,12 +59,23 @@ func newFields(t reflect.Type) (*fields, error) {
 			return nil, fmt.Errorf("field %s: %w", sf.Name, err)
 		}
 		f.list = append(f.list, field{
-			name: name, index: sf.Index, set: set,
+			name: name, index: sf.Index, set: set, values: enums[name],
 			description: sf.Tag.Get("jsonschema_description"),
 			optional:    sf.Type.Kind() == reflect.Pointer || strings.Contains(options, "omit"),
 		})
 	}
 	return f, nil
+}
+
+// limited are the values of the fields that may have some only, by the fields' names.
+func (f *fields) limited() map[string][]string {
+	limited := make(map[string][]string)
+	for _, field := range f.list {
+		if field.values != nil {
+			limited[field.name] = field.values
+		}
+	}
+	return limited
 }
 
 func (f *fields) names() []string {
@@ -83,7 +103,8 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 			return fmt.Errorf("unknown %q (accepted: %s)", name, strings.Join(f.names(), ", "))
 		}
 	}
-	for _, field := range f.list {
+	for i := range f.list {
+		field := &f.list[i]
 		values := of(field.name)
 		if values == nil {
 			if !field.optional {
@@ -91,11 +112,50 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 			}
 			continue
 		}
+		if i := slices.IndexFunc(values, field.lacks); i >= 0 {
+			return fmt.Errorf("%q: expected one of %s, got %.80q", field.name, strings.Join(field.values, ", "), values[i])
+		}
 		if err := field.set(v.FieldByIndex(field.index), values); err != nil {
 			return fmt.Errorf("%q: expected %w", field.name, err)
 		}
 	}
 	return nil
+}
+
+// lacks says whether a value is none that the field may have.
+func (f *field) lacks(value string) bool { return f.values != nil && !slices.Contains(f.values, value) }
+
+// enumsOf are the values of the fields that may have some only, by the fields' names:
+// those of a jsonschema tag or of a method EnumValues.
+func enumsOf(t reflect.Type) (map[string][]string, error) {
+	reflected, err := schema.ForType(t)
+	if err != nil {
+		return nil, err
+	}
+	root, err := jsonscan.ReadObject(reflected)
+	if err != nil || root.Get("properties") == nil {
+		return nil, err
+	}
+	properties, err := jsonscan.ReadObject(root.Get("properties"))
+	if err != nil {
+		return nil, err
+	}
+	enums := make(map[string][]string)
+	for property := range properties.All() {
+		var about struct{ Enum []json.RawMessage }
+		if err := json.Unmarshal(property.Value, &about); err != nil {
+			return nil, err
+		}
+		for _, value := range about.Enum {
+			text := string(value)
+			if jsonscan.KindOf(value) == jsonscan.String {
+				text = jsonscan.Unquote(value)
+			}
+			name := jsonscan.Unquote(property.Key)
+			enums[name] = append(enums[name], text)
+		}
+	}
+	return enums, nil
 }
 
 // setterOf returns what puts strings into a value of the type.

@@ -76,7 +76,7 @@ func newPromptEntry(prompt Prompt, args *fields, run func(ctx context.Context, r
 	}
 	return &promptEntry{
 		answering: answering{attended{of: entryKey{promptKind, prompt.Name}, around: prompt.Around}, encoded, run},
-		arguments: args.names(),
+		arguments: args.names(), values: args.limited(),
 	}, nil
 }
 
@@ -137,6 +137,7 @@ func checkPromptResult(t reflect.Type) error {
 type promptEntry struct {
 	answering
 	arguments []string
+	values    map[string][]string // of those that may have some only
 }
 
 func (e *promptEntry) within(more Around) Entry {

@@ -89,10 +89,13 @@ func (s *snapshot) add(key entryKey, entry Entry) {
 	case resourceKind:
 		s.catalogue.Resources = append(s.catalogue.Resources, entry.listed())
 	case templateKind:
+		template := entry.(*templateEntry)
 		s.catalogue.Templates = append(s.catalogue.Templates, entry.listed())
-		s.templates = append(s.templates, entry.(*templateEntry))
+		s.templates = append(s.templates, template)
+		s.catalogue.Completes = s.catalogue.Completes || len(template.values) > 0
 	case promptKind:
 		s.catalogue.Prompts = append(s.catalogue.Prompts, entry.listed())
+		s.catalogue.Completes = s.catalogue.Completes || len(entry.(*promptEntry).values) > 0
 	case completionKind:
 		s.catalogue.Completes = true
 	}

@@ -88,7 +88,7 @@ func newTemplateEntry(template Template, vars *fields, run templateReader) (Entr
 		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
 	}
 	return &templateEntry{
-		attended: attended{of: entryKey{templateKind, template.URITemplate}, around: template.Around}, names: parsed.Names(), matcher: matcher,
+		attended: attended{of: entryKey{templateKind, template.URITemplate}, around: template.Around}, names: parsed.Names(), values: vars.limited(), matcher: matcher,
 		list: Listed{template.URITemplate, encoded}, run: run,
 	}, nil
 }
@@ -135,6 +135,7 @@ func sameNames(open bool, fields, variables []string) error {
 
 type templateEntry struct {
 	attended
+	values  map[string][]string // of the variables that may have some only
 	names   []string
 	matcher *uritemplate.Matcher
 	list    Listed
