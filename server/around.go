@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -16,16 +17,18 @@ import (
 // around what the entry itself has.
 type Around struct {
 	// Outer interceptors see every call, the refused ones too: tracing, audit. The
-	// first is outermost. Those of a server see lists as well.
+	// first is outermost. Those of a server see lists as well, and may have
+	// something else called; for those of an entry that has been decided.
 	Outer []mcp.Interceptor
 	// Guards decide in their order whether the call may be made.
 	Guards []Guard
 	// Mappers turn errors of the function and of inner interceptors into results.
-	// The entry's own are asked first.
+	// The entry's own are asked first. Those of a server see every error of what is
+	// mounted but a guard's.
 	Mappers []ErrorMapper
 	// Inner interceptors see calls whose arguments are valid, and the results. The
 	// first is outermost. That one changes the arguments comes too late: they have
-	// been decoded.
+	// been decoded. What is mounted validates them later, within those of a server.
 	Inner []mcp.Interceptor
 	// Metadata is for guards and functions; it is never sent. What is nearer to
 	// the function wins.
@@ -39,18 +42,23 @@ type ErrorMapper func(ctx context.Context, r *Request, err error) (mcp.Result, e
 
 // within returns what stands around an entry that is within more.
 func (a Around) within(more Around) Around {
-	if len(more.Metadata) > 0 {
-		merged := maps.Clone(more.Metadata)
-		maps.Copy(merged, a.Metadata)
-		a.Metadata = merged
-	}
 	return Around{
 		Outer:    slices.Concat(more.Outer, a.Outer),
 		Guards:   slices.Concat(more.Guards, a.Guards),
 		Mappers:  slices.Concat(a.Mappers, more.Mappers),
 		Inner:    slices.Concat(more.Inner, a.Inner),
-		Metadata: a.Metadata,
+		Metadata: overlaid(more.Metadata, a.Metadata),
 	}
+}
+
+// overlaid is metadata with what is nearer to the function.
+func overlaid(outer, nearer map[string]any) map[string]any {
+	if len(outer) == 0 {
+		return nearer
+	}
+	merged := maps.Clone(outer)
+	maps.Copy(merged, nearer)
+	return merged
 }
 
 // An attended function is that of an entry, with all that stands around it.
@@ -63,6 +71,7 @@ type attended struct {
 func (a *attended) key() entryKey             { return a.of }
 func (a *attended) needs() []reflect.Type     { return a.required }
 func (a *attended) need(types []reflect.Type) { a.required = types }
+func (a *attended) metadata() map[string]any  { return a.around.Metadata }
 
 // attend has a call pass what stands around a function, which validates the
 // arguments itself.
@@ -83,38 +92,37 @@ func (a *attended) admit(ctx context.Context, r *Request, fn func(ctx context.Co
 			return nil, err
 		}
 	}
-	result, err := r.server.guarded(a.of, func() (mcp.Result, error) { return fn(ctx, r) })
-	if err != nil && len(a.around.Mappers) > 0 {
-		return a.mapped(ctx, r, err)
-	}
-	return result, err
-}
-
-func (a *attended) mapped(ctx context.Context, r *Request, err error) (mcp.Result, error) {
-	if _, asks := mcp.AsInputRequired(err); asks {
-		return nil, err
-	}
-	for _, mapper := range a.around.Mappers {
-		result, mapped := r.server.guarded(a.of, func() (mcp.Result, error) { return mapper(ctx, r, err) })
-		switch {
-		case mapped != nil:
-			return nil, mapped
-		case result != nil:
-			return result, nil
-		}
-	}
-	return nil, err
+	return r.server.guarded(a.of, func() (mcp.Result, error) { return fn(ctx, r) })
 }
 
 // inner runs a function whose arguments have been decoded, within the inner
-// interceptors.
+// interceptors and the error mappers.
 func inner[In any](ctx context.Context, r *Request, in In, fn func(ctx context.Context, r *Request, in In) (mcp.Result, error)) (mcp.Result, error) {
-	if len(r.entry.around.Inner) == 0 {
+	around := &r.entry.around
+	if len(around.Inner)+len(around.Mappers) == 0 {
 		return fn(ctx, r, in)
 	}
-	return wrap(r.entry.around.Inner, func(ctx context.Context, _ *mcp.Call) (mcp.Result, error) {
+	result, err := wrap(around.Inner, func(ctx context.Context, _ *mcp.Call) (mcp.Result, error) {
 		return fn(ctx, r, in)
 	})(ctx, r.call)
+	if err != nil {
+		return mapped(ctx, r, err)
+	}
+	return result, nil
+}
+
+// mapped asks the mappers for a result. Questions and denials are not for them.
+func mapped(ctx context.Context, r *Request, err error) (mcp.Result, error) {
+	_, asks := mcp.AsInputRequired(err)
+	if _, denied := errors.AsType[*denial](err); asks || denied {
+		return nil, err
+	}
+	for _, mapper := range r.entry.around.Mappers {
+		if result, mapped := mapper(ctx, r, err); result != nil || mapped != nil {
+			return result, mapped
+		}
+	}
+	return nil, err
 }
 
 func wrap(interceptors []mcp.Interceptor, invoke mcp.Invoker) mcp.Invoker {

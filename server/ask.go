@@ -97,7 +97,8 @@ func Sample(r *Request, key string, params *mcp.CreateMessageParams) (*mcp.Creat
 // 2025-11-25, client/roots; deprecated in 2026-07-28.
 func Roots(r *Request, key string) ([]mcp.Root, error) {
 	var result mcp.ListRootsResult
-	if err := r.ask(key, mcp.MethodRootsList, nil, &result); err != nil {
+	// It has no parameters, but there are clients that want an object.
+	if err := r.ask(key, mcp.MethodRootsList, mcp.Raw("{}"), &result); err != nil {
 		return nil, err
 	}
 	return result.Roots, nil

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,10 +50,37 @@ type completionEntry struct {
 	fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)
 }
 
-// key keeps the parts apart with a byte that none of them holds.
+// completionMark keeps the parts of a completion's key apart: none of them holds it.
+const completionMark = "\x00"
+
 func (c Completion) key() entryKey {
-	return entryKey{completionKind, c.Prompt + "\x00" + c.Template + "\x00" + c.Argument}
+	return entryKey{completionKind, c.Prompt + completionMark + c.Template + completionMark + c.Argument}
 }
+
+// completion is the key of the completion of an argument of a prompt or template.
+func (k entryKey) completion(argument string) entryKey {
+	if k.kind == promptKind {
+		return Completion{Prompt: k.name, Argument: argument}.key()
+	}
+	return Completion{Template: k.name, Argument: argument}.key()
+}
+
+// about is the key of the prompt or template that a completion is about; any other key
+// is about itself.
+func (k entryKey) about() entryKey {
+	if k.kind != completionKind {
+		return k
+	}
+	if template, ok := strings.CutPrefix(k.name, completionMark); ok {
+		template, _, _ = strings.Cut(template, completionMark)
+		return entryKey{templateKind, template}
+	}
+	prompt, _, _ := strings.Cut(k.name, completionMark)
+	return entryKey{promptKind, prompt}
+}
+
+// label is the name as callers know it.
+func (k entryKey) label() string { return k.about().name }
 
 func (e *completionEntry) listed() Listed { return Listed{} }
 
@@ -63,24 +91,23 @@ func (e *completionEntry) within(more Around) Entry {
 }
 
 func (e *completionEntry) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error) {
-	typed, err := stringMember(call, "argument", "value")
-	if err != nil {
-		return nil, err
-	}
-	others, err := knownArguments(call)
-	if err != nil {
-		return nil, err
-	}
-	run := func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
-		values, err := e.fn(ctx, r, typed, others)
+	return e.answer(ctx, s, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
+		typed, err := stringMember(r.call, "argument", "value")
 		if err != nil {
 			return nil, err
 		}
-		return completed(values), nil
-	}
-	return answered(e.attend(ctx, s, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
-		return inner(ctx, r, struct{}{}, run)
-	}))
+		others, err := knownArguments(r.call)
+		if err != nil {
+			return nil, err
+		}
+		return inner(ctx, r, typed, func(ctx context.Context, r *Request, typed string) (mcp.Result, error) {
+			values, err := e.fn(ctx, r, typed, others)
+			if err != nil {
+				return nil, err
+			}
+			return completed(values), nil
+		})
+	})
 }
 
 func knownArguments(call *mcp.Call) (map[string]string, error) {
@@ -124,13 +151,19 @@ func (r *registry) complete(ctx context.Context, call *mcp.Call) (mcp.Result, er
 	if err != nil {
 		return nil, err
 	}
+	if !r.isVisible(ctx, about, call) {
+		return nil, noArgument(argument, about.name)
+	}
 	now := r.snapshot()
 	if entry := now.entries[of.key()]; entry != nil {
-		return entry.call(ctx, r.server, call)
+		result, err := entry.call(ctx, r.server, call)
+		if d, denied := errors.AsType[*denial](err); !denied || !d.hides {
+			return result, err
+		}
 	}
 	values, ok := argumentValues(now.entries[about], argument)
 	if !ok {
-		return nil, invalidParams("there is no argument %.80q of %.256q", argument, about.name)
+		return nil, noArgument(argument, about.name)
 	}
 	typed, err := stringMember(call, "argument", "value")
 	if err != nil {
@@ -139,6 +172,10 @@ func (r *registry) complete(ctx context.Context, call *mcp.Call) (mcp.Result, er
 	return completed(slices.DeleteFunc(slices.Clone(values), func(value string) bool {
 		return !strings.HasPrefix(value, typed)
 	})), nil
+}
+
+func noArgument(argument, of string) error {
+	return invalidParams("there is no argument %.80q of %.256q", argument, of)
 }
 
 // argumentValues are those that an argument may have, nil if they are not limited. It

@@ -3,12 +3,12 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -17,8 +17,9 @@ type composite struct {
 	server *Server
 	own    *registry
 
-	mu      sync.Mutex
+	mu      sync.Mutex // of those who change what follows
 	mounts  atomic.Pointer[[]*mount]
+	places  atomic.Pointer[[]place]
 	current atomic.Pointer[merged]
 }
 
@@ -29,137 +30,23 @@ func (c *composite) mounted() []*mount {
 	return nil
 }
 
-// add takes one more mount in, unless something of it is there already.
-func (c *composite) add(m *mount) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	mounts := append(slices.Clone(c.mounted()), m)
-	if together := merge(c.own, mounts); len(together.refused) > 0 {
-		return together.refused[0]
-	}
-	c.mounts.Store(&mounts)
-	return nil
-}
-
-// merged is what all parts offer, as they were between two changes.
-type merged struct {
-	from      []*Catalogue
-	catalogue Catalogue
-	owners    map[entryKey]owner
-	templates []ownedTemplate
-	refused   []error
-}
-
-// An owner is who offers something, under its own name.
-type owner struct {
-	mount *mount // nil: the registry
-	name  string
-}
-
-type ownedTemplate struct {
-	owner
-	matcher *uritemplate.Matcher
-}
-
 // now returns the parts merged as they are now.
 func (c *composite) now() *merged {
-	mounts := c.mounted()
-	if m := c.current.Load(); m != nil && m.isOf(c.own, mounts) {
+	if m := c.current.Load(); m.isOf(c.own, c.mounted()) {
 		return m
 	}
-	m := merge(c.own, mounts)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, mounts := c.current.Load(), c.mounted()
+	if before.isOf(c.own, mounts) {
+		return before
+	}
+	m := merge(before, c.own, mounts)
 	c.current.Store(m)
-	for _, err := range m.refused {
-		c.server.options.Logger.Warn("something mounted is not offered", "error", err)
+	for _, refused := range m.refused {
+		c.server.options.Logger.Warn("something mounted is not offered", "error", refused.err)
 	}
 	return m
-}
-
-func (m *merged) isOf(own *registry, mounts []*mount) bool {
-	if len(m.from) != 1+len(mounts) || m.from[0] != own.Catalogue() {
-		return false
-	}
-	for i, mount := range mounts {
-		if m.from[i+1] != mount.provider.Catalogue() {
-			return false
-		}
-	}
-	return true
-}
-
-func merge(own *registry, mounts []*mount) *merged {
-	m := &merged{owners: make(map[entryKey]owner)}
-	m.take(nil, own.Catalogue())
-	for _, mount := range mounts {
-		m.take(mount, mount.provider.Catalogue())
-	}
-	return m
-}
-
-// take adds what one part offers. Of two with one name the first stays.
-func (m *merged) take(from *mount, offered *Catalogue) {
-	m.from = append(m.from, offered)
-	m.catalogue.Tools = m.takeNamed(m.catalogue.Tools, toolKind, from, offered.Tools)
-	m.catalogue.Prompts = m.takeNamed(m.catalogue.Prompts, promptKind, from, offered.Prompts)
-	m.catalogue.Resources = m.takeListed(m.catalogue.Resources, resourceKind, from, offered.Resources)
-	m.catalogue.Templates = m.takeListed(m.catalogue.Templates, templateKind, from, offered.Templates)
-	m.catalogue.Completes = m.catalogue.Completes || offered.Completes
-}
-
-func (m *merged) takeNamed(list []Listed, kind kind, from *mount, offered []Listed) []Listed {
-	if from == nil || from.prefix == "" {
-		return m.takeListed(list, kind, from, offered)
-	}
-	for _, l := range offered {
-		name := from.prefix + l.Name
-		renamed, err := jsonscan.Splice(nil, l.JSON, jsonscan.Edit{Name: "name", Value: jsonscan.AppendString(nil, name)})
-		if err == nil {
-			err = checkName(kind, name)
-		}
-		if err != nil {
-			m.refused = append(m.refused, err)
-			continue
-		}
-		if m.own(entryKey{kind, name}, owner{from, l.Name}) {
-			list = append(list, Listed{name, renamed})
-		}
-	}
-	return list
-}
-
-func (m *merged) takeListed(list []Listed, kind kind, from *mount, offered []Listed) []Listed {
-	for _, l := range offered {
-		of := owner{from, l.Name}
-		if !m.own(entryKey{kind, l.Name}, of) {
-			continue
-		}
-		list = append(list, l)
-		if kind == templateKind {
-			m.addTemplate(of)
-		}
-	}
-	return list
-}
-
-func (m *merged) own(key entryKey, of owner) bool {
-	if _, taken := m.owners[key]; taken {
-		m.refused = append(m.refused, &CollisionError{Kind: key.kind.String(), Name: key.name})
-		return false
-	}
-	m.owners[key] = of
-	return true
-}
-
-// addTemplate remembers how to match a template. One that cannot be matched here is
-// listed, and its resources are read when they are listed too.
-func (m *merged) addTemplate(of owner) {
-	parsed, err := uritemplate.Parse(of.name)
-	if err != nil {
-		return
-	}
-	if matcher, err := parsed.Matcher(); err == nil {
-		m.templates = append(m.templates, ownedTemplate{of, matcher})
-	}
 }
 
 // Catalogue is what all parts offer.
@@ -177,9 +64,9 @@ func (c *composite) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error
 	}
 	switch call.Method() {
 	case mcp.MethodToolsCall:
-		return c.callNamed(ctx, toolKind, call, "name")
+		return c.callNamed(ctx, toolKind, call)
 	case mcp.MethodPromptsGet:
-		return c.callNamed(ctx, promptKind, call, "name")
+		return c.callNamed(ctx, promptKind, call)
 	case mcp.MethodResourcesRead:
 		return c.read(ctx, call)
 	case mcp.MethodComplete:
@@ -188,54 +75,16 @@ func (c *composite) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error
 	return c.own.Call(ctx, call)
 }
 
-// callNamed passes a call on to who has what it names, under the name that it has
-// there.
-func (c *composite) callNamed(ctx context.Context, kind kind, call *mcp.Call, path ...string) (mcp.Result, error) {
-	name, err := stringMember(call, path...)
-	if err != nil {
-		return nil, err
-	}
-	key := entryKey{kind, name}
-	of := c.now().owners[key]
-	if of.mount == nil {
+func (c *composite) callNamed(ctx context.Context, kind kind, call *mcp.Call) (mcp.Result, error) {
+	return c.callOwner(ctx, c.now().owner(kind, call.Member("name")), call)
+}
+
+// callOwner has the registry answer what nobody owns: it says what is wrong.
+func (c *composite) callOwner(ctx context.Context, of *owner, call *mcp.Call) (mcp.Result, error) {
+	if of == nil || of.mount == nil {
 		return c.own.Call(ctx, call)
 	}
-	if of.mount.prefix != "" {
-		if call, err = renamed(call, of.name, path); err != nil {
-			return nil, err
-		}
-	}
-	return c.pass(ctx, key, of.mount, call)
-}
-
-// renamed is a call with another name in it.
-func renamed(call *mcp.Call, name string, path []string) (*mcp.Call, error) {
-	value := json.RawMessage(jsonscan.AppendString(nil, name))
-	if len(path) == 2 {
-		var err error
-		if value, err = jsonscan.Splice(nil, call.Member(path[0]), jsonscan.Edit{Name: path[1], Value: value}); err != nil {
-			return nil, err
-		}
-	}
-	params, err := jsonscan.Splice(make([]byte, 0, len(call.Params())), call.Params(), jsonscan.Edit{Name: path[0], Value: value})
-	if err != nil {
-		return nil, err
-	}
-	return call.WithParams(params)
-}
-
-// pass has a mounted provider answer, within what stands around this server.
-func (c *composite) pass(ctx context.Context, key entryKey, m *mount, call *mcp.Call) (mcp.Result, error) {
-	around := &c.own.around
-	if len(around.Guards)+len(around.Mappers)+len(around.Inner) == 0 {
-		return m.provider.Call(ctx, call)
-	}
-	a := attended{of: key, around: *around}
-	return a.attend(ctx, c.server, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
-		return inner(ctx, r, struct{}{}, func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
-			return m.provider.Call(ctx, r.call)
-		})
-	})
+	return c.pass(ctx, of.key, of, call)
 }
 
 // read finds who has a resource: the one with that URI, else the first template that
@@ -245,77 +94,111 @@ func (c *composite) read(ctx context.Context, call *mcp.Call) (mcp.Result, error
 	if err != nil {
 		return nil, err
 	}
-	now := c.now()
-	if of, ok := now.owners[entryKey{resourceKind, uri}]; ok {
-		return c.readFrom(ctx, of.mount, entryKey{resourceKind, uri}, call)
-	}
-	for _, template := range now.templates {
-		if _, ok := template.matcher.Match(uri); ok {
-			return c.readFrom(ctx, template.mount, entryKey{templateKind, template.name}, call)
-		}
-	}
-	return nil, mcp.ResourceNotFound(uri)
+	return c.callOwner(ctx, c.now().resource(uri), call)
 }
 
-func (c *composite) readFrom(ctx context.Context, m *mount, key entryKey, call *mcp.Call) (mcp.Result, error) {
-	if m == nil {
+// complete passes a call on to who has the prompt or template that it is about.
+func (c *composite) complete(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	of := c.now().owner(templateKind, call.Member("ref", "uri"))
+	if about, _ := stringMember(call, "ref", "type"); about == "ref/prompt" {
+		of = c.now().owner(promptKind, call.Member("ref", "name"))
+	}
+	if of == nil || of.mount == nil {
 		return c.own.Call(ctx, call)
 	}
-	return c.pass(ctx, key, m, call)
-}
-
-func (c *composite) complete(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	if kind, _ := stringMember(call, "ref", "type"); kind == "ref/prompt" {
-		return c.callNamed(ctx, promptKind, call, "ref", "name")
-	}
-	uri, err := stringMember(call, "ref", "uri")
+	argument, err := stringMember(call, "argument", "name")
 	if err != nil {
-		return c.own.Call(ctx, call) // it says what is expected
+		return nil, err
 	}
-	key := entryKey{templateKind, uri}
-	return c.readFrom(ctx, c.now().owners[key].mount, key, call)
+	if !c.isVisible(ctx, of.key, call) {
+		return nil, noArgument(argument, of.key.name)
+	}
+	return c.pass(ctx, of.key.completion(argument), of, call)
 }
 
-// A concealer is a provider that does not show everything to everyone.
-type concealer interface {
-	hides() bool
-	isVisible(ctx context.Context, key entryKey, list *mcp.Call) bool
+// pass has a mounted provider answer, within what stands around this server. The key
+// says what is called; of a completion it is not that of its owner.
+func (c *composite) pass(ctx context.Context, key entryKey, of *owner, call *mcp.Call) (result mcp.Result, err error) {
+	around := &c.own.around
+	if len(around.Guards)+len(around.Mappers)+len(around.Inner) == 0 {
+		result, err = of.call(ctx, call)
+	} else {
+		result, err = c.passWithin(ctx, key, of, call)
+	}
+	if d, denied := errors.AsType[*denial](err); denied && d.hides {
+		return nil, &denial{unknown(key, call), true} // under the name that it has here
+	}
+	return result, err
 }
 
-func (c *composite) hides() bool {
-	return c.own.hides() || slices.ContainsFunc(c.mounted(), func(m *mount) bool {
-		hider, ok := m.provider.(concealer)
-		return ok && hider.hides()
+func (c *composite) passWithin(ctx context.Context, key entryKey, of *owner, call *mcp.Call) (mcp.Result, error) {
+	var failure error // of the provider, not of a function: no caller is told
+	a := c.attended(key)
+	result, err := a.attend(ctx, c.server, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
+		return inner(ctx, r, call, func(ctx context.Context, _ *Request, call *mcp.Call) (mcp.Result, error) {
+			result, own, err := revealing(ctx, func(ctx context.Context) (mcp.Result, error) { return of.call(ctx, call) })
+			if !own {
+				failure = err
+			}
+			return result, err
+		})
 	})
+	if err == nil || errors.Is(err, failure) {
+		return result, err
+	}
+	return a.tell(ctx, err)
 }
 
-// isVisible says whether the caller of a list may see an entry of it.
-func (c *composite) isVisible(ctx context.Context, key entryKey, list *mcp.Call) bool {
+// attended is what stands around this server, around something mounted.
+func (c *composite) attended(key entryKey) *attended {
+	a := &attended{of: key, around: c.own.around}
+	a.around.Metadata = c.metadata(key)
+	return a
+}
+
+// metadata is that of an entry, wherever it is.
+func (c *composite) metadata(key entryKey) map[string]any {
+	if entry := c.own.snapshot().entries[key]; entry != nil {
+		return entry.metadata()
+	}
+	metadata := c.own.around.Metadata
 	if len(c.mounted()) == 0 {
-		return c.own.isVisible(ctx, key, list)
+		return metadata
+	}
+	if of := c.now().owners[key.about()]; of != nil && of.mount != nil && of.mount.child != nil {
+		inside, _ := of.mount.inside(key)
+		metadata = overlaid(metadata, of.mount.child.provider.metadata(inside))
+	}
+	return metadata
+}
+
+// hides says whether anything is hidden from anybody.
+func (c *composite) hides() bool {
+	mounts := c.mounted()
+	return c.own.hides() || len(mounts) > 0 && c.own.around.hides() ||
+		slices.ContainsFunc(mounts, func(m *mount) bool { return m.child != nil && m.child.provider.hides() })
+}
+
+// isVisible says whether a caller may see an entry.
+func (c *composite) isVisible(ctx context.Context, key entryKey, call *mcp.Call) bool {
+	if len(c.mounted()) == 0 {
+		return c.own.isVisible(ctx, key, call)
 	}
 	of := c.now().owners[key]
-	if of.mount == nil {
-		return c.own.isVisible(ctx, key, list)
+	if of == nil || of.mount == nil {
+		return c.own.isVisible(ctx, key, call)
 	}
-	a := attended{of: key, around: c.own.around}
-	if !a.isVisible(ctx, c.server, list) {
+	if c.own.around.hides() && !c.attended(key).isVisible(ctx, c.server, call) {
 		return false
 	}
-	hider, ok := of.mount.provider.(concealer)
-	return !ok || hider.isVisible(ctx, entryKey{key.kind, of.name}, list)
+	child := of.mount.child
+	return child == nil || child.provider.isVisible(ctx, entryKey{key.kind, of.name}, call)
 }
 
 // subscribe tells the part that has a resource that it is watched.
 func (c *composite) subscribe(ctx context.Context, uri string) (unsubscribe func(), err error) {
-	now := c.now()
-	of, ok := now.owners[entryKey{resourceKind, uri}]
-	for i := 0; !ok && i < len(now.templates); i++ {
-		if _, ok = now.templates[i].matcher.Match(uri); ok {
-			of = now.templates[i].owner
-		}
-	}
-	if of.mount == nil {
+	of := c.now().resource(uri)
+	if of == nil || of.mount == nil {
 		return func() {}, nil
 	}
 	if of.mount.child != nil {
@@ -325,4 +208,33 @@ func (c *composite) subscribe(ctx context.Context, uri string) (unsubscribe func
 		return s.Subscribe(ctx, uri)
 	}
 	return func() {}, nil
+}
+
+// call has the owner answer a call, under the name that it knows.
+func (o *owner) call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	if o.quoted != nil {
+		var err error
+		if call, err = o.renamed(call); err != nil {
+			return nil, err
+		}
+	}
+	return o.mount.provider.Call(ctx, call)
+}
+
+// renamed is the call with the owner's name in it; all other bytes are as they were.
+func (o *owner) renamed(call *mcp.Call) (*mcp.Call, error) {
+	edit := jsonscan.Edit{Name: "name", Value: o.quoted}
+	if call.Method() == mcp.MethodComplete {
+		ref, err := jsonscan.Splice(nil, call.Member("ref"), edit)
+		if err != nil {
+			return nil, err
+		}
+		edit = jsonscan.Edit{Name: "ref", Value: ref}
+	}
+	params := call.Params()
+	params, err := jsonscan.Splice(make(json.RawMessage, 0, len(params)), params, edit)
+	if err != nil {
+		return nil, err
+	}
+	return call.WithParams(params)
 }

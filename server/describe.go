@@ -21,10 +21,19 @@ func (c core) Describe() *era.Description {
 		Info:         c.info,
 		Capabilities: c.capabilities(catalogue),
 		Instructions: c.options.Instructions,
-		CacheHint:    c.options.CacheHint,
+		CacheHint:    c.cacheHint(),
 	}}
 	c.description.Store(d)
 	return &d.Description
+}
+
+// cacheHint lets nobody share a list that is not the same for everybody.
+func (s *Server) cacheHint() mcp.CacheHint {
+	hint := s.options.CacheHint
+	if s.provider.hides() {
+		hint.Scope = mcp.CachePrivate
+	}
+	return hint
 }
 
 // capabilities are those declared, or those of what has been registered.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -19,30 +20,52 @@ type Guard struct {
 	// callers are not told which, unless it is a *jsonrpc.Error. A question to the
 	// caller (see [Elicit]) is asked.
 	Allow func(ctx context.Context, r *Request) error
-	// Hides keeps from a caller's lists what the guard would refuse the caller. A
-	// call for it is answered as if it did not exist.
+	// Hides keeps from a caller's lists what the guard would refuse the caller, and
+	// so Allow is asked for each entry of a list as well; the [Request.Call] is then
+	// that for the list. A call for what is hidden is answered as if it did not
+	// exist, whatever the error.
 	Hides bool
 }
+
+// A denial is a guard's error, as the caller is told it.
+type denial struct {
+	error
+	hides bool
+}
+
+func (d *denial) Unwrap() error { return d.error }
 
 // check asks the guard.
 func (g *Guard) check(ctx context.Context, r *Request) error {
 	err := g.ask(ctx, r)
-	if err == nil || isProtocolError(err) {
+	if _, asks := mcp.AsInputRequired(err); err == nil || asks {
 		return err
 	}
-	of := r.entry.of
-	r.server.options.Logger.Info("a guard refused a call", "guard", g.Name, "kind", of.kind.String(), "name", of.name, "reason", err)
-	if g.Hides {
-		return of.unknown()
+	r.server.options.Logger.Info("a guard refused a call", "guard", g.Name, "kind", r.Kind(), "name", r.Name(), "reason", err)
+	switch {
+	case g.Hides:
+		return &denial{unknown(r.entry.of, r.call), true}
+	case isProtocolError(err):
+		return &denial{err, false}
+	default:
+		return &denial{g.forbidden(r), false}
 	}
-	return forbidden(g.Name, of)
+}
+
+// shows says whether the guard lets the caller of a list see an entry of it. What it
+// would ask about exists.
+func (g *Guard) shows(ctx context.Context, r *Request) bool {
+	err := g.ask(ctx, r)
+	_, asks := mcp.AsInputRequired(err)
+	return err == nil || asks
 }
 
 // ask fails closed.
 func (g *Guard) ask(ctx context.Context, r *Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			r.server.options.Logger.Error("panic in a guard", "guard", g.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = errors.New("the guard panicked")
 		}
 	}()
 	if g.Allow == nil {
@@ -52,46 +75,53 @@ func (g *Guard) ask(ctx context.Context, r *Request) (err error) {
 }
 
 // forbidden is what a refused caller is told.
-func forbidden(guard string, of entryKey) error {
+func (g *Guard) forbidden(r *Request) error {
 	data, err := encode(struct {
 		Type  string `json:"type"`
 		Guard string `json:"guard"`
-	}{"FORBIDDEN", guard})
+	}{"FORBIDDEN", g.Name})
 	if err != nil {
 		return err
 	}
 	return &jsonrpc.Error{
 		Code:    jsonrpc.InternalError,
-		Message: fmt.Sprintf("Guard '%s' denied the %v call for '%s'", guard, of.kind, of.name),
+		Message: fmt.Sprintf("Guard '%s' denied the %s call for '%.256s'", g.Name, r.Kind(), r.Name()),
 		Data:    data,
 	}
 }
 
-// unknown is what a caller is told of an entry that does not exist.
-func (k entryKey) unknown() error {
-	switch k.kind {
+// unknown is what a caller is told of what does not exist.
+func unknown(of entryKey, call *mcp.Call) error {
+	switch of.kind {
 	case resourceKind, templateKind:
-		return mcp.ResourceNotFound(k.name)
+		uri, err := stringMember(call, "uri")
+		if err != nil {
+			return err
+		}
+		return mcp.ResourceNotFound(uri)
+	case completionKind:
+		argument, err := stringMember(call, "argument", "name")
+		if err != nil {
+			return err
+		}
+		return noArgument(argument, of.label())
 	default:
-		return invalidParams("unknown %v: %.256q", k.kind, k.name)
+		return invalidParams("unknown %v: %.256q", of.kind, of.name)
 	}
 }
 
-// hides says whether any guard keeps the entry from some lists.
-func (a *attended) hides() bool {
-	for i := range a.around.Guards {
-		if a.around.Guards[i].Hides {
-			return true
-		}
-	}
-	return false
+// hides says whether any guard keeps something from some lists.
+func (a *Around) hides() bool {
+	return slices.ContainsFunc(a.Guards, func(g Guard) bool { return g.Hides })
 }
+
+func (a *attended) hides() bool { return a.around.hides() }
 
 // isVisible says whether the caller of a list may see the entry.
 func (a *attended) isVisible(ctx context.Context, s *Server, list *mcp.Call) bool {
 	r := &Request{call: list, server: s, entry: a}
 	for i := range a.around.Guards {
-		if g := &a.around.Guards[i]; g.Hides && g.ask(ctx, r) != nil {
+		if g := &a.around.Guards[i]; g.Hides && !g.shows(ctx, r) {
 			return false
 		}
 	}

@@ -13,63 +13,23 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// startTimeout bounds how long all dependencies of a server may take to start.
+// startTimeout bounds how long all dependencies of a server may take to start, and
+// to stop again when that fails.
 const startTimeout = time.Minute
-
-// A Dependency is a value that lives as long as its server serves: a database, a
-// client, a cache. [Depend] makes one.
-type Dependency struct {
-	of    reflect.Type
-	start func(ctx context.Context) (value any, stop func(context.Context) error, err error)
-}
-
-// Depend describes a dependency of type T. start is called once, before the server
-// answers its first request, and stop, which may be nil, once when the server is shut
-// down. Functions get the value by [State], methods of a service as a parameter. There
-// is one dependency of a type.
-func Depend[T any](start func(ctx context.Context) (value T, stop func(context.Context) error, err error)) Dependency {
-	return Dependency{
-		of: reflect.TypeFor[T](),
-		start: func(ctx context.Context) (any, func(context.Context) error, error) {
-			return start(ctx)
-		},
-	}
-}
-
-// State returns the server's dependency of type T. It panics if the server has none:
-// that is a mistake in the program, which costs the call that meets it.
-func State[T any](r *Request) T {
-	value, ok := r.server.life.values[reflect.TypeFor[T]()]
-	if !ok {
-		panic(fmt.Sprintf("server.State: Options.Lifespan has no dependency of type %v", reflect.TypeFor[T]()))
-	}
-	return value.(T)
-}
 
 // A lifespan starts what a server depends on, and stops it in reverse order.
 type lifespan struct {
 	server *Server
-	ready  atomic.Bool // all has been started
+	ready  atomic.Bool // all has been started: values stay as they are
+	values map[reflect.Type]any
 
-	mu      sync.Mutex
-	done    chan struct{} // closed when starting has ended, nil before it begins
-	err     error         // why it failed
-	values  map[reflect.Type]any
-	stops   []func(context.Context) error
-	stopped bool
-}
-
-// checkDependencies refuses two dependencies of one type.
-func checkDependencies(dependencies []Dependency) error {
-	for i, d := range dependencies {
-		if d.start == nil {
-			return errors.New("a Dependency is made by Depend")
-		}
-		if slices.ContainsFunc(dependencies[:i], func(other Dependency) bool { return other.of == d.of }) {
-			return fmt.Errorf("there are two dependencies of type %v", d.of)
-		}
-	}
-	return nil
+	mu     sync.Mutex
+	done   chan struct{}           // closed when starting has ended, nil before it begins
+	cancel context.CancelCauseFunc // of starting
+	begun  int                     // how many mounts have been begun to start
+	err    error                   // why the server cannot serve
+	stops  []func(context.Context) error
+	ended  chan struct{} // closed when all has been stopped, nil before that begins
 }
 
 // Start starts what the server depends on, in the order of Options.Lifespan, and then
@@ -83,93 +43,191 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.life.ready.Load() {
 		return nil
 	}
+	if err := await(ctx, s.life.begin()); err != nil {
+		return err
+	}
+	return s.life.failure()
+}
+
+// await waits until done is closed or ctx ends.
+func await(ctx context.Context, done <-chan struct{}) error {
 	select {
-	case <-s.life.begin():
+	case <-done:
+		return nil
+	default:
+	}
+	select {
+	case <-done:
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	s.life.mu.Lock()
-	defer s.life.mu.Unlock()
-	return s.life.err
+}
+
+// failure is why the server cannot serve, nil if it can.
+func (l *lifespan) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
 }
 
 // begin begins to start, unless somebody has.
 func (l *lifespan) begin() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.done == nil {
-		l.done = make(chan struct{})
-		if len(l.server.options.Lifespan)+len(l.server.provider.mounted()) == 0 {
-			l.ready.Store(true)
-			close(l.done)
-		} else {
-			go l.start()
-		}
+	if l.done != nil {
+		return l.done
 	}
+	l.done = make(chan struct{})
+	if len(l.server.options.Lifespan)+len(l.server.provider.mounted()) == 0 {
+		l.ready.Store(true)
+		close(l.done)
+		return l.done
+	}
+	var ctx context.Context
+	ctx, l.cancel = context.WithCancelCause(context.Background())
+	go l.start(ctx)
 	return l.done
 }
 
-func (l *lifespan) start() {
+func (l *lifespan) start(ctx context.Context) {
 	defer close(l.done)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, fmt.Errorf("starting took longer than %v", startTimeout))
+	defer l.cancel(nil)
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("starting took longer than %v", startTimeout))
 	defer cancel()
-	values := make(map[reflect.Type]any)
-	var stops []func(context.Context) error
-	err := l.startAll(ctx, values, &stops)
-	if err != nil {
-		err = errors.Join(err, stopAll(ctx, stops))
-		stops = nil
-		l.server.options.Logger.Error("the server could not start", "error", err)
+	stops, err := l.startAll(ctx)
+	if err == nil {
+		return
 	}
+	ctx, cancel = context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	err = errors.Join(err, stopAll(ctx, stops))
+	l.server.options.Logger.Error("the server could not start", "error", err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.values, l.stops, l.err = values, stops, err
-	l.ready.Store(err == nil)
+	if l.err == nil { // nobody has shut the server down
+		l.err = err
+	}
 }
 
-func (l *lifespan) startAll(ctx context.Context, values map[reflect.Type]any, stops *[]func(context.Context) error) error {
+// startAll starts everything, and then the server is ready. It returns what stops what
+// has been started, after an error too.
+func (l *lifespan) startAll(ctx context.Context) (stops []func(context.Context) error, err error) {
+	l.values = make(map[reflect.Type]any)
 	for _, d := range l.server.options.Lifespan {
-		value, stop, err := d.start(ctx)
-		if err != nil {
-			return fmt.Errorf("starting %v: %w", d.of, err)
+		if ctx.Err() != nil {
+			return stops, context.Cause(ctx)
 		}
-		values[d.of] = value
+		stop, err := d.begin(ctx, l)
+		if err != nil {
+			return stops, err
+		}
+		stops = append(stops, stop)
+	}
+	for {
+		m, err := l.next(ctx, stops)
+		if m == nil || err != nil {
+			return stops, err
+		}
+		stop, err := m.start(ctx, l.server)
 		if stop != nil {
-			*stops = append(*stops, stop)
+			stops = append(stops, stop)
 		}
-	}
-	for _, m := range l.server.provider.mounted() {
-		stop, err := m.start(ctx, l.server.changes.tell)
 		if err != nil {
-			return fmt.Errorf("starting what is mounted as %q: %w", m.prefix, err)
+			return stops, err
 		}
-		*stops = append(*stops, stop)
 	}
+}
+
+// next returns what of the mounted is to be started next. If it is nothing, the server
+// is ready.
+func (l *lifespan) next(ctx context.Context, stops []func(context.Context) error) (*mount, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if mounts := l.server.provider.mounted(); l.begun < len(mounts) {
+		l.begun++
+		return mounts[l.begun-1], nil
+	}
+	l.stops = stops
+	l.ready.Store(true)
+	return nil, nil
+}
+
+// include takes in what is mounted. Before the server is ready, it will be started with
+// the server; afterwards it is started before anybody can call it.
+func (l *lifespan) include(m *mount) error {
+	if wait, err := l.includeBefore(m); wait || err != nil {
+		return err
+	}
+	if err := l.server.provider.refuseMount(m); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	stop, err := m.start(ctx, l.server)
+	if err == nil {
+		err = l.includeStarted(m, stop)
+	}
+	if err != nil && stop != nil {
+		err = errors.Join(err, stop(ctx))
+	}
+	return err
+}
+
+// includeBefore says whether it has taken in what will be started.
+func (l *lifespan) includeBefore(m *mount) (done bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil || l.ready.Load() {
+		return false, l.err
+	}
+	return true, l.server.provider.add(m)
+}
+
+func (l *lifespan) includeStarted(m *mount, stop func(context.Context) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if err := l.server.provider.add(m); err != nil {
+		return err
+	}
+	l.stops = append(l.stops, stop)
 	return nil
 }
 
-// add has something mounted that comes after the start stopped as well.
-func (l *lifespan) add(stop func(context.Context) error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stops = append(l.stops, stop)
-}
-
-// stop stops what was started, once.
+// stop stops what was started, once. What is starting is given up.
 func (l *lifespan) stop(ctx context.Context) error {
 	l.mu.Lock()
+	if l.err == nil {
+		l.err = errShutDown
+	}
 	if l.done == nil { // never started, and never to be
 		l.done = make(chan struct{})
-		l.err = errShutDown
 		close(l.done)
+	}
+	if l.cancel != nil {
+		l.cancel(errShutDown)
 	}
 	done := l.done
 	l.mu.Unlock()
-	<-done
+	if err := await(ctx, done); err != nil {
+		return err
+	}
 	l.mu.Lock()
-	stops := l.stops
-	l.stops = nil
+	stops, first := l.stops, l.ended == nil
+	if first {
+		l.stops, l.ended = nil, make(chan struct{})
+	}
 	l.mu.Unlock()
+	if !first {
+		return await(ctx, l.ended)
+	}
+	defer close(l.ended)
 	return stopAll(ctx, stops)
 }
 
@@ -188,8 +246,15 @@ func (c core) Ready(ctx context.Context) error {
 	if c.life.ready.Load() {
 		return nil
 	}
-	if err := c.Start(ctx); err != nil {
+	if err := await(ctx, c.life.begin()); err != nil {
+		return err // of a caller who waits no longer
+	}
+	switch err := c.life.failure(); err {
+	case nil:
+		return nil
+	case errShutDown:
+		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: err.Error()}
+	default:
 		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the server could not start: " + err.Error()}
 	}
-	return nil
 }

@@ -15,7 +15,7 @@ import (
 func (s *Server) guarded(key entryKey, run func() (mcp.Result, error)) (result mcp.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			result, err = nil, s.masked("panic in a registered function", "kind", key.kind.String(), "name", key.name,
+			result, err = nil, s.masked("panic in a registered function", "kind", key.kind.String(), "name", key.label(),
 				"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		}
 	}()

@@ -37,8 +37,7 @@ func tagOf(t reflect.Type) (*methodTag, error) {
 		return nil, nil
 	}
 	var tag *methodTag
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
 		keys := tagKeys(field.Type)
 		switch {
 		case keys == nil:
@@ -56,8 +55,15 @@ func tagOf(t reflect.Type) (*methodTag, error) {
 	return tag, nil
 }
 
-// checkKeys refuses a misspelt key, which would else be ignored for ever.
+func isAnnotated(t reflect.Type) bool {
+	tag, err := tagOf(t)
+	return tag != nil || err != nil
+}
+
+// checkKeys refuses a misspelt key, and one that is there twice: it would else be
+// ignored for ever.
 func checkKeys(tag reflect.StructTag, keys []string) error {
+	seen := make(map[string]bool)
 	rest := string(tag)
 	for rest = strings.TrimLeft(rest, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
 		key, after, ok := strings.Cut(rest, ":")
@@ -68,6 +74,10 @@ func checkKeys(tag reflect.StructTag, keys []string) error {
 		if err != nil {
 			return fmt.Errorf(`the annotation's tag %s must look like %s:"…"`, key, key)
 		}
+		if seen[key] {
+			return fmt.Errorf("the annotation has two tags %s", key)
+		}
+		seen[key] = true
 		rest = after[len(quoted):]
 	}
 	return nil
@@ -116,7 +126,7 @@ func snakeCase(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {
-		if unicode.IsUpper(r) && i > 0 &&
+		if unicode.IsUpper(r) && i > 0 && runes[i-1] != '_' &&
 			(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
 			b.WriteByte('_')
 		}

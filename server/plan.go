@@ -5,17 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // A plan is how a method of a service is called: made once, by reflection.
 type plan struct {
-	method    reflect.Value
+	service   reflect.Value
+	method    reflect.Value // takes the service first: a bound method costs more to call
 	sources   []source
 	arguments reflect.Type // the annotated struct
 	tag       *methodTag
 	result    reflect.Type // nil: an error only
+	// structured says that a tool's result is a value with a schema, not content.
+	structured bool
 }
 
 // A source is where a parameter of a method comes from.
@@ -43,15 +48,14 @@ const wouldFit = "; a method takes a context.Context, a struct with a blank fiel
 	"and as it likes a *server.Request and values of Options.Lifespan; it returns an error, or a result and an error"
 
 // newPlan finds out how to call a method.
-func newPlan(method reflect.Value) (*plan, error) {
-	t := method.Type()
-	p := &plan{method: method}
+func newPlan(service reflect.Value, method reflect.Method) (*plan, error) {
+	t := service.Method(method.Index).Type()
+	p := &plan{service: service, method: method.Func}
 	if t.IsVariadic() {
 		return nil, errors.New("it must not be variadic" + wouldFit)
 	}
 	seen := make(map[reflect.Type]bool)
-	for i := range t.NumIn() {
-		in := t.In(i)
+	for in := range t.Ins() {
 		if seen[in] {
 			return nil, fmt.Errorf("it takes two values of type %v%s", in, wouldFit)
 		}
@@ -60,6 +64,8 @@ func newPlan(method reflect.Value) (*plan, error) {
 		switch {
 		case err != nil:
 			return nil, err
+		case in.Kind() == reflect.Pointer && isAnnotated(in.Elem()):
+			return nil, fmt.Errorf("it takes a pointer to the annotated struct: let it take the %v itself", in.Elem())
 		case in == contextType:
 			p.sources = append(p.sources, source{kind: fromContext})
 		case in == requestType:
@@ -100,7 +106,7 @@ func (p *plan) needs() []reflect.Type {
 // call calls the method. What it returns is nil if the method has no result.
 func (p *plan) call(ctx context.Context, r *Request, arguments reflect.Value) (any, error) {
 	var room [8]reflect.Value
-	in := room[:0]
+	in := append(room[:0], p.service)
 	for _, s := range p.sources {
 		switch s.kind {
 		case fromContext:
@@ -114,7 +120,7 @@ func (p *plan) call(ctx context.Context, r *Request, arguments reflect.Value) (a
 		}
 	}
 	out := p.method.Call(in)
-	err, _ := out[len(out)-1].Interface().(error)
+	err, _ := reflect.TypeAssert[error](out[len(out)-1])
 	if p.result == nil || err != nil {
 		return nil, err
 	}
@@ -135,7 +141,8 @@ func (s *Server) checkNeeds(entries []Entry) error {
 	for _, e := range entries {
 		for _, needed := range e.needs() {
 			if !s.provides(needed) {
-				return fmt.Errorf("the method of the %v %q takes a %v, of which Options.Lifespan has none%s", e.key().kind, e.key().name, needed, wouldFit)
+				return fmt.Errorf("the method of the %v %q takes a %v, which Options.Lifespan does not provide: it provides %s, and types must be the same%s",
+					e.key().kind, e.key().label(), needed, s.provided(), wouldFit)
 			}
 		}
 	}
@@ -143,12 +150,19 @@ func (s *Server) checkNeeds(entries []Entry) error {
 }
 
 func (s *Server) provides(t reflect.Type) bool {
-	for _, d := range s.options.Lifespan {
-		if d.of == t {
-			return true
-		}
+	return slices.ContainsFunc(s.options.Lifespan, func(d Dependency) bool { return d.of == t })
+}
+
+// provided lists the types of the dependencies.
+func (s *Server) provided() string {
+	if len(s.options.Lifespan) == 0 {
+		return "nothing"
 	}
-	return false
+	types := make([]string, len(s.options.Lifespan))
+	for i, d := range s.options.Lifespan {
+		types[i] = d.of.String()
+	}
+	return strings.Join(types, ", ")
 }
 
 // toolResult is what a method gave as a tool's result.
@@ -157,8 +171,11 @@ func (p *plan) toolResult(ctx context.Context, r *Request, arguments reflect.Val
 	if err != nil {
 		return nil, err
 	}
-	if p.result == nil {
+	switch {
+	case p.result == nil:
 		return contentResult(), nil
+	case p.structured:
+		return newStructured(out)
 	}
 	return anyResult(out)
 }

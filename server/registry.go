@@ -19,6 +19,7 @@ type Entry interface {
 	within(more Around) Entry
 	needs() []reflect.Type
 	need(types []reflect.Type)
+	metadata() map[string]any
 	hides() bool
 	isVisible(ctx context.Context, s *Server, list *mcp.Call) bool
 	call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error)
@@ -128,7 +129,7 @@ func (r *registry) callNamed(ctx context.Context, kind kind, call *mcp.Call) (mc
 	}
 	entry := r.snapshot().entries[entryKey{kind, name}]
 	if entry == nil {
-		return nil, invalidParams("unknown %v: %.256q", kind, name)
+		return nil, unknown(entryKey{kind, name}, call)
 	}
 	return entry.call(ctx, r.server, call)
 }
@@ -157,6 +158,9 @@ func (r *registry) put(entries []Entry, replace bool) error {
 	if err := r.server.checkNeeds(entries); err != nil {
 		return err
 	}
+	if err := r.server.provider.refuseNew(entries); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := make(map[entryKey]bool, len(entries))
@@ -179,6 +183,13 @@ func (r *registry) put(entries []Entry, replace bool) error {
 	}
 	r.current.Store(nil)
 	return nil
+}
+
+func (r *registry) has(key entryKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, there := r.entries[key]
+	return there
 }
 
 // remove takes entries out and says whether any was there.

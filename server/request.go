@@ -29,8 +29,8 @@ func (r *Request) Caller() *mcp.Caller { return r.call.Caller }
 func (r *Request) Kind() string { return r.entry.of.kind.String() }
 
 // Name is that of the tool or prompt that is called, the URI of the resource or the
-// URI template.
-func (r *Request) Name() string { return r.entry.of.name }
+// URI template; of a completion, that of its prompt or template.
+func (r *Request) Name() string { return r.entry.of.label() }
 
 // Metadata returns what was registered with the key (see [Around]), nil if nothing.
 func (r *Request) Metadata(key string) any { return r.entry.around.Metadata[key] }

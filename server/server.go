@@ -22,7 +22,7 @@ type Options struct {
 	// PageSize is how many entries a list answer holds at most. 0 means all.
 	PageSize int
 	// CacheHint says how long clients may keep lists (2026-07-28). By default
-	// not at all.
+	// not at all. Where a guard hides something, lists are private in any case.
 	CacheHint mcp.CacheHint
 	// Capabilities, when set, are declared as they are. By default a server
 	// declares what has been registered, and logging.

@@ -1,12 +1,12 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,8 +66,8 @@ type Annotations struct {
 type Descriptions map[string]string // "Method" or "Method.field"
 
 // AddService registers the methods of a service: of a struct, or a pointer to one.
-// Exposed are exactly its exported methods that take a context.Context; each must
-// fit, others are left alone.
+// Exposed are exactly its exported methods that take a context.Context, those of
+// embedded types too; each must fit, others are left alone.
 //
 // A method fits that takes, in any order, a context.Context, a struct with a blank
 // field of type [ToolTag], [ResourceTag], [PromptTag] or [CompletionTag], and as it
@@ -86,7 +86,9 @@ type Descriptions map[string]string // "Method" or "Method.field"
 func AddService(s *Server, service any) {
 	entries, err := Service(service)
 	if err == nil {
-		err = s.registry.put(entries, false)
+		if err = s.registry.put(entries, false); err != nil {
+			err = fmt.Errorf("service %T: %w", service, err)
+		}
 	}
 	if err != nil {
 		_, file, line, _ := runtime.Caller(1)
@@ -95,29 +97,34 @@ func AddService(s *Server, service any) {
 	s.tellListsChanged(entries)
 }
 
-// Service checks and compiles the methods of a service for [Server.Replace].
+// Service checks and compiles the methods of a service for [Server.Replace]. The
+// entries are in the order of the methods' names.
 func Service(service any) ([]Entry, error) {
 	value := reflect.ValueOf(service)
 	if !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil() {
 		return nil, errors.New("a service must not be nil")
 	}
+	if err := checkService(value.Type()); err != nil {
+		return nil, fmt.Errorf("service %T: %w", service, err)
+	}
 	of := serviceOf(service)
 	var entries []Entry
-	for i := range value.NumMethod() {
-		method := value.Type().Method(i)
+	methods := make(map[entryKey]string)
+	for method := range value.Type().Methods() {
 		if !takesContext(method.Type) {
 			continue
 		}
-		plan, err := newPlan(value.Method(i))
+		entry, err := of.method(value, method)
 		if err == nil {
-			var entry Entry
-			if entry, err = of.entry(method.Name, plan); err == nil {
-				entries = append(entries, entry.within(of.around()))
+			if other, there := methods[entry.key()]; there {
+				err = fmt.Errorf("%s is the %v %q already", other, entry.key().kind, entry.key().label())
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("service %T: method %s%s: %w", service, method.Name, signature(value.Method(i).Type()), err)
+			return nil, fmt.Errorf("service %T: method %s%s: %w", service, method.Name, signature(value.Method(method.Index).Type()), err)
 		}
+		methods[entry.key()] = method.Name
+		entries = append(entries, entry)
 	}
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("service %T has no exported method that takes a context.Context", service)
@@ -126,8 +133,8 @@ func Service(service any) ([]Entry, error) {
 }
 
 func takesContext(method reflect.Type) bool {
-	for i := range method.NumIn() {
-		if method.In(i) == reflect.TypeFor[context.Context]() {
+	for in := range method.Ins() {
+		if in == contextType {
 			return true
 		}
 	}
@@ -147,25 +154,35 @@ type service struct {
 
 func serviceOf(value any) *service {
 	s := &service{}
-	if annotated, ok := value.(interface{ Annotations() Annotations }); ok {
-		s.Annotations = annotated.Annotations()
+	if value, ok := value.(withAnnotations); ok {
+		s.Annotations = value.Annotations()
 	}
-	if described, ok := value.(interface{ Descriptions() Descriptions }); ok {
-		s.descriptions = described.Descriptions()
+	if value, ok := value.(withDescriptions); ok {
+		s.descriptions = value.Descriptions()
 	}
 	return s
 }
 
-// around is what stands around each method.
-func (s *service) around() Around { return s.Around }
+// method makes an entry of a method.
+func (s *service) method(value reflect.Value, method reflect.Method) (Entry, error) {
+	plan, err := newPlan(value, method)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := s.entry(method.Name, plan)
+	if err != nil {
+		return nil, err
+	}
+	return entry.within(s.Around), nil
+}
 
 // metadata is that of one method.
 func (s *service) metadata(tag *methodTag) Around {
 	metadata := make(map[string]any)
-	if tags := append(s.Tags[:len(s.Tags):len(s.Tags)], tag.list("tags")...); len(tags) > 0 {
+	if tags := append(slices.Clip(s.Tags), tag.list("tags")...); len(tags) > 0 {
 		metadata[MetadataTags] = tags
 	}
-	if scopes := append(s.Scopes[:len(s.Scopes):len(s.Scopes)], tag.list("scopes")...); len(scopes) > 0 {
+	if scopes := append(slices.Clip(s.Scopes), tag.list("scopes")...); len(scopes) > 0 {
 		metadata[MetadataScopes] = scopes
 	}
 	if len(metadata) == 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
@@ -62,6 +63,7 @@ func (s *service) tool(method string, p *plan) (Entry, error) {
 		if tool.OutputSchema, err = outputSchema(p.result); err != nil {
 			return nil, fmt.Errorf("result: %w", err)
 		}
+		p.structured = tool.OutputSchema != nil
 	}
 	if tool.Annotations, err = s.hints(p.tag); err != nil {
 		return nil, err
@@ -192,7 +194,7 @@ func (s *service) resource(method string, p *plan) (Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(vars.list) == 0 {
+	if !strings.Contains(uri, "{") && len(vars.list) == 0 {
 		return s.fixedResource(method, uri, meta, p)
 	}
 	template := Template{
@@ -234,13 +236,9 @@ func (s *service) fixedResource(method, uri string, meta mcp.Meta, p *plan) (Ent
 }
 
 func (s *service) completion(p *plan) (Entry, error) {
-	value, ok := p.arguments.FieldByName("Value")
-	if !ok || value.Type.Kind() != reflect.String {
-		return nil, fmt.Errorf("%v needs a field Value string, for what has been typed", p.arguments)
-	}
-	others, hasOthers := p.arguments.FieldByName("Others")
-	if hasOthers && others.Type != reflect.TypeFor[map[string]string]() {
-		return nil, fmt.Errorf("the field Others of %v must be a map[string]string", p.arguments)
+	value, others, err := completionFields(p.arguments)
+	if err != nil {
+		return nil, err
 	}
 	if p.result != reflect.TypeFor[[]string]() {
 		return nil, errors.New("a completion's result must be []string")
@@ -251,9 +249,9 @@ func (s *service) completion(p *plan) (Entry, error) {
 	}
 	entry, err := NewCompletion(completion, func(ctx context.Context, r *Request, typed string, known map[string]string) ([]string, error) {
 		in := reflect.New(p.arguments).Elem()
-		in.FieldByIndex(value.Index).SetString(typed)
-		if hasOthers {
-			in.FieldByIndex(others.Index).Set(reflect.ValueOf(known))
+		in.Field(value).SetString(typed)
+		if others >= 0 {
+			in.Field(others).Set(reflect.ValueOf(known))
 		}
 		out, err := p.call(ctx, r, in)
 		if err != nil {
@@ -262,6 +260,27 @@ func (s *service) completion(p *plan) (Entry, error) {
 		return out.([]string), nil
 	})
 	return needing(entry, p), err
+}
+
+// completionFields finds the fields of a completion's struct, by their index; others is
+// -1 if it has no such field.
+func completionFields(of reflect.Type) (value, others int, err error) {
+	value, others = -1, -1
+	for i := range of.NumField() {
+		switch field := of.Field(i); {
+		case field.Name == "_":
+		case field.Name == "Value" && field.Type.Kind() == reflect.String:
+			value = i
+		case field.Name == "Others" && field.Type == reflect.TypeFor[map[string]string]():
+			others = i
+		default:
+			return 0, 0, fmt.Errorf("%v has a field %s %v; it may have Value string, for what has been typed, and Others map[string]string", of, field.Name, field.Type)
+		}
+	}
+	if value < 0 {
+		return 0, 0, fmt.Errorf("%v needs a field Value string, for what has been typed", of)
+	}
+	return value, others, nil
 }
 
 // needing remembers what a method takes from the server's lifespan.

@@ -25,7 +25,7 @@ type searchIn struct {
 	Limit int            `json:"limit,omitempty" jsonschema:"default=10,minimum=1"`
 }
 
-func (s *shop) Search(db *shelfDB, ctx context.Context, in searchIn, r *server.Request) ([]string, error) {
+func (s *shop) Search(ctx context.Context, db *shelfDB, in searchIn, r *server.Request) ([]string, error) {
 	var found []string
 	for _, item := range db.items {
 		if strings.Contains(item, in.Query) && len(found) < in.Limit {

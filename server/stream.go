@@ -14,8 +14,8 @@ import (
 // Each chunk goes to the caller at once, if the caller wants to know how the call gets
 // on (a client does so with its Stream): as progress 0, 1, 2, … whose message is the
 // chunk's JSON (since 2025-03-26). What reduce makes of all chunks is the tool's
-// result, as in [AddTool]; [Join] and [Last] are often what is needed. The function
-// waits while the caller is slow.
+// result, as in [AddTool]; [Join] and [Last] are often what is needed. It ranges over
+// them once at most. The function waits while the caller is slow.
 //
 // An error ends the stream, and is the result; chunks that were sent stay sent. For
 // that reason a stream may ask its caller ([Elicit]) only before its first chunk. It
@@ -28,7 +28,12 @@ func AddStream[In, Chunk, Out any](s *Server, tool Tool, fn func(ctx context.Con
 func NewStream[In, Chunk, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) iter.Seq2[Chunk, error], reduce func(iter.Seq[Chunk]) Out) (Entry, error) {
 	return NewTool(tool, func(ctx context.Context, r *Request, in In) (Out, error) {
 		var failure error
+		reduced := false
 		out := reduce(func(yield func(Chunk) bool) {
+			if reduced {
+				panic("server.AddStream: reduce ranges over the chunks again, which are gone")
+			}
+			reduced = true
 			failure = forward(ctx, r, fn(ctx, r, in), yield)
 		})
 		return out, failure

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -52,7 +53,7 @@ func newCounter() *server.Server {
 		Word string `json:"word"`
 	}) iter.Seq2[string, error] {
 		return func(yield func(string, error) bool) {
-			for _, letter := range strings.Split(in.Word, "") {
+			for letter := range strings.SplitSeq(in.Word, "") {
 				if !yield(letter, nil) {
 					return
 				}
@@ -156,4 +157,30 @@ func TestStreamIsCancelledByItsReader(t *testing.T) {
 		}
 	}
 	<-ended
+}
+
+// What has been sent is gone: a reduction that wants it twice is a mistake in the
+// program, and none that wants nothing.
+func TestStreamIsReducedOnce(t *testing.T) {
+	var runs int
+	numbers := func(context.Context, *server.Request, struct{}) iter.Seq2[int, error] {
+		return func(yield func(int, error) bool) {
+			runs++
+			yield(1, nil)
+		}
+	}
+	s := newServer(&server.Options{Logger: quiet()})
+	server.AddStream(s, server.Tool{Name: "twice"}, numbers, func(chunks iter.Seq[int]) int {
+		return len(slices.Collect(chunks)) + len(slices.Collect(chunks))
+	})
+	server.AddStream(s, server.Tool{Name: "never"}, numbers, func(iter.Seq[int]) string { return "nothing" })
+	session := connect(t, s, client.Legacy)
+	_, err := session.CallTool(t.Context(), "twice", nil, nil)
+	wantCode(t, err, jsonrpc.InternalError)
+	if runs != 1 {
+		t.Errorf("the function ran %d times", runs)
+	}
+	if got := texts(call(t, session, "never", `{}`)); got != "nothing" || runs != 1 {
+		t.Errorf("never gave %s, and the function ran %d times", got, runs)
+	}
 }

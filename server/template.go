@@ -156,7 +156,7 @@ func (e *templateEntry) call(_ context.Context, _ *Server, _ *mcp.Call) (mcp.Res
 }
 
 func (e *templateEntry) read(ctx context.Context, s *Server, call *mcp.Call, uri string, values uritemplate.Variables) (mcp.Result, error) {
-	return answered(e.attend(ctx, s, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
+	return e.answer(ctx, s, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
 		return e.run(ctx, r, uri, values)
-	}))
+	})
 }

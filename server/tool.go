@@ -179,22 +179,27 @@ func (e *toolEntry) within(more Around) Entry {
 }
 
 func (e *toolEntry) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error) {
-	if arguments := call.Member("arguments"); arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
-		return nil, invalidParams("arguments must be an object")
-	}
 	if e.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("tool %q took longer than %v", e.of.name, e.timeout))
 		defer cancel()
 	}
-	result, err := e.attend(ctx, s, call, e.run)
-	if err == nil || isProtocolError(err) {
-		return result, err
+	result, err := e.attend(ctx, s, call, e.check)
+	if err == nil {
+		return result, nil
 	}
-	if cause := context.Cause(ctx); cause != nil && ctx.Err() == context.DeadlineExceeded {
+	if cause := context.Cause(ctx); cause != nil && ctx.Err() == context.DeadlineExceeded && !isProtocolError(err) {
 		err = cause
 	}
-	return toolError(err), nil
+	return e.tell(ctx, err)
+}
+
+// check refuses what cannot be arguments, and not before the guards have been asked.
+func (e *toolEntry) check(ctx context.Context, r *Request) (mcp.Result, error) {
+	if arguments := r.call.Member("arguments"); arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
+		return nil, invalidParams("arguments must be an object")
+	}
+	return e.run(ctx, r)
 }
 
 // toolError is an error as the model sees it.

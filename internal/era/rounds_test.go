@@ -270,7 +270,7 @@ func testUnansweredRound(t *testing.T, version mcp.Version) {
 	for _, responses := range []string{`{}`, `{"other":{"roots":[]}}`} {
 		answer := p.call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":`+responses+`}`)
 		want(t, answer, `"input_required"`, "result", "resultType")
-		want(t, answer, `{"roots":{"method":"roots/list"}}`, "result", "inputRequests")
+		want(t, answer, `{"roots":{"method":"roots/list","params":{}}}`, "result", "inputRequests")
 	}
 	want(t, p.call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":{"more":{},"roots":{"roots":[]}}}`), `"twin"`, "result", "content", "0", "text")
 	for _, responses := range []string{`[]`, `"x"`, `{"roots":[]}`, `{"roots":null}`, `{"roots":{"roots":7}}`} {

@@ -1,0 +1,117 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// A Pantry is a service. What its methods are, the structs that they take say.
+type Pantry struct{ jars []string }
+
+type FindIn struct {
+	_    server.ToolTag `name:"find" description:"Find jars." readOnly:"true"`
+	Word string         `json:"word" jsonschema:"minLength=2" jsonschema_description:"part of the label"`
+}
+
+func (p *Pantry) Find(_ context.Context, in FindIn) ([]string, error) {
+	found := []string{}
+	for _, jar := range p.jars {
+		if strings.Contains(jar, in.Word) {
+			found = append(found, jar)
+		}
+	}
+	return found, nil
+}
+
+type JarIn struct {
+	_      server.ResourceTag `uri:"pantry://jars/{number}" name:"jar"`
+	Number int                `json:"number"`
+}
+
+func (p *Pantry) Jar(_ context.Context, in JarIn) (string, error) {
+	if in.Number < 1 || in.Number > len(p.jars) {
+		return "", mcp.ResourceNotFound(fmt.Sprint("pantry://jars/", in.Number))
+	}
+	return p.jars[in.Number-1], nil
+}
+
+// Close takes no context.Context: it is not for clients.
+func (p *Pantry) Close() error { return nil }
+
+// The methods of a value become what clients see.
+func ExampleAddService() {
+	s := server.New(mcp.Implementation{Name: "home", Version: "1.0.0"}, nil)
+	server.AddService(s, &Pantry{jars: []string{"plum jam", "honey", "cherry jam"}})
+
+	session := dial(s, nil)
+	defer session.Close()
+	jars, err := client.CallAs[[]string](context.Background(), session, "find", map[string]string{"word": "jam"})
+	fmt.Printf("%q %v\n", jars, err)
+	say(session, "find", map[string]string{"word": "j"})
+	read, err := session.Read(context.Background(), "pantry://jars/2", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(read.Contents[0].(*mcp.TextResourceContents).Text)
+	// Output:
+	// ["plum jam" "cherry jam"] <nil>
+	// at "/word": expected at least 2 characters, got 1 character
+	// honey
+}
+
+// Entries of a service replace what has their names, all at once.
+func ExampleService() {
+	s := server.New(mcp.Implementation{Name: "home", Version: "1.0.0"}, nil)
+	session := dial(s, nil)
+	defer session.Close()
+	for _, jars := range [][]string{{"honey"}, {"honey", "plum jam"}} {
+		entries, err := server.Service(&Pantry{jars: jars})
+		if err == nil {
+			err = s.Replace(entries...)
+		}
+		if err != nil {
+			fmt.Println(err)
+		}
+		say(session, "find", map[string]string{"word": "jam"})
+	}
+	_, err := server.Service(Pantry{})
+	fmt.Println(err)
+	// Output:
+	// []
+	// ["plum jam"]
+	// service server_test.Pantry: its method Find has a pointer receiver: register a *server_test.Pantry
+}
+
+// A tool that gives its result word by word.
+func ExampleAddStream() {
+	s := server.New(mcp.Implementation{Name: "poet", Version: "1.0.0"}, nil)
+	server.AddStream(s, server.Tool{Name: "recite"}, func(context.Context, *server.Request, struct{}) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for word := range strings.FieldsSeq("so much depends upon") {
+				if !yield(word+" ", nil) {
+					return
+				}
+			}
+		}
+	}, server.Join)
+
+	session := dial(s, nil)
+	defer session.Close()
+	for chunk, err := range session.Stream(context.Background(), "recite", nil) {
+		fmt.Println(string(chunk), err)
+	}
+	say(session, "recite", nil)
+	// Output:
+	// "so " <nil>
+	// "much " <nil>
+	// "depends " <nil>
+	// "upon " <nil>
+	// so much depends upon
+}

@@ -1,0 +1,479 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// A market is a provider whose offer changes.
+type market struct {
+	offer   atomic.Pointer[server.Catalogue]
+	changed atomic.Pointer[func(mcp.Change)]
+	answer  func(ctx context.Context, call *mcp.Call) (mcp.Result, error)
+	run     func(ctx context.Context) error
+	watched trace
+	refuse  error // of Subscribe
+}
+
+func newMarket(tools ...string) *market {
+	m := &market{}
+	m.offer.Store(stalls(tools...))
+	return m
+}
+
+// stalls is a catalogue of tools.
+func stalls(tools ...string) *server.Catalogue {
+	c := &server.Catalogue{}
+	for _, name := range tools {
+		c.Tools = append(c.Tools, server.Listed{Name: name, JSON: jsonRaw(fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"},"x":1.0}`, name))})
+	}
+	return c
+}
+
+func (m *market) Catalogue() *server.Catalogue { return m.offer.Load() }
+
+func (m *market) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	if m.answer != nil {
+		return m.answer(ctx, call)
+	}
+	return mcp.Raw(fmt.Sprintf(`{"content":[{"type":"text","text":%q}],"x":1.0}`, call.Params())), nil
+}
+
+func (m *market) Run(ctx context.Context, changed func(mcp.Change)) error {
+	m.changed.Store(&changed)
+	m.watched.step("run")
+	defer m.watched.step("end")
+	if m.run != nil {
+		return m.run(ctx)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (m *market) Subscribe(_ context.Context, uri string) (func(), error) {
+	m.watched.step("watch " + uri)
+	return func() { m.watched.step("unwatch " + uri) }, m.refuse
+}
+
+// change changes the offer and says so.
+func (m *market) change(offer *server.Catalogue, change mcp.Change) {
+	m.offer.Store(offer)
+	(*m.changed.Load())(change)
+}
+
+// mountProvider mounts, and shuts the server down in the end if the test has not.
+func mountProvider(t testing.TB, s *server.Server, p server.Provider, prefix string) {
+	t.Helper()
+	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
+	if err := s.MountProvider(p, prefix); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestProvider: what it offers is listed and called with the prefix, which is all that
+// changes, there and back.
+func TestProvider(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		for _, prefix := range []string{"", "p_"} {
+			m := newMarket("a", "b")
+			m.offer.Load().Prompts = []server.Listed{{Name: "p", JSON: jsonRaw(`{"title":"p","name":"p"}`)}}
+			m.offer.Load().Resources = []server.Listed{{Name: "app:r", JSON: jsonRaw(`{"uri":"app:r","name":"r"}`)}}
+			m.offer.Load().Templates = []server.Listed{{Name: "app:{x}", JSON: jsonRaw(`{"uriTemplate":"app:{x}","name":"t"}`)}}
+			var seen string
+			m.answer = func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+				seen = call.Method() + " " + string(call.Params())
+				return mcp.Raw(`{"content":[],"contents":[],"messages":[],"completion":{"values":[]},"x":1.50}`), nil
+			}
+			s := newServer(nil)
+			mountProvider(t, s, m, prefix)
+			session := connect(t, s, era)
+			want := []string{prefix + "a", prefix + "b", "app:r", "app:{x}", prefix + "p"}
+			if got := listed(t, session); !slices.Equal(got, want) {
+				t.Errorf("listed are %q, want %q", got, want)
+			}
+			tools, err := raw(t, session, mcp.MethodToolsList, `{}`)
+			if want := `{"name":"` + prefix + `a","inputSchema":{"type":"object"},"x":1.0}`; err != nil || !strings.Contains(tools, want) {
+				t.Errorf("the list is %s, %v, want %s in it", tools, err, want)
+			}
+			for _, test := range []struct{ method, params, seen string }{
+				{mcp.MethodToolsCall, `{"name":"` + prefix + `a","arguments":{"x":1.50}`, `{"name":"a","arguments":{"x":1.50}`},
+				{mcp.MethodPromptsGet, `{"z":[ ],"name":"` + prefix + `p"`, `{"z":[ ],"name":"p"`},
+				{mcp.MethodResourcesRead, `{"uri":"app:r"`, `{"uri":"app:r"`},
+				{mcp.MethodResourcesRead, `{"uri":"app:7"`, `{"uri":"app:7"`},
+				{mcp.MethodComplete, `{"ref":{"name":"` + prefix + `p","type":"ref/prompt"},"argument":{"name":"x","value":""}`, `{"ref":{"name":"p","type":"ref/prompt"},"argument":{"name":"x","value":""}`},
+				{mcp.MethodComplete, `{"ref":{"uri":"app:{x}","type":"ref/resource"},"argument":{"name":"x","value":""}`, `{"ref":{"uri":"app:{x}","type":"ref/resource"},"argument":{"name":"x","value":""}`},
+			} {
+				seen = ""
+				result, err := raw(t, session, test.method, test.params+"}")
+				if err != nil || !strings.Contains(result, `"x":1.50`) || !strings.HasPrefix(seen, test.method+" "+test.seen) {
+					t.Errorf("%s: the provider sees %s, want %s; the result is %s, %v", test.params, seen, test.seen, result, err)
+				}
+			}
+			_, err = session.CallTool(t.Context(), "c", nil, nil)
+			wantCode(t, err, jsonrpc.InvalidParams)
+		}
+	})
+}
+
+// TestProviderErrors: those of the protocol arrive as they are, any other is masked,
+// whatever stands around; a mapper sees it itself.
+func TestProviderErrors(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var log bytes.Buffer
+		secret := errors.New("the secret is 42")
+		m := newMarket("protocol", "own", "nothing", "panic", "question")
+		m.answer = func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+			switch string(call.Member("name")) {
+			case `"protocol"`:
+				return nil, fmt.Errorf("%w: %w", secret, &jsonrpc.Error{Code: -409, Message: "sold out", Data: jsonRaw(`{"x":1.0}`)})
+			case `"own"`:
+				return nil, fmt.Errorf("dialling: %w", secret)
+			case `"nothing"`:
+				return nil, nil
+			case `"question"`:
+				answer, err := call.Input("sure", mcp.InputRequest{Method: mcp.MethodElicit, Params: jsonRaw(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`)})
+				return mcp.Raw(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, answer)), err
+			}
+			panic(secret)
+		}
+		mapped := 0
+		count := server.Around{Mappers: []server.ErrorMapper{func(_ context.Context, _ *server.Request, err error) (mcp.Result, error) {
+			if errors.Is(err, secret) {
+				mapped++
+			}
+			return nil, nil
+		}}}
+		for _, around := range []server.Around{{}, {Guards: []server.Guard{{Allow: allow}}}, count} {
+			s := newServer(&server.Options{Around: around, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+			mountProvider(t, s, m, "m_")
+			session := connectWith(t, s, accepting(era))
+			_, err := session.CallTool(t.Context(), "m_protocol", nil, nil)
+			if e := protocolError(t, err); e.Code != -409 || e.Message != "sold out" || string(e.Data) != `{"x":1.0}` {
+				t.Errorf("the protocol's error becomes %+v", e)
+			}
+			for _, tool := range []string{"m_own", "m_nothing", "m_panic"} {
+				log.Reset()
+				_, err := session.CallTool(t.Context(), tool, nil, nil)
+				if wantCode(t, err, jsonrpc.InternalError); !reference.MatchString(message(err)) {
+					t.Errorf("%s: the caller is told %v", tool, err)
+				}
+				if tool != "m_nothing" && !strings.Contains(log.String(), secret.Error()) {
+					t.Errorf("%s: the operator is told %s", tool, &log)
+				}
+			}
+			if got := texts(call(t, session, "m_question", `{}`)); !strings.Contains(got, `"sure":true`) {
+				t.Errorf("the answer is %q", got)
+			}
+		}
+		if mapped != 2 {
+			t.Errorf("the mapper sees %d errors, want 2", mapped)
+		}
+	})
+}
+
+// TestProviderChanges: a changed offer is offered at once, and told when the provider
+// says so.
+func TestProviderChanges(t *testing.T) {
+	virtualEras(t, func(t *testing.T, era client.Era) {
+		m := newMarket("a")
+		middle, s := newServer(nil), newServer(nil)
+		mountProvider(t, middle, m, "m_")
+		mount(t, s, middle, "p_")
+		told := 0
+		session := connectInMemory(t, s, &client.Options{Era: era, Changed: func(context.Context, mcp.Change) { told++ }})
+		if _, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		m.change(stalls("b", "c"), mcp.Change{Kind: mcp.ToolsChanged})
+		synctest.Wait()
+		if names := toolNames(t, session); told != 1 || !slices.Equal(names, []string{"p_m_b", "p_m_c"}) {
+			t.Errorf("told %d times, and listed are %q", told, names)
+		}
+		call(t, session, "p_m_b", `{}`)
+		_, err := session.CallTool(t.Context(), "p_m_a", nil, nil)
+		wantCode(t, err, jsonrpc.InvalidParams)
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantSteps(t, &m.watched, "run", "end")
+	})
+}
+
+// TestProviderCollisions: at mounting they are errors. Later, who offers something keeps
+// it as long as it is offered; the operator is told who does not get it.
+func TestProviderCollisions(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var log bytes.Buffer
+		s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		first, second := newMarket("a"), newMarket("b")
+		first.answer = func(context.Context, *mcp.Call) (mcp.Result, error) {
+			return mcp.Raw(`{"content":[{"type":"text","text":"first"}]}`), nil
+		}
+		second.answer = func(context.Context, *mcp.Call) (mcp.Result, error) {
+			return mcp.Raw(`{"content":[{"type":"text","text":"second"}]}`), nil
+		}
+		returns(s, "own", "own")
+		mountProvider(t, s, first, "")
+		mountProvider(t, s, second, "")
+		wantCollision(t, s.MountProvider(newMarket("b"), ""), "tool", "b")
+		wantCollision(t, s.MountProvider(newMarket("x", "x"), ""), "tool", "x")
+		session := connect(t, s, era)
+		wantTools := func(want ...string) {
+			t.Helper()
+			var got []string
+			for _, name := range toolNames(t, session) {
+				got = append(got, name+" "+texts(call(t, session, name, `{}`)))
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("offered are %q, want %q", got, want)
+			}
+		}
+		wantTools("a first", "b second", "own own")
+		log.Reset()
+		first.offer.Store(stalls("a", "b", "own", "c", "c"))
+		wantTools("a first", "b second", "c first", "own own")
+		for _, name := range []string{"b", "own", "c"} {
+			if want := fmt.Sprintf(`there are two of the tool \"%s\"`, name); !strings.Contains(log.String(), want) {
+				t.Errorf("the operator is told %s, want %s", &log, want)
+			}
+		}
+		// What collides already does not keep others from being mounted.
+		mountProvider(t, s, newMarket(), "n_")
+		wantCollision(t, s.Replace(newTool(t, "c", "")), "tool", "c")
+		replace(t, s, newTool(t, "own", "own")) // it was there first
+		second.offer.Store(stalls("a"))
+		wantTools("a first", "b first", "c first", "own own")
+		first.offer.Store(stalls())
+		wantTools("a second", "own own")
+		first.offer.Store(stalls("a"))
+		wantTools("a second", "own own")
+	})
+}
+
+// TestProviderOffersNonsense: what cannot be listed or named is refused, and nothing
+// else suffers.
+func TestProviderOffersNonsense(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		long := strings.Repeat("x", 127)
+		nonsense := []*server.Catalogue{stalls(long), stalls("a b"), stalls(""), {Tools: []server.Listed{{Name: "a", JSON: jsonRaw(`{"name":`)}}}}
+		s := newServer(&server.Options{Logger: quiet()})
+		for _, offer := range nonsense {
+			m := newMarket()
+			m.offer.Store(offer)
+			if err := s.MountProvider(m, "p_"); (err == nil) != (offer.Tools[0].Name == "") {
+				t.Errorf("%.40q is mounted: %v", offer.Tools[0].Name, err)
+			}
+		}
+		broken := newMarket()
+		broken.offer.Store(nonsense[3])
+		if err := s.MountProvider(broken, ""); err == nil {
+			t.Error("what is no JSON is mounted")
+		}
+		s = newServer(&server.Options{Logger: quiet()})
+		m := newMarket("a")
+		mountProvider(t, s, m, "p_")
+		session := connect(t, s, era)
+		for _, offer := range nonsense {
+			m.offer.Store(&server.Catalogue{Tools: slices.Concat(stalls("fine").Tools, offer.Tools, stalls("good").Tools)})
+			names := toolNames(t, session)
+			if names = slices.DeleteFunc(names, func(name string) bool { return name == "p_" }); !slices.Equal(names, []string{"p_fine", "p_good"}) {
+				t.Errorf("listed are %q", names)
+			}
+			_, err := raw(t, session, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q}`, "p_"+offer.Tools[0].Name))
+			if (err == nil) != (offer.Tools[0].Name == "") {
+				t.Errorf("%.40q is called: %v", offer.Tools[0].Name, err)
+			}
+		}
+	})
+}
+
+// TestProviderRun lasts as long as the server serves; how it failed is told at once to
+// the operator, and to who shuts down.
+func TestProviderRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		run  func(ctx context.Context) error
+		want string
+		logs bool
+	}{
+		"waits":              {nil, "", false},
+		"has nothing to do":  {func(context.Context) error { return nil }, "", false},
+		"fails":              {func(context.Context) error { return errors.New("no connection") }, `running what is mounted as "p_": no connection`, true},
+		"panics":             {func(context.Context) error { panic("no connection") }, `running what is mounted as "p_": panic: no connection`, true},
+		"is cancelled early": {func(context.Context) error { return context.Canceled }, `running what is mounted as "p_": context canceled`, true},
+		"fails at the end":   {func(ctx context.Context) error { <-ctx.Done(); return errors.New("no connection") }, `running what is mounted as "p_": no connection`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+				m := newMarket("a")
+				m.run = test.run
+				mountProvider(t, s, m, "p_")
+				synctest.Wait()
+				wantSteps(t, &m.watched)
+				if err := s.Start(t.Context()); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+				if strings.Contains(log.String(), "something mounted has failed") != test.logs {
+					t.Errorf("the operator is told %q", log.String())
+				}
+				err := s.Shutdown(t.Context())
+				if first, _, _ := strings.Cut(fmt.Sprint(err), "\n"); err == nil && test.want != "" || err != nil && first != test.want {
+					t.Errorf("shutting down gives %v, want %s", err, test.want)
+				}
+				wantSteps(t, &m.watched, "run", "end")
+			})
+		})
+	}
+}
+
+// TestProviderRunForever: nobody waits longer than they want for one that does not end.
+func TestProviderRunForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(&server.Options{Logger: quiet()})
+		m := newMarket("a")
+		end := make(chan struct{})
+		m.run = func(context.Context) error { <-end; return nil }
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mountProvider(t, s, m, "late_")
+		synctest.Wait()
+		wantSteps(t, &m.watched, "run")
+		soon, cancel := context.WithTimeoutCause(t.Context(), 1, errors.New("no time"))
+		defer cancel()
+		if err := s.Shutdown(soon); err == nil || err.Error() != "no time" {
+			t.Errorf("shutting down gives %v", err)
+		}
+		close(end)
+	})
+}
+
+// TestProviderSubscribers learn which of their resources are watched, and until when.
+func TestProviderSubscribers(t *testing.T) {
+	virtualEras(t, func(t *testing.T, era client.Era) {
+		m, other := newMarket(), newMarket()
+		m.offer.Store(&server.Catalogue{
+			Resources: []server.Listed{{Name: "app:r", JSON: jsonRaw(`{"uri":"app:r","name":"r"}`)}},
+			Templates: []server.Listed{{Name: "app:t/{x}", JSON: jsonRaw(`{"uriTemplate":"app:t/{x}","name":"t"}`)}},
+		})
+		s, middle := newServer(&server.Options{Logger: quiet()}), newServer(nil)
+		mountProvider(t, middle, m, "m_")
+		mountProvider(t, s, other, "o_")
+		mount(t, s, middle, "p_")
+		reads(s, server.Resource{URI: "app:own"}, "")
+		var told []mcp.Change
+		session := connectInMemory(t, s, &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told = append(told, change) }})
+		synctest.Wait()
+		wantSteps(t, &m.watched, "run")
+		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"app:r", "app:t/1", "app:own", "app:nobody"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		wantSteps(t, &m.watched, "watch app:r", "watch app:t/1")
+		(*m.changed.Load())(mcp.Change{Kind: mcp.ResourceUpdated, URI: "app:t/1"})
+		(*m.changed.Load())(mcp.Change{Kind: mcp.ResourceUpdated, URI: "app:t/2"})
+		synctest.Wait()
+		if !slices.Equal(told, []mcp.Change{{Kind: mcp.ResourceUpdated, URI: "app:t/1"}}) {
+			t.Errorf("the client is told %v", told)
+		}
+		sub.Close()
+		synctest.Wait()
+		wantSteps(t, &m.watched, "unwatch app:r", "unwatch app:t/1")
+		wantSteps(t, &other.watched, "run")
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestProviderRefusesSubscription: the client is told, and what was watched before is
+// watched no longer.
+func TestProviderRefusesSubscription(t *testing.T) {
+	virtualEras(t, func(t *testing.T, era client.Era) {
+		m := newMarket()
+		m.offer.Store(&server.Catalogue{Resources: []server.Listed{{Name: "app:r", JSON: jsonRaw(`{"uri":"app:r","name":"r"}`)}}})
+		m.refuse = &jsonrpc.Error{Code: -429, Message: "too many"}
+		s := newServer(&server.Options{Logger: quiet()})
+		good := newMarket()
+		good.offer.Store(&server.Catalogue{Resources: []server.Listed{{Name: "app:a", JSON: jsonRaw(`{"uri":"app:a","name":"a"}`)}}})
+		mountProvider(t, s, m, "m_")
+		mountProvider(t, s, good, "g_")
+		session := connectInMemory(t, s, &client.Options{Era: era})
+		synctest.Wait()
+		wantSteps(t, &good.watched, "run")
+		_, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"app:a", "app:r"}})
+		wantCode(t, err, -429)
+		synctest.Wait()
+		wantSteps(t, &good.watched, "watch app:a", "unwatch app:a")
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestProviderGuarded: what stands around the server stands around the provider's tools.
+func TestProviderGuarded(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		m := newMarket("a")
+		m.answer = func(context.Context, *mcp.Call) (mcp.Result, error) {
+			t.Error("the provider is called")
+			return nil, nil
+		}
+		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Guards: []server.Guard{{Name: "shut", Allow: func(_ context.Context, r *server.Request) error {
+			return errors.New("no")
+		}}}}})
+		mountProvider(t, s, m, "p_")
+		_, err := connect(t, s, era).CallTool(t.Context(), "p_a", nil, nil)
+		if message(err) != "Guard 'shut' denied the tool call for 'p_a'" {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// TestProviderChangesWhileCalled is for the race detector.
+func TestProviderChangesWhileCalled(t *testing.T) {
+	s := newServer(&server.Options{Logger: quiet()})
+	first, second := newMarket("steady"), newMarket("a")
+	mountProvider(t, s, first, "")
+	mountProvider(t, s, second, "")
+	var work sync.WaitGroup
+	work.Go(func() {
+		for i := range 200 {
+			second.offer.Store(stalls("a", fmt.Sprint("b", i), "steady"))
+		}
+	})
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		session := connectInMemory(t, s, &client.Options{Era: era})
+		work.Go(func() {
+			for range 100 {
+				if names := toolNames(t, session); names[0] != "steady" || names[1] != "a" {
+					t.Errorf("listed are %q", names)
+				}
+				call(t, session, "steady", `{}`)
+			}
+		})
+	}
+	work.Wait()
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
