@@ -36,6 +36,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/storetest/isolation.go": "users of a store at the same time; the test waits for them",
 		"server/lifespan.go":                          "starts what the server depends on; Start and Shutdown wait for it",
 		"server/mount.go":                             "the Run of a mounted provider; Shutdown waits for it",
+		"server/resources/watch.go":                   "looks at modification times until its context ends; Watch waits for it",
 		"examples/everything/http.go":                 "the web server; serveHTTP waits for it",
 		"internal/conformance/server.go":              "reads what the server under test says; stop waits for it",
 		"transport/streamable/handler.go":             "what the server starts for no session; Close waits for it",

@@ -1,0 +1,93 @@
+package resources
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// A pattern matches the paths of files, element by element as path.Match does; the
+// element ** matches any number of elements, also none.
+type pattern []string
+
+const anyElements = "**"
+
+func parsePattern(text string) (pattern, error) {
+	p, err := splitPattern(text)
+	if err != nil {
+		return nil, fmt.Errorf("the pattern %.80q: %w", text, err)
+	}
+	return p, nil
+}
+
+func splitPattern(text string) (pattern, error) {
+	if len(text) > maxPattern {
+		return nil, fmt.Errorf("it has %d bytes, at most %d are accepted", len(text), maxPattern)
+	}
+	if strings.ContainsAny(text, "\\\x00") {
+		return nil, errors.New("its separators are slashes; it holds no backslash and no NUL")
+	}
+	p := pattern(strings.Split(text, "/"))
+	for _, element := range p {
+		switch {
+		case element == "":
+			return nil, errors.New("it is relative, and none of its elements is empty")
+		case element == "." || element == "..":
+			return nil, fmt.Errorf("it must not hold the element %q", element)
+		case element != anyElements && strings.Contains(element, anyElements):
+			return nil, fmt.Errorf("** must be an element of its own, not a part of %q", element)
+		}
+		if _, err := path.Match(element, ""); err != nil {
+			return nil, fmt.Errorf("%q is not closed, or not a range (see path.Match)", element)
+		}
+	}
+	return p, nil
+}
+
+// matches tells whether a file is meant. It goes back to the last ** only, so that its
+// work is bounded by the product of the two lengths.
+func (p pattern) matches(name string) bool {
+	elements := strings.Split(name, "/")
+	at, star, resume := 0, -1, 0
+	for i := 0; i < len(elements); {
+		switch {
+		case at < len(p) && p[at] == anyElements:
+			star, resume = at, i
+			at++
+		case at < len(p) && matchElement(p[at], elements[i]):
+			at++
+			i++
+		case star >= 0:
+			resume++
+			at, i = star+1, resume
+		default:
+			return false
+		}
+	}
+	for at < len(p) && p[at] == anyElements {
+		at++
+	}
+	return at == len(p)
+}
+
+// leadsBelow tells whether files below a directory may be meant.
+func (p pattern) leadsBelow(dir string) bool {
+	elements := strings.Split(dir, "/")
+	for i, element := range elements {
+		switch {
+		case i == len(p):
+			return false
+		case p[i] == anyElements:
+			return true
+		case !matchElement(p[i], element):
+			return false
+		}
+	}
+	return len(elements) < len(p)
+}
+
+func matchElement(pattern, element string) bool {
+	matches, err := path.Match(pattern, element)
+	return err == nil && matches
+}
