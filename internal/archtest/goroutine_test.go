@@ -37,6 +37,8 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/lifespan.go":                          "starts what the server depends on; Start and Shutdown wait for it",
 		"server/mount.go":                             "the Run of a mounted provider; Shutdown waits for it",
 		"server/resources/watch.go":                   "looks at modification times until its context ends; Watch waits for it",
+		"server/memory/memorytest/concurrency.go":     "users of a store at the same time; the test waits for them",
+		"examples/memory/http.go":                     "the web server; serveHTTP waits for it",
 		"examples/everything/http.go":                 "the web server; serveHTTP waits for it",
 		"internal/conformance/server.go":              "reads what the server under test says; stop waits for it",
 		"transport/streamable/handler.go":             "what the server starts for no session; Close waits for it",

@@ -1,0 +1,189 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/memory"
+)
+
+func TestConversationIsSavedReadAndDeleted(t *testing.T) {
+	eachEra(t, nil, func(t *testing.T, _ client.Era, session *client.Session) {
+		const uri = "memory://conversations/c1"
+		holds(t, session, uri, `[]`)
+		says(t, session, "get_conversation", `{"conversation_id":"c1"}`, `{"conversation_id":"c1","found":false}`)
+		says(t, session, "delete_conversation", `{"conversation_id":"c1"}`, `{"deleted":false,"conversation_id":"c1"}`)
+
+		says(t, session, "save_conversation", `{"conversation_id":"c1","snapshot":"[1]"}`, `{"saved":true,"conversation_id":"c1"}`)
+		says(t, session, "save_conversation", `{"conversation_id":"c1","snapshot":"{\"messages\":[\"hello\"]}"}`, `{"saved":true,"conversation_id":"c1"}`)
+		holds(t, session, uri, `{"messages":["hello"]}`)
+		says(t, session, "get_conversation", `{"conversation_id":"c1"}`, `{"conversation_id":"c1","found":true,"snapshot":{"messages":["hello"]}}`)
+
+		says(t, session, "delete_conversation", `{"conversation_id":"c1"}`, `{"deleted":true,"conversation_id":"c1"}`)
+		holds(t, session, uri, `[]`)
+	})
+}
+
+func TestSnapshotThatIsJSONKeepsItsBytes(t *testing.T) {
+	eachEra(t, nil, func(t *testing.T, _ client.Era, session *client.Session) {
+		for snapshot, want := range map[string]string{
+			`{"n":[9007199254740993,1.0,1e400],"Z":1,"z":2}`: `{"n":[9007199254740993,1.0,1e400],"Z":1,"z":2}`,
+			" [ 1,\n 2 ] ":          " [ 1,\n 2 ] ",
+			`null`:                  `null`,
+			`"text"`:                `"text"`,
+			`"\u00e9<&>\u2028"`:     `"\u00e9<&>\u2028"`,
+			"Ann asked for \"tea\"": `"Ann asked for \"tea\""`,
+			`{"unfinished":`:        `"{\"unfinished\":"`,
+			``:                      `""`,
+			`NaN`:                   `"NaN"`,
+			`1 2`:                   `"1 2"`,
+		} {
+			says(t, session, "save_conversation", `{"conversation_id":"c1","snapshot":`+quoted(snapshot)+`}`, `{"saved":true,"conversation_id":"c1"}`)
+			holds(t, session, "memory://conversations/c1", want)
+		}
+	})
+}
+
+func TestSnapshotOfAToolKeepsItsNumbers(t *testing.T) {
+	eachEra(t, nil, func(t *testing.T, _ client.Era, session *client.Session) {
+		call(t, session, "save_conversation", `{"conversation_id":"c1","snapshot":"{\"z\":9007199254740993,\"a\":1.0}"}`)
+		says(t, session, "get_conversation", `{"conversation_id":"c1"}`, `{"conversation_id":"c1","found":true,"snapshot":{"z":9007199254740993,"a":1.0}}`)
+	})
+}
+
+func TestIDsMayHoldAnythingThatCanBeSeen(t *testing.T) {
+	eachEra(t, nil, func(t *testing.T, _ client.Era, session *client.Session) {
+		for id, uri := range map[string]string{
+			"a b":         "memory://conversations/a%20b",
+			"a+b":         "memory://conversations/a%2Bb",
+			"a/b?c#d":     "memory://conversations/a%2Fb%3Fc%23d",
+			"100%":        "memory://conversations/100%25",
+			"é😀":          "memory://conversations/%C3%A9%F0%9F%98%80",
+			"-._~":        "memory://conversations/-._~",
+			"{id}":        "memory://conversations/%7Bid%7D",
+			"(c)!*';:@&=": "memory://conversations/%28c%29%21%2A%27%3B%3A%40%26%3D",
+		} {
+			call(t, session, "save_conversation", `{"conversation_id":`+quoted(id)+`,"snapshot":`+quoted(quoted(id))+`}`)
+			holds(t, session, uri, quoted(id))
+		}
+		holds(t, session, "memory://conversations/é😀", quoted("é😀")) // as people write it
+	})
+}
+
+func TestMissingConversationCanBeAnError(t *testing.T) {
+	eachEra(t, &memory.Options{MissingIsError: true}, func(t *testing.T, _ client.Era, session *client.Session) {
+		for _, uri := range []string{"memory://conversations/c1", "memory://conversations/" + strings.Repeat("a", 257), "memory://conversations/a%00"} {
+			if _, err := session.Read(t.Context(), uri, nil); !mcp.IsResourceNotFound(err) {
+				t.Errorf("reading %.60s gives %v, want not found", uri, err)
+			}
+		}
+		call(t, session, "save_conversation", `{"conversation_id":"c1","snapshot":"{}"}`)
+		holds(t, session, "memory://conversations/c1", `{}`)
+	})
+}
+
+func TestIDUnderWhichNothingCanBeSavedIsEmpty(t *testing.T) {
+	eachEra(t, nil, func(t *testing.T, _ client.Era, session *client.Session) {
+		holds(t, session, "memory://conversations/"+strings.Repeat("a", 257), `[]`)
+		holds(t, session, "memory://conversations/a%00", `[]`)
+	})
+}
+
+func TestConversationsAreListedByPages(t *testing.T) {
+	eachEra(t, nil, func(t *testing.T, _ client.Era, session *client.Session) {
+		says(t, session, "list_conversations", `{}`, `{"conversation_ids":[]}`)
+		for _, id := range []string{"b", "a2", "a1", "a3", "é"} {
+			call(t, session, "save_conversation", `{"conversation_id":`+quoted(id)+`,"snapshot":"{}"}`)
+		}
+		for arguments, want := range map[string]string{
+			`{}`:                         `{"conversation_ids":["a1","a2","a3","b","é"]}`,
+			`{"limit":5}`:                `{"conversation_ids":["a1","a2","a3","b","é"]}`,
+			`{"limit":2}`:                `{"conversation_ids":["a1","a2"],"next":"a2"}`,
+			`{"limit":2,"after":"a2"}`:   `{"conversation_ids":["a3","b"],"next":"b"}`,
+			`{"limit":2,"after":"b"}`:    `{"conversation_ids":["é"]}`,
+			`{"prefix":"a"}`:             `{"conversation_ids":["a1","a2","a3"]}`,
+			`{"prefix":"a","limit":3}`:   `{"conversation_ids":["a1","a2","a3"]}`,
+			`{"prefix":"a","after":"z"}`: `{"conversation_ids":[]}`,
+			`{"prefix":"` + strings.Repeat("a", 257) + `"}`: "error: prefix: expected at most 256 bytes, got 257",
+			`{"after":"` + strings.Repeat("a", 257) + `"}`:  "error: after: expected at most 256 bytes, got 257",
+			`{"limit":0}`:    `error: at "/limit": expected at least 1, got 0`,
+			`{"limit":1001}`: `error: at "/limit": expected at most 1000, got 1001`,
+		} {
+			says(t, session, "list_conversations", arguments, want)
+		}
+	})
+}
+
+func TestIDsAreCompleted(t *testing.T) {
+	eachEra(t, nil, func(t *testing.T, _ client.Era, session *client.Session) {
+		for i := range 102 {
+			call(t, session, "save_conversation", fmt.Sprintf(`{"conversation_id":"c%03d","snapshot":"{}"}`, i))
+		}
+		complete := func(typed string) *mcp.CompletionValues {
+			t.Helper()
+			values, err := session.CompleteTemplate(t.Context(), "memory://conversations/{id}", "id", typed, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return values
+		}
+		if got := complete("c05").Values; len(got) != 10 || got[0] != "c050" || got[9] != "c059" {
+			t.Errorf("c05 is completed to %q", got)
+		}
+		if got := complete(""); len(got.Values) != 100 || !got.HasMore {
+			t.Errorf("nothing typed: %d values, more: %t", len(got.Values), got.HasMore)
+		}
+		if got := complete("x").Values; len(got) != 0 {
+			t.Errorf("x is completed to %q", got)
+		}
+	})
+}
+
+// next waits for a change.
+func next(t *testing.T, changes <-chan mcp.Change) mcp.Change {
+	t.Helper()
+	select {
+	case change := <-changes:
+		return change
+	case <-time.After(10 * time.Second):
+		t.Fatal("subscribers are told nothing")
+		return mcp.Change{}
+	}
+}
+
+func TestSubscribersAreToldOfSavesAndDeletes(t *testing.T) {
+	eachServer(t, nil, func(t *testing.T, era client.Era, s *server.Server) {
+		changes := make(chan mcp.Change, 10)
+		subscriber := connect(t, everywhere.Dialer(t, s), &client.Options{
+			Era: era, Changed: func(_ context.Context, change mcp.Change) { changes <- change },
+		})
+		const uri = "memory://conversations/a%20b"
+		_, err := subscriber.Subscribe(t.Context(), mcp.SubscriptionFilter{
+			ResourceSubscriptions: []string{uri, "memory://conversations/c2"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		writer := connect(t, everywhere.Dialer(t, s), &client.Options{Era: era})
+		call(t, writer, "delete_conversation", `{"conversation_id":"c2"}`) // there is none: nothing changes
+		call(t, writer, "save_conversation", `{"conversation_id":"else","snapshot":"1"}`)
+		call(t, writer, "save_conversation", `{"conversation_id":"a b","snapshot":"1"}`)
+		want := mcp.Change{Kind: mcp.ResourceUpdated, URI: uri}
+		if diff := cmp.Diff(want, next(t, changes)); diff != "" {
+			t.Errorf("after a save (-want +got):\n%s", diff)
+		}
+		call(t, writer, "delete_conversation", `{"conversation_id":"a b"}`)
+		if diff := cmp.Diff(want, next(t, changes)); diff != "" {
+			t.Errorf("after a delete (-want +got):\n%s", diff)
+		}
+	})
+}

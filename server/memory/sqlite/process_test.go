@@ -1,0 +1,119 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/server/memory"
+	"github.com/dovetail-go/dovetail/server/memory/sqlite"
+)
+
+const (
+	taskVariable = "SQLITE_TEST_TASK" // the name under which a process of a test saves
+	endless      = "endless"          // what the name of one begins with that does not stop
+	pathVariable = "SQLITE_TEST_PATH" // the file that it saves to
+)
+
+// manySaves is how many records a process saves.
+const manySaves = 200
+
+// runTask saves, and says on standard output which record has been saved.
+func runTask(name string) {
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, os.Getenv(pathVariable), &sqlite.Options{Limits: &memory.Limits{Conversations: -1}})
+	if err == nil {
+		for i := 0; err == nil && (i < manySaves || strings.HasPrefix(name, endless)); i++ {
+			key := fmt.Sprintf("%s %04d", name, i)
+			if err = save(ctx, store, key, "value of "+key); err == nil {
+				fmt.Println(key)
+			}
+		}
+		store.Close()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// startProcess starts one that saves under a name.
+func startProcess(t *testing.T, path, name string) (saved io.Reader, cmd *exec.Cmd) {
+	t.Helper()
+	cmd = exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), taskVariable+"="+name, pathVariable+"="+path)
+	cmd.Stderr = os.Stderr
+	saved, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return saved, cmd
+}
+
+// What a process was told is saved is there after it was killed.
+func TestWhatWasSavedOutlivesAKill(t *testing.T) {
+	path := fileOf(t)
+	var saved []string
+	for round := range 3 {
+		out, cmd := startProcess(t, path, fmt.Sprint(endless, " ", round))
+		lines := bufio.NewScanner(out)
+		for n := 1; lines.Scan(); n++ {
+			saved = append(saved, lines.Text())
+			if n == 50 {
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		cmd.Wait()
+	}
+	if len(saved) < 150 {
+		t.Fatalf("only %d records were saved", len(saved))
+	}
+	store := open(t, path, nil)
+	for _, key := range saved {
+		if value, err := store.Load(t.Context(), here(), key); err != nil || value != "value of "+key {
+			t.Errorf("%s holds %q, %v", key, value, err)
+		}
+	}
+	sound(t, path)
+}
+
+// Processes that open, save and read at the same time do not get into each other's way.
+func TestProcessesShareAFile(t *testing.T) {
+	path := fileOf(t)
+	var all sync.WaitGroup
+	for process := range 3 {
+		out, cmd := startProcess(t, path, fmt.Sprint("process ", process))
+		all.Go(func() {
+			io.Copy(io.Discard, out)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("process %d: %v", process, err)
+			}
+		})
+	}
+	store := open(t, path, &sqlite.Options{Limits: &memory.Limits{Conversations: -1}})
+	for i := range manySaves {
+		if err := save(t.Context(), store, fmt.Sprintf("test %04d", i), ""); err != nil {
+			t.Errorf("saving while others do: %v", err)
+		}
+		if _, err := store.List(t.Context(), here(), memory.Query{Limit: 10}); err != nil {
+			t.Errorf("listing while others save: %v", err)
+		}
+	}
+	all.Wait()
+	records, err := store.List(t.Context(), here(), memory.Query{})
+	if err != nil || len(records) != 4*manySaves {
+		t.Errorf("%d records are there, %v, want %d", len(records), err, 4*manySaves)
+	}
+	sound(t, path)
+}
