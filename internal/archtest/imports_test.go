@@ -65,6 +65,7 @@ client:                   jsonrpc schema mcp transport internal/era internal/bac
                           github.com/go-json-experiment/json golang.org/x/sync
 
 # What servers offer beside what their authors write. Only these may add dependencies.
+server/mcpgen:
 server/memory:            mcp server internal/jsonscan
 server/memory/memorytest: server/memory testing
 server/resources:         mcp server internal/jsonscan internal/netguard net/http
@@ -75,6 +76,7 @@ internal/everywhere:      transport transport/sse transport/streamable transport
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
 examples/everything:      jsonrpc schema mcp transport transport/sse transport/stdio transport/streamable transport/ws server net/http
+examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
 examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/streamable transport/ws client net/http os/exec golang.org/x/term
 

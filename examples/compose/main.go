@@ -1,0 +1,44 @@
+// Compose makes one MCP server of two: a clock and a board for notes, each a server by
+// itself, stand in a third under prefixes.
+//
+//	go run ./examples/compose
+//
+// It speaks over standard input and output, and says on standard error who calls what.
+package main
+
+import (
+	"context"
+	"errors"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/dovetail-go/dovetail/transport/stdio"
+)
+
+// grace is how long calls may take to finish when the program is told to end.
+const grace = 5 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	desk, err := newDesk(time.Now, log.Default())
+	if err != nil {
+		return err
+	}
+	err = stdio.Serve(ctx, desk, nil)
+	if ctx.Err() != nil {
+		err = nil // the program was told to end
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	return errors.Join(err, desk.Shutdown(ending))
+}

@@ -1,0 +1,334 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // for what guards and failing starts say
+	leak.Main(m)
+}
+
+// inBothEras runs a test with a new shop for a client of each era.
+func inBothEras(t *testing.T, o options, opts *client.Options, test func(t *testing.T, s *client.Session)) {
+	t.Helper()
+	for name, era := range map[string]client.Era{"modern": client.Modern, "legacy": client.Legacy} {
+		t.Run(name, func(t *testing.T) {
+			of := client.Options{}
+			if opts != nil {
+				of = *opts
+			}
+			of.Era = era
+			test(t, connect(t, newServer(o), &of))
+		})
+	}
+}
+
+// connect opens a session with a shop that is closed after it.
+func connect(t *testing.T, shop *server.Server, opts *client.Options) *client.Session {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := shop.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	session, err := client.Connect(t.Context(), transport.Pipe(shop), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+func search(t *testing.T, s *client.Session, query string) []string {
+	t.Helper()
+	items, err := client.CallAs[[]Item](t.Context(), s, "search", map[string]string{"query": query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, item := range items {
+		names = append(names, item.Name)
+	}
+	return names
+}
+
+func readItem(t *testing.T, s *client.Session, id int) Item {
+	t.Helper()
+	read, err := s.Read(t.Context(), Item{ID: id}.uri(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var item Item
+	if err := json.Unmarshal([]byte(read.Contents[0].(*mcp.TextResourceContents).Text), &item); err != nil {
+		t.Fatal(err)
+	}
+	return item
+}
+
+func tools(t *testing.T, s *client.Session) map[string]*mcp.Tool {
+	t.Helper()
+	tools := map[string]*mcp.Tool{}
+	for tool, err := range s.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools[tool.Name] = tool
+	}
+	return tools
+}
+
+func TestSearch(t *testing.T) {
+	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
+		for query, want := range map[string][]string{
+			"bread": {"Rye bread", "Baguette"},
+			"TEA":   {"Green tea"},
+			"x":     {},
+			"":      {"Rye bread", "Baguette", "Butter", "Goat cheese", "Honey", "Green tea"},
+		} {
+			if got := search(t, s, query); !slices.Equal(got, want) {
+				t.Errorf("search finds %q for %q, want %q", got, query, want)
+			}
+		}
+		items, err := client.CallAs[[]Item](t.Context(), s, "search", map[string]any{"query": "", "limit": 2})
+		if err != nil || len(items) != 2 {
+			t.Errorf("search with a limit of 2 gives %v, %v", items, err)
+		}
+	})
+}
+
+func TestOrder(t *testing.T) {
+	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
+		for n := range 2 {
+			order, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": 1, "quantity": 2})
+			if err != nil || order.Number != n+1 || order.Price != 840 || order.Time.IsZero() {
+				t.Errorf("order gives %+v, %v", order, err)
+			}
+		}
+		if item := readItem(t, s, 1); item.Stock != 4 {
+			t.Errorf("the item is %+v", item)
+		}
+		for arguments, says := range map[string]string{
+			`{"item":1,"quantity":99}`: `there are only 4 of "Rye bread"`,
+			`{"item":99}`:              "there is no item 99",
+			`{"item":1,"quantity":0}`:  "at least 1",
+			`{"item":"bread"}`:         "expected an integer",
+		} {
+			_, err := client.CallAs[Order](t.Context(), s, "order", json.RawMessage(arguments))
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("order %s gives %v, want it to say %s", arguments, err, says)
+			}
+		}
+	})
+}
+
+// A large order is carried out when the person has confirmed it, and only then.
+func TestLargeOrder(t *testing.T) {
+	var answer, asked string
+	inBothEras(t, options{}, &client.Options{Elicit: func(_ context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		asked = question.Message
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(answer)}, nil
+	}}, func(t *testing.T, s *client.Session) {
+		tea := map[string]int{"item": 6, "quantity": 2}
+		answer = `{"sure":false}`
+		if _, err := client.CallAs[Order](t.Context(), s, "order", tea); err == nil || !strings.Contains(err.Error(), "does not want") {
+			t.Errorf("an order that is not confirmed gives %v", err)
+		}
+		if asked != "2 × Green tea is 25.80 €. Order?" {
+			t.Errorf("the person is asked %q", asked)
+		}
+		if item := readItem(t, s, 6); item.Stock != 9 {
+			t.Errorf("the item is %+v", item)
+		}
+		answer = `{"sure":true}`
+		if order, err := client.CallAs[Order](t.Context(), s, "order", tea); err != nil || order.Price != 2580 || order.Number != 1 {
+			t.Errorf("an order that is confirmed gives %+v, %v", order, err)
+		}
+		if item := readItem(t, s, 6); item.Stock != 7 {
+			t.Errorf("the item is %+v", item)
+		}
+	})
+}
+
+// Whoever watches an item is told when somebody buys one.
+func TestWatchItem(t *testing.T) {
+	changes := make(chan mcp.Change, 8)
+	inBothEras(t, options{}, &client.Options{Changed: func(_ context.Context, change mcp.Change) { changes <- change }}, func(t *testing.T, s *client.Session) {
+		subscription, err := s.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"shop://items/2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer subscription.Close()
+		for _, item := range []int{1, 2} {
+			if _, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": item}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if change := <-changes; change.Kind != mcp.ResourceUpdated || change.URI != "shop://items/2" {
+			t.Errorf("told %+v", change)
+		}
+	})
+}
+
+func TestResources(t *testing.T) {
+	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
+		read, err := s.Read(t.Context(), "shop://hours", nil)
+		if err != nil || !strings.Contains(read.Contents[0].(*mcp.TextResourceContents).Text, "Monday") {
+			t.Errorf("the hours are %+v, %v", read, err)
+		}
+		if item := readItem(t, s, 3); item.Name != "Butter" || item.Price != 350 {
+			t.Errorf("the item is %+v", item)
+		}
+		if _, err := s.Read(t.Context(), "shop://items/99", nil); !mcp.IsResourceNotFound(err) {
+			t.Errorf("an item that there is not gives %v", err)
+		}
+		ids, err := s.CompleteTemplate(t.Context(), "shop://items/{id}", "id", "2", nil)
+		if err != nil || !slices.Equal(ids.Values, []string{"2"}) {
+			t.Errorf("the ids are %+v, %v", ids, err)
+		}
+	})
+}
+
+func TestRecipe(t *testing.T) {
+	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
+		names, err := s.CompletePrompt(t.Context(), "recipe", "item", "b", nil)
+		if err != nil || !slices.Equal(names.Values, []string{"Baguette", "Butter"}) {
+			t.Errorf("the names are %+v, %v", names, err)
+		}
+		for occasion, want := range map[string]string{"": "with Butter for today.", "lunch": "with Butter for lunch."} {
+			arguments := map[string]string{"item": "Butter"}
+			if occasion != "" {
+				arguments["occasion"] = occasion
+			}
+			prompt, err := s.Prompt(t.Context(), "recipe", arguments, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := prompt.Messages[0].Content.(*mcp.TextContent).Text; !strings.Contains(text, want) || !strings.Contains(text, "Goat cheese") {
+				t.Errorf("the prompt is %q", text)
+			}
+		}
+	})
+}
+
+// What is for the staff does not exist for anybody else.
+func TestStaff(t *testing.T) {
+	restock := map[string]int{"item": 1, "quantity": 10}
+	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
+		if listed := tools(t, s); listed["restock"] != nil || listed["take_stock"] != nil || listed["order"] == nil {
+			t.Errorf("customers see %v", listed)
+		}
+		if _, err := client.CallAs[Item](t.Context(), s, "restock", restock); err == nil || !strings.Contains(err.Error(), "unknown tool") {
+			t.Errorf("a customer restocks: %v", err)
+		}
+	})
+	inBothEras(t, options{staff: true}, nil, func(t *testing.T, s *client.Session) {
+		item, err := client.CallAs[Item](t.Context(), s, "restock", restock)
+		if err != nil || item.Stock != 18 {
+			t.Errorf("restocking gives %+v, %v", item, err)
+		}
+		var counts []string
+		for chunk, err := range s.Stream(t.Context(), "take_stock", nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var count Count
+			if err := json.Unmarshal(chunk, &count); err != nil {
+				t.Fatal(err)
+			}
+			counts = append(counts, fmt.Sprint(count.Name, " ", count.Stock))
+		}
+		if want := []string{"Rye bread 18", "Baguette 12", "Butter 20", "Goat cheese 5", "Honey 6", "Green tea 9"}; !slices.Equal(counts, want) {
+			t.Errorf("counted %q, want %q", counts, want)
+		}
+		if stock, err := client.CallAs[Stock](t.Context(), s, "take_stock", nil); err != nil || stock != (Stock{70, 36880}) {
+			t.Errorf("the stock is %+v, %v", stock, err)
+		}
+	})
+}
+
+// What is written in the source is what clients are told.
+func TestDescriptions(t *testing.T) {
+	s := connect(t, newServer(options{staff: true}), nil)
+	listed := tools(t, s)
+	for name, tool := range listed {
+		if tool.Description == "" {
+			t.Errorf("%s is not described", name)
+		}
+	}
+	if order := listed["order"]; !strings.HasPrefix(order.Description, "Orders an item") || !strings.Contains(string(order.InputSchema), "how many of it") {
+		t.Errorf("order is %q with %s", order.Description, order.InputSchema)
+	}
+	if out, err := exec.Command("go", "tool", "mcpgen", "-check").CombinedOutput(); err != nil {
+		t.Errorf("go generate has not been run: %v\n%s", err, out)
+	}
+}
+
+// The shop is there again when its file is opened again, which one program at a time
+// can do.
+func TestFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "shop.db")
+	first := newServer(options{file: file})
+	s, err := client.Connect(t.Context(), transport.Pipe(first), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": 1}); err != nil {
+		t.Fatal(err)
+	}
+	second := newServer(options{file: file})
+	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("two programs have one file: %v", err)
+	}
+	if err := errors.Join(first.Shutdown(t.Context()), second.Shutdown(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if item := readItem(t, connect(t, newServer(options{file: file}), nil), 1); item.Stock != 7 {
+		t.Errorf("the item is %+v", item)
+	}
+}
+
+// A shop without a file leaves nothing behind.
+func TestTemporaryFile(t *testing.T) {
+	for _, name := range []string{"TMPDIR", "TMP"} { // of Unix and of Windows
+		t.Setenv(name, t.TempDir())
+	}
+	shop := newServer(options{})
+	if err := shop.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := os.ReadDir(os.TempDir()); err != nil || len(files) != 1 {
+		t.Errorf("while the shop runs there is %v, %v", files, err)
+	}
+	if err := shop.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := os.ReadDir(os.TempDir()); err != nil || len(files) != 0 {
+		t.Errorf("the shop leaves %v, %v", files, err)
+	}
+}
+
+func TestFileThatCannotBeOpened(t *testing.T) {
+	err := run(t.Context(), options{file: filepath.Join(t.TempDir(), "none", "shop.db")}, "")
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the program ends with %v", err)
+	}
+}
