@@ -9,6 +9,7 @@ import (
 // be read, and says who waits.
 func TestGoroutinesHaveOwners(t *testing.T) {
 	enforce(t, startsGoroutine, exceptions{
+		"examples/openapi/listen.go":                  "the web servers; the program waits for them",
 		"internal/webclient/drain.go":                 "ends a drain that takes too long; stopped when the drain has ended",
 		"jsonrpc/conn.go":                             "watches Run's context until Run returns",
 		"jsonrpc/dispatcher.go":                       "what Dispatcher.Go starts; Close and Run wait for it",

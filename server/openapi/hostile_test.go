@@ -1,0 +1,190 @@
+package openapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/server/openapi"
+)
+
+const hostileDocument = `
+paths:
+  /pets/{id}/toys/{toy}:
+    get:
+      operationId: get
+      parameters:
+      - {name: id, in: path, required: true, schema: {}}
+      - {name: toy, in: path, required: true, schema: {}}
+      - {name: q, in: query, schema: {type: string}}
+      - {name: X-H, in: header, schema: {type: string}}
+      - {name: c, in: cookie, schema: {type: string}}
+  /dots/{a}{b}:
+    get: {operationId: dots}
+`
+
+var hostileValues = []string{
+	"../../admin?x=1#", "../..", "a/b", "/", "//evil.example/", "..%2f..%2fadmin", "%2e%2e", "a?b", "a#b", "a;b=c", "a&b=c",
+	"a b", "a\r\nHost: evil.example", "\x00", "\u202e\u0000ü\U0001F9F7", "http://evil.example/", "@evil.example", ":80", "\\..\\", "a%", "...",
+	strings.Repeat("x", 1000),
+}
+
+// Whatever a value holds, the service gets it as one value, in its place.
+func TestHostileValuesStayValues(t *testing.T) {
+	type got struct{ id, toy, q string }
+	var last got
+	service := func(_ http.ResponseWriter, r *http.Request) {
+		segments := strings.Split(r.URL.EscapedPath(), "/")
+		if len(segments) != 5 || segments[1] != "pets" || segments[3] != "toys" {
+			t.Errorf("the service was asked for %s", r.RequestURI)
+			return
+		}
+		id, _ := url.PathUnescape(segments[2])
+		last = got{id, segments[4], r.URL.Query().Get("q")}
+	}
+	p := provide(t, document("3.1.0", hostileDocument), openapi.Options{BaseURL: serve(t, service)})
+	for _, value := range hostileValues {
+		quoted, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := call(t, p, "get", `{"id":`+string(quoted)+`,"toy":"t","q":`+string(quoted)+`}`)
+		if result.IsError {
+			t.Errorf("%q: %s", value, texts(result))
+		} else if want := (got{value, "t", value}); last != want {
+			t.Errorf("%q: the service got %q", value, last)
+		}
+	}
+}
+
+func TestDotSegmentsAndEmptyValuesAreRefused(t *testing.T) {
+	p := provide(t, document("3.1.0", hostileDocument), openapi.Options{BaseURL: serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the service was asked for %s", r.RequestURI)
+	})})
+	for _, id := range []string{`""`, `"."`, `".."`, `[]`, `{}`, `null`, `[""]`, `["a",".."]`, `{"a":"."}`} {
+		wantContains(t, refused(t, p, "get", `{"id":`+id+`,"toy":"t"}`), `"id"`, "path")
+	}
+	wantContains(t, refused(t, p, "get", `{"toy":"t"}`), `"id"`)
+	wantContains(t, refused(t, p, "dots", `{"a":".","b":"."}`), "cannot stand in a path")
+}
+
+func TestDotSegmentsOfSeveralValuesAreRefused(t *testing.T) {
+	p := provide(t, document("3.1.0", `
+paths:
+  /{a}.: {get: {operationId: dot, parameters: [{name: a, in: path, required: true, style: label, schema: {}}]}}
+  /x{b}: {get: {operationId: label, parameters: [{name: b, in: path, required: true, style: label, schema: {}}]}}
+`), openapi.Options{BaseURL: serve(t, echoing)})
+	if got := echoed(t, p, "label", `{"b":"y"}`).Path; got != "/x.y" {
+		t.Errorf("the path is %q", got)
+	}
+	wantContains(t, refused(t, p, "dot", `{"a":"."}`), "path")
+}
+
+func TestHeadersTakeNoControlCharacters(t *testing.T) {
+	p := provide(t, document("3.1.0", hostileDocument), openapi.Options{BaseURL: serve(t, echoing), HeaderParameters: true})
+	for _, value := range []string{`"a\r\nX-Evil: 1"`, `"a\nb"`, `"a\u0000"`, `"\u007f"`} {
+		wantContains(t, refused(t, p, "get", `{"id":1,"toy":2,"X-H":`+value+`}`), `"X-H"`, "control characters")
+	}
+	got := echoed(t, p, "get", `{"id":1,"toy":2,"X-H":"ü","c":"a\r\nb; d=e"}`)
+	if got.Headers.Get("X-H") != "ü" || got.Headers.Get("Cookie") != "c=a%0D%0Ab%3B%20d%3De" {
+		t.Errorf("got %q", got.Headers)
+	}
+}
+
+func TestUnknownArgumentsAreRefused(t *testing.T) {
+	p := provide(t, withBody("3.0.3", "application/json", "{type: object, properties: {name: {type: string}}}"), openapi.Options{
+		BaseURL: serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the service was called") }),
+	})
+	wantContains(t, refused(t, p, "post", `{"id":1,"name":"a","admin":true}`), "admin")
+	wantContains(t, refused(t, p, "post", `{"id":"1"}`), "integer")
+	wantContains(t, refused(t, p, "post", `{}`), "id")
+}
+
+func TestLongURLsAreRefused(t *testing.T) {
+	p := provide(t, document("3.1.0", hostileDocument), openapi.Options{BaseURL: serve(t, echoing)})
+	wantContains(t, refused(t, p, "get", `{"id":1,"toy":2,"q":"`+strings.Repeat("x", 20<<10)+`"}`), "URL", "at most 16384")
+}
+
+func TestRedirects(t *testing.T) {
+	other := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the other origin was asked, with %q", r.Header.Get("Authorization"))
+	})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /other", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusFound) })
+	mux.HandleFunc("GET /same", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/end", http.StatusFound) })
+	mux.HandleFunc("GET /end", echoing)
+	mux.HandleFunc("GET /loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
+	mux.HandleFunc("GET /user", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, strings.Replace(other, "127.0.0.1", "localhost", 1), http.StatusTemporaryRedirect)
+	})
+	p := provide(t, document("3.1.0", `
+paths:
+  /other: {get: {operationId: other}}
+  /same: {get: {operationId: same}}
+  /loop: {get: {operationId: loop}}
+  /user: {get: {operationId: user}}
+`), openapi.Options{BaseURL: serve(t, mux.ServeHTTP), Authorize: func(_ context.Context, r *http.Request, _ openapi.Security) error {
+		r.Header.Set("Authorization", "Bearer secret-token")
+		return nil
+	}})
+	wantContains(t, refused(t, p, "other", `{}`), "another origin")
+	wantContains(t, refused(t, p, "user", `{}`), "another origin")
+	wantContains(t, refused(t, p, "loop", `{}`), "too often")
+	if got := echoed(t, p, "same", `{}`); got.Path != "/end" || got.Headers.Get("Authorization") != "Bearer secret-token" {
+		t.Errorf("within the origin: %+v", got)
+	}
+}
+
+// What the program's own client says of redirects holds too.
+func TestRedirectsOfTheGivenClient(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/b", http.StatusFound) })
+	p := provide(t, document("3.1.0", `paths: {/a: {get: {operationId: a}}}`), openapi.Options{BaseURL: url, HTTPClient: &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}})
+	wantContains(t, refused(t, p, "a", `{}`), "302 Found", "Location: /b")
+}
+
+func TestTransportErrorsTellNothing(t *testing.T) {
+	var log bytes.Buffer
+	p := provide(t, document("3.1.0", `paths: {"/a/{id}": {get: {operationId: a}}}`), openapi.Options{
+		BaseURL: "https://internal.example", HTTPClient: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			return nil, &url.Error{Op: "Get", URL: r.URL.String(), Err: errors.New("dial " + r.URL.Host + " with " + r.Header.Get("Authorization"))}
+		})},
+		Authorize: func(_ context.Context, r *http.Request, _ openapi.Security) error {
+			r.Header.Set("Authorization", "Bearer secret-token")
+			return nil
+		},
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if got := refused(t, p, "a", `{"id":"1"}`); got != "the service cannot be reached, or broke off its answer" {
+		t.Errorf("the model reads %q", got)
+	}
+	wantContains(t, log.String(), "dial internal.example", "[redacted]", `operation="GET /a/{id}"`)
+	if strings.Contains(log.String(), "secret-token") || strings.Contains(log.String(), "https://") {
+		t.Errorf("the log has a secret or an argument: %s", &log)
+	}
+}
+
+// A roundTripper is a client's way to a service.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// A small document whose schemas refer to each other twice must not take for ever.
+func TestManyPathsToOneSchema(t *testing.T) {
+	var components strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&components, "    S%d: {allOf: [{$ref: '#/components/schemas/S%d'}, {$ref: '#/components/schemas/S%[2]d'}]}\n", i, i+1)
+	}
+	for _, media := range []string{"application/json", "multipart/form-data"} {
+		got := problems(t, withBody("3.0.3", media, "{$ref: '#/components/schemas/S0'}", "components:\n  schemas:\n"+components.String()+"    S40: {type: object}"), openapi.Options{})
+		wantContains(t, got, "put together from too many schemas")
+	}
+}

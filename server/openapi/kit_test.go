@@ -1,0 +1,192 @@
+package openapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server/openapi"
+)
+
+// An echo is what a service got, as its JSON answer says it.
+type echo struct {
+	Method  string      `json:"method"`
+	Path    string      `json:"path"` // as it was written
+	Query   string      `json:"query"`
+	Headers http.Header `json:"headers"`
+	Body    string      `json:"body"`
+}
+
+// echoing is a service that answers what it got.
+func echoing(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	path, query, _ := strings.Cut(r.RequestURI, "?")
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(echo{r.Method, path, query, r.Header, string(body)})
+}
+
+// serve starts a service over real HTTP, and returns its URL.
+func serve(t testing.TB, handler http.HandlerFunc) string {
+	t.Helper()
+	service := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		service.CloseClientConnections()
+		service.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	})
+	return service.URL
+}
+
+// document is a whole document with these paths, and what else stands at its root.
+func document(version, paths string) []byte {
+	return fmt.Appendf(nil, "openapi: %s\ninfo: {title: Test, version: '1'}\n%s", version, paths)
+}
+
+// provide makes a provider for a service in this process.
+func provide(t testing.TB, text []byte, opts openapi.Options) *openapi.Provider {
+	t.Helper()
+	if opts.BaseURL == "" {
+		opts.BaseURL = "https://service.example"
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	p, err := openapi.New(text, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// request makes a call as a client would.
+func request(t testing.TB, method, params string) *mcp.Call {
+	t.Helper()
+	r, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, json.RawMessage(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := mcp.NewCall(r, &mcp.Caller{Principal: "ada"}, nil)
+	return &call
+}
+
+// tryCall calls a tool.
+func tryCall(t testing.TB, p *openapi.Provider, tool, arguments string) (*mcp.CallToolResult, error) {
+	t.Helper()
+	return tryCallIn(t.Context(), t, p, tool, arguments)
+}
+
+func tryCallIn(ctx context.Context, t testing.TB, p *openapi.Provider, tool, arguments string) (*mcp.CallToolResult, error) {
+	t.Helper()
+	result, err := p.Call(ctx, request(t, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)))
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := result.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded := new(mcp.CallToolResult)
+	if err := decoded.UnmarshalJSON(encoded); err != nil {
+		t.Fatal(err)
+	}
+	return decoded, nil
+}
+
+func call(t testing.TB, p *openapi.Provider, tool, arguments string) *mcp.CallToolResult {
+	t.Helper()
+	result, err := tryCall(t, p, tool, arguments)
+	if err != nil {
+		t.Fatalf("%s(%s): %v", tool, arguments, err)
+	}
+	return result
+}
+
+// echoed calls a tool of an echoing service.
+func echoed(t testing.TB, p *openapi.Provider, tool, arguments string) echo {
+	t.Helper()
+	result := call(t, p, tool, arguments)
+	var got echo
+	if err := json.Unmarshal(result.StructuredContent, &got); err != nil || result.IsError {
+		t.Fatalf("%s(%s): %s", tool, arguments, texts(result))
+	}
+	return got
+}
+
+// refused calls a tool and returns what the model reads in the error.
+func refused(t testing.TB, p *openapi.Provider, tool, arguments string) string {
+	t.Helper()
+	result := call(t, p, tool, arguments)
+	if !result.IsError {
+		t.Fatalf("%s(%s) succeeded: %s", tool, arguments, texts(result))
+	}
+	return texts(result)
+}
+
+func texts(result *mcp.CallToolResult) string {
+	var all []string
+	for _, c := range result.Content {
+		if text, ok := c.(*mcp.TextContent); ok {
+			all = append(all, text.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// tool is a tool as it is listed.
+func tool(t testing.TB, p *openapi.Provider, name string) *mcp.Tool {
+	t.Helper()
+	for _, listed := range p.Catalogue().Tools {
+		if listed.Name == name {
+			tool := new(mcp.Tool)
+			if err := tool.UnmarshalJSON(listed.JSON); err != nil {
+				t.Fatal(err)
+			}
+			return tool
+		}
+	}
+	t.Fatalf("there is no tool %q among %q", name, toolNames(p))
+	return nil
+}
+
+func toolNames(p *openapi.Provider) []string {
+	var names []string
+	for _, listed := range p.Catalogue().Tools {
+		names = append(names, listed.Name)
+	}
+	return names
+}
+
+// wantContains checks that a text has all of these in it.
+func wantContains(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in:\n%s", part, text)
+		}
+	}
+}
+
+// problems makes a document into a provider that must be refused, and returns why.
+func problems(t testing.TB, text []byte, opts openapi.Options) string {
+	t.Helper()
+	if opts.BaseURL == "" {
+		opts.BaseURL = "https://service.example"
+	}
+	_, err := openapi.New(text, &opts)
+	if err == nil {
+		t.Fatal("the document was accepted")
+	}
+	return err.Error()
+}

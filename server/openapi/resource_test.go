@@ -1,0 +1,163 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server/openapi"
+)
+
+const resourceDocument = `
+paths:
+  /settings: {get: {operationId: settings, summary: Settings., responses: {'200': {description: ok, content: {application/json: {schema: {type: object}}}}}}}
+  /pets/{id}:
+    get:
+      operationId: pet
+      description: One pet.
+      parameters:
+      - {name: id, in: path, required: true, schema: {type: integer}}
+      - {name: fields, in: query, schema: {type: array, items: {type: string}}}
+      - {name: deep, in: query, schema: {$ref: '#/components/schemas/Deep'}}
+      - {name: q, in: query, schema: {type: string}}
+      - {name: 'page[size]', in: query, schema: {type: integer}}
+      - {name: filter, in: query, schema: {type: object}}
+components: {schemas: {Deep: {type: [boolean, 'null']}}}
+`
+
+var asResources = []openapi.Rule{{Expose: openapi.AsResource}}
+
+func read(t *testing.T, p *openapi.Provider, uri string) (*mcp.ReadResourceResult, error) {
+	t.Helper()
+	quoted, err := json.Marshal(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := p.Call(t.Context(), request(t, mcp.MethodResourcesRead, fmt.Sprintf(`{"uri":%s}`, quoted)))
+	if err != nil {
+		return nil, err
+	}
+	return result.(*mcp.ReadResourceResult), nil
+}
+
+func TestResources(t *testing.T) {
+	p := provide(t, document("3.1.0", resourceDocument), openapi.Options{BaseURL: serve(t, echoing) + "/v1", Rules: asResources})
+	catalogue := p.Catalogue()
+	if len(catalogue.Tools) > 0 || len(catalogue.Resources) != 1 || len(catalogue.Templates) != 1 {
+		t.Fatalf("the catalogue is %+v", catalogue)
+	}
+	origin := catalogue.Resources[0].Name[:len(catalogue.Resources[0].Name)-len("/settings")]
+	want := []string{
+		fmt.Sprintf(`{"uri":"%s/settings","name":"settings","title":"Settings.","description":"Settings.","mimeType":"application/json"}`, origin),
+		fmt.Sprintf(`{"uriTemplate":"%s/pets/{id}{?fields*,deep,q}","name":"pet","description":"One pet."}`, origin),
+	}
+	if diff := cmp.Diff(want, []string{string(catalogue.Resources[0].JSON), string(catalogue.Templates[0].JSON)}); diff != "" {
+		t.Error(diff)
+	}
+	for uri, want := range map[string]string{
+		origin + "/settings": "/v1/settings?",
+		origin + "/pets/7":   "/v1/pets/7?",
+		origin + "/pets/7?fields=a&fields=b%26c&deep=true&q=12": "/v1/pets/7?fields=a&fields=b%26c&deep=true&q=12",
+		origin + "/pets/7?unknown=1":                            "/v1/pets/7?",
+	} {
+		result, err := read(t, p, uri)
+		if err != nil {
+			t.Errorf("%s: %v", uri, err)
+			continue
+		}
+		contents := result.Contents[0].(*mcp.TextResourceContents)
+		var got echo
+		if err := json.Unmarshal([]byte(contents.Text), &got); err != nil {
+			t.Fatal(err)
+		}
+		if asked := got.Path + "?" + got.Query; asked != want || contents.URI != uri || contents.MIMEType != "application/json" {
+			t.Errorf("%s: the service was asked for %s, want %s; %+v", uri, asked, want, contents)
+		}
+	}
+	for _, uri := range []string{origin + "/pets/seven", origin + "/pets/7?deep=maybe", origin + "/pets/7?deep=truex"} {
+		_, err := read(t, p, uri)
+		if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != jsonrpc.InvalidParams {
+			t.Errorf("%s: the error is %v", uri, err)
+		}
+	}
+	for _, uri := range []string{origin + "/pets/", origin + "/other", "openapi://elsewhere/pets/7", "x"} {
+		if _, err := read(t, p, uri); !mcp.IsResourceNotFound(err) {
+			t.Errorf("%s: the error is %v", uri, err)
+		}
+	}
+}
+
+func TestResourcesThatCannotBeRead(t *testing.T) {
+	text := document("3.1.0", resourceDocument)
+	for _, test := range []struct {
+		client *http.Client
+		want   jsonrpc.Code
+	}{
+		{saying(404, "text/plain", "none"), mcp.CodeResourceNotFound},
+		{saying(410, "text/plain", "gone"), mcp.CodeResourceNotFound},
+		{saying(500, "text/plain", "broken"), jsonrpc.InternalError},
+		{&http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no way") })}, jsonrpc.InternalError},
+	} {
+		p := provide(t, text, openapi.Options{Rules: asResources, HTTPClient: test.client})
+		_, err := read(t, p, "openapi://service.example/settings")
+		if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != test.want {
+			t.Errorf("the error is %v, want code %d", err, test.want)
+		}
+	}
+	p := provide(t, text, openapi.Options{Rules: asResources, HTTPClient: saying(200, "image/png", "\x89PNG")})
+	result, err := read(t, p, "openapi://service.example/settings")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if blob := result.Contents[0].(*mcp.BlobResourceContents); string(blob.Blob) != "\x89PNG" || blob.MIMEType != "image/png" {
+		t.Errorf("got %+v", blob)
+	}
+	for _, uri := range []string{"openapi://service.example/pets/..", "openapi://service.example/pets/%2e%2e"} {
+		if _, err := read(t, p, uri); err == nil {
+			t.Errorf("%s was read", uri)
+		}
+	}
+}
+
+func TestOperationsThatCannotBeResources(t *testing.T) {
+	for paths, want := range map[string]string{
+		"/a: {post: {}}": "only GET",
+		"/a: {get: {requestBody: {content: {text/plain: {}}}}}":                                    "request body",
+		"/a: {get: {parameters: [{name: q, in: query, required: true, schema: {type: object}}]}}":  `"q"`,
+		"/a: {get: {parameters: [{name: H, in: header, required: true, schema: {type: string}}]}}": `"H"`,
+		"'/a/{b-c}': {get: {}}": "characters",
+		"'/a/{b}': {get: {parameters: [{name: b, in: path, required: true, schema: {type: array}}]}}": "list",
+		"'/a/{b}{c}': {get: {}}": "text between",
+		"/a: {get: {operationId: a}}\n  /a#: {get: {operationId: b}}":                                                            "GET /a too",
+		"/a: {get: {parameters: [{name: q, in: query, required: true, content: {application/json: {schema: {}}}}]}}":             `"q"`,
+		"'/a/{b}': {get: {parameters: [{name: b, in: query, required: true, schema: {}}, {name: b, in: path, required: true}]}}": "another one",
+	} {
+		wantContains(t, problems(t, document("3.0.3", "paths:\n  "+paths), openapi.Options{Rules: asResources, HeaderParameters: true}), want)
+	}
+}
+
+func TestOtherCallsAreRefused(t *testing.T) {
+	p := provide(t, document("3.1.0", resourceDocument), openapi.Options{})
+	for _, test := range []struct {
+		method, params string
+		want           jsonrpc.Code
+	}{
+		{"prompts/get", `{}`, jsonrpc.MethodNotFound},
+		{"tools/call", `{}`, jsonrpc.InvalidParams},
+		{"tools/call", `{"name":7}`, jsonrpc.InvalidParams},
+		{"tools/call", `{"name":"none"}`, jsonrpc.InvalidParams},
+		{"tools/call", `{"name":"pet","arguments":[]}`, jsonrpc.InvalidParams},
+		{"resources/read", `{}`, jsonrpc.InvalidParams},
+	} {
+		_, err := p.Call(t.Context(), request(t, test.method, test.params))
+		if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != test.want {
+			t.Errorf("%s %s: the error is %v, want code %d", test.method, test.params, err, test.want)
+		}
+	}
+}
