@@ -47,6 +47,9 @@ func newFields(t reflect.Type) (*fields, error) {
 		if sf.Anonymous || !sf.IsExported() {
 			continue
 		}
+		if throughPointer(t, sf.Index) {
+			return nil, fmt.Errorf("field %s: it must not be promoted from an embedded pointer", sf.Name)
+		}
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		if name == "-" {
 			continue
@@ -65,6 +68,17 @@ func newFields(t reflect.Type) (*fields, error) {
 		})
 	}
 	return f, nil
+}
+
+// throughPointer says whether a field is that of a struct embedded by a pointer, which
+// would be nil.
+func throughPointer(t reflect.Type, index []int) bool {
+	for _, i := range index[:len(index)-1] {
+		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {
+			return true
+		}
+	}
+	return false
 }
 
 // limited are the values of the fields that may have some only, by the fields' names.

@@ -133,9 +133,7 @@ func TestGuardsFailClosed(t *testing.T) {
 		add("error", func(context.Context, *server.Request) error { return errors.New(secret) })
 		add("panic", func(context.Context, *server.Request) error { panic(secret) })
 		add("nilmap", func(context.Context, *server.Request) error {
-			var counts *shelfDB
-			counts.items[0] = secret
-			return nil
+			return []error{}[len(secret)]
 		})
 		add("none", nil)
 		add("ended", func(ctx context.Context, _ *server.Request) error { return context.Canceled })

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -379,101 +378,4 @@ func TestMountWhileServing(t *testing.T) {
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestMountedLife: what is mounted is started after what its server depends on, and
-// stopped before it; each sees its own dependencies only.
-func TestMountedLife(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
-		var tr trace
-		state := func(_ context.Context, r *server.Request, _ struct{}) (int, error) {
-			return server.State[*oven](r).degrees, nil
-		}
-		s := newServer(depends(lives(&tr, "oven", &oven{1})))
-		middle := newServer(depends(lives(&tr, "mill", mill{})))
-		child := newServer(depends(lives(&tr, "child's oven", &oven{3})))
-		for _, each := range []*server.Server{s, middle, child} {
-			server.AddTool(each, server.Tool{Name: "tool"}, state)
-		}
-		mount(t, s, middle, "m_")
-		mount(t, middle, child, "c_")
-		wantSteps(t, &tr)
-		session := connect(t, s, era)
-		wantSteps(t, &tr, "start oven", "start mill", "start child's oven")
-		for tool, want := range map[string]string{"tool": "1", "m_c_tool": "3"} {
-			if got := texts(call(t, session, tool, `{}`)); got != want {
-				t.Errorf("%s says %s, want %s", tool, got, want)
-			}
-		}
-		_, err := session.CallTool(t.Context(), "m_tool", nil, nil)
-		if wantCode(t, err, jsonrpc.InternalError); !reference.MatchString(message(err)) {
-			t.Errorf("the middle one has an oven: %v", err)
-		}
-		late := newServer(depends(lives(&tr, "late", 0)))
-		mount(t, s, late, "l_")
-		wantSteps(t, &tr, "start late")
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-		wantSteps(t, &tr, "stop late", "stop child's oven", "stop mill", "stop oven")
-		if err := s.Mount(newServer(depends(lives(&tr, "too late", 0))), "t_"); err == nil || err.Error() != "the server is shutting down" {
-			t.Errorf("mounting gives %v", err)
-		}
-		wantSteps(t, &tr)
-	})
-}
-
-// TestMountedStartFails: nothing serves, the reason says where, and nothing stays
-// started.
-func TestMountedStartFails(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
-		var tr trace
-		child := newServer(depends(lives(&tr, "a", 1), lives(&tr, "b", "", errors.New("out of flour"))))
-		middle, sibling := newServer(depends()), newServer(depends(lives(&tr, "sibling", 2)))
-		mount(t, middle, child, "c_")
-		s := newServer(depends(lives(&tr, "oven", oven{})))
-		mount(t, s, sibling, "s_")
-		mount(t, s, middle, "m_")
-		const want = `starting what is mounted as "m_": starting what is mounted as "c_": starting string: out of flour`
-		if err := s.Start(t.Context()); err == nil || err.Error() != want {
-			t.Errorf("starting gives %v, want %s", err, want)
-		}
-		wantSteps(t, &tr, "start oven", "start sibling", "start a", "start b", "stop a", "stop sibling", "stop oven")
-
-		// While it serves, a server goes on as before.
-		serving := newServer(&server.Options{Logger: quiet()})
-		session := connect(t, serving, era)
-		failing := newServer(depends(lives(&tr, "b", "", errors.New("out of flour"))))
-		returns(failing, "tool", "")
-		if err := serving.Mount(failing, "f_"); err == nil || !strings.HasSuffix(err.Error(), `"f_": starting string: out of flour`) {
-			t.Errorf("mounting gives %v", err)
-		}
-		if names := toolNames(t, session); len(names) > 0 {
-			t.Errorf("listed are %q", names)
-		}
-		_, err := session.CallTool(t.Context(), "f_tool", nil, nil)
-		wantCode(t, err, jsonrpc.InvalidParams)
-	})
-}
-
-// TestMountWhileStarting: a dependency may mount what it has found.
-func TestMountWhileStarting(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
-		var tr trace
-		var s *server.Server
-		child := newServer(depends(lives(&tr, "child", 7)))
-		server.AddTool(child, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, _ struct{}) (int, error) { return server.State[int](r), nil })
-		s = newServer(depends(server.Depend(func(context.Context) (oven, func(context.Context) error, error) {
-			tr.step("mount")
-			return oven{}, nil, s.Mount(child, "c_")
-		})))
-		if got := texts(call(t, connect(t, s, era), "c_tool", `{}`)); got != "7" {
-			t.Errorf("the tool says %q", got)
-		}
-		wantSteps(t, &tr, "mount", "start child")
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-		wantSteps(t, &tr, "stop child")
-	})
 }

@@ -77,7 +77,7 @@ func (p *Provider) resource(uri string) *operation {
 	return nil
 }
 
-// uri is the URI, or URI template, of an operation. Parameters that a URI cannot give
+// makeURI makes the URI, or URI template, of an operation. Parameters that a URI cannot give
 // are left out, if they may be.
 func (o *operation) makeURI() (string, error) {
 	o.variables = make(map[string]*parameter)
