@@ -40,14 +40,14 @@ type Around struct {
 // replace it. A question to the caller is not shown to it.
 type ErrorMapper func(ctx context.Context, r *Request, err error) (mcp.Result, error)
 
-// within returns what stands around an entry that is within more.
+// within returns what stands around an entry that is within more: a copy.
 func (a Around) within(more Around) Around {
 	return Around{
 		Outer:    slices.Concat(more.Outer, a.Outer),
 		Guards:   slices.Concat(more.Guards, a.Guards),
 		Mappers:  slices.Concat(a.Mappers, more.Mappers),
 		Inner:    slices.Concat(more.Inner, a.Inner),
-		Metadata: overlaid(more.Metadata, a.Metadata),
+		Metadata: overlaid(more.Metadata, maps.Clone(a.Metadata)),
 	}
 }
 

@@ -139,6 +139,32 @@ func TestAroundIsCopied(t *testing.T) {
 	})
 }
 
+// TestAroundIsKept as it was when it was given.
+func TestAroundIsKept(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		around := func(where string) server.Around {
+			return server.Around{Metadata: map[string]any{where: "kept"}, Guards: []server.Guard{{Name: "look", Allow: func(_ context.Context, r *server.Request) error {
+				if r.Metadata(where) != "kept" {
+					return fmt.Errorf("the metadata is %v", r.Metadata(where))
+				}
+				return nil
+			}}}}
+		}
+		ofServer, ofEntries, ofChild := around("server"), around("entry"), server.Around{}
+		s := newMounted(t, ofServer, ofChild, ofEntries, func(*server.Request) error { return nil })
+		server.AddTool(s, server.Tool{Name: "own", Around: ofEntries}, nothing[xIn])
+		ofServer.Metadata["server"], ofEntries.Metadata["entry"] = "changed", "changed"
+		ofServer.Guards[0].Allow, ofEntries.Guards[0].Allow = nil, nil
+		session := connect(t, s, era)
+		call(t, session, "own", `{"x":""}`)
+		for _, test := range mountedKinds("p_") {
+			if _, err := raw(t, session, test.method, test.params); err != nil {
+				t.Errorf("%s: %v", test.params, err)
+			}
+		}
+	})
+}
+
 // TestInnerInterceptors may look at the result, replace it, refuse and run the function
 // again.
 func TestInnerInterceptors(t *testing.T) {

@@ -160,3 +160,27 @@ func TestShutdownGivesUp(t *testing.T) {
 		wantSteps(t, &tr, "stop mill")
 	})
 }
+
+// TestShutdownWithoutTime stops what there is all the same, and what need not be waited
+// for is no error.
+func TestShutdownWithoutTime(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 20 {
+		stopped := false
+		s := newServer(depends(server.Depend(func(context.Context) (oven, func(context.Context) error, error) {
+			return oven{}, func(context.Context) error { stopped = true; return nil }, nil
+		})))
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Shutdown(ended); err != nil || !stopped {
+			t.Fatalf("shutting down gives %v, stopped is %t", err, stopped)
+		}
+		failed := newServer(depends(lives(&trace{}, "oven", oven{}, errors.New("no gas"))))
+		_ = failed.Start(t.Context())
+		if err := failed.Start(ended); err == nil || err.Error() != "starting server_test.oven: no gas" {
+			t.Fatalf("starting gives %v", err)
+		}
+	}
+}

@@ -78,7 +78,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	if err != nil {
 		panic(fmt.Sprintf("server.New: StateKeys: %v", err))
 	}
-	s.registry = &registry{server: s, around: s.options.Around}
+	s.registry = &registry{server: s, around: s.options.Around.within(Around{})}
 	s.registry.around.Outer = nil // they stand around all calls, lists too
 	s.provider = &composite{server: s, own: s.registry}
 	s.life.server = s
@@ -98,12 +98,7 @@ func (s *Server) Bind(link transport.Link) jsonrpc.Handler { return s.era.Bind(l
 // close connections: their transports do. It may be called more than once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
-	var err error
-	select {
-	case <-s.calls.stop():
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
+	err := await(ctx, s.calls.stop())
 	return errors.Join(err, s.life.stop(ctx))
 }
 
