@@ -3,9 +3,10 @@ package sse
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/seats"
 )
 
 var (
@@ -13,43 +14,33 @@ var (
 	errStillOpen      = errors.New("sse: streams are still open")
 )
 
-// sessions are the sessions of an endpoint. A bound that is negative is none.
+// sessions are the sessions of an endpoint.
 type sessions struct {
-	max          int
-	perPrincipal int
+	seats *seats.Seats
 
 	mu     sync.Mutex
-	all    map[string]*session // nil for one that has a place but does not run yet
-	of     map[string]int      // how many each authenticated client has
+	all    map[string]*session // nil for one that has a seat but does not run yet
 	closed bool
 	empty  chan struct{} // closed when closed, and none is left
 }
 
 func newSessions(most, perPrincipal int) *sessions {
-	return &sessions{
-		max: most, perPrincipal: perPrincipal,
-		all: map[string]*session{}, of: map[string]int{}, empty: make(chan struct{}),
-	}
+	return &sessions{seats: seats.New(most, perPrincipal), all: map[string]*session{}, empty: make(chan struct{})}
 }
 
-// begin makes a session that has a place; the error is for the client.
+// begin makes a session that has a seat; the error is for the client.
 func (s *sessions) begin(principal string) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
+	if s.closed {
 		return nil, errEndpointClosed
-	case s.max >= 0 && len(s.all) >= s.max:
-		return nil, fmt.Errorf("busy: at most %d sessions may be open", s.max)
-	case principal != "" && s.perPrincipal >= 0 && s.of[principal] >= s.perPrincipal:
-		return nil, fmt.Errorf("busy: at most %d sessions may be open for one client", s.perPrincipal)
+	}
+	if err := s.seats.Take(principal); err != nil {
+		return nil, err
 	}
 	// 130 random bits, in characters that a URI may hold.
 	begun := newSession(rand.Text(), principal)
 	s.all[begun.id] = nil
-	if principal != "" {
-		s.of[principal]++
-	}
 	return begun, nil
 }
 
@@ -75,14 +66,12 @@ func (s *sessions) find(id, principal string) *session {
 	return nil
 }
 
-// end gives the place of a session back.
+// end gives the seat of a session back.
 func (s *sessions) end(ended *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.all, ended.id)
-	if s.of[ended.principal]--; s.of[ended.principal] <= 0 {
-		delete(s.of, ended.principal)
-	}
+	s.seats.Leave(ended.principal)
 	s.closeIfEmpty()
 }
 
