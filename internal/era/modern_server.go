@@ -10,6 +10,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // handleModern answers a request that needs nothing but itself. MCP 2026-07-28,
@@ -140,10 +141,10 @@ func invalidMeta(key, want string, got json.RawMessage) error {
 	if got != nil {
 		came = jsonscan.Quote(string(got))
 	}
-	return &jsonrpc.Error{
+	return &transport.RejectedError{Answer: &jsonrpc.Error{
 		Code:    jsonrpc.InvalidParams,
 		Message: fmt.Sprintf("_meta %q must be %s, but came %s", key, want, came),
-	}
+	}}
 }
 
 func unsupportedVersion(requested mcp.Version) error {

@@ -89,26 +89,6 @@ func describesItself(req *jsonrpc.Request, claim json.RawMessage) bool {
 		(info == nil || jsonscan.KindOf(info) == jsonscan.Object)
 }
 
-// isMalformed says whether a request that was refused does not describe itself after
-// all.
-func isMalformed(req *jsonrpc.Request, refusal error) bool {
-	if refusal == nil || asError(refusal).Code != jsonrpc.InvalidParams {
-		return false
-	}
-	var (
-		capabilities mcp.ClientCapabilities
-		info         mcp.Implementation
-		level        = mcp.LevelInfo
-	)
-	isBad := func(key string, into any) bool {
-		value := req.Member("_meta", key)
-		return value != nil && json.Unmarshal(value, into) != nil
-	}
-	return isBad(mcp.MetaClientCapabilities, &capabilities) ||
-		isBad(mcp.MetaClientInfo, &info) || req.Member("_meta", mcp.MetaClientInfo) != nil && info.Name == "" ||
-		isBad(mcp.MetaLogLevel, &level) || !level.Valid()
-}
-
 // checkHeaders holds what headers say against the request. MCP 2026-07-28,
 // basic/transports/streamable-http, "Server Validation".
 func (e *Endpoint) checkHeaders(header http.Header, req *jsonrpc.Request, claim json.RawMessage) error {

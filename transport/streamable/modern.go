@@ -8,14 +8,14 @@ import (
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // answer answers a call that needs nothing but itself, on the goroutine of its
 // request. That the client hangs up cancels it. MCP 2026-07-28,
 // basic/transports/streamable-http.
 func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, takes accepted, req *jsonrpc.Request, claim []byte) {
-	described := describesItself(req, claim)
-	if described {
+	if describesItself(req, claim) {
 		if err := e.checkHeaders(r.Header, req, claim); err != nil {
 			refuseCall(w, http.StatusBadRequest, req, asError(err))
 			return
@@ -36,7 +36,7 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, takes accepted
 	if errors.Is(r.Context().Err(), context.Canceled) { // not by a deadline, of which the client must be told
 		x.abandon()
 	} else {
-		x.finish(status(err, described && !isMalformed(req, err)), reply.Buf)
+		x.finish(status(err), reply.Buf)
 	}
 	e.release(reply)
 }
@@ -64,7 +64,7 @@ func asError(err error) *jsonrpc.Error {
 
 // status is that of an answer: errors of a call that has run are no errors of HTTP.
 // MCP 2026-07-28, basic/index, "Error Codes".
-func status(err error, described bool) int {
+func status(err error) int {
 	if err == nil {
 		return http.StatusOK
 	}
@@ -74,7 +74,7 @@ func status(err error, described bool) int {
 	case mcp.CodeMissingClientCapability, mcp.CodeUnsupportedVersion:
 		return http.StatusBadRequest
 	}
-	if !described {
+	if _, rejected := errors.AsType[*transport.RejectedError](err); rejected {
 		return http.StatusBadRequest
 	}
 	return http.StatusOK
