@@ -22,12 +22,11 @@ func TestGuestsAtHosts(t *testing.T) {
 				if p.version < c.from || c.until != "" && p.version >= c.until {
 					continue
 				}
+				if i := slices.IndexFunc(faults, func(f fault) bool { return f.concerns(p, c.name) }); i >= 0 && !*tryFaults {
+					t.Logf("not checked: %s, since %s", c.name, faults[i].why)
+					continue
+				}
 				t.Run(c.name, func(t *testing.T) {
-					for _, f := range faults {
-						if f.concerns(p, c.name) && !*tryFaults {
-							t.Skip(f.why)
-						}
-					}
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
 					c.run(ctx, t, p)

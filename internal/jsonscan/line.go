@@ -21,3 +21,11 @@ func AppendLine(dst, value []byte) []byte {
 	}
 	return dst
 }
+
+// Line is a JSON text as one line: the text itself, if it is.
+func Line(value []byte) []byte {
+	if bytes.IndexByte(value, '\n') < 0 && bytes.IndexByte(value, '\r') < 0 {
+		return value
+	}
+	return AppendLine(nil, value)
+}

@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"bytes"
 	"context"
 	"sync"
 
@@ -44,7 +43,7 @@ func (o *outbox) put(ctx context.Context, msg []byte) error {
 		return o.err
 	}
 	var err error
-	if o.queued, err = sse.Append(o.queued, sse.Event{Name: eventMessage, Data: oneLine(msg)}); err != nil {
+	if o.queued, err = sse.Append(o.queued, sse.Event{Name: eventMessage, Data: jsonscan.Line(msg)}); err != nil {
 		return err
 	}
 	select {
@@ -52,15 +51,6 @@ func (o *outbox) put(ctx context.Context, msg []byte) error {
 	default:
 	}
 	return nil
-}
-
-// oneLine has every client understand a message, whether or not it puts lines of
-// data together.
-func oneLine(msg []byte) []byte {
-	if bytes.IndexByte(msg, '\n') < 0 && bytes.IndexByte(msg, '\r') < 0 {
-		return msg
-	}
-	return jsonscan.AppendLine(nil, msg)
 }
 
 // take returns what is queued. It is the taker's until the next take.

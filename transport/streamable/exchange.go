@@ -56,7 +56,7 @@ func (x *exchange) send(msg []byte) error {
 		x.events = startPulse(x.w, &x.endpoint.opts)
 	}
 	x.endpoint.trace(msg)
-	return x.events.send(sse.Event{Data: oneLine(msg)})
+	return x.events.send(sse.Event{Data: jsonscan.Line(msg)})
 }
 
 // finish sends the answer, and nothing after it.
@@ -87,15 +87,4 @@ func (e *Endpoint) trace(msg []byte) {
 	if e.opts.Conn.Trace != nil {
 		e.opts.Conn.Trace(true, msg)
 	}
-}
-
-// oneLine is a message without line breaks, which would make more than one line of
-// an event's data.
-func oneLine(msg []byte) []byte {
-	for _, c := range msg {
-		if c == '\n' || c == '\r' {
-			return jsonscan.AppendLine(nil, msg)
-		}
-	}
-	return msg
 }

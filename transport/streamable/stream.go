@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
@@ -86,7 +87,7 @@ func (st *stream) send(ctx context.Context, msg []byte) bool {
 		return false // nobody has seen the stream, or ever will
 	}
 	st.open()
-	msg = oneLine(msg)
+	msg = jsonscan.Line(msg) // several lines of data are more than some clients understand
 	st.number++
 	e := st.session.endpoint
 	err := e.opts.Events.Append(ctx, st.id(), StoredEvent{Number: st.number, Message: msg})
