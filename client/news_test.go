@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -156,4 +157,24 @@ func addTool(t *testing.T, s *server.Server, name string) {
 	if err := s.Replace(entry); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestUnknownLogLevelIsRefused before the server is connected to: it would else hear of
+// it at best, and the client nothing at worst.
+func TestUnknownLogLevelIsRefused(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		server := &breaker{server: newTalker()}
+		for _, level := range []mcp.LoggingLevel{"loud", "Error", "warn"} {
+			session, err := client.Connect(t.Context(), server, &client.Options{Era: era, LogLevel: level})
+			if err == nil {
+				session.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("no log level %q", level)) {
+				t.Errorf("%q: the error is %v", level, err)
+			}
+		}
+		if n := server.dials.Load(); n > 0 {
+			t.Errorf("the client has connected %d times", n)
+		}
+	})
 }

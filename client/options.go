@@ -38,6 +38,15 @@ type Options struct {
 	// Roots, when set, lists the directories that are open to the server.
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 
+	// Capabilities, when set, are declared instead of what the handlers can do, and the
+	// handlers are not asked: this is a session for the calls of others, who can be
+	// asked this much. See [Session.Forward].
+	Capabilities *mcp.ClientCapabilities
+	// Parking holds forwarded calls whose callers are asked. Sessions that share one
+	// share its bounds, and a call may go on by another session of them. By default
+	// the session has its own.
+	Parking *Parking
+
 	// Changed is told what the server offers differently now: changes of a
 	// session in the legacy era, and those that [Session.Subscribe] asked for.
 	Changed func(ctx context.Context, change mcp.Change)
@@ -86,11 +95,17 @@ func (o *Options) withDefaults() Options {
 	if opts.MaxReconnects == 0 {
 		opts.MaxReconnects = defaultMaxReconnects
 	}
+	if opts.Parking == nil {
+		opts.Parking = NewParking()
+	}
 	return opts
 }
 
 // capabilities are what the handlers can do.
 func (o *Options) capabilities() mcp.ClientCapabilities {
+	if o.Capabilities != nil {
+		return *o.Capabilities
+	}
 	var can mcp.ClientCapabilities
 	if o.Elicit != nil {
 		can.Elicitation = &mcp.ElicitationCapability{Form: &mcp.EmptyObject{}}
@@ -115,5 +130,6 @@ func (o *Options) config(answerer era.Answerer) era.Config {
 		Info: o.Info, Capabilities: o.capabilities(), Answerer: answerer,
 		Mode: era.Mode(o.Era), LogLevel: o.LogLevel,
 		ProbeTimeout: o.ProbeTimeout, OpenTimeout: o.ConnectTimeout, MaxRounds: o.MaxRounds,
+		Forwards: o.Capabilities != nil, Parking: o.Parking,
 	}
 }

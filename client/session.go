@@ -38,6 +38,9 @@ type Session struct {
 
 // Connect opens a session.
 func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Session, error) {
+	if opts != nil && opts.LogLevel != "" && !opts.LogLevel.Valid() {
+		return nil, fmt.Errorf("client: there is no log level %q", opts.LogLevel)
+	}
 	s := &Session{opts: opts.withDefaults(), dialer: dialer, ended: make(chan struct{}), renewed: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.answerer = newAnswerer(&s.opts, s.cache.invalidate)
@@ -64,6 +67,10 @@ func (s *Session) Close() error {
 	s.answerer.close()
 	return nil
 }
+
+// Done is closed when the session is over: it was closed, or its connection has ended
+// and could not be opened again.
+func (s *Session) Done() <-chan struct{} { return s.ended }
 
 // Server is what the server says of itself.
 func (s *Session) Server() mcp.Implementation { return s.current().Server().Info }

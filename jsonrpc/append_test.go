@@ -23,6 +23,14 @@ func TestAppend(t *testing.T) {
 			&jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "no <m>", Data: json.RawMessage(`[1e400]`)}},
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no <m>","data":[1e400]}}`,
 		},
+		{
+			&jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: 7, Message: "m", Data: json.RawMessage{}}},
+			`{"jsonrpc":"2.0","id":1,"error":{"code":7,"message":"m"}}`,
+		},
+		{
+			&jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: 7, Message: "m", Data: json.RawMessage(`1 2`)}},
+			`{"jsonrpc":"2.0","id":1,"error":{"code":7,"message":"m"}}`,
+		},
 		{&jsonrpc.Response{Error: &jsonrpc.Error{Code: jsonrpc.ParseError}}, `{"jsonrpc":"2.0","error":{"code":-32700,"message":""}}`},
 	} {
 		got, err := jsonrpc.Append([]byte("head"), test.message)

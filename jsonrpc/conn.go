@@ -23,7 +23,7 @@ func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
 	c := &Conn{stream: stream, done: make(chan struct{})}
 	c.route.out, c.route.peer = connOutlet{c}, c
 	NewDispatcher(func(d *Dispatcher) Handler {
-		c.route.d = d
+		c.route.d, c.route.calls.Context = d, d.ctx
 		return bind(c)
 	}, opts)
 	return c
@@ -32,13 +32,15 @@ func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
 // Run reads and handles messages until the stream ends, the connection is
 // closed or ctx ends. At the end of input, calls that run may still finish and
 // be answered, for at most [Options.Drain]. Run returns nil at the end of
-// input and after Close. It must be called once.
+// input and after Close. It must be called once. The contexts of calls have the
+// values of ctx.
 func (c *Conn) Run(ctx context.Context) error {
 	if c.running.Swap(true) {
 		return errors.New("jsonrpc: Conn.Run called twice")
 	}
 	defer close(c.done)
 	d := c.route.d
+	c.route.calls.values = ctx
 	stop := context.AfterFunc(ctx, func() { c.shut(context.Cause(ctx)) })
 	defer stop()
 

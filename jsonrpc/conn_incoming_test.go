@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // What comes in is answered, once, with the bytes of its own id.
@@ -352,5 +354,34 @@ func TestConnOrder(t *testing.T) {
 		r.send(call(1, "seen", ""))
 		r.expect(result(1, "["+strings.Join(want, ",")+"]"))
 		r.finish()
+	})
+}
+
+type visitorKey struct{}
+
+// The contexts of calls have the values of the connection's, but a life of their own.
+func TestConnCallsHaveTheValuesOfRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := transport.Streams()
+		defer far.Close()
+		h := handler{handle: func(ctx context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, reply *jsonrpc.Reply) error {
+			if _, has := ctx.Deadline(); has {
+				t.Error("the call has the connection's deadline")
+			}
+			name, _ := ctx.Value(visitorKey{}).(string)
+			return reply.Write(jsonrpc.Raw(`["` + name + `"]`))
+		}}
+		conn := jsonrpc.NewConn(near, func(*jsonrpc.Conn) jsonrpc.Handler { return h }, nil)
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), visitorKey{}, "ada"), time.Hour)
+		defer cancel()
+		go conn.Run(ctx)
+		defer conn.Close()
+		if err := far.Write(t.Context(), []byte(call(1, "who", ""))); err != nil {
+			t.Fatal(err)
+		}
+		got, err := far.Read()
+		if want := result(1, `["ada"]`); err != nil || string(got) != want {
+			t.Errorf("the call is answered with %s, %v, want %s", got, err, want)
+		}
 	})
 }

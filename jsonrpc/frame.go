@@ -44,7 +44,7 @@ func appendErrorResponse(buf []byte, id ID, e *Error) []byte {
 	buf = append(buf, `"error":{"code":`...)
 	buf = strconv.AppendInt(buf, int64(e.Code), 10)
 	buf = jsonscan.AppendString(append(buf, `,"message":`...), e.Message)
-	if e.Data != nil {
+	if len(e.Data) > 0 && jsonscan.Valid(e.Data) == nil { // anything else would break the message
 		buf = append(append(buf, `,"data":`...), e.Data...)
 	}
 	return append(buf, '}', '}')

@@ -72,7 +72,7 @@ func (r *Route) accept(req *Request, b *batch) {
 	if preempts {
 		limit = math.MaxInt // it has ended before the next message is read
 	}
-	ctx, cancel := context.WithCancelCause(r.callContext())
+	ctx, cancel := context.WithCancelCause(&r.calls)
 	call := &incomingCall{req: req, ctx: ctx, cancel: cancel, batch: b}
 	switch r.d.state.admit(call, limit) {
 	case duplicate:

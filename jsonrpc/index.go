@@ -75,6 +75,47 @@ func (x *index) find(text []byte, path []string) json.RawMessage {
 	return x.text[found.value:found.end:found.end]
 }
 
+// keys yields the keys of the object that a path of at most one name leads to.
+func (x *index) keys(text []byte, path []string, yield func([]byte) bool) {
+	if !x.covers(text) || len(path) >= indexedLevels {
+		if len(path) > 0 {
+			text = x.find(text, path)
+		}
+		scanKeys(text, yield)
+		return
+	}
+	from, to := 0, x.n
+	if len(path) == 1 {
+		i := x.sibling(from, to, path[0])
+		if i < 0 {
+			return
+		}
+		from, to = i+1, x.after(i)
+	}
+	for i := from; i < to; i = x.after(i) {
+		if s := x.at(i); !yield(x.text[s.key:s.keyEnd:s.keyEnd]) {
+			return
+		}
+	}
+}
+
+// scanKeys is keys for a text without an index.
+func scanKeys(text []byte, yield func([]byte) bool) {
+	s := jsonscan.New(text)
+	if s.EnterObject() != nil {
+		return
+	}
+	for first := true; ; first = false {
+		key, ok, err := s.Member(first)
+		if err != nil || !ok || !yield(key) {
+			return
+		}
+		if _, err := s.Value(); err != nil {
+			return
+		}
+	}
+}
+
 // covers tells whether text is the object of the index: the same bytes in the
 // same place.
 func (x *index) covers(text []byte) bool {

@@ -1,9 +1,11 @@
 package jsonrpc_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +55,44 @@ func TestMember(t *testing.T) {
 		}
 		if got := req.Member(); got != nil {
 			t.Errorf("%s: no name gives %s", form, got)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	many := `{"0":{}`
+	for i := 1; i < 40; i++ {
+		many += fmt.Sprintf(`,"%d":{"x":1}`, i)
+	}
+	many += `,"last":{"a":{"b":1},"c":[{"d":1}],"e":2}}`
+	for params, keys := range map[string]map[string]string{
+		` { "name" : "echo" , "b":{ "c":1 ,"d":{"e":2}, "n\u0061me":3},"list":[{"x":1}], "\u0062b":{}, "n":null } `: {
+			"": `"name" "b" "list" "\u0062b" "n"`, "b": `"c" "d" "n\u0061me"`, "bb": "", "list": "", "name": "", "n": "", "missing": "", "b/d": `"e"`,
+		},
+		many: {"last": `"a" "c" "e"`, "39": `"x"`, "0": ""},
+		`{}`: {"": "", "x": ""},
+	} {
+		decoded := decodeRequest(t, params)
+		for form, req := range map[string]*jsonrpc.Request{
+			"decoded": decoded,
+			"by hand": {Params: json.RawMessage(params)},
+			"none":    {},
+		} {
+			for path, want := range keys {
+				var names []string
+				if path != "" {
+					names = strings.Split(path, "/")
+				}
+				if form == "none" {
+					want = ""
+				}
+				if got := string(bytes.Join(slices.Collect(req.Keys(names...)), []byte(" "))); got != want {
+					t.Errorf("%s: the keys of %q are %s, want %s", form, path, got, want)
+				}
+				for range req.Keys(names...) {
+					break
+				}
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"encoding/json"
+	"iter"
 	"math"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -85,6 +86,12 @@ func (r *Request) IsNotification() bool { return r.ID.IsZero() }
 // "progressToken"). It is nil when there is none. It does not allocate.
 func (r *Request) Member(path ...string) json.RawMessage {
 	return r.members.find(r.Params, path)
+}
+
+// Keys are the names of the members of the params, as they stand there, with quotes;
+// with a name, those of the object that has it among them.
+func (r *Request) Keys(path ...string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) { r.members.keys(r.Params, path, yield) }
 }
 
 // Member is [Request.Member] for the members of the result.

@@ -19,10 +19,10 @@ type Outlet interface {
 // what it receives is answered there. The answer to an own call may come back by
 // any route of the dispatcher.
 type Route struct {
-	d      *Dispatcher
-	out    Outlet
-	peer   Peer            // the route, or the connection that it is
-	values context.Context // nil, or what the contexts of calls find their values in as well
+	d     *Dispatcher
+	out   Outlet
+	peer  Peer          // the route, or the connection that it is
+	calls valuedContext // the parent of the contexts of calls
 }
 
 var _ Peer = (*Route)(nil)
@@ -30,10 +30,13 @@ var _ Peer = (*Route)(nil)
 // Route returns a way to the peer whose messages leave by out. The contexts of
 // calls that are received by it have the values of ctx, but not its end.
 func (d *Dispatcher) Route(ctx context.Context, out Outlet) *Route {
-	r := &Route{d: d, out: out, values: ctx}
+	r := &Route{d: d, out: out, calls: valuedContext{d.ctx, ctx}}
 	r.peer = r
 	return r
 }
+
+// Values is the context that the route was made with, nil if without.
+func (r *Route) Values() context.Context { return r.calls.values }
 
 // Outlet is where the route leads.
 func (r *Route) Outlet() Outlet { return r.out }
@@ -79,23 +82,15 @@ func (r *Route) writeAnswer(msg []byte) {
 	r.out.Answer(msg)
 }
 
-// callContext is the parent of a call's context.
-func (r *Route) callContext() context.Context {
-	if r.values == nil {
-		return r.d.ctx
-	}
-	return &valuedContext{r.d.ctx, r.values}
-}
-
 // A valuedContext has the life of one context and the values of two.
 type valuedContext struct {
 	context.Context
-	values context.Context
+	values context.Context // nil: of one
 }
 
 // Value asks the context that lives first: among its values is how it ends.
 func (c *valuedContext) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
+	if v := c.Context.Value(key); v != nil || c.values == nil {
 		return v
 	}
 	return c.values.Value(key)

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -14,7 +15,8 @@ type Result interface {
 }
 
 // Raw is a [Result] that stands already encoded; its bytes are passed on
-// unchanged.
+// unchanged and unchecked, so they must be one JSON object: a broken one breaks the
+// message, and its caller waits in vain.
 type Raw = jsonrpc.Raw
 
 // An Invoker answers a call.
@@ -36,6 +38,10 @@ type Exchange interface {
 	Kept(key string) (value json.RawMessage, ok bool)
 	// Keep keeps a value for later runs of the same call.
 	Keep(key string, value json.RawMessage)
+	// ID names the call through all its runs.
+	ID() string
+	// Finally has fn run when the call is over.
+	Finally(fn func())
 	// Detach sends the caller away, to come back for the result.
 	Detach(retry time.Duration)
 }
@@ -62,6 +68,10 @@ func (c *Call) Method() string { return c.request.Method }
 
 // Params are the request's parameters as they came, nil if there were none.
 func (c *Call) Params() json.RawMessage { return c.request.Params }
+
+// Keys are the names of the members of the params, or with a name of those of an
+// object among them, as they came, with quotes. Nothing is scanned again.
+func (c *Call) Keys(path ...string) iter.Seq[[]byte] { return c.request.Keys(path...) }
 
 // Member returns a member of the params, or of an object in them, as it came:
 // Member("arguments"), Member("_meta", "progressToken"). It is nil when there
@@ -116,6 +126,26 @@ func (c *Call) Kept(key string) (value json.RawMessage, ok bool) {
 func (c *Call) Keep(key string, value json.RawMessage) {
 	if c.exchange != nil {
 		c.exchange.Keep(key, value)
+	}
+}
+
+// ID names the call among all calls, through all its runs. It is random, and nobody
+// but the caller can guess it. It is empty for a call that has no way back.
+func (c *Call) ID() string {
+	if c.exchange == nil {
+		return ""
+	}
+	return c.exchange.ID()
+}
+
+// Finally has fn run when the call is over, at once after its last run. Each run has to
+// say so anew, and fn may then run as often as that was said. Between two runs a call is
+// not over, and if its caller, who has the questions, never comes back, it will never
+// be: what waits for that needs a bound of its own. Only a client in the legacy era
+// keeps its call open all the while.
+func (c *Call) Finally(fn func()) {
+	if c.exchange != nil {
+		c.exchange.Finally(fn)
 	}
 }
 

@@ -21,6 +21,8 @@ func (diary) Input(string, mcp.InputRequest) (json.RawMessage, error) {
 func (d diary) Kept(key string) (json.RawMessage, bool) { value, ok := d[key]; return value, ok }
 func (d diary) Keep(key string, value json.RawMessage)  { d[key] = value }
 func (diary) Detach(time.Duration)                      {}
+func (diary) ID() string                                { return "the only one" }
+func (diary) Finally(func())                            {}
 
 func newCall(t testing.TB, params string, exchange mcp.Exchange) mcp.Call {
 	t.Helper()

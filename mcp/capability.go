@@ -16,8 +16,13 @@ func (e *EmptyObject) AppendJSON(dst []byte) ([]byte, error) {
 // MarshalJSON returns the object as a JSON object.
 func (e EmptyObject) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
-// UnmarshalJSON decodes the object. The error is a *[DecodeError].
+// UnmarshalJSON decodes the object; true, which some clients send for one, is taken for
+// it. The error is a *[DecodeError].
 func (e *EmptyObject) UnmarshalJSON(data []byte) error {
+	if string(data) == "true" {
+		*e = EmptyObject{}
+		return nil
+	}
 	type fields EmptyObject
 	return decode(data, (*fields)(e))
 }

@@ -5,6 +5,9 @@ type Change struct {
 	Kind ChangeKind
 	// URI is the resource's, for ResourceUpdated.
 	URI string
+	// For is the principal (see [Caller]) whose subscribers are to be told, "" if all
+	// are. It is a server's own: no client is told whom else a change is for.
+	For string
 }
 
 // A ChangeKind is what changed.

@@ -14,14 +14,16 @@ type hub struct {
 }
 
 type watcher struct {
-	filter mcp.SubscriptionFilter
-	all    bool // whatever the filter says
-	notify func(mcp.Change)
+	principal string
+	filter    mcp.SubscriptionFilter
+	all       bool // whatever the filter says, for anybody
+	notify    func(mcp.Change)
 }
 
-// watch calls notify, which must not block, for each change that matches.
-func (h *hub) watch(filter mcp.SubscriptionFilter, notify func(mcp.Change)) (stop func()) {
-	return h.add(&watcher{filter: filter, notify: notify})
+// watch calls notify, which must not block, for each change that matches and is for the
+// principal, or for everybody.
+func (h *hub) watch(principal string, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (stop func()) {
+	return h.add(&watcher{principal: principal, filter: filter, notify: notify})
 }
 
 // watchAll is watch for every change.
@@ -48,13 +50,19 @@ func (h *hub) tell(change mcp.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.watchers {
-		if w.all || w.wants(change) {
+		switch {
+		case w.all:
 			w.notify(change)
+		case w.wants(change):
+			w.notify(mcp.Change{Kind: change.Kind, URI: change.URI}) // whoever it is for, to the watcher it is the same
 		}
 	}
 }
 
 func (w *watcher) wants(change mcp.Change) bool {
+	if change.For != "" && change.For != w.principal {
+		return false
+	}
 	switch change.Kind {
 	case mcp.ToolsChanged:
 		return w.filter.ToolsListChanged

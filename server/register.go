@@ -33,8 +33,13 @@ func (s *Server) RemoveTemplates(templates ...string) { s.remove(templateKind, t
 
 // ResourceUpdated tells the clients that subscribed to a resource that it is
 // another now.
-func (s *Server) ResourceUpdated(uri string) {
-	s.changes.tell(mcp.Change{Kind: mcp.ResourceUpdated, URI: uri})
+func (s *Server) ResourceUpdated(uri string) { s.ResourceUpdatedFor("", uri) }
+
+// ResourceUpdatedFor is ResourceUpdated for a resource that is another for one
+// principal only (see [mcp.Caller]): nobody else is told. Callers that are not
+// authenticated have no principal of their own: for "" all subscribers are told.
+func (s *Server) ResourceUpdatedFor(principal, uri string) {
+	s.changes.tell(mcp.Change{Kind: mcp.ResourceUpdated, URI: uri, For: principal})
 }
 
 func (s *Server) remove(kind kind, names []string) {

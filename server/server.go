@@ -115,8 +115,8 @@ func (c core) Serve(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 }
 
 // Watch reports changes.
-func (c core) Watch(ctx context.Context, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (func(), error) {
-	stop := c.changes.watch(filter, notify)
+func (c core) Watch(ctx context.Context, principal string, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (func(), error) {
+	stop := c.changes.watch(principal, filter, notify)
 	if len(c.provider.mounted()) == 0 {
 		return stop, nil
 	}

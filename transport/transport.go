@@ -49,6 +49,15 @@ type Conn interface {
 	Done() <-chan struct{}
 }
 
+// A Companion is the [jsonrpc.Peer] of a message that came along with the answer to a
+// call of this side: over HTTP, on the stream of that call. Where all messages come one
+// way, nothing tells which call they belong to.
+type Companion interface {
+	jsonrpc.Peer
+	// Beside is the context that the call was made with.
+	Beside() context.Context
+}
+
 // A Dialer opens connections. It must be safe for concurrent use, and may be
 // used again after a connection has ended.
 type Dialer interface {

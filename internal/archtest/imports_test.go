@@ -81,7 +81,7 @@ examples/everything:      jsonrpc schema mcp transport transport/sse transport/s
 examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
-examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/streamable transport/ws client net/http os/exec golang.org/x/term
+examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/streamable transport/ws server client net/http os/exec golang.org/x/term
 
 # Runs the official suite against examples/everything.
 internal/conformance:     os/exec

@@ -23,8 +23,10 @@ type call struct {
 	state    state
 	progress float64 // the last value sent, valid if progressed
 	moved    bool
-	logged   int // lines logged in this run
+	logged   int  // lines logged in this run
+	asks     bool // the caller has been asked, and will come back
 	closed   bool
+	finally  []func()
 }
 
 // A state is what a call knows from its earlier runs. In the modern era the
@@ -68,14 +70,21 @@ func (c *call) Notify(ctx context.Context, method string, params jsonrpc.Appende
 func (c *call) isNews(params jsonrpc.Appender) bool {
 	switch p := params.(type) {
 	case *mcp.ProgressParams:
-		if c.moved && p.Progress <= c.progress {
-			return false
-		}
-		c.progress, c.moved = p.Progress, true
-	case *mcp.LoggingMessageParams:
+		return c.movesTo(p.Progress)
+	case *relayedProgress:
+		return c.movesTo(p.progress)
+	case *mcp.LoggingMessageParams: // relayed ones do not come again with a run
 		c.logged++
 		return c.logged > c.state.Logged
 	}
+	return true
+}
+
+func (c *call) movesTo(progress float64) bool {
+	if c.moved && progress <= c.progress {
+		return false
+	}
+	c.progress, c.moved = progress, true
 	return true
 }
 
@@ -159,9 +168,24 @@ func (c *call) endRun() {
 	c.logged = 0
 }
 
-// close stops notifications: the result goes out next, and nothing may follow it.
-func (c *call) close() {
+// Finally has fn run when the call is over.
+func (c *call) Finally(fn func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.finally = append(c.finally, fn)
+}
+
+// close stops notifications: the result goes out next, and nothing may follow it.
+// The call is over, unless its caller is to come back.
+func (c *call) close() {
+	c.mu.Lock()
 	c.closed = true
+	finally := c.finally
+	if c.asks {
+		finally = nil
+	}
+	c.mu.Unlock()
+	for _, fn := range finally {
+		fn()
+	}
 }

@@ -235,6 +235,29 @@ func TestChangesAreCoalesced(t *testing.T) {
 	})
 }
 
+// TestUpdatesForOneAndForAllAreOne: whom else an update is for is nothing to a peer, who
+// is told once.
+func TestUpdatesForOneAndForAllAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		ada, eve := transportlessAs(s, "ada"), transportlessAs(s, "eve")
+		for _, d := range []*deferred{ada, eve} {
+			d.initialize(t)
+			d.call(t, `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"book:1"}}`)
+		}
+		s.ResourceUpdatedFor("ada", "book:1")
+		if len(eve.start) > 0 {
+			t.Error("eve is told of what is for ada")
+		}
+		s.ResourceUpdated("book:1")
+		for _, d := range []*deferred{ada, eve} {
+			if d.run(); len(d.told) != 1 {
+				t.Errorf("a peer is told %q", d.told)
+			}
+		}
+	})
+}
+
 // A deferred link runs its goroutine when the test wants it to.
 type deferred struct {
 	handler jsonrpc.Handler
@@ -242,9 +265,14 @@ type deferred struct {
 	told    []string
 }
 
-func transportless(s *server.Server) *deferred {
+func transportless(s *server.Server) *deferred { return transportlessAs(s, "") }
+
+func transportlessAs(s *server.Server, principal string) *deferred {
 	d := &deferred{}
-	d.handler = s.Bind(transport.Link{Peer: d, Input: context.Background(), Go: func(fn func(context.Context)) { d.start = append(d.start, fn) }})
+	d.handler = s.Bind(transport.Link{
+		Peer: d, Input: context.Background(), Principal: principal,
+		Go: func(fn func(context.Context)) { d.start = append(d.start, fn) },
+	})
 	return d
 }
 

@@ -58,6 +58,12 @@ type Config struct {
 	ProbeTimeout time.Duration
 	OpenTimeout  time.Duration
 	MaxRounds    int
+	// Forwards says that the session is for calls of others: Capabilities are theirs,
+	// and so is the answer to a question.
+	Forwards bool
+	// Parking holds calls whose callers are asked. By default one of the session's
+	// own.
+	Parking *Parking
 }
 
 // A Session is a client's conversation with one server over one connection,
@@ -74,6 +80,10 @@ type Session struct {
 	mu      sync.Mutex
 	tracked map[string]*track      // progress token to who waits for it
 	listens map[jsonrpc.ID]*listen // subscription id to who listens
+
+	passages passages
+	running  sync.WaitGroup // grows only while closed is false
+	closed   bool
 }
 
 // A clientEra is what the two eras do differently once a session is open.
@@ -85,7 +95,11 @@ type clientEra interface {
 	// ping asks for a sign of life.
 	ping(ctx context.Context, s *Session) error
 	// asked answers a request of the server.
-	asked(ctx context.Context, s *Session, req *jsonrpc.Request) (mcp.Result, error)
+	asked(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error)
+	// forward passes on one run of somebody else's call.
+	forward(ctx context.Context, s *Session, call *mcp.Call, how *Forwarding) (mcp.Result, error)
+	// serves says whether calls of callers that can be asked so can be forwarded.
+	serves(s *Session, can *mcp.ClientCapabilities) bool
 }
 
 // Open connects and finds out which era the server speaks.
@@ -94,6 +108,9 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 	setDefault(&config.OpenTimeout, OpenTimeout)
 	if config.MaxRounds == 0 {
 		config.MaxRounds = MaxRounds
+	}
+	if config.Parking == nil {
+		config.Parking = NewParking()
 	}
 	if config.Version == "" {
 		config.Version = mcp.LatestLegacyVersion
@@ -154,8 +171,25 @@ func (s *Session) Version() mcp.Version { return s.speaks }
 // Done is closed when the connection has ended.
 func (s *Session) Done() <-chan struct{} { return s.conn.Done() }
 
-// Close ends the connection.
-func (s *Session) Close() error { return s.conn.Close() }
+// Close ends the connection, and waits for what uses it.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	err := s.conn.Close()
+	s.running.Wait()
+	return err
+}
+
+// start runs fn, which uses the connection, unless the session is closed.
+func (s *Session) start(fn func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.running.Go(fn)
+	}
+	return !s.closed
+}
 
 // Do makes one call, however many requests it takes, and answers the questions
 // that come up on the way. progress, when not nil, is called on this goroutine,
@@ -187,14 +221,14 @@ func setDefault(field *time.Duration, value time.Duration) {
 type sessionHandler struct{ s *Session }
 
 // Handle answers a request of the server. Only legacy servers send any.
-func (h sessionHandler) Handle(ctx context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+func (h sessionHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	if req.Method == mcp.MethodPing {
 		return reply.Write(emptyResult)
 	}
 	if h.s.era == nil {
 		return methodNotFound(req.Method)
 	}
-	result, err := h.s.era.asked(ctx, h.s, req)
+	result, err := h.s.era.asked(ctx, h.s, from, req)
 	if err != nil {
 		return err
 	}
@@ -202,11 +236,15 @@ func (h sessionHandler) Handle(ctx context.Context, _ jsonrpc.Peer, req *jsonrpc
 }
 
 // Notified sorts what the server tells. It runs on the read loop.
-func (h sessionHandler) Notified(_ jsonrpc.Peer, note *jsonrpc.Request) {
+func (h sessionHandler) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
 	switch note.Method {
 	case mcp.NotificationProgress:
 		h.s.progressed(note)
 	case mcp.NotificationMessage:
+		if p, _ := h.s.passages.of(from, false); p != nil {
+			p.add(note)
+			return
+		}
 		h.s.config.Answerer.Logged(note.Params)
 	case mcp.NotificationAcknowledged:
 		h.s.acknowledged(note)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -76,15 +77,21 @@ func questionFor(version mcp.Version, question mcp.InputRequest) (jsonrpc.Append
 	if question.Method != mcp.MethodElicit {
 		return mcp.Raw(question.Params), nil
 	}
-	var params mcp.ElicitParams
-	if err := params.UnmarshalJSON(question.Params); err != nil {
+	params, err := jsonscan.ReadObject(question.Params)
+	if err != nil {
 		return nil, fmt.Errorf("the question: %w", err)
 	}
-	switch {
+	var change jsonscan.Edit
+	switch mode := params.Get("mode"); {
+	case mode == nil:
+		return mcp.Raw(question.Params), nil
 	case version < mcp.Version20251125:
-		params.Mode = "" // there is but one
-	case params.Mode == mcp.ElicitURL && params.ElicitationID == "":
-		params.ElicitationID = rand.Text()
+		change.Name = "mode" // there is but one
+	case jsonscan.KeyIs(mode, string(mcp.ElicitURL)) && params.Get("elicitationId") == nil:
+		change = jsonscan.Edit{Name: "elicitationId", Value: jsonscan.AppendString(nil, rand.Text())}
+	default:
+		return mcp.Raw(question.Params), nil
 	}
-	return &params, nil
+	changed, err := jsonscan.Splice(nil, question.Params, change)
+	return mcp.Raw(changed), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -110,4 +111,60 @@ func testContentKinds(t *testing.T, version mcp.Version) {
 	want(t, song, audio, "result", "messages", "0", "content", "type")
 	want(t, song, link, "result", "messages", "1", "content", "type")
 	want(t, song, `"sing"`, "result", "messages", "2", "content", "text")
+}
+
+// What a server further on has said of itself is for the hop that it came by: a caller is
+// told of this one, where its version has words for that, and of nobody otherwise.
+func TestResultsNameThisServerOnly(t *testing.T) {
+	synctest.Test(t, testResultsNameThisServerOnly)
+}
+
+func testResultsNameThisServerOnly(t *testing.T) {
+	s := server.New(mcp.Implementation{Name: "near", Version: "1"}, nil)
+	add := func(name, meta string) {
+		server.AddTool(s, server.Tool{Name: name}, func(context.Context, *server.Request, struct{}) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: mcp.ContentList{}, Meta: mcp.Meta(meta)}, nil
+		})
+	}
+	add("only", `{"io.modelcontextprotocol/serverInfo":{"name":"far","version":"1"}}`)
+	add("more", `{"org.example/x":1,"io.modelcontextprotocol/serverInfo":{"name":"far","version":"1"}}`)
+	for _, test := range []struct{ tool, modern, legacy string }{
+		{"only", `{"io.modelcontextprotocol/serverInfo":{"name":"near","version":"1"}}`, ""},
+		{"more", `{"org.example/x":1,"io.modelcontextprotocol/serverInfo":{"name":"near","version":"1"}}`, `{"org.example/x":1}`},
+	} {
+		for _, version := range mcp.Versions() {
+			want := test.legacy
+			if version.Modern() {
+				want = test.modern
+			}
+			answer := open(t, s, version, "{}").call(mcp.MethodToolsCall, `{"name":"`+test.tool+`","arguments":{}}`)
+			if got := at(answer, "result", "_meta"); got != want {
+				t.Errorf("%s, %s: _meta is %s, want %s", version, test.tool, got, want)
+			}
+		}
+	}
+}
+
+// What is left out of something leaves the white space around it as it was.
+func TestFilterKeepsWhiteSpace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := server.New(mcp.Implementation{Name: "near", Version: "1"}, &server.Options{Around: server.Around{
+			Outer: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+					if call.Method() != mcp.MethodPromptsGet {
+						return next(ctx, call)
+					}
+					return mcp.Raw(`{ "messages" : [ {"role":"user" , "content":{"type":"text", "text":"a"}} , {"role":"user","content":{"type":"text","text":"b"} } ] , "resultType":"complete"}`), nil
+				}
+			}},
+		}})
+		server.AddPrompt(s, server.Prompt{Name: "sing"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+		want := `[ {"role":"user" , "content":{"type":"text", "text":"a"}} , {"role":"user","content":{"type":"text","text":"b"} } ]`
+		for _, version := range mcp.Versions() {
+			answer := open(t, s, version, "{}").call(mcp.MethodPromptsGet, `{"name":"sing"}`)
+			if got := at(answer, "result", "messages"); got != want {
+				t.Errorf("%s: the messages are %s, want %s", version, got, want)
+			}
+		}
+	})
 }

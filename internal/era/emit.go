@@ -15,32 +15,40 @@ func writeObject(method string, result mcp.Result, reply *jsonrpc.Reply) error {
 	if err := reply.Write(result); err != nil {
 		return fmt.Errorf("encoding the result of %s: %w", method, err)
 	}
-	if jsonscan.KindOf(reply.Buf[start:]) != jsonscan.Object {
-		return fmt.Errorf("the result of %s is no object: %.80q", method, reply.Buf[start:])
+	return checkObject(method, reply.Buf[start:])
+}
+
+func checkObject(method string, result []byte) error {
+	if jsonscan.KindOf(result) != jsonscan.Object {
+		return fmt.Errorf("the result of %s is no object: %.80q", method, result)
 	}
 	return nil
 }
 
 // writeLegacy appends a result without what the version has no words for.
-func writeLegacy(method string, version mcp.Version, result mcp.Result, reply *jsonrpc.Reply) error {
+func (s *Server) writeLegacy(method string, version mcp.Version, result mcp.Result, reply *jsonrpc.Reply) (err error) {
+	filter := filterFor(version, method)
+	if raw, ok := result.(mcp.Raw); ok {
+		if err := checkObject(method, raw); err != nil {
+			return err
+		}
+		if isList(method) {
+			reply.Buf, err = s.lists.append(reply.Buf, method, version, raw, filter.append)
+		} else {
+			reply.Buf, err = filter.append(reply.Buf, raw)
+		}
+		return err
+	}
 	start := len(reply.Buf)
 	if err := writeObject(method, result, reply); err != nil {
 		return err
 	}
-	var err error
-	reply.Buf, err = filterResult(reply.Buf, start, method, version)
+	reply.Buf, err = filter.apply(reply.Buf, start)
 	return err
 }
 
-func (s *Server) writeLegacyCached(method string, version mcp.Version, result mcp.Result, reply *jsonrpc.Reply) (err error) {
-	if raw, ok := result.(mcp.Raw); ok && isList(method) {
-		reply.Buf, err = s.lists.append(reply.Buf, method, version, raw, func(buf []byte, start int) ([]byte, error) {
-			return filterResult(buf, start, method, version)
-		})
-		return err
-	}
-	return writeLegacy(method, version, result, reply)
-}
+// A former appends a result, which stands elsewhere, in the form that a caller gets.
+type former func(dst, result []byte) ([]byte, error)
 
 // listCache keeps the answers that depend on nothing but what the server offers:
 // a core gives the same bytes for a list until the list changes, and so the form
@@ -58,9 +66,8 @@ type listForm struct {
 	source, form []byte
 }
 
-// append appends the version's form of a list; make turns the source, which
-// begins at start, into it.
-func (c *listCache) append(buf []byte, method string, version mcp.Version, source mcp.Raw, make func(buf []byte, start int) ([]byte, error)) ([]byte, error) {
+// append appends the version's form of a list.
+func (c *listCache) append(buf []byte, method string, version mcp.Version, source mcp.Raw, form former) ([]byte, error) {
 	key := listKey{method, version}
 	known := c.known.Load()
 	if known != nil {
@@ -69,7 +76,7 @@ func (c *listCache) append(buf []byte, method string, version mcp.Version, sourc
 		}
 	}
 	start := len(buf)
-	buf, err := make(append(buf, source...), start)
+	buf, err := form(buf, source)
 	if err != nil {
 		return buf, err
 	}

@@ -33,9 +33,9 @@ type Core interface {
 	// Failed is told of an error that the caller must not be shown, and says what
 	// the caller is shown instead.
 	Failed(method string, err error) error
-	// Watch reports changes that match the filter until stop is called. notify
-	// does not block.
-	Watch(ctx context.Context, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (stop func(), err error)
+	// Watch reports changes for the principal that match the filter until stop is
+	// called. notify does not block.
+	Watch(ctx context.Context, principal string, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (stop func(), err error)
 	// Stopping is closed when the server shuts down.
 	Stopping() <-chan struct{}
 }

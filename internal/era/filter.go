@@ -14,6 +14,7 @@ import (
 
 // A filter is what one version has no words for in the result of one method.
 type filter struct {
+	method  string
 	list    string   // the member that is a list of entries, if any
 	entries []string // members to leave out of each entry
 	result  []string // members to leave out of the result
@@ -22,9 +23,11 @@ type filter struct {
 	object  string   // a member that may only be an object
 }
 
+var onlyModern = []string{"resultType", "ttlMs", "cacheScope"}
+
 // filterFor is what a legacy version leaves out.
 func filterFor(version mcp.Version, method string) filter {
-	f := filter{result: []string{"resultType", "ttlMs", "cacheScope"}}
+	f := filter{method: method, result: onlyModern}
 	switch method {
 	case mcp.MethodToolsList:
 		f.list, f.object = "tools", "outputSchema"
@@ -56,22 +59,27 @@ func filterFor(version mcp.Version, method string) filter {
 	return f
 }
 
-// filterResult leaves out of the result that begins at start and ends the
-// buffer what the version has no words for.
-func filterResult(buf []byte, start int, method string, version mcp.Version) ([]byte, error) {
-	f := filterFor(version, method)
-	if !f.concerns(buf[start:]) {
+// append appends a result that stands elsewhere, without what the version has no
+// words for.
+func (f filter) append(dst, result []byte) ([]byte, error) {
+	if !f.concerns(result) {
+		return append(dst, result...), nil
+	}
+	return f.splice(dst, result)
+}
+
+// apply leaves out of the result that begins at start and ends the buffer what the
+// version has no words for.
+func (f filter) apply(buf []byte, start int) ([]byte, error) {
+	result := buf[start:]
+	if !f.concerns(result) {
 		return buf, nil
 	}
-	filtered, err := f.apply(buf[start:])
-	if err != nil {
-		return buf, fmt.Errorf("the result of %s: %w", method, err)
-	}
-	return append(buf[:start], filtered...), nil
+	return f.splice(buf[:start], bytes.Clone(result))
 }
 
 // concerns says whether the text may hold anything to leave out. It may say so
-// wrongly; apply looks exactly.
+// wrongly; splice looks exactly.
 func (f *filter) concerns(body []byte) bool {
 	mentions := func(names ...string) bool {
 		for _, name := range names {
@@ -81,31 +89,53 @@ func (f *filter) concerns(body []byte) bool {
 		}
 		return false
 	}
-	return mentions(f.result...) || mentions(f.entries...) || f.object != "" && mentions(f.object) ||
+	return mentions(f.result...) || mentions(mcp.MetaServerInfo) || mentions(f.entries...) || f.object != "" && mentions(f.object) ||
 		f.content != "" && mentions(f.kinds...)
 }
 
-func (f *filter) apply(body []byte) ([]byte, error) {
+func (f *filter) splice(dst, body []byte) ([]byte, error) {
 	result, err := jsonscan.ReadObject(body)
 	if err != nil {
-		return nil, err
+		return dst, f.failed(err)
 	}
-	edits := leaveOut(f.result)
+	edits, err := leaveOutServer(leaveOut(f.result), result.Get(memberMeta))
+	if err != nil {
+		return dst, f.failed(err)
+	}
 	if f.list != "" {
 		entries, err := rewriteEach(result.Get(f.list), f.entry)
 		if err != nil {
-			return nil, err
+			return dst, f.failed(err)
 		}
 		edits = append(edits, edit(f.list, entries)...)
 	} else {
 		more, err := f.contentEdits(&result)
 		if err != nil {
-			return nil, err
+			return dst, f.failed(err)
 		}
 		edits = append(edits, more...)
 	}
-	return jsonscan.Splice(nil, body, edits...)
+	return jsonscan.Splice(dst, body, edits...)
 }
+
+// leaveOutServer leaves out who has made a result that has come from a server further on:
+// that is for the hop it came by.
+func leaveOutServer(edits []jsonscan.Edit, meta json.RawMessage) ([]jsonscan.Edit, error) {
+	if jsonscan.KindOf(meta) != jsonscan.Object {
+		return edits, nil
+	}
+	members, err := jsonscan.ReadObject(meta)
+	if err != nil || members.Get(mcp.MetaServerInfo) == nil {
+		return edits, err
+	}
+	rest := jsonscan.Edit{Name: memberMeta}
+	if members.Len() > 1 {
+		rest.Value, err = jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaServerInfo})
+	}
+	return append(edits, rest), err
+}
+
+func (f *filter) failed(err error) error { return fmt.Errorf("the result of %s: %w", f.method, err) }
 
 func (f *filter) entry(element []byte) ([]byte, error) {
 	object, err := jsonscan.ReadObject(element)
@@ -199,7 +229,8 @@ func edit(name string, value []byte) []jsonscan.Edit {
 	return []jsonscan.Edit{{Name: name, Value: value}}
 }
 
-// rewriteEach rewrites the elements of an array; nil stays nil.
+// rewriteEach rewrites the elements of an array; all between them stays as it is. nil
+// stays nil.
 func rewriteEach(array []byte, rewrite func([]byte) ([]byte, error)) ([]byte, error) {
 	if array == nil {
 		return nil, nil
@@ -208,25 +239,26 @@ func rewriteEach(array []byte, rewrite func([]byte) ([]byte, error)) ([]byte, er
 	if err := s.EnterArray(); err != nil {
 		return nil, err
 	}
-	out := []byte{'['}
+	var out []byte
+	copied := 0
 	for first := true; ; first = false {
 		more, err := s.Element(first)
 		if err != nil {
 			return nil, err
 		}
 		if !more {
-			return append(out, ']'), nil
+			return append(out, array[copied:]...), nil
 		}
 		element, err := s.Value()
 		if err != nil {
 			return nil, err
 		}
+		end := s.Offset()
+		out = append(out, array[copied:end-len(element)]...)
 		if element, err = rewrite(element); err != nil {
 			return nil, err
 		}
-		if !first {
-			out = append(out, ',')
-		}
 		out = append(out, element...)
+		copied = end
 	}
 }

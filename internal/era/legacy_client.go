@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -49,6 +50,8 @@ func (s *Session) initialize(ctx context.Context) error {
 type legacyClient struct {
 	turn    chan struct{}  // taken by who subscribes or unsubscribes
 	watched map[string]int // how many listen to a resource; belongs to who has the turn
+
+	level atomic.Pointer[mcp.LoggingLevel] // that the server was told last
 }
 
 func newLegacyClient() *legacyClient {
@@ -84,7 +87,7 @@ func (*legacyClient) ping(ctx context.Context, s *Session) error {
 }
 
 // asked answers a question of the server.
-func (*legacyClient) asked(ctx context.Context, s *Session, req *jsonrpc.Request) (mcp.Result, error) {
+func (l *legacyClient) asked(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
 	question := mcp.InputRequest{Method: req.Method, Params: req.Params}
 	switch req.Method {
 	case mcp.MethodElicit, mcp.MethodCreateMessage, mcp.MethodRootsList:
@@ -96,6 +99,9 @@ func (*legacyClient) asked(ctx context.Context, s *Session, req *jsonrpc.Request
 			return nil, methodNotFound(req.Method)
 		}
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "this client did not declare that it can be asked this"}
+	}
+	if s.config.Forwards {
+		return l.askCaller(ctx, s, from, question)
 	}
 	return s.config.Answerer.Answer(ctx, question)
 }

@@ -89,7 +89,7 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	if err := b.watchLists(&description.Capabilities); err != nil {
 		return errorFor(version, err)
 	}
-	return writeLegacy(mcp.MethodInitialize, version, &mcp.InitializeResult{
+	return b.server.writeLegacy(mcp.MethodInitialize, version, &mcp.InitializeResult{
 		ProtocolVersion: version,
 		Capabilities:    capabilitiesFor(version, description.Capabilities),
 		ServerInfo:      implementationFor(version, description.Info),
@@ -102,7 +102,7 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 func (b *binding) watchLists(has *mcp.ServerCapabilities) error {
 	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
 	ctx := context.Background() // the watch outlives this request; it ends with the session
-	stop, err := b.server.core.Watch(ctx, agreed(all, has), b.changed)
+	stop, err := b.server.core.Watch(ctx, b.link.Principal, agreed(all, has), b.changed)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (b *binding) subscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched", MaxSubscribed)}
 	}
 	ctx := context.Background() // the watch outlives this request; it ends with the session
-	stop, err := core.Watch(ctx, mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, b.changed)
+	stop, err := core.Watch(ctx, b.link.Principal, mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, b.changed)
 	if err != nil {
 		return errorFor(l.caller.Load().Version, err)
 	}
@@ -222,7 +222,7 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		question, asks := mcp.AsInputRequired(err)
 		switch {
 		case err == nil:
-			return b.server.writeLegacyCached(req.Method, caller.Version, result, reply)
+			return b.server.writeLegacy(req.Method, caller.Version, result, reply)
 		case !asks:
 			return errorFor(caller.Version, err)
 		case !mayAsk(req.Method):

@@ -50,7 +50,7 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 	s := &subscription{tag: subscriptionTag(req.ID), changes: newOutbox()}
 	s.tell = func(change mcp.Change) error { return tell(ctx, from, change, s.tag) }
 	var err error
-	if s.stop, err = b.server.core.Watch(ctx, filter, func(change mcp.Change) { s.changes.add(change) }); err != nil {
+	if s.stop, err = b.server.core.Watch(ctx, caller.Principal, filter, func(change mcp.Change) { s.changes.add(change) }); err != nil {
 		return nil, errorFor(caller.Version, err)
 	}
 	if err := from.Notify(ctx, mcp.NotificationAcknowledged, &mcp.SubscriptionsAcknowledgedParams{Notifications: filter, Meta: s.tag}); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -69,7 +70,8 @@ func supportedBy(err error) []mcp.Version {
 
 // A modernClient puts on each request who sends it.
 type modernClient struct {
-	meta string // members of _meta, encoded once
+	meta      string // members of _meta, encoded once
+	forwarded atomic.Pointer[callerMeta]
 }
 
 func newModernClient(config *Config, version mcp.Version) (*modernClient, error) {
@@ -188,7 +190,7 @@ func (m *modernClient) ping(ctx context.Context, s *Session) error {
 }
 
 // asked: a modern server sends no requests.
-func (*modernClient) asked(_ context.Context, _ *Session, req *jsonrpc.Request) (mcp.Result, error) {
+func (*modernClient) asked(_ context.Context, _ *Session, _ jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
 	return nil, methodNotFound(req.Method)
 }
 

@@ -51,15 +51,23 @@ func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 
 // writeModern appends a complete result in its envelope.
 func (s *Server) writeModern(method string, version mcp.Version, result mcp.Result, reply *jsonrpc.Reply) (err error) {
-	if raw, ok := result.(mcp.Raw); ok && isList(method) {
-		reply.Buf, err = s.lists.append(reply.Buf, method, version, raw, s.stampFor(method).apply)
+	stamp := s.stampFor(method)
+	if raw, ok := result.(mcp.Raw); ok {
+		if err := checkObject(method, raw); err != nil {
+			return err
+		}
+		if isList(method) {
+			reply.Buf, err = s.lists.append(reply.Buf, method, version, raw, stamp.append)
+		} else {
+			reply.Buf, err = stamp.append(reply.Buf, raw)
+		}
 		return err
 	}
 	start := len(reply.Buf)
 	if err := writeObject(method, result, reply); err != nil {
 		return err
 	}
-	reply.Buf, err = s.stampFor(method).apply(reply.Buf, start)
+	reply.Buf, err = stamp.apply(reply.Buf, start)
 	return err
 }
 

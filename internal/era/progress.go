@@ -95,6 +95,9 @@ func (s *Session) progressed(note *jsonrpc.Request) {
 	t := s.tracked[string(token)]
 	s.mu.Unlock()
 	if t == nil {
+		if p := s.passages.withToken(token); p != nil {
+			p.add(note)
+		}
 		return
 	}
 	var p mcp.ProgressParams

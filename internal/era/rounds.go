@@ -39,11 +39,13 @@ func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply)
 	if err != nil {
 		return fmt.Errorf("the call keeps too much between its rounds: %w", err)
 	}
-	return reply.Write(&mcp.InputRequiredResult{
+	err = reply.Write(&mcp.InputRequiredResult{
 		InputRequests: question.Requests,
 		RequestState:  token,
 		Meta:          mcp.Meta(`{"` + mcp.MetaServerInfo + `":` + string(s.hello.of(s.core.Describe()).info) + `}`),
 	})
+	c.asks = err == nil
+	return err
 }
 
 // resume takes up what earlier rounds of the call have left: the sealed state
@@ -118,7 +120,7 @@ func missingCapability(has *mcp.ClientCapabilities, question mcp.InputRequest) s
 		if has.Sampling == nil {
 			return `{"sampling":{}}`
 		}
-		if has.Sampling.Tools == nil && hasMember(question.Params, "tools") {
+		if has.Sampling.Tools == nil && (hasMember(question.Params, "tools") || hasMember(question.Params, "toolChoice")) {
 			return `{"sampling":{"tools":{}}}`
 		}
 	case mcp.MethodElicit:

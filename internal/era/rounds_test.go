@@ -38,10 +38,11 @@ func newAsker(opts *server.Options) *server.Server {
 	server.AddTool(s, server.Tool{Name: "visit"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 		return "visited", server.ElicitURL(r, "page", "Please sign in.", "https://asker.example/in")
 	})
-	sample := func(r *server.Request, key string) (string, error) {
+	sample := func(r *server.Request, key string, choice *mcp.ToolChoice) (string, error) {
 		result, err := server.Sample(r, key, &mcp.CreateMessageParams{
-			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text(key)}}},
-			MaxTokens: 10,
+			Messages:   []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text(key)}}},
+			MaxTokens:  10,
+			ToolChoice: choice,
 		})
 		if err != nil {
 			return "", err
@@ -51,7 +52,7 @@ func newAsker(opts *server.Options) *server.Server {
 	server.AddTool(s, server.Tool{Name: "three"}, func(_ context.Context, r *server.Request, _ struct {
 		N int `json:"n,omitempty"`
 	}) (string, error) {
-		first, err := sample(r, "first")
+		first, err := sample(r, "first", nil)
 		if err != nil {
 			return "", err
 		}
@@ -59,11 +60,14 @@ func newAsker(opts *server.Options) *server.Server {
 		if err != nil {
 			return "", err
 		}
-		third, err := sample(r, "third")
+		third, err := sample(r, "third", nil)
 		if err != nil {
 			return "", fmt.Errorf("the third question: %w", err)
 		}
 		return fmt.Sprintf("%s, %s, %s", first, roots[0].URI, third), nil
+	})
+	server.AddTool(s, server.Tool{Name: "choose"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		return sample(r, "choice", &mcp.ToolChoice{Mode: mcp.ToolChoiceNone})
 	})
 	server.AddTool(s, server.Tool{Name: "twin"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 		_, err := server.Roots(r, "roots")
@@ -307,6 +311,8 @@ func testRefusals(t *testing.T, version mcp.Version) {
 func testMissingCapability(t *testing.T, version mcp.Version) {
 	for _, test := range []struct{ capabilities, tool, required string }{
 		{`{}`, "three", `{"sampling":{}}`},
+		{`{"sampling":{}}`, "choose", `{"sampling":{"tools":{}}}`},
+		{`{"sampling":{"context":{}}}`, "choose", `{"sampling":{"tools":{}}}`},
 		{`{}`, "twin", `{"roots":{}}`},
 		{`{"elicitation":{}}`, "visit", `{"elicitation":{"url":{}}}`},
 		{`{"elicitation":{"url":{}}}`, "elicit", `{"elicitation":{"form":{}}}`},

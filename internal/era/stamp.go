@@ -25,12 +25,25 @@ var (
 	scopePublic    = json.RawMessage(`"public"`)
 )
 
-// apply stamps the object that begins at start and ends the buffer.
-func (s stamp) apply(buf []byte, start int) ([]byte, error) {
-	if body := buf[start:]; s.mentioned(body) {
-		return s.splice(buf, start)
+// append appends a result that stands elsewhere, stamped.
+func (s stamp) append(dst, result []byte) ([]byte, error) {
+	if s.mentioned(result) {
+		return s.splice(dst, result)
 	}
-	// The usual case: the stamp goes before the closing brace.
+	return s.press(append(dst, result...)), nil
+}
+
+// apply stamps the result that begins at start and ends the buffer.
+func (s stamp) apply(buf []byte, start int) ([]byte, error) {
+	if result := buf[start:]; s.mentioned(result) {
+		return s.splice(buf[:start], bytes.Clone(result))
+	}
+	return s.press(buf), nil
+}
+
+// press stamps the result that ends the buffer and holds nothing of a stamp: the usual
+// case. It goes before the closing brace.
+func (s stamp) press(buf []byte) []byte {
 	buf = bytes.TrimRight(buf, " \t\r\n")
 	buf = buf[:len(buf)-1]
 	if !bytes.HasSuffix(bytes.TrimRight(buf, " \t\r\n"), []byte{'{'}) {
@@ -44,38 +57,38 @@ func (s stamp) apply(buf []byte, start int) ([]byte, error) {
 	}
 	buf = append(buf, `"_meta":{"`+mcp.MetaServerInfo+`":`...)
 	buf = append(buf, s.serverInfo...)
-	return append(buf, '}', '}'), nil
+	return append(buf, '}', '}')
 }
 
 // mentioned says whether the text may already hold a member of the stamp. It
 // may say so wrongly, of a string or a deeper member; splice looks exactly.
-func (s stamp) mentioned(body []byte) bool {
-	return bytes.Contains(body, []byte(`"_meta"`)) || bytes.Contains(body, []byte(`"resultType"`)) ||
-		s.ttl != nil && (bytes.Contains(body, []byte(`"ttlMs"`)) || bytes.Contains(body, []byte(`"cacheScope"`)))
+func (s stamp) mentioned(result []byte) bool {
+	return bytes.Contains(result, []byte(`"_meta"`)) || bytes.Contains(result, []byte(`"resultType"`)) ||
+		s.ttl != nil && (bytes.Contains(result, []byte(`"ttlMs"`)) || bytes.Contains(result, []byte(`"cacheScope"`)))
 }
 
-func (s stamp) splice(buf []byte, start int) ([]byte, error) {
-	body := bytes.Clone(buf[start:])
-	result, err := jsonscan.ReadObject(body)
+// splice appends a result with the members of the stamp in their places.
+func (s stamp) splice(dst, result []byte) ([]byte, error) {
+	has, err := jsonscan.ReadObject(result)
 	if err != nil {
-		return buf, err
+		return dst, err
 	}
-	meta := result.Get("_meta")
+	meta := has.Get("_meta")
 	if meta == nil {
 		meta = json.RawMessage("{}")
 	}
 	edits := []jsonscan.Edit{{Name: "resultType", Value: resultComplete}}
-	if s.ttl != nil && result.Get("ttlMs") == nil {
+	if s.ttl != nil && has.Get("ttlMs") == nil {
 		edits = append(edits, jsonscan.Edit{Name: "ttlMs", Value: s.ttl})
 	}
-	if s.ttl != nil && result.Get("cacheScope") == nil {
+	if s.ttl != nil && has.Get("cacheScope") == nil {
 		edits = append(edits, jsonscan.Edit{Name: "cacheScope", Value: s.scope})
 	}
 	if meta, err = jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaServerInfo, Value: s.serverInfo}); err != nil {
-		return buf, err
+		return dst, err
 	}
 	edits = append(edits, jsonscan.Edit{Name: "_meta", Value: meta})
-	return jsonscan.Splice(buf[:start], body, edits...)
+	return jsonscan.Splice(dst, result, edits...)
 }
 
 // stampFor is the stamp of a method's results. Some must carry a cache hint: the

@@ -28,7 +28,7 @@ func (*watchedCore) Serve(context.Context, *mcp.Call) (mcp.Result, error) { retu
 func (*watchedCore) Failed(_ string, err error) error                     { return err }
 func (*watchedCore) Stopping() <-chan struct{}                            { return nil }
 
-func (c *watchedCore) Watch(context.Context, mcp.SubscriptionFilter, func(mcp.Change)) (func(), error) {
+func (c *watchedCore) Watch(context.Context, string, mcp.SubscriptionFilter, func(mcp.Change)) (func(), error) {
 	c.watches.Add(1)
 	c.began()
 	return func() { c.watches.Add(-1) }, nil

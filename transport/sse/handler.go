@@ -40,8 +40,9 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 }
 
 // ServeHTTP serves one stream, until the client is gone, takes nothing any more or
-// the endpoint is closed; or takes one message, with status 202. It refuses, with a
-// JSON-RPC error as body, a Host or an Origin that is not allowed (403), a session too
+// the endpoint is closed; or takes one message, with status 202. The contexts of a
+// session's calls have the values of that of the request for its stream. It refuses, with
+// a JSON-RPC error as body, a Host or an Origin that is not allowed (403), a session too
 // many (503), a body that is no JSON (415), too long (413) or too slow (408), a message
 // for a session that is unknown or of another client (404), and one that the session
 // cannot take in time (503).
@@ -75,7 +76,8 @@ func (e *Endpoint) open(w http.ResponseWriter, r *http.Request) {
 	session.conn = jsonrpc.NewConn(session, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		return e.server.Bind(transport.Link{Peer: c, Input: c.Input(), Go: c.Go, Principal: session.principal})
 	}, &e.opts.Conn)
-	go func() { _ = session.conn.Run(context.Background()) }() // it ends with the stream
+	values := context.WithoutCancel(r.Context())
+	go func() { _ = session.conn.Run(values) }() // it ends with the stream
 	defer func() {
 		session.conn.Close()
 		<-session.conn.Done()

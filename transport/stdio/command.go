@@ -64,6 +64,7 @@ func (d *command) start() (*child, error) {
 	c.stderr = &ring{most: StderrKept, next: d.opts.Stderr}
 	c.cmd = exec.Command(d.path, d.args...)
 	c.cmd.Env = append(environment(d.opts.InheritEnv), d.opts.Env...)
+	c.cmd.Dir = d.opts.Dir
 	c.cmd.Stderr = c.stderr
 	// A grandchild that holds standard error open must not hold up Wait.
 	c.cmd.WaitDelay = holdGrace

@@ -31,6 +31,8 @@ type CommandOptions struct {
 	Env []string
 	// InheritEnv gives the child this process's whole environment.
 	InheritEnv bool
+	// Dir is the child's working directory. By default it is this process's.
+	Dir string
 	// Stderr takes what the child writes to standard error. It must not block
 	// for long. By default nothing does; the last 64 KiB are kept for errors in
 	// any case.

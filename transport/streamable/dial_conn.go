@@ -44,11 +44,29 @@ type fromConn struct {
 	conn *clientConn
 }
 
-func (f *fromConn) Handle(ctx context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	return f.Handler.Handle(ctx, f.conn, req, reply)
+func (f *fromConn) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	return f.Handler.Handle(ctx, f.peer(from), req, reply)
 }
 
-func (f *fromConn) Notified(_ jsonrpc.Peer, note *jsonrpc.Request) { f.Handler.Notified(f.conn, note) }
+func (f *fromConn) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
+	f.Handler.Notified(f.peer(from), note)
+}
+
+// peer is the connection, and which call of it something came along with.
+func (f *fromConn) peer(from jsonrpc.Peer) jsonrpc.Peer {
+	if route, ok := from.(*jsonrpc.Route); ok && route != f.conn.route {
+		return companion{f.conn, route.Values()}
+	}
+	return f.conn
+}
+
+// A companion is the peer of what came along with the answer to a call.
+type companion struct {
+	*clientConn
+	beside context.Context // of the call; a message is of it
+}
+
+func (c companion) Beside() context.Context { return c.beside }
 
 func (f *fromConn) Preempts(req *jsonrpc.Request) bool {
 	p, ok := f.Handler.(jsonrpc.Preempter)

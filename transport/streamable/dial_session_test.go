@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -401,11 +402,10 @@ func TestDialAnswersTheServer(t *testing.T) {
 			}
 		})
 		var running atomic.Int32
-		var conn jsonrpc.Peer
 		opts := streamable.DialOptions{Conn: jsonrpc.Options{MaxInFlight: 3}}
 		client := s.dial(&notebook{answer: func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-			if from != conn {
-				t.Errorf("the peer is %T, want the connection", from)
+			if beside, ok := from.(transport.Companion); !ok || beside.Beside() == nil {
+				t.Errorf("the peer is %T, which does not say what it came along with", from)
 			}
 			switch req.Method {
 			case "fail":
@@ -417,7 +417,6 @@ func TestDialAnswersTheServer(t *testing.T) {
 			<-time.After(time.Second)
 			return reply.Write(jsonrpc.Raw(req.Params))
 		}}, opts)
-		conn = client
 		s.open(client)
 		s.ask(client, "tools/call", `{}`)
 		answers := map[string]string{}

@@ -55,9 +55,17 @@ func (p *post) takeOne(text []byte) (*jsonrpc.Response, error) {
 			c.report(fmt.Errorf("streamable: a request of the server, which may not send any, with the method %q", msg.Method))
 			return nil, nil
 		}
-		c.route.Dispatch(msg)
+		p.route().Dispatch(msg)
 	}
 	return nil, nil
+}
+
+// route is the way of what comes along with the answer to a call.
+func (p *post) route() *jsonrpc.Route {
+	if p.id.IsZero() {
+		return p.conn.route
+	}
+	return p.conn.dispatcher.Route(p.caller, answers{p.conn})
 }
 
 func (c *clientConn) trace(text []byte) {

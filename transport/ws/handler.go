@@ -53,10 +53,10 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 	}
 }
 
-// ServeHTTP serves one session, until its socket ends or the endpoint is closed. It
-// refuses, with a JSON-RPC error as body, a Host or an Origin that is not allowed (403),
-// a request that opens no WebSocket (426), one without the subprotocol (400), and a
-// session too many (503).
+// ServeHTTP serves one session, until its socket ends or the endpoint is closed. The
+// contexts of its calls have the values of the request's. It refuses, with a JSON-RPC
+// error as body, a Host or an Origin that is not allowed (403), a request that opens no
+// WebSocket (426), one without the subprotocol (400), and a session too many (503).
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodGet) {
 		return

@@ -1,0 +1,285 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/everywhere"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// A bank is a server of one era that asks twice in each call, and counts: in the legacy
+// era the calls that are begun, in the modern one the calls that are completed.
+type bank struct {
+	era      client.Era
+	question mcp.InputRequest
+	booked   atomic.Int32
+}
+
+// Bind is the bank's end of a link.
+func (b *bank) Bind(transport.Link) jsonrpc.Handler { return b }
+
+// Notified takes cancellations.
+func (*bank) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
+	if id, err := jsonrpc.ParseID(note.Member("requestId")); err == nil && note.Method == mcp.NotificationCancelled {
+		from.Cancel(id)
+	}
+}
+
+// Handle answers a call.
+func (b *bank) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	switch {
+	case req.Method == mcp.MethodDiscover && b.era == client.Modern:
+		return reply.Write(mcp.Raw(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`))
+	case req.Method == mcp.MethodInitialize && b.era == client.Legacy:
+		return reply.Write(mcp.Raw(`{"protocolVersion":"2025-11-25","serverInfo":{"name":"bank","version":"1"},"capabilities":{"tools":{}}}`))
+	case req.Method != mcp.MethodToolsCall:
+		return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "not here"}
+	case b.era == client.Legacy:
+		return b.ask(ctx, from, reply)
+	}
+	return b.round(req, reply)
+}
+
+// ask asks in the middle of the call.
+func (b *bank) ask(ctx context.Context, from jsonrpc.Peer, reply *jsonrpc.Reply) error {
+	b.booked.Add(1)
+	var said []string
+	for range 2 {
+		resp, err := from.Call(ctx, b.question.Method, jsonrpc.Raw(b.question.Params))
+		if err != nil {
+			return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: err.Error()}
+		}
+		said = append(said, string(resp.Result))
+	}
+	return reply.Write(bookedFor(said))
+}
+
+// round asks by its result, under the same key each time; its state is what it was told.
+func (b *bank) round(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	var state string
+	if raw := req.Member("requestState"); raw != nil {
+		state = jsonscan.Unquote(raw)
+	}
+	said := strings.Split(state, "\n")[1:]
+	if raw := req.Member("inputResponses", "q"); raw != nil {
+		said = append(said, string(raw))
+	}
+	if len(said) == 2 {
+		b.booked.Add(1)
+		return reply.Write(bookedFor(said))
+	}
+	return reply.Write(&mcp.InputRequiredResult{
+		InputRequests: map[string]mcp.InputRequest{"q": b.question},
+		RequestState:  strings.Join(append([]string{"told"}, said...), "\n"),
+	})
+}
+
+func bookedFor(said []string) mcp.Raw {
+	return mcp.Raw(`{"content":[],"structuredContent":{"said":[` + strings.Join(said, ",") + `]}}`)
+}
+
+// forwarder is a server that passes on all calls.
+func forwarder(session *client.Session, opts *client.ForwardOptions) *server.Server {
+	return newServer(&server.Options{
+		Capabilities: &offersAll,
+		Around: server.Around{Outer: []mcp.Interceptor{func(mcp.Invoker) mcp.Invoker {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) { return session.Forward(ctx, call, opts) }
+		}}},
+	})
+}
+
+var askable = mcp.ClientCapabilities{
+	Elicitation: &mcp.ElicitationCapability{Form: &mcp.EmptyObject{}, URL: &mcp.EmptyObject{}},
+	Sampling:    &mcp.SamplingCapability{},
+	Roots:       &mcp.RootsCapability{},
+}
+
+// A person answers questions, each differently.
+type person struct{ asked atomic.Int32 }
+
+func (p *person) options(era client.Era) client.Options {
+	return client.Options{
+		Era: era, ElicitURLs: true,
+		Elicit: func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			n := p.asked.Add(1)
+			if params.Mode == mcp.ElicitURL || n == 2 {
+				return &mcp.ElicitResult{Action: []mcp.ElicitAction{mcp.ElicitAccept, mcp.ElicitDecline}[n-1]}, nil
+			}
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}, nil
+		},
+		Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: fmt.Sprint("m", p.asked.Add(1)), Content: mcp.SamplingContent{&mcp.TextContent{Text: "yes"}}}, nil
+		},
+		Roots: func(context.Context) ([]mcp.Root, error) {
+			return []mcp.Root{{URI: fmt.Sprint("file:///", p.asked.Add(1))}}, nil
+		},
+	}
+}
+
+// TestForward: two questions of each kind through each pair of eras, over the transports
+// of this run; the server executes the call once.
+func TestForward(t *testing.T) {
+	questions := map[string]struct {
+		question mcp.InputRequest
+		answers  []string // something of each
+	}{
+		"form":     {mcp.InputRequest{Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"n?","requestedSchema":{"type":"object","properties":{"n":{"type":"integer"}}}}`)}, []string{`{"n":1}`, `"decline"`}},
+		"URL":      {mcp.InputRequest{Method: mcp.MethodElicit, Params: json.RawMessage(`{"mode":"url","message":"go","url":"https://example.com","elicitationId":"1"}`)}, []string{`"accept"`, `"decline"`}},
+		"sampling": {mcp.InputRequest{Method: mcp.MethodCreateMessage, Params: json.RawMessage(`{"messages":[{"role":"user","content":{"type":"text","text":"?"}}],"maxTokens":9}`)}, []string{`"m1"`, `"m2"`}},
+		"roots":    {mcp.InputRequest{Method: mcp.MethodRootsList, Params: json.RawMessage(`{}`)}, []string{`file:///1`, `file:///2`}},
+	}
+	eachEra(t, func(t *testing.T, callerEra client.Era) {
+		eachEra(t, func(t *testing.T, bankEra client.Era) {
+			for name, want := range questions {
+				t.Run(name, func(t *testing.T) {
+					b := &bank{era: bankEra, question: want.question}
+					upstream := connect(t, everywhere.Dialer(t, b), client.Options{Era: bankEra, Capabilities: &askable})
+					var p person
+					caller := connect(t, everywhere.Dialer(t, forwarder(upstream, nil)), p.options(callerEra))
+					result, err := caller.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(`{"name":"book"}`), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					rest := string(result)
+					for _, answer := range want.answers {
+						_, after, found := strings.Cut(rest, answer)
+						if !found {
+							t.Errorf("the server was told %s, without %s", result, answer)
+						}
+						rest = after
+					}
+					if p.asked.Load() != 2 || b.booked.Load() != 1 {
+						t.Errorf("asked %d times, executed %d times", p.asked.Load(), b.booked.Load())
+					}
+				})
+			}
+		})
+	})
+}
+
+// A guest is the exchange of a call that ends in its question.
+type guest struct {
+	name  string
+	asked chan string // messages of questions
+}
+
+func (g *guest) Notify(context.Context, string, jsonrpc.Appender) error { return nil }
+func (g *guest) Input(key string, question mcp.InputRequest) (json.RawMessage, error) {
+	g.asked <- string(question.Params)
+	return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
+}
+func (g *guest) Kept(string) (json.RawMessage, bool) { return nil, false }
+func (g *guest) Keep(string, json.RawMessage)        {}
+func (g *guest) ID() string                          { return g.name }
+func (g *guest) Finally(func())                      {}
+func (g *guest) Detach(time.Duration)                {}
+
+// An echo asks each caller for what it has said, once all are there.
+type echo struct {
+	bank
+	mu    sync.Mutex
+	ready chan struct{}
+	left  int
+}
+
+func (e *echo) Bind(transport.Link) jsonrpc.Handler { return e }
+
+func (e *echo) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	if req.Method != mcp.MethodToolsCall {
+		return e.bank.Handle(ctx, from, req, reply)
+	}
+	e.mu.Lock()
+	if e.left--; e.left == 0 {
+		close(e.ready)
+	}
+	e.mu.Unlock()
+	<-e.ready
+	_, err := from.Call(ctx, mcp.MethodElicit, jsonrpc.Raw(`{"message":`+string(req.Member("name"))+`}`))
+	return err
+}
+
+// TestForwardAttribution: two users' calls on one session. Over HTTP a question comes
+// with its call, and reaches its user; elsewhere it reaches nobody, but for the one that
+// is left when all others have been refused.
+func TestForwardAttribution(t *testing.T) {
+	const users = 6
+	e := &echo{bank: bank{era: client.Legacy}, ready: make(chan struct{}), left: users}
+	upstream := connect(t, everywhere.Dialer(t, e), client.Options{Era: client.Legacy, Capabilities: &askable})
+	var guests []*guest
+	var calls sync.WaitGroup
+	var asked atomic.Int32
+	for i := range users {
+		g := &guest{name: fmt.Sprintf("user %d", i), asked: make(chan string, 1)}
+		guests = append(guests, g)
+		req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, json.RawMessage(fmt.Sprintf(`{"name":%q}`, g.name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := mcp.NewCall(req, &mcp.Caller{Version: mcp.LatestVersion, Capabilities: askable, Principal: g.name}, g)
+		calls.Go(func() {
+			_, err := upstream.Forward(t.Context(), &call, nil)
+			if _, ok := mcp.AsInputRequired(err); ok {
+				asked.Add(1)
+			}
+		})
+	}
+	calls.Wait()
+	for _, g := range guests {
+		close(g.asked)
+		for message := range g.asked {
+			if want := fmt.Sprintf(`{"message":%q}`, g.name); message != want {
+				t.Errorf("%s is asked %s", g.name, message)
+			}
+		}
+	}
+	least, most := int32(0), int32(1)
+	if os.Getenv("DOVETAIL_TEST_TRANSPORT") == "streamable" {
+		least, most = users, users
+	}
+	if n := asked.Load(); n < least || n > most {
+		t.Errorf("%d users are asked, want %d to %d", n, least, most)
+	}
+}
+
+// TestForwardMany: answers find their callers, whose ids are all the same.
+func TestForwardMany(t *testing.T) {
+	eachEra(t, func(t *testing.T, callerEra client.Era) {
+		eachEra(t, func(t *testing.T, serverEra client.Era) {
+			s := newServer(nil)
+			server.AddTool(s, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.Request, in struct {
+				Say string `json:"say"`
+			}) (string, error) {
+				return in.Say, nil
+			})
+			upstream := connect(t, everywhere.Dialer(t, s), client.Options{Era: serverEra, Capabilities: &mcp.ClientCapabilities{}})
+			face := everywhere.Dialer(t, forwarder(upstream, nil))
+			var running sync.WaitGroup
+			for i := range 8 {
+				caller := connect(t, face, client.Options{Era: callerEra})
+				running.Go(func() {
+					for n := range 50 {
+						say := fmt.Sprintf("%d of %d", n, i)
+						got, err := client.CallAs[string](t.Context(), caller, "echo", map[string]string{"say": say})
+						if err != nil || got != say {
+							t.Errorf("%q is answered with %q, %v", say, got, err)
+						}
+					}
+				})
+			}
+			running.Wait()
+		})
+	})
+}

@@ -1,0 +1,419 @@
+package era_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// eachPair runs a test in virtual time for each pair of eras: a caller, a face that
+// forwards, a server.
+func eachPair(t *testing.T, run func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host)) {
+	hosts := map[string]func(testing.TB, func(string) []string) *host{"legacy": legacyHost, "modern": modernHost}
+	for _, caller := range []mcp.Version{mcp.LatestLegacyVersion, mcp.LatestVersion} {
+		for name, upstream := range hosts {
+			t.Run(fmt.Sprintf("%s to %s", caller, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { run(t, caller, upstream) })
+			})
+		}
+	}
+}
+
+func (h *host) isModern() bool { return !slices.Contains(h.methods(), mcp.MethodInitialize) }
+
+// edited is an object with members replaced, or removed if the value is "".
+func edited(t testing.TB, object string, members ...string) string {
+	t.Helper()
+	for i := 0; i < len(members); i += 2 {
+		edit := jsonscan.Edit{Name: members[i]}
+		if members[i+1] != "" {
+			edit.Value = []byte(members[i+1])
+		}
+		out, err := jsonscan.Splice(nil, []byte(object), edit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object = string(out)
+	}
+	return object
+}
+
+// bare is an object without what belongs to a hop.
+func bare(t testing.TB, object string) string {
+	t.Helper()
+	object = edited(t, object, "resultType", "", "ttlMs", "", "cacheScope", "", "requestState", "", "inputResponses", "")
+	meta := at(object, "_meta")
+	if meta == "" {
+		return object
+	}
+	for _, name := range []string{mcp.MetaServerInfo, mcp.MetaProtocolVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel, mcp.MetaProgressToken} {
+		meta = edited(t, meta, name, "")
+	}
+	if meta == "{}" {
+		meta = ""
+	}
+	return edited(t, object, "_meta", meta)
+}
+
+// talk makes a call and answers the questions on the way. It returns their
+// parameters and the frame that ends the call.
+func (p *peer) talk(params string, answers ...string) (questions []string, end string) {
+	p.t.Helper()
+	id := p.start(mcp.MethodToolsCall, params)
+	for {
+		frame := p.next()
+		asked := frame
+		key := ""
+		if p.version.Modern() {
+			requests, err := jsonscan.ReadObject([]byte(at(frame, "result", "inputRequests")))
+			if err != nil {
+				return questions, frame
+			}
+			for m := range requests.All() {
+				key, asked = m.Name(), string(m.Value)
+			}
+		} else if at(frame, "id") == id && at(frame, "method") == "" {
+			return questions, frame
+		}
+		questions = append(questions, at(asked, "params"))
+		if len(answers) == 0 {
+			p.t.Fatalf("one question too many: %s", frame)
+		}
+		answer := answers[0]
+		answers = answers[1:]
+		if !p.version.Modern() {
+			if strings.HasPrefix(answer, "{") {
+				p.send(reply(frame, answer))
+			} else {
+				p.send(fail(frame, -1, ""))
+			}
+			continue
+		}
+		p.start(mcp.MethodToolsCall, edited(p.t, params, "requestState", at(frame, "result", "requestState"),
+			"inputResponses", string(jsonscan.AppendString([]byte("{"), key))+":"+answer+"}"))
+	}
+}
+
+const (
+	oddParams = `{"zeta":1e400,"name":"t","arguments":{"b":1,"a":9007199254740993,"n":-1E400,"s":"\u00e9\/é","d":{"x" : [1.0,-0]}},"extra":{"k" : [ 1 ,2 ]},"_meta":{"example.com/b":{"b":1,"a":1e400},"traceparent":"x"}}`
+	oddResult = `{"x" : 1e400,"content":[{"type":"hologram","b":{"b":1,"a":9007199254740993}},{"type":"text","text":"\u00e9\/é","_meta":{"v" : 1}}],"structuredContent":{"z":9007199254740993,"a":[1E5]},"_meta":{"example.com/r":{"q" : 1}},"isError":false}`
+	oddError  = `{"code":-32099,"message":"no é","data":{"z":1e400,"a":[ 9007199254740993 ]}}`
+)
+
+// TestForwardBytes: all that is not a hop's own arrives as it was, both ways.
+func TestForwardBytes(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+		h := upstream(t, func(frame string) []string {
+			if text(frame, "params", "name") == "fail" {
+				return []string{`{"jsonrpc":"2.0","id":` + at(frame, "id") + `,"error":` + oddError + `}`}
+			}
+			return []string{reply(frame, oddResult)}
+		})
+		p := open(t, faceOf(forwarding(t, h, nil), nil), caller, askable)
+		got := p.call(mcp.MethodToolsCall, oddParams)
+		if said, want := bare(t, at(got, "result")), oddResult; said != want {
+			t.Errorf("the caller gets\n%s, want\n%s", said, want)
+		}
+		if said := bare(t, at(h.calls()[0], "params")); said != oddParams {
+			t.Errorf("the server gets\n%s, want\n%s", said, oddParams)
+		}
+		want(t, p.call(mcp.MethodToolsCall, `{"name":"fail"}`), oddError, "error")
+	})
+}
+
+// TestForwardMeta: what the protocol has reserved in _meta is said by each hop for
+// itself, however a caller spells it.
+func TestForwardMeta(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+		h := upstream(t, func(frame string) []string { return []string{reply(frame, finished)} })
+		p := open(t, faceOf(forwarding(t, h, nil), nil), caller, askable)
+		p.call(mcp.MethodToolsCall, `{"name":"t","_meta":{"a":1,"progress\u0054oken":"mine","io.modelcontextprotocol\/subscriptionId":7,"io.modelcontextprotocol/anything":7}}`)
+		meta := at(h.calls()[0], "params", "_meta")
+		want(t, meta, "1", "a")
+		want(t, meta, "1", "progressToken")
+		want(t, meta, "", mcp.MetaSubscriptionID)
+		want(t, meta, "", "io.modelcontextprotocol/anything")
+		wantIf(t, meta, h.isModern(), mcp.MetaProtocolVersion)
+		if h.isModern() {
+			want(t, meta, `"dovetail"`, mcp.MetaClientInfo, "name")
+			wantIf(t, meta, true, mcp.MetaClientCapabilities, "elicitation")
+		}
+		if _, err := jsonscan.ReadObject([]byte(meta)); err != nil {
+			t.Errorf("%s: %v", meta, err)
+		}
+	})
+}
+
+// TestForwardCaller: a modern server is told what the caller can be asked, not more.
+func TestForwardCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := modernHost(t, func(frame string) []string { return []string{reply(frame, finished)} })
+		face := faceOf(forwarding(t, h, nil), nil)
+		for _, can := range []string{"{}", `{"roots":{}}`, `{"elicitation":{"form":{}}}`} {
+			for _, caller := range []mcp.Version{mcp.LatestLegacyVersion, mcp.LatestVersion} {
+				open(t, face, caller, can).call(mcp.MethodToolsCall, `{"name":"t"}`)
+				calls := h.calls()
+				want(t, calls[len(calls)-1], can, "params", "_meta", mcp.MetaClientCapabilities)
+			}
+		}
+	})
+}
+
+// TestForwardName: what is renamed is renamed on the way, nothing else.
+func TestForwardName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := legacyHost(t, func(frame string) []string {
+			return []string{reply(frame, `{"content":[],"completion":{"values":[]}}`)}
+		})
+		p := open(t, faceOf(forwarding(t, h, nil), &client.ForwardOptions{Name: `th"eirs`}), mcp.LatestLegacyVersion, "{}")
+		p.call(mcp.MethodToolsCall, `{"arguments":{"name":"ours"},"n\u0061me":"ours","x":1}`)
+		p.call(mcp.MethodComplete, `{"ref":{"x":1,"name":"ours","type":"ref/prompt"},"argument":{"name":"a","value":"v"}}`)
+		var got []string
+		for _, frame := range h.heard() {
+			if m := text(frame, "method"); m == mcp.MethodToolsCall || m == mcp.MethodComplete {
+				got = append(got, at(frame, "params"))
+			}
+		}
+		wanted := []string{
+			`{"arguments":{"name":"ours"},"n\u0061me":"th\"eirs","x":1}`,
+			`{"ref":{"x":1,"name":"th\"eirs","type":"ref/prompt"},"argument":{"name":"a","value":"v"}}`,
+		}
+		if !slices.Equal(got, wanted) {
+			t.Errorf("the server gets %s, want %s", got, wanted)
+		}
+	})
+}
+
+// TestForwardVariants: a name in another case is another name to one server and the same
+// to the next; nobody is to guess.
+func TestForwardVariants(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+		h := upstream(t, func(frame string) []string { return []string{reply(frame, finished)} })
+		p := open(t, faceOf(forwarding(t, h, nil), nil), caller, askable)
+		for _, params := range []string{
+			`{"name":"t","Name":"other"}`,
+			`{"NAME":"t"}`,
+			`{"name":"t","N\u0061me":"other"}`,
+			`{"name":"t","Arguments":{}}`,
+			`{"name":"t","argument\u017f":{}}`,
+			`{"name":"t","argumentſ":{}}`,
+			`{"uri":"a:b","uRI":"c:d"}`,
+			`{"name":"t","_Meta":{}}`,
+			`{"name":"t","RequestState":"s"}`,
+			`{"name":"t","inputresponses":{}}`,
+			`{"name":"t","_meta":{"ProgressToken":1}}`,
+			`{"name":"t","_meta":{"progressToKen":1}}`,
+			`{"name":"t","_meta":{"io.modelcontextprotocol/ClientInfo":1}}`,
+		} {
+			wantError(t, p.call(mcp.MethodToolsCall, params), jsonrpc.InvalidParams)
+		}
+		for _, params := range []string{
+			`{"ref":{"type":"ref/prompt","Name":"x"},"argument":{}}`,
+			`{"ref":{"type":"ref/prompt","name":"x","nAme":"y"},"argument":{}}`,
+			`{"ref":{"type":"ref/prompt","name":"x"},"argument":{"Value":"y"}}`,
+		} {
+			wantError(t, p.call(mcp.MethodComplete, params), jsonrpc.InvalidParams)
+		}
+		if calls := h.calls(); len(calls) > 0 {
+			t.Errorf("the server gets %s", calls)
+		}
+		p.call(mcp.MethodToolsCall, `{"name":"t","arguments":{"Name":1,"name":2},"names":1,"_meta":{"Vendor":1,"vendor":2}}`)
+		if n := len(h.calls()); n != 1 {
+			t.Errorf("the server gets %d calls, want the one that is unambiguous", n)
+		}
+	})
+}
+
+// theirQuestions are of each kind that there is.
+var theirQuestions = map[string]string{
+	"a form":      `{"method":"elicitation/create","params":{"x":1e400,"message":"Sure \u00e9?","requestedSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}},"$comment":"kept"}}}`,
+	"a URL":       `{"method":"elicitation/create","params":{"url":"https://example.com/x","x" : [1],"mode":"url","message":"Go","elicitationId":"7"}}`,
+	"the model":   `{"method":"sampling/createMessage","params":{"z":1,"messages":[{"role":"user","content":{"type":"hologram","a":1e400}}],"maxTokens":10}}`,
+	"directories": `{"method":"roots/list","params":{"_meta":{"b":1,"a":2}}}`,
+}
+
+// TestForwardQuestions: two questions of each kind, and whatever the caller says to them,
+// pass through every pair of eras. A legacy server is called once; a modern one, that
+// asks the same twice, is answered twice.
+func TestForwardQuestions(t *testing.T) {
+	answers := []string{`{"action":"accept","content":{"n":9007199254740993},"x" : 1e400}`, `{"action":"decline","_meta":{"b":1,"a":2}}`, `{"action":"cancel"}`}
+	for name, asks := range theirQuestions {
+		for i, first := range answers {
+			second := answers[(i+1)%len(answers)]
+			t.Run(name, func(t *testing.T) {
+				eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+					var call string
+					var said []string
+					h := upstream(t, func(frame string) []string {
+						if text(frame, "method") != mcp.MethodToolsCall {
+							said = append(said, at(frame, "result"))
+						} else if at(frame, "params", "_meta", mcp.MetaProtocolVersion) != "" {
+							if answer := at(frame, "params", "inputResponses", "q"); answer != "" {
+								want(t, frame, fmt.Sprintf(`"s%d\u0001"`, len(said)), "params", "requestState")
+								said = append(said, answer)
+							}
+							if len(said) < 2 {
+								return []string{reply(frame, fmt.Sprintf(`{"resultType":"input_required","inputRequests":{"q":%s},"requestState":"s%d\u0001"}`, asks, len(said)))}
+							}
+							return []string{reply(frame, finished)}
+						} else {
+							call = frame
+						}
+						if len(said) < 2 {
+							return []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s`, len(said), asks[1:])}
+						}
+						return []string{reply(call, finished)}
+					})
+					p := open(t, faceOf(forwarding(t, h, nil), nil), caller, askable)
+					questions, end := p.talk(oddParams, first, second)
+					if got := text(end, "result", "content", "0", "text"); got != "done" {
+						t.Errorf("the call ends in %s", end)
+					}
+					wanted := at(asks, "params")
+					if !slices.Equal(questions, []string{wanted, wanted}) {
+						t.Errorf("the caller is asked\n%s, want twice\n%s", questions, wanted)
+					}
+					if !slices.Equal(said, []string{first, second}) {
+						t.Errorf("the server is told %s, want %s", said, []string{first, second})
+					}
+					calls := 1
+					if h.isModern() {
+						calls = 3
+					}
+					if n := len(h.calls()); n != calls {
+						t.Errorf("the server is called %d times, want %d", n, calls)
+					}
+					for _, frame := range h.calls() {
+						if got := bare(t, at(frame, "params")); got != oddParams {
+							t.Errorf("the server gets\n%s, want\n%s", got, oddParams)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestForwardRefusal: a caller in the legacy era may refuse a question with an error.
+func TestForwardRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newNotary(t)
+		p := open(t, faceOf(forwarding(t, a.host, nil), nil), mcp.LatestLegacyVersion, askable)
+		_, end := p.talk(asksOnce, "error")
+		want(t, end, `[-1]`, "result", "said")
+
+		h := modernHost(t, func(frame string) []string { return []string{reply(frame, rootsRound)} })
+		p = open(t, faceOf(forwarding(t, h, nil), nil), mcp.LatestLegacyVersion, askable)
+		_, end = p.talk(asksOnce, "error")
+		wantError(t, end, -1)
+		if n := len(h.calls()); n != 1 {
+			t.Errorf("the server is called %d times", n)
+		}
+	})
+}
+
+// TestForwardAsker: a person is told which server asks.
+func TestForwardAsker(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+		var call string
+		h := upstream(t, func(frame string) []string {
+			switch {
+			case text(frame, "method") != mcp.MethodToolsCall:
+				return []string{reply(call, finished)}
+			case at(frame, "params", "inputResponses") != "":
+				return []string{reply(frame, finished)}
+			case at(frame, "params", "_meta", mcp.MetaProtocolVersion) == "":
+				call = frame
+				return []string{question("1")}
+			}
+			return []string{reply(frame, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}}}`)}
+		})
+		p := open(t, faceOf(forwarding(t, h, nil), &client.ForwardOptions{Asker: `the "shop"`}), caller, askable)
+		questions, end := p.talk(`{"name":"t"}`, accepted)
+		if len(questions) != 1 || text(questions[0], "message") != `the "shop": Sure?` {
+			t.Errorf("the caller is asked %s", questions)
+		}
+		want(t, end, `"done"`, "result", "content", "0", "text")
+	})
+}
+
+// TestForwardCancel: who gives up a call gives it up all the way.
+func TestForwardCancel(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+		h := upstream(t, func(string) []string { return nil })
+		for _, can := range []string{askable, "{}"} {
+			p := open(t, faceOf(forwarding(t, h, nil), nil), caller, can)
+			id := p.start(mcp.MethodToolsCall, `{"name":"t"}`)
+			synctest.Wait()
+			calls := h.calls()
+			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+			p.expectSilence()
+			cancelled := h.cancelled()
+			if len(cancelled) != len(calls) || cancelled[len(cancelled)-1] != at(calls[len(calls)-1], "id") {
+				t.Errorf("cancelled are %v, want the call of %s", cancelled, calls)
+			}
+		}
+	})
+}
+
+// TestForwardTimeout: a server that takes too long is told so.
+func TestForwardTimeout(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+		h := upstream(t, func(string) []string { return nil })
+		s := forwarding(t, h, nil)
+		for _, can := range []mcp.ClientCapabilities{{}, anything} {
+			for timeout, bound := range map[time.Duration]time.Duration{0: time.Minute, 3 * time.Second: 3 * time.Second} {
+				v := newVisit("ann", `{"name":"t"}`)
+				v.caller = &mcp.Caller{Version: caller, Capabilities: can}
+				began := time.Now()
+				_, err := v.run(t.Context(), s, &client.ForwardOptions{Timeout: timeout})
+				failed, ok := errors.AsType[*jsonrpc.CallError](err)
+				if !ok || failed.Delivery != jsonrpc.MaybeExecuted || time.Since(began) != bound {
+					t.Errorf("after %v the error is %v, want %v", time.Since(began), err, bound)
+				}
+			}
+		}
+		synctest.Wait()
+		if n := len(h.cancelled()); n != 4 {
+			t.Errorf("%d calls are cancelled, want 4", n)
+		}
+	})
+}
+
+// TestForwardStateOnly: a request that comes again without a question is part of a call
+// that has begun, whatever becomes of it.
+func TestForwardStateOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		h := modernHost(t, func(frame string) []string {
+			requests++
+			return []string{reply(frame, `{"resultType":"input_required","requestState":"s"}`), exit}
+		})
+		s := session(t, h, &client.Options{Capabilities: &anything})
+		_, err := newVisit("ann", `{"name":"t"}`).run(t.Context(), s, nil)
+		failed, ok := errors.AsType[*jsonrpc.CallError](err)
+		if !ok || failed.Delivery != jsonrpc.MaybeExecuted || requests != 1 {
+			t.Errorf("after %d requests the error is %v", requests, err)
+		}
+	})
+}
+
+// TestForwardBusy: how far a call got is not lost when the server says why.
+func TestForwardBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := legacyHost(t, func(frame string) []string { return []string{fail(frame, jsonrpc.Busy, "")} })
+		_, err := newVisit("ann", `{"name":"t"}`).run(t.Context(), forwarding(t, h, nil), nil)
+		if failed, ok := errors.AsType[*jsonrpc.CallError](err); !ok || failed.Delivery != jsonrpc.Rejected {
+			t.Errorf("the error is %v, want that the call was rejected", err)
+		}
+	})
+}
