@@ -6,7 +6,8 @@
 //
 //   - [For] and [ForType] reflect a Go type. Reflecting follows what
 //     github.com/go-json-experiment/json reads and writes, so that a schema
-//     never promises a form that decoding refuses.
+//     never promises a form that decoding refuses. [ForWritten] is for values that
+//     are written only, such as results.
 //   - [Compile] makes a [Validator]. Schemas that use the keywords of ordinary
 //     tool schemas are walked on the raw bytes of the instance, without
 //     decoding it and without allocating; any other schema is handed to a

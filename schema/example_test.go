@@ -41,6 +41,17 @@ func ExampleForType() {
 	// {"type":"object","additionalProperties":{"type":"array","items":{"type":"integer","minimum":-128,"maximum":127}}}
 }
 
+func ExampleForWritten() {
+	type Parcel struct {
+		To   string  `json:"to"`
+		Sent *string `json:"sent"`
+	}
+	raw, err := schema.ForWritten(reflect.TypeFor[Parcel]())
+	fmt.Println(string(raw), err)
+	// Output:
+	// {"type":"object","properties":{"to":{"type":"string"},"sent":{"type":["string","null"]}},"required":["to"],"additionalProperties":false} <nil>
+}
+
 func ExampleCompile() {
 	v, err := schema.Compile(json.RawMessage(`{
 		"type": "object",

@@ -9,6 +9,7 @@ import (
 // An inspection walks a type before it is reflected, to find what has no
 // schema while the path to it is known, and to learn the shape of structs.
 type inspection struct {
+	written bool // what is described is written, not read
 	structs map[reflect.Type]*structShape
 	met     map[reflect.Type]bool // since types may contain themselves
 }
@@ -38,7 +39,12 @@ func (in *inspection) inspect(t reflect.Type, path string) error {
 		return in.inspect(t.Elem(), path+"[]")
 	case reflect.Struct:
 		return in.inspectStruct(t, path)
-	case reflect.Bool, reflect.String, reflect.Interface, reflect.Float32, reflect.Float64, reflect.Int, reflect.Int64:
+	case reflect.Interface:
+		if t.NumMethod() > 0 && !in.written {
+			return &TypeError{Path: path, Reason: "nothing can be read into " + t.String() + ", an interface with methods"}
+		}
+		return nil
+	case reflect.Bool, reflect.String, reflect.Float32, reflect.Float64, reflect.Int, reflect.Int64:
 		return nil
 	}
 	return &TypeError{Path: path, Reason: "the type " + t.String() + " has no JSON form"}

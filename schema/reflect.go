@@ -22,13 +22,13 @@ func For[T any]() (json.RawMessage, error) {
 // the field that has none. The same type always gives the same bytes. Nothing
 // is cached: keep the result.
 //
-// The schema describes what github.com/go-json-experiment/json reads:
+// The schema describes what github.com/go-json-experiment/json reads, see
+// [ForWritten] for what it writes:
 //
 //   - A struct is an object that allows no other members, in the order of the
 //     fields. Embedded structs are flattened unless they have a JSON name.
 //     Blank and unexported fields are left out. A field is required unless it
-//     is a pointer, has omitempty or omitzero, or has a default. A nil pointer
-//     is written as null unless the field has omitempty or omitzero.
+//     is a pointer, has omitempty or omitzero, or has a default.
 //   - Integers of a fixed size, and all unsigned ones, have their range.
 //   - []byte and [N]byte are base64, time.Time is a date-time, a type with text
 //     methods is a string, a type with JSON methods may be anything. Maps with
@@ -50,8 +50,17 @@ func For[T any]() (json.RawMessage, error) {
 // keyword that is misspelt or does not fit the field's type is an error.
 //
 // chan, func and complex types have no schema, nor have time.Duration and
-// url.URL, which have no JSON form of their own.
-func ForType(t reflect.Type) (raw json.RawMessage, err error) {
+// url.URL, which have no JSON form of their own, and interfaces with methods,
+// which nothing can be read into.
+func ForType(t reflect.Type) (json.RawMessage, error) { return forType(t, false) }
+
+// ForWritten is [ForType] for values that are written. It differs where writing does: a
+// field that is a pointer may be null, as a nil pointer is written, unless it has
+// omitempty or omitzero; fields of an embedded pointer are not required; and an
+// interface with methods holds anything.
+func ForWritten(t reflect.Type) (json.RawMessage, error) { return forType(t, true) }
+
+func forType(t reflect.Type, written bool) (raw json.RawMessage, err error) {
 	// The reflecting library, and methods of the types themselves, panic on
 	// what they cannot handle; a schema must never take the process down.
 	defer func() {
@@ -65,7 +74,7 @@ func ForType(t reflect.Type) (raw json.RawMessage, err error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	shapes := inspection{structs: map[reflect.Type]*structShape{}, met: map[reflect.Type]bool{}}
+	shapes := inspection{written: written, structs: map[reflect.Type]*structShape{}, met: map[reflect.Type]bool{}}
 	if err := shapes.inspect(t, typePath(t)); err != nil {
 		return nil, err
 	}

@@ -128,6 +128,9 @@ func (r *reflection) completeStruct(s *jsonschema.Schema, shape *structShape) er
 		if err == nil {
 			err = applyTag(property, f)
 		}
+		if err == nil && f.orNull {
+			setExtra(property, nullable, true)
+		}
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ type field struct {
 	index       []int
 	named       bool
 	required    bool
+	orNull      bool // it may be null
 	stringified bool // a number that is written as a string
 	shadows     bool // fields of embedded structs have the same name
 	description string
@@ -34,9 +35,10 @@ type field struct {
 // where the shallowest field of a name wins.
 func (in *inspection) shapeOf(root reflect.Type, path string) (*structShape, error) {
 	type embedded struct {
-		typ   reflect.Type
-		index []int
-		path  string
+		typ     reflect.Type
+		index   []int
+		path    string
+		pointer bool
 	}
 	shape := &structShape{}
 	seen := map[reflect.Type]bool{root: true}
@@ -54,12 +56,13 @@ func (in *inspection) shapeOf(root reflect.Type, path string) (*structShape, err
 			switch {
 			case f == nil:
 			case !embeds:
-				f.index = index
+				f.index, f.orNull = index, in.written && f.orNull
+				f.required = f.required && !(in.written && level.pointer)
 				shape.fields = append(shape.fields, *f)
 			case deref(f.typ).Kind() == reflect.Struct:
 				if t := deref(f.typ); !seen[t] {
 					seen[t] = true
-					queue = append(queue, embedded{t, index, f.path})
+					queue = append(queue, embedded{t, index, f.path, level.pointer || f.typ.Kind() == reflect.Pointer})
 				}
 			case f.typ == reflect.TypeFor[jsontext.Value]():
 				shape.others = reflect.TypeFor[any]()
@@ -118,12 +121,12 @@ func parseField(sf reflect.StructField, path string) (f *field, embeds bool, err
 	}
 	embeds = sf.Anonymous && !f.named
 	if sf.Type.Kind() == reflect.Pointer {
-		f.required = false
+		f.required, f.orNull = false, true
 	}
 	for option := range strings.SplitSeq(options, ",") {
 		switch option {
 		case "omitempty", "omitzero":
-			f.required = false
+			f.required, f.orNull = false, false
 		case "string":
 			f.stringified = true
 		case "embed":

@@ -1,12 +1,14 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
 	"reflect"
 	"slices"
 
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -27,8 +29,8 @@ type Around struct {
 	// mounted but a guard's.
 	Mappers []ErrorMapper
 	// Inner interceptors see calls whose arguments are valid, and the results. The
-	// first is outermost. That one changes the arguments comes too late: they have
-	// been decoded. What is mounted validates them later, within those of a server.
+	// first is outermost. One that changes the arguments comes too late, and ends the
+	// call: they have been decoded. What is mounted validates them later, within those of a server.
 	Inner []mcp.Interceptor
 	// Metadata is for guards and functions; it is never sent. What is nearer to
 	// the function wins.
@@ -92,7 +94,13 @@ func (a *attended) admit(ctx context.Context, r *Request, fn func(ctx context.Co
 			return nil, err
 		}
 	}
-	return r.server.guarded(a.of, func() (mcp.Result, error) { return fn(ctx, r) })
+	return r.server.guarded(a.of, func() (mcp.Result, error) {
+		result, err := fn(ctx, r)
+		if err == nil && len(a.around.Guards) > 0 && a.of.isRead() {
+			return unshared(result)
+		}
+		return result, err
+	})
 }
 
 // inner runs a function whose arguments have been decoded, within the inner
@@ -102,13 +110,23 @@ func inner[In any](ctx context.Context, r *Request, in In, fn func(ctx context.C
 	if len(around.Inner)+len(around.Mappers) == 0 {
 		return fn(ctx, r, in)
 	}
-	result, err := wrap(around.Inner, func(ctx context.Context, _ *mcp.Call) (mcp.Result, error) {
+	result, err := wrap(around.Inner, func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if call != r.call && !bytes.Equal(call.Member("arguments"), r.call.Member("arguments")) {
+			return nil, errChangedTooLate
+		}
 		return fn(ctx, r, in)
 	})(ctx, r.call)
 	if err != nil {
 		return mapped(ctx, r, err)
 	}
 	return result, nil
+}
+
+// errChangedTooLate is the fate of a call whose arguments an inner interceptor has changed:
+// who stands between there and here, such as somebody who approves, saw other ones than
+// the function would get.
+var errChangedTooLate = &jsonrpc.Error{
+	Code: jsonrpc.InternalError, Message: "an interceptor of the server has changed the arguments after they had been read",
 }
 
 // mapped asks the mappers for a result. Questions and denials are not for them.

@@ -220,7 +220,7 @@ func TestInnerInterceptors(t *testing.T) {
 			runs       int
 		}{
 			{"twice", `{"x":1}`, false, 2}, {"replace", `true{"x":1}`, false, 1},
-			{"refuse", "out of flour", true, 0}, {"late", `{"x":1}`, false, 1},
+			{"refuse", "out of flour", true, 0},
 		} {
 			runs = 0
 			result := call(t, session, test.tool, `{"x":1}`)
@@ -230,6 +230,11 @@ func TestInnerInterceptors(t *testing.T) {
 		}
 		_, err := session.CallTool(t.Context(), "forbid", jsonRaw(`{"x":1}`), nil)
 		wantCode(t, err, -403)
+		runs = 0
+		_, err = session.CallTool(t.Context(), "late", jsonRaw(`{"x":1}`), nil)
+		if wantCode(t, err, jsonrpc.InternalError); runs != 0 || !strings.Contains(message(err), "changed the arguments") {
+			t.Errorf("the client is told %q, after %d runs", message(err), runs)
+		}
 		_, err = session.CallTool(t.Context(), "panic", jsonRaw(`{"x":1}`), nil)
 		if wantCode(t, err, jsonrpc.InternalError); !reference.MatchString(message(err)) {
 			t.Errorf("the client is told %q", message(err))

@@ -22,11 +22,12 @@ func (e *Declined) Error() string {
 	return fmt.Sprintf("the user chose to %s the question %q", e.Action, e.Key)
 }
 
-// Elicit asks the person behind the client to fill in T, a struct of strings,
-// numbers, booleans and lists of strings. Until the answer is there it returns an
-// error that the function must return; then the function runs again. A person who
-// does not answer is a *[Declined] error. The key names the question among those
-// of this call. MCP 2025-11-25, client/elicitation.
+// Elicit asks the person behind the client to fill in T: a struct of strings, numbers,
+// booleans and lists of strings to choose from (with an enum), or one of these. Until
+// the answer is there it returns an error that the function must return; then the
+// function runs again. A person who does not answer is a *[Declined] error. The key
+// names the question among those of this call. A form must not ask for secrets:
+// [ElicitURL] can. MCP 2025-11-25, client/elicitation.
 func Elicit[T any](r *Request, key, message string) (T, error) {
 	var answer T
 	form, err := formOf[T](r.server)
@@ -37,7 +38,7 @@ func Elicit[T any](r *Request, key, message string) (T, error) {
 	if err != nil {
 		return answer, err
 	}
-	answer, err = form.Decode(content)
+	answer, err = form.decode(content)
 	if err != nil {
 		return answer, invalidParams("the answer to %q: %v", key, err)
 	}

@@ -125,7 +125,7 @@ func (c *composite) pass(ctx context.Context, key entryKey, of *owner, call *mcp
 	} else {
 		result, err = c.passWithin(ctx, key, of, call)
 	}
-	if d, denied := errors.AsType[*denial](err); denied && d.hides {
+	if d, denied := errors.AsType[*denial](err); denied && d.hides && of.mount.child != nil {
 		return nil, &denial{unknown(key, call), true} // under the name that it has here
 	}
 	return result, err

@@ -42,16 +42,16 @@ func (s *Server) capabilities(catalogue *Catalogue) mcp.ServerCapabilities {
 		return *s.options.Capabilities
 	}
 	has := mcp.ServerCapabilities{Logging: &mcp.LoggingCapability{}}
-	if len(catalogue.Tools) > 0 {
+	if len(catalogue.Tools) > 0 || catalogue.Partial {
 		has.Tools = &mcp.ToolsCapability{ListChanged: true}
 	}
-	if len(catalogue.Prompts) > 0 {
+	if len(catalogue.Prompts) > 0 || catalogue.Partial {
 		has.Prompts = &mcp.PromptsCapability{ListChanged: true}
 	}
-	if len(catalogue.Resources)+len(catalogue.Templates) > 0 {
+	if len(catalogue.Resources)+len(catalogue.Templates) > 0 || catalogue.Partial {
 		has.Resources = &mcp.ResourcesCapability{ListChanged: true, Subscribe: true}
 	}
-	if catalogue.Completes {
+	if catalogue.Completes || catalogue.Partial {
 		has.Completions = &mcp.CompletionsCapability{}
 	}
 	return has

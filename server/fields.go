@@ -1,12 +1,10 @@
 package server
 
 import (
-	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -27,6 +25,7 @@ type field struct {
 	description string
 	optional    bool
 	values      []string // all that it may have, nil if that is not limited
+	fallback    []string // what it has when it is absent, nil if nothing
 	index       []int
 	set         func(reflect.Value, []string) error
 }
@@ -38,7 +37,7 @@ func newFields(t reflect.Type) (*fields, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%v must be a struct or map[string]string", t)
 	}
-	enums, err := enumsOf(t)
+	tagged, err := taggedOf(t)
 	if err != nil {
 		return nil, err
 	}
@@ -61,11 +60,16 @@ func newFields(t reflect.Type) (*fields, error) {
 		if err != nil {
 			return nil, fmt.Errorf("field %s: %w", sf.Name, err)
 		}
-		f.list = append(f.list, field{
-			name: name, index: sf.Index, set: set, values: enums[name],
+		tags := tagged[name]
+		field := field{
+			name: name, index: sf.Index, set: set, values: tags.enum, fallback: tags.fallback,
 			description: sf.Tag.Get("jsonschema_description"),
-			optional:    sf.Type.Kind() == reflect.Pointer || strings.Contains(options, "omit"),
-		})
+			optional:    sf.Type.Kind() == reflect.Pointer || strings.Contains(options, "omit") || tags.fallback != nil,
+		}
+		if err := field.checkFallback(sf.Type); err != nil {
+			return nil, fmt.Errorf("field %s: the default: expected %w", sf.Name, err)
+		}
+		f.list = append(f.list, field)
 	}
 	return f, nil
 }
@@ -121,27 +125,45 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 		field := &f.list[i]
 		values := of(field.name)
 		if values == nil {
+			values = slices.Clone(field.fallback) // a list becomes the function's
+		}
+		if values == nil {
 			if !field.optional {
 				return fmt.Errorf("missing %q (accepted: %s)", field.name, strings.Join(f.names(), ", "))
 			}
 			continue
 		}
-		if i := slices.IndexFunc(values, field.lacks); i >= 0 {
-			return fmt.Errorf("%q: expected one of %s, got %.80q", field.name, strings.Join(field.values, ", "), values[i])
-		}
-		if err := field.set(v.FieldByIndex(field.index), values); err != nil {
+		if err := field.take(v.FieldByIndex(field.index), values); err != nil {
 			return fmt.Errorf("%q: expected %w", field.name, err)
 		}
 	}
 	return nil
 }
 
+// take puts strings into v, which is the field's. The error says what was expected.
+func (f *field) take(v reflect.Value, values []string) error {
+	if i := slices.IndexFunc(values, f.lacks); i >= 0 {
+		return fmt.Errorf("one of %s, got %.80q", strings.Join(f.values, ", "), values[i])
+	}
+	return f.set(v, values)
+}
+
 // lacks says whether a value is none that the field may have.
 func (f *field) lacks(value string) bool { return f.values != nil && !slices.Contains(f.values, value) }
 
-// enumsOf are the values of the fields that may have some only, by the fields' names:
-// those of a jsonschema tag or of a method EnumValues.
-func enumsOf(t reflect.Type) (map[string][]string, error) {
+func (f *field) checkFallback(t reflect.Type) error {
+	if f.fallback == nil {
+		return nil
+	}
+	return f.take(reflect.New(t).Elem(), f.fallback)
+}
+
+// tagged is what the jsonschema tag of a field, or a method EnumValues, says of its
+// values.
+type tagged struct{ enum, fallback []string }
+
+// taggedOf finds what is said of the fields, by their names.
+func taggedOf(t reflect.Type) (map[string]tagged, error) {
 	reflected, err := schema.ForType(t)
 	if err != nil {
 		return nil, err
@@ -154,99 +176,48 @@ func enumsOf(t reflect.Type) (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	enums := make(map[string][]string)
+	found := make(map[string]tagged)
 	for property := range properties.All() {
-		var about struct{ Enum []json.RawMessage }
+		var about struct {
+			Enum    []json.RawMessage
+			Default json.RawMessage
+			Items   struct{ Enum []json.RawMessage }
+		}
 		if err := json.Unmarshal(property.Value, &about); err != nil {
 			return nil, err
 		}
-		for _, value := range about.Enum {
-			text := string(value)
-			if jsonscan.KindOf(value) == jsonscan.String {
-				text = jsonscan.Unquote(value)
-			}
-			name := jsonscan.Unquote(property.Key)
-			enums[name] = append(enums[name], text)
+		found[property.Name()] = tagged{
+			enum:     asText(append(about.Enum, about.Items.Enum...)),
+			fallback: asText(elements(about.Default)),
 		}
 	}
-	return enums, nil
+	return found, nil
 }
 
-// setterOf returns what puts strings into a value of the type.
-func setterOf(t reflect.Type) (func(reflect.Value, []string) error, error) {
-	if t.Kind() == reflect.Pointer {
-		set, err := setterOf(t.Elem())
-		if err != nil {
-			return nil, err
-		}
-		return func(v reflect.Value, values []string) error {
-			v.Set(reflect.New(t.Elem()))
-			return set(v.Elem(), values)
-		}, nil
+// elements are those of a list; any other value is its only one.
+func elements(value json.RawMessage) []json.RawMessage {
+	var list []json.RawMessage
+	switch {
+	case value == nil:
+		return nil
+	case json.Unmarshal(value, &list) == nil:
+		return list
 	}
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
-		return single(func(v reflect.Value, s string) error {
-			return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s))
-		}), nil
+	return []json.RawMessage{value}
+}
+
+// asText are JSON values as a caller would write them.
+func asText(values []json.RawMessage) []string {
+	if values == nil {
+		return nil
 	}
-	switch t.Kind() {
-	case reflect.String:
-		return single(func(v reflect.Value, s string) error { v.SetString(s); return nil }), nil
-	case reflect.Bool:
-		return single(setBool), nil
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return single(setInt), nil
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return single(setUint), nil
-	case reflect.Float32, reflect.Float64:
-		return single(setFloat), nil
-	case reflect.Slice:
-		if t.Elem().Kind() == reflect.String {
-			return func(v reflect.Value, values []string) error {
-				v.Set(reflect.ValueOf(values).Convert(t))
-				return nil
-			}, nil
+	texts := make([]string, 0, len(values))
+	for _, value := range values {
+		if jsonscan.KindOf(value) == jsonscan.String {
+			texts = append(texts, jsonscan.Unquote(value))
+		} else {
+			texts = append(texts, string(value))
 		}
 	}
-	return nil, fmt.Errorf("%v cannot hold a string's value", t)
-}
-
-func single(set func(reflect.Value, string) error) func(reflect.Value, []string) error {
-	return func(v reflect.Value, values []string) error { return set(v, strings.Join(values, ",")) }
-}
-
-func setBool(v reflect.Value, s string) error {
-	b, err := strconv.ParseBool(s)
-	if err != nil {
-		return fmt.Errorf("true or false, got %.80q", s)
-	}
-	v.SetBool(b)
-	return nil
-}
-
-func setInt(v reflect.Value, s string) error {
-	n, err := strconv.ParseInt(s, 10, v.Type().Bits())
-	if err != nil {
-		return fmt.Errorf("an integer of %d bits, got %.80q", v.Type().Bits(), s)
-	}
-	v.SetInt(n)
-	return nil
-}
-
-func setUint(v reflect.Value, s string) error {
-	n, err := strconv.ParseUint(s, 10, v.Type().Bits())
-	if err != nil {
-		return fmt.Errorf("an integer of %d bits, not negative, got %.80q", v.Type().Bits(), s)
-	}
-	v.SetUint(n)
-	return nil
-}
-
-func setFloat(v reflect.Value, s string) error {
-	n, err := strconv.ParseFloat(s, v.Type().Bits())
-	if err != nil {
-		return fmt.Errorf("a number, got %.80q", s)
-	}
-	v.SetFloat(n)
-	return nil
+	return texts
 }

@@ -17,8 +17,9 @@ type Guard struct {
 	// Name is told to callers that the guard refuses, and to the operator.
 	Name string
 	// Allow returns nil if the call may be made. Any error refuses it, a panic too;
-	// callers are not told which, unless it is a *jsonrpc.Error. A question to the
-	// caller (see [Elicit]) is asked.
+	// callers are not told which, unless it is a *jsonrpc.Error. They are told the
+	// guard's name, with the code -32603 and data {"type":"FORBIDDEN","guard":"…"},
+	// which client.IsForbidden knows. A question to the caller (see [Elicit]) is asked.
 	Allow func(ctx context.Context, r *Request) error
 	// Hides keeps from a caller's lists what the guard would refuse the caller, and
 	// so Allow is asked for each entry of a list as well; the [Request.Call] is then

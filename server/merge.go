@@ -125,6 +125,7 @@ func (m *merged) take(p part) {
 		}
 	}
 	m.catalogue.Completes = m.catalogue.Completes || p.offered.Completes
+	m.catalogue.Partial = m.catalogue.Partial || p.offered.Partial
 }
 
 // entry is something mounted as it stands in the list here.

@@ -8,25 +8,28 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // A methodTag is the annotation of a method.
 type methodTag struct {
-	of     reflect.Type // ToolTag and its like
-	values reflect.StructTag
+	of       reflect.Type // ToolTag and its like
+	values   reflect.StructTag
+	metadata map[string]any // nil if it names none
 }
 
 // tagKeys are what the tags of each annotation may say.
 func tagKeys(of reflect.Type) []string {
 	switch of {
 	case reflect.TypeFor[ToolTag]():
-		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes"}
+		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes", "metadata"}
 	case reflect.TypeFor[ResourceTag]():
-		return []string{"uri", "name", "title", "description", "mimeType", "tags", "scopes"}
+		return []string{"uri", "name", "title", "description", "mimeType", "ttl", "cache", "tags", "scopes", "metadata"}
 	case reflect.TypeFor[PromptTag]():
-		return []string{"name", "title", "description", "tags", "scopes"}
+		return []string{"name", "title", "description", "tags", "scopes", "metadata"}
 	case reflect.TypeFor[CompletionTag]():
-		return []string{"prompt", "template", "argument", "scopes"}
+		return []string{"prompt", "template", "argument", "scopes", "metadata"}
 	}
 	return nil
 }
@@ -50,7 +53,11 @@ func tagOf(t reflect.Type) (*methodTag, error) {
 		if err := checkKeys(field.Tag, keys); err != nil {
 			return nil, fmt.Errorf("%v: %w", t, err)
 		}
-		tag = &methodTag{field.Type, field.Tag}
+		tag = &methodTag{of: field.Type, values: field.Tag}
+		var err error
+		if tag.metadata, err = tag.pairs("metadata"); err != nil {
+			return nil, fmt.Errorf("%v: %w", t, err)
+		}
 	}
 	return tag, nil
 }
@@ -96,6 +103,30 @@ func (t *methodTag) list(key string) []string {
 	return items
 }
 
+// pairs are a list of key=value, nil if there are none. What has a tag of its own is
+// none of them: it would be no list.
+func (t *methodTag) pairs(key string) (map[string]any, error) {
+	var pairs map[string]any
+	for _, item := range t.list(key) {
+		name, value, ok := strings.Cut(item, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		_, twice := pairs[name]
+		switch {
+		case !ok || name == "":
+			return nil, fmt.Errorf("%s must be pairs such as team=search, not %.40q", key, item)
+		case name == MetadataTags || name == MetadataScopes:
+			return nil, fmt.Errorf("%s has %s, which is a tag of its own", key, name)
+		case twice:
+			return nil, fmt.Errorf("%s has two values of %.40q", key, name)
+		}
+		if pairs == nil {
+			pairs = make(map[string]any)
+		}
+		pairs[name] = value
+	}
+	return pairs, nil
+}
+
 // hint is "true", "false" or what is usual in the service.
 func (t *methodTag) hint(key string, usual *bool) (*bool, error) {
 	text, ok := t.values.Lookup(key)
@@ -119,6 +150,19 @@ func (t *methodTag) duration(key string, usual time.Duration) (time.Duration, er
 		return 0, fmt.Errorf("%s must be a duration such as 30s, not %.40q", key, text)
 	}
 	return d, nil
+}
+
+// cacheHint says how long a resource may be kept, and for whom.
+func (t *methodTag) cacheHint() (mcp.CacheHint, error) {
+	ttl, err := t.duration("ttl", 0)
+	if err != nil {
+		return mcp.CacheHint{}, err
+	}
+	scope := mcp.CacheScope(t.text("cache"))
+	if _, said := t.values.Lookup("cache"); said && scope != mcp.CachePrivate && scope != mcp.CachePublic {
+		return mcp.CacheHint{}, fmt.Errorf(`cache must be "private" or "public", not %.40q`, scope)
+	}
+	return mcp.CacheHint{TTLMs: ttl.Milliseconds(), Scope: scope}, nil
 }
 
 // snakeCase is a method's name as the name of a tool: ReadURL becomes read_url.

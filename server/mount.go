@@ -102,7 +102,7 @@ func (m *mount) start(ctx context.Context, s *Server) (stop func(context.Context
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- m.run(running, s) }()
-	return func(ctx context.Context) error {
+	stop = func(ctx context.Context) error {
 		cancel()
 		select {
 		case err := <-ended:
@@ -110,7 +110,13 @@ func (m *mount) start(ctx context.Context, s *Server) (stop func(context.Context
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}, nil
+	}
+	if starter, ok := m.provider.(Starter); ok {
+		if err := starter.Started(ctx); err != nil {
+			return stop, fmt.Errorf("starting what is mounted as %q: %w", m.prefix, err)
+		}
+	}
+	return stop, nil
 }
 
 func (m *mount) startChild(ctx context.Context, s *Server) (stop func(context.Context) error, err error) {

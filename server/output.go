@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -40,13 +41,23 @@ func newOutput[Out any](given json.RawMessage) (output[Out], error) {
 		return o, nil
 	}
 	o.result = func(out Out) (mcp.Result, error) { return newStructured(out) }
-	if given == nil {
-		var err error
-		if o.schema, err = outputSchema(t); err != nil {
-			return o, err
-		}
+	if given != nil {
+		return o, nil
 	}
-	return o, nil
+	if t.Kind() == reflect.Pointer {
+		o.result = func(out Out) (mcp.Result, error) { return newPointed(out) }
+	}
+	var err error
+	o.schema, err = outputSchema(t)
+	return o, err
+}
+
+// newPointed is newStructured for what no schema of a pointer's element has room for.
+func newPointed(out any) (mcp.Result, error) {
+	if reflect.ValueOf(out).IsNil() {
+		return nil, errNoResult
+	}
+	return newStructured(out)
 }
 
 // outputSchema is that of a function's result, nil if the result is content or may
@@ -56,11 +67,13 @@ func outputSchema(t reflect.Type) (json.RawMessage, error) {
 	case reflect.TypeFor[*mcp.CallToolResult](), reflect.TypeFor[string](), reflect.TypeFor[[]mcp.Content](),
 		reflect.TypeFor[mcp.ContentList](), reflect.TypeFor[any]():
 		return nil, nil
+	case reflect.TypeFor[[]byte]():
+		return nil, errors.New("what is []byte is not said: let it be an mcp.Image, mcp.Audio or mcp.Embed, or a string")
 	}
 	if t.Implements(reflect.TypeFor[mcp.Content]()) {
 		return nil, nil
 	}
-	return schema.ForType(t)
+	return schema.ForWritten(t)
 }
 
 // An outputCheck holds results to an output schema that was given. One that was
@@ -90,6 +103,7 @@ func (c outputCheck) result(r *Request, tool string, result mcp.Result) error {
 			return nil
 		}
 		value = result.StructuredContent
+	case text: // and nothing structured
 	default:
 		return nil // a tool that passes on what it has not read
 	}

@@ -174,6 +174,8 @@ func (p *plan) toolResult(ctx context.Context, r *Request, arguments reflect.Val
 	switch {
 	case p.result == nil:
 		return contentResult(), nil
+	case p.structured && p.result.Kind() == reflect.Pointer:
+		return newPointed(out)
 	case p.structured:
 		return newStructured(out)
 	}

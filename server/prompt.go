@@ -24,10 +24,11 @@ type Prompt struct {
 }
 
 // AddPrompt registers a function as a prompt. Args is a struct whose fields are
-// the arguments, by their json names; those with omitempty, omitzero or a pointer
-// type are optional. The result is what Out says: a string is one message of the
-// user, []mcp.PromptMessage and *mcp.GetPromptResult are themselves. It panics,
-// naming the place, when the prompt cannot be registered.
+// the arguments, by their json names; those with omitempty, omitzero, a pointer type
+// or a default are optional. Of what a jsonschema tag says, enum and default count.
+// The result is what Out says: a string is one message of the user,
+// []mcp.PromptMessage and *mcp.GetPromptResult are themselves. It panics, naming the
+// place, when the prompt cannot be registered.
 func AddPrompt[Args, Out any](s *Server, prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) {
 	s.mustAdd(NewPrompt(prompt, fn))
 }

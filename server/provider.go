@@ -24,6 +24,15 @@ type Provider interface {
 	Run(ctx context.Context, changed func(mcp.Change)) error
 }
 
+// A Starter is a [Provider] that has something to wait for before it is offered: a server
+// that has to be started, say.
+type Starter interface {
+	// Started returns when the provider, whose Run runs, has got there, or says why
+	// it cannot be offered: then the server that it is mounted on does not start. ctx
+	// ends within a minute.
+	Started(ctx context.Context) error
+}
+
 // A Subscriber is a [Provider] that must know which resources are watched.
 type Subscriber interface {
 	// Subscribe begins to report changes of a resource through Run's changed.
@@ -39,6 +48,10 @@ type Catalogue struct {
 	Prompts   []Listed
 	// Completes says whether any completion is offered.
 	Completes bool
+	// Partial says that there will be more, of any kind, once somebody has been asked who
+	// has not answered yet. A server that offers it declares all kinds, so that its
+	// clients will listen.
+	Partial bool
 }
 
 // A Listed is one entry of a list.

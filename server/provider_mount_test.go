@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -476,4 +477,56 @@ func TestProviderChangesWhileCalled(t *testing.T) {
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// A provider that does not know yet all that it has, has clients listen for all of it.
+func TestPartialCatalogueDeclaresAllKinds(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		m := newMarket()
+		s := newServer(nil)
+		mountProvider(t, s, m, "")
+		if has := connect(t, s, era).Capabilities(); has.Tools != nil || has.Prompts != nil || has.Resources != nil || has.Completions != nil {
+			t.Errorf("nothing is offered, and declared is %+v", has)
+		}
+		m.offer.Store(&server.Catalogue{Partial: true})
+		has := connect(t, s, era).Capabilities()
+		if has.Tools == nil || !has.Tools.ListChanged || has.Prompts == nil || !has.Prompts.ListChanged ||
+			has.Resources == nil || !has.Resources.ListChanged || !has.Resources.Subscribe || has.Completions == nil {
+			t.Errorf("more is to come, and declared is %+v", has)
+		}
+	})
+}
+
+// A late market has something to wait for.
+type late struct {
+	*market
+	started func(ctx context.Context) error
+}
+
+func (l late) Started(ctx context.Context) error { return l.started(ctx) }
+
+// A server waits for what is mounted on it, while that runs, and does not serve without it.
+func TestServerWaitsForAStarter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMarket()
+		s := newServer(nil)
+		mountProvider(t, s, late{m, func(context.Context) error {
+			<-time.After(5 * time.Second)
+			m.change(stalls("a"), mcp.Change{Kind: mcp.ToolsChanged})
+			return nil
+		}}, "p_")
+		if got := listed(t, connectInMemory(t, s, nil)); !slices.Equal(got, []string{"p_a"}) {
+			t.Errorf("listed are %q", got)
+		}
+
+		broken := newMarket()
+		s = newServer(&server.Options{Logger: quiet()})
+		mountProvider(t, s, late{broken, func(context.Context) error { return errors.New("no stalls") }}, "p_")
+		if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `mounted as "p_": no stalls`) {
+			t.Errorf("the server starts with %v", err)
+		}
+		if got := broken.watched.take(); !slices.Equal(got, []string{"run", "end"}) {
+			t.Errorf("the provider has seen %q", got)
+		}
+	})
 }

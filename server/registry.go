@@ -45,6 +45,9 @@ type entryKey struct {
 	name string
 }
 
+// isRead says whether what has the key is called by resources/read.
+func (k entryKey) isRead() bool { return k.kind == resourceKind || k.kind == templateKind }
+
 // A registry is the server's own [Provider]. Calls read an immutable snapshot;
 // it is made anew by the first reader after a change.
 type registry struct {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 
@@ -24,6 +25,10 @@ type Resource struct {
 	Annotations *mcp.Annotations
 	Icons       []mcp.Icon
 	Meta        mcp.Meta
+	// CacheHint says how long clients may keep what is read (2026-07-28). By default
+	// not at all. What an *mcp.ReadResourceResult says of itself wins; a negative TTLMs
+	// there is none. Where guards stand, what is read is private in any case.
+	CacheHint mcp.CacheHint
 	// Around stands around the function.
 	Around Around
 }
@@ -44,7 +49,7 @@ func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Req
 		if err != nil {
 			return nil, err
 		}
-		return readResult(resource.URI, resource.MIMEType, out)
+		return readResult(resource.URI, resource.MIMEType, resource.CacheHint, out)
 	}
 	return newResourceEntry(resource, func(ctx context.Context, r *Request) (mcp.Result, error) {
 		return inner(ctx, r, struct{}{}, read)
@@ -54,6 +59,9 @@ func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Req
 func newResourceEntry(resource Resource, run func(ctx context.Context, r *Request) (mcp.Result, error)) (Entry, error) {
 	if u, err := url.Parse(resource.URI); err != nil || u.Scheme == "" {
 		return nil, fmt.Errorf("resource %q: a URI needs a scheme, as in file:///a or app://settings", resource.URI)
+	}
+	if err := errors.Join(checkAnnotations(resource.Annotations), checkCacheHint(resource.CacheHint)); err != nil {
+		return nil, fmt.Errorf("resource %q: %w", resource.URI, err)
 	}
 	if resource.Name == "" {
 		resource.Name = resource.URI
@@ -69,15 +77,34 @@ func newResourceEntry(resource Resource, run func(ctx context.Context, r *Reques
 	return &answering{attended{of: entryKey{resourceKind, resource.URI}, around: resource.Around}, encoded, run}, nil
 }
 
+// checkAnnotations refuses what clients would misread.
+func checkAnnotations(a *mcp.Annotations) error {
+	if a == nil {
+		return nil
+	}
+	if p := a.Priority; p != nil && !(0 <= *p && *p <= 1) {
+		return fmt.Errorf("Annotations: a priority is from 0 to 1, not %v", *p)
+	}
+	for _, role := range a.Audience {
+		if role != mcp.RoleUser && role != mcp.RoleAssistant {
+			return fmt.Errorf("Annotations: an audience consists of %q and %q, not of %.40q", mcp.RoleUser, mcp.RoleAssistant, role)
+		}
+	}
+	return nil
+}
+
 // readResult is what a function read, as a result.
-func readResult(uri, mimeType string, out any) (mcp.Result, error) {
+func readResult(uri, mimeType string, hint mcp.CacheHint, out any) (mcp.Result, error) {
 	contents := func(c ...mcp.ResourceContents) (mcp.Result, error) {
-		return &mcp.ReadResourceResult{Contents: c}, nil
+		return &mcp.ReadResourceResult{Contents: c, CacheHint: hint}, nil
 	}
 	switch out := out.(type) {
 	case string:
 		return contents(&mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: out})
 	case []byte:
+		if mimeType == "" {
+			mimeType = "application/octet-stream"
+		}
 		return contents(&mcp.BlobResourceContents{URI: uri, MIMEType: mimeType, Blob: out})
 	case mcp.ResourceContents:
 		return contents(out)
@@ -87,7 +114,7 @@ func readResult(uri, mimeType string, out any) (mcp.Result, error) {
 		if out == nil {
 			return nil, errNoResult
 		}
-		return out, nil
+		return hinted(out, hint), nil
 	}
 	text, err := encode(out)
 	if err != nil {
@@ -111,7 +138,7 @@ func (r *registry) read(ctx context.Context, call *mcp.Call) (mcp.Result, error)
 		return entry.call(ctx, r.server, call)
 	}
 	for _, template := range now.templates {
-		if values, ok := template.matcher.Match(uri); ok {
+		if values, ok := template.match(uri); ok {
 			return template.read(ctx, r.server, call, uri, values)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -143,5 +144,81 @@ func TestSampleLoopEnds(t *testing.T) {
 	}
 	if len(m.asked) > 11 {
 		t.Errorf("the model was asked %d times", len(m.asked))
+	}
+}
+
+// TestSampleSaysWhatIsSet, and nothing else.
+func TestSampleSaysWhatIsSet(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		zero := 0.0
+		all := &mcp.CreateMessageParams{
+			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("a"), mcp.Text("b")}}},
+			MaxTokens: 7, SystemPrompt: "s", IncludeContext: mcp.IncludeThisServer, Temperature: &zero, StopSequences: []string{"x"},
+			ModelPreferences: &mcp.ModelPreferences{CostPriority: &zero}, Metadata: jsonRaw(`{"k":1.0}`),
+		}
+		few := &mcp.CreateMessageParams{Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("a")}}}, MaxTokens: 7}
+		for want, params := range map[string]*mcp.CreateMessageParams{
+			`{"messages":[{"role":"user","content":{"type":"text","text":"a"}}],"maxTokens":7}`: few,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"modelPreferences":{"costPriority":0},` +
+				`"systemPrompt":"s","includeContext":"thisServer","temperature":0,"maxTokens":7,"stopSequences":["x"],"metadata":{"k":1.0}}`: all,
+		} {
+			s := newServer(nil)
+			server.AddTool(s, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+				answer, err := server.Sample(r, "q", params)
+				if err != nil {
+					return "", err
+				}
+				return answer.Model + " " + string(answer.StopReason), nil
+			})
+			session := connectWith(t, s, &client.Options{Era: era, Sample: func(_ context.Context, got *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+				if encoded, err := got.AppendJSON(nil); err != nil || string(encoded) != want {
+					t.Errorf("the client is asked\n%s, want\n%s", encoded, want)
+				}
+				return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "poet", Content: mcp.SamplingContent{mcp.Text("x")}, StopReason: mcp.StopEndTurn}, nil
+			}})
+			if got := texts(call(t, session, "ask", `{}`)); got != "poet endTurn" {
+				t.Errorf("the tool says %q", got)
+			}
+		}
+	})
+}
+
+// TestSamplingNeedsItsCapability: nobody's model is asked that cannot be, nor offered
+// tools that it may not use.
+func TestSamplingNeedsItsCapability(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		m := sayings("never asked")
+		for _, test := range []struct {
+			opts client.Options
+			tool string
+			says string
+		}{
+			{client.Options{}, "invent", `{"sampling":{}}`},
+			{client.Options{Sample: m.sample}, "look_up", `{"sampling":{"tools":{}}}`},
+		} {
+			test.opts.Era = era
+			_, err := connectWith(t, newSampler(), &test.opts).CallTool(t.Context(), test.tool, nil, nil)
+			if !strings.Contains(message(err), test.says) || len(m.asked) > 0 {
+				t.Errorf("%s: the error is %v after %d questions, want %s", test.tool, err, len(m.asked), test.says)
+			}
+		}
+	})
+}
+
+// TestSampleRefused: what a client answers instead is the function's to know.
+func TestSampleRefused(t *testing.T) {
+	s := newServer(nil)
+	server.AddTool(s, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		_, err := server.Sample(r, "q", &mcp.CreateMessageParams{MaxTokens: 1})
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok {
+			return "refused: " + refused.Message, nil
+		}
+		return "", err
+	})
+	session := connectWith(t, s, &client.Options{Era: client.Legacy, Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		return nil, &jsonrpc.Error{Code: mcp.CodeUserRejected, Message: "not today"}
+	}})
+	if got := texts(call(t, session, "ask", `{}`)); got != "refused: not today" {
+		t.Errorf("the tool says %q", got)
 	}
 }

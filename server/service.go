@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"runtime"
 	"slices"
@@ -20,22 +19,25 @@ type (
 	// ToolTag makes a method a tool. Tags: name (default: the method's name in
 	// snake_case), title, description, readOnly, destructive, idempotent, openWorld
 	// ("true" or "false"), timeout (a Go duration), tags and scopes (lists, with
-	// commas).
+	// commas), metadata (such a list of key=value).
 	ToolTag struct{}
 	// ResourceTag makes a method a resource, or a resource template when its uri
 	// has variables, which are the struct's other fields. Tags: uri, name, title,
-	// description, mimeType, tags, scopes.
+	// description, mimeType, ttl (a Go duration) and cache ("private" or "public") for
+	// its CacheHint, tags, scopes, metadata.
 	ResourceTag struct{}
 	// PromptTag makes a method a prompt, whose arguments are the struct's other
-	// fields. Tags: name, title, description, tags, scopes.
+	// fields. Tags: name, title, description, tags, scopes, metadata.
 	PromptTag struct{}
 	// CompletionTag makes a method a completion. Tags: prompt or template, and
-	// argument. The struct's field Value string is what has been typed, and a field
-	// Others map[string]string, if there is one, what is known already.
+	// argument; scopes, metadata. The struct's field Value string is what has been
+	// typed, and a field Others map[string]string, if there is one, what is known
+	// already.
 	CompletionTag struct{}
 )
 
-// What tags and scopes are called in the metadata of an entry (see [Around]).
+// What tags and scopes are called in the metadata of an entry (see [Around]). The tag
+// metadata adds strings by other keys, and wins over the service's Around.
 const (
 	MetadataTags   = "tags"   // []string
 	MetadataScopes = "scopes" // []string
@@ -178,7 +180,7 @@ func (s *service) method(value reflect.Value, method reflect.Method) (Entry, err
 
 // metadata is that of one method.
 func (s *service) metadata(tag *methodTag) Around {
-	metadata := make(map[string]any)
+	metadata := overlaid(tag.metadata, make(map[string]any))
 	if tags := append(slices.Clip(s.Tags), tag.list("tags")...); len(tags) > 0 {
 		metadata[MetadataTags] = tags
 	}
@@ -188,5 +190,5 @@ func (s *service) metadata(tag *methodTag) Around {
 	if len(metadata) == 0 {
 		return Around{}
 	}
-	return Around{Metadata: maps.Clone(metadata)}
+	return Around{Metadata: metadata}
 }

@@ -182,7 +182,6 @@ func (s *service) prompt(method string, p *plan) (Entry, error) {
 }
 
 func (s *service) resource(method string, p *plan) (Entry, error) {
-	uri := p.tag.text("uri")
 	vars, err := newFields(p.arguments)
 	if err != nil {
 		return nil, fmt.Errorf("variables: %w", err)
@@ -194,12 +193,21 @@ func (s *service) resource(method string, p *plan) (Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !strings.Contains(uri, "{") && len(vars.list) == 0 {
-		return s.fixedResource(method, uri, meta, p)
+	hint, err := p.tag.cacheHint()
+	if err != nil {
+		return nil, err
+	}
+	resource := Resource{
+		URI: p.tag.text("uri"), Name: cmp.Or(p.tag.text("name"), snakeCase(method)), Title: p.tag.text("title"),
+		Description: s.description(method, p.tag), MIMEType: p.tag.text("mimeType"),
+		Meta: meta, CacheHint: hint, Around: s.metadata(p.tag),
+	}
+	if !strings.Contains(resource.URI, "{") && len(vars.list) == 0 {
+		return fixedResource(resource, p)
 	}
 	template := Template{
-		URITemplate: uri, Name: cmp.Or(p.tag.text("name"), snakeCase(method)), Title: p.tag.text("title"),
-		Description: s.description(method, p.tag), MIMEType: p.tag.text("mimeType"), Meta: meta, Around: s.metadata(p.tag),
+		URITemplate: resource.URI, Name: resource.Name, Title: resource.Title, Description: resource.Description,
+		MIMEType: resource.MIMEType, Meta: meta, CacheHint: hint, Around: resource.Around,
 	}
 	entry, err := newTemplateEntry(template, vars, func(ctx context.Context, r *Request, uri string, values uritemplate.Variables) (mcp.Result, error) {
 		in := reflect.New(p.arguments)
@@ -211,23 +219,19 @@ func (s *service) resource(method string, p *plan) (Entry, error) {
 			if err != nil {
 				return nil, err
 			}
-			return readResult(uri, template.MIMEType, out)
+			return readResult(uri, template.MIMEType, template.CacheHint, out)
 		})
 	})
 	return needing(entry, p), err
 }
 
-func (s *service) fixedResource(method, uri string, meta mcp.Meta, p *plan) (Entry, error) {
-	resource := Resource{
-		URI: uri, Name: cmp.Or(p.tag.text("name"), snakeCase(method)), Title: p.tag.text("title"),
-		Description: s.description(method, p.tag), MIMEType: p.tag.text("mimeType"), Meta: meta, Around: s.metadata(p.tag),
-	}
+func fixedResource(resource Resource, p *plan) (Entry, error) {
 	read := func(ctx context.Context, r *Request, in reflect.Value) (mcp.Result, error) {
 		out, err := p.call(ctx, r, in)
 		if err != nil {
 			return nil, err
 		}
-		return readResult(uri, resource.MIMEType, out)
+		return readResult(resource.URI, resource.MIMEType, resource.CacheHint, out)
 	}
 	entry, err := newResourceEntry(resource, func(ctx context.Context, r *Request) (mcp.Result, error) {
 		return inner(ctx, r, reflect.Zero(p.arguments), read)

@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -13,9 +15,12 @@ import (
 // A Template describes a resource template at registration.
 type Template struct {
 	// URITemplate is an RFC 6570 template, such as file:///{+path} or
-	// app://users/{id}{?fields}. {x} is one path segment, {+x} crosses slashes,
-	// the query is matched by name. A template that cannot be matched in linear
-	// time is refused.
+	// app://users/{id}{?fields}. {x} is one path segment, {+x} and a last {x*}
+	// cross slashes, the query is matched by name. A template that cannot be
+	// matched in linear time is refused.
+	//
+	// No value that crosses slashes has a segment "..", encoded or not: there is no
+	// such resource. It may begin with a slash.
 	URITemplate string
 	// Name is for programs, Title for people; Name defaults to the template.
 	Name        string
@@ -26,14 +31,17 @@ type Template struct {
 	Annotations *mcp.Annotations
 	Icons       []mcp.Icon
 	Meta        mcp.Meta
+	// CacheHint is that of all resources of the template; see [Resource].
+	CacheHint mcp.CacheHint
 	// Around stands around the function.
 	Around Around
 }
 
 // AddTemplate registers a function that reads the resources of a template. Vars
 // is a struct whose fields are the template's variables, by their json names:
-// strings, numbers, booleans, lists of strings for {x*}; or a map[string]string.
-// Results are as in [AddResource]. A function for which there is no such resource
+// strings, numbers, booleans (true, yes, on, 1 or their opposites), lists of strings
+// for {x*}; or a map[string]string. Of what a jsonschema tag says, enum and default
+// count. Results are as in [AddResource]. A function for which there is no such resource
 // returns [mcp.ResourceNotFound]. It panics, naming the place, when the template
 // cannot be registered.
 func AddTemplate[Vars, Out any](s *Server, template Template, fn func(ctx context.Context, r *Request, vars Vars) (Out, error)) {
@@ -56,7 +64,7 @@ func NewTemplate[Vars, Out any](template Template, fn func(ctx context.Context, 
 			if err != nil {
 				return nil, err
 			}
-			return readResult(uri, template.MIMEType, out)
+			return readResult(uri, template.MIMEType, template.CacheHint, out)
 		})
 	})
 }
@@ -71,6 +79,9 @@ func newTemplateEntry(template Template, vars *fields, run templateReader) (Entr
 	}
 	matcher, err := parsed.Matcher()
 	if err != nil {
+		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+	}
+	if err := errors.Join(checkAnnotations(template.Annotations), checkCacheHint(template.CacheHint)); err != nil {
 		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
 	}
 	if err := sameNames(vars.open, vars.names(), parsed.Names()); err != nil {
@@ -149,6 +160,24 @@ func (e *templateEntry) within(more Around) Entry {
 	inner.around = e.around.within(more)
 	return &inner
 }
+
+// match returns the values of the variables if the template has such a resource. A
+// function may take a value for a path below some directory: it must not lead out.
+func (e *templateEntry) match(uri string) (uritemplate.Variables, bool) {
+	values, ok := e.matcher.Match(uri)
+	if !ok {
+		return nil, false
+	}
+	path, _ := values.Lookup(e.matcher.Crossing())
+	for segment := range strings.FieldsFuncSeq(path.Value, isSlash) {
+		if segment == ".." {
+			return nil, false
+		}
+	}
+	return values, true
+}
+
+func isSlash(r rune) bool { return r == '/' || r == '\\' }
 
 // call is for a template named by itself, which is no resource.
 func (e *templateEntry) call(_ context.Context, _ *Server, _ *mcp.Call) (mcp.Result, error) {

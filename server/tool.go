@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/mirror"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
@@ -45,7 +44,8 @@ type Tool struct {
 //   - an [mcp.Content] type, []mcp.Content or [mcp.ContentList]: that content;
 //   - *mcp.CallToolResult: the result as it is;
 //   - anything else: structured content with an output schema, and the same JSON
-//     as text.
+//     as text. A nil pointer is an error, and []byte is refused: it does not say
+//     what it holds.
 //
 // It panics, naming the place, when the tool cannot be registered.
 func AddTool[In, Out any](s *Server, tool Tool, fn func(ctx context.Context, r *Request, in In) (Out, error)) {
@@ -139,11 +139,10 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 // checkInput refuses what no version of the protocol has a form for, and what
 // makes clients drop the tool: bad x-mcp-header annotations.
 func checkInput(inputSchema json.RawMessage) error {
-	root, err := jsonscan.ReadObject(inputSchema)
-	if err != nil || string(root.Get("type")) != `"object"` {
+	if !isObject(inputSchema) {
 		return errors.New(`a tool takes an object: the schema needs "type":"object" at its root`)
 	}
-	_, err = mirror.Compile(inputSchema)
+	_, err := mirror.Compile(inputSchema)
 	return err
 }
 

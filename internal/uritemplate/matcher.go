@@ -19,6 +19,17 @@ type Matcher struct {
 // templates that match a URI, the one with more of it is the more specific.
 func (m *Matcher) Literals() int { return m.literals }
 
+// Crossing returns the name of the variable that may hold "/", of which a path has one
+// at most; "" if it has none.
+func (m *Matcher) Crossing() string {
+	for _, v := range m.path.variables {
+		if v.crosses {
+			return v.name
+		}
+	}
+	return ""
+}
+
 // A Variable is a variable that a URI gave a value.
 type Variable struct {
 	Name  string

@@ -201,6 +201,16 @@ func TestLiterals(t *testing.T) {
 	}
 }
 
+func TestCrossing(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "/{a}/{b}{?c}": "", "/{a}/{+b}/{c}": "b", "/{a*}": "a", "/x{/a,b*}": "b", "/x?y={+a}": "", "/x{?a*}": "",
+	} {
+		if got := matcher(t, text).Crossing(); got != want {
+			t.Errorf("%q: %q may hold a slash, want %q", text, got, want)
+		}
+	}
+}
+
 func TestMatchLimit(t *testing.T) {
 	m := matcher(t, "{+a}")
 	if _, ok := m.Match(strings.Repeat("a", uritemplate.MaxURI)); !ok {

@@ -83,7 +83,7 @@ func (k *keeper) saveConversation(ctx context.Context, r *server.Request, in sav
 	if err := k.store.Save(ctx, k.conversations(r), Record{Key: in.ID, Value: asJSON(in.Snapshot)}); err != nil {
 		return savedConversation{}, err
 	}
-	k.server.ResourceUpdated(conversationURI(in.ID))
+	k.updated(r, in.ID)
 	return savedConversation{Saved: true, ID: in.ID}, nil
 }
 
@@ -166,7 +166,7 @@ func (k *keeper) deleteConversation(ctx context.Context, r *server.Request, in c
 		return deletedConversation{}, err
 	}
 	if deleted {
-		k.server.ResourceUpdated(conversationURI(in.ID))
+		k.updated(r, in.ID)
 	}
 	return deletedConversation{Deleted: deleted, ID: in.ID}, nil
 }

@@ -187,3 +187,36 @@ func TestSubscribersAreToldOfSavesAndDeletes(t *testing.T) {
 		}
 	})
 }
+
+func TestOnlyTheOwnerIsToldOfSavesAndDeletes(t *testing.T) {
+	eachServer(t, nil, func(t *testing.T, era client.Era, s *server.Server) {
+		const uri = "memory://conversations/c1"
+		told := make(map[string]chan mcp.Change)
+		for _, principal := range []string{"ada", "eve"} {
+			changes := make(chan mcp.Change, 10)
+			told[principal] = changes
+			subscriber := connect(t, as(principal, s), &client.Options{
+				Era: era, Changed: func(_ context.Context, change mcp.Change) { changes <- change },
+			})
+			if _, err := subscriber.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, principal := range []string{"ada", "eve"} { // what eve hears first is of her own
+			writer := connect(t, as(principal, s), &client.Options{Era: era})
+			for _, do := range []string{"save", "delete"} {
+				call(t, writer, do+"_conversation", map[string]string{
+					"save": `{"conversation_id":"c1","snapshot":"1"}`, "delete": `{"conversation_id":"c1"}`,
+				}[do])
+				if diff := cmp.Diff(mcp.Change{Kind: mcp.ResourceUpdated, URI: uri}, next(t, told[principal])); diff != "" {
+					t.Errorf("after a %s by %s (-want +got):\n%s", do, principal, diff)
+				}
+			}
+		}
+		for principal, changes := range told {
+			if len(changes) > 0 {
+				t.Errorf("%s is told of somebody else's %+v", principal, <-changes)
+			}
+		}
+	})
+}

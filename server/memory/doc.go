@@ -32,9 +32,8 @@
 //
 // A user_id is a name within the owner's memory; nobody is authenticated by it.
 //
-// Subscribers of a conversation are told when anyone saves or drops one of that id.
-// They learn nothing else: what they then read is their own. Ids that others cannot
-// guess, such as UUIDs, keep that to oneself.
+// Subscribers of a conversation are told when its owner saves or drops it, and of no
+// other's of that id. What callers that are not authenticated save, all are told of.
 //
 // # Concurrency
 //

@@ -36,6 +36,11 @@ func (k *keeper) owner(r *server.Request) string {
 	return r.Caller().Principal
 }
 
+// updated tells subscribers of a conversation that it is another, or gone.
+func (k *keeper) updated(r *server.Request, id string) {
+	k.server.ResourceUpdatedFor(k.owner(r), conversationURI(id))
+}
+
 // checkName refuses names that could not be listed, read or logged.
 func (k *keeper) checkName(argument, name string) error {
 	if err := checkLength(argument, name, k.options.MaxName); err != nil {

@@ -64,6 +64,24 @@ func TestMergeBombEnds(t *testing.T) {
 	}
 }
 
+// JSON is read in its own order too, with its numbers and its escapes.
+func TestJSON(t *testing.T) {
+	p := provide(t, []byte(`{
+		"paths": {
+			"\/b": {"get": {"operationId": "\u0062", "parameters": [
+				{"name": "z", "in": "query", "schema": {"type": "number", "maximum": 1.50}},
+				{"name": "a", "in": "query", "schema": {"enum": ["<&>",1e3,null]}}
+			]}},
+			"/a": {"post": {"operationId": "a"}}
+		},
+		"openapi": "3.1.0", "info": {"title": "Test", "version": "1"}
+	}`), openapi.Options{})
+	if diff := cmp.Diff([]string{"b", "a"}, toolNames(p)); diff != "" {
+		t.Error(diff)
+	}
+	wantContains(t, string(tool(t, p, "b").InputSchema), `"properties":{"z":{"type":"number","maximum":1.50},"a":{"enum":["<&>",1e3,null]}}`)
+}
+
 // YAML is read in its own order, and with its own words for numbers.
 func TestYAML(t *testing.T) {
 	p := provide(t, []byte(`

@@ -197,6 +197,19 @@ func TestLinksOfSingleFiles(t *testing.T) {
 	}
 }
 
+// A URI is no template: its braces are characters as all others.
+func TestBracesInURIsAreLiteral(t *testing.T) {
+	root := open(t, map[string]string{"a": "text"})
+	session := offer(t, file(t, root, "a", &resources.FileOptions{Resource: server.Resource{URI: "app:{x}"}}))
+	if got := text(t, session, "app:{x}"); got != "text" {
+		t.Errorf("it holds %q", got)
+	}
+	wantNotFound(t, session, "app:a")
+	for template := range session.Templates(t.Context()) {
+		t.Errorf("there is a template %s", template.URITemplate)
+	}
+}
+
 func TestFilesThatCannotBeRead(t *testing.T) {
 	root := open(t, map[string]string{"a": "text"})
 	session := offer(t, file(t, root, "a", nil))

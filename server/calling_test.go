@@ -1,0 +1,189 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/sse"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+	"github.com/dovetail-go/dovetail/transport/ws"
+)
+
+// TestTimeoutCoversGuards: who takes too long to decide has refused.
+func TestTimeoutCoversGuards(t *testing.T) {
+	virtualEras(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Logger: quiet()})
+		server.AddTool(s, server.Tool{Name: "tool", Timeout: time.Second, Around: server.Around{Guards: []server.Guard{{
+			Name: "slow", Allow: func(ctx context.Context, _ *server.Request) error {
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		}}}}, nothing[struct{}])
+		session := connectInMemory(t, s, &client.Options{Era: era})
+		began := time.Now()
+		if _, err := session.CallTool(t.Context(), "tool", nil, nil); !client.IsForbidden(err) || time.Since(began) != time.Second {
+			t.Errorf("the call ends with %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// TestErrorMappersSeeAllFailures: those of inner interceptors and of functions that
+// took too long, too, but no invalid arguments.
+func TestErrorMappersSeeAllFailures(t *testing.T) {
+	virtualEras(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Mappers: []server.ErrorMapper{
+			func(_ context.Context, _ *server.Request, err error) (mcp.Result, error) {
+				if errors.Is(err, context.DeadlineExceeded) {
+					return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("later, please")}}, nil
+				}
+				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("mapped " + err.Error())}}, nil
+			},
+		}}})
+		server.AddTool(s, server.Tool{Name: "slow", Timeout: time.Second}, func(ctx context.Context, _ *server.Request, _ xIn) (string, error) {
+			<-ctx.Done()
+			return "", fmt.Errorf("waiting: %w", ctx.Err())
+		})
+		server.AddTool(s, server.Tool{Name: "intercepted", Around: server.Around{Inner: []mcp.Interceptor{func(mcp.Invoker) mcp.Invoker {
+			return func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, errors.New("out of flour") }
+		}}}}, nothing[xIn])
+		session := connectInMemory(t, s, &client.Options{Era: era})
+		for tool, want := range map[string]string{"slow": "later, please", "intercepted": "mapped out of flour"} {
+			if result := call(t, session, tool, `{"x":""}`); texts(result) != want || result.IsError {
+				t.Errorf("%s says %q, error %t", tool, texts(result), result.IsError)
+			}
+			if result := call(t, session, tool, `{}`); !result.IsError || strings.Contains(texts(result), "mapped") {
+				t.Errorf("with arguments that are not valid %s says %q", tool, texts(result))
+			}
+		}
+	})
+}
+
+type noteKey struct{}
+
+// TestContextReachesFunctions: what an interceptor puts into the context, guards and
+// functions of all kinds find there.
+func TestContextReachesFunctions(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		note := func(text string) mcp.Interceptor {
+			return func(next mcp.Invoker) mcp.Invoker {
+				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+					before, _ := ctx.Value(noteKey{}).(string)
+					return next(context.WithValue(ctx, noteKey{}, before+text), call)
+				}
+			}
+		}
+		guard := server.Guard{Name: "look", Allow: func(ctx context.Context, _ *server.Request) error {
+			if ctx.Value(noteKey{}) != "outer entry " {
+				return fmt.Errorf("the guard finds %v", ctx.Value(noteKey{}))
+			}
+			return nil
+		}}
+		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Outer: []mcp.Interceptor{note("outer ")}, Guards: []server.Guard{guard}}})
+		server.AddTool(s, server.Tool{Name: "tool", Around: server.Around{Outer: []mcp.Interceptor{note("entry ")}, Inner: []mcp.Interceptor{note("inner")}}},
+			func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+				return fmt.Sprint(ctx.Value(noteKey{})), nil
+			})
+		if got := texts(call(t, connect(t, s, era), "tool", `{}`)); got != "outer entry inner" {
+			t.Errorf("the function finds %q", got)
+		}
+	})
+}
+
+// TestGuardsKnowTheHTTPRequest: what stands around an HTTP handler says who calls, and
+// may put what it likes of a request into its context: of each request, or of the one
+// that opens the socket or the stream. Elsewhere there is none of it.
+func TestGuardsKnowTheHTTPRequest(t *testing.T) {
+	type doorKey struct{}
+	s := newServer(&server.Options{Logger: quiet()})
+	guarded := func(name string, allow func(ctx context.Context, r *server.Request) error) {
+		server.AddTool(s, server.Tool{Name: name, Around: server.Around{Guards: []server.Guard{{Name: name, Allow: allow}}}}, nothing[struct{}])
+	}
+	guarded("staff", func(_ context.Context, r *server.Request) error {
+		if r.Caller().Principal != "ada" {
+			return fmt.Errorf("%q is not of the staff", r.Caller().Principal)
+		}
+		return nil
+	})
+	guarded("door", func(ctx context.Context, _ *server.Request) error {
+		if door, _ := ctx.Value(doorKey{}).(string); door != "back" {
+			return fmt.Errorf("through the door %q", door)
+		}
+		return nil
+	})
+	overHTTP, overWS, overSSE := streamable.Handler(s, nil), ws.Handler(s, nil), sse.Handler(s, nil)
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", overHTTP)
+	mux.Handle("/ws", overWS)
+	mux.Handle("/sse", overSSE)
+	httpServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := context.WithValue(transport.WithPrincipal(r.Context(), r.Header.Get("X-Name")), doorKey{}, r.Header.Get("X-Door"))
+		mux.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	defer httpServer.Close()
+	defer overHTTP.Close()
+	defer overWS.Close()
+	defer overSSE.Close()
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		for _, name := range []string{"ada", "eve"} {
+			header := func(_ context.Context, header http.Header) error {
+				header.Set("X-Name", name)
+				header.Set("X-Door", map[string]string{"ada": "back", "eve": "front"}[name])
+				return nil
+			}
+			wantAllowed := func(dialer transport.Dialer) {
+				t.Helper()
+				session := connectBy(t, dialer, &client.Options{Era: era})
+				for _, tool := range []string{"staff", "door"} {
+					_, err := session.CallTool(t.Context(), tool, nil, nil)
+					if name == "ada" && err != nil || name != "ada" && !client.IsForbidden(err) {
+						t.Errorf("%v: at %s, %s gets %v", era, tool, name, err)
+					}
+				}
+			}
+			wantAllowed(streamable.Dial(httpServer.URL+"/mcp", &streamable.DialOptions{Header: header}))
+			wantAllowed(ws.Dial(httpServer.URL+"/ws", &ws.DialOptions{Header: header}))
+			if era == client.Legacy { // HTTP+SSE is older than the other
+				wantAllowed(sse.Dial(httpServer.URL+"/sse", &sse.DialOptions{Header: header}))
+			}
+		}
+		session := connectInMemory(t, s, &client.Options{Era: era})
+		for _, tool := range []string{"staff", "door"} {
+			if _, err := session.CallTool(t.Context(), tool, nil, nil); !client.IsForbidden(err) {
+				t.Errorf("%v: at %s, who comes without HTTP gets %v", era, tool, err)
+			}
+		}
+	}
+}
+
+// TestDeclaredCapabilities: a server says what it has, or what it is told to say.
+func TestDeclaredCapabilities(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		empty := connect(t, newServer(&server.Options{Instructions: "Bake first."}), era)
+		if has := empty.Capabilities(); has.Tools != nil || has.Prompts != nil || has.Resources != nil || has.Completions != nil || has.Logging == nil {
+			t.Errorf("a server without anything declares %+v", has)
+		}
+		if got := empty.Instructions(); got != "Bake first." {
+			t.Errorf("the instructions are %q", got)
+		}
+		s := newServer(nil)
+		addEveryKind(s, server.Around{}, func(*server.Request) error { return nil })
+		if has := connect(t, s, era).Capabilities(); has.Tools == nil || !has.Tools.ListChanged || has.Prompts == nil || has.Resources == nil || !has.Resources.Subscribe || has.Completions == nil {
+			t.Errorf("a server with everything declares %+v", has)
+		}
+		told := newServer(&server.Options{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{}}})
+		addEveryKind(told, server.Around{}, func(*server.Request) error { return nil })
+		if has := connect(t, told, era).Capabilities(); has.Tools == nil || has.Tools.ListChanged || has.Prompts != nil || has.Logging != nil {
+			t.Errorf("a server that is told what to declare declares %+v", has)
+		}
+	})
+}

@@ -1,0 +1,318 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// A chunker is the function of a streaming tool without arguments.
+type chunker[Chunk any] = func(context.Context, *server.Request, struct{}) iter.Seq2[Chunk, error]
+
+// chunks gives values.
+func chunks[Chunk any](values ...Chunk) chunker[Chunk] {
+	return func(context.Context, *server.Request, struct{}) iter.Seq2[Chunk, error] {
+		return func(yield func(Chunk, error) bool) {
+			for _, value := range values {
+				if !yield(value, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// steps calls a tool and returns its result and the progress that came before.
+func steps(t testing.TB, session *client.Session, tool string) (*mcp.CallToolResult, []mcp.ProgressParams) {
+	t.Helper()
+	var steps []mcp.ProgressParams
+	result, err := session.CallTool(t.Context(), tool, nil, &client.CallOptions{Progress: func(p *mcp.ProgressParams) { steps = append(steps, *p) }})
+	if err != nil {
+		t.Fatalf("%s: %v", tool, err)
+	}
+	return result, steps
+}
+
+// TestStreamChunksAreProgress: one for each, from 0, without a total, its message the
+// chunk as JSON, whatever a chunk is.
+func TestStreamChunksAreProgress(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddStream(s, server.Tool{Name: "words"}, chunks("a", `"b"`, "", "<c>\n"), server.Join)
+		server.AddStream(s, server.Tool{Name: "points"}, chunks(point{1, 2}, point{X: 3}), server.Last[point])
+		server.AddStream(s, server.Tool{Name: "anything"}, chunks[any](nil, true, []int{1}, 1.5), server.Last[any])
+		server.AddStream(s, server.Tool{Name: "raw"}, chunks(jsonRaw(`{"z":1.0}`)), server.Last[jsonRaw])
+		session := connect(t, s, era)
+		for tool, want := range map[string][]string{
+			"words":    {`"a"`, `"\"b\""`, `""`, `"<c>\n"`},
+			"points":   {`{"x":1,"y":2}`, `{"x":3}`},
+			"anything": {`null`, `true`, `[1]`, `1.5`},
+			"raw":      {`{"z":1.0}`},
+		} {
+			_, got := steps(t, session, tool)
+			if len(got) != len(want) {
+				t.Fatalf("%s: %d chunks have come, want %d", tool, len(got), len(want))
+			}
+			for i, step := range got {
+				if step.Progress != float64(i) || step.Message != want[i] || step.Total != nil {
+					t.Errorf("%s: chunk %d comes as %+v, want %s", tool, i, step, want[i])
+				}
+			}
+		}
+	})
+}
+
+// TestStreamOfNothing is reduced all the same: the reduction decides what nothing is.
+func TestStreamOfNothing(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddStream(s, server.Tool{Name: "join"}, chunks[string](), server.Join)
+		server.AddStream(s, server.Tool{Name: "last"}, chunks[point](), server.Last[point])
+		server.AddStream(s, server.Tool{Name: "content"}, chunks[*mcp.CallToolResult](), server.Last[*mcp.CallToolResult])
+		server.AddStream(s, server.Tool{Name: "own"}, chunks[int](), func(numbers iter.Seq[int]) string {
+			return fmt.Sprint(len(slices.Collect(numbers)), " numbers")
+		})
+		session := connect(t, s, era)
+		for tool, want := range map[string]string{"join": "", "last": `{"x":0}`, "content": "", "own": "0 numbers"} {
+			result, got := steps(t, session, tool)
+			if texts(result) != want || result.IsError || len(got) > 0 {
+				t.Errorf("%s gives %q after %d chunks, want %q", tool, texts(result), len(got), want)
+			}
+		}
+	})
+}
+
+// TestStreamSchemas: the chunks are in neither; the arguments' and the result's type are.
+func TestStreamSchemas(t *testing.T) {
+	s := newServer(nil)
+	server.AddStream(s, server.Tool{Name: "tool"}, func(context.Context, *server.Request, point) iter.Seq2[string, error] {
+		return func(func(string, error) bool) {}
+	}, func(iter.Seq[string]) map[string]int { return nil })
+	for tool, err := range connect(t, s, client.Legacy).Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		const input = `{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},"required":["x"],"additionalProperties":false}`
+		const output = `{"type":"object","additionalProperties":{"type":"integer"}}`
+		if string(tool.InputSchema) != input || string(tool.OutputSchema) != output {
+			t.Errorf("the schemas are\n%s and\n%s", tool.InputSchema, tool.OutputSchema)
+		}
+	}
+}
+
+// TestStreamResultIsChecked: what the chunks were reduced to is a result as any other,
+// with its structure and its check.
+func TestStreamResultIsChecked(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Logger: quiet()})
+		small := jsonRaw(`{"type":"object","properties":{"x":{"maximum":2}}}`)
+		server.AddStream(s, server.Tool{Name: "small", OutputSchema: small}, chunks(point{X: 9}, point{X: 2}), server.Last[point])
+		server.AddStream(s, server.Tool{Name: "big", OutputSchema: small}, chunks(point{X: 2}, point{X: 9}), server.Last[point])
+		session := connect(t, s, era)
+		if result := call(t, session, "small", `{}`); string(result.StructuredContent) != `{"x":2}` {
+			t.Errorf("the result is %+v", result)
+		}
+		_, err := session.CallTool(t.Context(), "big", nil, nil)
+		wantCode(t, err, jsonrpc.InternalError)
+	})
+}
+
+// TestStreamIsReducedAsItComes: no chunk is kept for later, however many there are.
+func TestStreamIsReducedAsItComes(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var tr trace
+		s := newServer(nil)
+		server.AddStream(s, server.Tool{Name: "tool"}, func(context.Context, *server.Request, struct{}) iter.Seq2[int, error] {
+			return func(yield func(int, error) bool) {
+				for i := range 3 {
+					tr.step(fmt.Sprint("give ", i))
+					yield(i, nil)
+				}
+			}
+		}, func(numbers iter.Seq[int]) string {
+			for n := range numbers {
+				tr.step(fmt.Sprint("take ", n))
+			}
+			return ""
+		})
+		steps(t, connect(t, s, era), "tool")
+		wantSteps(t, &tr, "give 0", "take 0", "give 1", "take 1", "give 2", "take 2")
+	})
+}
+
+// TestStreamTimeout covers all of the stream, and its error is the result.
+func TestStreamTimeout(t *testing.T) {
+	virtualEras(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddStream(s, server.Tool{Name: "drip", Timeout: 5 * time.Second}, func(ctx context.Context, _ *server.Request, _ struct{}) iter.Seq2[int, error] {
+			return func(yield func(int, error) bool) {
+				for i := 0; ; i++ {
+					select {
+					case <-ctx.Done():
+						yield(0, ctx.Err())
+						return
+					case <-time.After(2 * time.Second):
+						if !yield(i, nil) {
+							return
+						}
+					}
+				}
+			}
+		}, server.Last[int])
+		begin := time.Now()
+		result, got := steps(t, connectInMemory(t, s, &client.Options{Era: era}), "drip")
+		if !result.IsError || texts(result) != `tool "drip" took longer than 5s` || len(got) != 2 || time.Since(begin) != 5*time.Second {
+			t.Errorf("after %v and %d chunks the tool says %q", time.Since(begin), len(got), texts(result))
+		}
+	})
+}
+
+// TestStreamChunkWithoutJSON ends the stream where somebody waits for it.
+func TestStreamChunkWithoutJSON(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddStream(s, server.Tool{Name: "tool"}, chunks[any](1, make(chan int), 2), func(values iter.Seq[any]) string {
+			n := 0
+			for range values {
+				n++
+			}
+			return fmt.Sprint(n, " values")
+		})
+		session := connect(t, s, era)
+		if result, got := steps(t, session, "tool"); !result.IsError || len(got) != 1 {
+			t.Errorf("%d chunks have come, and %q", len(got), texts(result))
+		}
+		if got := texts(call(t, session, "tool", `{}`)); got != "3 values" {
+			t.Errorf("where nobody waits for chunks the tool says %q", got)
+		}
+	})
+}
+
+// TestStreamInterceptors see one result, and may change it.
+func TestStreamInterceptors(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var runs atomic.Int64
+		change := func(next mcp.Invoker) mcp.Invoker {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				if call.Method() != mcp.MethodToolsCall {
+					return next(ctx, call)
+				}
+				runs.Add(1)
+				result, err := next(ctx, call)
+				if err != nil {
+					return nil, err
+				}
+				encoded, err := result.AppendJSON(nil)
+				if err != nil {
+					return nil, err
+				}
+				var changed mcp.CallToolResult
+				if err := changed.UnmarshalJSON(encoded); err != nil {
+					return nil, err
+				}
+				changed.StructuredContent = jsonRaw(strings.Replace(string(changed.StructuredContent), `"x":`, `"x":1`, 1))
+				return &changed, nil
+			}
+		}
+		around := server.Around{Inner: []mcp.Interceptor{change}}
+		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{change}}})
+		server.AddStream(s, server.Tool{Name: "tool", Around: around}, chunks(point{X: 1}, point{X: 2}), server.Last[point])
+		result, got := steps(t, connect(t, s, era), "tool")
+		if string(result.StructuredContent) != `{"x":112}` || runs.Load() != 2 || len(got) != 2 {
+			t.Errorf("the result is %s, after %d chunks and %d interceptors", result.StructuredContent, len(got), runs.Load())
+		}
+	})
+}
+
+// TestStreamMapped: the error at the end of a stream passes the mappers.
+func TestStreamMapped(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Around: server.Around{Mappers: []server.ErrorMapper{func(_ context.Context, _ *server.Request, err error) (mcp.Result, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("instead of: " + err.Error())}}, nil
+		}}}})
+		server.AddStream(s, server.Tool{Name: "tool"}, func(context.Context, *server.Request, struct{}) iter.Seq2[string, error] {
+			return func(yield func(string, error) bool) {
+				_ = yield("half", nil) && yield("", errors.New("out of flour"))
+			}
+		}, server.Join)
+		if result, got := steps(t, connect(t, s, era), "tool"); texts(result) != "instead of: out of flour" || len(got) != 1 {
+			t.Errorf("after %d chunks the tool says %q", len(got), texts(result))
+		}
+	})
+}
+
+// TestStreamPanics: the chunks that were sent stay sent, and the caller learns no more.
+func TestStreamPanics(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Logger: quiet()})
+		server.AddStream(s, server.Tool{Name: "tool"}, func(context.Context, *server.Request, struct{}) iter.Seq2[string, error] {
+			return func(yield func(string, error) bool) {
+				yield("half", nil)
+				panic("the secret is 42")
+			}
+		}, server.Join)
+		var got []string
+		var failure error
+		for chunk, err := range connect(t, s, era).Stream(t.Context(), "tool", nil) {
+			if failure = err; err == nil {
+				got = append(got, string(chunk))
+			}
+		}
+		if wantCode(t, failure, jsonrpc.InternalError); !slices.Equal(got, []string{`"half"`}) || !reference.MatchString(message(failure)) {
+			t.Errorf("the chunks are %q, the error is %v", got, failure)
+		}
+	})
+}
+
+// TestMountedStream: chunks find their way through mounts.
+func TestMountedStream(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s, middle := newServer(nil), newServer(nil)
+		mount(t, middle, newCounter(), "c_")
+		mount(t, s, middle, "m_")
+		var got []string
+		for chunk, err := range connect(t, s, era).Stream(t.Context(), "m_c_count", countIn{To: 3}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(chunk))
+		}
+		if !slices.Equal(got, []string{"1", "2", "3"}) {
+			t.Errorf("the chunks are %q", got)
+		}
+	})
+}
+
+// TestStreamOfMany: none is lost, and none comes twice.
+func TestStreamOfMany(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddStream(s, server.Tool{Name: "count"}, count, server.Last[int])
+		session := connect(t, s, era)
+		const many = 3000
+		next := 1
+		for chunk, err := range session.Stream(t.Context(), "count", countIn{To: many}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(chunk) != fmt.Sprint(next) {
+				t.Fatalf("chunk %d is %s", next, chunk)
+			}
+			next++
+		}
+		if next != many+1 {
+			t.Errorf("%d chunks have come, want %d", next-1, many)
+		}
+	})
+}
