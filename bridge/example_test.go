@@ -1,0 +1,94 @@
+package bridge_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+type addIn struct{ A, B int }
+
+// calculator is the server of the examples; any other is reached by stdio.Command or
+// streamable.Dial.
+func calculator() transport.Dialer {
+	s := server.New(mcp.Implementation{Name: "calculator", Version: "1"}, nil)
+	server.AddTool(s, server.Tool{Name: "add"}, func(_ context.Context, _ *server.Request, in addIn) (int, error) { return in.A + in.B, nil })
+	return transport.Pipe(s)
+}
+
+func ExampleNew() {
+	ctx := context.Background()
+	b, err := bridge.New(nil, bridge.Config{Alias: "calc", Dialer: calculator(), Required: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	stop, err := b.Start(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stop()
+	fmt.Println(b.Names())
+	result, err := b.CallTool(ctx, "calc__add", json.RawMessage(`{"A":1,"B":2}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(bridge.ReduceText(result))
+	// Output:
+	// [calc__add]
+	// 3 <nil>
+}
+
+func ExampleProxy() {
+	ctx := context.Background()
+	face := server.New(mcp.Implementation{Name: "face", Version: "1"}, nil)
+	sums := bridge.Proxy(calculator(), &bridge.ProxyOptions{Rename: map[string]string{"add": "sum"}})
+	if err := face.MountProvider(sums, "math_"); err != nil {
+		log.Fatal(err)
+	}
+	if err := face.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	defer face.Shutdown(ctx)
+
+	session, err := client.Connect(ctx, transport.Pipe(face), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	sum, err := client.CallAs[int](ctx, session, "math_sum", addIn{1, 2})
+	fmt.Println(sum, err)
+	// Output: 3 <nil>
+}
+
+func ExampleCompose() {
+	clock := func(_ context.Context, name string, _ json.RawMessage) (string, error) {
+		if name != "now" {
+			return "", bridge.ErrUnknownTool
+		}
+		return "12:00", nil
+	}
+	b, err := bridge.New(nil, bridge.Config{Alias: "calc", Dialer: calculator()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	stop, err := b.Start(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stop()
+	handle := bridge.Compose(clock, b.Handler())
+	fmt.Println(handle(context.Background(), "now", nil))
+	fmt.Println(handle(context.Background(), "calc__add", json.RawMessage(`{"A":1,"B":2}`)))
+	fmt.Println(handle(context.Background(), "fly", nil))
+	// Output:
+	// 12:00 <nil>
+	// 3 <nil>
+	//  unknown tool: "fly"
+}

@@ -1,0 +1,310 @@
+package bridge_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// newShop is a server with something of each kind.
+func newShop() *server.Server {
+	s := newServer("shop")
+	server.AddTool(s, server.Tool{Name: "add", Description: "Adds."}, func(_ context.Context, _ *server.Request, in struct{ A, B int }) (int, error) {
+		return in.A + in.B, nil
+	})
+	server.AddTool(s, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		answer, err := server.Elicit[struct{ City string }](r, "city", "Where?")
+		return answer.City, err
+	})
+	server.AddTool(s, server.Tool{Name: "work"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		for i := range 3 {
+			if err := r.Progress(ctx, float64(i+1), 3, "step"); err != nil {
+				return "", err
+			}
+		}
+		r.Logger("work").InfoContext(ctx, "log line")
+		return "done", nil
+	})
+	server.AddTool(s, server.Tool{Name: "fail"}, func(context.Context, *server.Request, struct{}) (string, error) {
+		return "", &jsonrpc.Error{Code: -32042, Message: "no more", Data: json.RawMessage(`{"n":9007199254740993}`)}
+	})
+	server.AddPrompt(s, server.Prompt{Name: "greet", Description: "Greets."}, func(_ context.Context, _ *server.Request, in struct{ Name string }) (string, error) {
+		return "Hello " + in.Name, nil
+	})
+	server.AddCompletion(s, server.Completion{Prompt: "greet", Argument: "Name"}, func(_ context.Context, _ *server.Request, typed string, _ map[string]string) ([]string, error) {
+		return []string{typed + "nn"}, nil
+	})
+	server.AddResource(s, server.Resource{URI: "note://1", Name: "one"}, func(context.Context, *server.Request) (string, error) { return "first", nil })
+	server.AddTemplate(s, server.Template{URITemplate: "day://{day}", Name: "day"}, func(_ context.Context, _ *server.Request, in struct {
+		Day string `json:"day"`
+	}) (string, error) {
+		return "on " + in.Day, nil
+	})
+	return s
+}
+
+func texts(t testing.TB, result *mcp.CallToolResult, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := bridge.ReduceText(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// A guest is a caller who takes down what it is told.
+type guest struct {
+	*client.Session
+	changes chan mcp.Change
+	logged  chan *mcp.LoggingMessageParams
+}
+
+func newGuest(t *testing.T, face transport.Binder, era client.Era) *guest {
+	t.Helper()
+	g := &guest{changes: make(chan mcp.Change, 1000), logged: make(chan *mcp.LoggingMessageParams, 100)}
+	g.Session = connect(t, transport.Pipe(face), client.Options{
+		Era:     era,
+		Changed: func(_ context.Context, change mcp.Change) { g.changes <- change },
+		Logged:  func(_ context.Context, message *mcp.LoggingMessageParams) { g.logged <- message },
+		Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"City":"Bonn"}`)}, nil
+		},
+	})
+	return g
+}
+
+// told are the changes that have come until nothing more does.
+func (g *guest) told() (changes []mcp.Change) {
+	pass(2 * time.Second)
+	for {
+		select {
+		case change := <-g.changes:
+			if !slices.Contains(changes, change) {
+				changes = append(changes, change)
+			}
+		default:
+			return changes
+		}
+	}
+}
+
+func (g *guest) tools(t testing.TB) string {
+	t.Helper()
+	var names []string
+	for tool, err := range g.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestProxyOffersEverything(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller, behind client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			p := bridge.Proxy(lineTo(newShop()).of(behind), &bridge.ProxyOptions{Logger: quiet()})
+			g := newGuest(t, mount(t, p), caller)
+			ctx := t.Context()
+
+			if got := g.tools(t); got != "add ask work fail" {
+				t.Errorf("the tools are %q", got)
+			}
+			result, err := g.CallTool(ctx, "add", json.RawMessage(`{"A":1,"B":2}`), nil)
+			if got := texts(t, result, err); got != "3" {
+				t.Errorf("add gave %q", got)
+			}
+			result, err = g.CallTool(ctx, "ask", nil, nil)
+			if got := texts(t, result, err); got != "Bonn" {
+				t.Errorf("ask gave %q", got)
+			}
+			var steps []float64
+			result, err = g.CallTool(ctx, "work", nil, &client.CallOptions{Progress: func(p *mcp.ProgressParams) { steps = append(steps, p.Progress) }})
+			if got := texts(t, result, err); got != "done" || !slices.Equal(steps, []float64{1, 2, 3}) {
+				t.Errorf("work gave %q after %v", got, steps)
+			}
+			if message := <-g.logged; !strings.Contains(string(message.Data), "log line") {
+				t.Errorf("it logged %s", message.Data)
+			}
+			_, err = g.CallTool(ctx, "fail", nil, nil)
+			if failed, ok := errors.AsType[*jsonrpc.Error](err); !ok || failed.Code != -32042 || failed.Message != "no more" || string(failed.Data) != `{"n":9007199254740993}` {
+				t.Errorf("fail gave %#v", err)
+			}
+
+			for prompt, err := range g.Prompts(ctx) {
+				if err != nil || prompt.Name != "greet" || prompt.Description != "Greets." {
+					t.Errorf("a prompt is %v, %v", prompt, err)
+				}
+			}
+			prompt, err := g.Prompt(ctx, "greet", map[string]string{"Name": "Ann"}, nil)
+			if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "Hello Ann" {
+				t.Errorf("the prompt is %v, %v", prompt, err)
+			}
+			values, err := g.CompletePrompt(ctx, "greet", "Name", "A", nil)
+			if err != nil || values.Values[0] != "Ann" {
+				t.Errorf("the completion is %v, %v", values, err)
+			}
+
+			for resource, err := range g.Resources(ctx) {
+				if err != nil || resource.URI != "note://1" {
+					t.Errorf("a resource is %v, %v", resource, err)
+				}
+			}
+			for template, err := range g.Templates(ctx) {
+				if err != nil || template.URITemplate != "day://{day}" {
+					t.Errorf("a template is %v, %v", template, err)
+				}
+			}
+			for uri, want := range map[string]string{"note://1": "first", "day://monday": "on monday"} {
+				read, err := g.Read(ctx, uri, nil)
+				if err != nil || read.Contents[0].(*mcp.TextResourceContents).Text != want {
+					t.Errorf("%s is %v, %v", uri, read, err)
+				}
+			}
+			_, err = g.Read(ctx, "note://2", nil)
+			if _, ok := errors.AsType[*jsonrpc.Error](err); !ok {
+				t.Errorf("a resource that there is not gave %v", err)
+			}
+		})
+	})
+}
+
+func TestProxyTellsOfChanges(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller, behind client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			up := newShop()
+			way := lineTo(up).of(behind)
+			g := newGuest(t, mount(t, bridge.Proxy(way, &bridge.ProxyOptions{Logger: quiet()})), caller)
+			sub, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{
+				ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true, ResourceSubscriptions: []string{"note://1"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.told()
+			want := func(what string, wanted ...mcp.Change) {
+				t.Helper()
+				got := g.told()
+				for _, change := range wanted {
+					if !slices.Contains(got, change) {
+						t.Errorf("%s: told %v, want %v", what, got, wanted)
+					}
+				}
+				if len(got) != len(wanted) {
+					t.Errorf("%s: told %v, want %v", what, got, wanted)
+				}
+			}
+			updated := mcp.Change{Kind: mcp.ResourceUpdated, URI: "note://1"}
+
+			server.AddTool(up, server.Tool{Name: "new"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+			want("a new tool", mcp.Change{Kind: mcp.ToolsChanged})
+			if got := g.tools(t); !strings.HasSuffix(got, " new") {
+				t.Errorf("the tools are %q", got)
+			}
+			up.RemovePrompts("greet")
+			want("no prompt any more", mcp.Change{Kind: mcp.PromptsChanged})
+			up.ResourceUpdated("note://1")
+			want("a resource updated", updated)
+			up.ResourceUpdated("day://1")
+			want("another updated")
+
+			way.cut()
+			want("the server was started again", updated)
+			up.ResourceUpdated("note://1")
+			want("a resource updated after that", updated)
+			up.RemoveResources("note://1")
+			want("a resource gone", mcp.Change{Kind: mcp.ResourcesChanged})
+			sub.Close()
+			pass(time.Second)
+			up.RemoveTools("new")
+			if caller == client.Modern {
+				want("nothing is asked for")
+			}
+		})
+	})
+}
+
+// More resources than a connection may have subscriptions can be watched, and one that
+// the server refuses costs nobody else.
+func TestManyResourcesAreWatched(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller, behind client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			up := newShop()
+			g := newGuest(t, mount(t, bridge.Proxy(lineTo(up).of(behind), &bridge.ProxyOptions{Logger: quiet()})), caller)
+			var days []string
+			for day := range 100 {
+				days = append(days, fmt.Sprintf("day://%d", day))
+			}
+			if _, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: days}); err != nil {
+				t.Fatal(err)
+			}
+			g.told()
+			up.ResourceUpdated(days[0])
+			up.ResourceUpdated(days[99])
+			if got := g.told(); len(got) != 2 {
+				t.Errorf("told %v", got)
+			}
+		})
+	})
+}
+
+// A resource that the server refuses to tell of costs nobody else.
+func TestRefusedSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := &played{era: client.Legacy, capabilities: `{"resources":{"subscribe":true}}`}
+		var peer jsonrpc.Peer
+		up.answer = func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+			peer = from
+			switch req.Method {
+			case mcp.MethodResourcesList:
+				return `{"resources":[{"uri":"a://","name":"a"},{"uri":"b://","name":"b"},{"uri":"secret://","name":"s"}]}`, nil
+			case mcp.MethodResourcesSubscribe:
+				if string(req.Member("uri")) == `"secret://"` {
+					return "", &jsonrpc.Error{Code: -32042, Message: "secret"}
+				}
+				return "{}", nil
+			case mcp.MethodResourcesUnsubscribe:
+				return "{}", nil
+			}
+			return "", nil
+		}
+		p := bridge.Proxy(transport.Pipe(up), &bridge.ProxyOptions{Logger: quiet()})
+		g := newGuest(t, mount(t, p), client.Legacy)
+		for _, uri := range []string{"a://", "secret://", "b://"} {
+			stop, err := p.Subscribe(t.Context(), uri)
+			if failed, ok := errors.AsType[*jsonrpc.Error](err); ok != (uri == "secret://") || ok && failed.Code != -32042 {
+				t.Errorf("%s: %v", uri, err)
+			}
+			if err == nil {
+				defer stop()
+			}
+		}
+		if _, err := p.Subscribe(t.Context(), "none://"); err == nil {
+			t.Error("a resource that nobody has can be watched")
+		}
+		if _, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"b://"}}); err != nil {
+			t.Fatal(err)
+		}
+		g.told()
+		peer.Notify(t.Context(), mcp.NotificationResourceUpdated, jsonrpc.Raw(`{"uri":"b://"}`))
+		if got := g.told(); len(got) != 1 {
+			t.Errorf("told %v", got)
+		}
+	})
+}

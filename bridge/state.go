@@ -1,0 +1,54 @@
+package bridge
+
+import "time"
+
+// A State is how a server does.
+type State struct {
+	// Alias is the server's, "" of a proxy.
+	Alias string
+	// Status is that of the session by which its lists are read.
+	Status Status
+	// Since is when that began.
+	Since time.Time
+	// Err is why it is failed, or why its lists could not be read; nil otherwise. It is
+	// for the operator: it may say how the server is started.
+	Err error
+	// Restarts counts how often it had to be started again.
+	Restarts int
+	// Calls run, Queued ones wait to.
+	Calls, Queued int
+	// Sessions counts those beside that by which lists are read.
+	Sessions int
+	// Tools, Prompts and Resources count what is offered, templates as resources.
+	Tools, Prompts, Resources int
+}
+
+// State says how the server does.
+func (u *Upstream) State() State {
+	offered := u.Catalogue()
+	state := State{
+		Alias: u.alias, Calls: int(u.limit.calls.Load()), Queued: int(max(u.limit.queued.Load(), 0)),
+		Tools: len(offered.Tools), Prompts: len(offered.Prompts), Resources: len(offered.Resources) + len(offered.Templates),
+	}
+	u.pool.mu.Lock()
+	state.Sessions = len(u.pool.slots)
+	u.pool.mu.Unlock()
+	main := u.pool.main
+	main.mu.Lock()
+	state.Status, state.Since, state.Err, state.Restarts = main.status, main.since, main.err, main.restarts
+	main.mu.Unlock()
+	if state.Err == nil {
+		state.Err = u.unreadable()
+	}
+	return state
+}
+
+// States says how the servers do, in their order.
+func (b *Bridge) States() []State {
+	members := *b.members.Load()
+	states := make([]State, len(members))
+	for i, m := range members {
+		states[i] = m.State()
+	}
+	return states
+}
