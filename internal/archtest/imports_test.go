@@ -75,6 +75,8 @@ server/resources:         mcp server internal/jsonscan internal/netguard net/htt
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/jsonscan internal/uritemplate
                           golang.org/x/sync
+bridge/config:            jsonrpc transport transport/sse transport/stdio transport/streamable transport/ws bridge
+                          internal/jsonscan net/http
 
 # Runs tests over every transport.
 internal/everywhere:      transport transport/sse transport/streamable transport/ws internal/leak testing net/http
@@ -85,7 +87,7 @@ examples/everything:      jsonrpc schema mcp transport transport/sse transport/s
 examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
-examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/streamable transport/ws server client bridge net/http os/exec golang.org/x/term
+examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/streamable transport/ws server client bridge bridge/config net/http os/exec golang.org/x/term
 
 # Runs the official suite against examples/everything.
 internal/conformance:     os/exec

@@ -1,0 +1,105 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/bridge/config"
+)
+
+// Whatever a file says, reading it gives servers that keep the rules, or errors with
+// a place.
+func FuzzParse(f *testing.F) {
+	names, _ := filepath.Glob("testdata/*.json")
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(`{"mcpServers":{"a":{"command":"x","args":[1],"env":{"A":{}},"dovetail":{"tools":{"override":{"":{}}}}}}} // x`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := config.Parse(text, "f")
+		if (file == nil) == (err == nil) {
+			t.Fatal("neither a file nor an error, or both")
+		}
+		if err != nil {
+			e, ok := errors.AsType[*config.Error](err)
+			if !ok || e.Line < 1 || e.Column < 1 || strings.ContainsFunc(e.Error(), func(r rune) bool { return r < ' ' && r != '\n' }) {
+				t.Fatalf("%#v", err)
+			}
+			return
+		}
+		seen := map[string]bool{}
+		for _, s := range file.Servers {
+			if s.Alias == "" || len(s.Alias) > config.MaxAlias || strings.Contains(s.Alias+"_", "__") || seen[s.Alias] {
+				t.Errorf("alias %q", s.Alias)
+			}
+			seen[s.Alias] = true
+			if (s.Type == config.Stdio) != (s.Command != "") && s.URL == "" || s.Type == "" {
+				t.Errorf("%#v", s)
+			}
+			if _, err := s.Expand(t.Context(), noFiles(s)); err != nil && strings.Contains(err.Error(), "\x00") {
+				t.Error(err)
+			}
+		}
+		for _, w := range file.Warnings {
+			if strings.ContainsFunc(fmt.Sprint(w), func(r rune) bool { return r < ' ' }) {
+				t.Errorf("%q", w)
+			}
+		}
+	})
+}
+
+// noFiles keeps a fuzzed server from reading files.
+func noFiles(s *config.Server) *config.Expander {
+	s.EnvFile = ""
+	for _, text := range append([]string{s.Command, s.Dir, s.URL}, s.Args...) {
+		if strings.Contains(text, "${file:") {
+			s.Command, s.Dir, s.URL, s.Args = "x", "", "http://h", nil
+		}
+	}
+	for _, table := range []map[string]string{s.Env, s.Headers} {
+		for name, text := range table {
+			table[name] = strings.ReplaceAll(text, "${file:", "")
+		}
+	}
+	return &config.Expander{LookupEnv: lookup(map[string]string{"A": "1"})}
+}
+
+// Expansion is one pass: text without variables stays as it is, and a value is never
+// looked at again.
+func FuzzExpand(f *testing.F) {
+	for _, text := range []string{"", "${A}", "x${A:-d}", "$${A}", "${env:A}${x:y}", "${a-b}", "${", "${foo-${A}}", "${A:-${B}}"} {
+		f.Add(text, "v")
+		f.Add(text, "${A}$${")
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		if strings.Contains(text, "${file:") || strings.ContainsRune(text+value, 0) || len(text) > 100 || len(value) > 100 {
+			t.Skip()
+		}
+		const mark = "\x01" // stands for the value
+		e := func(value string) *config.Expander {
+			return &config.Expander{LookupEnv: func(string) (string, bool) { return value, true }, Unset: config.UnsetLiteral}
+		}
+		if value == "" || strings.Contains(text, mark) {
+			t.Skip()
+		}
+		marked, err := expandArg(t, text, e(mark))
+		got, err2 := expandArg(t, text, e(value))
+		if (err == nil) != (err2 == nil) {
+			t.Fatalf("%q: %v, %v", text, err, err2)
+		}
+		if want := strings.ReplaceAll(marked, mark, value); got != want {
+			t.Errorf("%q with %q: got %q, want %q", text, value, got, want)
+		}
+		if !strings.Contains(text, "${") && got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	})
+}
