@@ -59,6 +59,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"bridge/relay_call.go":                        "ends a subscription when the client's input does; stopped when the call ends",
 		"bridge/relay_outbox.go":                      "passes notifications on; the call or the link's end waits for it",
 		"bridge/pool.go":                              "keeps the session of each user; run waits for it",
+		"bridge/pin/provider.go":                      "judges what is offered and saves the lock; Run waits for it",
 		"client/answerer.go":                          "hands changes and log messages to the program in order; Session.Close waits for it",
 		"client/session.go":                           "replaces a link that ended; Session.Close waits for it",
 		"client/subscribe.go":                         "listens for one subscription; Subscription.Close waits for it",

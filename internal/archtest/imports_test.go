@@ -75,6 +75,7 @@ server/resources:         mcp server internal/jsonscan internal/netguard net/htt
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/jsonscan internal/uritemplate
                           golang.org/x/sync
+bridge/pin:               jsonrpc mcp server internal/jsonscan github.com/go-json-experiment/json
 bridge/config:            jsonrpc transport transport/sse transport/stdio transport/streamable transport/ws bridge
                           internal/jsonscan net/http
 

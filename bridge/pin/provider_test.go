@@ -1,0 +1,502 @@
+package pin_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/bridge/pin"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// TestChangedTool is hidden and refused until it is accepted, whatever has changed.
+func TestChangedTool(t *testing.T) {
+	for what, changed := range map[string]string{
+		"name":         strings.Replace(full, `"name":"pay"`, `"name":"pay","title":"Send"`, 1),
+		"description":  strings.Replace(full, `an invoice.`, `all invoices.`, 1),
+		"input":        strings.Replace(full, `9007199254740993`, `9007199254740992`, 1),
+		"$defs":        strings.Replace(full, `"$defs":{"amount":{"type":"integer"`, `"$defs":{"amount":{"type":"number"`, 1),
+		"output":       strings.Replace(full, `"outputSchema":{"type":"object"},`, ``, 1),
+		"annotations":  strings.Replace(full, `"readOnlyHint":false`, `"readOnlyHint":true`, 1),
+		"_meta":        strings.Replace(full, `"com.example/a":1`, `"com.example/a":{}`, 1),
+		"a wrong case": strings.Replace(full, `"name"`, `"Description":"x","name"`, 1),
+	} {
+		if what == "name" {
+			changed = strings.Replace(changed, `,"title":"Pay"`, ``, 1)
+		}
+		t.Run(what, func(t *testing.T) {
+			lock := pin.NewLock("")
+			pinAll(t, lock, "s", full, tool("other", ""))
+			p := newShop(full, tool("other", ""))
+			g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+			wantTools(t, g, lock, "pay other")
+			p.show(changed, tool("other", ""))
+			if what == "a wrong case" {
+				wantTools(t, g, lock, "other", "s pay invalid")
+				return
+			}
+			wantTools(t, g, lock, "other", "s pay changed")
+			if err := lock.Accept("s", "pay"); err != nil {
+				t.Fatal(err)
+			}
+			wantTools(t, g, lock, "pay other")
+			p.show(full, tool("other", "")) // which was accepted once
+			wantTools(t, g, lock, "other", "s pay changed")
+		})
+	}
+}
+
+// TestSameTool: how a definition is written does not matter, and it is passed on as it is
+// written.
+func TestSameTool(t *testing.T) {
+	lock := pin.NewLock("")
+	pinAll(t, lock, "s", full)
+	reordered := `{"icons":[ ],` + strings.Replace(full[1:len(full)-1], `"name":"pay","title":"Pay",`, "", 1) + `, "title":"P\u0061y","name":"pay"}`
+	p := newShop(reordered)
+	g := pin.Guarded(p, "s", lock, nil)
+	wantTools(t, g, lock, "pay")
+	if got := string(g.Catalogue().Tools[0].JSON); got != reordered {
+		t.Errorf("the tool is listed as\n%s\nwant\n%s", got, reordered)
+	}
+}
+
+// TestNewTool: trusted if so decided, else quarantined.
+func TestNewTool(t *testing.T) {
+	t.Run("quarantined", func(t *testing.T) {
+		lock := pin.NewLock("")
+		p := newShop(tool("a", ""))
+		g := pin.Guarded(p, "s", lock, &pin.Options{OfferChanged: true, Logger: quiet()})
+		wantTools(t, g, lock, "", "s a new")
+		p.show() // it is withdrawn
+		wantTools(t, g, lock, "")
+	})
+	t.Run("trusted", func(t *testing.T) {
+		lock := pin.NewLock("")
+		p := newShop(tool("a", ""))
+		g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+		wantTools(t, g, lock, "a")
+		p.show(tool("a", ""), tool("b", ""))
+		wantTools(t, g, lock, "a b")
+		p.show(tool("b", ""))
+		wantTools(t, g, lock, "b")
+		p.show(tool("a", "another"), tool("b", "")) // it comes back
+		wantTools(t, g, lock, "b", "s a changed")
+
+		// A new process, with the same lock.
+		again := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+		wantTools(t, again, lock, "b", "s a changed")
+	})
+}
+
+func TestChangedToolIsOfferedIfSoDecided(t *testing.T) {
+	lock := pin.NewLock("")
+	pinAll(t, lock, "s", tool("a", ""))
+	p := newShop(tool("a", "another"))
+	g := pin.Guarded(p, "s", lock, &pin.Options{OfferChanged: true, Logger: quiet()})
+	wantTools(t, g, lock, "a", "s a changed")
+	if err := lock.Accept("s", "a"); err != nil {
+		t.Fatal(err)
+	}
+	wantTools(t, g, lock, "a")
+}
+
+// A tool that was listed twice is judged anew when it is listed once.
+func TestToolsListedTwiceRecover(t *testing.T) {
+	lock, accepted := new(pin.Lock), tool("a", "2")
+	pinAll(t, lock, "s", accepted)
+	offered := newShop(tool("a", "1"), accepted)
+	p := pin.Guarded(offered, "s", lock, &pin.Options{Logger: quiet()})
+	wantTools(t, p, lock, "", "s a invalid")
+	offered.show(accepted)
+	wantTools(t, p, lock, "a")
+}
+
+// TestInvalidTool is quarantined whatever is decided, and does not hinder the others.
+func TestInvalidTool(t *testing.T) {
+	for what, invalid := range map[string][]string{
+		"listed twice":     {tool("x", "1"), tool("x", "2")},
+		"listed 3 times":   {tool("x", "1"), tool("x", "2"), tool("x", "1")},
+		"duplicate member": {`{"name":"x","inputSchema":{"a":1,"a":2}}`},
+		"one has none":     {tool("x", "1"), `{"name":"x","Title":""}`},
+	} {
+		lock := pin.NewLock("")
+		p := newShop(append(invalid, tool("a", ""))...)
+		g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, OfferChanged: true, Logger: quiet()})
+		wantTools(t, g, lock, "a", "s x invalid")
+		if t.Failed() {
+			t.Fatal(what)
+		}
+	}
+	long := strings.Repeat("x", pin.MaxName+1)
+	lock := pin.NewLock("")
+	g := pin.Guarded(newShop(tool(long, ""), tool("a", "")), "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+	wantTools(t, g, lock, "a", "s "+long+" invalid")
+
+	twice := pin.Guarded(newShop(tool("a", ""), tool("a", "")), "twice", new(pin.Lock), &pin.Options{TrustNew: true, Logger: quiet()})
+	wantTools(t, twice, new(pin.Lock), "a a")
+}
+
+// TestTwoServers may have a tool of one name.
+func TestTwoServers(t *testing.T) {
+	lock := pin.NewLock("")
+	a, b := newShop(tool("x", "a")), newShop(tool("x", "b"))
+	pinAll(t, lock, "a", tool("x", "a"))
+	ga, gb := pin.Guarded(a, "a", lock, &pin.Options{Logger: quiet()}), pin.Guarded(b, "b", lock, &pin.Options{Logger: quiet()})
+	before := ga.Catalogue()
+	wantTools(t, gb, lock, "", "b x new")
+	if err := lock.Accept("b", "x"); err != nil {
+		t.Fatal(err)
+	}
+	wantTools(t, gb, lock, "x")
+	if ga.Catalogue() != before {
+		t.Error("what is accepted of one server changes the catalogue of another")
+	}
+	b.show(tool("x", "a")) // which is accepted of the other
+	wantTools(t, gb, lock, "", "b x changed")
+	wantTools(t, ga, lock, "x", "b x changed")
+}
+
+func TestRefusal(t *testing.T) {
+	lock := pin.NewLock("")
+	pinAll(t, lock, "s", tool("a", "one"))
+	p := newShop(tool("a", "two"), tool("n", ""), `{"name":"i","_meta":{"a":1,"a":2}}`)
+	g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
+	for name, want := range map[string]struct {
+		refused *pin.QuarantinedError
+		told    jsonrpc.Error
+		text    string
+	}{
+		"a": {
+			&pin.QuarantinedError{Server: "s", Tool: "a", Reason: pin.Changed, Was: digest(t, tool("a", "one")), Is: digest(t, tool("a", "two"))},
+			jsonrpc.Error{Message: `the tool "a" of "s" is quarantined: it has changed since it was accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","tool":"a","reason":"changed"}`)},
+			" (it was " + digest(t, tool("a", "one")) + " and is " + digest(t, tool("a", "two")) + ")",
+		},
+		"n": {
+			&pin.QuarantinedError{Server: "s", Tool: "n", Reason: pin.New, Is: digest(t, tool("n", ""))},
+			jsonrpc.Error{Message: `the tool "n" of "s" is quarantined: it is new, and has not been accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","tool":"n","reason":"new"}`)},
+			" (it is " + digest(t, tool("n", "")) + ")",
+		},
+		"i": {
+			&pin.QuarantinedError{Server: "s", Tool: "i", Reason: pin.Invalid},
+			jsonrpc.Error{Message: `the tool "i" of "s" is quarantined: its definition is invalid`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","tool":"i","reason":"invalid"}`)},
+			`: _meta: duplicate member "a"`,
+		},
+	} {
+		for _, err := range []error{callTool(t, g, `"`+name+`"`), callTool(t, g, `"\u00`+map[string]string{"a": "61", "n": "6e", "i": "69"}[name]+`"`), g.Check(name)} {
+			refused, ok := errors.AsType[*pin.QuarantinedError](err)
+			if !ok {
+				t.Fatalf("%s: the error is %v", name, err)
+			}
+			if text := want.told.Message + want.text; err.Error() != text {
+				t.Errorf("%s: the error is\n%s, want\n%s", name, err, text)
+			}
+			bare := *refused
+			bare.Err = nil
+			if diff := cmp.Diff(want.refused, &bare); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+			want.told.Code = jsonrpc.InvalidParams
+			told, _ := errors.AsType[*jsonrpc.Error](err)
+			if diff := cmp.Diff(&want.told, told); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+	for name, want := range map[string]string{`"x"`: `unknown tool: "x"`, `7`: "name must be a string", `"A"`: `unknown tool: "A"`} {
+		told, ok := errors.AsType[*jsonrpc.Error](callTool(t, g, name))
+		if !ok || told.Code != jsonrpc.InvalidParams || told.Message != want {
+			t.Errorf("%s: the error is %v, want %s", name, told, want)
+		}
+	}
+	if _, err := g.Call(t.Context(), newCall(t, mcp.MethodToolsCall, `{}`)); err == nil {
+		t.Error("a call without a name is passed on")
+	}
+	if n := p.calls.Load(); n != 0 {
+		t.Errorf("the server was asked %d times", n)
+	}
+}
+
+// TestPassThrough: only tools are judged.
+func TestPassThrough(t *testing.T) {
+	p := newShop(tool("a", ""))
+	g := pin.Guarded(p, "s", pin.NewLock(""), &pin.Options{Logger: quiet()})
+	want := *p.Catalogue()
+	want.Tools = []server.Listed{}
+	if diff := cmp.Diff(want, *g.Catalogue()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, method := range []string{mcp.MethodPromptsGet, mcp.MethodResourcesRead, mcp.MethodComplete} {
+		if _, err := g.Call(t.Context(), newCall(t, method, `{"name":"a"}`)); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if err := g.Started(t.Context()); err != nil {
+		t.Error(err)
+	}
+	unsubscribe, err := g.Subscribe(t.Context(), "app:r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsubscribe()
+	var watched watcher
+	watched.shop.show()
+	g = pin.Guarded(&watched, "s", pin.NewLock(""), nil)
+	if err := g.Started(t.Context()); !errors.Is(err, errNotStarted) {
+		t.Errorf("the error is %v, want %v", err, errNotStarted)
+	}
+	unsubscribe, err = g.Subscribe(t.Context(), "app:r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsubscribe()
+	if diff := cmp.Diff([]string{"app:r", "end"}, watched.uris); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+var errNotStarted = errors.New("not started")
+
+// A watcher is told which resources are watched, and cannot be started.
+type watcher struct {
+	shop
+	uris []string
+}
+
+func (w *watcher) Started(context.Context) error { return errNotStarted }
+
+func (w *watcher) Subscribe(_ context.Context, uri string) (func(), error) {
+	w.uris = append(w.uris, uri)
+	return func() { w.uris = append(w.uris, "end") }, nil
+}
+
+// TestPending has what an operator needs to decide.
+func TestPending(t *testing.T) {
+	lock := pin.NewLock("")
+	one, two, three := tool("a", "one"), tool("a", "two"), tool("a", "three")
+	pinAll(t, lock, "s", one)
+	p := newShop(one)
+	g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
+	g.Catalogue()
+	p.show(two)
+	g.Catalogue()
+	p.show(three)
+	wantTools(t, g, lock, "", "s a changed")
+	want := pin.Pending{
+		Server: "s", Tool: "a", Reason: pin.Changed, Was: digest(t, one), Is: digest(t, three),
+		Before: json.RawMessage(one), After: json.RawMessage(three),
+	}
+	pending := lock.Pending()[0]
+	if diff := cmp.Diff(want, pending); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	found, err := pending.Diff()
+	if diff := cmp.Diff([]pin.Difference{{Member: "description", Before: json.RawMessage(`"one"`), After: json.RawMessage(`"three"`)}}, found); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+
+	// Another process has never seen what was accepted.
+	again := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
+	wantTools(t, again, lock, "", "s a changed")
+	pending = lock.Pending()[0]
+	if found, err := pending.Diff(); err != nil || len(found) != 3 || pending.Before != nil {
+		t.Errorf("the difference is %v, %v", found, err)
+	}
+
+	invalid := pin.Pending{Err: errors.New("broken")}
+	if _, err := invalid.Diff(); err == nil {
+		t.Error("the invalid can be compared")
+	}
+}
+
+// TestCatalogueStaysTheSame while nothing changes, so that whoever has read it need not
+// read it again.
+func TestCatalogueStaysTheSame(t *testing.T) {
+	lock := pin.NewLock("")
+	p := newShop(tool("a", ""))
+	g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+	first := g.Catalogue()
+	p.Catalogue()
+	pinAll(t, lock, "s", tool("a", "")) // as it is
+	pinAll(t, lock, "other", tool("b", ""))
+	if g.Catalogue() != first {
+		t.Error("the catalogue is another")
+	}
+	p.show(tool("a", ""))
+	if g.Catalogue() == first {
+		t.Error("the catalogue is the same, of another")
+	}
+}
+
+// TestLogged is each tool once that comes to be pending.
+func TestLogged(t *testing.T) {
+	var log bytes.Buffer
+	lock := pin.NewLock("")
+	pinAll(t, lock, "s", tool("a", "one"))
+	p := newShop(tool("a", "two"), tool("b", ""))
+	g := pin.Guarded(p, "s", lock, &pin.Options{OfferChanged: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	g.Catalogue()
+	p.show(tool("b", ""), tool("a", "two"))
+	g.Catalogue()
+	for _, want := range []string{"tool=a reason=changed quarantined=false", "tool=b reason=new quarantined=true"} {
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("the log does not have %q once:\n%s", want, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "two") {
+		t.Errorf("what the server wrote is in the log:\n%s", log.String())
+	}
+}
+
+// TestCallRacesChange: once another catalogue is there, no call of a changed tool gets
+// through, however many are made.
+func TestCallRacesChange(t *testing.T) {
+	good, bad := catalogue(tool("a", "good")), catalogue(tool("a", "bad"))
+	lock := pin.NewLock("")
+	pinAll(t, lock, "s", tool("a", "good"))
+	p := newShop()
+	g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
+	var callers sync.WaitGroup
+	for range 20 {
+		var isBad atomic.Bool
+		p.offer.Store(good)
+		for range 4 {
+			callers.Go(func() {
+				for range 500 {
+					before := isBad.Load() // the change was over before the call began
+					err := callTool(t, g, `"a"`)
+					_, refused := errors.AsType[*pin.QuarantinedError](err)
+					if before && !refused || err != nil && !refused {
+						t.Errorf("after the change: %t, the error is %v", before, err)
+						return
+					}
+					for _, l := range g.Catalogue().Tools {
+						if string(l.JSON) != string(good.Tools[0].JSON) {
+							t.Errorf("listed is %s", l.JSON)
+						}
+					}
+				}
+			})
+		}
+		p.offer.Store(bad)
+		isBad.Store(true)
+		callers.Wait()
+	}
+}
+
+// TestConcurrentUse of everything.
+func TestConcurrentUse(t *testing.T) {
+	lock := pin.NewLock(writeFile(t, "") + ".new")
+	p := newShop(tool("a", "0"))
+	g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+	var users sync.WaitGroup
+	for _, use := range []func(n int){
+		func(n int) { p.show(tool("a", string(rune('0'+n%3))), tool("b", "")) },
+		func(int) { g.Catalogue() },
+		func(int) { _ = callTool(t, g, `"a"`) },
+		func(int) { _ = lock.Accept("s", "a") },
+		func(int) { lock.Pending() },
+		func(n int) { pinOne(t, lock, "t", "a", n) },
+		func(n int) {
+			if n%50 == 0 {
+				save(t, lock)
+			}
+		},
+		func(n int) {
+			if n%70 == 0 {
+				_ = lock.Reload()
+			}
+		},
+	} {
+		users.Go(func() {
+			for n := range 200 {
+				use(n)
+			}
+		})
+	}
+	users.Wait()
+	p.show(tool("a", "last"))
+	g.Catalogue()
+	if err := lock.Accept("s", "a"); err != nil {
+		t.Error(err)
+	}
+	wantTools(t, g, lock, "a")
+}
+
+// TestServerShowsWhatIsAccepted: a client of the server is told, in both eras.
+func TestServerShowsWhatIsAccepted(t *testing.T) {
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		synctest.Test(t, func(t *testing.T) {
+			lock := pin.NewLock("")
+			pinAll(t, lock, "shop", tool("a", ""))
+			p := newShop(tool("a", ""), tool("b", ""))
+			s := server.New(mcp.Implementation{Name: "test", Version: "1"}, nil)
+			g := pin.Guarded(p, "shop", lock, &pin.Options{Logger: quiet()})
+			if err := s.MountProvider(g, "shop_"); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.Shutdown(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait() // until the shop can tell what changes
+			told := make(chan mcp.Change, 9)
+			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told <- change }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			subscription, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer subscription.Close()
+			list := func() string {
+				result, err := session.Call(t.Context(), mcp.MethodToolsList, json.RawMessage(`{}`), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(result)
+			}
+			if got := list(); !strings.Contains(got, `"shop_a"`) || strings.Contains(got, `"shop_b"`) {
+				t.Errorf("the list is %s", got)
+			}
+			if err := lock.Accept("shop", "b"); err != nil {
+				t.Fatal(err)
+			}
+			if change := <-told; change.Kind != mcp.ToolsChanged {
+				t.Errorf("the change is %v", change)
+			}
+			if got := list(); !strings.Contains(got, `"shop_b"`) {
+				t.Errorf("the list is %s", got)
+			}
+			if _, err := session.CallTool(t.Context(), "shop_b", nil, nil); err != nil {
+				t.Error(err)
+			}
+			p.show(tool("a", "another"), tool("b", ""))
+			<-told
+			if got := list(); strings.Contains(got, `"shop_a"`) {
+				t.Errorf("the list is %s", got)
+			}
+			if _, err := session.CallTool(t.Context(), "shop_a", nil, nil); err == nil {
+				t.Error("a changed tool can be called")
+			}
+		})
+	}
+}

@@ -1,0 +1,183 @@
+package pin_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dovetail-go/dovetail/bridge/pin"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A record keeps the changes that are told.
+type record struct {
+	mu   sync.Mutex
+	told []mcp.ChangeKind
+}
+
+func (r *record) tell(change mcp.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = append(r.told, change.Kind)
+}
+
+// take returns what was told since the last time, once nothing moves.
+func (r *record) take() []mcp.ChangeKind {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	told := r.told
+	r.told = nil
+	return told
+}
+
+// run has a provider run until the returned function is called.
+func run(t *testing.T, g *pin.Provider) (r *record, stop func()) {
+	t.Helper()
+	r = &record{}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- g.Run(ctx, r.tell) }()
+	synctest.Wait()
+	return r, func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run ends with %v", err)
+		}
+	}
+}
+
+func wantTold(t *testing.T, r *record, want ...mcp.ChangeKind) {
+	t.Helper()
+	if told := r.take(); !slices.Equal(told, want) {
+		t.Errorf("told was %v, want %v", told, want)
+	}
+}
+
+// TestRunTellsChanges of the provider, and of what is accepted.
+func TestRunTellsChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lock := pin.NewLock("")
+		p := newShop(tool("a", ""))
+		g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
+		r, stop := run(t, g)
+		if n := len(lock.Pending()); n != 1 { // though nobody has read the catalogue
+			t.Errorf("%d tools are pending", n)
+		}
+		wantTold(t, r)
+		if err := lock.Accept("s", "a"); err != nil {
+			t.Fatal(err)
+		}
+		wantTold(t, r, mcp.ToolsChanged)
+		wantTools(t, g, lock, "a")
+
+		p.show(tool("a", "another"))
+		wantTold(t, r, mcp.ToolsChanged)
+		if n := len(lock.Pending()); n != 1 {
+			t.Errorf("%d tools are pending", n)
+		}
+		(*p.changed.Load())(mcp.Change{Kind: mcp.PromptsChanged})
+		wantTold(t, r, mcp.PromptsChanged)
+		pinOne(t, lock, "other", "a", 1)
+		wantTold(t, r)
+		stop()
+		if err := lock.Accept("s", "a"); err != nil {
+			t.Fatal(err)
+		}
+		wantTold(t, r)
+	})
+}
+
+// TestRunTellsWhatIsReloaded, such as what another process has accepted.
+func TestRunTellsWhatIsReloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "mcp.lock")
+		save(t, pin.NewLock(path))
+		lock, other := load(t, path), load(t, path)
+		g := pin.Guarded(newShop(tool("a", "")), "s", lock, &pin.Options{Logger: quiet()})
+		r, stop := run(t, g)
+		defer stop()
+		pinAll(t, other, "s", tool("a", ""))
+		save(t, other)
+		if err := lock.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		wantTold(t, r, mcp.ToolsChanged)
+		wantTools(t, g, lock, "a")
+		if err := lock.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		wantTold(t, r)
+	})
+}
+
+// TestRunSaves what is trusted and accepted, so that a restart does not forget it.
+func TestRunSaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "mcp.lock")
+		lock := pin.NewLock(path)
+		p := newShop(tool("a", ""))
+		g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+		r, stop := run(t, g)
+		pinned := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			saved := load(t, path)
+			for i, name := range []string{"a", "b", "c"} {
+				if got, _ := saved.Pinned("s", name); i < len(want) && got != digest(t, want[i]) || i >= len(want) && got != "" {
+					t.Errorf("%s is saved as %q", name, got)
+				}
+			}
+		}
+		pinned(tool("a", ""))
+		p.show(tool("a", ""), tool("b", ""))
+		pinned(tool("a", ""), tool("b", ""))
+		p.show(tool("a", "another"), tool("b", ""))
+		pinned(tool("a", ""), tool("b", ""))
+		if err := lock.Accept("s", "a"); err != nil {
+			t.Fatal(err)
+		}
+		pinned(tool("a", "another"), tool("b", ""))
+		p.offer.Store(catalogue(tool("a", "another"), tool("b", ""), tool("c", ""))) // which it does not tell
+		g.Catalogue()
+		pinned(tool("a", "another"), tool("b", ""), tool("c", ""))
+		r.take()
+		pinOne(t, lock, "s", "c", 3) // at the last moment
+		stop()
+		if got, _ := load(t, path).Pinned("s", "c"); got != someDigest(3) {
+			t.Errorf("c is saved as %q", got)
+		}
+
+		again := load(t, path)
+		p.show(tool("a", "yet another"), tool("b", ""))
+		wantTools(t, pin.Guarded(p, "s", again, &pin.Options{TrustNew: true, Logger: quiet()}), again, "b", "s a changed")
+	})
+}
+
+// TestRunLogsThatItCannotSave, and leaves the file alone.
+func TestRunLogsThatItCannotSave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := writeFile(t, lockFile)
+		lock := load(t, path)
+		if err := os.WriteFile(path, []byte("broken"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		g := pin.Guarded(newShop(tool("a", "")), "s", lock, &pin.Options{TrustNew: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		_, stop := run(t, g)
+		stop()
+		if text := readFile(t, path); text != "broken" || !strings.Contains(log.String(), pin.ErrFileChanged.Error()) {
+			t.Errorf("the file is %q, the log\n%s", text, log.String())
+		}
+		wantTools(t, g, lock, "a")
+	})
+}
