@@ -76,6 +76,7 @@ server/resources:         mcp server internal/jsonscan internal/netguard net/htt
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/jsonscan internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/jsonscan github.com/go-json-experiment/json
+bridge/search:            jsonrpc mcp server internal/jsonscan
 bridge/config:            jsonrpc transport transport/sse transport/stdio transport/streamable transport/ws bridge
                           internal/jsonscan net/http
 

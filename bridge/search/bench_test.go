@@ -1,0 +1,111 @@
+package search_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/bridge/search"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// catalogueOf is a catalogue of so many tools, of about 600 bytes each.
+func catalogueOf(n int) []string {
+	verbs := []string{"create", "list", "read", "update", "delete", "search", "merge", "close", "assign", "export"}
+	nouns := []string{"issue", "pull_request", "file", "branch", "release", "comment", "label", "milestone", "workflow", "secret"}
+	var tools []string
+	for i := range n {
+		verb, noun, server := verbs[i%10], nouns[i/10%10], i/100
+		tools = append(tools, fmt.Sprintf(`{"name":"server%d__%s_%s","title":"%[2]s %[3]s","description":"Use this to %[2]s a %[3]s on server %[1]d. `+
+			`It needs the permission to %[2]s, and answers with the %[3]s as it is then, or with the reason why it cannot be done.","inputSchema":{"type":"object","properties":{`+
+			`"owner":{"type":"string","description":"who the repository belongs to"},"repo":{"type":"string","description":"name of the repository"},`+
+			`"%[3]s_number":{"type":"integer","description":"number of the %[3]s"},"page":{"type":"integer","minimum":1,"description":"page of the answer, from 1"}},`+
+			`"required":["owner","repo"]},"annotations":{"readOnlyHint":false}}`, server, verb, noun))
+	}
+	return tools
+}
+
+// request makes calls to a provider, without a transport.
+func request(tb testing.TB, params string) func(p server.Provider) {
+	r, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, []byte(params))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	call := mcp.NewCall(r, &mcp.Caller{Info: &mcp.Implementation{Name: "guest"}}, nil)
+	var room []byte
+	return func(p server.Provider) {
+		result, err := p.Call(context.Background(), &call)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if room, err = result.AppendJSON(room[:0]); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+const benchQuery = `{"name":"search_tools","arguments":{"query":"close the pull requests of a repository"}}`
+
+func BenchmarkSearch(b *testing.B) {
+	for _, n := range []int{100, 1000, search.MaxTools} {
+		for name, around := range map[string]server.Around{"": {}, "-hiding": guarding("server1", true)} {
+			b.Run(fmt.Sprint(n, name), func(b *testing.B) {
+				p, search := newProvider(b, newSource(catalogueOf(n)...), around), request(b, benchQuery)
+				search(p)
+				b.ReportAllocs()
+				for b.Loop() {
+					search(p)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkFirstSearch makes the index.
+func BenchmarkFirstSearch(b *testing.B) {
+	tools := catalogueOf(1000)
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		p, search := newProvider(b, newSource(tools...), server.Around{}), request(b, benchQuery)
+		b.StartTimer()
+		search(p)
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	from := newSource("tool")
+	from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{"content":[]}`), nil }
+	p, call := newProvider(b, from, server.Around{}), request(b, `{"name":"call_tool","arguments":{"name":"tool","arguments":{"message":"hello","n":12345}}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		call(p)
+	}
+}
+
+// TestBudgets: a search does not allocate by how many tools there are to be searched, but
+// for their scores; a call is spliced, and nothing else.
+func TestBudgets(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates too")
+	}
+	from := newSource(catalogueOf(1000)...)
+	from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{"content":[]}`), nil }
+	p := newProvider(t, from, server.Around{})
+	for _, test := range []struct {
+		params string
+		most   float64
+	}{
+		{benchQuery, 20},
+		{`{"name":"call_tool","arguments":{"name":"server0__create_issue","arguments":{"message":"hello","n":12345}}}`, 4},
+	} {
+		call := request(t, test.params)
+		if got := testing.AllocsPerRun(100, func() { call(p) }); got > test.most {
+			t.Errorf("%s allocates %.0f times, want at most %.0f", test.params, got, test.most)
+		} else {
+			t.Logf("%s: %.0f allocations", test.params, got)
+		}
+	}
+}

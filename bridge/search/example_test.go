@@ -1,0 +1,139 @@
+package search_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/pin"
+	"github.com/dovetail-go/dovetail/bridge/search"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// An Office is a provider of tools: it stands here for one with hundreds.
+type Office struct{}
+
+var officeCatalogue = &server.Catalogue{Tools: []server.Listed{
+	{Name: "wiki__read", JSON: []byte(`{"name":"wiki__read","description":"Reads a page of the wiki","inputSchema":{"type":"object"}}`)},
+	{Name: "mail__send", JSON: []byte(`{"name":"mail__send","description":"Sends an e-mail","inputSchema":{"type":"object"}}`)},
+	{Name: "mail__delete", JSON: []byte(`{"name":"mail__delete","description":"Deletes an e-mail","inputSchema":{"type":"object"}}`)},
+}}
+
+func (Office) Catalogue() *server.Catalogue { return officeCatalogue }
+
+func (Office) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(fmt.Sprintf("%s is done with %s", call.Member("name"), call.Member("arguments")))}}, nil
+}
+
+func (Office) Run(ctx context.Context, changed func(mcp.Change)) error {
+	<-ctx.Done() // its offer never changes
+	return nil
+}
+
+// Tools are searched and called; guards act on the tools behind.
+func ExampleNew() {
+	careful := server.Guard{Name: "careful", Hides: true, Allow: func(ctx context.Context, r *server.Request) error {
+		if strings.HasSuffix(r.Name(), "__delete") {
+			return errors.New("nothing is deleted here")
+		}
+		return nil
+	}}
+	office, err := search.New(Office{}, &search.Options{
+		Description: "E-mail and the wiki.",
+		Around:      server.Around{Guards: []server.Guard{careful}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := server.New(mcp.Implementation{Name: "office", Version: "1.0.0"}, nil)
+	if err := s.MountProvider(office, ""); err != nil {
+		log.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+
+	session, err := client.Connect(context.Background(), transport.Pipe(s), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	for _, call := range []struct{ tool, arguments string }{
+		{"search_tools", `{"query":"send or delete an e-mail","limit":1}`},
+		{"call_tool", `{"name":"mail__send","arguments":{"to":"ada@example.com"}}`},
+		{"call_tool", `{"name":"mail__delete"}`},
+	} {
+		result, err := session.CallTool(context.Background(), call.tool, json.RawMessage(call.arguments), nil)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Println(result.Content[0].(*mcp.TextContent).Text)
+	}
+	// Output:
+	// {"tools":[{"name":"mail__send","description":"Sends an e-mail","inputSchema":{"type":"object"}}]}
+	// "mail__send" is done with {"to":"ada@example.com"}
+	// jsonrpc: -32602 "unknown tool: \"mail__delete\""
+}
+
+// Many servers, of whose tools only those are found and called that somebody has accepted.
+// The bridge has the tools, the pins decide which of them are offered, and the search shows
+// two tools in their place.
+func Example_pinned() {
+	ctx := context.Background()
+	wiki := server.New(mcp.Implementation{Name: "wiki", Version: "1.0.0"}, nil)
+	for _, name := range []string{"read", "write"} {
+		server.AddTool(wiki, server.Tool{Name: name, Description: name + " a page"},
+			func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })
+	}
+	servers, err := bridge.New(nil, bridge.Config{Alias: "wiki", Dialer: transport.Pipe(wiki)}) // or the configs of (*config.File).Bridge
+	if err != nil {
+		log.Fatal(err)
+	}
+	lock := pin.NewLock("") // or pin.Load("mcp.lock")
+	quiet := slog.New(slog.DiscardHandler)
+	found, err := search.New(pin.Guarded(servers, "all", lock, &pin.Options{Logger: quiet}), &search.Options{Logger: quiet})
+	if err != nil {
+		log.Fatal(err)
+	}
+	face := server.New(mcp.Implementation{Name: "face", Version: "1.0.0"}, &server.Options{Logger: quiet})
+	if err := face.MountProvider(found, ""); err != nil {
+		log.Fatal(err)
+	}
+	defer face.Shutdown(ctx)
+	session, err := client.Connect(ctx, transport.Pipe(face), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	call := func(tool, arguments string) {
+		result, err := session.CallTool(ctx, tool, json.RawMessage(arguments), nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(result.Content[0].(*mcp.TextContent).Text)
+	}
+	call("search_tools", `{"query":"a page of the wiki"}`)
+	for _, tool := range lock.Pending() {
+		fmt.Println(tool.Tool, "is", tool.Reason)
+	}
+	if err := lock.Accept("all", "wiki__read"); err != nil {
+		log.Fatal(err)
+	}
+	call("call_tool", `{"name":"wiki__read"}`)
+	call("call_tool", `{"name":"wiki__write"}`)
+	// Output:
+	// {"tools":[]}
+	// wiki__read is new
+	// wiki__write is new
+	// done
+	// jsonrpc: -32602 "unknown tool: \"wiki__write\""
+}

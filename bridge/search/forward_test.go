@@ -1,0 +1,233 @@
+package search_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dovetail-go/dovetail/bridge/search"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// TestForwardedCallIsTheSame as one without the provider: whatever else is in it, byte by
+// byte.
+func TestForwardedCallIsTheSame(t *testing.T) {
+	const arguments = `{"b":12345678901234567890.10,"a":"\u00e9é\/","b ":{ "x":1e2,"X":-0 },"name":"y"}`
+	eachEra(t, func(t *testing.T, era client.Era) {
+		from := newSource("tool")
+		var seen string
+		from.answer = func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+			seen = string(call.Params())
+			return mcp.Raw(`{"structuredContent":{"n":9007199254740993, "o":1.0},"content":[{"type":"odd","x":"\u00e9"}],"zz":1.50}`), nil
+		}
+		through := connect(t, newFace(t, from, server.Around{}), &client.Options{Era: era})
+		direct := connect(t, mounted(t, from, "", nil), &client.Options{Era: era})
+		for outer, inner := range map[string]string{
+			`{ "zz" : [1.0] ,"na\u006de":"call_tool", "arguments":{"arguments":%s ,"name":"tool"} ,"other":null}`:                `{ "zz" : [1.0] ,"na\u006de":"tool", "arguments":%s ,"other":null}`,
+			`{"arguments":{"name":"\u0074ool","argument\u0073": %s},"_meta":{"vendor/x":1.50},"name":"\u0063all_tool","zz":1.0}`: `{"arguments":%s,"_meta":{"vendor/x":1.50},"name":"\u0074ool","zz":1.0}`,
+			`{"name":"call_tool","arguments":{"name":"tool"},"x":%s}`:                                                            `{"name":"tool","x":%s}`,
+			`{"name":"call_tool","arguments":{"name":"tool","arguments":null},"x":%s}`:                                           `{"name":"tool","arguments":null,"x":%s}`,
+		} {
+			got, err := through.Call(t.Context(), mcp.MethodToolsCall, fmt.Appendf(nil, outer, arguments), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gotSeen := seen
+			want, err := direct.Call(t.Context(), mcp.MethodToolsCall, fmt.Appendf(nil, inner, arguments), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gotSeen != seen || string(got) != string(want) {
+				t.Errorf("%s\nis the call %s\nwant        %s\nand gives %s\nwant      %s", outer, gotSeen, seen, got, want)
+			}
+		}
+	})
+}
+
+// TestForwardedErrorIsTheSame, with its code and data.
+func TestForwardedErrorIsTheSame(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		from := newSource("tool")
+		session := connect(t, newFace(t, from, server.Around{}), &client.Options{Era: era})
+		want := jsonrpc.Error{Code: -77, Message: "no", Data: json.RawMessage(`{"n":1.50}`)}
+		from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, fmt.Errorf("wrapped: %w", &want) }
+		_, err := callInner(t, session, "tool", "{}")
+		if got := protocolError(t, err); fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+			t.Errorf("the error is %+v", got)
+		}
+		from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, errors.New("the secret is 42") }
+		if _, err := callInner(t, session, "tool", "{}"); strings.Contains(err.Error(), "secret") {
+			t.Errorf("the caller is told %v", err)
+		}
+	})
+}
+
+// TestUnknownInnerTool is answered as a server answers it.
+func TestUnknownInnerTool(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, newFace(t, newSource("tool"), server.Around{}), &client.Options{Era: era})
+		for _, name := range []string{"other", "", "Tool", "search_tools", "call_tool", strings.Repeat("x", 10_000)} {
+			_, err := callInner(t, session, name, "{}")
+			if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != fmt.Sprintf("unknown tool: %.256q", name) {
+				t.Errorf("the error is %+v", e)
+			}
+		}
+	})
+}
+
+// TestToolsOfTheSameNames as the two are reached through them.
+func TestToolsOfTheSameNames(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, newFace(t, newSource("search_tools", "call_tool"), server.Around{}), &client.Options{Era: era})
+		if got := foundNames(t, session, "call_tool"); got != "call_tool search_tools" {
+			t.Errorf("found is %q", got)
+		}
+		for _, name := range []string{"search_tools", "call_tool"} {
+			result, err := callInner(t, session, name, `{"name":"x"}`)
+			if err != nil || !strings.HasPrefix(texts(result), `{"name":"`+name+`","arguments":{"name":"x"}`) {
+				t.Errorf("%s gives %+v, %v", name, result, err)
+			}
+		}
+		inner := newProvider(t, newSource("deep"), server.Around{})
+		session = connect(t, newFace(t, inner, server.Around{}), &client.Options{Era: era})
+		result, err := callInner(t, session, search.CallTool, `{"name":"deep","arguments":{"x":1.0}}`)
+		if err != nil || !strings.HasPrefix(texts(result), `{"name":"deep","arguments":{"x":1.0}`) {
+			t.Errorf("two deep gives %+v, %v", result, err)
+		}
+	})
+}
+
+// TestForwardRefuses what is no call, so that the model reads why.
+func TestForwardRefuses(t *testing.T) {
+	from := newSource("tool")
+	from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) {
+		t.Error("the source is called")
+		return text(""), nil
+	}
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, newFace(t, from, server.Around{}), &client.Options{Era: era})
+		for params, want := range map[string]string{
+			`{"name":"call_tool"}`:                                                            "name must be a string",
+			`{"name":"call_tool","arguments":{}}`:                                             "name must be a string",
+			`{"name":"call_tool","arguments":{"name":7}}`:                                     "name must be a string",
+			`{"name":"call_tool","arguments":7}`:                                              "arguments: ",
+			`{"name":"call_tool","arguments":{"name":"tool","path":"x"}}`:                     `there is no argument "path" here, only name, arguments`,
+			`{"name":"call_tool","arguments":{"name":"tool","arguments":"{}"}}`:               "arguments must be an object",
+			`{"name":"call_tool","arguments":{"name":"tool","arguments":[]}}`:                 "arguments must be an object",
+			`{"name":"search_tools"}`:                                                         "query must be a string",
+			`{"name":"search_tools","arguments":[]}`:                                          "arguments: ",
+			`{"name":"search_tools","arguments":{"limit":1}}`:                                 "query must be a string",
+			`{"name":"search_tools","arguments":{"query":null}}`:                              "query must be a string",
+			`{"name":"search_tools","arguments":{"query":"x","limit":0}}`:                     "limit must be an integer from 1 to 50, not 0",
+			`{"name":"search_tools","arguments":{"query":"x","limit":51}}`:                    "limit must be an integer from 1 to 50, not 51",
+			`{"name":"search_tools","arguments":{"query":"x","limit":1.5}}`:                   "limit must be an integer",
+			`{"name":"search_tools","arguments":{"query":"x","limit":1e999999999}}`:           "limit must be an integer",
+			`{"name":"search_tools","arguments":{"query":"x","limit":"1"}}`:                   "limit must be an integer",
+			`{"name":"search_tools","arguments":{"query":"x","prefix":1}}`:                    "prefix must be a string",
+			`{"name":"search_tools","arguments":{"query":"x","server":"y"}}`:                  `there is no argument "server" here`,
+			`{"name":"search_tools","arguments":{"query":"` + long(1025) + `"}}`:              "query must have at most 1024 bytes, not 1025",
+			`{"name":"search_tools","arguments":{"query":"x","prefix":"` + long(1025) + `"}}`: "prefix must have at most 1024 bytes",
+		} {
+			raw, err := session.Call(t.Context(), mcp.MethodToolsCall, []byte(params), nil)
+			if err != nil {
+				t.Errorf("%.100s: %v", params, err)
+				continue
+			}
+			var result mcp.CallToolResult
+			if err := json.Unmarshal(raw, &result); err != nil || !result.IsError || !strings.HasPrefix(texts(&result), want) {
+				t.Errorf("%.100s gives %s, want %q", params, raw, want)
+			}
+		}
+	})
+}
+
+func long(n int) string { return strings.Repeat("x", n) }
+
+// asking asks before it answers, tells how far it is, and does its work once.
+func asking(times *atomic.Int64) func(context.Context, *mcp.Call) (mcp.Result, error) {
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		number, ok := call.Kept("number")
+		if !ok {
+			number = json.RawMessage(fmt.Sprint(times.Add(1)))
+			call.Keep("number", number)
+		}
+		token := mcp.ProgressToken(call.Member("_meta", mcp.MetaProgressToken))
+		if err := call.Notify(ctx, mcp.NotificationProgress, &mcp.ProgressParams{ProgressToken: token, Progress: 1, Message: "asking"}); err != nil {
+			return nil, err
+		}
+		params, err := (&mcp.ElicitParams{Mode: mcp.ElicitForm, Message: "Sure?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}).AppendJSON(nil)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := call.Input("sure", mcp.InputRequest{Method: mcp.MethodElicit, Params: params})
+		if err != nil {
+			return nil, err
+		}
+		return text(string(number) + string(answer)), nil
+	}
+}
+
+// TestForwardedCallAsks: questions, what is kept between the rounds and progress find
+// their way.
+func TestForwardedCallAsks(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		from := newSource("order")
+		var times atomic.Int64
+		from.answer = asking(&times)
+		session := connect(t, newFace(t, from, server.Around{}), accepting(era))
+		for want := range 2 {
+			var told []string
+			result, err := session.CallTool(t.Context(), search.CallTool, json.RawMessage(`{"name":"order"}`),
+				&client.CallOptions{Progress: func(p *mcp.ProgressParams) { told = append(told, p.Message) }})
+			if err != nil || !strings.HasPrefix(texts(result), fmt.Sprint(want+1, `{"action":"accept"`)) || !slices.Contains(told, "asking") {
+				t.Errorf("the tool gives %+v, %v, progress %q", result, err, told)
+			}
+		}
+	})
+}
+
+// accepting is a client whose user agrees to everything.
+func accepting(era client.Era) *client.Options {
+	return &client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{}`)}, nil
+	}}
+}
+
+// TestForwardedCallIsCancelled with the call that it is.
+func TestForwardedCallIsCancelled(t *testing.T) {
+	virtualEras(t, func(t *testing.T, era client.Era) {
+		from := newSource("wait")
+		begun, ended := make(chan struct{}), make(chan struct{})
+		from.answer = func(ctx context.Context, _ *mcp.Call) (mcp.Result, error) {
+			close(begun)
+			<-ctx.Done()
+			close(ended)
+			return nil, ctx.Err()
+		}
+		s := newFace(t, from, server.Around{})
+		session := connectBy(t, transport.Pipe(s), &client.Options{Era: era})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-begun
+			cancel()
+		}()
+		if _, err := session.CallTool(ctx, search.CallTool, json.RawMessage(`{"name":"wait"}`), nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("the error is %v", err)
+		}
+		<-ended
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+	})
+}

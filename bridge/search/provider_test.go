@@ -1,0 +1,267 @@
+package search_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dovetail-go/dovetail/bridge/search"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// everything is a catalogue with all kinds of offers.
+func everything() *server.Catalogue {
+	return &server.Catalogue{
+		Tools:     entries("add", "sub"),
+		Prompts:   []server.Listed{{Name: "greet", JSON: []byte(`{"name":"greet"}`)}},
+		Resources: []server.Listed{{Name: "app:r", JSON: []byte(`{"uri":"app:r","name":"r"}`)}},
+		Templates: []server.Listed{{Name: "app:t/{x}", JSON: []byte(`{"uriTemplate":"app:t/{x}","name":"t"}`)}},
+		Completes: true,
+	}
+}
+
+// TestProviderShowsTwoTools in place of the source's, and all else as it is.
+func TestProviderShowsTwoTools(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		for _, prefix := range []string{"", "p_"} {
+			from := newSource()
+			from.offer.Store(everything())
+			session := connect(t, mounted(t, newProvider(t, from, server.Around{}), prefix, nil), &client.Options{Era: era})
+			var tools []string
+			for tool, err := range session.Tools(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				tools = append(tools, tool.Name)
+			}
+			if want := []string{prefix + "search_tools", prefix + "call_tool"}; !slices.Equal(tools, want) {
+				t.Errorf("the tools are %q, want %q", tools, want)
+			}
+			result := call(t, session, prefix+"search_tools", `{"query":"add"}`)
+			if !strings.Contains(texts(result), `"name":"add"`) {
+				t.Errorf("found is %s", texts(result))
+			}
+			if result := call(t, session, prefix+"call_tool", `{"name":"sub"}`); !strings.Contains(texts(result), `"name":"sub"`) {
+				t.Errorf("called is %s", texts(result))
+			}
+			for method, params := range map[string]string{
+				mcp.MethodPromptsGet: `{"name":"` + prefix + `greet"}`, mcp.MethodResourcesRead: `{"uri":"app:t/1"}`,
+				mcp.MethodComplete: `{"ref":{"type":"ref/prompt","name":"` + prefix + `greet"},"argument":{"name":"x","value":""}}`,
+			} {
+				if _, err := session.Call(t.Context(), method, []byte(params), nil); err != nil {
+					t.Errorf("%s: %v", method, err)
+				}
+			}
+			has := session.Capabilities()
+			if has.Prompts == nil || has.Resources == nil || has.Completions == nil {
+				t.Errorf("declared is %+v", has)
+			}
+			_, err := session.CallTool(t.Context(), prefix+"add", nil, nil)
+			if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams {
+				t.Errorf("the source's tool can be called without call_tool: %v", err)
+			}
+		}
+	})
+}
+
+// TestProviderWithoutMount answers calls as a server would that has the two tools.
+func TestProviderWithoutMount(t *testing.T) {
+	p := newProvider(t, newSource("add"), server.Around{})
+	for params, want := range map[string]string{
+		`{"name":"add"}`: `unknown tool: "add"`,
+		`{"name":7}`:     "name must be a string",
+		`{}`:             "name must be a string",
+	} {
+		request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, []byte(params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := mcp.NewCall(request, &mcp.Caller{}, nil)
+		_, err = p.Call(t.Context(), &call)
+		if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != want {
+			t.Errorf("%s: the error is %v, want %q", params, err, want)
+		}
+	}
+	if first := p.Catalogue(); p.Catalogue() != first {
+		t.Error("the same offer is another catalogue")
+	}
+}
+
+// TestProviderTellsChanges of all but tools, which are found none the less.
+func TestProviderTellsChanges(t *testing.T) {
+	virtualEras(t, func(t *testing.T, era client.Era) {
+		from := newSource()
+		from.offer.Store(everything())
+		var told []mcp.Change
+		s := newFace(t, from, server.Around{})
+		session := connectBy(t, transport.Pipe(s), &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told = append(told, change) }})
+		synctest.Wait() // until the source runs
+		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{
+			ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true, ResourceSubscriptions: []string{"app:r"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got, want := from.taken(), "run, watch app:r"; got != want {
+			t.Errorf("the source is told %q, want %q", got, want)
+		}
+		if got := foundNames(t, session, "mul"); got != "" {
+			t.Errorf("found is %q", got)
+		}
+		next := everything()
+		next.Tools = entries("mul", "sub")
+		from.offer.Store(next)
+		changes := []mcp.Change{{Kind: mcp.PromptsChanged}, {Kind: mcp.ResourcesChanged}, {Kind: mcp.ResourceUpdated, URI: "app:r"}}
+		for _, change := range append([]mcp.Change{{Kind: mcp.ToolsChanged}}, changes...) {
+			(*from.changed.Load())(change)
+		}
+		synctest.Wait()
+		if !slices.Equal(told, changes) {
+			t.Errorf("the client is told %v, want %v", told, changes)
+		}
+		if got := foundNames(t, session, "mul add"); got != "mul" {
+			t.Errorf("found is %q, want the new tool only", got)
+		}
+		_, err = callInner(t, session, "add", "{}")
+		if e := protocolError(t, err); e.Message != `unknown tool: "add"` {
+			t.Errorf("the removed tool gives %v", err)
+		}
+		sub.Close()
+		synctest.Wait()
+		if got := from.taken(); got != "unwatch app:r" {
+			t.Errorf("the source is told %q", got)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := from.taken(); got != "end" {
+			t.Errorf("the source is told %q", got)
+		}
+	})
+}
+
+// deaf is a provider that need not know what is watched.
+type deaf struct{ server.Provider }
+
+func TestProviderOfWhoDoesNotSubscribe(t *testing.T) {
+	unsubscribe, err := newProvider(t, deaf{newSource()}, server.Around{}).Subscribe(t.Context(), "app:r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsubscribe()
+}
+
+// TestNewRefuses what a server would refuse to mount.
+func TestNewRefuses(t *testing.T) {
+	_, err := search.New(newSource("add", "sub", "add"), nil)
+	if c, ok := errors.AsType[*server.CollisionError](err); !ok || c.Name != "add" {
+		t.Errorf("the error is %v", err)
+	}
+	broken := newSource()
+	broken.offer.Store(&server.Catalogue{Tools: []server.Listed{{Name: "bad", JSON: []byte(`{"name":`)}}})
+	if _, err := search.New(broken, nil); err == nil || !strings.Contains(err.Error(), `"bad"`) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestLaterFaults are the operator's to know, and cost what is faulty only.
+func TestLaterFaults(t *testing.T) {
+	var log bytes.Buffer
+	from := newSource("add")
+	p, err := search.New(from, &search.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := connect(t, mounted(t, p, "", nil), nil)
+	tools := append(entries(`{"name":"add","description":"the first","inputSchema":{}}`, `{"name":"add","description":"another","inputSchema":{}}`, `{"name":"odd","inputSchema":7}`),
+		server.Listed{Name: "bad", JSON: []byte(`{"name":`)})
+	from.offer.Store(&server.Catalogue{Tools: tools})
+	for query, want := range map[string]string{"first": "add", "another": "", "bad": "", "odd": "odd", "": "add odd"} {
+		if got := foundNames(t, session, query); got != want {
+			t.Errorf("%q finds %q, want %q", query, got, want)
+		}
+	}
+	if !strings.Contains(log.String(), "bad") || !strings.Contains(log.String(), "two of the tool") {
+		t.Errorf("the log is %s", &log)
+	}
+}
+
+// TestTooManyTools: the first can be found, all can be called, and the operator knows.
+func TestTooManyTools(t *testing.T) {
+	var names []string
+	for i := range search.MaxTools + 5 {
+		names = append(names, fmt.Sprintf("tool_%d", i))
+	}
+	var log bytes.Buffer
+	p, err := search.New(newSource(names...), &search.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := connect(t, mounted(t, p, "", nil), nil)
+	for i, want := range map[int]bool{0: true, search.MaxTools - 1: true, search.MaxTools: false} {
+		name := fmt.Sprintf("tool_%d", i)
+		if got, _, _ := strings.Cut(foundNames(t, session, name), " "); (got == name) != want {
+			t.Errorf("%s: found is %q", name, got)
+		}
+		if _, err := callInner(t, session, name, "{}"); err != nil {
+			t.Error(err)
+		}
+	}
+	if !strings.Contains(log.String(), "tools=5") {
+		t.Errorf("the log is %s", &log)
+	}
+}
+
+// TestDescription is told to the model, after what the tool is for.
+func TestDescription(t *testing.T) {
+	p, err := search.New(newSource(), &search.Options{Description: "GitHub, and the wiki."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tool, err := range connect(t, mounted(t, p, "", nil), nil).Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.HasSuffix(tool.Description, "\n\nGitHub, and the wiki."); has != (tool.Name == search.SearchTool) {
+			t.Errorf("%s is described by %q", tool.Name, tool.Description)
+		}
+	}
+}
+
+// TestAtOnce is for the race detector: tools are searched, called and changed.
+func TestAtOnce(t *testing.T) {
+	from := newSource("steady")
+	s := newFace(t, from, server.Around{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		for i := range 200 {
+			from.offer.Store(&server.Catalogue{Tools: entries(fmt.Sprint("other_", i), "steady")})
+		}
+	})
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		session := connectBy(t, transport.Pipe(s), &client.Options{Era: era})
+		work.Go(func() {
+			for range 100 {
+				if got := foundNames(t, session, "steady"); got != "steady" {
+					t.Errorf("found is %q", got)
+				}
+				if _, err := callInner(t, session, "steady", "{}"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+}
