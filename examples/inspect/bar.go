@@ -3,30 +3,31 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
 const barWidth = 30
 
-// A bar shows progress on one line of a terminal, and nothing elsewhere.
+// A bar shows progress, on one line of a terminal; elsewhere each report has a line.
 type bar struct {
-	w       io.Writer
-	visible bool
-	drawn   bool
+	w        io.Writer
+	terminal bool
+	drawn    bool
 }
 
 func newBar(w io.Writer) *bar {
-	f, ok := w.(*os.File)
-	return &bar{w: w, visible: ok && term.IsTerminal(int(f.Fd()))}
+	return &bar{w: w, terminal: isTerminal(w)}
 }
 
 func (b *bar) progress(p *mcp.ProgressParams) {
-	if !b.visible {
+	if !b.terminal {
+		of := ""
+		if p.Total != nil {
+			of = fmt.Sprint(" of ", *p.Total)
+		}
+		fmt.Fprintf(b.w, "progress %v%s: %s\n", p.Progress, of, printable(p.Message))
 		return
 	}
 	b.drawn = true

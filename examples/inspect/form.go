@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -10,11 +11,11 @@ import (
 
 // fill asks for each field of a form, in the form's order. An empty line leaves a
 // field out.
-func (p *person) fill(form *mcp.ElicitSchema) (json.RawMessage, error) {
+func (p *person) fill(ctx context.Context, form *mcp.ElicitSchema) (json.RawMessage, error) {
 	values := make(map[string]any)
 	for _, field := range form.Fields {
 		label, read := reader(field.Schema)
-		text, err := p.ask("  " + printable(field.Name+label) + ": ")
+		text, err := p.typed.ask(ctx, "  "+printable(field.Name+label)+": ")
 		if err != nil {
 			return nil, err
 		}

@@ -52,6 +52,15 @@ func newServer() *server.Server {
 		in, err := server.Elicit[greeting](r, "name", "Who are you?")
 		return in.Name, err
 	})
+	server.AddTool(s, server.Tool{Name: "count"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		return "", errors.Join(r.Progress(ctx, 1, 2, "one"), r.Progress(ctx, 2, 0, "two"))
+	})
+	server.AddTool(s, server.Tool{Name: "add"}, func(context.Context, *server.Request, struct{}) (string, error) {
+		added, err := server.NewPrompt(server.Prompt{Name: "added"}, func(context.Context, *server.Request, struct{}) (string, error) {
+			return "", nil
+		})
+		return "", errors.Join(err, s.Replace(added))
+	})
 	server.AddTemplate(s, server.Template{URITemplate: "greet://{name}"}, func(_ context.Context, _ *server.Request, in greeting) (string, error) {
 		return "hello " + in.Name, nil
 	})
@@ -134,7 +143,7 @@ func inspect(t *testing.T, line ...string) (stdout string, err error) {
 func inspectAt(t *testing.T, line ...string) (stdout string, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	err = run(t.Context(), line, &out, io.Discard)
+	err = run(t.Context(), line, strings.NewReader(""), &out, io.Discard)
 	return out.String(), err
 }
 
@@ -204,7 +213,7 @@ func TestVerboseShowsMessages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags, at := target.open(t)
 			var shown bytes.Buffer
-			if err := run(t.Context(), slices.Concat(flags, []string{"-verbose", "tools"}, at), io.Discard, &shown); err != nil {
+			if err := run(t.Context(), slices.Concat(flags, []string{"-verbose", "tools"}, at), strings.NewReader(""), io.Discard, &shown); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range []string{`→ {`, `"method":"tools/list"`, `← {`, `"inputSchema"`} {
@@ -274,7 +283,7 @@ func TestWrongTargetsSayWhatIsExpected(t *testing.T) {
 	} {
 		t.Run(test.line, func(t *testing.T) {
 			var out, said strings.Builder
-			err := run(t.Context(), strings.Fields(test.line), &out, &said)
+			err := run(t.Context(), strings.Fields(test.line), strings.NewReader(""), &out, &said)
 			if err == nil || !strings.Contains(err.Error()+said.String(), test.want) {
 				t.Errorf("error = %v, want %q", err, test.want)
 			}

@@ -3,7 +3,12 @@
 //	inspect [flags] VERB [ARGS] TARGET
 //
 // TARGET is the URL of a server (http, https, ws or wss), or -- and a command that
-// runs one on its standard streams. The verbs are
+// runs one on its standard streams. Without it,
+//
+//	inspect -config mcp.json [flags] VERB [ARGS]
+//
+// looks at all servers of a file as at one, whose tools are called alias__tool. The verbs
+// are
 //
 //	info                                  who the server is and what it can do
 //	tools | resources | templates | prompts
@@ -14,9 +19,14 @@
 //	complete resource TEMPLATE ARG VALUE  complete a template's variable
 //	listen [URI…]                         show changes until interrupted
 //	ping                                  ask for a sign of life
+//	session                               all of these, a line each, from standard input
+//
+// In a session, listen only begins to listen, and wait shows the next change. A line
+// that begins with # is a comment, and the lines after a call answer what the server
+// asks. Elsewhere a person at the terminal does, or all questions are declined.
 //
 // Standard output gets one JSON document, the result with all pages merged
-// (listen: one line for each change). The exit status is 0, 2 when a tool reported
+// (listen: one line for each change); standard error shows progress. The exit status is 0, 2 when a tool reported
 // an error, 1 when anything else went wrong; then standard error says what.
 package main
 
@@ -32,7 +42,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	var status exitStatus
 	switch {
 	case errors.As(err, &status):

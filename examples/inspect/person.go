@@ -1,39 +1,36 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
+	"sync"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// options are the session's: questions go to the person at the terminal, changes
-// to the channel.
-func (c *command) options(changes chan<- []byte, stderr io.Writer) *client.Options {
-	p := &person{out: stderr}
-	if term.IsTerminal(int(os.Stdin.Fd())) {
-		p.in = bufio.NewReader(os.Stdin)
-	}
-	return &client.Options{
+// maxChanges is how many changes wait to be shown.
+const maxChanges = 1024
+
+// options are the session's: questions go to the person who types, changes to the
+// channel.
+func (c *command) options(changes chan<- []byte, p *person, stderr io.Writer) *client.Options {
+	opts := &client.Options{
 		Info: mcp.Implementation{Name: "inspect", Version: "1.0.0"},
 		Era:  c.era, ConnectTimeout: c.timeout,
 		Elicit: p.elicit, ElicitURLs: true,
-		Changed: func(ctx context.Context, change mcp.Change) {
+		Changed: func(_ context.Context, change mcp.Change) {
 			line, err := json.Marshal(describe(change))
 			if err != nil {
 				return
 			}
 			select {
 			case changes <- line:
-			case <-ctx.Done():
+			default:
+				fmt.Fprintf(stderr, "inspect: more than %d changes wait to be shown: one is dropped\n", maxChanges)
 			}
 		},
 		Logged: func(_ context.Context, m *mcp.LoggingMessageParams) {
@@ -42,6 +39,10 @@ func (c *command) options(changes chan<- []byte, stderr io.Writer) *client.Optio
 			}
 		},
 	}
+	if c.era == client.Modern { // there is nothing to try when the server is slow
+		opts.ProbeTimeout = c.timeout
+	}
+	return opts
 }
 
 func describe(change mcp.Change) map[string]string {
@@ -56,27 +57,30 @@ func describe(change mcp.Change) map[string]string {
 	return map[string]string{"changed": "resource", "uri": change.URI}
 }
 
-// A person answers questions on the terminal, and declines where there is none.
+// A person answers questions, or declines them all if nothing can be typed.
 type person struct {
-	in  *bufio.Reader // nil: nobody is there
-	out io.Writer
+	typed *lines // nil: nobody is there
+	out   io.Writer
+	busy  sync.Mutex // one question at a time: a tool may ask several at once
 }
 
-func (p *person) elicit(_ context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	if p.in == nil {
+func (p *person) elicit(ctx context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	if p.typed == nil {
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 	}
+	p.busy.Lock()
+	defer p.busy.Unlock()
 	fmt.Fprintf(p.out, "\nThe server asks: %s\n", printable(question.Message))
 	if question.Mode == mcp.ElicitURL {
 		fmt.Fprintf(p.out, "It wants you to visit %s\n", printable(question.URL))
-		return p.agree(nil)
+		return p.agree(ctx, nil)
 	}
 	form, err := mcp.ParseElicitSchema(question.RequestedSchema)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		content, err := p.fill(form)
+		content, err := p.fill(ctx, form)
 		if err != nil {
 			return nil, err
 		}
@@ -84,12 +88,12 @@ func (p *person) elicit(_ context.Context, question *mcp.ElicitParams) (*mcp.Eli
 			fmt.Fprintf(p.out, "This does not fit: %s\n", printable(err.Error()))
 			continue
 		}
-		return p.agree(content)
+		return p.agree(ctx, content)
 	}
 }
 
-func (p *person) agree(content json.RawMessage) (*mcp.ElicitResult, error) {
-	answer, err := p.ask("Send this? [y]es, [n]o, anything else cancels: ")
+func (p *person) agree(ctx context.Context, content json.RawMessage) (*mcp.ElicitResult, error) {
+	answer, err := p.typed.ask(ctx, "Send this? [y]es, [n]o, anything else cancels: ")
 	if err != nil {
 		return nil, err
 	}
@@ -100,10 +104,4 @@ func (p *person) agree(content json.RawMessage) (*mcp.ElicitResult, error) {
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 	}
 	return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
-}
-
-func (p *person) ask(prompt string) (string, error) {
-	fmt.Fprint(p.out, prompt)
-	line, err := p.in.ReadString('\n')
-	return strings.TrimSpace(line), err
 }

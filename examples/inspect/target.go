@@ -22,6 +22,7 @@ type target struct {
 	command []string
 	url     string
 	headers headers
+	config  string // a file of many servers, in place of one
 }
 
 type headers []string
@@ -47,6 +48,9 @@ func (h headers) add(_ context.Context, to http.Header) error {
 
 // take takes the target off the end of the command line and returns the rest.
 func (t *target) take(line []string) ([]string, error) {
+	if t.config != "" {
+		return line, t.alone(line)
+	}
 	if at := slices.Index(line, "--"); at >= 0 {
 		t.command = line[at+1:]
 		if len(t.command) == 0 {
@@ -59,6 +63,17 @@ func (t *target) take(line []string) ([]string, error) {
 	}
 	t.url = line[len(line)-1]
 	return line[:len(line)-1], nil
+}
+
+// alone says what does not go with a file of servers.
+func (t *target) alone(line []string) error {
+	if slices.Contains(line, "--") {
+		return errors.New("-config says which servers to start: expected no command")
+	}
+	if len(t.headers) > 0 {
+		return errors.New("-header is for one server at a URL: expected headers in the file")
+	}
+	return nil
 }
 
 // dialer connects to the target. A server at an http URL that has HTTP+SSE only is

@@ -17,6 +17,7 @@ import (
 // An inspection is one verb at work.
 type inspection struct {
 	session *client.Session
+	servers *servers // nil: there is but one
 	out     io.Writer
 	changes <-chan []byte
 	bar     *bar
@@ -84,12 +85,16 @@ func info(_ context.Context, i *inspection, args []string) error {
 	if err := takes(args, 0, 0, "info"); err != nil {
 		return err
 	}
-	return i.encode(map[string]any{
+	document := map[string]any{
 		"serverInfo":      i.session.Server(),
 		"protocolVersion": i.session.Version(),
 		"capabilities":    i.session.Capabilities(),
 		"instructions":    i.session.Instructions(),
-	})
+	}
+	if i.servers != nil {
+		document["servers"] = i.servers.states()
+	}
+	return i.encode(document)
 }
 
 func call(ctx context.Context, i *inspection, args []string) error {
@@ -181,10 +186,7 @@ func ping(ctx context.Context, i *inspection, args []string) error {
 // listen shows changes, one line each, until it is interrupted or the timeout
 // ends it, both of which are how it is meant to end.
 func listen(ctx context.Context, i *inspection, args []string) error {
-	subscription, err := i.session.Subscribe(ctx, mcp.SubscriptionFilter{
-		ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,
-		ResourceSubscriptions: args,
-	})
+	subscription, err := i.session.Subscribe(ctx, everyChange(args))
 	if err != nil {
 		return err
 	}

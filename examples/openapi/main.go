@@ -52,7 +52,10 @@ func run(ctx context.Context, address string, said io.Writer) (err error) {
 		return err
 	}
 	if address == "" {
-		return stdio.Serve(ctx, s, nil)
+		if err := stdio.Serve(ctx, s, nil); ctx.Err() == nil {
+			return err
+		}
+		return nil // it was told to end
 	}
 	endpoint := streamable.Handler(s, nil)
 	face, err := listen(address, endpoint)

@@ -86,6 +86,7 @@ internal/everywhere:      transport transport/sse transport/streamable transport
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
 examples/everything:      jsonrpc schema mcp transport transport/sse transport/stdio transport/streamable transport/ws server net/http
+examples/bridge:          mcp transport/stdio transport/streamable server bridge bridge/config net/http
 examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
@@ -93,6 +94,8 @@ examples/inspect:         jsonrpc schema mcp transport transport/stdio transport
 
 # Runs the official suite against examples/everything.
 internal/conformance:     os/exec
+# Kills servers behind examples/bridge.
+internal/isolation:       jsonrpc mcp transport/streamable client os/exec
 
 .:
 `
