@@ -54,6 +54,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"examples/inspect/lines.go":                   "reads standard input, which nothing can interrupt; it lasts as long as the process",
 		"examples/bridge/http.go":                     "the web server; serveHTTP waits for it",
 		"examples/bridge/main.go":                     "follows the configuration; run waits for it",
+		"internal/conformance/proxied/main.go":        "the web server; serve waits for it",
 		"bridge/bridge.go":                            "the Run of each server, and of a bridge without a face; Run and stop wait for them",
 		"bridge/follow.go":                            "keeps an offer what the server lists; the session's slot waits for it",
 		"bridge/slot.go":                              "what lasts as long as a session; the slot waits for it",

@@ -96,6 +96,7 @@ examples/inspect:         jsonrpc schema mcp transport transport/stdio transport
 internal/conformance:     os/exec
 # Kills servers behind examples/bridge.
 internal/isolation:       jsonrpc mcp transport/streamable client os/exec
+internal/conformance/proxied: mcp transport/stdio transport/streamable server client bridge net/http
 
 .:
 `

@@ -14,10 +14,18 @@ func echoed(ctx context.Context, session *client.Session, tool, nonce string) (s
 	if err != nil {
 		return "", err
 	}
-	if len(result.Content) == 1 {
-		if text, ok := result.Content[0].(*mcp.TextContent); ok {
-			return text.Text, nil
-		}
+	if text := textOf(result); text != "" {
+		return text, nil
 	}
 	return "", fmt.Errorf("the result of %s has no text", tool)
+}
+
+// textOf is the text that a result consists of, "" if it is none.
+func textOf(result *mcp.CallToolResult) string {
+	if len(result.Content) == 1 && !result.IsError {
+		if text, ok := result.Content[0].(*mcp.TextContent); ok {
+			return text.Text
+		}
+	}
+	return ""
 }

@@ -20,6 +20,10 @@ func TestMain(m *testing.M) {
 		err = serveHTTP()
 	case "stdio server":
 		err = serveStdio()
+	case "bridge":
+		err = serveBridge()
+	case "bookkeeper":
+		err = keepBooks()
 	case "client":
 		err = beClient()
 	case "stdio flood":

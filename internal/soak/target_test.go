@@ -51,6 +51,14 @@ func newTarget() *target {
 		answer, err := server.Elicit[echoIn](r, "nonce", in.Nonce)
 		return answer.Nonce, err
 	})
+	server.AddTool(t.mcp, server.Tool{Name: "step"}, func(ctx context.Context, r *server.Request, in echoIn) (string, error) {
+		for i := range steps {
+			if err := r.Progress(ctx, float64(i+1), steps, in.Nonce); err != nil {
+				return "", err
+			}
+		}
+		return in.Nonce, ctx.Err()
+	})
 	server.AddTool(t.mcp, server.Tool{Name: "flood"}, func(ctx context.Context, r *server.Request, in floodIn) (string, error) {
 		t.flooded.Add(1)
 		t.flooding.Add(1)
@@ -65,6 +73,9 @@ func newTarget() *target {
 	})
 	return t
 }
+
+// steps is how often the tool step tells of its progress.
+const steps = 2
 
 // writeTimeout is how soon the target gives up on a client that reads nothing.
 const writeTimeout = time.Second
