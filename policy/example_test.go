@@ -1,0 +1,121 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+const files = `{
+	"allow": ["fs__*"],
+	"deny": ["*delete*"],
+	"role_overrides": {"guest": {"allow": ["fs__read*"]}},
+	"rules": [{
+		"name": "outside of tmp", "effect": "ask", "servers": ["fs"], "names": ["write_*"],
+		"unless": [{"arguments": [{"path": "/path", "glob": ["/tmp/*"]}]}]
+	}]
+}`
+
+func ExampleCompile() {
+	p, err := policy.Parse([]byte(files))
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := policy.Compile(p)
+	if err != nil {
+		log.Fatal(err)
+	}
+	write := policy.Target{Server: "fs", Name: "write_file", Exposed: "fs__write_file"}
+	for _, path := range []string{"/tmp/x", "/etc/passwd"} {
+		arguments, _ := json.Marshal(map[string]string{"path": path})
+		fmt.Println(c.Decide(&policy.Request{Target: write, Arguments: arguments}))
+	}
+	fmt.Println(c.Decide(&policy.Request{Target: write, Subject: policy.Subject{Role: "guest"}}))
+	fmt.Println(c.Resolve("guest").Filter([]string{"fs__read_file", "fs__delete_file", "web__read"}))
+	// Output:
+	// allow: the allow list has the pattern "fs__*"
+	// ask: the rule "outside of tmp" matches
+	// deny: no pattern of the allow list of the role matches
+	// [fs__read_file]
+}
+
+func ExampleParse() {
+	_, err := policy.Parse([]byte("{\n  \"alow\": [\"read_*\"]\n}"))
+	fmt.Println(err)
+	p, err := policy.Parse([]byte(`{"deny": ["*"], "role_overrides": {"owner": {"mode": "replace"}, "gest": {"allow": ["read_*"]}}}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, warning := range p.Warnings("owner", "guest") {
+		fmt.Println(warning)
+	}
+	// Output:
+	// policy: line 2, column 3: unknown member "alow": expected one of allow, deny, exempt, role_overrides, rules, strict
+	// role_overrides["gest"]: there is no such role
+	// role_overrides["gest"].allow[0]: "read_*" is never reached, since "*" is denied
+	// role_overrides["owner"]: it replaces the lists by none, which denies nothing, not even what the policy denies
+}
+
+// An explanation tells what each list and rule has to say, for trying a policy out.
+func ExampleCompiled_Explain() {
+	p, err := policy.Parse([]byte(files))
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := policy.Compile(p)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(c.Explain(&policy.Request{
+		Target:    policy.Target{Server: "fs", Name: "write_file", Exposed: "fs__write_file"},
+		Arguments: json.RawMessage(`{"path":"/tmp/x"}`),
+	}))
+	// Output:
+	// allow: the allow list has the pattern "fs__*"
+	// - deny deny: no pattern of the deny list matches
+	// + allow allow: the allow list has the pattern "fs__*"
+	// - ask outside of tmp: not matched by its unless[0]
+}
+
+// What a policy does not allow can be neither seen nor called.
+func ExampleEnforcer() {
+	readers, err := policy.Compile(&policy.Policy{Allow: []string{"read_*"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	enforcer := &policy.Enforcer{Policy: readers}
+	s := server.New(mcp.Implementation{Name: "files", Version: "1.0.0"}, &server.Options{
+		Around: server.Around{Outer: []mcp.Interceptor{enforcer.Intercept}},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	for _, name := range []string{"read_file", "write_file"} {
+		server.AddTool(s, server.Tool{Name: name}, func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })
+	}
+
+	ctx := context.Background()
+	session, err := client.Connect(ctx, transport.Pipe(s), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	for tool := range session.Tools(ctx) {
+		fmt.Println("listed:", tool.Name)
+	}
+	_, err = session.CallTool(ctx, "write_file", nil, nil)
+	fmt.Println(client.IsForbidden(err), err)
+	_, told := errors.AsType[*policy.DeniedError](err)
+	fmt.Println("the caller is told why:", told)
+	// Output:
+	// listed: read_file
+	// true jsonrpc: -32603 "The policy does not allow the tool \"write_file\""
+	// the caller is told why: false
+}

@@ -1,0 +1,76 @@
+package policy_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/policy"
+)
+
+func TestExplain(t *testing.T) {
+	c := parsed(t, `{"allow":["fs__*"],"deny":["*delete*"],"exempt":[{"server":"own","tool":"help"}],"rules":[
+		{"effect":"allow","names":["read_*"]},
+		{"name":"writes","effect":"ask","names":["write_*"],"unless":[{"arguments":[{"path":"/path","prefix":["/tmp/"]}]}]},
+		{"effect":"deny","annotations":{"openWorldHint":true},"roles":["bot"]}]}`)
+	for _, e := range []struct {
+		q    policy.Request
+		want string
+	}{
+		{policy.Request{Target: policy.Target{Server: "fs", Name: "write_file", Exposed: "fs__write_file"}, Arguments: []byte(`{"path":"/etc/x"}`)},
+			"ask: the rule \"writes\" matches\n" +
+				"- deny deny: no pattern of the deny list matches\n" +
+				"+ allow allow: the allow list has the pattern \"fs__*\"\n" +
+				"- allow rules[0]: not matched by its names\n" +
+				"+ ask writes: all of it matches\n" +
+				"- deny rules[2]: not matched by its roles\n"},
+		{policy.Request{Target: policy.Target{Server: "fs", Name: "write_file", Exposed: "fs__write_file"}, Arguments: []byte(`{"path":"/tmp/x"}`), Subject: policy.Subject{Role: "bot"}},
+			"deny: the rule \"rules[2]\" matches\n" +
+				"- deny deny: no pattern of the deny list matches\n" +
+				"+ allow allow: the allow list has the pattern \"fs__*\"\n" +
+				"- allow rules[0]: not matched by its names\n" +
+				"- ask writes: not matched by its unless[0]\n" +
+				"+ deny rules[2]: it cannot be told about its annotations\n"},
+		{policy.Request{Target: policy.Target{Name: "delete"}},
+			"deny: the deny list has the pattern \"*delete*\"\n" +
+				"+ deny deny: the deny list has the pattern \"*delete*\"\n" +
+				"- allow allow: no pattern of the allow list matches\n" +
+				"- allow rules[0]: not matched by its names\n" +
+				"- ask writes: not matched by its names\n" +
+				"- deny rules[2]: not matched by its roles\n"},
+		{policy.Request{Target: policy.Target{Server: "own", Name: "help"}}, "allow: the tool is exempt\n+ allow exempt: the tool is exempt\n"},
+	} {
+		if diff := cmp.Diff(e.want, c.Explain(&e.q).String()); diff != "" {
+			t.Errorf("%+v: %s", e.q, diff)
+		}
+	}
+	if d := parsed(t, `{"rules":[{"effect":"ask","names":["a"]}]}`).Decide(&policy.Request{}); d.String() != "deny: nothing allows it" {
+		t.Errorf("without a rule that matches: %v", d)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for text, want := range map[string][]string{
+		`{"allow":["a","b*"],"deny":["c"],"rules":[{"effect":"allow","roles":["bot"]}],"role_overrides":{"bot":{"deny":["x"]}}}`: nil,
+		`{"role_overrides":{"owner":{"mode":"replace"}}}`:                                                                        {`role_overrides["owner"]: it replaces the lists by none, which denies nothing, not even what the policy denies`},
+		`{"role_overrides":{"onwer":{"deny":["x"]}}}`:                                                                            {`role_overrides["onwer"]: there is no such role`},
+		`{"strict":true}`:                    {"strict: there are no role_overrides, and so everything is denied"},
+		`{"allow":["","a"]}`:                 {"allow[0]: an empty pattern matches the empty name only"},
+		`{"allow":["a","a"]}`:                {`allow[1]: "a" is given twice, at 0 too`},
+		`{"deny":["[b-a]x"]}`:                {`deny[0]: "[b-a]x" cannot match anything`},
+		`{"deny":["a*","ab*"]}`:              {`deny[1]: "ab*" adds nothing to "a*"`},
+		`{"allow":["ab","x"],"deny":["a*"]}`: {`allow[0]: "ab" is never reached, since "a*" is denied`},
+		`{"deny":["a*"],"role_overrides":{"bot":{"allow":["ab"]},"owner":{"mode":"replace","allow":["ab"]}}}`: {`role_overrides["bot"].allow[0]: "ab" is never reached, since "a*" is denied`},
+		`{"deny":["a*"],"rules":[{"effect":"ask","names":["ab","ac*"]},{"effect":"deny","names":["ab"]}]}`:    {"rules[0]: it is never reached, since deny has all of its names"},
+		`{"rules":[{"effect":"deny","roles":["bto","b*"],"unless":[{"roles":["x"]}]}]}`:                       {`rules[0]: there is no role "bto"`, `rules[0]: there is no role "x"`},
+	} {
+		p, err := policy.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Warnings("owner", "bot"); !slices.Equal(got, want) {
+			t.Errorf("%s: the warnings are %q, want %q", text, got, want)
+		}
+	}
+}

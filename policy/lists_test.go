@@ -1,0 +1,168 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/policy"
+)
+
+func TestLists(t *testing.T) {
+	names := strings.Fields("read write delete admin")
+	for _, c := range []struct{ name, policy, role, want string }{
+		{"empty lists allow everything", `{}`, "", "read write delete admin"},
+		{"what is denied", `{"deny":["d*"]}`, "", "read write admin"},
+		{"deny beats allow", `{"allow":["*"],"deny":["d*"]}`, "", "read write admin"},
+		{"not in the allow list", `{"allow":["read","w*"]}`, "", "read write"},
+		{"the empty pattern", `{"allow":[""]}`, "", ""},
+		{"exact case", `{"allow":["READ"]}`, "", ""},
+		{"no override for the role", `{"deny":["d*"],"role_overrides":{"bot":{"deny":["*"]}}}`, "owner", "read write admin"},
+		{"restrict unites deny", `{"deny":["d*"],"role_overrides":{"bot":{"deny":["admin"]}}}`, "bot", "read write"},
+		{"restrict intersects allow", `{"allow":["read","write"],"role_overrides":{"bot":{"allow":["w*","a*"],"mode":"restrict"}}}`, "bot", "write"},
+		{"restrict with an empty allow adds nothing", `{"allow":["read","write"],"role_overrides":{"bot":{}}}`, "bot", "read write"},
+		{"restrict of an empty allow", `{"role_overrides":{"bot":{"allow":["read"]}}}`, "bot", "read"},
+		{"replace", `{"allow":["read"],"deny":["w*"],"role_overrides":{"owner":{"mode":"replace","deny":["read"]}}}`, "owner", "write delete admin"},
+		{"replace by nothing", `{"allow":["read"],"deny":["*"],"role_overrides":{"owner":{"mode":"replace"}}}`, "owner", "read write delete admin"},
+		{"strict with an unknown role", `{"strict":true,"role_overrides":{"owner":{}}}`, "onwer", ""},
+		{"strict without a role", `{"strict":true,"role_overrides":{"owner":{}}}`, "", ""},
+		{"strict with a role", `{"strict":true,"deny":["d*"],"role_overrides":{"owner":{}}}`, "owner", "read write admin"},
+	} {
+		p, err := policy.Parse([]byte(c.policy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored := new(policy.Policy)
+		if err := json.Unmarshal(text, restored); err != nil {
+			t.Fatal(err)
+		}
+		for how, p := range map[string]*policy.Policy{"parsed": p, "restored": restored} {
+			effective := compile(t, p).Resolve(c.role)
+			if got := strings.Join(effective.Filter(names), " "); got != c.want {
+				t.Errorf("%s, %s: allowed is %q, want %q", c.name, how, got, c.want)
+			}
+			text, err := json.Marshal(effective)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := new(policy.Effective)
+			if err := json.Unmarshal(text, again); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(again.Filter(names), " "); got != c.want {
+				t.Errorf("%s: restored from %s, allowed is %q, want %q", c.name, text, got, c.want)
+			}
+		}
+	}
+}
+
+func TestResolveIsTheSame(t *testing.T) {
+	c := compile(t, &policy.Policy{Deny: []string{"a"}, Roles: map[string]policy.RoleOverride{"bot": {Deny: []string{"a", "b"}}}})
+	bot := c.Resolve("bot")
+	if c.Resolve("") != c.Resolve("nobody") || c.Resolve("") == bot || c.Resolve("bot") != bot {
+		t.Error("roles without an override have other lists")
+	}
+	text, err := json.Marshal(c.Resolve("bot"))
+	if want := `{"allow":[],"deny":["a","b"]}`; err != nil || string(text) != want {
+		t.Errorf("the lists are %s, want %s: %v", text, want, err)
+	}
+	all := compile(t, nil)
+	if !all.Resolve("x").Allowed("anything") || all.Decide(&policy.Request{}).Effect != policy.Allow {
+		t.Error("no policy does not allow everything")
+	}
+}
+
+// TestListsRestrictIsMonotonic: whatever a restricting override says, nothing is allowed
+// that is not without it.
+func TestListsRestrictIsMonotonic(t *testing.T) {
+	choices := [][]string{nil, {"a"}, {"?"}, {"*b"}, {"a*", "b"}}
+	for _, allow := range choices {
+		for _, deny := range choices {
+			for _, more := range choices {
+				for _, denied := range choices {
+					c := compile(t, &policy.Policy{Allow: allow, Deny: deny, Roles: map[string]policy.RoleOverride{
+						"restricted": {Allow: more, Deny: denied}, "replaced": {Allow: more, Deny: denied, Mode: policy.Replace},
+					}})
+					for _, name := range []string{"", "a", "b", "ab", "ba", "bb"} {
+						base, own := c.Resolve("").Allowed(name), c.Resolve("replaced").Allowed(name)
+						if c.Resolve("restricted").Allowed(name) != (base && own) {
+							t.Fatalf("%q: %q %q and %q %q", name, allow, deny, more, denied)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestCompileKeepsNothing of the policy.
+func TestCompileKeepsNothing(t *testing.T) {
+	hint := true
+	p := &policy.Policy{
+		Deny:   []string{"a"},
+		Rules:  []policy.Rule{{Effect: policy.Allow, Match: policy.Match{Kinds: []policy.Kind{policy.Tool}, Annotations: &policy.Annotations{ReadOnly: &hint}}}},
+		Exempt: []policy.Exemption{{Server: "s", Tool: "x"}},
+	}
+	c := compile(t, p)
+	asked := []policy.Request{{Target: policy.Target{Name: "a"}}, {Target: policy.Target{Name: "b", Trusted: true}}, {Target: policy.Target{Server: "s", Name: "x"}}}
+	decide := func() (all []string) {
+		for i := range asked {
+			all = append(all, c.Decide(&asked[i]).String())
+		}
+		return all
+	}
+	before := decide()
+	p.Deny[0], p.Rules[0].Kinds[0], hint, p.Exempt[0].Tool = "z", policy.Prompt, false, "z"
+	if diff := cmp.Diff(before, decide()); diff != "" {
+		t.Errorf("what was compiled has changed: %s", diff)
+	}
+}
+
+// TestNamesOfBothSides: deny lists are about both names of a tool, allow lists about the
+// one that the operator has a hand in.
+func TestNamesOfBothSides(t *testing.T) {
+	q := &policy.Request{Target: policy.Target{Server: "evil", Name: "read_all", Exposed: "evil__read_all"}}
+	for text, want := range map[string]policy.Effect{
+		`{"deny":["read_*"]}`: policy.Deny, `{"deny":["evil__*"]}`: policy.Deny,
+		`{"allow":["read_*"]}`: policy.Deny, `{"allow":["evil__read_*"]}`: policy.Allow,
+		`{"deny":["*"],"exempt":[{"server":"evil","tool":"read_all"}]}`: policy.Allow,
+		`{"deny":["*"],"exempt":[{"server":"","tool":"read_all"}]}`:     policy.Deny,
+		`{"deny":["*"],"exempt":[{"server":"evil","tool":"read_"}]}`:    policy.Deny,
+		`{"deny":["*"],"exempt":[{"server":"evil","tool":"read_*"}]}`:   policy.Deny,
+	} {
+		p, err := policy.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := compile(t, p).Decide(q); got.Effect != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+	long := &policy.Request{Target: policy.Target{Name: strings.Repeat("a", policy.MaxName+1)}}
+	if compile(t, nil).Decide(long).Effect != policy.Deny || compile(t, nil).Resolve("").Allowed(long.Name) {
+		t.Error("a name of any length is allowed")
+	}
+}
+
+// TestOrderDoesNotMatter of rules.
+func TestOrderDoesNotMatter(t *testing.T) {
+	rules := []policy.Rule{
+		{Effect: policy.Allow}, {Effect: policy.Ask, Match: policy.Match{Names: []string{"w*"}}}, {Effect: policy.Deny, Match: policy.Match{Names: []string{"*x"}}},
+	}
+	for name, want := range map[string]policy.Effect{"r": policy.Allow, "w": policy.Ask, "wx": policy.Deny} {
+		for range 6 {
+			rules[0], rules[1], rules[2] = rules[1], rules[2], rules[0]
+			if got := compile(t, &policy.Policy{Rules: slices.Clone(rules)}).Decide(&policy.Request{Target: policy.Target{Name: name}}); got.Effect != want {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+			rules[0], rules[1] = rules[1], rules[0]
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/policy"
+)
+
+const everyMember = `{
+	"allow": ["fs__*"], "deny": ["*delete*"], "strict": true,
+	"role_overrides": {"bot": {"allow": ["fs__read*"], "deny": ["x"], "mode": "restrict"}, "owner": {"mode": "replace"}},
+	"exempt": [{"server": "own", "tool": "help"}],
+	"rules": [{
+		"name": "writes", "effect": "ask", "reason": "A person decides.",
+		"kinds": ["tool", "resource template"], "servers": ["fs"], "names": ["write_*"], "exposed": ["fs__*"],
+		"tags": ["disk"], "roles": ["bot"], "principals": ["?*"],
+		"annotations": {"readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true},
+		"arguments": [{"path": "/path", "present": true, "equals": "x", "glob": ["/etc/*"], "prefix": ["/etc/"]}, {"path": "/n", "min": 9007199254740993, "max": 1e400}],
+		"unless": [{"names": ["write_tmp"]}, {"arguments": [{"path": "/dry", "equals": true}]}]
+	}]
+}`
+
+// TestParseReadsAll that there is to be set, and it survives being written.
+func TestParseReadsAll(t *testing.T) {
+	p, err := policy.Parse([]byte(everyMember))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile(t, p)
+	allSet(t, "policy", reflect.ValueOf(*p))
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := policy.Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if diff := cmp.Diff(p, again); diff != "" {
+		t.Errorf("it was written as %s: %s", text, diff)
+	}
+}
+
+// allSet looks at every field of the first of everything.
+func allSet(t *testing.T, path string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name := path + "." + v.Type().Field(i).Name
+			if v.Field(i).IsZero() && name != "policy.Rules.Arguments.Min" && name != "policy.Rules.Match.Arguments.Min" && !strings.Contains(name, "Arguments.M") && !strings.Contains(name, "Unless.") {
+				t.Errorf("%s is not set", name)
+			}
+			allSet(t, name, v.Field(i))
+		}
+	case reflect.Slice:
+		if v.Len() > 0 && !strings.HasSuffix(path, "Unless") {
+			allSet(t, path, v.Index(0))
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                 "line 1, column 1: expected an object",
+		"{\n \"alow\": []}":                `line 2, column 2: unknown member "alow": expected one of allow, deny, exempt, role_overrides, rules, strict`,
+		"{\n\n\"Allow\": []}":              `line 3, column 1: unknown member "Allow"`,
+		`{"allow":[],"allow":[]}`:          `line 1, column 13: duplicate member "allow"`,
+		"{\"allow\":[\"a\",\n1]}":          "line 2, column 1: expected a string",
+		`{"allow":null}`:                   "line 1, column 10: expected an array",
+		`{"strict":1}`:                     "line 1, column 11: expected true or false",
+		`{"strict":true} x`:                "line 1, column 17: expected the end of the text",
+		`{"role_overrides":{"a":{"x":1}}}`: `line 1, column 25: unknown member "x": expected one of allow, deny, mode`,
+		`{"role_overrides":{"a":{},"\u0061":{}}}`:                           `line 1, column 27: duplicate member "a"`,
+		`{"rules":[{"names":["a"]}]}`:                                       "line 1, column 11: a rule has an effect",
+		`{"rules":[{"effect":"Allow"}]}`:                                    `line 1, column 21: expected allow, deny or ask, found "Allow"`,
+		`{"rules":[{"effect":"deny","annotations":{"readonly":true}}]}`:     `unknown member "readonly"`,
+		`{"rules":[{"effect":"deny","arguments":[{"min":1}]}]}`:             "line 1, column 41: a predicate has a path",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"","min":"1"}]}]}`: "expected a number",
+		strings.Repeat(" ", policy.MaxSize+1):                               "and may have 1048576",
+	} {
+		_, err := policy.Parse([]byte(text))
+		if _, ok := errors.AsType[*policy.ParseError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: the error is %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"role_overrides":{"a":{"mode":"Replace"}}}`:                                                                                                  `role_overrides["a"].mode: expected restrict or replace, found "Replace"`,
+		`{"role_overrides":{"":{}}}`:                                                                                                                   `role_overrides[""]: a role has a name`,
+		`{"exempt":[{"server":"a"}]}`:                                                                                                                  "exempt[0].tool: a tool has a name",
+		`{"rules":[{"effect":"deny","kinds":["tools"]}]}`:                                                                                              `rules[0].kinds: expected tool, prompt, resource or resource template, found "tools"`,
+		`{"rules":[{"effect":"deny","names":[]}]}`:                                                                                                     "rules[0].names: a list without anything in it matches nothing",
+		`{"rules":[{"effect":"deny","kinds":[]}]}`:                                                                                                     "rules[0].kinds: a list",
+		`{"rules":[{"effect":"deny","unless":[{"names":[]}]}]}`:                                                                                        "rules[0].unless[0].names: a list",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"a","present":true}]}]}`:                                                                      `rules[0].arguments[0].path: a path begins with "/"`,
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a"}]}]}`:                                                                                    "rules[0].arguments[0]: expected present, equals",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","equals":[]}]}]}`:                                                                        "rules[0].arguments[0].equals: expected a string, a number, a boolean or null, found an array",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","glob":[]}]}]}`:                                                                          "rules[0].arguments[0].glob: a list",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","prefix":[]}]}]}`:                                                                        "rules[0].arguments[0].prefix: a list",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","min":1e999999999999999999999}]}]}`:                                                      "rules[0].arguments[0].min: the exponent",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","present":false,"min":1}]}]}`:                                                            "rules[0].arguments[0].present: what is not present",
+		`{"deny":["` + strings.Repeat("a", policy.MaxPattern+1) + `"]}`:                                                                                "deny[0]: it has 1025 bytes, and may have 1024",
+		`{"deny":[` + strings.Repeat(`"",`, policy.MaxPatterns) + `""]}`:                                                                               "deny: there are 10001, and may be 10000",
+		`{"rules":[` + strings.Repeat(`{"effect":"deny"},`, policy.MaxRules) + `{"effect":"ask"}]}`:                                                    "rules: there are 1001, and may be 1000",
+		`{"rules":[{"effect":"deny","names":[` + strings.Repeat(`"",`, policy.MaxTerms) + `""]}]}`:                                                     "rules[0].names: there are 257, and may be 256",
+		`{"rules":[{"effect":"deny","unless":[` + strings.Repeat(`{},`, policy.MaxTerms) + `{}]}]}`:                                                    "rules[0].unless: there are 257, and may be 256",
+		`{"rules":[{"effect":"deny","arguments":[` + strings.Repeat(`{"path":"","present":true},`, policy.MaxTerms) + `{"path":"","present":true}]}]}`: "rules[0].arguments: there are 257, and may be 256",
+	} {
+		p, err := policy.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = policy.Compile(p)
+		if _, ok := errors.AsType[*policy.CompileError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.90s: the error is %v, want %s", text, err, want)
+		}
+		if p.Warnings() != nil {
+			t.Errorf("%.90s has warnings", text)
+		}
+	}
+	for _, p := range []*policy.Policy{
+		{Allow: []string{"\xff"}}, {Rules: []policy.Rule{{Effect: 3}}}, {Rules: []policy.Rule{{Reason: strings.Repeat("a", 2000)}}},
+		{Rules: []policy.Rule{{Match: policy.Match{Arguments: []policy.Argument{{Path: "/a", Equals: json.RawMessage(`{`)}}}}}},
+		{Rules: []policy.Rule{{Match: policy.Match{Arguments: []policy.Argument{{Path: "/a", Max: "one"}}}}}},
+	} {
+		if _, err := policy.Compile(p); err == nil {
+			t.Errorf("%+v is compiled", p)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(everyMember))
+	f.Add([]byte(`{"rules":[{"effect":"allow","arguments":[{"path":"/a/0","equals":-0.0}]}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := policy.Parse(text)
+		if err != nil {
+			if _, ok := errors.AsType[*policy.ParseError](err); !ok {
+				t.Errorf("the error is %v", err)
+			}
+			return
+		}
+		c, err := policy.Compile(p)
+		if err != nil {
+			return
+		}
+		p.Warnings("bot")
+		written, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := policy.Parse(written)
+		if err != nil {
+			t.Fatalf("%s: %v", written, err)
+		}
+		same := compile(t, again)
+		for _, q := range asked() {
+			got, want := same.Decide(&q), c.Decide(&q)
+			if got != want {
+				t.Errorf("%s decides %v, and written anew as %s %v", text, want, written, got)
+			}
+			if e := c.Explain(&q); e.Decision != want {
+				t.Errorf("%s decides %v, and explains %v", text, want, e)
+			}
+		}
+	})
+}
+
+// asked are some requests.
+func asked() []policy.Request {
+	all := requests()
+	for i := range all {
+		all[i].Arguments = json.RawMessage(`{"a":[1,{"b":"c"}],"path":"/etc/passwd"}`)
+		all[i].Trusted, all[i].Role = i%2 == 0, "bot"
+	}
+	return append(all, policy.Request{Listed: true})
+}

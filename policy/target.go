@@ -1,0 +1,78 @@
+package policy
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A Target is what is called.
+type Target struct {
+	// Kind is by default [Tool].
+	Kind Kind
+	// Server is what the operator calls the server that has it, such as an alias of a
+	// bridge; "" if there is but one.
+	Server string
+	// Name is the name that the server has for the tool or prompt; the URI of the
+	// resource, or the template itself.
+	Name string
+	// Exposed is the name that callers see. By default it is Name.
+	Exposed string
+	// Tags and Annotations are what the server says of it.
+	Tags        []string
+	Annotations *mcp.ToolAnnotations
+	// Trusted says that they are true: the server is the operator's own, or the tool's
+	// definition has been looked at and pinned. Otherwise nothing is allowed because of
+	// them, and whatever is denied or asked about because of any is so.
+	Trusted bool
+}
+
+// A Kind is of what is called.
+type Kind string
+
+// The kinds, in the words of a server's Request.Kind. A read resource is a resource,
+// though its server has but a template that it matches.
+const (
+	Tool     Kind = "tool"
+	Prompt   Kind = "prompt"
+	Resource Kind = "resource"
+	Template Kind = "resource template"
+)
+
+func (t *Target) kind() Kind      { return cmp.Or(t.Kind, Tool) }
+func (t *Target) exposed() string { return cmp.Or(t.Exposed, t.Name) }
+
+// Describe takes Annotations and Tags from an entry of a list. Tags are where FastMCP puts
+// them: the strings of _meta.fastmcp.tags and _meta._fastmcp.tags.
+func (t *Target) Describe(entry json.RawMessage) error {
+	listed, err := jsonscan.ReadObject(entry)
+	if err != nil {
+		return fmt.Errorf("policy: what is listed: %w", err)
+	}
+	t.Annotations, t.Tags = nil, nil
+	if hints := listed.Get("annotations"); hints != nil && t.kind() == Tool {
+		t.Annotations = new(mcp.ToolAnnotations)
+		if err := t.Annotations.UnmarshalJSON(hints); err != nil {
+			return fmt.Errorf("policy: annotations: %w", err)
+		}
+	}
+	for _, maker := range []string{"fastmcp", "_fastmcp"} {
+		tags, found := pointer{"_meta", maker, "tags"}.find(entry)
+		if found != yes || jsonscan.KindOf(tags) != jsonscan.Array {
+			continue
+		}
+		var texts []string
+		err := read(tags, func(r *reader) error { return r.texts(&texts)() })
+		if err != nil {
+			return fmt.Errorf("policy: tags: %w", err)
+		}
+		t.Tags = append(t.Tags, texts...)
+	}
+	slices.Sort(t.Tags)
+	t.Tags = slices.Compact(t.Tags)
+	return nil
+}
