@@ -75,6 +75,10 @@ server/resources:         mcp server internal/jsonscan internal/netguard net/htt
 # L5: who may call what. It sees calls, and so it is of use at either end.
 policy:                   jsonrpc mcp internal/jsonscan
 
+# L6: a person decides. Only the channel to that person is HTTP.
+approval:                 jsonrpc mcp policy internal/jsonscan internal/seal
+approval/channel:         jsonrpc approval internal/backoff internal/edge internal/jsonscan net/http github.com/gorilla/websocket
+
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/jsonscan internal/uritemplate
                           golang.org/x/sync
@@ -107,7 +111,7 @@ internal/conformance/proxied: mcp transport/stdio transport/streamable server cl
 // planned are the packages that the layers have a place for. When one of them
 // appears, it moves up into importPolicy.
 var planned = []string{
-	"internal/registry", "transport/oauth", "approval", "bridge/gateway",
+	"internal/registry", "transport/oauth", "bridge/gateway",
 }
 
 // restricted are the packages of the standard library that are not for everyone:

@@ -1,0 +1,182 @@
+package channel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/backoff"
+)
+
+// A Client is an approver's end of a [Channel], or of an original one.
+type Client struct {
+	handler approval.Handler
+	opts    ClientOptions
+	url     string
+	dialer  websocket.Dialer
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	mu        sync.Mutex
+	connected bool
+	err       error // of the last connection
+}
+
+// Dial connects to a channel. The URL is one of ws, wss, http or https. Each request is
+// handed to the handler, on a goroutine of its own; a panic in it refuses the request. The
+// context that a handler gets ends with its request and with the connection: an answer
+// after that is [approval.ErrWithdrawn], and the next connection may bring the request
+// again. Dial fails if the first connection does; ctx is for that alone. [Client.Close]
+// ends the client.
+func Dial(ctx context.Context, rawURL string, handler approval.Handler, opts *ClientOptions) (*Client, error) {
+	o := opts.withDefaults()
+	c := &Client{handler: handler, opts: o, done: make(chan struct{})}
+	var err error
+	if c.url, err = socketURL(rawURL); err != nil {
+		return nil, fmt.Errorf("channel: %w", err)
+	}
+	if c.dialer, err = dialerOf(&o); err != nil {
+		return nil, fmt.Errorf("channel: %w", err)
+	}
+	socket, err := c.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("channel: %w", err)
+	}
+	running, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	go c.run(running, socket)
+	return c, nil
+}
+
+func socketURL(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("the URL is none: %w", errors.Unwrap(err)) // without the text, which may hold a secret
+	}
+	switch u.Scheme {
+	case "ws", "wss":
+	case "http":
+		u.Scheme = "ws"
+	case "https":
+		u.Scheme = "wss"
+	default:
+		return "", fmt.Errorf("the URL has the scheme %q; expected ws, wss, http or https", u.Scheme)
+	}
+	if u.Host == "" || u.User != nil {
+		return "", errors.New("expected a URL with a host and without a user")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u.String(), nil
+}
+
+func dialerOf(o *ClientOptions) (websocket.Dialer, error) {
+	roundTripper := cmp.Or(o.HTTPClient.Transport, http.DefaultTransport)
+	settings, ok := roundTripper.(*http.Transport)
+	if !ok {
+		return websocket.Dialer{}, fmt.Errorf("ClientOptions.HTTPClient has a Transport of type %T; expected an *http.Transport", roundTripper)
+	}
+	d := websocket.Dialer{
+		NetDialContext:   settings.DialContext,
+		Proxy:            settings.Proxy,
+		HandshakeTimeout: handshakeTimeout,
+		Subprotocols:     []string{subprotocol},
+	}
+	if settings.TLSClientConfig != nil {
+		d.TLSClientConfig = settings.TLSClientConfig.Clone()
+		d.TLSClientConfig.NextProtos = []string{"http/1.1"} // a WebSocket of HTTP/2 is another protocol
+	}
+	return d, nil
+}
+
+func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	header := http.Header{}
+	if c.opts.Token != "" {
+		header.Set("Authorization", "Bearer "+c.opts.Token)
+	}
+	socket, resp, err := c.dialer.DialContext(ctx, c.url, header)
+	if resp != nil {
+		defer resp.Body.Close() // what is left of it is in memory
+	}
+	switch {
+	case err == nil:
+		return socket, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case resp != nil:
+		return nil, fmt.Errorf("the server answered the handshake with %d", resp.StatusCode)
+	}
+	return nil, err
+}
+
+// Connected tells whether there is a connection now.
+func (c *Client) Connected() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.connected
+}
+
+// Done is closed when the client has ended: after Close, or with the only connection.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Err says how the last connection ended, nil while the first is there or when this side
+// closed it.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Close disconnects, and waits for the handlers. It may be called more than once.
+func (c *Client) Close() error {
+	c.stop()
+	<-c.done
+	return nil
+}
+
+func (c *Client) note(connected bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.connected, c.err = connected, err
+}
+
+// run serves one connection after the other.
+func (c *Client) run(ctx context.Context, socket *websocket.Conn) {
+	defer close(c.done)
+	defer c.stop()
+	var pauses backoff.Backoff
+	for {
+		var err error
+		if socket != nil {
+			c.note(true, nil)
+			s := newSession(c, socket)
+			err = s.run(ctx)
+			if s.asked {
+				pauses.Reset()
+			}
+		}
+		if ctx.Err() != nil {
+			c.note(false, nil)
+			return
+		}
+		if err != nil {
+			c.note(false, err)
+			c.opts.Logger.Warn("the approval channel was lost", "error", err)
+		}
+		if c.opts.Once || pauses.Wait(ctx) != nil {
+			return
+		}
+		if socket, err = c.dial(ctx); err != nil {
+			c.note(false, err)
+		}
+	}
+}

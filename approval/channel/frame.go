@@ -1,0 +1,258 @@
+package channel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+)
+
+// subprotocol is agreed on by programs that understand more than the original ones.
+const subprotocol = "dovetail.approval.v1"
+
+const (
+	methodApprove   = "approve"
+	methodWithdrawn = "withdrawn"
+	methodRefused   = "refused"
+)
+
+// instant is the form of times on the wire.
+const instant = "2006-01-02T15:04:05.000Z07:00"
+
+func appendMember(dst []byte, name, value string) []byte {
+	dst = append(dst, `,"`+name+`":`...)
+	return jsonscan.AppendString(dst, value)
+}
+
+// requestFrame asks about a request. The arguments stand in it byte for byte.
+func requestFrame(r *approval.Request) ([]byte, error) {
+	f := append([]byte(nil), `{"jsonrpc":"2.0","method":"approve","params":{"server_name":`...)
+	f = jsonscan.AppendString(f, r.Server)
+	f = appendMember(f, "tool_name", r.Tool)
+	f = append(f, `,"tool_args":`...)
+	f = append(f, r.Arguments...)
+	f = appendMember(f, "call_id", r.ID)
+	f = appendMember(f, "deadline", r.Deadline.UTC().Format(instant))
+	f = appendMember(f, "args_digest", r.ArgumentsDigest().String())
+	f = appendMember(f, "launch", r.Launch)
+	f = appendMember(f, "tool_digest", r.ToolDigest)
+	f = appendMember(f, "caller", r.Caller)
+	f = appendMember(f, "created", r.Created.UTC().Format(instant))
+	f = appendMember(f, "digest", r.Digest().String())
+	f = append(f, `},"id":`...)
+	f = jsonscan.AppendString(f, r.ID)
+	f = append(f, '}')
+	if len(f) > MaxFrame {
+		return nil, fmt.Errorf("the request has %d bytes; a frame may have %d", len(f), MaxFrame)
+	}
+	return f, nil
+}
+
+// noteFrame is a notification about a request; reason may be "".
+func noteFrame(method, id, reason string) []byte {
+	f := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+method+`","params":{"id":`...)
+	f = jsonscan.AppendString(f, id)
+	if reason != "" {
+		f = appendMember(f, "reason", reason)
+	}
+	return append(f, `}}`...)
+}
+
+// answerFrame answers the call with this id, its JSON text.
+func answerFrame(id json.RawMessage, a approval.Answer) []byte {
+	f := append([]byte(nil), `{"jsonrpc":"2.0","result":`...)
+	if a.Approved {
+		f = append(f, "true"...)
+	} else {
+		f = append(f, "false"...)
+		if a.Reason != "" {
+			f = appendMember(f, "reason", shortened(a.Reason))
+		}
+	}
+	f = append(f, `,"id":`...)
+	return append(append(f, id...), '}')
+}
+
+// errorFrame fails the call with this id.
+func errorFrame(id json.RawMessage, reason string) []byte {
+	f := append([]byte(nil), `{"jsonrpc":"2.0","error":{"code":-32603,"message":`...)
+	f = jsonscan.AppendString(f, reason)
+	f = append(f, `},"id":`...)
+	return append(append(f, id...), '}')
+}
+
+func shortened(reason string) string { return reason[:min(len(reason), approval.MaxReason)] }
+
+// A reply is an approver's answer on the wire.
+type reply struct {
+	id       string
+	approved bool
+	reason   string
+	failed   bool // it is an error; reason is its message
+}
+
+// A badReply tells of a frame that is no answer. It has the id, if that could be read.
+type badReply struct {
+	id     string
+	reason string
+}
+
+func (b *badReply) Error() string { return b.reason }
+
+// readReply reads a frame of an approver. The error is a *badReply.
+func readReply(frame []byte) (reply, error) {
+	object, err := readMessage(frame)
+	if err != nil {
+		return reply{}, &badReply{"", err.Error()}
+	}
+	id := object.Get("id")
+	if jsonscan.KindOf(id) != jsonscan.String {
+		return reply{}, &badReply{"", "expected the id of a request, a string"}
+	}
+	r := reply{id: jsonscan.Unquote(id)}
+	bad := func(reason string) (reply, error) { return reply{}, &badReply{r.id, reason} }
+	result, fault := object.Get("result"), object.Get("error")
+	switch {
+	case object.Get("method") != nil:
+		return bad("expected an answer, found a call")
+	case (result == nil) == (fault == nil):
+		return bad("expected either a result or an error")
+	case fault != nil:
+		r.failed = true
+		r.reason, err = faultMessage(fault)
+		if err != nil {
+			return bad(err.Error())
+		}
+		return r, nil
+	case jsonscan.KindOf(result) != jsonscan.Bool:
+		return bad("the result must be true or false, not " + jsonscan.KindOf(result).String())
+	}
+	r.approved = string(result) == "true"
+	if reason := object.Get("reason"); jsonscan.KindOf(reason) == jsonscan.String {
+		r.reason = shortened(jsonscan.Unquote(reason))
+	}
+	return r, nil
+}
+
+func faultMessage(fault []byte) (string, error) {
+	object, err := jsonscan.ReadObject(fault)
+	if err != nil {
+		return "", errors.New("the error must be an object")
+	}
+	if message := object.Get("message"); jsonscan.KindOf(message) == jsonscan.String {
+		return shortened(jsonscan.Unquote(message)), nil
+	}
+	return "", nil
+}
+
+// readMessage reads what every frame has. null is no member.
+func readMessage(frame []byte) (jsonscan.Members, error) {
+	object, err := jsonscan.ReadObject(frame)
+	if err != nil {
+		return object, err
+	}
+	version := object.Get("jsonrpc")
+	if jsonscan.KindOf(version) != jsonscan.String || jsonscan.Unquote(version) != "2.0" {
+		return object, errors.New(`expected a message with "jsonrpc":"2.0"`)
+	}
+	return object, nil
+}
+
+// A call is a frame of a server: a request to decide about, or a notification.
+type call struct {
+	id      json.RawMessage // its JSON text, nil for a notification
+	method  string
+	request *approval.Request // of approve
+	about   string            // the request of a notification
+	reason  string
+}
+
+// readCall reads a frame of a server, of an original one too.
+func readCall(frame []byte) (*call, error) {
+	object, err := readMessage(frame)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{id: object.Get("id")}
+	if method := object.Get("method"); jsonscan.KindOf(method) == jsonscan.String {
+		c.method = jsonscan.Unquote(method)
+	}
+	params, err := jsonscan.ReadObject(object.Get("params"))
+	if err != nil {
+		return nil, fmt.Errorf("params: %w", err)
+	}
+	switch c.method {
+	case methodApprove:
+		if kind := jsonscan.KindOf(c.id); kind != jsonscan.String && kind != jsonscan.Number {
+			return nil, errors.New("a call of approve must have an id")
+		}
+		c.request, err = readRequest(&params)
+		if err != nil {
+			return c, err
+		}
+		if c.request.ID == "" {
+			c.request.ID = string(c.id)
+			if jsonscan.KindOf(c.id) == jsonscan.String {
+				c.request.ID = jsonscan.Unquote(c.id)
+			}
+		}
+	case methodWithdrawn, methodRefused:
+		c.about, c.reason = text(&params, "id"), text(&params, "reason")
+	default:
+		return c, fmt.Errorf("there is no method %s", jsonscan.Quote(c.method))
+	}
+	return c, nil
+}
+
+func text(params *jsonscan.Members, name string) string {
+	value := params.Get(name)
+	if jsonscan.KindOf(value) != jsonscan.String {
+		return ""
+	}
+	return jsonscan.Unquote(value)
+}
+
+// readRequest reads the params of approve. What a digest is given for must have it.
+func readRequest(params *jsonscan.Members) (*approval.Request, error) {
+	for _, name := range []string{"server_name", "tool_name"} {
+		if kind := jsonscan.KindOf(params.Get(name)); kind != jsonscan.String {
+			return nil, fmt.Errorf("%s must be a string, not %v", name, kind)
+		}
+	}
+	arguments := params.Get("tool_args")
+	if kind := jsonscan.KindOf(arguments); kind != jsonscan.Object {
+		return nil, fmt.Errorf("tool_args must be an object, not %v", kind)
+	}
+	r := &approval.Request{
+		ID: text(params, "call_id"),
+		Target: approval.Target{
+			Server: text(params, "server_name"), Launch: text(params, "launch"),
+			Tool: text(params, "tool_name"), ToolDigest: text(params, "tool_digest"),
+		},
+		Arguments: arguments,
+		Caller:    text(params, "caller"),
+	}
+	for _, at := range []struct {
+		name string
+		time *time.Time
+	}{{"created", &r.Created}, {"deadline", &r.Deadline}} {
+		value := text(params, at.name)
+		if value == "" {
+			continue
+		}
+		var err error
+		if *at.time, err = time.Parse(time.RFC3339, value); err != nil {
+			return nil, fmt.Errorf("%s must be a time (RFC 3339)", at.name)
+		}
+	}
+	if sum := text(params, "args_digest"); sum != "" && sum != r.ArgumentsDigest().String() {
+		return nil, errors.New("args_digest is not that of tool_args")
+	}
+	if sum := text(params, "digest"); sum != "" && sum != r.Digest().String() {
+		return nil, errors.New("digest is not that of the request")
+	}
+	return r, nil
+}

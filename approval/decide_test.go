@@ -1,0 +1,64 @@
+package approval_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+)
+
+// TestByPolicy: the gate asks where the policy says so, and refuses what it denies.
+func TestByPolicy(t *testing.T) {
+	rules, err := policy.Parse([]byte(`{"rules": [
+		{"effect": "deny", "names": ["rm"], "reason": "never"}, {"effect": "deny", "names": ["sudo"]},
+		{"effect": "ask", "names": ["write"]}, {"effect": "allow"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := policy.Compile(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enforcer := &policy.Enforcer{
+		Policy: compiled,
+		Who: func(_ context.Context, call *mcp.Call) (policy.Subject, error) {
+			if call.Caller.Principal == "eve" {
+				return policy.Subject{}, errors.New("secret")
+			}
+			return policy.Subject{}, nil
+		},
+		Ask:     func(context.Context, *mcp.Call, policy.Decision) error { return errors.New("asked twice") },
+		Decided: func(context.Context, *mcp.Call, *policy.Request, policy.Decision) { t.Error("audited twice") },
+	}
+	for _, test := range []struct {
+		who, tool string
+		kind      approval.Kind
+		text      string
+		prompts   int
+	}{
+		{"anna", "read", "", "", 0},
+		{"anna", "write", "", "", 1},
+		{"anna", "rm", approval.Forbidden, "Approval request for files.rm refused: never", 0},
+		{"anna", "sudo", approval.Forbidden, "Approval request for files.sudo refused: the policy denies the call", 0},
+		{"eve", "read", approval.Forbidden, "Approval request for files.read refused: the policy denies the call", 0},
+	} {
+		prompts := 0
+		var f tool
+		_, err := approval.Gate(approval.ByPolicy(enforcer), approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+			prompts++
+			return yes, nil
+		}), options(nil))(f.invoke)(t.Context(), newCall(t, test.who, test.tool, `{}`, nil))
+		if prompts != test.prompts || (len(f.ran()) == 1) != (test.kind == "") {
+			t.Errorf("%s: %s: %d prompts, %d executions", test.who, test.tool, prompts, len(f.ran()))
+		}
+		if test.kind != "" {
+			wantKind(t, err, test.kind)
+			if err.Error() != test.text {
+				t.Errorf("the error is %q, want %q", err, test.text)
+			}
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package approval_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+type deleteIn struct {
+	Path string `json:"path"`
+}
+
+// exampleServer is a server with one tool behind a gate.
+func exampleServer(gate mcp.Interceptor) *server.Server {
+	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
+		Logger: slog.New(slog.DiscardHandler),
+		Around: server.Around{Inner: []mcp.Interceptor{gate}},
+	})
+	server.AddTool(s, server.Tool{Name: "delete"}, func(_ context.Context, _ *server.Request, in deleteIn) (string, error) {
+		return "deleted " + in.Path, nil
+	})
+	return s
+}
+
+// exampleCall calls the tool, and prints what came of it.
+func exampleCall(s *server.Server, path string, opts *client.Options) {
+	ctx := context.Background()
+	session, err := client.Connect(ctx, transport.Pipe(s), opts)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.Close()
+	text, err := client.CallAs[string](ctx, session, "delete", deleteIn{path})
+	fmt.Println(text, err)
+}
+
+// A person decides about what the policy asks about; the rest is made as it comes.
+func ExampleGate() {
+	rules, err := policy.Parse([]byte(`{"rules": [
+		{"effect": "ask", "names": ["delete"], "unless": [{"arguments": [{"path": "/path", "prefix": ["/tmp/"]}]}]},
+		{"effect": "allow"}
+	]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	compiled, err := policy.Compile(rules)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	person := approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
+		fmt.Println("asked:", r)
+		return approval.Answer{Reason: "keep that", By: "anna"}, nil
+	})
+	s := exampleServer(approval.Gate(approval.ByPolicy(&policy.Enforcer{Policy: compiled}), person, &approval.Options{
+		Server: "files", Logger: slog.New(slog.DiscardHandler),
+	}))
+	for _, path := range []string{"/tmp/a", "/etc/passwd"} {
+		session, err := client.Connect(context.Background(), transport.Pipe(s), nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		result, err := session.CallTool(context.Background(), "delete", json.RawMessage(`{"path":"`+path+`"}`), nil)
+		fmt.Println(result != nil, err)
+		session.Close()
+	}
+	// Output:
+	// true <nil>
+	// asked: files.delete(path='/etc/passwd')
+	// false jsonrpc: -32603 "Approval request for files.delete rejected: keep that"
+}
+
+// The person behind the client is asked, whatever version of the protocol it speaks.
+func ExampleByCaller() {
+	s := exampleServer(approval.Gate(approval.AskAlways, approval.ByCaller(), &approval.Options{
+		Server: "files", Logger: slog.New(slog.DiscardHandler),
+	}))
+	session, err := client.Connect(context.Background(), transport.Pipe(s), &client.Options{
+		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			fmt.Println(p.Message)
+			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.Close()
+	_, err = session.CallTool(context.Background(), "delete", json.RawMessage(`{"path":"/etc/passwd"}`), nil)
+	fmt.Println(err)
+	// Output:
+	// Allow this call of delete on files?
+	// {"path":"/etc/passwd"}
+	// jsonrpc: -32603 "Approval request for files.delete rejected"
+}
+
+// exampleRequest is one as a gate makes it.
+func exampleRequest() *approval.Request {
+	return &approval.Request{
+		ID:        "1",
+		Target:    approval.Target{Server: "files", Tool: "delete"},
+		Arguments: json.RawMessage(`{"path":"/etc/passwd"}`),
+		Deadline:  time.Date(2026, 7, 28, 12, 5, 0, 0, time.UTC),
+	}
+}
+
+// The function returns, and the answer comes later.
+func ExampleDeferred() {
+	inbox := make(chan *approval.Prompt, 1)
+	approver := approval.Deferred(func(_ context.Context, p *approval.Prompt) { inbox <- p })
+	decided := make(chan struct{})
+	go func() {
+		defer close(decided)
+		p := <-inbox
+		fmt.Println("decided:", p.Accept(context.Background()))
+		fmt.Println("decided again:", p.Reject(context.Background(), ""))
+	}()
+	a, err := approver.Approve(context.Background(), exampleRequest())
+	<-decided
+	fmt.Println(a.Approved, err)
+	// Output:
+	// decided: <nil>
+	// decided again: approval: it has been decided already
+	// true <nil>
+}
+
+// Two of three must agree.
+func ExampleQuorum() {
+	says := func(by string, approved bool) approval.Approver {
+		return approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+			return approval.Answer{Approved: approved, By: by}, nil
+		})
+	}
+	away := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+		return approval.Answer{}, approval.Lost
+	})
+	a, err := approval.Quorum(2, says("anna", true), away, says("anna", true)).Approve(context.Background(), exampleRequest())
+	fmt.Println(a.Approved, a.By, err)
+	_, err = approval.Quorum(3, says("anna", true), away, says("anna", true)).Approve(context.Background(), exampleRequest())
+	fmt.Println(err)
+	// Output:
+	// true anna, anna <nil>
+	// the approver has gone
+}
+
+// Only the code that is shown approves.
+func ExampleTerminal() {
+	typed, keyboard := io.Pipe()
+	defer keyboard.Close()
+	var screen strings.Builder
+	terminal := approval.Terminal(typed, io.MultiWriter(&screen, writerFunc(func(text string) {
+		if strings.HasSuffix(text, "refuse: ") {
+			go io.WriteString(keyboard, "yes\n")
+		}
+	})))
+	a, err := terminal.Approve(context.Background(), exampleRequest())
+	fmt.Println(screen.String())
+	fmt.Println(a.Approved, a.Reason, err)
+	// Output:
+	// Approval needed
+	//   server    files
+	//   tool      delete
+	//   arguments {"path":"/etc/passwd"}
+	//   until     2026-07-28T12:05:00.000Z
+	// Type 9f09 to approve, anything else to refuse: Refused.
+	//
+	// false yes <nil>
+}
+
+type writerFunc func(text string)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(string(p))
+	return len(p), nil
+}
+
+// What was approved is on disk before it happens, and can be checked.
+func ExampleOpenJournal() {
+	folder, err := os.MkdirTemp("", "approvals")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "approvals.jsonl")
+	logger := slog.New(slog.DiscardHandler)
+	journal, err := approval.OpenJournal(path, logger)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	yes := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+		return approval.Answer{Approved: true, By: "anna"}, nil
+	})
+	s := exampleServer(approval.Gate(approval.AskAlways, yes, &approval.Options{Journal: journal, Logger: logger}))
+	exampleCall(s, "/tmp/a", nil)
+	fmt.Println(journal.Close())
+	summary, err := approval.Verify(path)
+	fmt.Println(summary.Entries, summary.Torn, summary.Open, err)
+	if err := os.Truncate(path, 10); err != nil {
+		fmt.Println(err)
+	}
+	summary, err = approval.Verify(path)
+	fmt.Println(summary.Entries, summary.Torn, err)
+	if err := os.WriteFile(path, []byte("{}\n"), 0o600); err != nil {
+		fmt.Println(err)
+	}
+	_, err = approval.OpenJournal(path, logger)
+	fmt.Println(errors.Is(err, approval.ErrBroken))
+	// Output:
+	// deleted /tmp/a <nil>
+	// <nil>
+	// 4 0 [] <nil>
+	// 0 10 <nil>
+	// true
+}
+
+// The time that a person takes is not the tool's.
+func ExampleWithBudget() {
+	ctx, cancel := approval.WithBudget(context.Background(), time.Hour)
+	defer cancel()
+	resume := approval.Pause(ctx) // as a gate does while it asks
+	resume()
+	fmt.Println(ctx.Err())
+	// Output: <nil>
+}

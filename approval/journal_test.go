@@ -1,0 +1,373 @@
+package approval_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// openJournal opens a journal that the test closes.
+func openJournal(t testing.TB, path string) *approval.FileJournal {
+	t.Helper()
+	j, err := approval.OpenJournal(path, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+// entries reads a journal as anybody could.
+func entries(t testing.TB, path string) (list []approval.Entry) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var e approval.Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func events(t testing.TB, path string) (list []string) {
+	t.Helper()
+	for _, e := range entries(t, path) {
+		list = append(list, string(e.Event))
+	}
+	return list
+}
+
+func entry(event approval.Event, id string) approval.Entry {
+	e := approval.Entry{Event: event, ID: id, Digest: approval.Digest{1}}
+	if event == approval.EventAsked {
+		e.Server, e.Tool, e.Deadline = "files", "write", time.Now().Add(time.Minute)
+	}
+	return e
+}
+
+// TestJournalOrder: what must not happen cannot be written.
+func TestJournalOrder(t *testing.T) {
+	a, y, x, done := approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted
+	for _, test := range []struct {
+		events []approval.Event
+		ok     bool // of the last one
+	}{
+		{[]approval.Event{a, y, x, done}, true},
+		{[]approval.Event{a, y, x, approval.EventFailed}, true},
+		{[]approval.Event{a, approval.EventRejected}, true},
+		{[]approval.Event{a, approval.EventExpired}, true},
+		{[]approval.Event{a, y, approval.EventWithdrawn}, true},
+		{[]approval.Event{y}, false},
+		{[]approval.Event{x}, false},
+		{[]approval.Event{done}, false},
+		{[]approval.Event{a, a}, false},
+		{[]approval.Event{a, x}, false},
+		{[]approval.Event{a, done}, false},
+		{[]approval.Event{a, y, y}, false},
+		{[]approval.Event{a, y, done}, false},
+		{[]approval.Event{a, y, x, x}, false},
+		{[]approval.Event{a, y, x, y}, false},
+		{[]approval.Event{a, y, x, approval.EventRejected}, false},
+		{[]approval.Event{a, y, x, done, x}, false},
+		{[]approval.Event{a, approval.EventRejected, x}, false},
+		{[]approval.Event{a, approval.EventExpired, y}, false},
+		{[]approval.Event{a, "x"}, false},
+	} {
+		j := openJournal(t, filepath.Join(t.TempDir(), "journal"))
+		for i, event := range test.events {
+			err := j.Append(entry(event, "1"))
+			if want := test.ok || i < len(test.events)-1; (err == nil) != want {
+				t.Errorf("%v: entry %d: error %v", test.events, i, err)
+			}
+		}
+	}
+	j := openJournal(t, filepath.Join(t.TempDir(), "journal"))
+	late := entry(a, "1")
+	late.Deadline = time.Now()
+	for _, e := range []approval.Entry{late, entry(y, "1")} {
+		if err := j.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if j.Append(entry(x, "1")) == nil {
+		t.Error("an approval was used after it had expired")
+	}
+	for _, e := range []approval.Entry{entry(a, "2"), entry(y, "2")} {
+		if err := j.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := entry(x, "2")
+	other.Digest = approval.Digest{2}
+	if j.Append(other) == nil {
+		t.Error("an approval of one thing was used for another")
+	}
+}
+
+// TestJournalRestart: what was open when a process ended is over, and the file says so.
+func TestJournalRestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := openJournal(t, path)
+	for id, list := range map[string][]approval.Event{
+		"asked":     {approval.EventAsked},
+		"approved":  {approval.EventAsked, approval.EventApproved},
+		"executing": {approval.EventAsked, approval.EventApproved, approval.EventExecuting},
+	} {
+		for _, event := range list {
+			if err := j.Append(entry(event, id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if s, err := approval.Verify(path); err != nil || !slices.Equal(s.Open, []string{"approved", "asked", "executing"}) || s.Entries != 6 {
+		t.Errorf("Verify: %+v, %v", s, err)
+	}
+	j.Close() // as if the process had ended
+	again := openJournal(t, path)
+	var ends []string
+	for _, e := range entries(t, path)[6:] {
+		ends = append(ends, e.ID+" "+string(e.Event))
+	}
+	if want := []string{"approved withdrawn", "asked withdrawn", "executing failed"}; !slices.Equal(ends, want) {
+		t.Errorf("the journal goes on with %q, want %q", ends, want)
+	}
+	for _, id := range []string{"asked", "approved", "executing"} {
+		if again.Append(entry(approval.EventExecuting, id)) == nil {
+			t.Errorf("%s: executed after a restart", id)
+		}
+	}
+	if s, err := approval.Verify(path); err != nil || len(s.Open) != 0 {
+		t.Errorf("Verify: %+v, %v", s, err)
+	}
+}
+
+// written is a journal with some requests in it.
+func written(t testing.TB) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "journal")
+	j := openJournal(t, path)
+	for i := range 2 {
+		e := entry(approval.EventAsked, fmt.Sprint(i))
+		e.Arguments = "{\"a\":\"\u2028<\"}"
+		for _, e := range []approval.Entry{e, entry(approval.EventApproved, fmt.Sprint(i)), entry(approval.EventExecuting, fmt.Sprint(i)), entry(approval.EventExecuted, fmt.Sprint(i))} {
+			if err := j.Append(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestJournalDamage: no line can be changed, left out, added or moved.
+func TestJournalDamage(t *testing.T) {
+	text := written(t)
+	path := filepath.Join(t.TempDir(), "journal")
+	broken := func(name string, damaged []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := approval.Verify(path); !errors.Is(err, approval.ErrBroken) {
+			t.Errorf("%s: Verify: %+v, %v", name, s, err)
+		}
+		if strings.HasPrefix(name, "bit") {
+			return // there are many, and reading is the same
+		}
+		if _, err := approval.OpenJournal(path, quiet()); !errors.Is(err, approval.ErrBroken) {
+			t.Errorf("%s: OpenJournal: %v", name, err)
+		}
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, damaged) {
+			t.Errorf("%s: a broken journal was changed", name)
+		}
+	}
+	last := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1
+	for at := range text[:last] {
+		damaged := bytes.Clone(text)
+		damaged[at] ^= 1
+		broken(fmt.Sprintf("bit of byte %d", at), damaged)
+		if t.Failed() {
+			return
+		}
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	lines = lines[:len(lines)-1]
+	for i := range lines[:len(lines)-1] {
+		broken(fmt.Sprint("without line ", i), bytes.Join(slices.Delete(slices.Clone(lines), i, i+1), nil))
+		broken(fmt.Sprint("twice line ", i), bytes.Join(slices.Insert(slices.Clone(lines), i, lines[i]), nil))
+		swapped := slices.Clone(lines)
+		swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+		broken(fmt.Sprint("moved line ", i), bytes.Join(swapped, nil))
+	}
+	broken("a long line", append(bytes.Repeat([]byte("x"), approval.MaxLine+1), '\n'))
+	broken("an empty line", append(bytes.Clone(text), '\n'))
+	broken("spaces in the last line", append(bytes.Clone(text[:last]), bytes.Replace(text[last:], []byte(`,"`), []byte(`, "`), 1)...))
+	broken("spaces", bytes.Replace(text, []byte(`{"seq"`), []byte(`{ "seq"`), 1))
+	broken("another member", bytes.Replace(text, []byte(`{"seq"`), []byte(`{"x":1,"seq"`), 1))
+}
+
+// TestJournalOfTwo: one process at a time writes it.
+func TestJournalOfTwo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	a, b := openJournal(t, path), openJournal(t, path)
+	if err := a.Append(entry(approval.EventAsked, "1")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := b.Append(entry(approval.EventAsked, "2")); !errors.Is(err, approval.ErrBroken) {
+			t.Errorf("the error is %v, want ErrBroken", err)
+		}
+	}
+	if _, err := approval.Verify(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestJournalClose: it can be closed twice, and not written then.
+func TestJournalClose(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := openJournal(t, path)
+	if err := errors.Join(j.Close(), j.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := j.Append(entry(approval.EventAsked, "1")); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the error is %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, error %v", info.Mode(), err)
+	}
+	if _, err := approval.OpenJournal(filepath.Join(path, "x"), nil); err == nil {
+		t.Error("a journal below a file was opened")
+	}
+	if _, err := approval.Verify(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestJournalOfAGate: the file has what happened, and the arguments only if that is wanted.
+func TestJournalOfAGate(t *testing.T) {
+	for _, record := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "journal")
+		o := options(nil)
+		o.Journal, o.RecordArguments = openJournal(t, path), record
+		var f tool
+		if _, err := gated(&f, says(yes, nil), o)(t.Context(), newCall(t, "anna", "write", `{ "password":"p\u0000"}`, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if got := events(t, path); !slices.Equal(got, []string{"asked", "approved", "executing", "executed"}) {
+			t.Errorf("the journal has %q", got)
+		}
+		asked := entries(t, path)[0]
+		if (asked.Arguments == `{ "password":"p\u0000"}`) != record || (asked.Arguments == "") == record || asked.Caller != "anna" {
+			t.Errorf("the request was recorded as %+v", asked)
+		}
+	}
+}
+
+// TestJournalFails: wherever the journal fails, there is no execution that is not on record
+// as approved and begun, and never two.
+func TestJournalFails(t *testing.T) {
+	all := []approval.Event{approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted}
+	for i, event := range all {
+		for _, how := range []string{"error", "panic"} {
+			t.Run(string(event)+" "+how, func(t *testing.T) {
+				d := diary{fails: func(e approval.Entry) error {
+					if e.Event != event {
+						return nil
+					}
+					if how == "panic" {
+						panic("disk")
+					}
+					return errors.New("disk full")
+				}}
+				var f tool
+				_, err := gated(&f, says(yes, nil), options(&d))(t.Context(), newCall(t, "", "write", `{}`, nil))
+				executed := event == approval.EventExecuted
+				if (len(f.ran()) == 1) != executed || (err == nil) != executed {
+					t.Errorf("%d executions, error %v", len(f.ran()), err)
+				}
+				if !executed {
+					wantKind(t, err, approval.Failed)
+				}
+				if got := d.events(); !slices.Equal(got[:i], all[:i]) {
+					t.Errorf("the journal has %v", got)
+				}
+			})
+		}
+	}
+}
+
+// TestKilled: a process that ends at any step leaves a journal that says what was done.
+// The journal of a killed process is the file as it is when the step is reached.
+func TestKilled(t *testing.T) {
+	for step, want := range map[approval.Event]string{
+		approval.EventAsked:     "asked withdrawn",
+		approval.EventApproved:  "asked approved withdrawn",
+		approval.EventExecuting: "asked approved executing failed",
+		approval.EventExecuted:  "asked approved executing executed",
+	} {
+		path, copied := filepath.Join(t.TempDir(), "journal"), filepath.Join(t.TempDir(), "copy")
+		j := openJournal(t, path)
+		o := options(nil)
+		ran := false
+		o.Journal = &tapped{j, func(e approval.Entry) {
+			if e.Event != step {
+				return
+			}
+			if ran != (step == approval.EventExecuted) {
+				t.Errorf("%s: executed: %t", step, ran)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(copied, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}}
+		f := &tool{then: func(context.Context, *mcp.Call) (mcp.Result, error) {
+			ran = true
+			return mcp.Raw(`{}`), nil
+		}}
+		if _, err := gated(f, says(yes, nil), o)(t.Context(), newCall(t, "", "write", `{}`, nil)); err != nil {
+			t.Fatal(err)
+		}
+		openJournal(t, copied)
+		if got := strings.Join(events(t, copied), " "); got != want {
+			t.Errorf("%s: the journal has %q, want %q", step, got, want)
+		}
+	}
+}
+
+// tapped tells of each entry that was written.
+type tapped struct {
+	approval.Journal
+	tap func(e approval.Entry)
+}
+
+func (j *tapped) Append(e approval.Entry) error {
+	err := j.Journal.Append(e)
+	if err == nil {
+		j.tap(e)
+	}
+	return err
+}

@@ -1,0 +1,197 @@
+package approval_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A witness is a journal that knows what must hold: nothing is executed without an approval
+// before it that is in time and has not been used.
+type witness struct {
+	mu       sync.Mutex
+	requests map[string]*seen
+	wrong    []string
+}
+
+type seen struct {
+	digest                       approval.Digest
+	deadline                     time.Time
+	approved, executing, refused bool
+}
+
+func (w *witness) Append(e approval.Entry) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.requests[e.ID]
+	if s == nil {
+		s = &seen{digest: e.Digest, deadline: e.Deadline}
+		w.requests[e.ID] = s
+	}
+	switch e.Event {
+	case approval.EventApproved:
+		s.approved = true
+	case approval.EventRejected, approval.EventExpired, approval.EventWithdrawn:
+		s.refused = true
+	case approval.EventExecuting:
+		if !s.approved || s.executing || s.refused || s.digest != e.Digest || !e.Time.Before(s.deadline) {
+			w.wrong = append(w.wrong, fmt.Sprintf("%s is executed: %+v", e.ID, *s))
+		}
+		s.executing = true
+	}
+	return nil
+}
+
+// mayRun says whether a tool may be running because of a request.
+func (w *witness) mayRun(r *approval.Request) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.requests[r.ID]
+	return s != nil && s.approved && s.executing && !s.refused && s.digest == r.Digest()
+}
+
+func (w *witness) complain(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+}
+
+// races is how many calls TestRaces makes; DOVETAIL_RACES sets another number.
+func races(t *testing.T) int {
+	n := 10_000
+	if text := os.Getenv("DOVETAIL_RACES"); text != "" {
+		if _, err := fmt.Sscan(text, &n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// TestRaces: two who answer at once, deadlines, callers that go, and callers that come back
+// twice at the same time.
+func TestRaces(t *testing.T) {
+	w := &witness{requests: map[string]*seen{}}
+	var answering sync.WaitGroup
+	approver := approval.Deferred(func(ctx context.Context, p *approval.Prompt) {
+		decide := func(approved bool, after time.Duration) {
+			answering.Go(func() {
+				pass(after)
+				_ = p.Decide(ctx, approval.Answer{Approved: approved}) // some are late, or the second
+			})
+		}
+		soon := time.Duration(rand.IntN(3)) * time.Millisecond
+		switch rand.IntN(8) {
+		case 0:
+			decide(true, soon)
+			decide(false, soon)
+		case 1:
+			decide(true, soon)
+			decide(true, soon)
+		case 2:
+			decide(false, 0)
+		case 3: // nobody answers
+		case 4:
+			panic("approver")
+		default:
+			decide(true, soon)
+		}
+	})
+	var mu sync.Mutex
+	done := map[string]int{} // executions by calls
+	f := &tool{then: func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		r := approval.FromContext(ctx)
+		if r == nil || !w.mayRun(r) || string(call.Member("arguments")) != string(r.Arguments) {
+			w.complain("the tool runs with %s for %v", call.Member("arguments"), r)
+		}
+		if call.ID() != "" {
+			if _, err := call.Input("more", mcp.InputRequest{Method: mcp.MethodElicit}); err != nil {
+				return nil, err
+			}
+		}
+		mu.Lock()
+		done[string(call.Member("arguments"))]++
+		mu.Unlock()
+		return mcp.Raw(`{}`), nil
+	}}
+	var gates []mcp.Invoker
+	for _, expiry := range []time.Duration{2 * time.Millisecond, 4 * time.Millisecond, 20 * time.Millisecond} {
+		gates = append(gates, approval.Gate(approval.AskAlways, approver, &approval.Options{
+			Expiry: expiry, Journal: w, Logger: quiet(), MaxPerCaller: 1024,
+		})(f.invoke))
+	}
+	numbers := make(chan int)
+	var callers sync.WaitGroup
+	for range 64 {
+		callers.Go(func() {
+			for n := range numbers {
+				raceOne(t, gates[n%len(gates)], n)
+			}
+		})
+	}
+	for n := range races(t) {
+		numbers <- n
+	}
+	close(numbers)
+	callers.Wait()
+	answering.Wait()
+	for _, wrong := range w.wrong[:min(10, len(w.wrong))] {
+		t.Error(wrong)
+	}
+	for arguments, times := range done {
+		if times > 1 {
+			t.Errorf("%s was executed %d times", arguments, times)
+		}
+	}
+	executing := 0
+	for _, s := range w.requests {
+		if s.executing {
+			executing++
+		}
+	}
+	t.Logf("%d requests, %d executing, %d calls done", len(w.requests), executing, len(done))
+	if len(done) == 0 || len(done) == len(w.requests) {
+		t.Error("there was no race")
+	}
+}
+
+// raceOne makes one call, and lets it come back twice if it asks.
+func raceOne(t *testing.T, invoke mcp.Invoker, n int) {
+	ctx := t.Context()
+	if n%7 == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(3))*time.Millisecond)
+		defer cancel()
+	}
+	arguments := fmt.Sprintf(`{"n":%d}`, n)
+	if n%2 == 0 {
+		_, _ = invoke(ctx, newCall(t, "anna", "write", arguments, nil)) // the witness judges
+		return
+	}
+	e := newExchange(fmt.Sprint("call", n))
+	_, err := invoke(ctx, newCall(t, "anna", "write", arguments, e))
+	if _, asks := mcp.AsInputRequired(err); !asks {
+		return
+	}
+	e.answers["more"] = json.RawMessage(`{}`)
+	var twice sync.WaitGroup
+	results := make([]error, 2)
+	for i := range results {
+		again := e.copy()
+		twice.Go(func() { _, results[i] = invoke(ctx, newCall(t, "anna", "write", arguments, again)) })
+	}
+	twice.Wait()
+	for _, err := range results {
+		if err != nil && !errors.Is(err, approval.Spent) {
+			t.Errorf("a second run failed with %v", err)
+		}
+	}
+}

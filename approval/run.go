@@ -1,0 +1,166 @@
+package approval
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A run is one run of a call through a gate, which has the call's grant meanwhile.
+type run struct {
+	gate  *gate
+	grant *grant
+	call  *mcp.Call // with bytes of its own
+
+	executing bool
+	ended     bool // the grant has been closed
+}
+
+// through makes the call if it is, or has been, approved.
+func (r *run) through(ctx context.Context, next mcp.Invoker) (mcp.Result, error) {
+	if !r.grant.approved {
+		if err := r.approve(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r.executing = true
+	return next(withApproved(ctx, r.grant.request, r.call), r.call)
+}
+
+// approve has the request decided, and gets the approval on record. The error refuses the
+// call, or asks its caller.
+func (r *run) approve(ctx context.Context) error {
+	g, request := r.gate, r.grant.request
+	answer, known := g.grants.recall(request.Subject(), time.Now())
+	if known {
+		answer.Reason = "remembered"
+	} else {
+		var err error
+		if answer, err = r.answer(ctx); err != nil {
+			if _, asks := mcp.AsInputRequired(err); asks {
+				return err
+			}
+			return r.refuse(failureOf(ctx, request, err), err)
+		}
+	}
+	if !answer.Approved {
+		_ = g.record(r.grant, EventRejected, answer) // it is logged; the call is not made anyway
+		r.end()
+		refused := g.refuse(&request.Target, Rejected, nil)
+		refused.Reason = answer.Reason
+		return refused
+	}
+	if err := r.recheck(ctx); err != nil {
+		return r.refuse(kindOf(err, Failed), err)
+	}
+	if err := g.record(r.grant, EventApproved, answer); err != nil {
+		return r.refuse(Failed, err)
+	}
+	now := time.Now() // the moment that counts, and that the journal has
+	if !now.Before(request.Deadline) {
+		return r.refuse(Expired, Expired)
+	}
+	if err := g.recordAt(now, r.grant, EventExecuting, Answer{}); err != nil {
+		return r.refuse(Failed, err)
+	}
+	g.grants.spend(r.grant)
+	if g.opts.Remember > 0 && !known {
+		g.grants.remember(request.Subject(), answer, now, now.Add(g.opts.Remember))
+	}
+	return nil
+}
+
+// answer asks the approver, and fails closed. The clock of the call's budget stands still.
+func (r *run) answer(ctx context.Context) (a Answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a, err = Answer{}, panicked("an approver", p)
+		}
+	}()
+	defer Pause(ctx)()
+	if r.gate.approver == nil {
+		return Answer{}, NoApprover
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, r.grant.request.Deadline, Expired)
+	defer cancel()
+	if ctx.Err() != nil {
+		return Answer{}, context.Cause(ctx)
+	}
+	return r.gate.approver.Approve(ctx, r.grant.request)
+}
+
+// failureOf says what an approver's error means.
+func failureOf(ctx context.Context, r *Request, err error) Kind {
+	late := !time.Now().Before(r.Deadline)
+	switch kind := kindOf(err, Failed); {
+	case kind != Failed:
+		return kind
+	case late && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return Expired
+	default:
+		return kind
+	}
+}
+
+// recheck compares what would run with what was asked.
+func (r *run) recheck(ctx context.Context) error {
+	request := r.grant.request
+	target, err := r.gate.target(ctx, r.call)
+	if err != nil {
+		return err
+	}
+	if target != request.Target || request.Digest() != r.grant.digest || !bytes.Equal(argumentsOf(r.call), request.Arguments) {
+		return Changed
+	}
+	if !time.Now().Before(request.Deadline) {
+		return Expired
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("the caller has gone: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// refuse ends the grant without a call.
+func (r *run) refuse(kind Kind, cause error) error {
+	r.gate.finish(r.grant, kind, cause)
+	r.ended = true
+	return r.gate.refuse(&r.grant.request.Target, kind, cause)
+}
+
+func (r *run) end() {
+	r.gate.grants.end(r.grant)
+	r.ended = true
+}
+
+// leave closes the grant, or leaves it to the next run of a call that asks its caller.
+func (r *run) leave(panicking bool, err error) {
+	if r.ended {
+		return
+	}
+	g := r.gate
+	if _, asks := mcp.AsInputRequired(err); asks && !panicking {
+		until := r.grant.request.Deadline
+		if r.executing {
+			until = time.Now().Add(g.opts.Expiry)
+		}
+		m := g.grants.pause(r.grant, until)
+		r.call.Keep(g.key, m.json())
+		return
+	}
+	event, reason := EventExecuted, ""
+	switch {
+	case !r.executing:
+		event, reason = EventWithdrawn, "the call was not made"
+	case panicking:
+		event, reason = EventFailed, "panic"
+	case err != nil:
+		event, reason = EventFailed, err.Error()
+	}
+	_ = g.record(r.grant, event, Answer{Reason: reason}) // it is logged; the call has been made
+	r.end()
+}

@@ -1,0 +1,191 @@
+package approval_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+)
+
+// A desk is a terminal with somebody at it.
+type desk struct {
+	*approval.TerminalApprover
+	typed  *io.PipeWriter
+	screen chan string
+}
+
+func newDesk(t *testing.T) *desk {
+	r, w := io.Pipe()
+	d := &desk{typed: w, screen: make(chan string, 16)}
+	d.TerminalApprover = approval.Terminal(r, d)
+	t.Cleanup(func() { w.Close() })
+	return d
+}
+
+// Write is the screen's.
+func (d *desk) Write(text []byte) (int, error) {
+	d.screen <- string(text)
+	return len(text), nil
+}
+
+func (d *desk) key(t *testing.T, text string) {
+	t.Helper()
+	if _, err := io.WriteString(d.typed, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type outcome struct {
+	answer approval.Answer
+	err    error
+}
+
+func (d *desk) ask(ctx context.Context, r *approval.Request) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		a, err := d.Approve(ctx, r)
+		done <- outcome{a, err}
+	}()
+	return done
+}
+
+var codes = regexp.MustCompile(`Type ([0-9a-f]{4}) to approve`)
+
+func codeIn(t *testing.T, screen string) string {
+	t.Helper()
+	found := codes.FindStringSubmatch(screen)
+	if found == nil {
+		t.Fatalf("no code is shown: %q", screen)
+	}
+	return found[1]
+}
+
+func writeRequest() *approval.Request {
+	return &approval.Request{
+		ID: "1", Target: approval.Target{Server: "files\x1b[2J", Tool: "write\u202e", Launch: "cafe", ToolDigest: "sha256:beef"},
+		Arguments: json.RawMessage(`{"path":"/tmp/\u001b]0;x` + "\u200b" + `","n":12345678901234567890}`), Caller: "anna",
+		Deadline: time.Date(2026, 7, 28, 12, 5, 0, 0, time.UTC),
+	}
+}
+
+// TestTerminalText is what a person sees.
+func TestTerminalText(t *testing.T) {
+	d := newDesk(t)
+	r := writeRequest()
+	done := d.ask(t.Context(), r)
+	shown := <-d.screen
+	want := `
+Approval needed
+  server    files\u001b[2J
+  launch    cafe
+  tool      write\u202e
+  digest    sha256:beef
+  caller    anna
+  arguments {"path":"/tmp/\u001b]0;x\u200b","n":12345678901234567890}
+  until     2026-07-28T12:05:00.000Z
+Type ` + r.Digest().String()[:4] + ` to approve, anything else to refuse: `
+	if shown != want {
+		t.Errorf("the terminal shows\n%s\nwant\n%s", shown, want)
+	}
+	d.key(t, codeIn(t, shown)+"\n")
+	if got := <-done; !got.answer.Approved || got.err != nil {
+		t.Errorf("the answer is %+v", got)
+	}
+	for _, text := range hostile(t) {
+		arguments, err := json.Marshal(map[string]string{text: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-d.screen // what was said to the answer before
+		done := d.ask(t.Context(), &approval.Request{Target: approval.Target{Server: text, Tool: text}, Caller: text, Arguments: arguments})
+		for line := range strings.SplitSeq(<-d.screen, "\n") {
+			wantPlain(t, line)
+		}
+		d.key(t, "\n")
+		<-done
+	}
+}
+
+// TestTerminalAnswers: only the code approves.
+func TestTerminalAnswers(t *testing.T) {
+	for typed, want := range map[string]approval.Answer{
+		"CODE\n": {Approved: true, By: "terminal"}, "  CODE\r\n": {Approved: true, By: "terminal"},
+		"\n": {By: "terminal"}, "y\n": {Reason: "y", By: "terminal"}, "yes please\n": {Reason: "yes please", By: "terminal"},
+		"CODE CODE\n": {Reason: "CODE CODE", By: "terminal"}, "true\n": {Reason: "true", By: "terminal"},
+	} {
+		d := newDesk(t)
+		done := d.ask(t.Context(), writeRequest())
+		code := codeIn(t, <-d.screen)
+		d.key(t, strings.ReplaceAll(typed, "CODE", code))
+		want.Reason = strings.ReplaceAll(want.Reason, "CODE", code)
+		if got := <-done; got.answer != want || got.err != nil {
+			t.Errorf("%q: the answer is %+v, want %+v", typed, got, want)
+		}
+	}
+}
+
+// TestTerminalTurns: questions are shown one at a time, and what is typed for one that is
+// over is not for the next.
+func TestTerminalTurns(t *testing.T) {
+	d := newDesk(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := d.ask(ctx, writeRequest())
+	old := codeIn(t, <-d.screen)
+	other := writeRequest()
+	other.ID = "2"
+	second := d.ask(t.Context(), other)
+	if len(d.screen) != 0 {
+		t.Error("two questions are shown")
+	}
+	waiting, stop := context.WithCancel(t.Context())
+	third := d.ask(waiting, other)
+	stop()
+	if got := <-third; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("a question that was not shown ended with %+v", got)
+	}
+	cancel()
+	if got := <-first; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("the question that was withdrawn ended with %+v", got)
+	}
+	if said := <-d.screen; !strings.Contains(said, "Too late") {
+		t.Errorf("the terminal says %q", said)
+	}
+	<-d.screen // the second question
+	d.key(t, old+"\n")
+	if got := <-second; got.answer.Approved || got.err != nil {
+		t.Errorf("the code of one question answered another with %+v", got)
+	}
+	<-d.screen
+	d.key(t, old+"\n") // while nothing is asked
+	last := d.ask(t.Context(), writeRequest())
+	<-d.screen
+	d.key(t, strings.Repeat("x", 10_000)+old+"\n")
+	if got := <-last; got.answer.Approved || len(got.answer.Reason) > 5000 {
+		t.Errorf("a long line is %+v", got)
+	}
+	<-d.screen
+	left := d.ask(t.Context(), writeRequest())
+	shown := <-d.screen
+	d.key(t, codeIn(t, shown)) // and no line break
+	d.typed.Close()
+	if got := <-left; !errors.Is(got.err, approval.NoApprover) {
+		t.Errorf("a line without an end is %+v", got)
+	}
+}
+
+// TestTerminalGone: a screen that cannot be written shows nothing, and so approves nothing.
+func TestTerminalGone(t *testing.T) {
+	r, w := io.Pipe()
+	defer w.Close()
+	screen, gone := io.Pipe()
+	screen.Close()
+	if _, err := approval.Terminal(r, gone).Approve(t.Context(), writeRequest()); !errors.Is(err, approval.Lost) {
+		t.Errorf("the error is %v", err)
+	}
+}
