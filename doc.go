@@ -5,6 +5,11 @@
 //
 //   - [github.com/dovetail-go/dovetail/server]: offer tools, resources and prompts.
 //   - [github.com/dovetail-go/dovetail/client]: use those of a server.
+//   - [github.com/dovetail-go/dovetail/bridge]: offer what other servers have, one or
+//     many.
+//   - [github.com/dovetail-go/dovetail/policy] and
+//     [github.com/dovetail-go/dovetail/approval]: say who may call what, and have a
+//     person decide.
 //   - [github.com/dovetail-go/dovetail/transport/stdio]: speak over standard streams,
 //     at either end.
 //   - [github.com/dovetail-go/dovetail/transport/streamable]: serve and call over
@@ -20,9 +25,9 @@
 //
 // # Layers
 //
-//	L7  bridge*                     many servers behind one face
-//	L6  approval*                   a person decides
-//	L5  server  client  policy*
+//	L7  bridge                      many servers behind one face;  /config  /pin  /search
+//	L6  approval                    a person decides;  /channel
+//	L5  server  client  policy
 //	L4  internal/era                the two eras of the protocol, and nothing else
 //	L3  transport                   /stdio  /streamable  /sse  /ws  /transporttest  /oauth*
 //	L2  mcp                         the protocol's words
