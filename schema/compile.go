@@ -89,11 +89,6 @@ func checkText(schema []byte) error {
 	if len(schema) > MaxSchemaBytes {
 		return &CompileError{Reason: fmt.Sprintf("a schema may have %d bytes, not %d", MaxSchemaBytes, len(schema))}
 	}
-	switch jsonscan.KindOf(schema) {
-	case jsonscan.Object, jsonscan.Bool:
-	default:
-		return &CompileError{Reason: "expected an object or a boolean, got " + typedText(schema)}
-	}
 	w := newWalk(schema)
 	err := w.instance(nil)
 	var invalid *ValidationError
@@ -104,8 +99,14 @@ func checkText(schema []byte) error {
 		return &CompileError{Pointer: v.Pointer, Reason: v.words()}
 	case errors.As(err, &budget):
 		return &CompileError{Pointer: budget.Pointer, Reason: budget.Reason}
+	case err != nil:
+		return err
 	}
-	return err
+	switch jsonscan.KindOf(schema) {
+	case jsonscan.Object, jsonscan.Bool:
+		return nil
+	}
+	return &CompileError{Reason: "expected an object or a boolean, got " + typedText(schema)}
 }
 
 // A limitError is a CompileError that no other validator may overrule.

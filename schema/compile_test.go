@@ -15,7 +15,9 @@ func TestCompileErrors(t *testing.T) {
 		return strings.Repeat(`{"items":`, n) + `{}` + strings.Repeat(`}`, n)
 	}
 	tests := map[string]struct{ schema, pointer, reason string }{
-		"nothing":       {``, "", "expected an object or a boolean"},
+		"nothing":       {``, "", "invalid JSON"},
+		"quote alone":   {`"`, "", "invalid JSON"},
+		"string":        {`"a"`, "", `expected an object or a boolean, got the string "a"`},
 		"null":          {`null`, "", "expected an object or a boolean, got null"},
 		"cut off":       {`{"type":`, "", "invalid JSON"},
 		"twice":         {`{"type":"string","type":"number"}`, "/type", "given twice"},
