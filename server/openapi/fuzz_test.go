@@ -59,7 +59,7 @@ func FuzzPath(f *testing.F) {
 		f.Add("", value, "matrix")
 	}
 	f.Fuzz(func(t *testing.T, id, toy, style string) {
-		if style != "simple" && style != "label" && style != "matrix" || !utf8.ValidString(id+toy) {
+		if style != "simple" && style != "label" && style != "matrix" || !utf8.ValidString(id) || !utf8.ValidString(toy) {
 			return
 		}
 		var asked *url.URL
