@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -155,10 +156,11 @@ func TestBurstOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lists atomic.Int64
 		var peer jsonrpc.Peer
+		var met sync.Once
 		up := toolsOnly(client.Legacy, "a")
 		answer := up.answer
 		up.answer = func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
-			peer = from
+			met.Do(func() { peer = from })
 			if req.Method == mcp.MethodToolsList {
 				lists.Add(1)
 			}

@@ -44,19 +44,22 @@ func FuzzDigest(f *testing.F) {
 		if err != nil || (len(found) == 0) != (da == db) {
 			t.Errorf("%q, %q: the digests are the same: %t, the differences %v, %v", a, b, da == db, found, err)
 		}
-		if da == db && !reflect.DeepEqual(covered(t, a), covered(t, b)) {
+		if da != db {
+			return
+		}
+		if a, b := covered(t, a), covered(t, b); a != nil && b != nil && !reflect.DeepEqual(a, b) {
 			t.Errorf("%q and %q have one digest", a, b)
 		}
 	})
 }
 
 // covered is what a digest is of, as another decoder sees it. It knows numbers as float64
-// only, so it takes more for the same than there is.
+// only, so it takes more for the same than there is; where one is beyond those, it is nil.
 func covered(t *testing.T, tool []byte) map[string]any {
 	var all map[string]any
 	if err := json.Unmarshal(tool, &all); err != nil {
 		if strings.Contains(err.Error(), "cannot unmarshal number") {
-			return nil // beyond float64
+			return nil
 		}
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"jsonrpc/incoming.go":                         "one for each call that comes in, up to Options.MaxInFlight; Run waits for them",
 		"jsonrpc/lines.go":                            "writes what is queued; Lines.Close waits for it",
 		"transport/pipe.go":                           "the two ends' Run; Close of the connection waits for both",
-		"transport/stdio/command.go":                  "one reads from the child, one waits for the process; Close waits for them",
+		"transport/stdio/command.go":                  "reads from the child; Close waits for it",
 		"transport/stdio/serve.go":                    "reads standard input, which nothing can interrupt; it lasts as long as the process",
 		"transport/transporttest/run.go":              "closes a connection beside the test, which waits and notices when it hangs",
 		"transport/transporttest/server.go":           "unasked notifications of the test server; the transport waits for them",

@@ -50,7 +50,7 @@ internal/edge:            jsonrpc internal/jsonscan net/http
 internal/mirror:          jsonrpc mcp internal/jsonscan
 internal/webclient:       jsonrpc transport internal/jsonscan net/http
 transport/sse:            jsonrpc transport internal/edge internal/jsonscan internal/seats internal/sse internal/webclient net/http
-transport/ws:             jsonrpc transport internal/edge internal/jsonscan internal/seats net/http github.com/gorilla/websocket
+transport/ws:             jsonrpc transport internal/edge internal/jsonscan internal/seats internal/webclient net/http github.com/gorilla/websocket
 transport/streamable:     jsonrpc mcp transport transport/sse internal/backoff internal/edge internal/jsonscan
                           internal/mirror internal/seal internal/seats internal/sse internal/webclient net/http
 transport/streamable/storetest: transport/streamable testing

@@ -49,6 +49,7 @@ components:
 		{"overlapping sum is nested", "application/json", "{allOf: [{$ref: '#/components/schemas/Dog'}, {$ref: '#/components/schemas/Base'}]}", `"body":{"name":"Rex"}`, "application/json", `{"name":"Rex"}`},
 		{"closed part is nested", "application/json", "{allOf: [{properties: {a: {}}, additionalProperties: false}]}", `"body":{"a":1}`, "application/json", `{"a":1}`},
 		{"closed object is flat", "application/json", "{properties: {a: {}}, additionalProperties: false}", `"a":1`, "application/json", `{"a":1}`},
+		{"definitions beside are flat", "application/json", "{$schema: 'https://json-schema.org/draft/2020-12/schema', $defs: {A: {}}, properties: {a: {}}}", `"a":1`, "application/json", `{"a":1}`},
 		{"choice is nested", "application/json", "{properties: {a: {}}, anyOf: [{required: [a]}]}", `"body":{"a":1}`, "application/json", `{"a":1}`},
 		{"open object is nested", "application/json", "{type: object, properties: {a: {}}, additionalProperties: true}", `"body":{"b":1}`, "application/json", `{"b":1}`},
 		{"list is nested", "application/json", "{type: array, items: {type: integer}}", `"body":[1, 2]`, "application/json", `[1, 2]`},

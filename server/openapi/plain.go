@@ -88,7 +88,7 @@ func (p *plainObject) keyword(name string, value json.RawMessage, whole bool) (o
 		return string(value) == "false", nil
 	case "additionalProperties":
 		return whole && string(value) == "false", nil
-	case "$ref", "title", "description", "example", "examples", "deprecated", "externalDocs", "xml":
+	case "$ref", "$schema", "$defs", "definitions", "$comment", "title", "description", "example", "examples", "deprecated", "externalDocs", "xml":
 		return true, nil
 	case "properties":
 		return p.addProperties(value)
