@@ -44,6 +44,10 @@ const (
 	MetaBaggage     = "baggage"
 )
 
+// MetaTags is the key under which servers of this module put the tags of a listed tool,
+// prompt or resource, an array of strings. The protocol has no word for them.
+const MetaTags = "io.github.dovetail-go/tags"
+
 // Meta is a `_meta` object, kept as the JSON it came in: what this package does
 // not know goes out as it came in. nil is no `_meta`. Methods that read treat
 // one that is not a JSON object as empty.

@@ -46,8 +46,8 @@ const (
 func (t *Target) kind() Kind      { return cmp.Or(t.Kind, Tool) }
 func (t *Target) exposed() string { return cmp.Or(t.Exposed, t.Name) }
 
-// Describe takes Annotations and Tags from an entry of a list. Tags are where FastMCP puts
-// them: the strings of _meta.fastmcp.tags and _meta._fastmcp.tags.
+// Describe takes Annotations and Tags from an entry of a list. Tags are strings in its _meta:
+// at [mcp.MetaTags], and where FastMCP puts them, at fastmcp.tags and _fastmcp.tags.
 func (t *Target) Describe(entry json.RawMessage) error {
 	listed, err := jsonscan.ReadObject(entry)
 	if err != nil {
@@ -60,8 +60,8 @@ func (t *Target) Describe(entry json.RawMessage) error {
 			return fmt.Errorf("policy: annotations: %w", err)
 		}
 	}
-	for _, maker := range []string{"fastmcp", "_fastmcp"} {
-		tags, found := pointer{"_meta", maker, "tags"}.find(entry)
+	for _, at := range []pointer{{"_meta", mcp.MetaTags}, {"_meta", "fastmcp", "tags"}, {"_meta", "_fastmcp", "tags"}} {
+		tags, found := at.find(entry)
 		if found != yes || jsonscan.KindOf(tags) != jsonscan.Array {
 			continue
 		}

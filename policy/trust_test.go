@@ -16,7 +16,7 @@ func TestTrust(t *testing.T) {
 		return target
 	}
 	const (
-		reader = `{"name":"t","annotations":{"readOnlyHint":true},"_meta":{"fastmcp":{"tags":["safe"]},"_fastmcp":{"tags":["web","safe"]}}}`
+		reader = `{"name":"t","annotations":{"readOnlyHint":true},"_meta":{"fastmcp":{"tags":["safe"]},"_fastmcp":{"tags":["web","safe"]},"io.github.dovetail-go/tags":["own"]}}`
 		writer = `{"name":"t","annotations":{"destructiveHint":false,"openWorldHint":false}}`
 		silent = `{"name":"t"}`
 	)
@@ -31,6 +31,7 @@ func TestTrust(t *testing.T) {
 		{`{"effect":"deny","annotations":{"openWorldHint":true}}` + other, policy.Deny, policy.Allow, policy.Deny, policy.Deny, policy.Deny, policy.Deny},
 		{`{"effect":"deny","unless":[{"annotations":{"readOnlyHint":true}}]}` + other, policy.Allow, policy.Deny, policy.Deny, policy.Deny, policy.Deny, policy.Deny},
 		{`{"effect":"allow","tags":["saf?"]}`, policy.Allow, policy.Deny, policy.Deny, policy.Deny, policy.Deny, policy.Deny},
+		{`{"effect":"allow","tags":["own"]}`, policy.Allow, policy.Deny, policy.Deny, policy.Deny, policy.Deny, policy.Deny},
 		{`{"effect":"deny","tags":["web"]}` + other, policy.Deny, policy.Allow, policy.Allow, policy.Deny, policy.Deny, policy.Deny},
 	} {
 		p, err := policy.Parse([]byte(`{"rules":[` + c.rules + `]}`))

@@ -43,10 +43,6 @@ const (
 	MetadataScopes = "scopes" // []string
 )
 
-// MetaTags is the key in the _meta of a listed tool, prompt or resource under which
-// its tags stand.
-const MetaTags = "io.github.dovetail-go/tags"
-
 // Annotations are what all methods of a service have in common, unless their own
 // tags say something else. A service has them if it has a method Annotations()
 // server.Annotations.

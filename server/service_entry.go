@@ -40,7 +40,7 @@ func (s *service) meta(tag *methodTag) (mcp.Meta, error) {
 	if !ok {
 		return nil, nil
 	}
-	encoded, err := encode(map[string]any{MetaTags: tags})
+	encoded, err := encode(map[string]any{mcp.MetaTags: tags})
 	return mcp.Meta(encoded), err
 }
 
