@@ -11,10 +11,15 @@ import (
 // the handler's error, which the response holds in the form that the peer may
 // see: an *[Error] as it is, any other, a panic too, as a masked internal error.
 func Answer(ctx context.Context, handler Handler, from Peer, req *Request, reply *Reply) error {
+	return answer(ctx, nil, handler, from, req, reply)
+}
+
+// answer is Answer for a call that has to be admitted first, unless may is nil.
+func answer(ctx context.Context, may admit, handler Handler, from Peer, req *Request, reply *Reply) error {
 	start := len(reply.Buf)
 	reply.Buf = appendResultStart(reply.Buf, req.ID)
 	empty := len(reply.Buf)
-	err := handle(ctx, handler, from, req, reply)
+	err := handle(ctx, may, handler, from, req, reply)
 	if err == nil && len(reply.Buf) <= empty {
 		err = errNoResult
 	}
@@ -27,6 +32,9 @@ func Answer(ctx context.Context, handler Handler, from Peer, req *Request, reply
 	return nil
 }
 
+// An admit says whether a call may be handled: see [Options].
+type admit func(ctx context.Context, req *Request) error
+
 // refuse is apart so that handlers that wait for long do so on a small stack.
 func (r *Reply) refuse(id ID, err error) { r.Buf = appendErrorResponse(r.Buf, id, errorToSend(err)) }
 
@@ -34,12 +42,17 @@ var errNoResult = errors.New("jsonrpc: the handler gave no result")
 
 // handle turns a panic into an error that tells the peer nothing: handlers that
 // want more of it recover themselves.
-func handle(ctx context.Context, handler Handler, from Peer, req *Request, reply *Reply) (err error) {
+func handle(ctx context.Context, may admit, handler Handler, from Peer, req *Request, reply *Reply) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicError{req.Method, p}
 		}
 	}()
+	if may != nil {
+		if err := may(ctx, req); err != nil {
+			return err
+		}
+	}
 	return handler.Handle(ctx, from, req, reply)
 }
 

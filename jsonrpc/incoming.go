@@ -103,7 +103,7 @@ func (r *Route) refuseCall(call *incomingCall, e *Error) {
 func (r *Route) serve(call *incomingCall) {
 	defer r.d.state.finishCall()
 	reply := r.d.reply()
-	err := Answer(call.ctx, r.d.handler, r.peer, call.req, reply)
+	err := answer(call.ctx, r.d.opts.Admit, r.d.handler, r.peer, call.req, reply)
 	call.cancel(nil)
 	if p, ok := errors.AsType[*panicError](err); ok {
 		r.d.report(p)

@@ -1,6 +1,9 @@
 package jsonrpc
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Options configure a [Conn] or a [Dispatcher]. Zero values mean the defaults.
 type Options struct {
@@ -24,6 +27,9 @@ type Options struct {
 	// SkipMalformed makes the connection skip what is not a message instead of
 	// answering it: right for a client whose server prints a banner.
 	SkipMalformed bool
+	// Admit, when set, is asked about each call of the peer before its handler is, on the
+	// same goroutine. Its error is the answer, as if the handler had returned it.
+	Admit func(ctx context.Context, req *Request) error
 	// Malformed, when set, is told of everything that was not a message. It
 	// must not block, since what came after waits for it, and may be called
 	// concurrently.

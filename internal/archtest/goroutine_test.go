@@ -76,6 +76,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"client/answerer.go":                          "hands changes and log messages to the program in order; Session.Close waits for it",
 		"client/session.go":                           "replaces a link that ended; Session.Close waits for it",
 		"client/subscribe.go":                         "listens for one subscription; Subscription.Close waits for it",
+		"transport/timeout.go":                        "ends a context; stopped by its cancel",
 	})
 }
 

@@ -93,6 +93,22 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request, methods ...string)
 	return true
 }
 
+// Share lets pages of listed origins read the answer, and answers their preflights: then
+// it returns true. It refuses nobody, and is for what answers before a route that has its
+// own guard. The methods are those of the route.
+func (g *Guard) Share(w http.ResponseWriter, r *http.Request, methods ...string) (answered bool) {
+	listed, ok := g.admitsOrigin(r.Header["Origin"], unknown)
+	if !listed || !ok {
+		return false
+	}
+	allowReading(w.Header(), r.Header["Origin"][0])
+	if !isPreflight(r) {
+		return false
+	}
+	answerPreflight(w, r, methods)
+	return true
+}
+
 func (g *Guard) admitsHost(text string, from locality) bool {
 	if from == remote && len(g.hosts) == 0 {
 		return true
@@ -148,6 +164,5 @@ func localAddress(r *http.Request) locality {
 
 // refuse answers a request whose body stays unread.
 func refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
-	abandonBody(w, r)
-	Refuse(w, status, jsonrpc.InvalidRequest, message)
+	TurnAway(w, r, status, jsonrpc.InvalidRequest, message)
 }

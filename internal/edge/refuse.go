@@ -6,6 +6,12 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
+// TurnAway answers a request whose body stays unread as [Refuse] does.
+func TurnAway(w http.ResponseWriter, r *http.Request, status int, code jsonrpc.Code, message string) {
+	abandonBody(w, r)
+	Refuse(w, status, code, message)
+}
+
 // Refuse answers a request with a JSON-RPC error without an id.
 func Refuse(w http.ResponseWriter, status int, code jsonrpc.Code, message string) {
 	body, err := jsonrpc.Append(nil, &jsonrpc.Response{Error: &jsonrpc.Error{Code: code, Message: message}})

@@ -115,7 +115,7 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 	if config.Version == "" {
 		config.Version = mcp.LatestLegacyVersion
 	}
-	ctx, cancel := context.WithTimeout(ctx, config.OpenTimeout)
+	ctx, cancel := transport.WithTimeout(ctx, config.OpenTimeout, context.DeadlineExceeded)
 	defer cancel()
 
 	s, err := dial(ctx, dialer, config)

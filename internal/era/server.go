@@ -148,7 +148,7 @@ func errorFor(version mcp.Version, err error) error {
 		code = jsonrpc.InvalidRequest
 	}
 	if code == e.Code {
-		return e
+		return err // a transport may know what it is in
 	}
 	return &jsonrpc.Error{Code: code, Message: e.Message, Data: e.Data}
 }

@@ -1,11 +1,9 @@
 package webclient
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"sync"
@@ -20,12 +18,16 @@ type Header func(ctx context.Context, header http.Header) error
 //
 // Their errors do not tell the URL, which may hold secrets. Each is that of the
 // program's [Header], or a *[RedirectError], or [transport.ErrNotReached] under
-// errors.Is.
+// errors.Is, among them those of the program's [Authorizer].
 type Client struct {
 	http   *http.Client
 	direct *http.Transport // the client's; nil when the client has more to do than to follow redirects
 	header Header
-	idle   func() // closes connections that nobody uses; nil when they are not ours
+	// authorizer, if it is not nil, gets requests admitted by the server.
+	authorizer Authorizer
+	server     *url.URL
+
+	idle func() // closes connections that nobody uses; nil when they are not ours
 
 	mu    sync.Mutex
 	users int
@@ -75,7 +77,7 @@ func (c *Client) Do(ctx context.Context, method string, to *url.URL, header http
 	if err := c.complete(ctx, header); err != nil {
 		return nil, err
 	}
-	return c.do(newRequest(ctx, method, to, header))
+	return c.admitted(ctx, newRequest(ctx, method, to, header), nil)
 }
 
 // Post posts a text, which may still be read when Post has returned. It tells the
@@ -86,12 +88,11 @@ func (c *Client) Post(ctx context.Context, to *url.URL, header http.Header, text
 	}
 	req := newRequest(progress.trace(ctx), http.MethodPost, to, header)
 	req.ContentLength = int64(len(text))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
-	req.Body, _ = req.GetBody()
-	res, err := c.do(req)
-	if _, redirected := err.(*RedirectError); redirected {
-		progress.refused()
+	if text == nil {
+		text = []byte{}
 	}
+	res, err := c.admitted(ctx, req, text)
+	progress.settle(err)
 	return res, err
 }
 
@@ -143,7 +144,7 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 // redirected, such as to copy its header.
 func (c *Client) roundTrip(req *http.Request) (*http.Response, error) {
 	if c.direct == nil || req.URL.User != nil {
-		return c.http.Do(req)
+		return c.http.Do(req) //nolint:gosec // the program has chosen the server
 	}
 	res, err := c.direct.RoundTrip(req)
 	if err != nil || res.StatusCode/100 != 3 {
@@ -151,5 +152,5 @@ func (c *Client) roundTrip(req *http.Request) (*http.Response, error) {
 	}
 	client := *c.http
 	client.Transport = &resumed{first: res, next: c.direct}
-	return client.Do(req)
+	return client.Do(req) //nolint:gosec // the program has chosen the server
 }

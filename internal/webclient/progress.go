@@ -2,6 +2,7 @@ package webclient
 
 import (
 	"context"
+	"errors"
 	"net/http/httptrace"
 	"sync/atomic"
 
@@ -28,4 +29,19 @@ func (p *Progress) trace(ctx context.Context) context.Context {
 
 func (p *Progress) waits(string)               { p.delivery.Store(int32(jsonrpc.NotSent)) }
 func (p *Progress) left(httptrace.GotConnInfo) { p.delivery.Store(int32(jsonrpc.MaybeExecuted)) }
-func (p *Progress) refused()                   { p.delivery.Store(int32(jsonrpc.Rejected)) }
+
+// settle learns from an error that tells more than the network: whether the server has
+// answered, or was not even asked.
+func (p *Progress) settle(err error) {
+	if _, redirected := err.(*RedirectError); redirected {
+		p.delivery.Store(int32(jsonrpc.Rejected))
+		return
+	}
+	denied, ok := errors.AsType[*notAdmittedError](err)
+	switch {
+	case ok && denied.refused:
+		p.delivery.Store(int32(jsonrpc.Rejected))
+	case ok:
+		p.delivery.Store(int32(jsonrpc.NotSent))
+	}
+}

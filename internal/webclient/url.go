@@ -39,3 +39,8 @@ func port(u *url.URL) string {
 	}
 	return "80"
 }
+
+// Origin is scheme, host and port in one spelling. RFC 6454, section 4.
+func Origin(u *url.URL) string {
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port(u)
+}

@@ -31,6 +31,7 @@ func Dial(url string, opts *DialOptions) transport.Dialer {
 	d := &dialer{opts: opts.withDefaults()}
 	d.url, d.err = webclient.ParseURL(url)
 	d.client = webclient.New(d.opts.HTTPClient, d.opts.Header)
+	d.client.AuthorizeBy(d.opts.Authorizer, d.url)
 	return d
 }
 
@@ -67,9 +68,9 @@ func (d *dialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.C
 // openStream opens a stream that outlives ctx.
 func (d *dialer) openStream(ctx context.Context) (*clientStream, error) {
 	s := &clientStream{dialer: d}
-	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errNoEndpoint)
+	ctx, cancel := transport.WithTimeout(ctx, openTimeout, errNoEndpoint)
 	defer cancel()
+	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
 	err := s.open()
 	if stop() && err == nil {

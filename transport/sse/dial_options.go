@@ -19,6 +19,10 @@ type DialOptions struct {
 	// authorize it for instance. Its error fails the request before it is sent. It is
 	// called concurrently.
 	Header func(ctx context.Context, header http.Header) error
+	// Authorizer, when set, gets admitted what the server refuses with 401 or 403, such
+	// as an *oauth.Client. Opening the stream waits for it, and so does a
+	// message, whose time goes on meanwhile.
+	Authorizer Authorizer
 	// MaxMessage is the longest message in bytes that is taken; a longer one ends the
 	// connection. Default [DefaultDialMaxMessage].
 	MaxMessage int64

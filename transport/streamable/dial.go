@@ -27,6 +27,7 @@ func Dial(url string, opts *DialOptions) transport.Dialer {
 	d := &dialer{opts: opts.withDefaults()}
 	d.url, d.err = webclient.ParseURL(url)
 	d.client = webclient.New(d.opts.HTTPClient, d.opts.Header)
+	d.client.AuthorizeBy(d.opts.Authorizer, d.url)
 	return d
 }
 

@@ -32,7 +32,7 @@ func (c *clientConn) fallBack(ctx context.Context, method string, params jsonrpc
 	defer p.done()
 	opts := &c.dialer.opts
 	older, err := sse.Dial(c.dialer.url.String(), &sse.DialOptions{
-		HTTPClient: c.dialer.client.HTTPClient(), Header: opts.Header, MaxMessage: opts.MaxMessage, Conn: opts.Conn, Logger: opts.Logger,
+		HTTPClient: c.dialer.client.HTTPClient(), Header: opts.Header, Authorizer: opts.Authorizer, MaxMessage: opts.MaxMessage, Conn: opts.Conn, Logger: opts.Logger,
 	}).Dial(p.ctx, c.handler)
 	if err != nil {
 		return nil, p.failed(jsonrpc.Rejected, fmt.Errorf("neither Streamable HTTP: %w; nor HTTP+SSE: %w", errors.Unwrap(refused), p.reason(err)))

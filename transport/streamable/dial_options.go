@@ -46,6 +46,10 @@ type DialOptions struct {
 	// change. Its error fails the request before it is sent. It is called
 	// concurrently.
 	Header func(ctx context.Context, header http.Header) error
+	// Authorizer, when set, gets admitted what the server refuses with 401 or 403, such
+	// as an *oauth.Client. A call waits for it, and meanwhile its timeout stands
+	// still, but for one that its context has.
+	Authorizer Authorizer
 	// MaxMessage is the longest message of the server in bytes. Default
 	// [DefaultDialMaxMessage].
 	MaxMessage int64

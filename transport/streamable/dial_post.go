@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/webclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // A post is one message on its way to the server. It must be done.
@@ -41,8 +42,10 @@ func (c *clientConn) newPost(ctx context.Context, method string) (*post, error) 
 	timeout := c.dialer.opts.Conn.CallTimeout
 	if _, bounded := ctx.Deadline(); bounded || timeout < 0 {
 		p.ctx, p.cancel = context.WithCancel(ctx)
-	} else {
+	} else if c.dialer.opts.Authorizer == nil {
 		p.ctx, p.cancel = context.WithTimeout(ctx, timeout)
+	} else {
+		p.ctx, p.cancel = transport.WithTimeout(ctx, timeout, context.DeadlineExceeded)
 	}
 	var err error
 	if p.number, p.session, err = c.state.begin(p.cancel, c.dialer.opts.Conn.MaxPending); err != nil {

@@ -66,7 +66,8 @@ func (e *Endpoint) Close() error {
 	return nil
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP answers one request. A call that [transport.Admit] refuses for want of a
+// scope is answered with status 403 and a challenge.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodPost, http.MethodGet, http.MethodDelete) {
 		return
@@ -113,6 +114,9 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
 	req, ok := msg.(*jsonrpc.Request)
 	if !ok {
 		e.legacy(w, r, takes, msg)
+		return
+	}
+	if !req.IsNotification() && !admit(w, r, req) {
 		return
 	}
 	switch claim := req.Member("_meta", mcp.MetaProtocolVersion); {

@@ -55,6 +55,9 @@ func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, takes accepted,
 		}
 		msgs = append(msgs, msg)
 	}
+	if !admitAll(w, r, msgs) {
+		return
+	}
 	s := e.enter(w, r)
 	if s == nil {
 		return

@@ -36,6 +36,7 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, takes accepted
 	if errors.Is(r.Context().Err(), context.Canceled) { // not by a deadline, of which the client must be told
 		x.abandon()
 	} else {
+		challenge(w, err) // without effect if the answer has begun
 		x.finish(status(err), reply.Buf)
 	}
 	e.release(reply)
@@ -76,6 +77,9 @@ func status(err error) int {
 	}
 	if _, rejected := errors.AsType[*transport.RejectedError](err); rejected {
 		return http.StatusBadRequest
+	}
+	if _, lacks := errors.AsType[*transport.ScopeError](err); lacks {
+		return http.StatusForbidden
 	}
 	return http.StatusOK
 }

@@ -9,11 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"github.com/dovetail-go/dovetail/internal/webclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -110,7 +112,7 @@ func (d *dialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.C
 			return nil, fmt.Errorf("ws: making the header: %w", err)
 		}
 	}
-	opened, err := d.open(ctx, header)
+	opened, err := d.openAdmitted(ctx, header)
 	if err != nil {
 		return nil, fmt.Errorf("ws: dialling %s: %w", d.url.Host, err)
 	}
@@ -118,6 +120,30 @@ func (d *dialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.C
 	c.Conn = jsonrpc.NewConn(c.socket, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, &d.opts.Conn)
 	go c.run()
 	return c, nil
+}
+
+// openAdmitted opens a socket, with the Authorizer's help if there is one.
+func (d *dialer) openAdmitted(ctx context.Context, header http.Header) (*websocket.Conn, error) {
+	if d.opts.Authorizer == nil {
+		return d.open(ctx, header)
+	}
+	server := *d.url
+	server.Scheme = strings.Replace(server.Scheme, "ws", "http", 1)
+	var opened *websocket.Conn
+	var refused *HandshakeError
+	send := func(req *http.Request) (*http.Response, error) {
+		var err error
+		opened, err = d.open(ctx, req.Header)
+		if refused, _ = err.(*HandshakeError); refused != nil && webclient.IsAccess(refused.Status) {
+			return &http.Response{StatusCode: refused.Status, Header: refused.Header, Body: http.NoBody, Request: req}, nil
+		}
+		return &http.Response{StatusCode: http.StatusSwitchingProtocols}, err
+	}
+	_, err := webclient.Admitted(ctx, d.opts.Authorizer, &server, &http.Request{Method: http.MethodGet, URL: &server, Header: header}, send) //nolint:bodyclose // it has none
+	if err == nil && refused != nil {
+		err = refused
+	}
+	return opened, err
 }
 
 func (d *dialer) open(ctx context.Context, header http.Header) (*websocket.Conn, error) {

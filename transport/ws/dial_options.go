@@ -20,6 +20,10 @@ type DialOptions struct {
 	// Header, when set, may add to the header of each handshake, for example an
 	// Authorization. Its error fails the Dial.
 	Header func(ctx context.Context, header http.Header) error
+	// Authorizer, when set, gets admitted what the server refuses with 401 or 403, such
+	// as an *oauth.Client. It sees the handshake, as a GET of the http or https
+	// URL.
+	Authorizer Authorizer
 	// MaxMessage is the longest message in bytes that is taken; a longer one ends the
 	// connection with 1009. Default [DefaultDialMaxMessage].
 	MaxMessage int64

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // Options configure [Handler]. The zero value is good.
@@ -55,6 +56,7 @@ func (o *Options) withDefaults() Options {
 	opts.MaxPerPrincipal = cmp.Or(opts.MaxPerPrincipal, DefaultMaxPerPrincipal)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	opts.Conn.Drain = -1
+	opts.Conn.Admit = transport.AdmitBefore(opts.Conn.Admit)
 	if opts.Conn.Malformed == nil {
 		opts.Conn.Malformed = logMalformed(opts.Logger)
 	}

@@ -1,0 +1,102 @@
+package server_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+func needs(scopes any) server.Around {
+	return server.Around{Metadata: map[string]any{server.MetadataScopes: scopes}}
+}
+
+type scopedNotes struct{}
+
+type scopedToolIn struct {
+	_ server.ToolTag `name:"write" scopes:"notes:write, notes:read"`
+}
+
+func (scopedNotes) Write(context.Context, scopedToolIn) (string, error) { return "", nil }
+
+type scopedPromptIn struct {
+	_     server.PromptTag `name:"draft" scopes:"notes:read"`
+	Title string           `json:"title"`
+}
+
+func (scopedNotes) Draft(context.Context, scopedPromptIn) (string, error) { return "", nil }
+
+type scopedValuesIn struct {
+	_     server.CompletionTag `prompt:"draft" argument:"title" scopes:"titles"`
+	Value string
+}
+
+func (scopedNotes) Titles(context.Context, scopedValuesIn) ([]string, error) { return nil, nil }
+
+// What a call needs is what the thing that it reaches declares, wherever that is.
+func TestScopes(t *testing.T) {
+	reads := func(s *server.Server, r server.Resource) {
+		server.AddResource(s, r, func(context.Context, *server.Request) (string, error) { return "", nil })
+	}
+	s, child, grandchild := newServer(nil), newServer(&server.Options{Around: needs([]string{"child"})}), newServer(nil)
+	server.AddService(s, scopedNotes{})
+	returns(s, "open", "")
+	server.AddTool(s, server.Tool{Name: "odd", Around: needs("text")}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	reads(s, server.Resource{URI: "app:own", Around: needs([]string{"own"})})
+	server.AddTemplate(s, server.Template{URITemplate: "app:all/{+path}", Around: needs([]string{"all"})}, func(context.Context, *server.Request, struct {
+		Path string `json:"path"`
+	}) (string, error) {
+		return "", nil
+	})
+	returns(child, "plain", "")
+	server.AddTool(child, server.Tool{Name: "own", Around: needs([]string{"nearer"})}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	server.AddService(grandchild, scopedNotes{})
+	reads(grandchild, server.Resource{URI: "app:deep", Around: needs([]string{"deep"})})
+	mount(t, child, grandchild, "g.")
+	mounted := newServer(nil)
+	mount(t, mounted, s, "")
+	mount(t, mounted, child, "c.")
+	for _, test := range []struct {
+		server       *server.Server
+		method, name string
+		want         []string
+	}{
+		{s, mcp.MethodToolsCall, "write", []string{"notes:write", "notes:read"}},
+		{s, mcp.MethodToolsCall, "open", nil},
+		{s, mcp.MethodToolsCall, "draft", nil},
+		{s, mcp.MethodToolsCall, "unknown", nil},
+		{s, mcp.MethodToolsCall, "odd", []string{""}},
+		{s, mcp.MethodPromptsGet, "draft", []string{"notes:read"}},
+		{s, mcp.MethodPromptsGet, "write", nil},
+		{s, mcp.MethodComplete, "draft", []string{"notes:read", "titles"}},
+		{s, mcp.MethodComplete, "app:all/{+path}", []string{"all"}},
+		{s, mcp.MethodResourcesRead, "app:own", []string{"own"}},
+		{s, mcp.MethodResourcesRead, "app:all/x/y", []string{"all"}},
+		{s, mcp.MethodResourcesSubscribe, "app:all/x", []string{"all"}},
+		{s, mcp.MethodResourcesUnsubscribe, "app:own", []string{"own"}},
+		{s, mcp.MethodResourcesRead, "app:unknown", nil},
+		{s, mcp.MethodToolsList, "write", nil},
+		{s, mcp.MethodSubscriptionsListen, "", nil},
+		{child, mcp.MethodToolsCall, "plain", []string{"child"}},
+		{child, mcp.MethodToolsCall, "own", []string{"nearer"}},
+		{child, mcp.MethodToolsCall, "g.write", []string{"notes:write", "notes:read"}},
+		{mounted, mcp.MethodToolsCall, "write", []string{"notes:write", "notes:read"}},
+		{mounted, mcp.MethodToolsCall, "c.own", []string{"nearer"}},
+		{mounted, mcp.MethodToolsCall, "c.plain", []string{"child"}},
+		{mounted, mcp.MethodToolsCall, "c.g.write", []string{"notes:write", "notes:read"}},
+		{mounted, mcp.MethodToolsCall, "own", nil},
+		{mounted, mcp.MethodPromptsGet, "c.g.draft", []string{"notes:read"}},
+		{mounted, mcp.MethodComplete, "c.g.draft", []string{"notes:read", "titles"}},
+		{mounted, mcp.MethodComplete, "draft", []string{"notes:read", "titles"}},
+		{mounted, mcp.MethodResourcesRead, "app:deep", []string{"deep"}},
+		{mounted, mcp.MethodResourcesRead, "app:own", []string{"own"}},
+		{mounted, mcp.MethodResourcesRead, "app:all/x", []string{"all"}},
+	} {
+		if diff := cmp.Diff(test.want, test.server.Scopes(test.method, test.name)); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", test.method, test.name, diff)
+		}
+	}
+}
