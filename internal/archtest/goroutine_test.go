@@ -77,6 +77,9 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"client/session.go":                           "replaces a link that ended; Session.Close waits for it",
 		"client/subscribe.go":                         "listens for one subscription; Subscription.Close waits for it",
 		"transport/timeout.go":                        "ends a context; stopped by its cancel",
+		"transport/oauth/loopback_receiver.go":        "waits for the browser; Close waits for it",
+		"transport/oauth/opener.go":                   "waits for the opener, which may become the browser and outlive the login",
+		"internal/authserver/server.go":               "the web server; Close waits for it",
 	})
 }
 

@@ -1,0 +1,187 @@
+package authserver_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/authserver"
+)
+
+const (
+	issuer   = "https://as.example"
+	verifier = "a-verifier-of-at-least-forty-three-characters-1"
+	redirect = "http://127.0.0.1:1234/callback"
+)
+
+func newServer(t *testing.T) *authserver.Server {
+	t.Helper()
+	s, err := authserver.New(issuer, &authserver.Options{Scopes: []string{"read"}, Clients: []authserver.Client{
+		{ID: "app", RedirectURIs: []string{"http://127.0.0.1/callback", "https://app.example/back"}}, {ID: "robot", Secret: "password"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func serve(s *authserver.Server, method, path string, form url.Values, header http.Header) (int, http.Header, map[string]any) {
+	body := ""
+	if method == http.MethodPost {
+		body = form.Encode()
+	} else {
+		path += "?" + form.Encode()
+	}
+	req := httptest.NewRequest(method, issuer+path, strings.NewReader(body))
+	maps.Copy(req.Header, header)
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	res := httptest.NewRecorder()
+	s.ServeHTTP(res, req)
+	var answer map[string]any
+	_ = json.Unmarshal(res.Body.Bytes(), &answer)
+	return res.Code, res.Header(), answer
+}
+
+func asked() url.Values {
+	sum := sha256.Sum256([]byte(verifier))
+	return url.Values{
+		"response_type": {"code"}, "client_id": {"app"}, "redirect_uri": {redirect}, "state": {"s"}, "scope": {"read write"}, "resource": {"https://r.example"},
+		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
+	}
+}
+
+// login returns what a code can be exchanged with.
+func login(t *testing.T, s *authserver.Server) url.Values {
+	t.Helper()
+	status, header, _ := serve(s, http.MethodGet, "/authorize", asked(), nil)
+	back, err := url.Parse(header.Get("Location"))
+	if err != nil || status != http.StatusFound || back.Query().Get("iss") != issuer || back.Query().Get("state") != "s" {
+		t.Fatalf("got %d, %v", status, header)
+	}
+	return url.Values{"grant_type": {"authorization_code"}, "client_id": {"app"}, "code": {back.Query().Get("code")}, "code_verifier": {verifier}, "redirect_uri": {redirect}}
+}
+
+func TestCodeIsUsedOnce(t *testing.T) {
+	s := newServer(t)
+	form := login(t, s)
+	status, _, answer := serve(s, http.MethodPost, "/token", form, nil)
+	if status != http.StatusOK || answer["scope"] != "read" || answer["token_type"] != "Bearer" {
+		t.Fatalf("got %d, %v", status, answer)
+	}
+	if status, _, answer = serve(s, http.MethodPost, "/token", form, nil); answer["error"] != "invalid_grant" {
+		t.Errorf("again: got %d, %v", status, answer)
+	}
+}
+
+func TestRefreshTokenIsUsedOnce(t *testing.T) {
+	s := newServer(t)
+	_, _, first := serve(s, http.MethodPost, "/token", login(t, s), nil)
+	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {"app"}, "refresh_token": {fmt.Sprint(first["refresh_token"])}}
+	if status, _, answer := serve(s, http.MethodPost, "/token", form, nil); status != http.StatusOK || answer["refresh_token"] == first["refresh_token"] {
+		t.Errorf("got %d, %v", status, answer)
+	}
+	if _, _, answer := serve(s, http.MethodPost, "/token", form, nil); answer["error"] != "invalid_grant" {
+		t.Errorf("again: got %v", answer)
+	}
+}
+
+func TestTokenRequestsThatAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(form url.Values)
+		header http.Header
+		want   string
+	}{
+		"no verifier":      {func(f url.Values) { f.Del("code_verifier") }, nil, "invalid_grant"},
+		"other verifier":   {func(f url.Values) { f.Set("code_verifier", "x") }, nil, "invalid_grant"},
+		"other redirect":   {func(f url.Values) { f.Set("redirect_uri", "http://127.0.0.1:1/callback") }, nil, "invalid_grant"},
+		"other resource":   {func(f url.Values) { f.Set("resource", "https://other.example") }, nil, "invalid_target"},
+		"unknown client":   {func(f url.Values) { f.Set("client_id", "nobody") }, nil, "invalid_client"},
+		"another client":   {func(f url.Values) { f.Set("client_id", "robot"); f.Set("client_secret", "password") }, nil, "invalid_grant"},
+		"no password":      {func(f url.Values) { f.Set("client_id", "robot") }, nil, "invalid_client"},
+		"public client":    {func(f url.Values) { f.Set("grant_type", "client_credentials") }, nil, "unauthorized_client"},
+		"unknown grant":    {func(f url.Values) { f.Set("grant_type", "password") }, nil, "unsupported_grant_type"},
+		"a proof of sorts": {func(url.Values) {}, http.Header{"Dpop": {"x"}}, "invalid_dpop_proof"},
+	} {
+		s := newServer(t)
+		form := login(t, s)
+		test.change(form)
+		if status, _, answer := serve(s, http.MethodPost, "/token", form, test.header); status < 400 || answer["error"] != test.want {
+			t.Errorf("%s: got %d, %v", name, status, answer)
+		}
+	}
+}
+
+// An answer goes to where the client has said before, or nowhere.
+func TestRedirectsOfOthers(t *testing.T) {
+	s := newServer(t)
+	for _, to := range []string{"", "https://evil.example/back", "https://app.example/back/more", "https://app.example/back?x", "http://127.0.0.1:1/other", "http://localhost:1/callback", "http://127.0.0.1.evil.example/callback", "http://user@127.0.0.1/callback", "https://127.0.0.1/callback", "javascript:x"} {
+		form := asked()
+		form.Set("redirect_uri", to)
+		if status, header, _ := serve(s, http.MethodGet, "/authorize", form, nil); status != http.StatusBadRequest || header.Get("Location") != "" {
+			t.Errorf("%q: got %d, %v", to, status, header)
+		}
+	}
+	for name, change := range map[string]func(url.Values){
+		"no challenge": func(f url.Values) { f.Del("code_challenge") }, "plain": func(f url.Values) { f.Set("code_challenge_method", "plain") }, "token": func(f url.Values) { f.Set("response_type", "token") },
+	} {
+		form := asked()
+		change(form)
+		_, header, _ := serve(s, http.MethodGet, "/authorize", form, nil)
+		if back, _ := url.Parse(header.Get("Location")); back.Query().Get("error") == "" || back.Query().Has("code") {
+			t.Errorf("%s: got %v", name, header)
+		}
+	}
+}
+
+func TestIntrospection(t *testing.T) {
+	s := newServer(t)
+	_, _, given := serve(s, http.MethodPost, "/token", login(t, s), nil)
+	for name, test := range map[string]struct {
+		token, client, secret string
+		status                int
+		active                any
+	}{
+		"good":          {fmt.Sprint(given["access_token"]), "robot", "password", 200, true},
+		"garbage":       {"x", "robot", "password", 200, false},
+		"no password":   {fmt.Sprint(given["access_token"]), "robot", "", 401, nil},
+		"public client": {fmt.Sprint(given["access_token"]), "app", "", 401, nil},
+	} {
+		form := url.Values{"token": {test.token}, "client_id": {test.client}, "client_secret": {test.secret}}
+		if status, _, answer := serve(s, http.MethodPost, "/introspect", form, nil); status != test.status || answer["active"] != test.active {
+			t.Errorf("%s: got %d, %v", name, status, answer)
+		}
+	}
+	if err := s.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	form := url.Values{"token": {fmt.Sprint(given["access_token"])}, "client_id": {"robot"}, "client_secret": {"password"}}
+	if _, _, answer := serve(s, http.MethodPost, "/introspect", form, nil); answer["active"] != false {
+		t.Errorf("after the key was changed: %v", answer)
+	}
+}
+
+func ExampleStart() {
+	as, err := authserver.Start(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer as.Close()
+	res, err := http.Get(as.URL + "/.well-known/oauth-authorization-server")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer res.Body.Close()
+	fmt.Println(res.Status, res.Header.Get("Content-Type"))
+	http.DefaultClient.CloseIdleConnections()
+	// Output: 200 OK application/json
+}

@@ -1,0 +1,121 @@
+package oauth_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/dovetail-go/dovetail/internal/authserver"
+	"github.com/dovetail-go/dovetail/transport/oauth"
+)
+
+func TestClientCredentials(t *testing.T) {
+	signer, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const secret = "a:b c%+ü"
+	w := newWorld(t, &authserver.Options{Clients: []authserver.Client{
+		{ID: "robot: 1", Secret: secret},
+		{ID: "signs", Key: &jose.JSONWebKey{Key: edwards.Public()}},
+	}})
+	for name, test := range map[string]struct {
+		registration oauth.Registration
+		fails        bool
+	}{
+		"basic":               {oauth.Registration{ClientID: "robot: 1", Secret: secret}, false},
+		"post":                {oauth.Registration{ClientID: "robot: 1", Secret: secret, Method: oauth.MethodPost}, false},
+		"wrong":               {oauth.Registration{ClientID: "robot: 1", Secret: "no"}, true},
+		"key":                 {oauth.Registration{ClientID: "signs", Key: edwards}, false},
+		"unsupported key":     {oauth.Registration{ClientID: "signs", Key: signer}, true},
+		"of the issuer":       {oauth.Registration{Issuer: w.issuer.URL, ClientID: "robot: 1", Secret: secret}, false},
+		"of another":          {oauth.Registration{Issuer: "https://other.example", ClientID: "robot: 1", Secret: secret}, true},
+		"of one but for case": {oauth.Registration{Issuer: strings.ToUpper(w.issuer.URL), ClientID: "robot: 1", Secret: secret}, true},
+	} {
+		client := w.client(func(o *oauth.ClientOptions) {
+			o.Flow, o.Registrations = &oauth.ClientCredentials{}, []oauth.Registration{test.registration}
+		})
+		status, err := w.visit(client)
+		if test.fails != (err != nil) || err == nil && status != http.StatusOK {
+			t.Errorf("%s: got %d, %v", name, status, err)
+		}
+	}
+}
+
+// A failure of the assertion's grant is final.
+func TestJWTBearer(t *testing.T) {
+	w := newWorld(t, nil)
+	assertions := 0
+	w.replace("issuer/token", func(res http.ResponseWriter, r *http.Request) {
+		res.Header().Set("Content-Type", "application/json")
+		if r.FormValue("assertion") != "good" || r.FormValue("client_id") != "" || r.FormValue("resource") != w.mcp() {
+			res.WriteHeader(http.StatusBadRequest)
+			_, _ = res.Write([]byte(`{"error":"invalid_grant","error_description":"bad bad-assertion"}`))
+			return
+		}
+		writeJSON(res, map[string]any{"access_token": "x", "token_type": "bearer"})
+	})
+	client := func(assertion oauth.Secret) *oauth.Client {
+		return w.client(func(o *oauth.ClientOptions) {
+			o.Flow = &oauth.JWTBearer{Assertion: func(_ context.Context, issuer string) (oauth.Secret, error) {
+				if assertions++; issuer != w.issuer.URL {
+					t.Errorf("asked for an assertion for %q", issuer)
+				}
+				return assertion, nil
+			}}
+		})
+	}
+	w.welcome(client("good"))
+	_, err := w.visit(client("bad-assertion"))
+	refused, ok := errors.AsType[*oauth.Error](err)
+	if !ok || refused.Code != "invalid_grant" || refused.Status != http.StatusBadRequest || strings.Contains(err.Error(), "bad-assertion") || assertions != 2 {
+		t.Errorf("got %v after %d assertions", err, assertions)
+	}
+}
+
+// The company's identity provider vouches for the person, to one authorization server and
+// for one resource; each of the two knows the client by another name.
+func TestEnterpriseManaged(t *testing.T) {
+	const jag = "urn:ietf:params:oauth:token-type:id-jag"
+	for name, test := range map[string]struct {
+		issued string
+		fails  bool
+	}{"grant": {jag, false}, "something else": {"urn:ietf:params:oauth:token-type:access_token", true}} {
+		w, provider := newWorld(t, nil), newWorld(t, nil)
+		provider.replace("issuer/token", func(res http.ResponseWriter, r *http.Request) {
+			if r.FormValue("subject_token") != "id-token" || r.FormValue("audience") != w.issuer.URL || r.FormValue("resource") != w.mcp() ||
+				r.FormValue("client_id") != "app-at-idp" || r.FormValue("requested_token_type") != jag || r.FormValue("client_secret") != "" {
+				t.Errorf("%s: the identity provider is asked for %v", name, r.Form)
+			}
+			writeJSON(res, map[string]any{"access_token": "the-grant", "issued_token_type": test.issued, "token_type": "N_A"})
+		})
+		w.replace("issuer/token", func(res http.ResponseWriter, r *http.Request) {
+			if id, secret, _ := r.BasicAuth(); id != "app" || secret != "password" || r.FormValue("assertion") != "the-grant" || r.FormValue("resource") != w.mcp() {
+				t.Errorf("%s: the authorization server is asked for %v", name, r.Form)
+			}
+			writeJSON(res, map[string]any{"access_token": "x", "token_type": "Bearer"})
+		})
+		status, err := w.visit(w.client(func(o *oauth.ClientOptions) {
+			o.Registrations = []oauth.Registration{{Issuer: w.issuer.URL, ClientID: "app", Secret: "password"}}
+			o.Flow = &oauth.EnterpriseManaged{
+				Issuer: provider.issuer.URL, Client: oauth.Registration{ClientID: "app-at-idp"},
+				Subject: func(context.Context) (oauth.Secret, error) { return "id-token", nil },
+			}
+		}))
+		if _, typed := errors.AsType[*oauth.AnswerError](err); test.fails != typed || !test.fails && status != http.StatusOK || test.fails && w.count("issuer/token") > 0 {
+			t.Errorf("%s: got %d, %v", name, status, err)
+		}
+	}
+}

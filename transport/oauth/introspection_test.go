@@ -1,0 +1,321 @@
+package oauth_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/transport/oauth"
+)
+
+// answers is an introspection endpoint that says what a test likes, and counts.
+type answers struct {
+	asked   atomic.Int64
+	arrived chan struct{} // nil: nobody waits
+	hold    chan struct{} // nil: at once
+
+	mu   sync.Mutex
+	says string
+	last *http.Request
+}
+
+func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.asked.Add(1)
+	if a.hold != nil {
+		a.arrived <- struct{}{}
+		<-a.hold
+	}
+	_ = r.ParseForm()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last = r
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte(a.says))
+}
+
+func (a *answers) say(claims said) {
+	text, _ := json.Marshal(claims)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.says = string(text)
+}
+
+func introspection(t *testing.T, endpoint http.Handler, change func(*oauth.IntrospectionOptions)) *oauth.Introspection {
+	t.Helper()
+	opts := &oauth.IntrospectionOptions{
+		Issuer: testIssuer, Endpoint: serve(t, endpoint).URL + "/introspect", AllowLoopback: true,
+		Client: oauth.Registration{ClientID: "shop server", Secret: "pass:word/ä"},
+	}
+	if change != nil {
+		change(opts)
+	}
+	v, err := oauth.NewIntrospection(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// active are the claims of an answer about a good token.
+func active(others said) said {
+	all := usual(others)
+	if _, there := all["active"]; !there {
+		all["active"] = true
+	}
+	return all
+}
+
+func TestIntrospection(t *testing.T) {
+	a := &answers{}
+	v := introspection(t, a, nil)
+	a.say(active(said{"scope": "mcp orders:write", "cnf": said{"jkt": "abc"}}))
+	grant := wantValid(t, "good", v, "opaque-token")
+	want := &oauth.Grant{
+		Issuer: testIssuer, Subject: "ada", ClientID: "app", Scopes: []string{"mcp", "orders:write"}, Confirmation: "abc",
+		Expires: grant.Expires, Claims: grant.Claims,
+	}
+	if diff := cmp.Diff(want, grant); diff != "" || grant.Expires.IsZero() {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	user, password, _ := a.last.BasicAuth()
+	if user != "shop+server" || password != url.QueryEscape("pass:word/ä") {
+		t.Errorf("the client is %q with %q", user, password)
+	}
+	if diff := cmp.Diff(url.Values{"token": {"opaque-token"}, "token_type_hint": {"access_token"}}, a.last.PostForm); diff != "" || a.last.Method != http.MethodPost || a.last.URL.RawQuery != "" {
+		t.Errorf("%s %s (-want +got):\n%s", a.last.Method, a.last.URL, diff)
+	}
+}
+
+func TestIntrospectionRefuses(t *testing.T) {
+	a := &answers{}
+	v := introspection(t, a, nil)
+	now := time.Now().Unix()
+	for name, claims := range map[string]said{
+		"not active":       {"active": false},
+		"another issuer":   active(said{"iss": "https://other.example.com"}),
+		"another audience": active(said{"aud": "https://mcp.example.com/other"}),
+		"no audience":      active(said{"aud": nil}),
+		"expired":          active(said{"exp": now - 60}),
+		"not yet":          active(said{"nbf": now + 60}),
+		"nobody":           active(said{"sub": nil, "client_id": nil}),
+		"bound otherwise":  active(said{"cnf": said{"x5t#S256": "x"}}),
+	} {
+		a.say(claims)
+		before := a.asked.Load()
+		wantInvalid(t, name, v, "token of "+name)
+		wantInvalid(t, name, v, "token of "+name)
+		if a.asked.Load() != before+2 {
+			t.Errorf("%s: the answer is kept", name)
+		}
+	}
+	for name, claims := range map[string]said{
+		"without an issuer": active(said{"iss": nil}),
+		"without an end":    active(said{"exp": nil}),
+		"a client's":        active(said{"sub": nil}),
+	} {
+		a.say(claims)
+		grant := wantValid(t, name, v, "token "+name)
+		if grant != nil && (grant.Issuer != testIssuer || grant.Principal() == "") {
+			t.Errorf("%s: %+v", name, grant)
+		}
+	}
+}
+
+// An answer that is none lets nobody in, and does not call the token invalid.
+func TestIntrospectionFails(t *testing.T) {
+	good, _ := json.Marshal(active(nil))
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		want    any
+	}{
+		"status 401":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, nil},
+		"status 500":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, nil},
+		"status 201":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated); _, _ = w.Write(good) }, nil},
+		"no JSON":            {says("yes"), nil},
+		"a list":             {says("[" + string(good) + "]"), nil},
+		"nothing":            {says(""), nil},
+		"an empty object":    {says("{}"), nil},
+		"active in text":     {says(strings.Replace(string(good), "true", `"true"`, 1)), nil},
+		"active in capitals": {says(strings.Replace(string(good), "active", "ACTIVE", 1)), nil},
+		"active twice":       {says(strings.Replace(string(good), "{", `{"active":false,`, 1)), nil},
+		"too long":           {says(string(good) + strings.Repeat(" ", 64<<10)), nil},
+		"much too long":      {says(string(good) + strings.Repeat(" ", 2<<20)), nil},
+		"a redirect":         {redirectTo("/elsewhere"), new(*oauth.URLError)},
+		"a redirect inside":  {redirectTo("http://10.0.0.1/"), new(*oauth.URLError)},
+		"hanging up":         {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil},
+	} {
+		v := introspection(t, test.handler, nil)
+		grant, err := v.Verify(t.Context(), "secret-token", testResource)
+		if _, invalid := errors.AsType[*oauth.InvalidTokenError](err); err == nil || invalid || grant != nil {
+			t.Errorf("%s: %+v, %v", name, grant, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret-token") {
+			t.Errorf("%s: the error repeats the token: %v", name, err)
+		}
+		if test.want != nil && !errors.As(err, test.want) {
+			t.Errorf("%s: the error is a %T: %v", name, err, err)
+		}
+	}
+	v := introspection(t, &answers{}, nil)
+	wantInvalid(t, "a huge token", v, strings.Repeat("a", oauth.MaxBearerToken+1))
+}
+
+// Answers are kept for the token and the audience that they are about, and for a while.
+func TestIntrospectionIsKept(t *testing.T) {
+	a := &answers{}
+	kept, never := introspection(t, a, nil), introspection(t, a, func(o *oauth.IntrospectionOptions) { o.CacheTime = -1 })
+	ask := func(v oauth.Verifier, token oauth.Secret, audience string, want int64) {
+		t.Helper()
+		before := a.asked.Load()
+		if _, err := v.Verify(t.Context(), token, audience); err != nil {
+			t.Error(err)
+		}
+		if got := a.asked.Load() - before; got != want {
+			t.Errorf("%d questions, want %d", got, want)
+		}
+	}
+	a.say(active(said{"aud": []string{testResource, "other"}}))
+	ask(kept, "one", testResource, 1)
+	ask(kept, "one", testResource, 0)
+	ask(kept, "two", testResource, 1)
+	ask(kept, "one", "other", 1)
+	ask(kept, "one", testResource, 0)
+	ask(never, "one", testResource, 1)
+	ask(never, "one", testResource, 1)
+	a.say(active(said{"exp": time.Now().Unix() - 1})) // which the skew forgives, but not for long
+	ask(kept, "three", testResource, 1)
+	ask(kept, "three", testResource, 1)
+}
+
+// Requests with one token share a question, which does not end when one of them does; and
+// there are only so many questions at a time.
+func TestIntrospectionIsShared(t *testing.T) {
+	a := &answers{hold: make(chan struct{}), arrived: make(chan struct{}, 100)}
+	a.say(active(nil))
+	v := introspection(t, a, nil)
+	first, gone := context.WithCancel(t.Context())
+	defer gone()
+	var all sync.WaitGroup
+	for i := range 50 {
+		ctx := t.Context()
+		if i == 0 {
+			ctx = first
+		}
+		all.Go(func() {
+			if _, err := v.Verify(ctx, "one", testResource); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-a.arrived
+	var refused atomic.Int64
+	for range 80 {
+		all.Go(func() {
+			if _, err := v.Verify(t.Context(), oauth.Secret(rand.Text()), testResource); err != nil {
+				if refused.Add(1) == 17 { // 1 and 63 others wait
+					gone()
+					close(a.hold)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if refused.Load() != 17 {
+		t.Errorf("%d requests were refused", refused.Load())
+	}
+	if got := a.asked.Load(); got != 64 {
+		t.Errorf("%d questions", got)
+	}
+}
+
+func TestIntrospectionMethods(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &answers{}
+	a.say(active(nil))
+	for name, test := range map[string]struct {
+		client oauth.Registration
+		form   []string
+		header bool
+	}{
+		"basic":    {oauth.Registration{ClientID: "s", Secret: "x"}, nil, true},
+		"post":     {oauth.Registration{ClientID: "s", Secret: "x", Method: oauth.MethodPost}, []string{"client_id", "client_secret"}, false},
+		"none":     {oauth.Registration{ClientID: "s", Method: oauth.MethodNone}, []string{"client_id"}, false},
+		"with key": {oauth.Registration{ClientID: "s", Key: key}, []string{"client_assertion", "client_assertion_type"}, false},
+	} {
+		v := introspection(t, a, func(o *oauth.IntrospectionOptions) { o.Client = test.client })
+		wantValid(t, name, v, rand.Text())
+		if _, _, header := a.last.BasicAuth(); header != test.header || len(a.last.PostForm) != 2+len(test.form) {
+			t.Errorf("%s: header %t, form %v", name, header, a.last.PostForm)
+		}
+		for _, field := range test.form {
+			if a.last.PostForm.Get(field) == "" {
+				t.Errorf("%s: there is no %s", name, field)
+			}
+		}
+	}
+}
+
+func TestIntrospectionOptions(t *testing.T) {
+	for name, change := range map[string]func(*oauth.IntrospectionOptions){
+		"no issuer":        func(o *oauth.IntrospectionOptions) { o.Issuer = "" },
+		"no endpoint":      func(o *oauth.IntrospectionOptions) { o.Endpoint = "" },
+		"http":             func(o *oauth.IntrospectionOptions) { o.Endpoint = "http://login.example.com/x" },
+		"on this machine":  func(o *oauth.IntrospectionOptions) { o.Endpoint = "https://localhost/x" },
+		"inside":           func(o *oauth.IntrospectionOptions) { o.Endpoint = "https://10.0.0.1/x" },
+		"no client":        func(o *oauth.IntrospectionOptions) { o.Client = oauth.Registration{} },
+		"no secret":        func(o *oauth.IntrospectionOptions) { o.Client.Secret = "" },
+		"another's client": func(o *oauth.IntrospectionOptions) { o.Client.Issuer = "https://other.example.com" },
+		"a long memory":    func(o *oauth.IntrospectionOptions) { o.CacheTime = time.Hour },
+		"a long skew":      func(o *oauth.IntrospectionOptions) { o.Skew = time.Hour },
+		"a method":         func(o *oauth.IntrospectionOptions) { o.Client.Method = "x" },
+	} {
+		opts := &oauth.IntrospectionOptions{Issuer: testIssuer, Endpoint: "https://login.example.com/introspect", Client: oauth.Registration{ClientID: "s", Secret: "canary-secret"}}
+		change(opts)
+		if _, err := oauth.NewIntrospection(opts); err == nil || !strings.HasPrefix(err.Error(), "oauth.NewIntrospection: ") || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := oauth.NewIntrospection(nil); err == nil {
+		t.Error("nil options are taken")
+	}
+}
+
+// A question goes on although its first client has gone: others may wait for the answer.
+func TestIntrospectionOutlastsItsClient(t *testing.T) {
+	a := &answers{hold: make(chan struct{}), arrived: make(chan struct{}, 1)}
+	a.say(active(nil))
+	v := introspection(t, a, nil)
+	ctx, gone := context.WithCancel(t.Context())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := v.Verify(ctx, "one", testResource)
+		answered <- err
+	}()
+	<-a.arrived
+	gone()
+	select {
+	case err := <-answered:
+		t.Errorf("it ends with its client: %v", err)
+		answered <- nil
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(a.hold)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,220 @@
+package oauth
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// publisher is an issuer's document of keys, which changes and fails as a test likes.
+type publisher struct {
+	t       *testing.T
+	fetches atomic.Int64
+	takes   time.Duration
+
+	mu   sync.Mutex
+	keys []jose.JSONWebKey
+	err  error
+}
+
+func (p *publisher) source() *keySource { return &keySource{turn: newTurn(), load: p.load} }
+
+func (p *publisher) load(ctx context.Context) ([]byte, error) {
+	p.fetches.Add(1)
+	select {
+	case <-time.After(p.takes):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	return json.Marshal(jose.JSONWebKeySet{Keys: p.keys})
+}
+
+// publish replaces the keys by new ones.
+func (p *publisher) publish(ids ...string) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys, p.err = nil, nil
+	for _, id := range ids {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.keys = append(p.keys, jose.JSONWebKey{Key: key.Public(), KeyID: id})
+	}
+}
+
+var errDown = errors.New("down")
+
+func (p *publisher) breakDown() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = errDown
+}
+
+// want checks what becomes of a token with a key, and how often the keys have been
+// fetched by then.
+func (p *publisher) want(s *keySource, id string, want error, fetches int64) {
+	p.t.Helper()
+	keys, err := s.find(p.t.Context(), id, jose.ES256)
+	if !errors.Is(err, want) || (err == nil) != (len(keys) == 1) {
+		p.t.Errorf("the key %s: %d keys, error %v, want %v", id, len(keys), err, want)
+	}
+	if got := p.fetches.Load(); got != fetches {
+		p.t.Errorf("the key %s: %d fetches, want %d", id, got, fetches)
+	}
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }
+
+func inBubble(t *testing.T, test func(t *testing.T, p *publisher, s *keySource)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{t: t}
+		p.publish("a")
+		test(t, p, p.source())
+	})
+}
+
+// A new key is found at once, though not sooner than five seconds after the last fetch.
+func TestRotation(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
+		p.want(s, "a", nil, 1)
+		p.want(s, "a", nil, 1)
+		p.publish("a", "b")
+		p.want(s, "b", errUnknownKey, 1)
+		pass(keysRetry)
+		p.want(s, "b", nil, 2)
+		p.publish("b")
+		p.want(s, "a", nil, 2) // which is still good for a while
+		pass(keysFresh + time.Second)
+		p.want(s, "a", errUnknownKey, 3)
+		p.want(s, "b", nil, 3)
+	})
+}
+
+// Whoever makes up names of keys does not make this server a nuisance to the issuer.
+func TestUnknownKeys(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
+		for range 1000 {
+			_, _ = s.find(t.Context(), rand.Text(), jose.ES256)
+			pass(100 * time.Millisecond)
+		}
+		if got := p.fetches.Load(); got > 100*int64(time.Second)/int64(keysRetry)+1 {
+			t.Errorf("%d fetches in 100 s", got)
+		}
+	})
+}
+
+// While the issuer is down, known keys go on being good, for a day; unknown ones are not
+// called invalid, since nobody knows.
+func TestIssuerIsDown(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
+		p.breakDown()
+		p.want(s, "a", errDown, 1)
+		p.want(s, "a", errDown, 1)
+		pass(keysRetry)
+		p.publish("a")
+		p.want(s, "a", nil, 2)
+		p.breakDown()
+		pass(keysRetry)
+		p.want(s, "b", errDown, 3)
+		p.want(s, "a", nil, 3)
+		pass(keysFresh)
+		p.want(s, "a", nil, 4)
+		p.want(s, "a", nil, 4)
+		pass(keysStale - keysFresh)
+		p.want(s, "a", errDown, 5)
+		p.publish("c")
+		pass(keysRetry)
+		p.want(s, "a", errUnknownKey, 6)
+		p.want(s, "c", nil, 6)
+	})
+}
+
+// Many requests make one fetch. One that waits gives up when its client does.
+func TestFetchIsShared(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
+		p.takes = time.Second
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				if keys, err := s.find(t.Context(), "a", jose.ES256); err != nil || len(keys) != 1 {
+					t.Errorf("%d keys, %v", len(keys), err)
+				}
+			})
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.find(ctx, "a", jose.ES256); !errors.Is(err, context.Canceled) {
+			t.Errorf("a client that has gone: %v", err)
+		}
+		all.Wait()
+		p.want(s, "a", nil, 1)
+	})
+}
+
+// The client that makes the fetch may go; the others get their keys all the same.
+func TestFetchOutlastsItsClient(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
+		p.takes = time.Second
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = s.find(ctx, "a", jose.ES256) }()
+		synctest.Wait()
+		cancel()
+		p.want(s, "a", nil, 1)
+	})
+}
+
+// A fetch that hangs holds nobody up who has keys, and ends.
+func TestFetchHangs(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
+		p.want(s, "a", nil, 1)
+		p.takes = time.Hour
+		pass(keysFresh + time.Second)
+		began := time.Now()
+		go func() { _, _ = s.find(t.Context(), "a", jose.ES256) }()
+		synctest.Wait()
+		p.want(s, "a", nil, 2)
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("it waited for %v", waited)
+		}
+		_, err := s.find(t.Context(), "b", jose.ES256)
+		if waited := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || waited != 2*keysTimeout {
+			t.Errorf("after %v: %v", waited, err)
+		}
+	})
+}
+
+func FuzzParseKeys(f *testing.F) {
+	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0","kid":"1","key_ops":["verify"]}]}`))
+	f.Add([]byte(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"oct","k":"AA"}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		keys, err := parseKeys(body)
+		if (err == nil) != (len(keys) > 0) || len(keys) > maxKeys {
+			t.Fatalf("%d keys, %v", len(keys), err)
+		}
+		for _, key := range keys {
+			if !key.IsPublic() || key.Use != "" && key.Use != "sig" {
+				t.Errorf("the key %+v is taken", key)
+			}
+		}
+	})
+}

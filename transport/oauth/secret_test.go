@@ -1,0 +1,146 @@
+package oauth_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/authserver"
+	"github.com/dovetail-go/dovetail/transport/oauth"
+)
+
+const canary = "tweet-7f3a9c"
+
+// printings are the ways in which a value gets where people can read it, by some verbs.
+func printings(t *testing.T, value any, verbs ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	for _, verb := range append(verbs, "%v", "%+v", "%#v", "%T", "%10.3v") {
+		fmt.Fprintf(&b, verb+"\n", value)
+	}
+	text, err := json.Marshal(value)
+	fmt.Fprintf(&b, "%s %v\n", text, err)
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&b, nil), slog.NewJSONHandler(&b, nil)} {
+		slog.New(handler).Info("x", "value", value)
+	}
+	return b.String()
+}
+
+// spelled are the forms in which a secret may show.
+func spelled(secret string) []string {
+	return []string{
+		secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret), fmt.Sprintf("%d", []byte(secret)), base64.StdEncoding.EncodeToString([]byte("x:" + secret)),
+	}
+}
+
+func TestSecretsAreNotPrinted(t *testing.T) {
+	memory := oauth.NewMemoryStore()
+	if err := memory.Save(t.Context(), "k", canary); err != nil {
+		t.Fatal(err)
+	}
+	file, err := oauth.NewFileStore(t.TempDir()+"/f", []byte(strings.Repeat(canary, 3)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registration := oauth.Registration{ClientID: "x", Secret: canary}
+	options := oauth.ClientOptions{Registrations: []oauth.Registration{registration}, Store: memory, Flow: &oauth.EnterpriseManaged{
+		Issuer: "https://x.example", Client: registration, Subject: func(context.Context) (oauth.Secret, error) { return canary, nil },
+	}}
+	client, err := oauth.NewClient(&options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := oauth.Secret(canary)
+	receiver, err := new(oauth.LoopbackReceiver).Open(t.Context(), canary, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer receiver.Close()
+	clean := func(value any, verbs ...string) {
+		printed := printings(t, value, verbs...)
+		for _, form := range spelled(canary) {
+			if strings.Contains(printed, form) {
+				t.Errorf("%T is printed as\n%s", value, printed)
+				break
+			}
+		}
+	}
+	for _, value := range []any{
+		secret, []oauth.Secret{secret}, map[string]oauth.Secret{"k": secret}, struct{ S oauth.Secret }{secret}, [1]any{secret},
+		client, memory, file, receiver, struct{ c *oauth.Client }{client},
+	} {
+		clean(value, "%s", "%q", "%x", "%X", "%d")
+	}
+	for _, value := range []any{&secret, registration, &registration, options, &options, options.Flow, struct{ m *oauth.MemoryStore }{memory}} {
+		clean(value)
+	}
+}
+
+// Whatever fails, and whoever repeats what it was told: no error and no line of a log has
+// a secret.
+func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
+	var logged bytes.Buffer
+	var problems []error
+	for _, path := range []string{
+		"resource/.well-known/oauth-protected-resource/mcp", "issuer/.well-known/oauth-authorization-server", "issuer/register", "issuer/token", "",
+	} {
+		for _, status := range []int{200, 302, 400, 401, 500} {
+			for _, flow := range []oauth.Flow{nil, &oauth.ClientCredentials{}, &oauth.JWTBearer{Assertion: func(context.Context, string) (oauth.Secret, error) { return canary + ".assertion", nil }}} {
+				w := newWorld(t, &authserver.Options{Clients: []authserver.Client{{ID: "x", Secret: canary, RedirectURIs: []string{"http://127.0.0.1/callback"}}}})
+				w.replace(path, echoes(status))
+				client := w.client(func(o *oauth.ClientOptions) {
+					o.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+					if flow != nil {
+						o.Flow = flow
+					}
+					if path != "issuer/register" || flow != nil {
+						o.Registrations = []oauth.Registration{{ClientID: "x", Secret: canary}}
+					}
+				})
+				_, err := w.visit(client)
+				problems = append(problems, err)
+				for _, form := range w.forms("issuer/token") {
+					for _, name := range []string{"code", "code_verifier", "client_secret", "assertion", "refresh_token"} {
+						if secret := form.Get(name); secret != "" && err != nil && strings.Contains(printings(t, err), secret) {
+							t.Errorf("%s with %d: the %s is in %v", path, status, name, err)
+						}
+					}
+				}
+			}
+		}
+	}
+	text := logged.String() + printings(t, errors.Join(problems...))
+	for _, err := range problems {
+		for ; err != nil; err = errors.Unwrap(err) {
+			text += printings(t, err)
+		}
+	}
+	for _, form := range spelled(canary) {
+		if strings.Contains(text, form) {
+			at := strings.Index(text, form)
+			t.Errorf("…%s…", text[max(0, at-300):min(len(text), at+100)])
+		}
+	}
+}
+
+// echoes repeats what it was told, in all that an answer has.
+func echoes(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		id, secret, _ := r.BasicAuth()
+		told := id + secret + string(body) + r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Location", "/"+told)
+		w.WriteHeader(status)
+		text, _ := json.Marshal(told)
+		fmt.Fprintf(w, `{"error":%s,"error_description":%s,"error_uri":%s,"issuer":"x","client_id":7}`, text, text, text)
+	}
+}
