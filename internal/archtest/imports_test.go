@@ -106,6 +106,7 @@ examples/inspect:         jsonrpc schema mcp transport transport/stdio transport
 
 # Runs the official suite against examples/everything.
 internal/conformance:     os/exec
+internal/conformance/client: mcp transport/oauth transport/streamable client net/http
 # Kills servers behind examples/bridge.
 internal/isolation:       jsonrpc mcp transport/streamable client os/exec
 internal/conformance/proxied: mcp transport/stdio transport/streamable server client bridge net/http

@@ -1,8 +1,11 @@
 // Conformance runs the official conformance suite
 // (https://github.com/modelcontextprotocol/conformance) against an MCP server,
-// and compares what comes of it with checks.txt:
+// and compares what comes of it with checks.txt,
 //
 //	conformance -server PROGRAM -suite FOLDER [-rounds N] [-without VERSION]
+//	conformance -client PROGRAM -suite FOLDER [-rounds N]
+//
+// or against a client, which is started by the suite for each scenario.
 //
 // FOLDER is where npm has installed the suite, and the Node.js that runs it. The
 // server is started once, as PROGRAM -http 127.0.0.1:0, for all runs of all
@@ -48,23 +51,30 @@ func main() {
 // conform does what the command line says.
 func conform(ctx context.Context, line []string) (err error) {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
-	program := flags.String("server", "", "the `program` to test")
+	program := flags.String("server", "", "the `program` to test as a server")
+	guest := flags.String("client", "", "the `program` to test as a client")
 	folder := flags.String("suite", "", "the `folder` in which npm has installed the suite")
 	rounds := flags.Int("rounds", 1, "how `often` to run everything")
 	without := flags.String("without", "", "a `version` whose runs are left out")
 	if err := flags.Parse(line); err != nil {
 		return err
 	}
-	if *program == "" || *folder == "" || *rounds < 1 || flags.NArg() > 0 {
+	if (*program == "") == (*guest == "") || *folder == "" || *rounds < 1 || flags.NArg() > 0 {
 		flags.Usage()
-		return fmt.Errorf("expected -server PROGRAM -suite FOLDER, got %q", line)
+		return fmt.Errorf("expected -server or -client PROGRAM and -suite FOLDER, got %q", line)
 	}
 	runs, err := parseRuns(checks)
 	if err != nil {
 		return err
 	}
-	runs = slices.DeleteFunc(runs, func(r run) bool { return slices.Contains(r.arguments, *without) })
-
+	side := serverSide
+	if *guest != "" {
+		side = clientSide
+	}
+	runs = slices.DeleteFunc(runs, func(r run) bool { return r.side != side || slices.Contains(r.arguments, *without) })
+	if side == clientSide {
+		return play(ctx, suite{*folder, *guest}, runs, *rounds)
+	}
 	server, err := start(ctx, *program)
 	if err != nil {
 		return err
@@ -86,7 +96,7 @@ func play(ctx context.Context, suite suite, runs []run, rounds int) error {
 			if round > 1 && run.once() {
 				continue
 			}
-			outcome, err := suite.play(ctx, run.arguments)
+			outcome, err := suite.play(ctx, run)
 			if err != nil {
 				return err
 			}

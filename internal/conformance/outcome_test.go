@@ -16,7 +16,7 @@ var (
 )
 
 func TestProblems(t *testing.T) {
-	expected := run{[]string{"--suite", "all"}, []scenario{{"ping", 2}, {"tasks-x", optional}}}
+	expected := run{serverSide, []string{"--suite", "all"}, []scenario{{"ping", 2, 0}, {"tasks-x", optional, 0}}}
 	for name, c := range map[string]struct {
 		outcome outcome
 		want    []string
@@ -25,7 +25,7 @@ func TestProblems(t *testing.T) {
 		"an extension says nothing":   {outcome{checks: map[string][]check{"ping": {good, good}, "tasks-x": nil}}, nil},
 		"a failure":                   {outcome{checks: map[string][]check{"ping": {good, bad}, "tasks-x": nil}}, []string{"ping: bad: FAILURE: e"}},
 		"a warning":                   {outcome{checks: map[string][]check{"ping": {good, doubt}, "tasks-x": nil}}, []string{"ping: doubt: WARNING: d"}},
-		"a skipped check":             {outcome{checks: map[string][]check{"ping": {good, skipped}, "tasks-x": nil}}, []string{"ping: skipped: SKIPPED: d"}},
+		"a skipped check":             {outcome{checks: map[string][]check{"ping": {good, good, skipped}, "tasks-x": nil}}, []string{"ping: skipped: SKIPPED: d"}},
 		"a check that only informs":   {outcome{checks: map[string][]check{"ping": {good, remark}, "tasks-x": nil}}, []string{"ping: made 1 checks, expected 2"}},
 		"more checks than before":     {outcome{checks: map[string][]check{"ping": {good, good, good}, "tasks-x": nil}}, []string{"ping: made 3 checks, expected 2"}},
 		"a scenario that broke down":  {outcome{checks: map[string][]check{"ping": nil, "tasks-x": nil}}, []string{"ping: made 0 checks, expected 2"}},
@@ -42,7 +42,7 @@ func TestProblems(t *testing.T) {
 
 // TestReport: what is printed has the form of checks.txt.
 func TestReport(t *testing.T) {
-	expected := run{[]string{"--suite", "all"}, []scenario{{"ping", 2}, {"tasks-x", optional}, {"gone", 1}}}
+	expected := run{serverSide, []string{"--suite", "all"}, []scenario{{"ping", 2, 0}, {"tasks-x", optional, 0}, {"gone", 1, 0}}}
 	found := outcome{checks: map[string][]check{"new": {good}, "ping": {good, bad, remark}, "tasks-x": {bad, good}}}
 	report := expected.report(found)
 	if _, err := parseRuns(strings.ReplaceAll(report, "gone  ", "# gone")); err != nil {

@@ -10,15 +10,23 @@ import (
 
 // A run is one call of the suite, and what has to come of it.
 type run struct {
-	arguments []string // of its command "server", beside the URL
+	side      string   // what is tested, and the suite's command for that
+	arguments []string // of the command, beside the URL or the program
 	scenarios []scenario
 }
 
+// The sides that the suite tests.
+const (
+	serverSide = "server"
+	clientSide = "client"
+)
+
 // A scenario of the suite makes a number of checks, not counting those that only
-// inform.
+// inform, and skips some that make no sense for what is tested.
 type scenario struct {
-	name   string
-	checks int
+	name    string
+	checks  int
+	skipped int
 }
 
 // optional is the number of checks of a scenario that tests an extension of the
@@ -32,11 +40,11 @@ func (r run) once() bool {
 }
 
 // command begins the line of a run.
-const command = "conformance server "
+const command = "conformance "
 
-// parseRuns reads lines of the form "conformance server ARGUMENT…", each followed
-// by indented lines of the form "SCENARIO CHECKS" or "SCENARIO extension". What
-// follows a # is a comment.
+// parseRuns reads lines of the form "conformance server ARGUMENT…" or "conformance client
+// ARGUMENT…", each followed by indented lines of the form "SCENARIO CHECKS", "SCENARIO
+// CHECKS skipping CHECKS" or "SCENARIO extension". What follows a # is a comment.
 func parseRuns(text string) ([]run, error) {
 	var runs []run
 	number := 0
@@ -44,14 +52,19 @@ func parseRuns(text string) ([]run, error) {
 		number++
 		line, _, _ = strings.Cut(line, "#")
 		line = strings.TrimRight(line, " \t\n")
-		arguments, isRun := strings.CutPrefix(line, command)
+		rest, isRun := strings.CutPrefix(line, command)
 		var err error
 		switch {
 		case line == "":
 		case isRun:
-			runs = append(runs, run{arguments: strings.Fields(arguments)})
+			words := strings.Fields(rest)
+			if len(words) == 0 || words[0] != serverSide && words[0] != clientSide {
+				err = fmt.Errorf("expected %q or %q", command+serverSide, command+clientSide)
+				break
+			}
+			runs = append(runs, run{side: words[0], arguments: words[1:]})
 		case len(runs) == 0 || !strings.HasPrefix(line, "\t"):
-			err = fmt.Errorf("expected %q and arguments", command)
+			err = fmt.Errorf("expected %q and arguments", command+serverSide)
 		default:
 			err = runs[len(runs)-1].expect(strings.Fields(line))
 		}
@@ -72,6 +85,14 @@ func parseRuns(text string) ([]run, error) {
 
 // expect adds a scenario.
 func (r *run) expect(fields []string) error {
+	skipped := 0
+	if len(fields) == 4 && fields[2] == "skipping" {
+		var err error
+		if skipped, err = strconv.Atoi(fields[3]); err != nil || skipped < 1 {
+			return errors.New("expected a positive number of skipped checks")
+		}
+		fields = fields[:2]
+	}
 	if len(fields) != 2 {
 		return errors.New("expected a scenario and its number of checks")
 	}
@@ -85,6 +106,6 @@ func (r *run) expect(fields []string) error {
 	if slices.ContainsFunc(r.scenarios, func(s scenario) bool { return s.name == name }) {
 		return errors.New("expected each scenario once")
 	}
-	r.scenarios = append(r.scenarios, scenario{name, count})
+	r.scenarios = append(r.scenarios, scenario{name, count, skipped})
 	return nil
 }
