@@ -45,6 +45,7 @@ func parseCommand(line []string, stderr io.Writer) (*command, error) {
 	flags.DurationVar(&c.timeout, "timeout", time.Minute, "bound on the whole command, of a session on each line; listen ends with it")
 	flags.BoolVar(&c.verbose, "verbose", false, "show every message on standard error")
 	flags.Var(&c.target.headers, "header", "`name: value` of an HTTP header, repeatable")
+	flags.BoolVar(&c.target.login, "login", false, "log in at the server with a browser, if it demands that")
 	flags.StringVar(&c.target.config, "config", "", "look at all servers of this `file`, as one")
 	if err := flags.Parse(line); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -79,6 +80,9 @@ func parseCommand(line []string, stderr io.Writer) (*command, error) {
 func run(ctx context.Context, line []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	c, err := parseCommand(line, stderr)
 	if err != nil {
+		return err
+	}
+	if err := c.target.logIn(ctx, stderr); err != nil { // for which a person may take long
 		return err
 	}
 	typed := newLines(ctx, stdin, stderr)

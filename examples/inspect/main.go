@@ -21,6 +21,9 @@
 //	ping                                  ask for a sign of life
 //	session                               all of these, a line each, from standard input
 //
+// With -login, a server at an http URL that demands a token gets one: a browser opens, and
+// what comes of it is kept, encrypted, for the next time.
+//
 // In a session, listen only begins to listen, and wait shows the next change. A line
 // that begins with # is a comment, and the lines after a call answer what the server
 // asks. Elsewhere a person at the terminal does, or all questions are declined.

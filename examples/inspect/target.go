@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/ws"
@@ -22,7 +23,9 @@ type target struct {
 	command []string
 	url     string
 	headers headers
-	config  string // a file of many servers, in place of one
+	login   bool
+	tokens  *oauth.Client // nil unless somebody logs in
+	config  string        // a file of many servers, in place of one
 }
 
 type headers []string
@@ -89,7 +92,11 @@ func (t *target) dialer(verbose bool, stderr io.Writer) (transport.Dialer, error
 	scheme, _, _ := strings.Cut(t.url, "://")
 	switch strings.ToLower(scheme) {
 	case "http", "https":
-		return streamable.Dial(t.url, &streamable.DialOptions{Header: t.headers.add, Conn: conn}), nil
+		opts := &streamable.DialOptions{Header: t.headers.add, Conn: conn}
+		if t.tokens != nil {
+			opts.Authorizer = t.tokens
+		}
+		return streamable.Dial(t.url, opts), nil
 	case "ws", "wss":
 		return ws.Dial(t.url, &ws.DialOptions{Header: t.headers.add, Conn: conn}), nil
 	}

@@ -101,6 +101,7 @@ examples/everything:      jsonrpc schema mcp transport transport/sse transport/s
 examples/bridge:          mcp transport/stdio transport/streamable server bridge bridge/config net/http
 examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
+examples/oauth:           mcp transport/oauth transport/streamable server client internal/authserver net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
 examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/ws server client bridge bridge/config net/http os/exec golang.org/x/term
 
