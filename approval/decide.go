@@ -20,8 +20,7 @@ func AskAlways(_ context.Context, call *mcp.Call) (policy.Decision, error) {
 
 // ByPolicy has an enforcer's policy decide about tool calls; all else passes. The gate then
 // asks where the policy says so. An enforcer that stands before the gate, for lists and for
-// what is no tool, must leave such calls to it: its Ask returns nil. Ask and Decided are not
-// called for the gate.
+// what is no tool, has [LeaveToGate] as its Ask. Ask and Decided are not called for the gate.
 func ByPolicy(enforcer *policy.Enforcer) Decide {
 	return func(ctx context.Context, call *mcp.Call) (policy.Decision, error) {
 		if call.Method() != mcp.MethodToolsCall {
@@ -30,4 +29,14 @@ func ByPolicy(enforcer *policy.Enforcer) Decide {
 		_, d := enforcer.Decide(ctx, call, policy.Tool, toolOf(call))
 		return d, nil
 	}
+}
+
+// LeaveToGate is a policy.Enforcer.Ask for an enforcer that stands before a [Gate]: it lets tool
+// calls pass, about which the gate asks, and refuses all else, since nobody can be asked about
+// that.
+func LeaveToGate(_ context.Context, call *mcp.Call, _ policy.Decision) error {
+	if call.Method() == mcp.MethodToolsCall {
+		return nil
+	}
+	return &Error{Kind: NoApprover, Tool: call.Method(), Reason: "only tool calls can be approved"}
 }

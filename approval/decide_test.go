@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
@@ -59,6 +60,37 @@ func TestByPolicy(t *testing.T) {
 			if err.Error() != test.text {
 				t.Errorf("the error is %q, want %q", err, test.text)
 			}
+		}
+	}
+}
+
+// TestLeaveToGate: an enforcer before a gate leaves tool calls to it, and nothing else.
+func TestLeaveToGate(t *testing.T) {
+	rules, err := policy.Compile(&policy.Policy{Rules: []policy.Rule{{Effect: policy.Ask}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	enforcer := &policy.Enforcer{Policy: rules, Ask: approval.LeaveToGate}
+	for _, test := range []struct {
+		method, params string
+		passes         bool
+	}{
+		{mcp.MethodToolsCall, `{"name":"t"}`, true},
+		{mcp.MethodPromptsGet, `{"name":"p"}`, false},
+		{mcp.MethodResourcesRead, `{"uri":"a:b"}`, false},
+	} {
+		request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), test.method, []byte(test.params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := mcp.NewCall(request, &mcp.Caller{}, nil)
+		reached := false
+		_, err = enforcer.Intercept(func(context.Context, *mcp.Call) (mcp.Result, error) {
+			reached = true
+			return nil, nil
+		})(t.Context(), &call)
+		if reached != test.passes || !test.passes && !errors.Is(err, approval.NoApprover) {
+			t.Errorf("%s: reached %t, %v", test.method, reached, err)
 		}
 	}
 }

@@ -34,8 +34,8 @@ type Request struct {
 type Target struct {
 	// Server is what the operator calls the server, such as an alias of a bridge.
 	Server string
-	// Launch is a fingerprint of how the server is reached: of its command or URL with all
-	// that belongs to it, such as bridge/config has it. "" if it is not known.
+	// Launch says how the server is reached, for a person to read, with a fingerprint of all
+	// that belongs to it, such as bridge/gateway makes it. "" if it is not known.
 	Launch string
 	// Tool is the name of the tool.
 	Tool string

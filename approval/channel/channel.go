@@ -76,8 +76,8 @@ func (c *Channel) Token() string {
 
 // SetToken replaces the token. An approver with the one before is sent away.
 func (c *Channel) SetToken(token string) error {
-	if !isToken(token) {
-		return fmt.Errorf("channel: a token must have at least %d characters of A-Z, a-z, 0-9 and -._~", minToken)
+	if !edge.IsToken(token) {
+		return fmt.Errorf("channel: a token must have at least %d characters of A-Z, a-z, 0-9 and -._~", edge.MinToken)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,7 +243,7 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Channel) admits(r *http.Request) (change int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changes, c.opts.Open || c.secret.is(tokenOf(r))
+	return c.changes, c.opts.Open || c.secret.is(edge.Token(r))
 }
 
 // begin counts a connection that waits for the slot.

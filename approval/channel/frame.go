@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -84,7 +85,17 @@ func errorFrame(id json.RawMessage, reason string) []byte {
 	return append(append(f, id...), '}')
 }
 
-func shortened(reason string) string { return reason[:min(len(reason), approval.MaxReason)] }
+// shortened is as much of a reason as is kept, without a part of a character.
+func shortened(reason string) string {
+	if len(reason) <= approval.MaxReason {
+		return reason
+	}
+	end := approval.MaxReason
+	for !utf8.RuneStart(reason[end]) {
+		end--
+	}
+	return reason[:end]
+}
 
 // A reply is an approver's answer on the wire.
 type reply struct {

@@ -22,6 +22,4 @@ const (
 	writeTimeout = 10 * time.Second
 	// handshakeTimeout is how long connecting may take.
 	handshakeTimeout = 30 * time.Second
-	// minToken is how many bytes a token has at least.
-	minToken = 16
 )

@@ -80,6 +80,8 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/oauth/loopback_receiver.go":        "waits for the browser; Close waits for it",
 		"transport/oauth/opener.go":                   "waits for the opener, which may become the browser and outlive the login",
 		"internal/authserver/server.go":               "the web server; Close waits for it",
+		"internal/pagehost/main.go":                   "the web server; run waits for it",
+		"internal/pagehost/host.go":                   "requests that wait for their answers; obey waits for them",
 		"examples/oauth/serve.go":                     "the web server; its stop waits for it",
 	})
 }

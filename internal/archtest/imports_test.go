@@ -81,6 +81,8 @@ policy:                   jsonrpc mcp internal/jsonscan
 approval:                 jsonrpc mcp policy internal/jsonscan internal/seal
 approval/channel:         jsonrpc approval internal/backoff internal/edge internal/jsonscan net/http github.com/gorilla/websocket
 
+approval/page:            internal/edge net/http
+
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/jsonscan internal/uritemplate
                           golang.org/x/sync
@@ -104,6 +106,9 @@ examples/memory:          mcp transport transport/stdio transport/streamable ser
 examples/oauth:           mcp transport/oauth transport/streamable server client internal/authserver net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
 examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/ws server client bridge bridge/config net/http os/exec golang.org/x/term
+
+# Serves the approval page to a browser that is driven by a test.
+internal/pagehost:        approval approval/channel approval/page net/http
 
 # Runs the official suite against examples/everything.
 internal/conformance:     os/exec

@@ -1,0 +1,34 @@
+package page_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/dovetail-go/dovetail/approval/channel"
+	"github.com/dovetail-go/dovetail/approval/page"
+)
+
+func ExampleHandler() {
+	asked, err := channel.New(&channel.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer asked.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/approval", asked) // approval.Gate(decide, asked, nil) asks it
+	mux.Handle("/approvals/", page.Handler(nil))
+	web := httptest.NewServer(mux)
+	defer web.Close()
+	// A person opens web.URL + "/approvals/#token=" + asked.Token().
+	resp, err := web.Client().Get(web.URL + "/approvals/")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status, resp.Header.Get("Content-Type"))
+	// Output: 200 OK text/html; charset=utf-8
+}

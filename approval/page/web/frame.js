@@ -1,0 +1,65 @@
+// The frames of the channel: JSON-RPC 2.0, as package approval/channel describes it.
+
+import { members } from "./json.js";
+
+export const PROTOCOL = "dovetail.approval.v1";
+
+/**
+ * Reads a frame. It is {method, params}: for approve the params are a request, for withdrawn
+ * and refused {id, reason}. Anything else throws.
+ */
+export function readFrame(frame) {
+	JSON.parse(frame); // only to find out whether it is JSON
+	const message = members(frame);
+	const method = textOf(message, "method");
+	const params = members(message.get("params"));
+	switch (method) {
+		case "approve":
+			return { method, params: readRequest(frame, message.get("id"), params) };
+		case "withdrawn":
+		case "refused":
+			return { method, params: { id: textOf(params, "id"), reason: textOf(params, "reason") } };
+	}
+	throw new Error(`there is no method ${method}`);
+}
+
+/** A request. Its arguments are the text that stands in the frame. */
+function readRequest(frame, answerTo, params) {
+	const request = {
+		frame,
+		answerTo,
+		id: textOf(params, "call_id"),
+		server: textOf(params, "server_name"),
+		tool: textOf(params, "tool_name"),
+		arguments: params.get("tool_args"),
+		digest: textOf(params, "args_digest"),
+		launch: textOf(params, "launch"),
+		toolDigest: textOf(params, "tool_digest"),
+		caller: textOf(params, "caller"),
+		created: new Date(textOf(params, "created")),
+		deadline: new Date(textOf(params, "deadline")),
+	};
+	if (!request.id || !answerTo || request.arguments?.[0] !== "{") throw new Error("expected an id and arguments");
+	if (isNaN(request.created) || isNaN(request.deadline)) throw new Error("expected times");
+	return request;
+}
+
+/** A member that is a string, decoded; "" if there is none. */
+function textOf(object, name) {
+	const value = object.get(name) ?? '""';
+	if (value[0] !== '"') throw new Error(`${name} must be a string`);
+	return JSON.parse(value);
+}
+
+export const acceptance = (request) => `{"jsonrpc":"2.0","result":true,"id":${request.answerTo}}`;
+
+export const rejection = (request, reason) =>
+	`{"jsonrpc":"2.0","result":false,"reason":${JSON.stringify(reason)},"id":${request.answerTo}}`;
+
+/** Whether bytes have a SHA-256, in hexadecimal digits; undefined where a browser cannot tell. */
+export async function matchesDigest(bytes, digest) {
+	if (!globalThis.crypto?.subtle) return undefined; // it is for pages from https: or from this machine
+	const sum = await crypto.subtle.digest("SHA-256", bytes);
+	const digits = Array.from(new Uint8Array(sum), (byte) => byte.toString(16).padStart(2, "0")).join("");
+	return digits === digest;
+}

@@ -1,0 +1,58 @@
+import { Channel } from "./channel.js";
+import { setClock } from "./clock.js";
+import { Desk } from "./desk.js";
+import { History } from "./history.js";
+import { listen } from "./keys.js";
+import { keepToken, takeToken } from "./token.js";
+
+const part = (selector) => document.querySelector(selector);
+const title = document.title;
+
+const channel = new Channel(document.body.dataset.channel, { changed, received: (frame) => desk.received(frame) });
+const desk = new Desk(part(".pending"), new History(part(".decided")), (frame) => channel.send(frame), counted);
+
+const STATES = {
+	connecting: "Connecting …",
+	connected: "Connected",
+	lost: "Not connected: the server is not there. Trying again …",
+	occupied: "Another approver is connected. Waiting for it to go …",
+};
+
+/** Shows the state of the channel. */
+function changed(state, why = STATES[state]) {
+	part(".connection").dataset.state = state;
+	part(".connection [role=status]").textContent = why;
+	part(".retry").hidden = state === "connecting" || state === "connected";
+	part(".token").hidden = state !== "refused";
+	if (state === "connected") {
+		setClock();
+		desk.connected();
+	} else {
+		desk.disconnected();
+	}
+}
+
+/** Shows how many requests wait. */
+function counted(count, news) {
+	document.title = count ? `(${count}) ${title}` : title;
+	part(".count").textContent = count;
+	part(".empty").hidden = count > 0;
+	part(".news").textContent = news;
+}
+
+part(".token").onsubmit = (event) => {
+	event.preventDefault();
+	const field = part(".token input");
+	keepToken(field.value.trim());
+	field.value = "";
+	channel.open(takeToken());
+};
+part(".retry").onclick = () => channel.retry();
+part(".ask-help").onclick = () => part(".help").showModal();
+addEventListener("online", () => channel.retry());
+addEventListener("hashchange", () => channel.open(takeToken())); // another link in the same tab
+
+listen(desk, part(".help"));
+const token = takeToken(); // before anything else can see it
+await setClock(); // before a deadline is looked at
+channel.open(token);
