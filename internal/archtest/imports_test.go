@@ -29,6 +29,7 @@ internal/netguard:        net/http
 internal/seal:
 internal/seats:
 internal/soak:
+internal/spawn:           os/exec
 internal/sse:             net/http
 internal/suites:          testing
 internal/uritemplate:     github.com/yosida95/uritemplate/v3
@@ -44,7 +45,7 @@ mcp:                      jsonrpc internal/jsonscan github.com/go-json-experimen
 
 # L3: carries JSON-RPC. Only streamable HTTP knows the words: it repeats them in headers.
 transport:                jsonrpc
-transport/stdio:          jsonrpc transport os/exec golang.org/x/sys
+transport/stdio:          jsonrpc transport internal/spawn os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
 internal/edge:            jsonrpc internal/jsonscan net/http
 internal/mirror:          jsonrpc mcp internal/jsonscan
@@ -73,6 +74,7 @@ server/memory/memorytest: server/memory testing
 server/openapi:           jsonrpc mcp schema server internal/jsonscan internal/uritemplate net/http
                           github.com/getkin/kin-openapi github.com/oasdiff/yaml3
 server/resources:         mcp server internal/jsonscan internal/netguard net/http
+server/process:           internal/spawn os/exec golang.org/x/sys
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
 policy:                   jsonrpc mcp internal/jsonscan

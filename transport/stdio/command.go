@@ -7,10 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/spawn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -63,12 +64,11 @@ func (d *command) start() (*child, error) {
 	}
 	c.stderr = &ring{most: StderrKept, next: d.opts.Stderr}
 	c.cmd = exec.Command(d.path, d.args...)
-	c.cmd.Env = append(environment(d.opts.InheritEnv), d.opts.Env...)
+	c.cmd.Env = append(spawn.Environment(d.opts.InheritEnv), d.opts.Env...)
 	c.cmd.Dir = d.opts.Dir
 	c.cmd.Stderr = c.stderr
 	// A grandchild that holds standard error open must not hold up Wait.
 	c.cmd.WaitDelay = holdGrace
-	isolate(c.cmd)
 
 	stdin, in, err := os.Pipe()
 	if err != nil {
@@ -80,48 +80,11 @@ func (d *command) start() (*child, error) {
 	}
 	c.cmd.Stdin, c.cmd.Stdout = stdin, stdout
 	c.in, c.out = in, out
-	if err := c.startAndWait(); err != nil {
+	if err := spawn.Start(c.cmd, syscall.SIGKILL, c.exit); err != nil {
 		return nil, errors.Join(err, stdin.Close(), stdout.Close(), in.Close(), out.Close())
 	}
 	// The child has its own copies of these ends.
 	return c, errors.Join(stdin.Close(), stdout.Close())
-}
-
-// startAndWait starts the process and leaves a goroutine that waits for its end.
-// Linux kills a child when the thread that started it ends, so that goroutine
-// keeps its thread for as long.
-func (c *child) startAndWait() error {
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := c.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		if err := c.cmd.Wait(); !errors.Is(err, exec.ErrWaitDelay) { // that is about somebody else
-			c.waitErr = err
-		}
-		killGroup(c.cmd) // children it leaves behind
-		close(c.exited)
-	}()
-	return <-started
-}
-
-// environment is what a child gets without being told: what finds programs and
-// the user's files, and no secrets.
-func environment(all bool) []string {
-	if all {
-		return os.Environ()
-	}
-	env := []string{} // a nil one would be all
-	for _, name := range inherited {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
 }
 
 // A child is a connection to a server that runs as a child process.
@@ -137,6 +100,12 @@ type child struct {
 	exited  chan struct{} // closed when the process has ended
 	waitErr error         // how, valid then
 	done    chan struct{} // closed when nothing runs any more
+}
+
+// exit notes that the process has ended.
+func (c *child) exit(err error) {
+	c.waitErr = err
+	close(c.exited)
 }
 
 // hangUp ends the child's input, and reading from it. Its output stays open until
@@ -196,11 +165,11 @@ func (c *child) end() {
 	if c.waits(c.grace) {
 		return
 	}
-	terminateGroup(c.cmd)
+	spawn.Terminate(c.cmd)
 	if c.waits(c.grace) {
 		return
 	}
-	killGroup(c.cmd)
+	spawn.Kill(c.cmd)
 	c.waits(killGrace)
 }
 

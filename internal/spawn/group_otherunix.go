@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package stdio
+package spawn
 
 import (
 	"os/exec"
@@ -8,4 +8,4 @@ import (
 )
 
 // isolate puts the child into a process group of its own.
-func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+func isolate(cmd *exec.Cmd, _ syscall.Signal) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

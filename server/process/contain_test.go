@@ -1,0 +1,249 @@
+//go:build linux
+
+package process_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/server/process"
+	"golang.org/x/sys/unix"
+)
+
+// marked gives a command a variable by which what it starts is found again.
+func marked(t *testing.T, c *process.Command) (left func() []string) {
+	variable := fmt.Sprintf("PROCESS_TEST=%s-%d", t.Name(), os.Getpid())
+	c.Env = append(c.Env, variable)
+	return func() (left []string) {
+		names, err := filepath.Glob("/proc/[0-9]*/environ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			environ, err := os.ReadFile(name) // empty when the process has ended
+			if err == nil && slices.Contains(strings.Split(string(environ), "\x00"), variable) {
+				line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
+				left = append(left, string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))))
+			}
+		}
+		return left
+	}
+}
+
+// Whatever a command leaves behind when it ends has ended with it.
+func TestNothingIsLeftBehind(t *testing.T) {
+	for name, script := range map[string]string{
+		"background":         `sleep 61 & sleep 61 &`,
+		"session":            `setsid sleep 61 & sleep 0.1`,
+		"daemon":             `(setsid sh -c 'sleep 61 & sleep 61 &' &) ; sleep 0.1`,
+		"deaf":               `(trap '' TERM HUP INT; sleep 61; sleep 61) & setsid nohup sleep 61 >/dev/null 2>&1 & sleep 0.1`,
+		"stopped":            `sh -c 'kill -STOP $$' & sleep 0.1`,
+		"without a variable": `env -i setsid sh -c 'sleep 61 & sleep 61' & sleep 0.1`,
+		"many":               `for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do setsid sleep 61 & done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := shell(script, nil)
+			left := marked(t, c)
+			before := sleepers(t)
+			start := time.Now()
+			if _, err := guard.Run(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if left := left(); len(left) != 0 {
+				t.Errorf("left behind: %q", left)
+			}
+			if after := sleepers(t); after > before {
+				t.Errorf("%d still sleep", after-before)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// sleepers counts the processes that only these tests start.
+func sleepers(t *testing.T) (n int) {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if line, err := os.ReadFile(name); err == nil && string(line) == "sleep\x0061\x00" {
+			n++
+		}
+	}
+	return n
+}
+
+// A command that does not listen is killed when its grace is over, with all that it has
+// started.
+func TestDeafCommand(t *testing.T) {
+	ready := make(chan string, 1)
+	c := &process.Command{
+		Path: "sh", Args: []string{"-c", `trap '' TERM; setsid sh -c 'trap "" TERM; sleep 61 & wait; sleep 61' & echo ready; wait; sleep 61`},
+		Stdout: writer(func(text string) { ready <- text }), Grace: 100 * time.Millisecond, Env: []string{norace},
+	}
+	left := marked(t, c)
+	p, err := guard.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-ready
+	start := time.Now()
+	if exit := p.Stop(); exit != (process.Exit{Code: 137, Stopped: true}) {
+		t.Errorf("%+v", exit)
+	}
+	if took := time.Since(start); took < 100*time.Millisecond || took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if left := left(); len(left) != 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// More processes than are allowed are killed, and the caller learns why.
+func TestForkStorm(t *testing.T) {
+	var out process.Output
+	// Each starts two, but no more than 2^6 in all: more than are allowed, and few
+	// enough for the machine.
+	storm := `s() { if [ $1 -gt 0 ]; then s $(($1-1)) & s $(($1-1)) & fi; sleep 61; }; s 6`
+	c := shell(storm, &out)
+	c.Processes = 20
+	left := marked(t, c)
+	start := time.Now()
+	exit, err := guard.Run(t.Context(), c)
+	if err != nil || exit.Code != 137 {
+		t.Errorf("%+v %v", exit, err)
+	}
+	if !strings.Contains(out.String(), "more than 20 processes") {
+		t.Errorf("it says %q", out.String())
+	}
+	if left := left(); len(left) != 0 {
+		t.Errorf("left behind: %d processes", len(left))
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// When the program that has started a guard is killed, nothing is left either.
+func TestProgramIsKilled(t *testing.T) {
+	program := exec.Command(os.Args[0], "-test.run=^TestHelperProgram$", "-test.v")
+	variable := fmt.Sprintf("PROCESS_TEST_HELPER=%d", os.Getpid())
+	program.Env = append(os.Environ(), variable)
+	out, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer program.Wait()
+	said := make([]byte, 4096)
+	for seen := ""; !strings.Contains(seen, "sleeping"); {
+		n, err := out.Read(said)
+		if err != nil {
+			t.Fatalf("%v after %q", err, seen)
+		}
+		seen += string(said[:n])
+	}
+	if err := program.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		left := 0
+		names, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, name := range names {
+			environ, err := os.ReadFile(name)
+			if err == nil && bytes.Contains(environ, []byte(variable)) {
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d processes are left", left)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+func TestHelperProgram(t *testing.T) {
+	if os.Getenv("PROCESS_TEST_HELPER") == "" {
+		t.Skip("it is for another test")
+	}
+	c := shell(`trap '' TERM; setsid sleep 61 & echo sleeping; wait; sleep 61`, nil)
+	c.InheritEnv, c.Stdout = true, os.Stdout
+	guard.Run(t.Context(), c)
+}
+
+// The commands of others are none of a guard's business.
+func TestOthersAreLeftAlone(t *testing.T) {
+	other := exec.Command("sleep", "62")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Wait()
+	first, err := guard.Start(shell("sleep 62", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Run(t.Context(), shell("sleep 62 & setsid sleep 62 &", nil)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-first.Done():
+		t.Error("another command has ended too")
+	default:
+	}
+	first.Stop()
+	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the process of somebody else: %v", err)
+	}
+	other.Process.Kill()
+}
+
+// Whoever runs below a guard sees its standard streams closed when the command closes them.
+func TestWrap(t *testing.T) {
+	path, args := guard.Wrap("sh", "-c", "exec >&-; exec sleep 61")
+	cmd := exec.Command(path, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := out.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("%d bytes, error %v", n, err)
+	}
+	if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 143 {
+		t.Error(err)
+	}
+}
+
+func TestGuardRefusesOrders(t *testing.T) {
+	for _, args := range [][]string{{"soon", "1"}, {"1s", "many"}} {
+		cmd := exec.Command(os.Args[0], append([]string{"dovetail-process-guard"}, append(args, "true")...)...)
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 127 || len(out) == 0 {
+			t.Errorf("%q: %v %s", args, err, out)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package process_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dovetail-go/dovetail/server/process"
+)
+
+// A tool that runs a command: here guard is what process.Main has returned to TestMain.
+func ExampleMain() {
+	var out process.Output
+	exit, err := guard.Run(context.Background(), &process.Command{
+		Path: "go", Args: []string{"env", "GOHOSTARCH", "NO_SUCH"}, Stdout: &out, Stderr: &out,
+	})
+	fmt.Println(exit.Code, err, out.Written() > 0)
+	// Output: 0 <nil> true
+}

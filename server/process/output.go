@@ -1,0 +1,58 @@
+package process
+
+import (
+	"cmp"
+	"sync"
+)
+
+// An Output keeps the end of what a command writes, and counts the rest. The zero value is
+// good.
+type Output struct {
+	// Most is how many bytes are kept. Default [DefaultKept].
+	Most int
+
+	mu      sync.Mutex
+	end     []byte // at most twice as much, so that little is moved
+	written int64
+}
+
+// Write takes everything.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.written += int64(len(p))
+	most := cmp.Or(o.Most, DefaultKept)
+	o.end = append(o.end, p[max(0, len(p)-most):]...)
+	if len(o.end) > 2*most {
+		o.end = append(o.end[:0], o.end[len(o.end)-most:]...)
+	}
+	return len(p), nil
+}
+
+// Written is how many bytes have been written.
+func (o *Output) Written() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.written
+}
+
+// Since returns what has been written after so many bytes, as far as it has been kept, and
+// how many bytes have been written by now: the next call's since. left is how many of the
+// bytes after since are left out.
+func (o *Output) Since(since int64) (text []byte, now, left int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	kept := min(int64(len(o.end)), int64(cmp.Or(o.Most, DefaultKept)))
+	since = min(max(since, 0), o.written)
+	if oldest := o.written - kept; since < oldest {
+		left = oldest - since
+		since = oldest
+	}
+	return append([]byte{}, o.end[int64(len(o.end))-(o.written-since):]...), o.written, left
+}
+
+// String is what has been kept.
+func (o *Output) String() string {
+	text, _, _ := o.Since(0)
+	return string(text)
+}
