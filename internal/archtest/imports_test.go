@@ -75,6 +75,7 @@ server/openapi:           jsonrpc mcp schema server internal/jsonscan internal/u
                           github.com/getkin/kin-openapi github.com/oasdiff/yaml3
 server/resources:         mcp server internal/jsonscan internal/netguard net/http
 server/process:           internal/spawn os/exec golang.org/x/sys
+server/workspace:         mcp server net/http
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
 policy:                   jsonrpc mcp internal/jsonscan

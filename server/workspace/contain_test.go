@@ -1,0 +1,145 @@
+//go:build linux
+
+package workspace_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/server/workspace"
+)
+
+// Nobody waits for the other end of a pipe, or for a device.
+func TestSpecialFiles(t *testing.T) {
+	w := opened(t)
+	pipe := filepath.Join(w.Dir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	special := []string{"pipe"}
+	const zero = 1<<8 | 5
+	if err := syscall.Mknod(filepath.Join(w.Dir(), "zero"), syscall.S_IFCHR|0o644, zero); err == nil { // root only
+		special = append(special, "zero")
+	}
+	start := time.Now()
+	for _, path := range special {
+		if _, err := w.Open(path); !errors.Is(err, workspace.ErrNotRegular) {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := w.WriteFile(path, nil); !errors.Is(err, workspace.ErrNotRegular) {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := w.WriteFile(path+"/x", nil); !errors.Is(err, workspace.ErrNotDirectory) {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := w.ReadDir(path); !errors.Is(err, workspace.ErrNotDirectory) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if err := w.Remove("pipe", false); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file of a gigabyte costs nothing to refuse.
+func TestSparseFile(t *testing.T) {
+	w := opened(t)
+	if err := os.Truncate(filepath.Join(w.Dir(), "a.txt"), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.ReadFile("a.txt", 0); !errors.Is(err, workspace.ErrTooLarge) {
+		t.Error(err)
+	}
+}
+
+var swapping = flag.Duration("swap", 300*time.Millisecond, "for how long links are swapped")
+
+// While somebody swaps files and directories for links that lead out, and back, what is
+// read is never from outside, and what is written never gets there.
+func TestSwap(t *testing.T) {
+	w := opened(t)
+	parent := filepath.Dir(w.Dir())
+	outside := filepath.Join(parent, "work-evil")
+	for name, text := range map[string]string{"b.txt": "hunter2", "new.txt": "hunter2"} {
+		if err := os.WriteFile(filepath.Join(outside, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(w.Dir(), "link")
+	if err := os.Symlink("../work-evil", link); err != nil {
+		t.Fatal(err)
+	}
+	fileLink := filepath.Join(w.Dir(), "file-link")
+	if err := os.Symlink("../secret", fileLink); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var swappers, users sync.WaitGroup
+	exchange := func(a, b string) {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				swap(a, b)
+			}
+		}
+	}
+	swappers.Go(func() { exchange(filepath.Join(w.Dir(), "sub"), link) })
+	swappers.Go(func() { exchange(filepath.Join(w.Dir(), "a.txt"), fileLink) })
+	var reads, writes, refused int
+	deadline := time.Now().Add(*swapping)
+	users.Go(func() {
+		for time.Now().Before(deadline) {
+			for _, path := range []string{"sub/b.txt", "a.txt"} {
+				data, err := w.ReadFile(path, 0)
+				if err == nil {
+					reads++
+				} else {
+					refused++
+				}
+				if strings.Contains(string(data), "hunter2") {
+					t.Errorf("%s is read from outside", path)
+				}
+			}
+		}
+	})
+	users.Go(func() {
+		for time.Now().Before(deadline) {
+			if _, err := w.WriteFile("sub/new.txt", []byte("mine")); err == nil {
+				writes++
+			}
+			if _, err := w.WriteFile("a.txt", []byte("mine")); err == nil {
+				writes++
+			}
+			_ = w.Remove("sub/new.txt", true) // it may not be there
+			_ = w.Mkdir("sub/dir")
+			_ = w.Remove("sub/dir", true)
+		}
+	})
+	users.Wait()
+	close(stop)
+	swappers.Wait()
+	t.Logf("%d reads, %d refused, %d writes", reads, refused, writes)
+	if reads == 0 || writes == 0 || refused == 0 {
+		t.Error("nothing has been tried")
+	}
+	for name, want := range map[string]string{"secret": "hunter2", "work-evil/x": "hunter2", "work-evil/b.txt": "hunter2", "work-evil/new.txt": "hunter2"} {
+		if data, err := os.ReadFile(filepath.Join(parent, name)); err != nil || string(data) != want {
+			t.Errorf("%s is %q: %v", name, data, err)
+		}
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 3 {
+		t.Errorf("outside: %v %v", entries, err)
+	}
+}

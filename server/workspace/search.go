@@ -1,0 +1,128 @@
+package workspace
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A File is one that was found.
+type File struct {
+	Name     string
+	Modified time.Time
+}
+
+// Find finds the regular files in a directory whose names fit a pattern, those first that
+// changed last. * and ? in a pattern stand for what is between slashes, ** for any
+// directories; one without a slash is compared with a path's last element, and the empty
+// one fits all. What is protected is left out. complete is as of [Workspace.Walk].
+func (w *Workspace) Find(ctx context.Context, dir, pattern string) (files []File, complete bool, err error) {
+	complete, err = w.search(ctx, dir, pattern, func(name string, entry fs.DirEntry) error {
+		if info, err := entry.Info(); err == nil { // it may be gone
+			files = append(files, File{name, info.ModTime()})
+		}
+		return nil
+	})
+	slices.SortStableFunc(files, func(a, b File) int { return b.Modified.Compare(a.Modified) })
+	return files, complete, err
+}
+
+// A Match is a line that was found.
+type Match struct {
+	Name string
+	Line
+}
+
+// Grep finds the lines that an expression matches, in the files that [Workspace.Find] finds,
+// or the one file that dir is. It looks at the text files, at their first [DefaultMaxSize]
+// bytes, and ends at so many matches: complete is false then.
+func (w *Workspace) Grep(ctx context.Context, dir, pattern string, expression *regexp.Regexp, most int) (matches []Match, complete bool, err error) {
+	enough := false
+	complete, err = w.search(ctx, dir, pattern, func(name string, _ fs.DirEntry) error {
+		return w.match(ctx, name, expression, func(line Line) error {
+			if len(matches) == most {
+				enough = true
+				return fs.SkipAll
+			}
+			matches = append(matches, Match{name, line})
+			return nil
+		})
+	})
+	return matches, complete && !enough, err
+}
+
+// match visits the lines of a text file that an expression matches. A file that cannot be
+// read has none.
+func (w *Workspace) match(ctx context.Context, name string, expression *regexp.Regexp, visit func(Line) error) error {
+	f, err := w.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	reader := bufio.NewReader(io.LimitReader(f, DefaultMaxSize))
+	if head, _ := reader.Peek(sniffed); !IsText(head) {
+		return nil
+	}
+	for number := 1; ctx.Err() == nil; number++ {
+		line, size, err := nextLine(reader)
+		if size == 0 || err != nil && err != io.EOF {
+			return nil
+		}
+		if expression.MatchString(line) {
+			if err := visit(Line{number, line}); err != nil {
+				return err
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// search visits the regular files whose names fit a pattern.
+func (w *Workspace) search(ctx context.Context, dir, pattern string, visit func(name string, entry fs.DirEntry) error) (complete bool, err error) {
+	base, err := w.Name(dir)
+	if err != nil {
+		return false, err
+	}
+	if len(pattern) > MaxPath {
+		return false, &Error{pattern, fs.ErrInvalid}
+	}
+	fits := glob(pattern)
+	return w.Walk(ctx, dir, func(name string, entry fs.DirEntry) error {
+		if w.isProtected(entry.Name()) {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		relative := name
+		if base != "." {
+			relative = strings.TrimPrefix(strings.TrimPrefix(name, base), "/")
+		}
+		if !entry.Type().IsRegular() || relative != "" && !fits(relative) {
+			return nil
+		}
+		return visit(name, entry)
+	})
+}
+
+// glob makes a pattern a function.
+func glob(pattern string) func(name string) bool {
+	if pattern == "" {
+		return func(string) bool { return true }
+	}
+	quoted := regexp.QuoteMeta(strings.TrimPrefix(pattern, "./"))
+	quoted = strings.NewReplacer(`\*\*/`, `(?:.*/)?`, `\*\*`, `.*`, `\*`, `[^/]*`, `\?`, `[^/]`).Replace(quoted)
+	expression := regexp.MustCompile(`^(?s:` + quoted + `)$`)
+	return func(name string) bool {
+		if !strings.Contains(pattern, "/") {
+			name = path.Base(name)
+		}
+		return expression.MatchString(name)
+	}
+}
