@@ -15,6 +15,9 @@ import (
 
 // Options configure a [Bridge]. The zero value is good.
 type Options struct {
+	// Name says what a server's tool or prompt is called here. It must depend on nothing
+	// else, and give no two of them one name: neither is offered then. Default [Name].
+	Name func(alias, name string) string
 	// Registry is told of each server's tools whenever they change.
 	Registry Registry
 	// StartPatience is how long a start waits for servers that are not required. What
@@ -67,6 +70,9 @@ func New(opts *Options, configs ...Config) (*Bridge, error) {
 		b.opts = *opts
 	}
 	setDefault(&b.opts.StartPatience, 4*time.Second)
+	if b.opts.Name == nil {
+		b.opts.Name = Name
+	}
 	if b.opts.Parking == nil {
 		b.opts.Parking = NewParking()
 	}
@@ -110,7 +116,7 @@ func (b *Bridge) newMember(config Config) *member {
 	if opts.Logger == nil {
 		opts.Logger = b.opts.Logger
 	}
-	name := func(name string) string { return Name(config.Alias, name) }
+	name := func(name string) string { return b.opts.Name(config.Alias, name) }
 	return &member{Upstream: newUpstream(config.Alias, config.Dialer, opts, name), config: config}
 }
 
@@ -171,9 +177,12 @@ func (b *Bridge) launch(m *member) {
 	})
 }
 
-// heard passes on what a server tells.
+// heard passes on what a server tells, once it is one of the bridge's.
 func (b *Bridge) heard(m *member) func(mcp.Change) {
 	return func(change mcp.Change) {
+		if !slices.Contains(*b.members.Load(), m) {
+			return
+		}
 		if change.Kind == mcp.ToolsChanged {
 			b.register(m)
 		}
@@ -259,19 +268,11 @@ func (b *Bridge) Update(configs ...Config) error {
 	b.update.Lock()
 	defer b.update.Unlock()
 	before, offered := *b.members.Load(), b.Catalogue()
-	members := make([]*member, len(configs))
-	for i, config := range configs {
-		at := slices.IndexFunc(before, func(m *member) bool { return m.isStill(config) })
-		if at >= 0 {
-			members[i] = before[at]
-		} else {
-			members[i] = b.newMember(config)
-		}
-	}
+	members, _ := b.successors(before, configs)
 	b.mu.Lock()
 	b.members.Store(&members)
 	b.mu.Unlock()
-	b.stop(slices.DeleteFunc(slices.Clone(before), func(m *member) bool { return slices.Contains(members, m) }))
+	b.stop(without(before, members))
 	b.mu.Lock()
 	for _, m := range members {
 		if m.stop == nil {
@@ -287,13 +288,7 @@ func (b *Bridge) Update(configs ...Config) error {
 
 // stop stops servers, all at once, and takes back their tools.
 func (b *Bridge) stop(members []*member) {
-	var stopping sync.WaitGroup
-	for _, m := range members {
-		if m.stop != nil {
-			stopping.Go(m.stop)
-		}
-	}
-	stopping.Wait()
+	stopAll(members)
 	if b.opts.Registry == nil {
 		return
 	}

@@ -104,10 +104,10 @@ func (u *Upstream) refresh(ctx context.Context, session *client.Session) time.Du
 	if len(changed) > 0 || !before.routes(now) {
 		u.offer.Store(now)
 	}
-	closeOnce(u.loaded)
 	for _, change := range changed {
 		u.tell(change)
 	}
+	closeOnce(u.loaded) // whoever waits for it finds that all has been told
 	if l.fresh == 0 {
 		return u.opts.RefreshInterval
 	}

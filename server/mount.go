@@ -25,7 +25,7 @@ func (s *Server) Mount(child *Server, prefix string) error {
 	if child == s || child.contains(s) {
 		return errors.New("a server cannot be mounted in itself")
 	}
-	return s.mount(&mount{provider: (*offer)(child), prefix: prefix, child: child})
+	return s.mount(&mount{provider: child.Provider(), prefix: prefix, child: child})
 }
 
 // MountProvider offers everything that a provider has, as [Server.Mount] does of a
@@ -146,6 +146,11 @@ func (m *mount) run(ctx context.Context, s *Server) (err error) {
 	}()
 	return m.provider.Run(ctx, s.changes.tell)
 }
+
+// Provider returns the server as a provider, with all that stands around it: for what
+// takes a provider, such as another program's faces. It runs with the server, which has to
+// be started for itself.
+func (s *Server) Provider() Provider { return (*offer)(s) }
 
 // offer is a server as a provider: with all that stands around it.
 type offer Server

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,6 +20,13 @@ import (
 // DialOptions say what a file cannot. The zero value is good; each field is as in
 // the options of the transport that has it.
 type DialOptions struct {
+	// Wrap replaces the command line of a child, to run it below another program: such as
+	// server/process's Guard.Wrap, so that nothing that it starts outlives it. By default
+	// it is run as it is.
+	Wrap func(path string, args ...string) (wrapped string, wrappedArgs []string)
+	// Dir is the working directory of children without one. By default it is this
+	// process's.
+	Dir string
 	// Stderr takes what children write to standard error.
 	Stderr io.Writer
 	// HTTPClient makes the requests.
@@ -75,8 +83,12 @@ func (r *Resolved) command(o *DialOptions) transport.Dialer {
 	for _, name := range sortedKeys(r.Env) {
 		env = append(env, name+"="+r.Env[name].Reveal())
 	}
-	return &quietDialer{r, stdio.Command(r.Command.Reveal(), args, &stdio.CommandOptions{
-		Env: env, InheritEnv: r.Options.InheritEnv, Dir: r.Dir.Reveal(), Stderr: o.Stderr, MaxLine: int(o.MaxMessage), Conn: o.Conn,
+	path := r.Command.Reveal()
+	if o.Wrap != nil {
+		path, args = o.Wrap(path, args...)
+	}
+	return &quietDialer{r, stdio.Command(path, args, &stdio.CommandOptions{
+		Env: env, InheritEnv: r.Options.InheritEnv, Dir: cmp.Or(r.Dir.Reveal(), o.Dir), Stderr: o.Stderr, MaxLine: int(o.MaxMessage), Conn: o.Conn,
 	})}
 }
 

@@ -69,6 +69,10 @@ func (x *expansion) text(field, text string) (value, shown string) {
 			s.WriteString(shown)
 		}
 	}
+	if x.expander.Verbatim {
+		write(text, text)
+		text = ""
+	}
 	for found := true; found && x.left >= 0; {
 		var before, after string
 		before, after, found = strings.Cut(text, "${")
@@ -154,6 +158,10 @@ func (x *expansion) command(r *Resolved) {
 		r.Args = append(r.Args, x.secret(fmt.Sprintf("args[%d]", i), arg))
 	}
 	r.Env = make(map[string]Secret)
+	if o := s.Options; x.expander.Verbatim && (s.EnvFile != "" || o.InheritEnv || len(o.PassEnv) > 0) {
+		x.fail("env", "expected all variables to stand there: nothing is taken from this machine", nil)
+		return
+	}
 	for _, name := range s.Options.PassEnv {
 		if value, ok := x.lookupEnv(name); ok {
 			r.Env[name] = NewSecret(value, redacted)

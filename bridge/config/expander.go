@@ -26,6 +26,10 @@ type Expander struct {
 	// default it is the folder of the file, or the one above when that one's name
 	// begins with a dot, as .vscode and .cursor do.
 	Workspace string
+	// Verbatim leaves all texts as they stand and refuses what brings in more of this
+	// machine: envFile, passEnv and inheritEnv. It is for servers that were not named by
+	// this machine's user.
+	Verbatim bool
 	// Unset says what becomes of a variable that has no value and no default.
 	Unset Unset
 
