@@ -77,6 +77,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"client/answerer.go":                          "hands changes and log messages to the program in order; Session.Close waits for it",
 		"client/session.go":                           "replaces a link that ended; Session.Close waits for it",
 		"client/subscribe.go":                         "listens for one subscription; Subscription.Close waits for it",
+		"bridge/gateway/tool_server_launcher.go":      "keeps each launched server; ToolServer.Close waits for it",
 		"transport/timeout.go":                        "ends a context; stopped by its cancel",
 		"transport/oauth/loopback_receiver.go":        "waits for the browser; Close waits for it",
 		"transport/oauth/opener.go":                   "waits for the opener, which may become the browser and outlive the login",

@@ -1,0 +1,357 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+func compiled(t testing.TB, text string) *policy.Compiled {
+	t.Helper()
+	parsed, err := policy.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := policy.Compile(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestOnePolicyOnEveryFace: what a face lists and what it calls is what the policy says, and
+// the same as over MCP.
+func TestOnePolicyOnEveryFace(t *testing.T) {
+	rules := compiled(t, `{"rules":[
+		{"effect":"allow","servers":["files"],"names":["read","echo","image"]},
+		{"effect":"allow","servers":["wiki"],"names":["who"],"principals":["one"]},
+		{"effect":"deny","names":["echo"],"principals":["two"]}]}`)
+	var around []mcp.Interceptor
+	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Interceptor {
+		enforcer := &policy.Enforcer{Policy: rules, Locate: d.Locate}
+		around = []mcp.Interceptor{enforcer.Intercept}
+		return around
+	})
+	allowed := map[string][]string{
+		"":    {"files__echo", "files__image", "files__read"},
+		"one": {"files__echo", "files__image", "files__read", "wiki__who"},
+		"two": {"files__image", "files__read"},
+	}
+	for principal, want := range allowed {
+		caller := r
+		if principal != "" {
+			caller = r.as("a-token-of-sandbox-" + principal)
+		}
+		lists := map[string][]string{
+			"proxy": proxyList(t, caller), "REST": restList(t, caller), "OpenAPI": documentList(t, caller),
+			"MCP": mcpList(t, r, around, principal),
+		}
+		for face, list := range lists {
+			slices.Sort(list)
+			if !slices.Equal(list, want) {
+				t.Errorf("%s lists %q for %q, want %q", face, list, principal, want)
+			}
+		}
+		for _, exposed := range r.bridge.Names() {
+			if strings.HasSuffix(exposed, "__slow") {
+				continue
+			}
+			may := slices.Contains(want, exposed)
+			alias, own, _ := strings.Cut(exposed, "__")
+			refused := map[string]bool{
+				"proxy":      !served(caller.post(t, call(alias, own), `{}`)),
+				"REST":       caller.post(t, restPath+"/tools/call", fmt.Sprintf(`{"name":%q}`, exposed)).status != 200,
+				"REST paths": caller.post(t, restPath+"/tools/"+exposed, `{}`).status != 200,
+			}
+			for face, no := range refused {
+				if no == may {
+					t.Errorf("%s refuses %s to %q: %t", face, exposed, principal, no)
+				}
+			}
+		}
+	}
+	denied := r.post(t, restPath+"/tools/files__stat", `{}`)
+	if p := denied.problem(t); denied.status != 403 || p.Type != "forbidden" || !strings.Contains(string(p.Error), `"FORBIDDEN"`) {
+		t.Errorf("what is denied: %d %s", denied.status, denied.body)
+	}
+	// What is there and denied, and what is not there, are told apart by nobody.
+	none := r.post(t, restPath+"/tools/files__stax", `{}`)
+	if strings.ReplaceAll(none.body, "stax", "stat") != denied.body {
+		t.Errorf("what is not there: %s", none.body)
+	}
+	if p := r.post(t, call("files", "stat"), `{}`).proxied(t); p.Success || p.IsError || !strings.Contains(*p.Error, "does not allow") {
+		t.Errorf("what is denied, by the proxy: %+v", p)
+	}
+	// Of wiki the caller may call nothing: it is as if it were not there.
+	r.post(t, call("wiki", "read"), `{}`).wants(t, 404, `{"detail":"MCP server 'wiki' is not running. Available servers: ['files']"}`)
+	r.post(t, call("none", "read"), `{}`).wants(t, 404, `{"detail":"MCP server 'none' is not running. Available servers: ['files']"}`)
+	if got := r.get(t, proxyPath+"/servers"); strings.Contains(got.body, "wiki") {
+		t.Errorf("a hidden server is listed: %s", got.body)
+	}
+}
+
+// TestNothingAllowed: who may call nothing learns of nothing.
+func TestNothingAllowed(t *testing.T) {
+	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Interceptor {
+		return []mcp.Interceptor{(&policy.Enforcer{Locate: d.Locate}).Intercept}
+	})
+	r.get(t, proxyPath+"/servers").wants(t, 200, `{"servers":[],"total":0}`)
+	r.get(t, restPath+"/tools").wants(t, 200, `{"tools":[]}`)
+	r.post(t, call("files", "read"), `{}`).wants(t, 404, `{"detail":"MCP server 'files' is not running. Available servers: []"}`)
+	if n := r.files.calls.Load(); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+}
+
+func served(r reply) bool {
+	return r.status == 200 && (strings.Contains(r.body, `"success":true`) || strings.Contains(r.body, `"is_error":true`))
+}
+
+func proxyList(t *testing.T, r *rig) (exposed []string) {
+	t.Helper()
+	var list struct {
+		Servers []struct {
+			ID    string
+			Tools []struct{ Name string }
+		}
+	}
+	unmarshal(t, r.get(t, proxyPath+"/servers").body, &list)
+	for _, s := range list.Servers {
+		for _, tool := range s.Tools {
+			exposed = append(exposed, s.ID+"__"+tool.Name)
+		}
+	}
+	return exposed
+}
+
+func restList(t *testing.T, r *rig) (exposed []string) {
+	t.Helper()
+	var list struct{ Tools []struct{ Name string } }
+	unmarshal(t, r.get(t, restPath+"/tools").body, &list)
+	for _, tool := range list.Tools {
+		exposed = append(exposed, tool.Name)
+	}
+	return exposed
+}
+
+func documentList(t *testing.T, r *rig) (exposed []string) {
+	t.Helper()
+	var document struct{ Paths map[string]json.RawMessage }
+	unmarshal(t, r.get(t, restPath+"/openapi.json").body, &document)
+	for path := range maps.Keys(document.Paths) {
+		exposed = append(exposed, strings.TrimPrefix(path, "/tools/"))
+	}
+	return exposed
+}
+
+func mcpList(t *testing.T, r *rig, around []mcp.Interceptor, principal string) (exposed []string) {
+	t.Helper()
+	face := server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{Logger: quiet(), Around: server.Around{Outer: around}})
+	if err := face.MountProvider(catalogue{r.bridge}, ""); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Connect(t.Context(), transport.Pipe(named{face, principal}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer face.Shutdown(context.Background())
+	defer session.Close()
+	for tool, err := range session.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		exposed = append(exposed, tool.Name)
+	}
+	return exposed
+}
+
+// A catalogue is a provider that runs elsewhere.
+type catalogue struct{ server.Provider }
+
+func (catalogue) Run(ctx context.Context, _ func(mcp.Change)) error {
+	<-ctx.Done()
+	return nil
+}
+
+// A named binder has links of one principal.
+type named struct {
+	transport.Binder
+	principal string
+}
+
+func (n named) Bind(link transport.Link) jsonrpc.Handler {
+	link.Principal = n.principal
+	return n.Binder.Bind(link)
+}
+
+func unmarshal(t testing.TB, text string, to any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), to); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+}
+
+// ways are how the tool files__echo is called.
+var ways = map[string]struct{ path, body string }{
+	"proxy":      {call("files", "echo"), `{"arguments":{ "a" : 1.0 }}`},
+	"REST":       {restPath + "/tools/call", `{"name":"files__echo","arguments":{ "a" : 1.0 }}`},
+	"REST paths": {restPath + "/tools/files__echo", `{ "a" : 1.0 }`},
+}
+
+// TestApprovalOnEveryFace: a person is shown exactly what will run, and it runs once, or not.
+func TestApprovalOnEveryFace(t *testing.T) {
+	for face, way := range ways {
+		t.Run(face, func(t *testing.T) {
+			asked := make(chan *approval.Prompt, 10)
+			r := newRig(t, gateway.Options{CallTimeout: time.Minute}, &gateway.DirectoryOptions{Launch: func(alias string) string { return "launch of " + alias }},
+				func(d *gateway.Directory) []mcp.Interceptor {
+					show := approval.Deferred(func(_ context.Context, p *approval.Prompt) { asked <- p })
+					return []mcp.Interceptor{approval.Gate(approval.AskAlways, show, &approval.Options{Describe: d.Describe, Logger: quiet()})}
+				})
+			answered := make(chan reply)
+			begin := func() *approval.Prompt {
+				go func() { answered <- r.as("a-token-of-sandbox-one").post(t, way.path, way.body) }()
+				return <-asked
+			}
+			p := begin()
+			digest, _ := p.ToolDigest, p.Launch
+			if p.Server != "files" || p.Tool != "echo" || p.Launch != "launch of files" || !strings.HasPrefix(digest, "sha256:") ||
+				string(p.Arguments) != `{ "a" : 1.0 }` || p.Caller != "one" {
+				t.Errorf("what is asked: %+v %s", p.Target, p.Arguments)
+			}
+			if n := r.files.calls.Load(); n != 0 {
+				t.Fatalf("%d calls were made before anybody answered", n)
+			}
+			p.Accept(t.Context())
+			if got := <-answered; got.status != 200 || !strings.Contains(got.body, `{ \"a\" : 1.0 }`) {
+				t.Errorf("approved: %d %s", got.status, got.body)
+			}
+			begin().Reject(t.Context(), "not today")
+			got := <-answered
+			if face == "proxy" {
+				if p := got.proxied(t); p.Success || p.IsError || *p.Error != "Approval request for files.echo rejected: not today" {
+					t.Errorf("rejected: %+v", p)
+				}
+			} else if p := got.problem(t); got.status != 403 || p.Type != "rejected" || p.Detail != "Approval request for files.echo rejected: not today" {
+				t.Errorf("rejected: %+v", p)
+			}
+			if n := r.files.calls.Load(); n != 1 {
+				t.Errorf("%d calls were made", n)
+			}
+			// Nobody is asked about what is not there.
+			other := strings.NewReplacer("files__echo", "files__ecco", "/echo", "/ecco")
+			if got := r.post(t, other.Replace(way.path), other.Replace(way.body)); served(got) || len(asked) != 0 {
+				t.Errorf("what is not there: %d %s, and %d were asked", got.status, got.body, len(asked))
+			}
+		})
+	}
+}
+
+// TestGoneBeforeApproval: when a client goes, the question is withdrawn, and nothing runs.
+func TestGoneBeforeApproval(t *testing.T) {
+	for face, way := range ways {
+		t.Run(face, func(t *testing.T) {
+			asked, withdrawn, over := make(chan struct{}), make(chan error, 1), make(chan struct{})
+			r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Interceptor {
+				wait := approval.ApproverFunc(func(ctx context.Context, _ *approval.Request) (approval.Answer, error) {
+					close(asked)
+					<-ctx.Done()
+					withdrawn <- context.Cause(ctx)
+					return approval.Answer{Approved: true}, nil // too late, and counts for nothing
+				})
+				ends := func(next mcp.Invoker) mcp.Invoker {
+					return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+						defer close(over)
+						return next(ctx, call)
+					}
+				}
+				return []mcp.Interceptor{ends, approval.Gate(approval.AskAlways, wait, &approval.Options{Describe: d.Describe, Logger: quiet()})}
+			})
+			r.leave(t, way.path, way.body, asked)
+			<-withdrawn
+			<-over
+			if n := r.files.calls.Load(); n != 0 {
+				t.Errorf("%d calls were made", n)
+			}
+		})
+	}
+}
+
+// TestGoneDuringCall: when a client goes, the call is called off at the server.
+func TestGoneDuringCall(t *testing.T) {
+	for face, way := range map[string]struct{ path, body string }{
+		"proxy":      {call("files", "slow"), `{}`},
+		"REST":       {restPath + "/tools/call", `{"name":"files__slow"}`},
+		"REST paths": {restPath + "/tools/files__slow", `{}`},
+	} {
+		t.Run(face, func(t *testing.T) {
+			r := newRig(t, gateway.Options{}, nil, nil)
+			r.leave(t, way.path, way.body, r.files.entered)
+			<-r.files.left
+		})
+	}
+}
+
+// leave makes a call, and hangs up once something has happened.
+func (r *rig) leave(t *testing.T, path, body string, when <-chan struct{}) {
+	t.Helper()
+	ctx, hangUp := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := (&http.Client{}).Do(r.request(t, "POST", path, body).WithContext(ctx))
+		ended <- err
+	}()
+	<-when
+	hangUp()
+	<-ended
+}
+
+// TestCallTimeout: a call has a bound of its own.
+func TestCallTimeout(t *testing.T) {
+	waits := func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	r := newRig(t, gateway.Options{CallTimeout: 20 * time.Millisecond}, &gateway.DirectoryOptions{Pseudo: map[string]gateway.ToolFunc{"skills": waits}}, nil)
+	if got := r.post(t, restPath+"/tools/skills__wait", `{}`); got.status != 504 || got.problem(t).Type != "timeout" {
+		t.Errorf("a function: %d %s", got.status, got.body)
+	}
+	got := r.post(t, restPath+"/tools/files__slow", `{}`)
+	if p := got.problem(t); got.status != 504 || p.Type != "timeout" {
+		t.Errorf("the answer is %d %s", got.status, got.body)
+	}
+	<-r.files.left
+	if p := r.post(t, call("files", "slow"), `{}`).proxied(t); p.Success || p.IsError || !strings.Contains(*p.Error, "too long") {
+		t.Errorf("the proxy says %+v", p)
+	}
+	<-r.files.left
+}
+
+// TestApprovalIsNoPartOfTheTime: a person may take longer than a call.
+func TestApprovalIsNoPartOfTheTime(t *testing.T) {
+	r := newRig(t, gateway.Options{CallTimeout: 300 * time.Millisecond}, nil, func(d *gateway.Directory) []mcp.Interceptor {
+		slow := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+			<-time.After(600 * time.Millisecond)
+			return approval.Answer{Approved: true}, nil
+		})
+		return []mcp.Interceptor{approval.Gate(approval.AskAlways, slow, &approval.Options{Describe: d.Describe, Logger: quiet()})}
+	})
+	if got := r.post(t, restPath+"/tools/files__echo", `{}`); got.status != 200 {
+		t.Errorf("the answer is %d %s", got.status, got.body)
+	}
+}

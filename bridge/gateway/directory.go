@@ -1,0 +1,263 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/pin"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// Servers know which servers there are, and whose something is. A *[bridge.Bridge] does.
+type Servers interface {
+	// Origin says whose a tool is that callers see by a name, and its name there; and whose
+	// prompts, resources and templates are.
+	Origin(kind bridge.Kind, exposed string) (alias, own string, ok bool)
+	// States says how the servers do, in their order.
+	States() []bridge.State
+}
+
+// A ToolFunc calls a tool of a pseudo-server, by the name that callers of the gateway use:
+// "skills__load". It returns one JSON value; nil is null. Its error's text is told to the
+// caller.
+type ToolFunc func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
+
+// DirectoryOptions configure a [Directory]. The zero value is good for a bridge.
+type DirectoryOptions struct {
+	// Servers know whose the provider's tools are. By default the provider itself, if it
+	// does; set it where something stands between, such as a provider of package pin. With
+	// nobody to ask, all is the server ""'s.
+	Servers Servers
+	// Launch says how a server is launched, for those who approve calls; see [Launch]. By
+	// default nothing is said of it.
+	Launch func(alias string) string
+	// Trusted says whether what a server says of its tools, as tags and annotations, is
+	// true. By default of none.
+	Trusted func(alias string) bool
+	// Pseudo are servers that are functions of this program, by their aliases. Their tools
+	// can be called by every face of a [Gateway] and are in no list.
+	Pseudo map[string]ToolFunc
+}
+
+// A Directory says what it is that callers see by a name. It may be used concurrently.
+type Directory struct {
+	provider server.Provider
+	opts     DirectoryOptions
+
+	build sync.Mutex // of who makes the table anew
+	table atomic.Pointer[table]
+}
+
+// NewDirectory returns the directory of a provider; nil is one that offers nothing, for a
+// [ToolServer] without servers of the operator's. The error names a pseudo-server that has the
+// alias of a server, or none.
+func NewDirectory(provider server.Provider, opts *DirectoryOptions) (*Directory, error) {
+	if provider == nil {
+		provider = &nothing{}
+	}
+	d := &Directory{provider: provider}
+	if opts != nil {
+		d.opts = *opts
+	}
+	if d.opts.Servers == nil {
+		d.opts.Servers, _ = provider.(Servers)
+	}
+	for alias := range d.opts.Pseudo {
+		switch {
+		case alias == "" || strings.Contains(alias, bridge.Separator) || strings.HasSuffix(alias, "_"):
+			return nil, fmt.Errorf("gateway: the pseudo-server %q: an alias is not empty, without %s, and has no _ at its end", alias, bridge.Separator)
+		case d.isServer(alias):
+			return nil, fmt.Errorf("gateway: the pseudo-server %q would stand before a server with that alias", alias)
+		}
+	}
+	return d, nil
+}
+
+// nothing is a provider that offers nothing.
+type nothing struct{ catalogue server.Catalogue }
+
+func (n *nothing) Catalogue() *server.Catalogue { return &n.catalogue }
+
+func (n *nothing) Call(context.Context, *mcp.Call) (mcp.Result, error) { return nil, errUnknown }
+
+func (n *nothing) Run(ctx context.Context, _ func(mcp.Change)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (d *Directory) states() []bridge.State {
+	if d.opts.Servers == nil {
+		return nil
+	}
+	return d.opts.Servers.States()
+}
+
+func (d *Directory) isServer(alias string) bool {
+	return slices.ContainsFunc(d.states(), func(s bridge.State) bool { return s.Alias == alias })
+}
+
+// knows says whether a name is one of the operator's servers.
+func (d *Directory) knows(alias string) bool {
+	_, pseudo := d.opts.Pseudo[alias]
+	return pseudo || d.isServer(alias)
+}
+
+// takesCalls says whether a server runs, or would be started by a call.
+func takesCalls(state bridge.State) bool {
+	return state.Status == bridge.Ready || state.Status == bridge.Idle
+}
+
+func (d *Directory) runs(alias string) bool {
+	return slices.ContainsFunc(d.states(), func(s bridge.State) bool { return s.Alias == alias && takesCalls(s) })
+}
+
+// pseudo finds the function of a pseudo-server's tool. A server that has got the alias
+// meanwhile leaves neither of the two.
+func (d *Directory) pseudo(exposed string) (alias, own string, fn ToolFunc) {
+	alias, own, ok := strings.Cut(exposed, bridge.Separator)
+	if fn = d.opts.Pseudo[alias]; !ok || own == "" || fn == nil || d.isServer(alias) {
+		return "", "", nil
+	}
+	return alias, own, fn
+}
+
+// errUnknown is of what is not there.
+var errUnknown = errors.New("there is no such thing")
+
+// Locate says whose something is, and what is said of it, for policy.Enforcer.Locate. A server
+// that the caller of a [ToolServer] has launched has a name that begins with [Launched]. The
+// error is one of what is not there.
+func (d *Directory) Locate(ctx context.Context, kind policy.Kind, exposed string) (policy.Target, error) {
+	if r := runOf(ctx); r != nil && r.launch != nil {
+		return r.locate(kind, exposed)
+	}
+	e, err := d.find(kind, exposed)
+	if err != nil {
+		return policy.Target{}, err
+	}
+	target := e.target
+	target.Trusted = e.pseudo || d.opts.Trusted != nil && d.opts.Trusted(target.Server)
+	return target, nil
+}
+
+// Describe says what a tool call is for, for approval.Options.Describe: the server as its
+// caller knows it and how it is launched, the tool's name there, and the digest of its
+// definition, as far as that is known of a server that the caller has launched. The error is one
+// of a call that is for nothing that is there, or whose tool has no digest; so nobody is asked
+// about it. Where only approval is asked for, Launch says so.
+func (d *Directory) Describe(ctx context.Context, call *mcp.Call) (approval.Target, error) {
+	r := runOf(ctx)
+	describe := d.describe
+	if r != nil && r.launch != nil {
+		describe = r.describe
+	}
+	target, err := describe(call)
+	if err == nil && r != nil && r.onlyAsked {
+		target = markOnlyAsked(target)
+	}
+	return target, err
+}
+
+func (d *Directory) describe(call *mcp.Call) (approval.Target, error) {
+	kind, exposed := subjectOf(call)
+	if kind != policy.Tool || call.Method() != mcp.MethodToolsCall {
+		return approval.Target{}, approval.Errorf(approval.Failed, "only tool calls can be approved")
+	}
+	e, err := d.find(kind, exposed)
+	if err != nil {
+		return approval.Target{}, approval.Errorf(approval.Failed, "there is no tool %s", jsonscan.Quote(exposed))
+	}
+	target := approval.Target{Server: e.target.Server, Tool: e.target.Name}
+	if e.pseudo {
+		return target, nil
+	}
+	if d.opts.Launch != nil {
+		target.Launch = d.opts.Launch(target.Server)
+	}
+	target.ToolDigest, err = pin.Digest(e.listed)
+	return target, err
+}
+
+// has says whether there is a tool that callers see by a name.
+func (d *Directory) has(exposed string) bool {
+	_, err := d.find(policy.Tool, exposed)
+	return !errors.Is(err, errUnknown)
+}
+
+// declares says whether a tool declares what its structured content is.
+func (d *Directory) declares(exposed string) bool {
+	e, err := d.find(policy.Tool, exposed)
+	if err != nil || e.listed == nil {
+		return false
+	}
+	listed, err := jsonscan.ReadObject(e.listed)
+	return err == nil && jsonscan.KindOf(listed.Get("outputSchema")) == jsonscan.Object
+}
+
+// find finds what callers see by a name.
+func (d *Directory) find(kind policy.Kind, exposed string) (*entry, error) {
+	t := d.now()
+	if e, ok := t.entries[entryKey{kind, exposed}]; ok {
+		return e, e.err
+	}
+	if alias, own, fn := d.pseudo(exposed); fn != nil && kind == policy.Tool {
+		return &entry{target: policy.Target{Kind: kind, Server: alias, Name: own, Exposed: exposed}, pseudo: true}, nil
+	}
+	if kind == policy.Resource || kind == policy.Template { // one that a template stands for
+		if alias, own, ok := d.origin(kind, exposed); ok {
+			return &entry{target: policy.Target{Kind: kind, Server: alias, Name: own, Exposed: exposed}}, nil
+		}
+	}
+	return nil, errUnknown
+}
+
+func (d *Directory) origin(kind policy.Kind, exposed string) (alias, own string, ok bool) {
+	if d.opts.Servers == nil {
+		return "", exposed, true
+	}
+	return d.opts.Servers.Origin(bridge.Kind(kind), exposed)
+}
+
+// exposed is the name by which callers see a server's tool. One that is not there is
+// called what it would be.
+func (d *Directory) exposed(alias, own string) string {
+	if name, ok := d.now().names[ownName{alias, own}]; ok {
+		return name
+	}
+	if _, ok := d.opts.Pseudo[alias]; ok {
+		return alias + bridge.Separator + own
+	}
+	return bridge.Name(alias, own)
+}
+
+// subjectOf says what a call is about, "" if that cannot be told.
+func subjectOf(call *mcp.Call) (kind policy.Kind, exposed string) {
+	var name json.RawMessage
+	switch call.Method() {
+	case mcp.MethodToolsCall:
+		kind, name = policy.Tool, call.Member("name")
+	case mcp.MethodPromptsGet:
+		kind, name = policy.Prompt, call.Member("name")
+	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
+		kind, name = policy.Resource, call.Member("uri")
+	case mcp.MethodComplete:
+		if kind, name = policy.Prompt, call.Member("ref", "name"); name == nil {
+			kind, name = policy.Template, call.Member("ref", "uri")
+		}
+	}
+	if jsonscan.KindOf(name) != jsonscan.String {
+		return kind, ""
+	}
+	return kind, jsonscan.Unquote(name)
+}

@@ -1,0 +1,49 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+)
+
+// TestMovedSchemas: in the document a reference leads to where its target is, what only looks
+// like a reference stays, and a schema that cannot be moved says nothing.
+func TestMovedSchemas(t *testing.T) {
+	const to, immovable = "#/components/schemas/s__x.input", `{"type":"object"}`
+	for schema, want := range map[string]string{
+		` { "type" : "object" , "description":"\u00e9" } `: `{ "type" : "object" , "description":"\u00e9" }`,
+		`{"$ref":"#"}`: `{"$ref":"` + to + `"}`,
+		`{"items" : { "\u0024ref" : "#/$defs/a~1b" },"x":1}`:                      `{"items" : { "\u0024ref" : "` + to + `/$defs/a~1b" },"x":1}`,
+		`{"allOf":[{"$ref":"#/a"},true,{"not":{"$ref":"#/b"}}]}`:                  `{"allOf":[{"$ref":"` + to + `/a"},true,{"not":{"$ref":"` + to + `/b"}}]}`,
+		`{"properties":{"$ref":{"$ref":"#/a"},"const":{"$ref":"#/b"}}}`:           `{"properties":{"$ref":{"$ref":"` + to + `/a"},"const":{"$ref":"` + to + `/b"}}}`,
+		`{"const":{"$ref":"#/a"},"enum":[{"$ref":"x"}],"default":{"$id":"x"}}`:    `{"const":{"$ref":"#/a"},"enum":[{"$ref":"x"}],"default":{"$id":"x"}}`,
+		`{"properties":{"$id":{"type":"string"}}}`:                                `{"properties":{"$id":{"type":"string"}}}`,
+		`{"dependencies":{"a":["$ref"],"b":{"$ref":"#/b"}}}`:                      `{"dependencies":{"a":["$ref"],"b":{"$ref":"` + to + `/b"}}}`,
+		`{"$ref":"https://example.com/schema"}`:                                   immovable,
+		`{"$ref":"#anchor"}`:                                                      immovable,
+		`{"$id":"https://example.com/schema","items":{"$ref":"#/a"}}`:             immovable,
+		`{"items":{"$dynamicRef":"#a"}}`:                                          immovable,
+		`{"items":{"a":1,"a":2}}`:                                                 immovable,
+		`{"items":` + strings.Repeat(`[`, 2000) + strings.Repeat(`]`, 2000) + `}`: immovable,
+		`true`: immovable,
+		`null`: immovable,
+	} {
+		s := newStub(strings.TrimSpace(schema), "x")
+		var document struct {
+			Components struct{ Schemas map[string]json.RawMessage }
+		}
+		answer := send(s.gateway(t, gateway.Options{}).REST(nil), "GET", "/openapi.json", "").Body.String()
+		if strings.Contains(schema, "[[[[") { // too deep to be an entry of a list at all
+			if strings.Contains(answer, "s__x") {
+				t.Errorf("a tool is in the document that cannot be read")
+			}
+			continue
+		}
+		unmarshal(t, answer, &document)
+		if got := string(document.Components.Schemas["s__x.input"]); got != want {
+			t.Errorf("%s\nis  %s\nnot %s", schema, got, want)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// TestProxiedResults: what a tool answers decides what a sandbox gets, in each form.
+func TestProxiedResults(t *testing.T) {
+	r := newRig(t, gateway.Options{}, nil, nil)
+	const image = `[{"type":"image","data":"AAEC","mimeType":"image/png"}]`
+	for _, test := range []struct{ tool, body, want string }{
+		{"read", `{"arguments":{}}`, `{"success":true,"result":"one\ntwo <\u00e9>","error":null,"is_error":false}`},
+		{"read", `{}`, `{"success":true,"result":"one\ntwo <\u00e9>","error":null,"is_error":false}`},
+		{"stat", `{"arguments":null}`, `{"success":true,"result":"{\"size\": 1}","error":null,"is_error":false}`},
+		{"stat?result=structured", `{}`, `{"success":true,"result":{ "size" : 12345678901234567890 },"error":null,"is_error":false}`},
+		{"read?result=structured", `{}`, `{"success":true,"result":"one\ntwo <\u00e9>","error":null,"is_error":false}`},
+		{"picture", `{}`, `{"success":true,"result":"a picture","error":null,"is_error":false}`},
+		{"image", `{}`, `{"success":true,"result":` + image + `,"error":null,"is_error":false}`},
+		{"nothing", `{}`, `{"success":true,"result":[],"error":null,"is_error":false}`},
+		{"fail", `{}`, `{"success":false,"result":"no such file","error":"no such file","is_error":true}`},
+		{"draw_badly", `{}`, `{"success":false,"result":` + image + `,"error":"[{\"type\":\"image\",\"data\":\"AAEC\",\"mimeType\":\"image/png\"}]","is_error":true}`},
+		{"echo", `{"arguments":{ "n" : 12345678901234567890.10 , "t":"\u00e9<" },"extra":1}`, `{"success":true,"result":"{ \"n\" : 12345678901234567890.10 , \"t\":\"\\u00e9<\" }","error":null,"is_error":false}`},
+		{"e%63ho", `{"arguments":{}}`, `{"success":true,"result":"{}","error":null,"is_error":false}`},
+	} {
+		t.Run(test.tool, func(t *testing.T) {
+			r.post(t, call("files", test.tool), test.body).wants(t, http.StatusOK, test.want)
+		})
+	}
+	full := r.post(t, call("files", "picture?result=full"), `{}`)
+	if p := full.proxied(t); !strings.Contains(string(p.Result), `{"type":"image","data":"AAEC","mimeType":"image/png"}`) || !p.Success {
+		t.Errorf("the picture is lost: %s", full.body)
+	}
+	if p := r.post(t, call("files", "other"), `{}`).proxied(t); p.Success || p.IsError || *p.Error != `there is no tool "files__other"` {
+		t.Errorf("a tool that is not there: %+v", p)
+	}
+}
+
+// TestProxyRefusals: what is no call, and what cannot be called.
+func TestProxyRefusals(t *testing.T) {
+	r := newRig(t, gateway.Options{MaxBody: 1000}, nil, nil)
+	for _, test := range []struct {
+		method, path, body string
+		status             int
+		detail             string
+	}{
+		{"POST", call("github", "star"), `{}`, 404, "MCP server 'github' is not running. Available servers: ['files', 'wiki']"},
+		{"POST", call("FILES", "read"), `{}`, 404, "MCP server 'FILES' is not running. Available servers: ['files', 'wiki']"},
+		{"POST", call("fi%1B[2Jles", "read"), `{}`, 404, "MCP server 'fi\\u001b[2Jles' is not running. Available servers: ['files', 'wiki']"},
+		{"POST", call("files__read", "x"), `{}`, 404, "MCP server 'files__read' is not running. Available servers: ['files', 'wiki']"},
+		{"POST", call("files", "read"), `{"arguments":[]}`, 400, "arguments must be an object"},
+		{"POST", call("files", "read"), `{"arguments":"{}"}`, 400, "arguments must be an object"},
+		{"POST", call("files", "read"), `{"Arguments":{}}`, 400, `the member "Arguments" must be arguments, in lower case`},
+		{"POST", call("files", "read") + "?result=all", `{}`, 400, "the parameter result must be text, structured or full"},
+		{"POST", call("files", "read"), `{"arguments":{"a":"` + strings.Repeat("x", 1000) + `"}}`, 413, "a body may have at most 1000 bytes"},
+		{"POST", proxyPath + "/files/read", `{}`, 404, "Not Found"},
+		{"POST", proxyPath + "/files/tools/", `{}`, 404, "Not Found"},
+		{"POST", proxyPath + "/files/tools/%2e%2e", `{}`, 404, "Not Found"},
+		{"POST", proxyPath + "/%2e%2e/tools/read", `{}`, 404, "Not Found"},
+		{"POST", proxyPath + "/files/tools/a%ff", `{}`, 404, "Not Found"},
+		{"POST", proxyPath + "/files/tools" + strings.Repeat("/x", 20), `{}`, 404, "Not Found"},
+		{"GET", call("files", "read"), "", 405, "Method Not Allowed"},
+		{"POST", proxyPath + "/servers", `{}`, 405, "Method Not Allowed"},
+		{"DELETE", proxyPath + "/health", "", 405, "Method Not Allowed"},
+	} {
+		t.Run(test.method+" "+test.path, func(t *testing.T) {
+			got := r.do(t, r.request(t, test.method, test.path, test.body))
+			var told struct{ Detail string }
+			if err := json.Unmarshal([]byte(got.body), &told); err != nil || got.status != test.status || told.Detail != test.detail {
+				t.Errorf("the answer is %d %s", got.status, got.body)
+			}
+		})
+	}
+	for _, body := range []string{`{`, `[]`, `null`, `{"arguments":{}} x`, `{"arguments":{},"arguments":{}}`, `{"arguments":{"a":1,"a":2}}`, "{\"arguments\":{\"a\":\"\xff\"}}"} {
+		got := r.post(t, call("files", "read"), body)
+		if got.status != http.StatusBadRequest && !(got.status == http.StatusOK && !got.proxied(t).Success) {
+			t.Errorf("%q: %d %s", body, got.status, got.body)
+		}
+	}
+	if n := r.files.calls.Load(); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+}
+
+// TestTwoDots: paths that lead elsewhere are not cleaned into one that leads here.
+func TestTwoDots(t *testing.T) {
+	r := newRig(t, gateway.Options{}, nil, nil)
+	for _, path := range []string{"/files/tools/../tools/read", "//files/tools/read", "/files//tools/read", "/./files/tools/read"} {
+		if got := r.post(t, proxyPath+path, `{}`); got.status == http.StatusOK {
+			t.Errorf("%s was served: %s", path, got.body)
+		}
+	}
+}
+
+// TestServerThatDoesNotRun: it is told apart from one that is not there.
+func TestServerThatDoesNotRun(t *testing.T) {
+	r := &rig{token: aToken}
+	dead := to("dead", nil)
+	dead.Dialer = dialerFunc(func(context.Context, jsonrpc.Handler) (transport.Conn, error) { return nil, errTest })
+	r.bridge = newBridge(t, to("files", newShelf()), dead)
+	r.serve(t, gateway.Options{CallTimeout: time.Second}, nil, nil)
+	got := r.get(t, proxyPath+"/servers")
+	if !strings.Contains(got.body, `{"id":"dead","name":"dead","is_config":true,"is_running":false,"tools":[]}`) {
+		t.Errorf("the servers are %s", got.body)
+	}
+	r.post(t, call("other", "x"), `{}`).wants(t, 404, `{"detail":"MCP server 'other' is not running. Available servers: ['files']"}`)
+	r.post(t, call("dead", "x"), `{}`).wants(t, 503, `{"detail":"MCP server 'dead' has no active session"}`)
+}
+
+type dialerFunc func(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error)
+
+func (f dialerFunc) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	return f(ctx, handler)
+}
+
+// TestServers: a server has its tools by the names that it has for them.
+func TestServers(t *testing.T) {
+	r := &rig{token: aToken}
+	small := server.New(mcp.Implementation{Name: "small", Version: "1"}, &server.Options{Logger: quiet()})
+	server.AddRawTool(small, server.Tool{Name: "look.up", Description: "Looks \"it\" up.", InputSchema: openSchema},
+		func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) {
+			return mcp.Raw(`{"content":[]}`), nil
+		})
+	r.bridge = newBridge(t, to("small", small))
+	r.serve(t, gateway.Options{}, nil, nil)
+	r.get(t, proxyPath+"/servers").wants(t, 200, `{"servers":[{"id":"small","name":"small","is_config":true,"is_running":true,"tools":[{"name":"look.up","description":"Looks \"it\" up."}]}],"total":1}`)
+	r.get(t, proxyPath+"/servers?schema=1").wants(t, 200, `{"servers":[{"id":"small","name":"small","is_config":true,"is_running":true,"tools":[{"name":"look.up","description":"Looks \"it\" up.","inputSchema":{"type":"object"}}]}],"total":1}`)
+	r.get(t, proxyPath+"/health").wants(t, 200, `{"status":"ok"}`)
+	r.post(t, call("small", "look.up"), `{}`).wants(t, 200, `{"success":true,"result":[],"error":null,"is_error":false}`)
+	if got := r.do(t, r.request(t, "HEAD", proxyPath+"/health", "")); got.status != 200 || got.body != "" {
+		t.Errorf("HEAD: %d %s", got.status, got.body)
+	}
+}
+
+// TestPseudoServer: a function of the program is called as a server's tool is, and never in
+// place of one.
+func TestPseudoServer(t *testing.T) {
+	skills := func(_ context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
+		switch name {
+		case "skills__list_skills":
+			return json.RawMessage(`[ "jokes" ,12345678901234567890]`), nil
+		case "skills__load/skill":
+			return arguments, nil
+		case "skills__nothing":
+			return nil, nil
+		case "skills__broken":
+			return json.RawMessage(`{`), nil
+		case "skills__panics":
+			panic("the function says so")
+		}
+		return nil, errors.New("Unknown skill tool: " + name)
+	}
+	r := newRig(t, gateway.Options{}, &gateway.DirectoryOptions{Pseudo: map[string]gateway.ToolFunc{"skills": skills}}, nil)
+	for _, test := range []struct{ tool, body, want string }{
+		{"list_skills", `{}`, `{"success":true,"result":[ "jokes" ,12345678901234567890],"error":null,"is_error":false}`},
+		{"load/skill", `{"arguments":{ "a":1}}`, `{"success":true,"result":{ "a":1},"error":null,"is_error":false}`},
+		{"nothing", `{}`, `{"success":true,"result":null,"error":null,"is_error":false}`},
+		{"other", `{}`, `{"success":false,"result":null,"error":"Unknown skill tool: skills__other","is_error":false}`},
+	} {
+		r.post(t, call("skills", test.tool), test.body).wants(t, 200, test.want)
+	}
+	for _, tool := range []string{"broken", "panics"} {
+		if got := r.post(t, call("skills", tool), `{}`); got.status != 500 || !strings.HasPrefix(got.body, `{"detail":"internal error, reference `) {
+			t.Errorf("%s: %d %s", tool, got.status, got.body)
+		}
+	}
+	for _, alias := range []string{"files", "", "a__b", "a_"} {
+		if _, err := gateway.NewDirectory(r.bridge, &gateway.DirectoryOptions{Pseudo: map[string]gateway.ToolFunc{alias: skills}}); err == nil {
+			t.Errorf("a pseudo-server %q was made", alias)
+		}
+	}
+	if err := r.bridge.Update(to("files", r.files), to("skills", r.wiki)); err != nil {
+		t.Fatal(err)
+	}
+	if p := r.post(t, call("skills", "list_skills"), `{}`).proxied(t); p.Success {
+		t.Error("a pseudo-server stands before a server that has come")
+	}
+}

@@ -1,0 +1,50 @@
+package gateway
+
+import (
+	"strings"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+)
+
+// Launched begins what a policy knows a server by that a caller of a [ToolServer] has launched:
+// a caller that calls it files has launched the server launched:files, which no rule about the
+// operator's server files is about.
+const Launched = "launched:"
+
+var errChangedRun = approval.Errorf(approval.Changed, "the call is not the one that was to be run")
+
+// locate says what is called at a server that the caller has launched. What such a server says
+// of its tools is never trusted.
+func (r *run) locate(kind policy.Kind, exposed string) (policy.Target, error) {
+	if kind != policy.Tool || exposed != r.exposed {
+		return policy.Target{}, errChangedRun
+	}
+	target := policy.Target{Kind: kind, Server: Launched + r.server, Name: r.tool, Exposed: exposed}
+	if r.verified != nil {
+		target.Tags, target.Annotations = r.verified.target.Tags, r.verified.target.Annotations
+	}
+	return target, nil
+}
+
+// describe says what is called at a server that the caller has launched.
+func (r *run) describe(call *mcp.Call) (approval.Target, error) {
+	if kind, exposed := subjectOf(call); kind != policy.Tool || exposed != r.exposed {
+		return approval.Target{}, errChangedRun
+	}
+	target := approval.Target{Server: r.server, Launch: r.launch.text, Tool: r.tool}
+	if r.verified != nil {
+		target.ToolDigest = r.verified.digest
+	}
+	return target, nil
+}
+
+// onlyAsked begins what an approver is shown where nothing will be run. With it the question is
+// another one, so that an answer which is remembered is none to a run.
+const onlyAsked = "(only approval is asked for, nothing will be run) "
+
+func markOnlyAsked(t approval.Target) approval.Target {
+	t.Launch = onlyAsked + strings.TrimPrefix(t.Launch, onlyAsked)
+	return t
+}

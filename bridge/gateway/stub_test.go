@@ -1,0 +1,199 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// A stub is a provider with one server, s, that has whatever tools a test says.
+type stub struct {
+	catalogue server.Catalogue
+	result    mcp.Result
+	called    []json.RawMessage // params
+}
+
+// newStub lists tools by their own names; a schema is that of input and output.
+func newStub(schema string, tools ...string) *stub {
+	s := &stub{result: mcp.Raw(`{"content":[]}`)}
+	for _, own := range tools {
+		name, _ := json.Marshal("s__" + own)
+		entry := `{"name":` + string(name) + `,"inputSchema":` + schema + `,"outputSchema":` + schema + `}`
+		s.catalogue.Tools = append(s.catalogue.Tools, server.Listed{Name: "s__" + own, JSON: json.RawMessage(entry)})
+	}
+	return s
+}
+
+func (s *stub) Catalogue() *server.Catalogue { return &s.catalogue }
+
+func (s *stub) Call(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+	s.called = append(s.called, call.Params())
+	return s.result, nil
+}
+
+func (s *stub) Run(ctx context.Context, _ func(mcp.Change)) error { return nil }
+
+func (s *stub) Origin(_ bridge.Kind, exposed string) (alias, own string, ok bool) {
+	own, ok = strings.CutPrefix(exposed, "s__")
+	return "s", own, ok
+}
+
+func (s *stub) States() []bridge.State { return []bridge.State{{Alias: "s", Status: bridge.Ready}} }
+
+// gateway is an open one, without a socket.
+func (s *stub) gateway(t testing.TB, opts gateway.Options) *gateway.Gateway {
+	t.Helper()
+	d, err := gateway.NewDirectory(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Access = newAccess(t, gateway.AccessOptions{Open: true})
+	opts.Logger = quiet()
+	return gateway.New(d, &opts)
+}
+
+// send has a handler answer a request as one on this machine.
+func send(handler http.Handler, method, path string, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://localhost/", strings.NewReader(body))
+	r.URL = &url.URL{Path: path}
+	if unescaped, err := url.PathUnescape(path); err == nil {
+		r.URL = &url.URL{Path: unescaped, RawPath: path}
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}))
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	return w
+}
+
+// TestHostileNames: a name is what it is, whatever is in it, and leads nowhere else.
+func TestHostileNames(t *testing.T) {
+	names := []string{
+		"dir/list", "a b", "%2F", "%", "..", "../../etc", "{id}", "a\"b", "é", "\u202e", "a\nb", "a__b", "__", "s__x", "?result=full", "#x", ".", "tools", "call",
+		"A", "a",
+	}
+	s := newStub(`{"type":"object"}`, names...)
+	g := s.gateway(t, gateway.Options{})
+	for _, name := range names {
+		s.called = nil
+		w := send(g.Proxy(), "POST", "/s/tools/"+url.PathEscape(name), `{}`)
+		if name == "." || name == ".." {
+			if w.Code != 404 || len(s.called) != 0 {
+				t.Errorf("%q: %d %s", name, w.Code, w.Body)
+			}
+			continue
+		}
+		want, _ := json.Marshal("s__" + name)
+		var params struct{ Name string }
+		if w.Code != 200 || len(s.called) != 1 {
+			t.Errorf("%q: %d %s", name, w.Code, w.Body)
+			continue
+		}
+		unmarshal(t, string(s.called[0]), &params)
+		if params.Name != "s__"+name {
+			t.Errorf("%q is called as %s, want %s", name, s.called[0], want)
+		}
+		if w := send(g.REST(nil), "POST", "/tools/"+url.PathEscape("s__"+name), `{}`); len(s.called) != 2 {
+			t.Errorf("%q: %d %s", name, w.Code, w.Body)
+		}
+	}
+	if w := send(g.Proxy(), "POST", "/s/tools/dir/list", `{}`); w.Code != 200 {
+		t.Errorf("a slash as it is: %d %s", w.Code, w.Body)
+	}
+	var document struct {
+		Paths map[string]struct {
+			Post struct{ OperationID string }
+		}
+		Components struct{ Schemas map[string]json.RawMessage }
+	}
+	unmarshal(t, send(g.REST(nil), "GET", "/openapi.json", "").Body.String(), &document)
+	if len(document.Paths) != len(names) || len(document.Components.Schemas) != 1+2*len(names) {
+		t.Errorf("there are %d paths and %d schemas of %d tools", len(document.Paths), len(document.Components.Schemas), len(names))
+	}
+	for path, item := range document.Paths {
+		if path != "/tools/"+url.PathEscape(item.Post.OperationID) {
+			t.Errorf("%s is the path of %q", path, item.Post.OperationID)
+		}
+	}
+}
+
+// TestBusy: one principal does not take all the seats, and all together take no more than
+// there are.
+func TestBusy(t *testing.T) {
+	r := newRig(t, gateway.Options{MaxRequests: 2, MaxPerCaller: 1}, nil, nil)
+	one, two := r.as("a-token-of-sandbox-one"), r.as("a-token-of-sandbox-two")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{}, 2)
+	begin := func(of *rig) {
+		request := of.request(t, "POST", call("files", "slow"), `{}`).WithContext(ctx)
+		go func() {
+			if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
+				response.Body.Close()
+			}
+			ended <- struct{}{}
+		}()
+		<-r.files.entered
+	}
+	begin(one)
+	busy := one.post(t, call("files", "read"), `{}`)
+	busy.wants(t, 503, `{"detail":"busy: too many requests are being served"}`)
+	if busy.header.Get("Retry-After") == "" {
+		t.Error("it is not said when to come again")
+	}
+	two.post(t, call("files", "read"), `{}`).wants(t, 200, `{"success":true,"result":"one\ntwo <\u00e9>","error":null,"is_error":false}`)
+	begin(two)
+	if got := r.get(t, restPath+"/tools"); got.status != 503 || got.problem(t).Type != "service_unavailable" {
+		t.Errorf("a third: %d %s", got.status, got.body)
+	}
+	cancel()
+	for range 2 {
+		<-ended
+		<-r.files.left
+	}
+}
+
+// TestPanicsCostOneCall: whatever stands around may panic.
+func TestPanicsCostOneCall(t *testing.T) {
+	r := newRig(t, gateway.Options{}, nil, func(*gateway.Directory) []mcp.Interceptor {
+		return []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				if strings.Contains(string(call.Params()), "echo") {
+					panic("canary")
+				}
+				return next(ctx, call)
+			}
+		}}
+	})
+	for _, got := range []reply{r.post(t, restPath+"/tools/files__echo", `{}`), r.post(t, call("files", "echo"), `{}`)} {
+		if got.status != 500 || !strings.Contains(got.body, "internal error, reference ") || strings.Contains(got.body, "canary") {
+			t.Errorf("a panic: %d %s", got.status, got.body)
+		}
+	}
+	if got := r.post(t, restPath+"/tools/files__read", `{}`); got.status != 200 {
+		t.Errorf("the next call: %d %s", got.status, got.body)
+	}
+}
+
+// TestToolNamedCall: the general call is what its path stands for, and calls that tool too.
+func TestToolNamedCall(t *testing.T) {
+	s := newStub(`{"type":"object"}`, "x")
+	s.catalogue.Tools = append(s.catalogue.Tools, server.Listed{Name: "call", JSON: json.RawMessage(`{"name":"call","inputSchema":{"type":"object"}}`)})
+	rest := s.gateway(t, gateway.Options{}).REST(nil)
+	if w := send(rest, http.MethodGet, "/openapi.json", ""); strings.Contains(w.Body.String(), `"/tools/call"`) || !strings.Contains(w.Body.String(), `"/tools/s__x"`) {
+		t.Errorf("the document is %s", w.Body)
+	}
+	w := send(rest, http.MethodPost, "/tools/call", `{"name":"call","arguments":{"a":1}}`)
+	if w.Code != http.StatusOK || len(s.called) != 1 || string(s.called[0]) != `{"name":"call","arguments":{"a":1}}` {
+		t.Errorf("%d %s: %s", w.Code, w.Body, s.called)
+	}
+}

@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/bridge/pin"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+)
+
+const (
+	// maxReason is how many bytes of what has gone wrong callers are told.
+	maxReason = 1 << 10
+	// minScrubbed is how many bytes a value has at least that is kept out of what they are told.
+	minScrubbed = 4
+)
+
+// A launch is how a server is launched that a caller has described.
+type launch struct {
+	server *config.Resolved
+	text   string // for approvers
+	digest string // of all of it
+}
+
+func newLaunch(server *config.Resolved) *launch {
+	return &launch{server, Launch(server), server.Fingerprint()}
+}
+
+// open starts the server, opens a session and lists the tools once.
+func (l *launch) open(ctx context.Context, o *ToolServerOptions) (*client.Session, error) {
+	var dial config.DialOptions
+	if o.Dial != nil {
+		dial = *o.Dial
+	}
+	dial.Logger = cmp.Or(dial.Logger, o.Logger)
+	dial.Conn.CallTimeout = o.CallTimeout
+	dialer, err := l.server.Dialer(&dial)
+	if err != nil {
+		return nil, err
+	}
+	session, err := client.Connect(ctx, dialer, &client.Options{ConnectTimeout: o.ConnectTimeout, MaxReconnects: -1})
+	if err != nil {
+		return nil, err
+	}
+	if session.Capabilities().Tools != nil {
+		for _, err := range session.Tools(ctx) {
+			if err != nil {
+				return nil, errors.Join(err, session.Close())
+			}
+		}
+	}
+	return session, nil
+}
+
+// failure is why the server could not be started, for its caller.
+func (l *launch) failure(ctx context.Context, err error) error {
+	reason := err.Error()
+	switch cause := context.Cause(ctx); {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(cause, context.DeadlineExceeded):
+		reason = "it took too long"
+	case cause != nil:
+		return cause
+	}
+	if reason = l.scrub(reason); len(reason) > maxReason {
+		reason = reason[:maxReason] + "…"
+	}
+	message := "the server " + jsonscan.Quote(l.server.Alias) + " could not be started: " + approval.Printable(reason)
+	if l.hasVariable() {
+		message += " (what stands in ${} in server_params is not replaced)"
+	}
+	return &runError{RunNotStarted, message, err}
+}
+
+// scrub takes what may be secret out of a text.
+func (l *launch) scrub(text string) string {
+	for _, values := range []map[string]config.Secret{l.server.Env, l.server.Headers} {
+		for _, value := range values {
+			if secret := value.Reveal(); len(secret) >= minScrubbed {
+				text = strings.ReplaceAll(text, secret, value.String())
+			}
+		}
+	}
+	if url := l.server.URL; url.Reveal() != "" {
+		text = strings.ReplaceAll(text, url.Reveal(), url.String())
+	}
+	return text
+}
+
+// hasVariable says whether the caller may have expected something to be replaced.
+func (l *launch) hasVariable() bool {
+	all := append([]config.Secret{l.server.Command, l.server.Dir, l.server.URL}, l.server.Args...)
+	for _, values := range []map[string]config.Secret{l.server.Env, l.server.Headers} {
+		for _, value := range values {
+			all = append(all, value)
+		}
+	}
+	for _, secret := range all {
+		if strings.Contains(secret.Reveal(), "${") {
+			return true
+		}
+	}
+	return false
+}
+
+// A definition is that of a tool, and the session that it was found by.
+type definition struct {
+	session *client.Session
+	digest  string
+	target  policy.Target // with what the server says of the tool
+}
+
+// define looks for a run's tool.
+func define(ctx context.Context, session *client.Session, r *run) (*definition, error) {
+	if session.Capabilities().Tools == nil {
+		return nil, r.unknownTool()
+	}
+	var found *mcp.Tool
+	for tool, err := range session.Tools(ctx) {
+		switch {
+		case err != nil:
+			return nil, upstreamError(ctx, r.server, err)
+		case tool.Name != r.tool:
+		case found != nil:
+			return nil, fmt.Errorf("the server %q lists the tool %q twice", r.server, cut(r.tool))
+		default:
+			found = tool
+		}
+	}
+	if found == nil {
+		return nil, r.unknownTool()
+	}
+	listed, err := found.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	d := &definition{session: session}
+	if d.digest, err = pin.Digest(listed); err != nil {
+		return nil, err
+	}
+	return d, d.target.Describe(listed)
+}
