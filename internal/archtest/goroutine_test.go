@@ -89,6 +89,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/pagehost/main.go":                   "the web server; run waits for it",
 		"internal/pagehost/host.go":                   "requests that wait for their answers; obey waits for them",
 		"examples/oauth/serve.go":                     "the web server; its stop waits for it",
+		"examples/gateway/serve.go":                   "the web server; serve waits for it",
 	})
 }
 

@@ -112,6 +112,8 @@ examples/oauth:           mcp transport/oauth transport/streamable server client
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
 examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/ws server client bridge bridge/config net/http os/exec golang.org/x/term
 
+examples/gateway:         mcp transport/streamable server policy approval approval/channel approval/page bridge bridge/config bridge/gateway net/http
+
 # Serves the approval page to a browser that is driven by a test.
 internal/pagehost:        approval approval/channel approval/page net/http
 

@@ -1,0 +1,136 @@
+// A process of examples/gateway, with the servers behind it and the journal that it keeps.
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { eventually } from "./browser.mjs";
+
+const work = import.meta.dirname;
+const sent = join(work, "sent");
+
+export class Program {
+  said = "";
+  #child;
+  #ended;
+
+  /** Starts one; options are its flags. The folder, with files and journal, is a new one, or that of another. */
+  static async start(options = {}, folder = mkdtempSync(join(work, "files-"))) {
+    const program = Object.assign(new Program(), { folder, journal: join(folder, "journal.jsonl") });
+    writeFileSync(sent, "");
+    const flags = { config: "mcp.json", policy: "policy.json", addr: "127.0.0.1:0", journal: program.journal, ...options };
+    const env = { ...process.env, GATEWAY_FILES: folder, GATEWAY_MEMORY: join(folder, "memory.jsonl") };
+    program.#child = spawn(join(work, "gateway"), Object.entries(flags).map(([name, value]) => `-${name}=${value}`), {
+      cwd: work, env, stdio: ["ignore", "ignore", "pipe"],
+    });
+    program.#ended = once(program.#child, "exit");
+    for await (const line of createInterface(program.#child.stderr)) {
+      program.#hear(line);
+      if (program.url) break;
+    }
+    assert.ok(program.url, `the program has ended: ${program.said}`);
+    program.#child.stderr.on("data", (text) => (program.said += text));
+    await eventually(async () => {
+      const names = (await program.request("GET", "/api/v1/rest/tools")).body.tools.map((tool) => tool.name);
+      for (const name of ["files__write_file", "memory__read_graph", "everything__get-sum"]) assert.ok(names.includes(name), `no ${name}`);
+    });
+    return program;
+  }
+
+  #hear(line) {
+    this.said += `${line}\n`;
+    this.url ??= /^serving .*(http:\/\/[\d.:]+)\/mcp/.exec(line)?.[1];
+    this.token ??= /^callers .*Bearer (\w+)/.exec(line)?.[1];
+    this.link ??= /^approve +(\S+)/.exec(line)?.[1];
+  }
+
+  /** Calls a route; the answer is {status, body}. */
+  async request(method, path, body, signal) {
+    const headers = { Authorization: `Bearer ${this.token}`, ...(body && { "Content-Type": "application/json" }) };
+    const response = await fetch(this.url + path, { method, headers, body, signal });
+    return { status: response.status, body: await response.json() };
+  }
+
+  /** What has been sent to the servers to call a tool: the exact arguments, by call. */
+  calls(tool) {
+    const lines = readFileSync(sent, "utf8").split("\n").filter((line) => line.includes(`"method":"tools/call"`) && line.includes(`"${tool}"`));
+    return lines.map((line) => /"arguments":(\{[^{}]*\})/.exec(line)[1]);
+  }
+
+  path(name) {
+    return join(this.folder, name);
+  }
+
+  /** What is in a file, undefined if it is not there. */
+  file(name) {
+    return existsSync(this.path(name)) ? readFileSync(this.path(name), "utf8") : undefined;
+  }
+
+  /** The events of the journal, also while it is being written. */
+  events() {
+    return readFileSync(this.journal, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line).event);
+  }
+
+  /** The journal's events, once it has been verified. */
+  async verified() {
+    const { stderr } = await promisify(execFile)(join(work, "gateway"), ["-verify", this.journal]);
+    assert.match(stderr, /is whole/);
+    assert.doesNotMatch(stderr, /not ended|being written/);
+    return this.events();
+  }
+
+  /** Has each entry of the journal take a second to be written, so that there is time to kill between two. */
+  async slowDown() {
+    const tracer = spawn("strace", ["-f", "-p", this.#child.pid, "-P", this.journal, "-e", "trace=write", "-e", "inject=write:delay_exit=1s", "-o", "/dev/null"], { stdio: ["ignore", "ignore", "pipe"] });
+    for await (const line of createInterface(tracer.stderr)) {
+      if (/attached/.test(line)) return;
+      assert.fail(`strace says: ${line}`);
+    }
+  }
+
+  /** Ends the process as a crash would. */
+  async kill() {
+    this.#child.kill("SIGKILL");
+    await this.#ended;
+  }
+
+  /** Ends the process as Ctrl-C does. */
+  async stop() {
+    if (this.#child.exitCode !== null || this.#child.signalCode) return;
+    this.#child.kill("SIGINT");
+    const [code, signal] = await this.#ended;
+    assert.equal(code, 0, `the program has ended with ${code ?? signal}: ${this.said}`);
+  }
+}
+
+/** Ways to call a tool of a server: each returns what the caller is told, {ok, text}. */
+export const WAYS = {
+  async mcp(program, server, tool, json, signal) {
+    const args = ["-timeout", "60s", "-header", `Authorization: Bearer ${program.token}`, "call", `${server}__${tool}`, json, `${program.url}/mcp`];
+    try {
+      const { stdout } = await promisify(execFile)(join(work, "inspect"), args, { signal });
+      return { ok: true, text: stdout };
+    } catch (error) {
+      if (error.code !== 1 && error.code !== 2) throw error;
+      return { ok: false, text: error.stdout + error.stderr };
+    }
+  },
+  async run(program, server, tool, json, signal) {
+    const { body } = await program.request("POST", "/run", `{"server_name":"${server}","server_params":{},"tool_name":"${tool}","tool_args":${json}}`, signal);
+    return { ok: "result" in body, text: JSON.stringify(body) };
+  },
+  async proxy(program, server, tool, json, signal) {
+    const { body } = await program.request("POST", `/api/v1/mcp/proxy/${server}/tools/${tool}`, `{"arguments":${json}}`, signal);
+    return { ok: body.success, text: JSON.stringify(body) };
+  },
+  async rest(program, server, tool, json, signal) {
+    const { status, body } = await program.request("POST", "/api/v1/rest/tools/call", `{"name":"${server}__${tool}","arguments":${json}}`, signal);
+    return { ok: status === 200 && body.isError !== true, text: JSON.stringify(body) };
+  },
+};
+
+/** The arguments of a write, with text that is easily shown as something else. */
+export const write = (program, name) => `{"path":${JSON.stringify(program.path(name))},"content":"9007199254740993 \u202etxt.exe <b>\\n"}`;
+export const CONTENT = "9007199254740993 \u202etxt.exe <b>\n";

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+)
+
+// launched runs the program in a process of its own.
+func launched(t *testing.T, flags ...string) (p *program, kill func()) {
+	t.Helper()
+	p = &program{folder: t.TempDir()}
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), asProgram+"="+strings.Join(append(p.flags(t), flags...), "\n"))
+	said, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(said)
+	p.introduced(t, lines)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(io.Discard, lines)
+	}()
+	kill = func() {
+		_ = command.Process.Kill() // it may have ended
+		<-read
+		_ = command.Wait() // it was killed
+	}
+	t.Cleanup(kill)
+	return p, kill
+}
+
+// TestKilled: what had not been approved when the program was killed is not done, what had
+// been begun is not done again, and the journal says which it was.
+func TestKilled(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		decided decision
+		want    []approval.Event // after the next start
+		lines   int
+	}{
+		{"asked", never, []approval.Event{approval.EventAsked, approval.EventWithdrawn}, 0},
+		{"executing", accept, []approval.Event{approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventFailed}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			journal := filepath.Join(t.TempDir(), "journal")
+			p, kill := launched(t, "-journal", journal)
+			asked := p.decide(t, test.decided)
+			answered := make(chan error)
+			rest := p.ways(t)[1]
+			go func() {
+				_, err := rest.call(t.Context(), "put_and_stay", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
+				answered <- err
+			}()
+			isAsked(t, asked)
+			for ticks := time.Tick(5 * time.Millisecond); len(p.lines(t, "file")) < test.lines; {
+				<-ticks
+			}
+			kill()
+			if err := <-answered; err == nil {
+				t.Error("there is an answer")
+			}
+			start(t, "-journal", journal)
+			if got := events(t, journal); !slices.Equal(got, test.want) {
+				t.Errorf("the journal has %q, want %q", got, test.want)
+			}
+			if got := p.lines(t, "file"); len(got) != test.lines {
+				t.Errorf("it is done %d times", len(got))
+			}
+		})
+	}
+}

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/approval/channel"
+)
+
+// A decision answers a prompt, or leaves it.
+type decision func(ctx context.Context, prompt *approval.Prompt) error
+
+// decide connects an approver that answers as decided, and tells what it was asked.
+func (p *program) decide(t *testing.T, decided decision) <-chan *approval.Request {
+	t.Helper()
+	asked := make(chan *approval.Request, 16)
+	approver, err := channel.Dial(t.Context(), "ws://"+p.address+"/approval", func(ctx context.Context, prompt *approval.Prompt) {
+		asked <- prompt.Request
+		if err := decided(ctx, prompt); err != nil {
+			t.Errorf("deciding: %v", err)
+		}
+	}, &channel.ClientOptions{Token: p.approvals, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { approver.Close() })
+	return asked
+}
+
+func accept(ctx context.Context, prompt *approval.Prompt) error { return prompt.Accept(ctx) }
+
+func reject(ctx context.Context, prompt *approval.Prompt) error {
+	return prompt.Reject(ctx, "not today")
+}
+
+// never is an answer that does not come.
+func never(context.Context, *approval.Prompt) error { return nil }
+
+// isAsked waits until somebody is asked.
+func isAsked(t *testing.T, asked <-chan *approval.Request) *approval.Request {
+	t.Helper()
+	select {
+	case r := <-asked:
+		return r
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody is asked")
+		return nil
+	}
+}
+
+// isQuiet checks that nobody has been asked.
+func isQuiet(t *testing.T, asked <-chan *approval.Request) {
+	t.Helper()
+	select {
+	case r := <-asked:
+		t.Errorf("somebody is asked about %v", r)
+	default:
+	}
+}
+
+func TestEveryFaceListsTheSame(t *testing.T) {
+	p := start(t)
+	want := []string{"shelf__look", "shelf__put", "shelf__put_and_stay"} // and nothing of what is denied
+	lists := map[string][]string{}
+	for tool, err := range p.connect(t, nil).Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists["mcp"] = append(lists["mcp"], tool.Name)
+	}
+	get := func(path string, into any) {
+		t.Helper()
+		status, body, err := p.do(t.Context(), p.token, http.MethodGet, path, "")
+		if err == nil && status == http.StatusOK {
+			err = json.Unmarshal(body, into)
+		}
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("%s: status %d, error %v", path, status, err)
+		}
+	}
+	type named struct{ Name string }
+	var rest struct{ Tools []named }
+	get("/api/v1/rest/tools", &rest)
+	for _, tool := range rest.Tools {
+		lists["rest"] = append(lists["rest"], tool.Name)
+	}
+	var document struct {
+		Paths map[string]struct{ Post struct{ OperationID string } }
+	}
+	get("/api/v1/rest/openapi.json", &document)
+	for _, path := range document.Paths {
+		lists["openapi"] = append(lists["openapi"], path.Post.OperationID)
+	}
+	var proxy struct {
+		Servers []struct {
+			ID    string
+			Tools []named
+		}
+	}
+	get("/api/v1/mcp/proxy/servers", &proxy)
+	for _, s := range proxy.Servers {
+		for _, tool := range s.Tools {
+			lists["proxy"] = append(lists["proxy"], s.ID+"__"+tool.Name)
+		}
+	}
+	for _, face := range []string{"mcp", "rest", "openapi", "proxy"} {
+		slices.Sort(lists[face])
+		if !slices.Equal(lists[face], want) {
+			t.Errorf("%s lists %q, want %q", face, lists[face], want)
+		}
+	}
+}
+
+// TestEveryFaceObeys: by whichever way a call comes, the same is allowed, asked and denied,
+// what is asked about is what is done, once, and the journal has it.
+func TestEveryFaceObeys(t *testing.T) {
+	journal := filepath.Join(t.TempDir(), "journal")
+	p := start(t, "-journal", journal)
+	answer := make(chan decision, 1)
+	asked := p.decide(t, func(ctx context.Context, prompt *approval.Prompt) error { return (<-answer)(ctx, prompt) })
+	ways := p.ways(t)
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			name := strings.ReplaceAll(way.name, " ", "-")
+			arguments := `{ "text" : "` + name + `" , "path" : ` + encoded(t, p.path(name)) + ` }`
+			call := func(tool string) (string, error) { return way.call(t.Context(), tool, arguments) }
+			if _, err := call("look"); err != nil {
+				t.Errorf("what is allowed: %v", err)
+			}
+			if _, err := call("drop"); err == nil || !strings.Contains(err.Error(), "nothing is dropped here") {
+				t.Errorf("what is denied: error %v", err)
+			}
+			isQuiet(t, asked)
+			if got, want := p.lines(t, name), []string{name}; !slices.Equal(got, want) {
+				t.Fatalf("there are the lines %q, want %q", got, want)
+			}
+
+			answer <- accept
+			if _, err := call("put"); err != nil {
+				t.Errorf("what is approved: %v", err)
+			}
+			r := isAsked(t, asked)
+			if string(r.Arguments) != arguments && way.name != "mcp" { // whose client encodes them anew
+				t.Errorf("asked about %s, want %s", r.Arguments, arguments)
+			}
+			if r.Server != "shelf" || r.Tool != "put" || r.Caller != caller || r.ToolDigest == "" || !strings.HasPrefix(r.Launch, os.Args[0]+" (env ") {
+				t.Errorf("asked about %+v", r.Target)
+			}
+			answer <- reject
+			if _, err := call("put"); err == nil || !strings.Contains(err.Error(), "rejected") {
+				t.Errorf("what is rejected: error %v", err)
+			}
+			isAsked(t, asked)
+			if got, want := p.lines(t, name), []string{name, name}; !slices.Equal(got, want) {
+				t.Errorf("there are the lines %q, want %q", got, want)
+			}
+		})
+	}
+	if err := p.end(); err != nil {
+		t.Error(err)
+	}
+	var want []approval.Event
+	for range ways {
+		want = append(want, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted, approval.EventAsked, approval.EventRejected)
+	}
+	if got := events(t, journal); !slices.Equal(got, want) {
+		t.Errorf("the journal has %q, want %q", got, want)
+	}
+}
+
+// events are those of a journal that is whole.
+func events(t *testing.T, journal string) (list []approval.Event) {
+	t.Helper()
+	if err := run(t.Context(), &options{verify: journal}, nil, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var entry approval.Entry
+		if err := json.Unmarshal(line, &entry); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		list = append(list, entry.Event)
+	}
+	return list
+}
+
+// TestOnlyToolsCanBeApproved: what else a policy would have asked about is refused.
+func TestOnlyToolsCanBeApproved(t *testing.T) {
+	p := start(t)
+	asked := p.decide(t, accept)
+	_, err := p.connect(t, nil).Read(t.Context(), "shelf://top", nil)
+	if err == nil || !strings.Contains(err.Error(), "only tool calls can be approved") {
+		t.Errorf("error %v", err)
+	}
+	isQuiet(t, asked)
+}
+
+func TestWithoutPolicy(t *testing.T) {
+	for _, test := range []struct {
+		flags []string
+		asked []string
+	}{
+		{nil, []string{"look", "put", "drop"}},
+		{[]string{"-trust", "other,shelf"}, []string{"put", "drop"}},
+		{[]string{"-trust", "*"}, []string{"put", "drop"}},
+	} {
+		p := start(t, append(test.flags, "-policy", "")...)
+		asked := p.decide(t, reject)
+		var names []string
+		rest := p.ways(t)[1]
+		for _, tool := range []string{"look", "put", "drop"} {
+			_, err := rest.call(t.Context(), tool, `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
+			select {
+			case r := <-asked:
+				names = append(names, r.Tool)
+			default:
+				if err != nil {
+					t.Errorf("%q: %s is not asked about: %v", test.flags, tool, err)
+				}
+			}
+		}
+		if !slices.Equal(names, test.asked) {
+			t.Errorf("%q: asked about %q, want %q", test.flags, names, test.asked)
+		}
+	}
+}
+
+func TestProgramSaysWhatIsWrong(t *testing.T) {
+	p := &program{folder: t.TempDir()}
+	broken := p.write(t, "broken.json", `{"rules": [{"effect": "perhaps"}]}`+"\n")
+	for _, test := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"-policy", broken}, "broken.json"},
+		{[]string{"-policy", p.path("nowhere")}, "nowhere"},
+		{[]string{"-config", broken}, "broken.json"},
+		{[]string{"-approve", "nobody"}, `"page"`},
+		{[]string{"-token", "short"}, "16"},
+		{[]string{"-token", "sixteen-characters", "-open"}, "-open"},
+		{[]string{"-open", "-addr", "0.0.0.0:0"}, "127.0.0.1"},
+		{[]string{"-open", "-addr", ":0"}, "127.0.0.1"},
+		{[]string{"-expiry", "0s"}, "-expiry"},
+		{[]string{"-journal", p.folder}, "directory"},
+		{[]string{"-verify", broken}, approval.ErrBroken.Error()},
+		{[]string{"more"}, "more"},
+	} {
+		o, err := parse(append(p.flags(t), test.flags...), io.Discard)
+		if err == nil {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that is started after all
+			defer cancel()
+			err = run(ctx, o, strings.NewReader(""), io.Discard)
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: error %v, want %q", test.flags, err, test.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "short") {
+			t.Errorf("the error tells a token: %v", err)
+		}
+	}
+}
+
+// TestEndsInOrder: what waits for a person when the program is told to end is not done, and
+// its caller is told.
+func TestEndsInOrder(t *testing.T) {
+	journal := filepath.Join(t.TempDir(), "journal")
+	p := start(t, "-journal", journal)
+	asked := p.decide(t, never)
+	answered := make(chan error)
+	ways := p.ways(t)
+	for _, way := range ways {
+		go func() {
+			_, err := way.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
+			answered <- err
+		}()
+		isAsked(t, asked)
+	}
+	if err := p.end(); err != nil {
+		t.Error(err)
+	}
+	for range ways {
+		if err := <-answered; err == nil || !strings.Contains(err.Error(), "Approval channel closed") {
+			t.Errorf("the caller is told %v", err)
+		}
+	}
+	if got := p.lines(t, "file"); len(got) > 0 {
+		t.Errorf("there are the lines %q", got)
+	}
+	got := events(t, journal)
+	slices.Sort(got)
+	want := slices.Concat(slices.Repeat([]approval.Event{approval.EventAsked}, len(ways)), slices.Repeat([]approval.Event{approval.EventWithdrawn}, len(ways)))
+	if !slices.Equal(got, want) {
+		t.Errorf("the journal has %q, want %q", got, want)
+	}
+}
+
+// TestCallerGoes: what nobody waits for any more is taken back from who is to decide.
+func TestCallerGoes(t *testing.T) {
+	p := start(t)
+	withdrawn := make(chan error, 1)
+	asked := p.decide(t, func(ctx context.Context, _ *approval.Prompt) error {
+		<-ctx.Done()
+		withdrawn <- context.Cause(ctx)
+		return nil
+	})
+	for _, way := range p.ways(t) {
+		ctx, leave := context.WithCancel(t.Context())
+		answered := make(chan error)
+		go func() {
+			_, err := way.call(ctx, "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
+			answered <- err
+		}()
+		isAsked(t, asked)
+		leave()
+		if err := <-answered; err == nil {
+			t.Errorf("%s: there is an answer", way.name)
+		}
+		if err := <-withdrawn; !errors.Is(err, approval.ErrWithdrawn) {
+			t.Errorf("%s: %v", way.name, err)
+		}
+	}
+	if got := p.lines(t, "file"); len(got) > 0 {
+		t.Errorf("there are the lines %q", got)
+	}
+}
