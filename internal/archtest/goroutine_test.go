@@ -90,6 +90,9 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/pagehost/host.go":                   "requests that wait for their answers; obey waits for them",
 		"examples/oauth/serve.go":                     "the web server; its stop waits for it",
 		"examples/gateway/serve.go":                   "the web server; serve waits for it",
+		"examples/sandbox/http.go":                    "the web server; serveHTTP waits for it",
+		"examples/sandbox/port.go":                    "the proxies of registered ports; close waits for them",
+		"examples/sandbox/background.go":              "ends a write that takes too long; stopped when it ends",
 	})
 }
 

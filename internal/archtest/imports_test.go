@@ -113,6 +113,8 @@ examples/openapi:         mcp transport transport/stdio transport/streamable ser
 examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/ws server client bridge bridge/config net/http os/exec golang.org/x/term
 
 examples/gateway:         mcp transport/streamable server policy approval approval/channel approval/page bridge bridge/config bridge/gateway net/http
+examples/sandbox:         jsonrpc mcp transport transport/stdio transport/streamable server server/process server/workspace
+                          policy approval bridge bridge/config bridge/gateway net/http os/exec
 
 # Serves the approval page to a browser that is driven by a test.
 internal/pagehost:        approval approval/channel approval/page net/http

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/process"
+	"github.com/dovetail-go/dovetail/server/workspace"
+)
+
+//go:generate go run ../../server/mcpgen
+
+// A sandbox is the server with all that its tools work on.
+type sandbox struct {
+	options
+	logger *slog.Logger
+	files  *workspace.Workspace
+
+	face   *server.Server // what clients see
+	tools  *server.Server // the sandbox's own, mounted on the face
+	custom *custom        // servers that are added at run time, mounted on the face too
+
+	commands   *Commands
+	background *Background
+	ports      *Ports
+	todo       *Todo
+	browser    *browser
+	control    *control
+
+	directory *gateway.Directory // of what the face offers, for rules
+}
+
+func newSandbox(ctx context.Context, guard *process.Guard, o options, logger *slog.Logger) (*sandbox, error) {
+	if o.root == "" {
+		return nil, errors.New("expected the directory to work in: -root DIR, or the variable WORKSPACE_DIR")
+	}
+	// A text in there may name programs that git would run.
+	files, err := workspace.Open(o.root, &workspace.Options{Protected: []string{".git"}})
+	if err != nil {
+		return nil, err
+	}
+	s := &sandbox{options: o, logger: logger, files: files, todo: &Todo{}}
+	s.commands = &Commands{guard: guard, dir: files.Dir(), env: variables(o.pass)}
+	s.background = &Background{commands: s.commands, jobs: process.Jobs{Guard: guard}}
+	s.ports = &Ports{logger: logger}
+	s.control = &control{sandbox: s, sidecars: sidecars{commands: s.commands, known: o.sidecars}}
+	if err := s.assemble(ctx); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
+	}
+	return s, nil
+}
+
+const instructions = "A workspace: paths are relative to it. Start programs that go on, such as servers, " +
+	"with run_background; register_port says whether they listen, and gives the URL for the browser."
+
+// assemble puts the server together.
+func (s *sandbox) assemble(ctx context.Context) error {
+	around, err := s.rules()
+	if err != nil {
+		return err
+	}
+	info := mcp.Implementation{Name: "sandbox", Version: "1.0.0"}
+	s.face = server.New(info, &server.Options{Logger: s.logger, Instructions: instructions, Around: around, Capabilities: everything()})
+	s.tools = server.New(info, &server.Options{Logger: s.logger})
+	if s.browser, err = newBrowser(s.commands.guard, s.options, s.logger); err != nil {
+		return err
+	}
+	if s.custom, err = newCustom(s); err != nil {
+		return err
+	}
+	if s.customMCP != "" {
+		err = s.custom.load(ctx, s.customMCP)
+	}
+	err = errors.Join(err, s.direct(), s.tools.MountProvider(s.browser, ""), s.face.MountProvider(s.custom, customPrefix))
+	if err != nil || s.deferred {
+		return err
+	}
+	return s.register()
+}
+
+// everything may be offered one day, by a server that is added: clients have to listen for
+// it from the start.
+func everything() *mcp.ServerCapabilities {
+	return &mcp.ServerCapabilities{
+		Tools: &mcp.ToolsCapability{ListChanged: true}, Prompts: &mcp.PromptsCapability{ListChanged: true},
+		Resources: &mcp.ResourcesCapability{ListChanged: true, Subscribe: true},
+		Logging:   &mcp.LoggingCapability{}, Completions: &mcp.CompletionsCapability{},
+	}
+}
+
+// register offers the sandbox's own tools, in place of those that are there. Clients are
+// told once.
+func (s *sandbox) register() error {
+	entries, err := workspace.Tools(s.files)
+	if err != nil {
+		return err
+	}
+	for _, service := range []any{s.commands, s.background, &Git{s.files, s.commands}, s.ports, s.todo} {
+		more, err := server.Service(service)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, more...)
+	}
+	if err := s.tools.Replace(entries...); err != nil || s.control.registered.Swap(true) {
+		return err
+	}
+	return s.face.Mount(s.tools, "")
+}
+
+// closedWorld is for tools that touch nothing but the workspace.
+func closedWorld() server.Annotations {
+	return server.Annotations{Tool: mcp.ToolAnnotations{OpenWorldHint: new(false)}}
+}
+
+// close ends calls, and then everything that has been started.
+func (s *sandbox) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	var err error
+	if s.face != nil {
+		err = s.face.Shutdown(ctx)
+	}
+	if s.browser != nil {
+		err = errors.Join(err, s.browser.close())
+	}
+	s.background.jobs.Close()
+	s.control.sidecars.close()
+	return errors.Join(err, s.ports.close(), s.files.Close())
+}
+
+// variables are those of this process's environment that commands get too.
+func variables(names string) []string {
+	var env []string
+	for name := range strings.SplitSeq(names, ",") {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
