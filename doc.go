@@ -6,7 +6,8 @@
 //   - [github.com/dovetail-go/dovetail/server]: offer tools, resources and prompts.
 //   - [github.com/dovetail-go/dovetail/client]: use those of a server.
 //   - [github.com/dovetail-go/dovetail/bridge]: offer what other servers have, one or
-//     many.
+//     many; [github.com/dovetail-go/dovetail/bridge/gateway] does so for programs that
+//     speak no MCP.
 //   - [github.com/dovetail-go/dovetail/policy] and
 //     [github.com/dovetail-go/dovetail/approval]: say who may call what, and have a
 //     person decide.
@@ -15,6 +16,7 @@
 //   - [github.com/dovetail-go/dovetail/transport/streamable]: serve and call over
 //     HTTP; [github.com/dovetail-go/dovetail/transport/sse] and
 //     [github.com/dovetail-go/dovetail/transport/ws] do so in other ways.
+//   - [github.com/dovetail-go/dovetail/transport/oauth]: authorization, at either end.
 //   - [github.com/dovetail-go/dovetail/transport]: what a transport is, and one in
 //     memory; [github.com/dovetail-go/dovetail/transport/transporttest] tests yours.
 //   - [github.com/dovetail-go/dovetail/mcp]: the protocol's types, to read and write
@@ -25,17 +27,16 @@
 //
 // # Layers
 //
-//	L7  bridge                      many servers behind one face;  /config  /pin  /search
-//	L6  approval                    a person decides;  /channel
+//	L7  bridge                      many servers behind one face;  /config  /pin  /search  /gateway
+//	L6  approval                    a person decides;  /channel  /page
 //	L5  server  client  policy
 //	L4  internal/era                the two eras of the protocol, and nothing else
-//	L3  transport                   /stdio  /streamable  /sse  /ws  /transporttest  /oauth*
+//	L3  transport                   /stdio  /streamable  /sse  /ws  /transporttest  /oauth
 //	L2  mcp                         the protocol's words
 //	L1  jsonrpc  schema
 //	L0  internal/...                the standard library, almost only
 //
-// Packages with a star are planned and do not exist yet. Imports point down only,
-// and server and client never meet. Each layer is of use alone: jsonrpc for any
+// Imports point down only, and server and client never meet. Each layer is of use alone: jsonrpc for any
 // JSON-RPC peer, schema for any validation, mcp to read transcripts, transport
 // and jsonrpc for a relay that knows no MCP. A program that speaks only over
 // stdio does not link net/http. Tests in internal/archtest hold all this.
