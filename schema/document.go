@@ -68,9 +68,7 @@ func (d *document) count(s *jsonschema.Schema, open []string) {
 		}
 		return
 	}
-	for sub := range subschemas(s) {
-		d.count(sub, open)
-	}
+	eachPart(s, func(part *jsonschema.Schema) { d.count(part, open) })
 }
 
 // merged returns what s refers to with the annotations of s.

@@ -3,8 +3,6 @@ package schema
 import (
 	"encoding/json"
 	"iter"
-	"maps"
-	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/invopop/jsonschema"
@@ -15,7 +13,7 @@ import (
 // encode writes the document, keywords in a fixed order that people like to
 // read: what it is, which values, which bounds, which parts.
 func (d *document) encode() (json.RawMessage, error) {
-	raw := d.append(nil, d.root)
+	raw := d.append(make([]byte, 0, 256), d.root)
 	if len(d.order) > 0 && d.err == nil {
 		defs := []byte{'{'}
 		for i, number := range d.order {
@@ -68,9 +66,9 @@ func (d *document) appendObject(dst []byte, s *jsonschema.Schema) []byte {
 	w.annotations(s)
 	w.assertions(s)
 	w.applicators(s)
-	for _, key := range slices.Sorted(maps.Keys(s.Extras)) {
+	for key, value := range sorted(s.Extras) {
 		if key != rawText && key != nullable {
-			w.value(key, s.Extras[key], true)
+			w.value(key, value, true)
 		}
 	}
 	w.buf = append(w.buf, '}')
@@ -105,7 +103,27 @@ func (w *objectWriter) value(name string, value any, present bool) {
 	w.buf = w.appendValue(w.buf, value)
 }
 
-func (w *objectWriter) text(name, value string) { w.value(name, value, value != "") }
+func (w *objectWriter) text(name, value string) {
+	if value != "" {
+		w.key(name)
+		w.buf = jsonscan.AppendString(w.buf, value)
+	}
+}
+
+func (w *objectWriter) texts(name string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	w.key(name)
+	w.buf = append(w.buf, '[')
+	for i, text := range list {
+		if i > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		w.buf = jsonscan.AppendString(w.buf, text)
+	}
+	w.buf = append(w.buf, ']')
+}
 
 func (w *objectWriter) number(name string, n json.Number) { w.value(name, n, n != "") }
 

@@ -16,7 +16,7 @@ func (w *objectWriter) annotations(s *jsonschema.Schema) {
 	w.text("title", s.Title)
 	orNull := s.Extras[nullable] != nil
 	if orNull && s.Type != "" {
-		w.value("type", []string{s.Type, "null"}, true)
+		w.texts("type", []string{s.Type, "null"})
 	} else {
 		w.text("type", s.Type)
 	}
@@ -62,7 +62,7 @@ func (w *objectWriter) applicators(s *jsonschema.Schema) {
 	if len(s.PatternProperties) > 0 {
 		w.named("patternProperties", sorted(s.PatternProperties))
 	}
-	w.value("required", s.Required, len(s.Required) > 0)
+	w.texts("required", s.Required)
 	w.value("dependentRequired", s.DependentRequired, len(s.DependentRequired) > 0)
 	w.schema("additionalProperties", s.AdditionalProperties)
 	w.schema("propertyNames", s.PropertyNames)
@@ -96,35 +96,37 @@ func (w *objectWriter) values(name string, list []any, orNull bool) {
 	w.buf = append(w.buf, ']')
 }
 
-// subschemas yields the direct parts of s.
-func subschemas(s *jsonschema.Schema) iter.Seq[*jsonschema.Schema] {
-	return func(yield func(*jsonschema.Schema) bool) {
-		single := []*jsonschema.Schema{
-			s.Items, s.Contains, s.AdditionalProperties, s.PropertyNames,
-			s.Not, s.If, s.Then, s.Else, s.ContentSchema,
+// eachPart visits the direct parts of s.
+func eachPart(s *jsonschema.Schema, visit func(*jsonschema.Schema)) {
+	for _, part := range [...]*jsonschema.Schema{
+		s.Items, s.Contains, s.AdditionalProperties, s.PropertyNames,
+		s.Not, s.If, s.Then, s.Else, s.ContentSchema,
+	} {
+		if part != nil {
+			visit(part)
 		}
-		all := slices.Concat(single, s.PrefixItems, s.AllOf, s.AnyOf, s.OneOf)
-		if s.Properties != nil {
-			for _, sub := range properties(s) {
-				all = append(all, sub)
-			}
+	}
+	for _, list := range [...][]*jsonschema.Schema{s.PrefixItems, s.AllOf, s.AnyOf, s.OneOf} {
+		for _, part := range list {
+			visit(part)
 		}
-		for _, sub := range sorted(s.PatternProperties) {
-			all = append(all, sub)
-		}
-		for _, sub := range sorted(s.DependentSchemas) {
-			all = append(all, sub)
-		}
-		for _, sub := range all {
-			if sub != nil && !yield(sub) {
-				return
-			}
-		}
+	}
+	for _, part := range properties(s) {
+		visit(part)
+	}
+	for _, part := range sorted(s.PatternProperties) {
+		visit(part)
+	}
+	for _, part := range sorted(s.DependentSchemas) {
+		visit(part)
 	}
 }
 
 func properties(s *jsonschema.Schema) iter.Seq2[string, *jsonschema.Schema] {
 	return func(yield func(string, *jsonschema.Schema) bool) {
+		if s.Properties == nil {
+			return
+		}
 		for pair := s.Properties.Oldest(); pair != nil; pair = pair.Next() {
 			if !yield(pair.Key, pair.Value) {
 				return
@@ -133,10 +135,14 @@ func properties(s *jsonschema.Schema) iter.Seq2[string, *jsonschema.Schema] {
 	}
 }
 
-func sorted(schemas map[string]*jsonschema.Schema) iter.Seq2[string, *jsonschema.Schema] {
-	return func(yield func(string, *jsonschema.Schema) bool) {
-		for _, name := range slices.Sorted(maps.Keys(schemas)) {
-			if !yield(name, schemas[name]) {
+// sorted yields in the order of the names.
+func sorted[V any](named map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		if len(named) == 0 {
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			if !yield(name, named[name]) {
 				return
 			}
 		}

@@ -1,11 +1,13 @@
 package server_test
 
 import (
+	"context"
 	"runtime"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -42,7 +44,7 @@ func wantCost(t *testing.T, what string, fn func(), maxAllocations, maxBytes flo
 func TestCallBudget(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		d := newDispatcher(t, newEcho(), era, mcp.MethodToolsCall, echoParams)
-		wantCost(t, "a call", func() { d.dispatch(t) }, 16, 2<<10)
+		wantCost(t, "a call", func() { d.dispatch(t) }, 12, 1<<10)
 	})
 }
 
@@ -60,6 +62,17 @@ func TestRoundTripBudget(t *testing.T) {
 			}
 		}, 32, 4<<10)
 	})
+}
+
+// TestRegistrationBudget: a typed tool, its two schemas reflected and compiled.
+func TestRegistrationBudget(t *testing.T) {
+	type echoOut echoIn
+	echo := func(_ context.Context, _ *server.Request, in echoIn) (echoOut, error) { return echoOut(in), nil }
+	wantCost(t, "a typed tool", func() {
+		if _, err := server.NewTool(server.Tool{Name: "echo"}, echo); err != nil {
+			t.Fatal(err)
+		}
+	}, 260, 26<<10)
 }
 
 // TestListBudget: a list is encoded once, however long it is.
