@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Options configure a [Workspace]. The zero value is good.
@@ -56,10 +57,10 @@ func (w *Workspace) Close() error { return w.root.Close() }
 func (w *Workspace) Dir() string { return w.dirs[0] }
 
 // Name is what a path is called here: relative, with slashes, and "." for the workspace
-// itself. The error is that of a path that leads out of it by its words; whether there is
-// such a file, and where links lead, is not looked at.
+// itself. The error is that of a path that leads out of it by its words, or is no text; whether
+// there is such a file, and where links lead, is not looked at.
 func (w *Workspace) Name(path string) (string, error) {
-	if len(path) > MaxPath || strings.ContainsRune(path, 0) {
+	if len(path) > MaxPath || strings.ContainsRune(path, 0) || !utf8.ValidString(path) {
 		return "", &Error{path, fs.ErrInvalid}
 	}
 	name := filepath.Clean(filepath.FromSlash(path))

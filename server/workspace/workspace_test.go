@@ -324,7 +324,7 @@ func TestOpenFails(t *testing.T) {
 }
 
 func FuzzName(f *testing.F) {
-	for _, seed := range []string{"a", "../a", "/etc", "a/../../b", `..\a`, "a\x00", ".", "", "//", "a/./b"} {
+	for _, seed := range []string{"a", "../a", "/etc", "a/../../b", `..\a`, "a\x00", ".", "", "//", "a/./b", "\xf4"} {
 		f.Add(seed)
 	}
 	w, err := workspace.Open(f.TempDir(), nil)
