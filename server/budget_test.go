@@ -27,6 +27,8 @@ func cost(fn func()) (allocations, bytes float64) {
 	return float64(after.Mallocs-before.Mallocs) / runs, float64(after.TotalAlloc-before.TotalAlloc) / runs
 }
 
+type echoOut echoIn
+
 func wantCost(t *testing.T, what string, fn func(), maxAllocations, maxBytes float64) {
 	t.Helper()
 	if raced {
@@ -42,10 +44,18 @@ func wantCost(t *testing.T, what string, fn func(), maxAllocations, maxBytes flo
 // TestCallBudget: a typed tool with 100 bytes of arguments, from the request's
 // bytes to the reply's.
 func TestCallBudget(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
-		d := newDispatcher(t, newEcho(), era, mcp.MethodToolsCall, echoParams)
-		wantCost(t, "a call", func() { d.dispatch(t) }, 12, 1<<10)
+	structured := newServer(nil)
+	server.AddTool(structured, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.Request, in echoIn) (echoOut, error) {
+		return echoOut(in), nil
 	})
+	for result, s := range map[string]*server.Server{"text": newEcho(), "structured": structured} {
+		t.Run(result, func(t *testing.T) {
+			eachEra(t, func(t *testing.T, era client.Era) {
+				d := newDispatcher(t, s, era, mcp.MethodToolsCall, echoParams)
+				wantCost(t, "a call", func() { d.dispatch(t) }, 12, 1<<10)
+			})
+		})
+	}
 }
 
 // TestRoundTripBudget: the same, with a client that encodes and decodes.
@@ -66,7 +76,6 @@ func TestRoundTripBudget(t *testing.T) {
 
 // TestRegistrationBudget: a typed tool, its two schemas reflected and compiled.
 func TestRegistrationBudget(t *testing.T) {
-	type echoOut echoIn
 	echo := func(_ context.Context, _ *server.Request, in echoIn) (echoOut, error) { return echoOut(in), nil }
 	wantCost(t, "a typed tool", func() {
 		if _, err := server.NewTool(server.Tool{Name: "echo"}, echo); err != nil {

@@ -40,7 +40,8 @@ func newOutput[Out any](given json.RawMessage) (output[Out], error) {
 		o.result = func(out Out) (mcp.Result, error) { return contentResult(any(out).(mcp.Content)), nil }
 		return o, nil
 	}
-	o.result = func(out Out) (mcp.Result, error) { return newStructured(out) }
+	// By a pointer, since encoding would make a copy to point to.
+	o.result = func(out Out) (mcp.Result, error) { return newStructured(&out) }
 	if given != nil {
 		return o, nil
 	}

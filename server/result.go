@@ -81,7 +81,7 @@ func encode(value any) (json.RawMessage, error) {
 // AppendJSON appends the result object.
 func (s structured) AppendJSON(dst []byte) ([]byte, error) {
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
-	dst = jsonscan.AppendString(dst, string(s.value))
+	dst = jsonscan.AppendText(dst, s.value)
 	dst = append(dst, `}],"structuredContent":`...)
 	return append(append(dst, s.value...), '}'), nil
 }

@@ -23,6 +23,11 @@ type filter struct {
 	object  string   // a member that may only be an object
 }
 
+const (
+	memberStructured   = "structuredContent"
+	memberOutputSchema = "outputSchema"
+)
+
 var onlyModern = []string{"resultType", "ttlMs", "cacheScope"}
 
 // filterFor is what a legacy version leaves out.
@@ -30,7 +35,7 @@ func filterFor(version mcp.Version, method string) filter {
 	f := filter{method: method, result: onlyModern}
 	switch method {
 	case mcp.MethodToolsList:
-		f.list, f.object = "tools", "outputSchema"
+		f.list, f.object = "tools", memberOutputSchema
 	case mcp.MethodPromptsList:
 		f.list = "prompts"
 	case mcp.MethodResourcesList:
@@ -38,7 +43,7 @@ func filterFor(version mcp.Version, method string) filter {
 	case mcp.MethodResourceTemplatesList:
 		f.list = "resourceTemplates"
 	case mcp.MethodToolsCall:
-		f.content, f.object = "content", "structuredContent"
+		f.content, f.object = "content", memberStructured
 	case mcp.MethodPromptsGet:
 		f.list, f.content = "messages", "content"
 	}
@@ -46,8 +51,8 @@ func filterFor(version mcp.Version, method string) filter {
 		f.entries = append(f.entries, "icons", "execution")
 	}
 	if version < mcp.Version20250618 {
-		f.entries = append(f.entries, "title", "_meta", "outputSchema")
-		f.result = append(f.result, "structuredContent")
+		f.entries = append(f.entries, "title", "_meta", memberOutputSchema)
+		f.result = append(f.result, memberStructured)
 		f.kinds = append(f.kinds, "resource_link")
 	}
 	if version < mcp.Version20250326 {
@@ -81,16 +86,35 @@ func (f filter) apply(buf []byte, start int) ([]byte, error) {
 // concerns says whether the text may hold anything to leave out. It may say so
 // wrongly; splice looks exactly.
 func (f *filter) concerns(body []byte) bool {
-	mentions := func(names ...string) bool {
-		for _, name := range names {
-			if bytes.Contains(body, []byte(`"`+name+`"`)) {
-				return true
-			}
+	return mentions(body, f.result...) || mentions(body, mcp.MetaServerInfo) || mentions(body, f.entries...) ||
+		f.object == memberStructured && isOtherThanObject(body, f.object) || f.object == memberOutputSchema && mentions(body, f.object) ||
+		f.content != "" && mentions(body, f.kinds...)
+}
+
+func mentions(body []byte, names ...string) bool {
+	for _, name := range names {
+		if bytes.Contains(body, quoted(name)) {
+			return true
 		}
-		return false
 	}
-	return mentions(f.result...) || mentions(mcp.MetaServerInfo) || mentions(f.entries...) || f.object != "" && mentions(f.object) ||
-		f.content != "" && mentions(f.kinds...)
+	return false
+}
+
+// isOtherThanObject says whether a member may be anything but an object. Most structured
+// content is one, and is to go out as it is.
+func isOtherThanObject(body []byte, member string) bool {
+	for {
+		_, value, found := bytes.Cut(body, quoted(member))
+		if !found || !bytes.HasPrefix(value, []byte(":{")) {
+			return found
+		}
+		body = value
+	}
+}
+
+func quoted(name string) []byte {
+	text := make([]byte, 0, 64)
+	return append(append(append(text, '"'), name...), '"')
 }
 
 func (f *filter) splice(dst, body []byte) ([]byte, error) {
@@ -206,7 +230,7 @@ func mayBeObject(member string, value []byte) bool {
 	if value[0] != '{' {
 		return false
 	}
-	if member == "structuredContent" {
+	if member == memberStructured {
 		return true
 	}
 	schema, err := jsonscan.ReadObject(value)

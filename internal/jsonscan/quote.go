@@ -10,7 +10,11 @@ import (
 // AppendString appends s as a JSON string. Only what must be escaped is, so
 // that '<' stays '<'. A byte that is not UTF-8 becomes U+FFFD.
 func AppendString(dst []byte, s string) []byte {
-	text := []byte(s) // read only, and so not copied
+	return AppendText(dst, []byte(s)) // read only, and so not copied
+}
+
+// AppendText is [AppendString] of a text in bytes.
+func AppendText(dst, text []byte) []byte {
 	dst = append(dst, '"')
 	for pos := 0; ; {
 		end := skipPlain(text, pos)
