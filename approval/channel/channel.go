@@ -74,7 +74,8 @@ func (c *Channel) Token() string {
 	return c.token
 }
 
-// SetToken replaces the token. An approver with the one before is sent away.
+// SetToken replaces the token. An approver with the one before is sent away, and no answer of
+// it counts any more.
 func (c *Channel) SetToken(token string) error {
 	if !edge.IsToken(token) {
 		return fmt.Errorf("channel: a token must have at least %d characters of A-Z, a-z, 0-9 and -._~", edge.MinToken)
@@ -83,9 +84,7 @@ func (c *Channel) SetToken(token string) error {
 	defer c.mu.Unlock()
 	c.token, c.secret = token, secretOf(token)
 	c.changes++
-	if c.conn != nil {
-		c.conn.leave(websocket.ClosePolicyViolation, "the token has changed")
-	}
+	c.dismiss(websocket.ClosePolicyViolation, "the token has changed")
 	return nil
 }
 
@@ -104,9 +103,7 @@ func (c *Channel) Close() error {
 		c.closed = true
 		close(c.closing)
 		c.offers.fail(approval.Errorf(approval.NoApprover, "Approval channel closed"))
-		if c.conn != nil {
-			c.conn.leave(websocket.CloseGoingAway, "the channel is closing")
-		}
+		c.dismiss(websocket.CloseGoingAway, "the channel is closing")
 	}
 	c.mu.Unlock()
 	c.all.Wait()
@@ -232,8 +229,10 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refusal := c.enter(conn, change)
 	if refusal != "" {
 		conn.refuse(refusal)
+		c.ends()
 		return
 	}
+	c.ends()
 	c.opts.Logger.Info("an approver has connected", "who", conn.who, "client", r.RemoteAddr)
 	c.serve(conn)
 	c.opts.Logger.Info("an approver has gone", "who", conn.who, "client", r.RemoteAddr)
@@ -268,7 +267,6 @@ func (c *Channel) ends() {
 // enter waits for the approver before to go, and makes the connection the approver's. What
 // it returns, if anything, is why not.
 func (c *Channel) enter(conn *connection, change int) (refusal string) {
-	defer c.ends()
 	timer := time.NewTimer(c.opts.Wait)
 	defer timer.Stop()
 	select {
@@ -314,12 +312,28 @@ func (c *Channel) serve(conn *connection) {
 	}
 }
 
-// lose notes that the approver has gone.
+// lose notes that the approver has gone, unless it was sent away before.
 func (c *Channel) lose(conn *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.conn == conn {
+		conn.queue = nil
+		c.vacate()
+	}
+}
+
+// dismiss sends the approver away: from now on it is none, even if it stays a moment. The
+// lock is held.
+func (c *Channel) dismiss(code int, reason string) {
+	if c.conn != nil {
+		c.conn.leave(code, reason)
+		c.vacate()
+	}
+}
+
+// vacate has nobody be the approver. The lock is held.
+func (c *Channel) vacate() {
 	c.conn = nil
-	conn.queue = nil
 	if c.opts.FailOnDisconnect {
 		c.offers.fail(disconnected())
 		return

@@ -18,7 +18,7 @@ import (
 type connection struct {
 	socket *websocket.Conn
 	who    string
-	alive  keepAlive
+	alive  *keepAlive
 	speaks bool          // it has agreed to the subprotocol, and understands notifications
 	wake   chan struct{} // has an element when there is something to write
 	bye    chan farewell // why this side closes
@@ -69,12 +69,12 @@ func (c *connection) put(e entry) {
 	}
 }
 
-// leave has this side close. The first reason counts.
+// leave has this side close, within a moment, whatever the approver does. It is called once,
+// with the channel's lock held.
 func (c *connection) leave(code int, reason string) {
-	select {
-	case c.bye <- farewell{code, reason}:
-	default:
-	}
+	c.queue = nil
+	c.alive.end()
+	c.bye <- farewell{code, reason}
 }
 
 // read returns the next text frame.
@@ -113,7 +113,7 @@ func (c *connection) write(mu *sync.Mutex) {
 				return
 			}
 		case bye := <-c.bye:
-			c.close(bye)
+			c.sayGoodbye(bye)
 			return
 		case <-c.silent:
 			return
@@ -153,15 +153,15 @@ func (c *connection) next(mu *sync.Mutex) ([]byte, bool) {
 	return nil, false
 }
 
-// close says goodbye, and gives the approver a moment to do so too.
-func (c *connection) close(bye farewell) {
-	_ = c.socket.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(bye.code, bye.reason), time.Now().Add(time.Second)) // it may have gone
-	_ = c.socket.SetReadDeadline(time.Now().Add(time.Second))                                                                          // if it fails, so does reading
+func (c *connection) sayGoodbye(bye farewell) {
+	message := websocket.FormatCloseMessage(bye.code, bye.reason)
+	_ = c.socket.WriteControl(websocket.CloseMessage, message, time.Now().Add(closeTimeout)) // it may have gone
 }
 
 // refuse sends away an approver that was not let in.
 func (c *connection) refuse(reason string) {
-	c.close(farewell{websocket.ClosePolicyViolation, reason})
+	c.alive.end()
+	c.sayGoodbye(farewell{websocket.ClosePolicyViolation, reason})
 	for {
 		if _, _, err := c.socket.NextReader(); err != nil {
 			break // closing earlier could keep the reason from arriving
@@ -179,10 +179,13 @@ type keepAlive struct {
 	socket *websocket.Conn
 	every  time.Duration
 	pongs  chan string // the payload of the last ping that has not been answered
+
+	mu     sync.Mutex
+	ending bool
 }
 
-func newKeepAlive(socket *websocket.Conn, every time.Duration) keepAlive {
-	k := keepAlive{socket, every, make(chan string, 1)}
+func newKeepAlive(socket *websocket.Conn, every time.Duration) *keepAlive {
+	k := &keepAlive{socket: socket, every: every, pongs: make(chan string, 1)}
 	socket.SetPingHandler(k.pinged)
 	socket.SetPongHandler(func(string) error {
 		k.heard()
@@ -193,7 +196,7 @@ func newKeepAlive(socket *websocket.Conn, every time.Duration) keepAlive {
 }
 
 // pinged has the last ping answered, as RFC 6455, section 5.5.3, allows.
-func (k keepAlive) pinged(payload string) error {
+func (k *keepAlive) pinged(payload string) error {
 	k.heard()
 	select {
 	case <-k.pongs:
@@ -203,16 +206,28 @@ func (k keepAlive) pinged(payload string) error {
 	return nil
 }
 
-func (k keepAlive) pong(payload string) error {
+func (k *keepAlive) pong(payload string) error {
 	return k.socket.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(writeTimeout))
 }
 
 // heard puts the end off: the peer lives.
-func (k keepAlive) heard() {
-	_ = k.socket.SetReadDeadline(time.Now().Add(k.every*2 + k.every/2)) // if it fails, so does reading
+func (k *keepAlive) heard() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.ending {
+		_ = k.socket.SetReadDeadline(time.Now().Add(k.every*2 + k.every/2)) // if it fails, so does reading
+	}
 }
 
-func (k keepAlive) ping() error {
+// end leaves the peer a moment to close. Nothing that it sends puts that off.
+func (k *keepAlive) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ending = true
+	_ = k.socket.SetReadDeadline(time.Now().Add(closeTimeout)) // as above
+}
+
+func (k *keepAlive) ping() error {
 	return k.socket.WriteControl(websocket.PingMessage, nil, time.Now().Add(writeTimeout))
 }
 

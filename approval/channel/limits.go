@@ -20,6 +20,8 @@ const (
 	maxWaiting = 8
 	// writeTimeout is how long writing a frame may take.
 	writeTimeout = 10 * time.Second
+	// closeTimeout is how long a peer may take to close after this side has.
+	closeTimeout = time.Second
 	// handshakeTimeout is how long connecting may take.
 	handshakeTimeout = 30 * time.Second
 )

@@ -18,7 +18,7 @@ import (
 type session struct {
 	client *Client
 	socket *websocket.Conn
-	alive  keepAlive
+	alive  *keepAlive
 	asked  bool // a request has come
 
 	writing  sync.Mutex // held while a message is written
@@ -66,9 +66,9 @@ func (s *session) attend(ctx context.Context) {
 		case <-ticker.C:
 			_ = s.alive.ping() // as above
 		case <-ctx.Done():
+			s.alive.end()
 			bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
-			_ = s.socket.WriteControl(websocket.CloseMessage, bye, time.Now().Add(time.Second)) // it may have ended
-			_ = s.socket.SetReadDeadline(time.Now().Add(time.Second))                           // as above
+			_ = s.socket.WriteControl(websocket.CloseMessage, bye, time.Now().Add(closeTimeout)) // it may have ended
 			return
 		}
 	}

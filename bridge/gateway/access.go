@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
 	"sync"
@@ -136,7 +135,7 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 			edge.TurnAway(w, r, http.StatusUnauthorized, jsonrpc.InvalidRequest, "expected the header Authorization: Bearer with a token of this gateway")
 			return
 		}
-		if r.ContentLength != 0 && !isJSON(r.Header["Content-Type"]) {
+		if r.ContentLength != 0 && !edge.IsJSON(r.Header["Content-Type"]) {
 			edge.TurnAway(w, r, http.StatusUnsupportedMediaType, jsonrpc.InvalidRequest, "expected a body of Content-Type application/json")
 			return
 		}
@@ -166,12 +165,4 @@ func (a *Access) who(r *http.Request) (principal string, ok bool) {
 func isOnLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && addr != nil && addr.IP.IsLoopback()
-}
-
-func isJSON(lines []string) bool {
-	if len(lines) != 1 {
-		return false
-	}
-	media, _, err := mime.ParseMediaType(lines[0])
-	return err == nil && media == "application/json"
 }

@@ -34,15 +34,6 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	}
 }
 
-// abandon keeps an unread body from holding the connection of a request that is served.
-func abandon(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor != 1 || r.ContentLength == 0 {
-		return
-	}
-	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // not every reader has deadlines
-}
-
 // A refuser answers a request with an error in the form of a face.
 type refuser func(w http.ResponseWriter, status int, message string)
 

@@ -18,14 +18,16 @@ import (
 // An Audit has one record of the log for each call, whoever refuses it, and one for each
 // decision of a policy. As an interceptor it stands outermost:
 //
-//	audit := &gateway.Audit{Locate: tools.Locate, Counters: metrics}
+//	audit := &gateway.Audit{Directory: tools, Counters: metrics}
 //	enforcer := &policy.Enforcer{Policy: rules, Locate: tools.Locate, Decided: audit.Decided}
 //	around := []mcp.Interceptor{audit.Intercept, enforcer.Intercept}
 //
 // The record of a call, "call", has who makes it (principal), method, server, tool (which of
 // a prompt or resource is its name or URI), exposed (the name that the caller has used),
 // outcome, duration, and of the arguments their length in bytes and SHA-256, but neither they
-// nor what the tool has answered. The outcome is one of
+// nor what the tool has answered. A list that a face makes up an answer from, of which servers
+// there are for a call that is refused, say, also has what it is made for (for). The outcome is
+// one of
 //
 //	ok, tool_error                   what the tool has answered
 //	input_required                   the call goes on when its caller has answered
@@ -36,6 +38,9 @@ import (
 //	upstream_unavailable, upstream_lost, upstream_timeout, upstream_busy, upstream_malformed
 //	                                 as the failures of package bridge
 //	invalid_params, server_error     errors of the protocol
+//	unknown_server, unknown_tool, launch_refused, conflict, start_failed, reset, closed, busy
+//	                                 as the kinds of a [RunKind]
+//	only_asked                       the call could be made, and was not to be
 //	timeout, canceled, internal, panic
 //
 // It counts, in [Counters]:
@@ -44,8 +49,9 @@ import (
 //	dovetail_call_seconds_total{method,server,tool}
 //	dovetail_decisions_total{kind,effect}
 //
-// Server and tool are those that Locate knows, so that callers cannot make series by making
-// up names; any other counts as "(unknown)".
+// Server and tool are those that are in a list of the operator's, so that callers cannot make
+// series by making up names; any other counts as "(unknown)", and whatever server a caller has
+// launched as "(launched)".
 //
 // The zero value logs. Do not change an Audit while it is used.
 type Audit struct {
@@ -53,9 +59,9 @@ type Audit struct {
 	Logger *slog.Logger
 	// Counters count calls and decisions. Default none.
 	Counters Counters
-	// Locate says whose something is, as [Directory.Locate] does. By default server is "",
-	// and all tools count as "(unknown)".
-	Locate func(ctx context.Context, kind policy.Kind, exposed string) (policy.Target, error)
+	// Directory says whose something is. By default server is "", and all tools count as
+	// "(unknown)".
+	Directory *Directory
 	// Arguments has the log take the arguments as they are, secrets included.
 	Arguments bool
 }
@@ -66,8 +72,9 @@ const (
 	outcomeToolError = "tool_error"
 	outcomePanic     = "panic"
 
-	// unknownName is a label in place of names that anybody could make up.
-	unknownName = "(unknown)"
+	// unknownName is a label in place of names that anybody could make up, and launchedName
+	// one in place of those of servers that callers have launched.
+	unknownName, launchedName = "(unknown)", "(launched)"
 )
 
 // Intercept is a [mcp.Interceptor].
@@ -107,12 +114,12 @@ func toolOutcome(result mcp.Result) (outcome string, same mcp.Result, err error)
 
 func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err error, took time.Duration) {
 	kind, exposed := subjectOf(call)
-	target, known := a.locate(ctx, kind, exposed)
+	target, server, tool := a.locate(ctx, kind, exposed)
 	arguments := call.Member("arguments")
 	sum := sha256.Sum256(arguments)
 	attrs := []slog.Attr{
 		slog.String("principal", call.Caller.Principal), slog.String("method", cut(call.Method())),
-		slog.String("server", target.Server), slog.String("tool", cut(target.Name)), slog.String("exposed", cut(exposed)),
+		slog.String("server", cut(target.Server)), slog.String("tool", cut(target.Name)), slog.String("exposed", cut(exposed)),
 		slog.String("outcome", outcome), slog.Duration("duration", took),
 		slog.Int("argumentsSize", len(arguments)), slog.String("argumentsDigest", hex.EncodeToString(sum[:])),
 	}
@@ -122,6 +129,9 @@ func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err 
 	if reason := reasonOf(err); reason != "" {
 		attrs = append(attrs, slog.String("reason", reason))
 	}
+	if method, ok := ctx.Value(madeFor{}).(string); ok {
+		attrs = append(attrs, slog.String("for", method))
+	}
 	if a.Arguments {
 		attrs = append(attrs, slog.String("arguments", string(arguments)))
 	}
@@ -129,19 +139,19 @@ func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err 
 	if a.Counters == nil {
 		return
 	}
-	labels := []Label{{"method", methodLabel(call.Method())}, {"server", target.Server}, {"tool", target.Name}}
-	if !known && exposed != "" {
-		labels[1].Value, labels[2].Value = unknownName, unknownName
-	}
+	labels := []Label{{"method", methodLabel(call.Method())}, {"server", cut(server)}, {"tool", cut(tool)}}
 	a.Counters.Add("dovetail_call_seconds_total", took.Seconds(), labels...)
 	a.Counters.Add("dovetail_calls_total", 1, append(labels, Label{"outcome", outcome})...)
 }
+
+// madeFor is the key of the method of the call that a list is made to answer.
+type madeFor struct{}
 
 // Decided records a decision, for policy.Enforcer.Decided.
 func (a *Audit) Decided(ctx context.Context, call *mcp.Call, q *policy.Request, d policy.Decision) {
 	a.logger().LogAttrs(ctx, slog.LevelInfo, "decision",
 		slog.String("principal", q.Principal), slog.String("role", q.Role), slog.String("method", cut(call.Method())),
-		slog.String("kind", string(q.Kind)), slog.String("server", q.Server), slog.String("tool", cut(q.Name)),
+		slog.String("kind", string(q.Kind)), slog.String("server", cut(q.Server)), slog.String("tool", cut(q.Name)),
 		slog.String("exposed", cut(q.Exposed)), slog.String("effect", d.Effect.String()),
 		slog.String("rule", d.Rule), slog.String("reason", d.Reason))
 	if a.Counters != nil {
@@ -151,13 +161,25 @@ func (a *Audit) Decided(ctx context.Context, call *mcp.Call, q *policy.Request, 
 
 func (a *Audit) logger() *slog.Logger { return cmp.Or(a.Logger, slog.Default()) }
 
-func (a *Audit) locate(ctx context.Context, kind policy.Kind, exposed string) (target policy.Target, known bool) {
-	if a.Locate == nil || exposed == "" {
-		return policy.Target{Name: exposed}, false
+// locate says whose something is, and what counters are told of that.
+func (a *Audit) locate(ctx context.Context, kind policy.Kind, exposed string) (target policy.Target, server, tool string) {
+	if exposed == "" {
+		return target, "", ""
 	}
-	target, err := a.Locate(ctx, kind, exposed)
-	// What only a template stands for has as many names as callers like.
-	return target, err == nil && (kind == policy.Tool || kind == policy.Prompt)
+	if a.Directory == nil {
+		return policy.Target{Name: exposed}, unknownName, unknownName
+	}
+	target, err := a.Directory.Locate(ctx, kind, exposed)
+	switch r := runOf(ctx); {
+	case err != nil:
+		return target, unknownName, unknownName
+	case r != nil && r.launch != nil:
+		return target, launchedName, unknownName
+	case !a.Directory.lists(kind, exposed):
+		return target, target.Server, unknownName
+	default:
+		return target, target.Server, target.Name
+	}
 }
 
 // reasonOf is what an error says beyond its outcome, as far as it is in words of this module:

@@ -26,7 +26,7 @@ func TestBudgets(t *testing.T) {
 	}
 	ctx := context.Background()
 	call := newCall(t, mcp.MethodToolsCall, `{"name":"s__x","arguments":{"a":1}}`)
-	audit := &gateway.Audit{Logger: quiet(), Counters: new(gateway.Metrics), Locate: d.Locate}
+	audit := &gateway.Audit{Logger: quiet(), Counters: new(gateway.Metrics), Directory: d}
 	audited := audit.Intercept(func(context.Context, *mcp.Call) (mcp.Result, error) { return s.result, nil })
 	proxy := s.gateway(t, gateway.Options{}).Proxy()
 	for name, test := range map[string]struct {

@@ -60,8 +60,9 @@ type Directory struct {
 }
 
 // NewDirectory returns the directory of a provider; nil is one that offers nothing, for a
-// [ToolServer] without servers of the operator's. The error names a pseudo-server that has the
-// alias of a server, or none.
+// [ToolServer] without servers of the operator's. Until the offer changes, the provider's
+// Catalogue must return the same pointer: in one that changes all the time there is nothing. The
+// error names a pseudo-server that has the alias of a server, or none.
 func NewDirectory(provider server.Provider, opts *DirectoryOptions) (*Directory, error) {
 	if provider == nil {
 		provider = &nothing{}
@@ -139,7 +140,7 @@ var errUnknown = errors.New("there is no such thing")
 // that the caller of a [ToolServer] has launched has a name that begins with [Launched]. The
 // error is one of what is not there.
 func (d *Directory) Locate(ctx context.Context, kind policy.Kind, exposed string) (policy.Target, error) {
-	if r := runOf(ctx); r != nil && r.launch != nil {
+	if r := runOf(ctx); r != nil && r.known == nil {
 		return r.locate(kind, exposed)
 	}
 	e, err := d.find(kind, exposed)
@@ -147,23 +148,30 @@ func (d *Directory) Locate(ctx context.Context, kind policy.Kind, exposed string
 		return policy.Target{}, err
 	}
 	target := e.target
-	target.Trusted = e.pseudo || d.opts.Trusted != nil && d.opts.Trusted(target.Server)
+	target.Trusted = e.pseudo != nil || d.opts.Trusted != nil && d.opts.Trusted(target.Server)
 	return target, nil
 }
 
 // Describe says what a tool call is for, for approval.Options.Describe: the server as its
 // caller knows it and how it is launched, the tool's name there, and the digest of its
 // definition, as far as that is known of a server that the caller has launched. The error is one
-// of a call that is for nothing that is there, or whose tool has no digest; so nobody is asked
-// about it. Where only approval is asked for, Launch says so.
+// of a call that is for nothing that is there, or whose tool has no digest, or of a run that a
+// [ToolServer] refuses; so nobody is asked about it. Where only approval is asked for, Launch says
+// so. With [ToolServerOptions.VerifyFirst] it is here that a server is started.
 func (d *Directory) Describe(ctx context.Context, call *mcp.Call) (approval.Target, error) {
 	r := runOf(ctx)
+	if r == nil {
+		return d.describe(call)
+	}
+	if err := r.admit(ctx); err != nil {
+		return approval.Target{}, err
+	}
 	describe := d.describe
-	if r != nil && r.launch != nil {
+	if r.launch != nil {
 		describe = r.describe
 	}
 	target, err := describe(call)
-	if err == nil && r != nil && r.onlyAsked {
+	if err == nil && r.onlyAsked {
 		target = markOnlyAsked(target)
 	}
 	return target, err
@@ -179,7 +187,7 @@ func (d *Directory) describe(call *mcp.Call) (approval.Target, error) {
 		return approval.Target{}, approval.Errorf(approval.Failed, "there is no tool %s", jsonscan.Quote(exposed))
 	}
 	target := approval.Target{Server: e.target.Server, Tool: e.target.Name}
-	if e.pseudo {
+	if e.pseudo != nil {
 		return target, nil
 	}
 	if d.opts.Launch != nil {
@@ -193,6 +201,13 @@ func (d *Directory) describe(call *mcp.Call) (approval.Target, error) {
 func (d *Directory) has(exposed string) bool {
 	_, err := d.find(policy.Tool, exposed)
 	return !errors.Is(err, errUnknown)
+}
+
+// lists says whether there is a tool or prompt of that name in a list: others have as many names
+// as callers like.
+func (d *Directory) lists(kind policy.Kind, exposed string) bool {
+	_, ok := d.now().entries[entryKey{kind, exposed}]
+	return ok && (kind == policy.Tool || kind == policy.Prompt)
 }
 
 // declares says whether a tool declares what its structured content is.
@@ -212,7 +227,7 @@ func (d *Directory) find(kind policy.Kind, exposed string) (*entry, error) {
 		return e, e.err
 	}
 	if alias, own, fn := d.pseudo(exposed); fn != nil && kind == policy.Tool {
-		return &entry{target: policy.Target{Kind: kind, Server: alias, Name: own, Exposed: exposed}, pseudo: true}, nil
+		return &entry{target: policy.Target{Kind: kind, Server: alias, Name: own, Exposed: exposed}, pseudo: fn}, nil
 	}
 	if kind == policy.Resource || kind == policy.Template { // one that a template stands for
 		if alias, own, ok := d.origin(kind, exposed); ok {
@@ -229,16 +244,19 @@ func (d *Directory) origin(kind policy.Kind, exposed string) (alias, own string,
 	return d.opts.Servers.Origin(bridge.Kind(kind), exposed)
 }
 
-// exposed is the name by which callers see a server's tool. One that is not there is
-// called what it would be.
-func (d *Directory) exposed(alias, own string) string {
-	if name, ok := d.now().names[ownName{alias, own}]; ok {
-		return name
+// exposed is the name by which callers see a server's tool. One that is not there is called
+// what it would be, which is not ok if that is another's name.
+func (d *Directory) exposed(alias, own string) (name string, ok bool) {
+	t := d.now()
+	if name, ok := t.names[ownName{alias, own}]; ok {
+		return name, true
 	}
-	if _, ok := d.opts.Pseudo[alias]; ok {
-		return alias + bridge.Separator + own
+	name = bridge.Name(alias, own)
+	if _, pseudo := d.opts.Pseudo[alias]; pseudo {
+		name = alias + bridge.Separator + own
 	}
-	return bridge.Name(alias, own)
+	_, taken := t.entries[toolKey(name)]
+	return name, !taken
 }
 
 // subjectOf says what a call is about, "" if that cannot be told.

@@ -2,7 +2,7 @@
 // the same policy, approvals and audit as whoever does speak it.
 //
 //	tools, err := gateway.NewDirectory(servers, &gateway.DirectoryOptions{Launch: launch})
-//	audit := &gateway.Audit{Locate: tools.Locate}
+//	audit := &gateway.Audit{Directory: tools}
 //	enforcer := &policy.Enforcer{Policy: rules, Locate: tools.Locate, Decided: audit.Decided}
 //	around := []mcp.Interceptor{audit.Intercept, enforcer.Intercept}
 //

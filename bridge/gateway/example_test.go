@@ -135,9 +135,9 @@ func ExampleAudit() {
 	}
 	var metrics gateway.Metrics
 	audit := &gateway.Audit{
-		Logger:   slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: short})),
-		Counters: &metrics,
-		Locate:   tools.Locate,
+		Logger:    slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: short})),
+		Counters:  &metrics,
+		Directory: tools,
 	}
 	g := gateway.New(tools, &gateway.Options{Around: []mcp.Interceptor{audit.Intercept}})
 	web := httptest.NewServer(g.Proxy())

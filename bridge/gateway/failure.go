@@ -26,6 +26,7 @@ type failure struct {
 const (
 	kindForbidden   = "forbidden"      // the policy denies the call
 	kindAsks        = "input_required" // the call has a question to its caller
+	kindOnlyAsked   = "only_asked"     // the call could be made, and was not to be
 	kindCanceled    = "canceled"       // the caller has gone
 	kindTimeout     = "timeout"        // the call's own bound
 	kindParams      = "invalid_params" // the server does not take such arguments, or has no such tool
@@ -45,6 +46,9 @@ func failureOf(err error) *failure {
 	}
 	wire, _ := errors.AsType[*jsonrpc.Error](err)
 	told := func(kind string, status int) *failure { return &failure{kind, status, wire.Message, wire} }
+	if own, ok := errors.AsType[*runError](err); ok { // also where a gate has wrapped it
+		return told(string(own.kind), http.StatusOK) // as a tool server answers
+	}
 	if refused, ok := errors.AsType[*approval.Error](err); ok {
 		return told(strings.ToLower(string(refused.Kind)), statusOf(refused.Kind))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/seats"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -186,8 +187,8 @@ func (g *Gateway) answer(ctx context.Context, call *mcp.Call) (mcp.Result, error
 		return mcp.Raw(append(list, "]}"...)), nil
 	case mcp.MethodToolsCall:
 		_, name := subjectOf(call)
-		if _, _, fn := g.directory.pseudo(name); fn != nil {
-			return callFunc(ctx, fn, name, call.Member("arguments"))
+		if e, err := g.directory.find(policy.Tool, name); err == nil && e.pseudo != nil {
+			return callFunc(ctx, e.pseudo, name, call.Member("arguments"))
 		}
 		return g.directory.provider.Call(ctx, call)
 	default:

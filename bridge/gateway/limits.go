@@ -32,6 +32,4 @@ const (
 	writeTimeout = 10 * time.Second
 	// writePiece is how many bytes such a piece has.
 	writePiece = 64 << 10
-	// drainTime is how long a connection is kept for a body that nobody reads.
-	drainTime = time.Second
 )

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // Proxy has servers called by their names, for programs in sandboxes whose generated code
@@ -35,7 +37,7 @@ import (
 // is none. Other servers are named only to who may call something of them.
 //
 // /servers lists servers with the tools that the caller may call, and with ?schema=1 their
-// input schemas too.
+// input schemas too. If they cannot be listed, it is answered by {"detail":…} as well.
 func (g *Gateway) Proxy() http.Handler { return g.face(writeDetail, g.serveProxy) }
 
 func writeDetail(w http.ResponseWriter, status int, message string) {
@@ -81,19 +83,23 @@ func (g *Gateway) proxyCall(w http.ResponseWriter, r *http.Request, alias, own s
 		writeDetail(w, http.StatusBadRequest, problem)
 		return
 	}
-	result, failed := g.call(r.Context(), g.directory.exposed(alias, own), arguments)
+	a, failed := g.callOwn(r.Context(), alias, own, arguments)
 	if failed == nil {
-		var a *answer
-		if a, failed = readAnswer(result); failed == nil {
-			writeJSON(w, http.StatusOK, a.proxied(reduce))
+		writeJSON(w, http.StatusOK, a.proxied(reduce))
+		return
+	}
+	if !pseudo && (failed == errNotThere || failed.kind == kindForbidden) {
+		servers, unlisted := g.visible(context.WithValue(r.Context(), madeFor{}, mcp.MethodToolsCall))
+		switch {
+		case unlisted != nil:
+			writeDetail(w, unlisted.status, unlisted.message)
+			return
+		case !slices.ContainsFunc(servers, func(s shown) bool { return s.alias == alias }):
+			writeDetail(w, http.StatusNotFound, notRunning(alias, servers))
 			return
 		}
 	}
 	switch {
-	case !g.directory.isServer(alias) && !pseudo:
-		g.proxyNotFound(w, r, alias)
-	case failed.kind == kindForbidden && !pseudo && !slices.ContainsFunc(g.visible(r), func(s shown) bool { return s.alias == alias }):
-		g.proxyNotFound(w, r, alias)
 	case failed.kind == kindUnavailable, failed.kind == kindUnknown && !g.directory.runs(alias) && !pseudo:
 		writeDetail(w, http.StatusServiceUnavailable, "MCP server '"+approval.Printable(cut(alias))+"' has no active session")
 	case failed.kind == kindInternal:
@@ -104,12 +110,33 @@ func (g *Gateway) proxyCall(w http.ResponseWriter, r *http.Request, alias, own s
 	}
 }
 
+// errNotThere is of a tool of a server that is not there, or whose name is that of another tool.
+var errNotThere = &failure{kindUnknown, http.StatusNotFound, "there is no such tool", nil}
+
+// callOwn calls a tool by the name that its server has for it.
+func (g *Gateway) callOwn(ctx context.Context, alias, own string, arguments json.RawMessage) (*answer, *failure) {
+	exposed, ok := g.directory.exposed(alias, own)
+	if !ok || !g.directory.knows(alias) {
+		return nil, errNotThere
+	}
+	result, failed := g.call(ctx, exposed, arguments)
+	if failed != nil {
+		return nil, failed
+	}
+	return readAnswer(result)
+}
+
 // readArguments reads the body of a call. problem says what it should have been.
 func readArguments(body []byte) (arguments json.RawMessage, problem string) {
 	members, err := jsonscan.ReadObject(body)
 	if err != nil {
 		return nil, `expected {"arguments":{…}}: ` + err.Error()
 	}
+	return argumentsOf(&members)
+}
+
+// argumentsOf are those in the body of a call, {} if there are none.
+func argumentsOf(members *jsonscan.Members) (arguments json.RawMessage, problem string) {
 	arguments = members.Get("arguments")
 	for m := range members.All() {
 		if name := m.Name(); name != "arguments" && strings.EqualFold(name, "arguments") {
@@ -126,14 +153,15 @@ func readArguments(body []byte) (arguments json.RawMessage, problem string) {
 	}
 }
 
-func (g *Gateway) proxyNotFound(w http.ResponseWriter, r *http.Request, alias string) {
+// notRunning says that a server is not there, and which ones are.
+func notRunning(alias string, servers []shown) string {
 	var others []string
-	for _, s := range g.visible(r) {
+	for _, s := range servers {
 		if s.running {
 			others = append(others, "'"+s.alias+"'")
 		}
 	}
-	writeDetail(w, http.StatusNotFound, "MCP server '"+approval.Printable(cut(alias))+"' is not running. Available servers: ["+strings.Join(others, ", ")+"]")
+	return "MCP server '" + approval.Printable(cut(alias)) + "' is not running. Available servers: [" + strings.Join(others, ", ") + "]"
 }
 
 // shown is a server as one caller sees it.
@@ -150,11 +178,11 @@ type ownTool struct {
 
 // visible are the servers of which the caller may call something. One that has no tools is
 // shown to those from whom none is hidden.
-func (g *Gateway) visible(r *http.Request) []shown {
+func (g *Gateway) visible(ctx context.Context) ([]shown, *failure) {
 	t := g.directory.now()
-	tools, failed := g.list(r.Context())
+	tools, failed := g.list(ctx)
 	if failed != nil {
-		return nil
+		return nil, failed
 	}
 	of := make(map[string][]ownTool)
 	for _, tool := range tools {
@@ -172,11 +200,15 @@ func (g *Gateway) visible(r *http.Request) []shown {
 			servers = append(servers, shown{state.Alias, takesCalls(state), of[state.Alias]})
 		}
 	}
-	return servers
+	return servers, nil
 }
 
 func (g *Gateway) proxyServers(w http.ResponseWriter, r *http.Request) {
-	servers := g.visible(r)
+	servers, failed := g.visible(r.Context())
+	if failed != nil {
+		writeDetail(w, failed.status, failed.message)
+		return
+	}
 	schema := r.URL.Query().Get("schema") == "1"
 	out := []byte(`{"servers":[`)
 	for i, s := range servers {

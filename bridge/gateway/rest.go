@@ -171,7 +171,7 @@ func readCall(body []byte) (name string, arguments json.RawMessage, problem stri
 	if jsonscan.KindOf(members.Get("name")) != jsonscan.String {
 		return "", nil, expected + ": name must be a string"
 	}
-	arguments, problem = readArguments(body)
+	arguments, problem = argumentsOf(&members)
 	return jsonscan.Unquote(members.Get("name")), arguments, problem
 }
 

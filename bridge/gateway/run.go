@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge"
@@ -15,17 +18,22 @@ import (
 
 // A run is one call of a [ToolServer]. What is not guarded does not change once it has begun.
 type run struct {
+	host         *ToolServer
 	server, tool string // as the caller names them
 	exposed      string // the name in the call
 	principal    string
 	known        *Directory // whose server it is, nil for one that the caller launches
-	launch       *launch    // nil for a known one
+	launch       *launch    // nil unless the caller says how
 	onlyAsked    bool
-	verified     *definition // of the tool, nil if it has not been looked for
 
 	cancel    context.CancelCauseFunc
 	done      chan struct{} // closed when it has ended
 	executing bool          // guarded by ToolServer.mu
+
+	mu       sync.Mutex
+	admitted bool        // it has been looked whether it can be
+	refused  error       // why it cannot be
+	verified *definition // of the tool, nil if it has not been looked for
 }
 
 type runKey struct{}
@@ -39,10 +47,7 @@ func runOf(ctx context.Context) *run {
 // run makes a call, or with onlyAsked everything up to it: then the error is errOnlyAsked. The
 // result is a CallToolResult.
 func (t *ToolServer) run(ctx context.Context, q *runRequest, onlyAsked bool) (json.RawMessage, error) {
-	r, err := t.newRun(ctx, q)
-	if err != nil {
-		return nil, err
-	}
+	r := t.newRun(ctx, q)
 	r.onlyAsked = onlyAsked
 	ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, runKey{}, r))
 	defer r.cancel(nil)
@@ -52,41 +57,88 @@ func (t *ToolServer) run(ctx context.Context, q *runRequest, onlyAsked bool) (js
 	defer t.end(r)
 	ctx, cancel := approval.WithBudget(ctx, t.opts.CallTimeout)
 	defer cancel()
-	if err := t.verify(ctx, r); err != nil {
-		return nil, causeOf(ctx, err)
-	}
 	result, err := t.gateway.run(ctx, mcp.MethodToolsCall, toolParams(r.exposed, q.arguments))
 	if err != nil {
-		return nil, causeOf(ctx, err)
+		return nil, causeOf(ctx, cmp.Or(r.refusal(), err))
 	}
 	return result, nil
 }
 
-// newRun finds out which server is meant.
-func (t *ToolServer) newRun(ctx context.Context, q *runRequest) (*run, error) {
-	r := &run{server: q.server, tool: q.tool, principal: transport.Principal(ctx), done: make(chan struct{})}
+// newRun finds out which server is meant. One that cannot be is refused where [run.admit] is
+// asked, so that what stands around it learns of it.
+func (t *ToolServer) newRun(ctx context.Context, q *runRequest) *run {
+	r := &run{host: t, server: q.server, tool: q.tool, principal: transport.Principal(ctx), done: make(chan struct{})}
+	r.exposed = bridge.Name(q.server, q.tool)
 	known := t.opts.Known.knows(q.server)
+	if q.params != nil {
+		resolved, err := q.params.resolve(q.server)
+		if err != nil { // parseRun has looked
+			r.refused = err
+			return r
+		}
+		r.launch = newLaunch(resolved)
+	}
 	switch {
 	case known && q.params == nil:
-		r.known, r.exposed = t.opts.Known, t.opts.Known.exposed(q.server, q.tool)
-		return r, nil
+		r.known = t.opts.Known
+		exposed, ok := r.known.exposed(q.server, q.tool)
+		if r.exposed = exposed; !ok {
+			r.known, r.refused = nil, r.unknownTool()
+		}
 	case known:
-		return nil, &runError{kind: RunConflict, message: "the server " + jsonscan.Quote(q.server) + " is the operator's: expected empty server_params"}
+		r.refused = &runError{kind: RunConflict, message: "the server " + jsonscan.Quote(q.server) + " is the operator's: expected empty server_params"}
 	case q.params == nil:
-		return nil, &runError{kind: RunUnknownServer, message: "there is no server " + jsonscan.Quote(q.server) + ` here, and server_params with "command" or "url" do not say how to launch one`}
+		r.refused = &runError{kind: RunUnknownServer, message: "there is no server " + jsonscan.Quote(q.server) + ` here, and server_params with "command" or "url" do not say how to launch one`}
 	case t.opts.Launch == nil:
-		return nil, &runError{kind: RunNoLaunch, message: "callers must not launch servers here: expected the name of a known server, and empty server_params"}
+		r.refused = &runError{kind: RunNoLaunch, message: "callers must not launch servers here: expected the name of a known server, and empty server_params"}
 	}
-	resolved, err := q.params.resolve(q.server)
-	if err != nil { // parseRun has looked
-		return nil, err
+	return r
+}
+
+// admit says why there cannot be such a run, if so. It is asked before anybody is, and again
+// before the call is made, but looks only once: the policy, which stands before both, has
+// been asked then, so that nothing is started that it denies.
+func (r *run) admit(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refused == nil && !r.admitted {
+		r.verified, r.refused = r.host.admit(ctx, r)
+		r.admitted = true
 	}
-	if err := t.opts.Launch(ctx, resolved); err != nil {
-		return nil, &runError{kind: RunNoLaunch, message: "the server " + jsonscan.Quote(q.server) + " must not be launched: " + err.Error(), err: err}
+	return r.refused
+}
+
+// definition is that of the run's tool, nil if it has not been looked for.
+func (r *run) definition() *definition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.verified
+}
+
+// refusal is why the run could not be, nil if that was not what has failed.
+func (r *run) refusal() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused
+}
+
+// admit asks whether a run's server may be launched, and looks for the tool if that is wanted.
+func (t *ToolServer) admit(ctx context.Context, r *run) (*definition, error) {
+	if r.launch != nil {
+		if err := t.opts.Launch(ctx, r.launch.server); err != nil {
+			return nil, &runError{kind: RunNoLaunch, message: "the server " + jsonscan.Quote(r.server) + " must not be launched: " + err.Error(), err: err}
+		}
 	}
-	r.exposed = bridge.Name(q.server, q.tool)
-	r.launch = newLaunch(resolved)
-	return r, nil
+	switch {
+	case !t.opts.VerifyFirst:
+		return nil, nil
+	case r.launch != nil:
+		return t.launched.define(ctx, r)
+	case !r.known.has(r.exposed):
+		return nil, r.unknownTool()
+	default:
+		return nil, nil
+	}
 }
 
 // answer makes the calls that have passed all that stands around.
@@ -95,7 +147,13 @@ func (t *ToolServer) answer(ctx context.Context, call *mcp.Call) (mcp.Result, er
 	if _, name := subjectOf(call); call.Method() != mcp.MethodToolsCall || name != r.exposed {
 		return nil, &runError{kind: RunForbidden, message: "the call was changed into one of another tool"}
 	}
+	if err := r.admit(ctx); err != nil {
+		return nil, err
+	}
 	if r.onlyAsked {
+		if q := approval.FromContext(ctx); q != nil && !strings.HasPrefix(q.Launch, onlyAsked) {
+			return nil, errNotMarked
+		}
 		return nil, errOnlyAsked
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -110,18 +168,6 @@ func (t *ToolServer) answer(ctx context.Context, call *mcp.Call) (mcp.Result, er
 		return nil, r.unknownTool()
 	}
 	return result, err
-}
-
-// verify looks for the tool before anybody is asked, if that is wanted.
-func (t *ToolServer) verify(ctx context.Context, r *run) (err error) {
-	switch {
-	case !t.opts.VerifyFirst:
-	case r.launch != nil:
-		r.verified, err = t.launched.define(ctx, r)
-	case !r.known.has(r.exposed):
-		err = r.unknownTool()
-	}
-	return err
 }
 
 func (r *run) unknownTool() error {

@@ -64,19 +64,20 @@ var (
 	errIdle     = errors.New("idle")
 	errEnded    = errors.New("it has ended by itself")
 	// errOnlyAsked ends a run that has got as far as its call and must not make it.
-	errOnlyAsked = errors.New("nothing was run: only approval was asked for")
+	errOnlyAsked = &runError{kindOnlyAsked, "nothing was run: only approval was asked for", nil}
+	errNotMarked = &runError{kindNotAsked, "the approver was not told that nothing would be run: the gate's Describe must be that of the directory", nil}
 )
 
 // runErrorOf says what an error is to callers.
 func runErrorOf(err error) *runError {
+	if own, ok := errors.AsType[*runError](err); ok {
+		return &runError{own.kind, own.message, err}
+	}
 	if said, ok := errors.AsType[*bridge.ToolError](err); ok {
 		return &runError{RunToolError, said.Error(), err}
 	}
 	if refused, ok := errors.AsType[*approval.Error](err); ok {
 		return &runError{kindOfApproval(refused.Kind), refused.Error(), err}
-	}
-	if own, ok := errors.AsType[*runError](err); ok {
-		return &runError{own.kind, own.message, err}
 	}
 	failed := failureOf(err)
 	kind := RunKind(failed.kind)

@@ -16,16 +16,15 @@ const Launched = "launched:"
 var errChangedRun = approval.Errorf(approval.Changed, "the call is not the one that was to be run")
 
 // locate says what is called at a server that the caller has launched. What such a server says
-// of its tools is never trusted.
+// of its tools would not be trusted, and is not asked for.
 func (r *run) locate(kind policy.Kind, exposed string) (policy.Target, error) {
-	if kind != policy.Tool || exposed != r.exposed {
+	switch {
+	case kind != policy.Tool || exposed != r.exposed:
 		return policy.Target{}, errChangedRun
+	case r.launch == nil:
+		return policy.Target{}, errUnknown
 	}
-	target := policy.Target{Kind: kind, Server: Launched + r.server, Name: r.tool, Exposed: exposed}
-	if r.verified != nil {
-		target.Tags, target.Annotations = r.verified.target.Tags, r.verified.target.Annotations
-	}
-	return target, nil
+	return policy.Target{Kind: kind, Server: Launched + r.server, Name: r.tool, Exposed: exposed}, nil
 }
 
 // describe says what is called at a server that the caller has launched.
@@ -34,8 +33,8 @@ func (r *run) describe(call *mcp.Call) (approval.Target, error) {
 		return approval.Target{}, errChangedRun
 	}
 	target := approval.Target{Server: r.server, Launch: r.launch.text, Tool: r.tool}
-	if r.verified != nil {
-		target.ToolDigest = r.verified.digest
+	if d := r.definition(); d != nil {
+		target.ToolDigest = d.digest
 	}
 	return target, nil
 }

@@ -42,7 +42,10 @@ func (p ServerParams) Format(f fmt.State, _ rune) {
 }
 
 // isZero says whether they stand for a known server.
-func (p *ServerParams) isZero() bool { return p.Command == "" && p.URL == "" && p.Type == "" }
+func (p *ServerParams) isZero() bool {
+	return p.Command == "" && len(p.Args) == 0 && len(p.Env) == 0 && p.Dir == "" &&
+		p.URL == "" && len(p.Headers) == 0 && p.Type == ""
+}
 
 // redacted stands where a secret may be.
 const redacted = "[redacted]"

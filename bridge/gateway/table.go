@@ -25,9 +25,13 @@ type ownName struct{ alias, name string }
 type entry struct {
 	listed json.RawMessage
 	target policy.Target
-	pseudo bool
+	pseudo ToolFunc
 	err    error // why it cannot be said what it is
 }
+
+// maxBuilds is how often the table is made anew before there is nothing in it: of an offer that
+// does not keep still nobody can say whose something is.
+const maxBuilds = 100
 
 // now is the table of what is offered now.
 func (d *Directory) now() *table {
@@ -36,7 +40,7 @@ func (d *Directory) now() *table {
 	}
 	d.build.Lock()
 	defer d.build.Unlock()
-	for {
+	for range maxBuilds {
 		catalogue := d.provider.Catalogue()
 		if t := d.table.Load(); t != nil && t.catalogue == catalogue {
 			return t
@@ -47,6 +51,7 @@ func (d *Directory) now() *table {
 			return t
 		}
 	}
+	return &table{}
 }
 
 func (d *Directory) newTable(c *server.Catalogue) *table {

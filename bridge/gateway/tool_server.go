@@ -35,7 +35,8 @@ import (
 // is reset. Each principal has servers of its own. While one runs, other params under the same
 // name are refused.
 //
-// First a person is asked, if so required, then the server is started, then the tool called.
+// First a person is asked, if so required, then the server is started, then the tool called. In
+// the journal of a gate a call that was only asked about is approved and fails for that reason.
 //
 // Close a tool server when it is used no more. Its methods may be called concurrently.
 type ToolServer struct {
@@ -88,22 +89,42 @@ func (t *ToolServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Reset ends what runs, with [RunReset], and stops all servers that callers have started. Runs
 // that wait for an approval go on, as do the operator's servers. It returns when all is over,
-// after [ToolServerOptions.Grace] or when ctx ends; the error tells that something is not.
+// what was to end before too, after [ToolServerOptions.Grace] or when ctx ends; the error tells
+// that something is not.
 func (t *ToolServer) Reset(ctx context.Context) error {
 	return t.reset(ctx, func(string) bool { return true })
 }
 
 func (t *ToolServer) reset(ctx context.Context, of func(principal string) bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, t.opts.Grace, errors.New("gateway: servers are still stopping"))
+	ctx, cancel := context.WithTimeoutCause(ctx, t.opts.Grace, errors.New("gateway: calls or servers have not ended yet"))
 	defer cancel()
+	var calls, servers []<-chan struct{}
 	for _, r := range t.executing(of) {
 		r.cancel(errReset)
+		calls = append(calls, r.done)
+	}
+	unended := await(ctx, calls) // servers end sooner once their calls have been called off
+	for _, s := range t.launched.reset(of) {
+		servers = append(servers, s.ended)
+	}
+	return cmp.Or(await(ctx, servers), unended)
+}
+
+// await returns when all has ended, or why it has not waited for that.
+func await(ctx context.Context, all []<-chan struct{}) error {
+	for _, ended := range all {
 		select {
-		case <-r.done:
+		case <-ended:
+			continue
+		default:
+		}
+		select {
+		case <-ended:
 		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
-	return t.launched.reset(ctx, of)
+	return nil
 }
 
 // executing are the runs whose calls are being made.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -13,7 +15,6 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 )
 
 const (
@@ -79,17 +80,16 @@ func (l *launch) failure(ctx context.Context, err error) error {
 	return &runError{RunNotStarted, message, err}
 }
 
-// scrub takes what may be secret out of a text.
+// scrub takes what may be secret out of a text, the longest first: one may be a part of another.
 func (l *launch) scrub(text string) string {
-	for _, values := range []map[string]config.Secret{l.server.Env, l.server.Headers} {
-		for _, value := range values {
-			if secret := value.Reveal(); len(secret) >= minScrubbed {
-				text = strings.ReplaceAll(text, secret, value.String())
-			}
+	secrets := []config.Secret{l.server.URL}
+	secrets = slices.AppendSeq(secrets, maps.Values(l.server.Env))
+	secrets = slices.AppendSeq(secrets, maps.Values(l.server.Headers))
+	slices.SortFunc(secrets, func(a, b config.Secret) int { return cmp.Compare(len(b.Reveal()), len(a.Reveal())) })
+	for _, secret := range secrets {
+		if value := secret.Reveal(); len(value) >= minScrubbed {
+			text = strings.ReplaceAll(text, value, secret.String())
 		}
-	}
-	if url := l.server.URL; url.Reveal() != "" {
-		text = strings.ReplaceAll(text, url.Reveal(), url.String())
 	}
 	return text
 }
@@ -114,7 +114,6 @@ func (l *launch) hasVariable() bool {
 type definition struct {
 	session *client.Session
 	digest  string
-	target  policy.Target // with what the server says of the tool
 }
 
 // define looks for a run's tool.
@@ -141,9 +140,9 @@ func define(ctx context.Context, session *client.Session, r *run) (*definition, 
 	if err != nil {
 		return nil, err
 	}
-	d := &definition{session: session}
-	if d.digest, err = pin.Digest(listed); err != nil {
+	digest, err := pin.Digest(listed)
+	if err != nil {
 		return nil, err
 	}
-	return d, d.target.Describe(listed)
+	return &definition{session, digest}, nil
 }

@@ -29,7 +29,7 @@ type launched struct {
 // keep starts a server, and stops it when it is to stop or has ended.
 func (l *launcher) keep(s *launched) {
 	log := l.opts.Logger.With("server", s.name.name, "caller", s.name.principal)
-	defer close(s.ended)
+	defer l.bury(s)
 	defer s.stop(nil)
 	ctx, cancel := context.WithTimeout(s.life, l.opts.ConnectTimeout)
 	defer cancel()

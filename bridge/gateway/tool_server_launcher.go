@@ -22,6 +22,7 @@ type launcher struct {
 
 	mu      sync.Mutex
 	servers map[ownedName]*launched // that take calls
+	alive   map[*launched]struct{}  // these, and those that have not ended yet
 	closed  bool
 }
 
@@ -29,7 +30,10 @@ type launcher struct {
 type ownedName struct{ principal, name string }
 
 func newLauncher(o *ToolServerOptions) *launcher {
-	return &launcher{opts: o, places: make(chan struct{}, o.MaxServers), servers: make(map[ownedName]*launched)}
+	return &launcher{
+		opts: o, places: make(chan struct{}, o.MaxServers),
+		servers: make(map[ownedName]*launched), alive: make(map[*launched]struct{}),
+	}
 }
 
 // call calls a run's tool, having its server started if it does not run. One that turns out to
@@ -53,12 +57,12 @@ func (l *launcher) call(ctx context.Context, r *run, arguments json.RawMessage) 
 // callAt calls a run's tool at a server that has been joined for that, and leaves it.
 func (l *launcher) callAt(ctx context.Context, s *launched, r *run, arguments json.RawMessage) (mcp.Result, error) {
 	defer l.leave(s)
-	if r.verified != nil && r.verified.session != s.session { // another one has been started meanwhile
+	if d := r.definition(); d != nil && d.session != s.session { // another one has been started meanwhile
 		now, err := define(ctx, s.session, r)
 		if err != nil {
 			return nil, err
 		}
-		if now.digest != r.verified.digest {
+		if now.digest != d.digest {
 			return nil, &approval.Error{Kind: approval.Changed, Server: r.server, Tool: r.tool, Err: approval.Changed}
 		}
 	}
@@ -138,21 +142,37 @@ func (l *launcher) add(name ownedName, how *launch) (*launched, error) {
 	if l.closed {
 		return nil, errClosed
 	}
-	if _, replaced := l.servers[name]; !replaced && len(l.servers) >= l.opts.MaxServers && !l.evict() {
+	if _, replaced := l.servers[name]; !replaced && !l.makeRoom(name.principal) {
 		return nil, &runError{kind: RunBusy, message: "too many servers run"}
 	}
 	s := &launched{launch: how, name: name, ready: make(chan struct{}), ended: make(chan struct{}), since: time.Now()}
 	s.life, s.stop = context.WithCancelCause(context.Background())
-	l.servers[name] = s
+	l.servers[name], l.alive[s] = s, struct{}{}
 	l.all.Go(func() { l.keep(s) })
 	return s, nil
 }
 
-// evict stops the server that has been idle longest.
-func (l *launcher) evict() bool {
+// makeRoom says whether a principal can have one server more, for which an idle one is stopped
+// if need be, rather its own than another's.
+func (l *launcher) makeRoom(principal string) bool {
+	count := 0
+	for name := range l.servers {
+		if name.principal == principal {
+			count++
+		}
+	}
+	isOwn := func(s *launched) bool { return s.name.principal == principal }
+	if principal != "" && count >= l.opts.MaxServersPerCaller {
+		return l.evict(isOwn)
+	}
+	return len(l.servers) < l.opts.MaxServers || l.evict(isOwn) || l.evict(func(*launched) bool { return true })
+}
+
+// evict stops that one of some servers that has been idle longest.
+func (l *launcher) evict(among func(*launched) bool) bool {
 	var oldest *launched
 	for _, s := range l.servers {
-		if s.calls == 0 && (oldest == nil || s.since.Before(oldest.since)) {
+		if s.calls == 0 && among(s) && (oldest == nil || s.since.Before(oldest.since)) {
 			oldest = s
 		}
 	}
@@ -173,26 +193,29 @@ func (l *launcher) forget(s *launched) {
 	}
 }
 
-// reset stops servers, and returns when they have ended or ctx has.
-func (l *launcher) reset(ctx context.Context, of func(principal string) bool) error {
+// bury notes that a server has ended.
+func (l *launcher) bury(s *launched) {
 	l.mu.Lock()
-	var stopping []*launched
-	for name, s := range l.servers {
-		if of(name.principal) {
-			delete(l.servers, name)
-			s.stop(errReset)
-			stopping = append(stopping, s)
+	defer l.mu.Unlock()
+	delete(l.alive, s)
+	close(s.ended)
+}
+
+// reset stops servers, and returns those that have not ended yet.
+func (l *launcher) reset(of func(principal string) bool) (stopping []*launched) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.alive {
+		if !of(s.name.principal) {
+			continue
 		}
-	}
-	l.mu.Unlock()
-	for _, s := range stopping {
-		select {
-		case <-s.ended:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if l.servers[s.name] == s {
+			delete(l.servers, s.name)
 		}
+		s.stop(errReset)
+		stopping = append(stopping, s)
 	}
-	return nil
+	return stopping
 }
 
 // close stops all servers and waits for them, and has none started any more.

@@ -17,7 +17,10 @@ type ToolServerOptions struct {
 	// Around stands around every run, the first outermost: an [Audit], a policy's enforcer,
 	// an approval gate. A run is a call of the tool by the name that callers of Known have for
 	// it, which is [bridge.Name] for a server that its caller has launched. The methods of a
-	// [Directory] say what it is for.
+	// [Directory] say what it is for. Let a gate's Describe be that of Known, or of any
+	// directory if there is no Known: it is there that what must not be run is refused, and
+	// that approvers are told when nothing will be run. An approval that they have given
+	// without being told so is none for /approve.
 	Around []mcp.Interceptor
 	// Access says who gets in. By default who has the random token of [ToolServer.Access].
 	Access *Access
@@ -37,8 +40,9 @@ type ToolServerOptions struct {
 	// Approvers are shown what [Launch] says.
 	Launch func(ctx context.Context, server *config.Resolved) error
 	// VerifyFirst starts a server and looks for the tool before anybody is asked, so that an
-	// unknown tool fails at once, and approvals are bound to the tool's definition. Without it
-	// nothing is started that has not been approved.
+	// unknown tool fails at once, and approvals are bound to the tool's definition. What the
+	// policy denies is not started: its enforcer stands before the gate, whose Describe has it
+	// started. Without it nothing is started that has not been approved.
 	VerifyFirst bool
 	// Replace has other params under the name of a running server stop that one, whose calls
 	// fail, and start the other. By default they are refused.
@@ -57,9 +61,11 @@ type ToolServerOptions struct {
 	IdleTimeout time.Duration
 	// Grace is how long a reset waits for calls and servers to end. Default [DefaultGrace].
 	Grace time.Duration
-	// MaxServers is how many servers callers can have running. One that has been idle longest
-	// makes room. Default [DefaultMaxServers].
-	MaxServers int
+	// MaxServers is how many servers callers can have running, and MaxServersPerCaller how many
+	// of them may be one principal's. One that has been idle longest makes room, of the same
+	// principal if it has any. Callers without a principal count for MaxServers only. Defaults
+	// [DefaultMaxServers] and [DefaultMaxServersPerCaller].
+	MaxServers, MaxServersPerCaller int
 	// MaxBody, MaxRequests and MaxPerCaller are as in [Options].
 	MaxBody                   int64
 	MaxRequests, MaxPerCaller int
@@ -74,6 +80,8 @@ const (
 	DefaultIdleTimeout    = 10 * time.Minute
 	DefaultGrace          = 10 * time.Second
 	DefaultMaxServers     = 64
+
+	DefaultMaxServersPerCaller = 16
 )
 
 func (o *ToolServerOptions) withDefaults() (ToolServerOptions, error) {
@@ -83,7 +91,7 @@ func (o *ToolServerOptions) withDefaults() (ToolServerOptions, error) {
 	}
 	for name, given := range map[string]int64{
 		"ConnectTimeout": int64(d.ConnectTimeout), "CallTimeout": int64(d.CallTimeout), "IdleTimeout": int64(d.IdleTimeout),
-		"Grace": int64(d.Grace), "MaxServers": int64(d.MaxServers), "MaxBody": d.MaxBody,
+		"Grace": int64(d.Grace), "MaxServers": int64(d.MaxServers), "MaxServersPerCaller": int64(d.MaxServersPerCaller), "MaxBody": d.MaxBody,
 	} {
 		if given < 0 {
 			return d, fmt.Errorf("gateway: ToolServerOptions.%s is negative", name)
@@ -94,6 +102,7 @@ func (o *ToolServerOptions) withDefaults() (ToolServerOptions, error) {
 	d.IdleTimeout = cmp.Or(d.IdleTimeout, DefaultIdleTimeout)
 	d.Grace = cmp.Or(d.Grace, DefaultGrace)
 	d.MaxServers = cmp.Or(d.MaxServers, DefaultMaxServers)
+	d.MaxServersPerCaller = cmp.Or(d.MaxServersPerCaller, DefaultMaxServersPerCaller)
 	d.Logger = cmp.Or(d.Logger, slog.Default())
 	if d.Known != nil {
 		return d, nil

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/internal/edge"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -22,8 +23,7 @@ func (t *ToolServer) serve(w http.ResponseWriter, r *http.Request) {
 	}[r.URL.Path]
 	switch {
 	case !ok:
-		abandon(w, r)
-		writeDetail(w, http.StatusNotFound, "Not Found")
+		refuser(writeDetail).turnAway(w, r, http.StatusNotFound, "Not Found")
 	case allows(w, r, writeDetail, route.method):
 		route.serve(w, r)
 	}
@@ -34,7 +34,7 @@ func serveStatus(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (t *ToolServer) serveReset(w http.ResponseWriter, r *http.Request) {
-	abandon(w, r)
+	edge.AbandonBody(w, r)
 	caller := transport.Principal(r.Context())
 	if err := t.reset(r.Context(), func(principal string) bool { return principal == caller }); err != nil {
 		writeDetail(w, http.StatusGatewayTimeout, "servers are still stopping")

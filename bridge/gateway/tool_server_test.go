@@ -322,6 +322,7 @@ func TestStrangersAreRefused(t *testing.T) {
 			"strange host":   {func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
 			"strange origin": {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden},
 			"plain text":     {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, http.StatusUnsupportedMediaType},
+			"other charset":  {func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=latin1") }, http.StatusUnsupportedMediaType},
 		} {
 			method, path, _ := strings.Cut(route, " ")
 			request, err := http.NewRequestWithContext(t.Context(), method, rig.url+path, strings.NewReader(body))

@@ -51,7 +51,7 @@ func open(ctx context.Context, o *options, in io.Reader, said io.Writer) (*hub, 
 	gate := &approval.Options{Describe: h.directory.Describe, Expiry: o.expiry, Logger: h.logger}
 	if o.journal != "" {
 		if h.journal, err = approval.OpenJournal(o.journal, h.logger); err != nil {
-			return nil, err
+			return nil, errors.Join(err, h.close())
 		}
 		gate.Journal = h.journal
 	}
@@ -59,7 +59,10 @@ func open(ctx context.Context, o *options, in io.Reader, said io.Writer) (*hub, 
 	h.face = server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, &server.Options{
 		Logger: h.logger, Around: server.Around{Outer: h.around},
 	})
-	return h, h.face.MountProvider(servers, "")
+	if err := h.face.MountProvider(servers, ""); err != nil {
+		return nil, errors.Join(err, h.close())
+	}
+	return h, nil
 }
 
 // servers are those of a file, and how each is launched.
@@ -90,7 +93,7 @@ func (h *hub) servers(ctx context.Context, path string) (*bridge.Bridge, map[str
 // surround puts the log, the policy and the gate around each call, in this order: the log
 // has what the others refuse, and nobody is asked about what is denied.
 func (h *hub) surround(compiled *policy.Compiled, gate *approval.Options) {
-	audit := &gateway.Audit{Logger: h.logger, Counters: h.metrics, Locate: h.directory.Locate}
+	audit := &gateway.Audit{Logger: h.logger, Counters: h.metrics, Directory: h.directory}
 	enforcer := &policy.Enforcer{Policy: compiled, Locate: h.directory.Locate, Ask: approval.LeaveToGate, Decided: audit.Decided}
 	h.around = []mcp.Interceptor{
 		audit.Intercept,

@@ -21,7 +21,7 @@ import (
 // Read deadlines keep the time, where the server has them; none is left behind.
 func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, ok bool) {
 	switch {
-	case !isJSON(r.Header["Content-Type"]):
+	case !IsJSON(r.Header["Content-Type"]):
 		refuse(w, r, http.StatusUnsupportedMediaType, "expected a body of Content-Type application/json")
 		return nil, false
 	case !isPlain(r.Header["Content-Encoding"]):
@@ -45,7 +45,8 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64) (body []byte,
 	return nil, false
 }
 
-func isJSON(lines []string) bool {
+// IsJSON says whether the lines of a Content-Type are of JSON, in UTF-8.
+func IsJSON(lines []string) bool {
 	if len(lines) != 1 {
 		return false
 	}
@@ -127,9 +128,9 @@ func window(have, room int, most int64, chunked bool) int {
 	return int(end)
 }
 
-// abandonBody keeps a body that nobody reads from holding the connection: net/http
+// AbandonBody keeps a body that nobody reads from holding the connection: net/http
 // would wait for the rest of it, before it sends the answer and after.
-func abandonBody(w http.ResponseWriter, r *http.Request) {
+func AbandonBody(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 1 || r.ContentLength == 0 {
 		return
 	}

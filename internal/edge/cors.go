@@ -43,7 +43,7 @@ func answerPreflight(w http.ResponseWriter, r *http.Request, methods []string) {
 	if allowed := sendable(r.Header["Access-Control-Request-Headers"]); len(allowed) > 0 {
 		header.Set("Access-Control-Allow-Headers", strings.Join(allowed, ", "))
 	}
-	abandonBody(w, r)
+	AbandonBody(w, r)
 	w.WriteHeader(http.StatusNoContent)
 }
 

@@ -8,7 +8,7 @@ import (
 
 // TurnAway answers a request whose body stays unread as [Refuse] does.
 func TurnAway(w http.ResponseWriter, r *http.Request, status int, code jsonrpc.Code, message string) {
-	abandonBody(w, r)
+	AbandonBody(w, r)
 	Refuse(w, status, code, message)
 }
 

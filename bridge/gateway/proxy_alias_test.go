@@ -1,0 +1,107 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// TestProxyPathsNameNoOtherTool: neither that of another server, nor one that has been renamed.
+func TestProxyPathsNameNoOtherTool(t *testing.T) {
+	s := newStub(`{"type":"object"}`, "b__c")
+	if w := send(s.gateway(t, gateway.Options{}).Proxy(), "POST", "/s__b/tools/c", `{}`); w.Code != 404 || len(s.called) != 0 {
+		t.Errorf("the tool b__c of s is called: %d %s", w.Code, w.Body)
+	}
+
+	skills := func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		t.Error("the tool a__b of a pseudo-server is called")
+		return nil, nil
+	}
+	d, err := gateway.NewDirectory(nil, &gateway.DirectoryOptions{Pseudo: map[string]gateway.ToolFunc{"skills": skills}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pseudo := gateway.New(d, &gateway.Options{Access: newAccess(t, gateway.AccessOptions{Open: true}), Logger: quiet()})
+	if w := send(pseudo.Proxy(), "POST", "/skills__a/tools/b", `{}`); w.Code != 404 {
+		t.Errorf("of a server that is not there: %d %s", w.Code, w.Body)
+	}
+
+	files := newShelf()
+	renamed := to("files", files)
+	renamed.Rename = map[string]string{"read": "get"}
+	known, err := gateway.NewDirectory(newBridge(t, renamed), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gateway.New(known, &gateway.Options{Access: newAccess(t, gateway.AccessOptions{Open: true}), Logger: quiet()})
+	w := send(g.Proxy(), "POST", "/files/tools/get", `{}`)
+	if w.Code != 200 || w.Body.String() != `{"success":false,"result":null,"error":"there is no such tool","is_error":false}` {
+		t.Errorf("what the bridge calls get: %d %s", w.Code, w.Body)
+	}
+	_, err = newToolRig(t, gateway.ToolServerOptions{Known: known}).runner(t, "files", gateway.ServerParams{}).Run(t.Context(), "get", nil)
+	wantKind(t, err, gateway.RunUnknownTool)
+	if n := files.calls.Load(); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+	if w := send(g.Proxy(), "POST", "/files/tools/read", `{}`); files.calls.Load() != 1 {
+		t.Errorf("what the server calls read: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestUnlistedServers: if tools cannot be listed, the servers are not said to be none. A call
+// that is denied lists them once.
+func TestUnlistedServers(t *testing.T) {
+	s := newStub(`{"type":"object"}`, "a")
+	var lists int
+	broken := errors.New("broken")
+	g := s.gateway(t, gateway.Options{Around: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			switch {
+			case call.Method() == mcp.MethodToolsCall:
+				return nil, &policy.DeniedError{Kind: policy.Tool, Name: "s__a"}
+			case broken != nil:
+				return nil, broken
+			}
+			lists++
+			return mcp.Raw(`{"tools":[]}`), nil
+		}
+	}}})
+	for _, w := range []struct{ method, path string }{{"GET", "/servers"}, {"POST", "/s/tools/a"}, {"POST", "/other/tools/a"}} {
+		if got := send(g.Proxy(), w.method, w.path, `{}`); got.Code != 500 || !strings.HasPrefix(got.Body.String(), `{"detail":"internal error, reference `) {
+			t.Errorf("%s %s: %d %s", w.method, w.path, got.Code, got.Body)
+		}
+	}
+	broken = nil
+	const none = `{"detail":"MCP server 's' is not running. Available servers: []"}`
+	if got := send(g.Proxy(), "POST", "/s/tools/a", `{}`); got.Code != 404 || got.Body.String() != none || lists != 1 {
+		t.Errorf("denied: %d %s, after %d lists", got.Code, got.Body, lists)
+	}
+}
+
+// A restless provider has never the same catalogue twice.
+type restless struct{ *stub }
+
+func (r restless) Catalogue() *server.Catalogue {
+	other := r.stub.catalogue
+	return &other
+}
+
+// TestRestlessProvider: nothing is there, rather than something of somebody else, and nobody waits
+// for it.
+func TestRestlessProvider(t *testing.T) {
+	s := newStub(`{"type":"object"}`, "a")
+	d, err := gateway.NewDirectory(restless{s}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if target, err := d.Locate(t.Context(), policy.Tool, "s__a"); err == nil {
+		t.Errorf("it is %+v", target)
+	}
+}
