@@ -33,7 +33,7 @@ type Around struct {
 	// call: they have been decoded. What is mounted validates them later, within those of a server.
 	Inner []mcp.Interceptor
 	// Metadata is for guards and functions; it is never sent. What is nearer to
-	// the function wins.
+	// the function wins, but scopes ([MetadataScopes]) add up, as guards do.
 	Metadata map[string]any
 }
 
@@ -53,13 +53,16 @@ func (a Around) within(more Around) Around {
 	}
 }
 
-// overlaid is metadata with what is nearer to the function.
+// overlaid is metadata with what is nearer to the function. No scope is lost.
 func overlaid(outer, nearer map[string]any) map[string]any {
 	if len(outer) == 0 {
 		return nearer
 	}
 	merged := maps.Clone(outer)
 	maps.Copy(merged, nearer)
+	if scopes := addScopes(slices.Clone(scopesOf(outer)), scopesOf(nearer)); len(scopes) > 0 {
+		merged[MetadataScopes] = scopes
+	}
 	return merged
 }
 

@@ -161,6 +161,8 @@ func (o *offer) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	return core{(*Server)(o)}.Serve(ctx, call)
 }
 
+func (o *offer) Scopes(method, name string) []string { return (*Server)(o).Scopes(method, name) }
+
 func (o *offer) Run(ctx context.Context, changed func(mcp.Change)) error {
 	defer o.changes.watchAll(changed)()
 	<-ctx.Done()

@@ -12,7 +12,8 @@ import (
 // may be called concurrently.
 type Provider interface {
 	// Catalogue says what is offered now. It does not block, and what it returns
-	// does not change: a changed offer is another catalogue.
+	// does not change: a changed offer is another catalogue, and until the offer changes
+	// it returns the same pointer.
 	Catalogue() *Catalogue
 
 	// Call answers a call for something in the catalogue: tools/call,
@@ -37,6 +38,14 @@ type Starter interface {
 type Subscriber interface {
 	// Subscribe begins to report changes of a resource through Run's changed.
 	Subscribe(ctx context.Context, uri string) (unsubscribe func(), err error)
+}
+
+// A Scoper is a [Provider] that knows which scopes calls need. What wraps a provider should
+// be one if that is: else a server that it is mounted on asks for none.
+type Scoper interface {
+	// Scopes are those that a call needs, as [Server.Scopes] has it, by a name that the
+	// provider has in its catalogue, or the URI of a resource.
+	Scopes(method, name string) []string
 }
 
 // A Catalogue is what a [Provider] offers, in the order of its lists. Do not

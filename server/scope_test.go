@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -81,22 +82,82 @@ func TestScopes(t *testing.T) {
 		{s, mcp.MethodToolsList, "write", nil},
 		{s, mcp.MethodSubscriptionsListen, "", nil},
 		{child, mcp.MethodToolsCall, "plain", []string{"child"}},
-		{child, mcp.MethodToolsCall, "own", []string{"nearer"}},
-		{child, mcp.MethodToolsCall, "g.write", []string{"notes:write", "notes:read"}},
+		{child, mcp.MethodToolsCall, "own", []string{"child", "nearer"}},
+		{child, mcp.MethodToolsCall, "g.write", []string{"child", "notes:write", "notes:read"}},
 		{mounted, mcp.MethodToolsCall, "write", []string{"notes:write", "notes:read"}},
-		{mounted, mcp.MethodToolsCall, "c.own", []string{"nearer"}},
+		{mounted, mcp.MethodToolsCall, "c.own", []string{"child", "nearer"}},
 		{mounted, mcp.MethodToolsCall, "c.plain", []string{"child"}},
-		{mounted, mcp.MethodToolsCall, "c.g.write", []string{"notes:write", "notes:read"}},
+		{mounted, mcp.MethodToolsCall, "c.g.write", []string{"child", "notes:write", "notes:read"}},
 		{mounted, mcp.MethodToolsCall, "own", nil},
-		{mounted, mcp.MethodPromptsGet, "c.g.draft", []string{"notes:read"}},
-		{mounted, mcp.MethodComplete, "c.g.draft", []string{"notes:read", "titles"}},
+		{mounted, mcp.MethodPromptsGet, "c.g.draft", []string{"child", "notes:read"}},
+		{mounted, mcp.MethodComplete, "c.g.draft", []string{"child", "notes:read", "titles"}},
 		{mounted, mcp.MethodComplete, "draft", []string{"notes:read", "titles"}},
-		{mounted, mcp.MethodResourcesRead, "app:deep", []string{"deep"}},
+		{mounted, mcp.MethodResourcesRead, "app:deep", []string{"child", "deep"}},
 		{mounted, mcp.MethodResourcesRead, "app:own", []string{"own"}},
 		{mounted, mcp.MethodResourcesRead, "app:all/x", []string{"all"}},
 	} {
 		if diff := cmp.Diff(test.want, test.server.Scopes(test.method, test.name)); diff != "" {
 			t.Errorf("%s %s (-want +got):\n%s", test.method, test.name, diff)
 		}
+	}
+}
+
+// What is mounted as a provider needs what it needs by itself, behind any number of
+// servers; a provider that knows of no scopes leaves those of the servers.
+func TestScopesOfProviders(t *testing.T) {
+	notes := newServer(nil)
+	server.AddService(notes, scopedNotes{})
+	reads := func(context.Context, *server.Request) (string, error) { return "", nil }
+	server.AddResource(notes, server.Resource{URI: "app:own", Around: needs([]string{"own"})}, reads)
+	middle, outer := newServer(&server.Options{Around: needs([]string{"middle"})}), newServer(nil)
+	for _, mounted := range []struct {
+		on     *server.Server
+		p      server.Provider
+		prefix string
+	}{{middle, notes.Provider(), "n."}, {middle, newMarket("apples"), ""}, {outer, middle.Provider(), "m."}} {
+		if err := mounted.on.MountProvider(mounted.p, mounted.prefix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		method, name string
+		want         []string
+	}{
+		{mcp.MethodToolsCall, "m.n.write", []string{"middle", "notes:write", "notes:read"}},
+		{mcp.MethodToolsCall, "m.apples", []string{"middle"}},
+		{mcp.MethodToolsCall, "write", nil},
+		{mcp.MethodPromptsGet, "m.n.draft", []string{"middle", "notes:read"}},
+		{mcp.MethodComplete, "m.n.draft", []string{"middle", "notes:read", "titles"}},
+		{mcp.MethodResourcesRead, "app:own", []string{"middle", "own"}},
+		{mcp.MethodResourcesSubscribe, "app:own", []string{"middle", "own"}},
+	} {
+		if diff := cmp.Diff(test.want, outer.Scopes(test.method, test.name)); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", test.method, test.name, diff)
+		}
+	}
+}
+
+// Who stands around sees all the scopes, and what is no scope spoils them all.
+func TestScopesAddUp(t *testing.T) {
+	var seen any
+	around := needs([]string{"server", "shared"})
+	around.Guards = []server.Guard{{Name: "sees", Allow: func(_ context.Context, r *server.Request) error {
+		seen = r.Metadata(server.MetadataScopes)
+		return nil
+	}}}
+	s, child := newServer(&server.Options{Around: around}), newServer(&server.Options{Around: needs([]string{"child"})})
+	server.AddTool(child, server.Tool{Name: "t", Around: needs([]string{"shared", "tool"})}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	server.AddTool(child, server.Tool{Name: "odd", Around: needs(7)}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	mount(t, s, child, "c.")
+	want := []string{"server", "shared", "child", "tool"}
+	call(t, connect(t, s, client.Modern), "c.t", `{}`)
+	if diff := cmp.Diff(any(want), seen); diff != "" {
+		t.Errorf("a guard sees (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, s.Scopes(mcp.MethodToolsCall, "c.t")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"server", "shared", "child", ""}, s.Scopes(mcp.MethodToolsCall, "c.odd")); diff != "" {
+		t.Errorf("what is none (-want +got):\n%s", diff)
 	}
 }

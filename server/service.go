@@ -37,7 +37,8 @@ type (
 )
 
 // What tags and scopes are called in the metadata of an entry (see [Around]). The tag
-// metadata adds strings by other keys, and wins over the service's Around.
+// metadata adds strings by other keys, and wins over the service's Around. Scopes are
+// needed in addition to those of all that stands around.
 const (
 	MetadataTags   = "tags"   // []string
 	MetadataScopes = "scopes" // []string

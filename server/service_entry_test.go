@@ -290,7 +290,7 @@ func TestServiceAround(t *testing.T) {
 			return server.Around{
 				Outer: []mcp.Interceptor{note(name + " outer")}, Guards: []server.Guard{guard(name + " guard")},
 				Mappers: []server.ErrorMapper{mapper(name + " mapper")}, Inner: []mcp.Interceptor{note(name + " inner")},
-				Metadata: map[string]any{"own": name, server.MetadataScopes: "replaced"},
+				Metadata: map[string]any{"own": name, server.MetadataScopes: []string{name}},
 			}
 		}
 		s := newServer(&server.Options{Around: around("server"), Logger: quiet()})
@@ -305,7 +305,7 @@ func TestServiceAround(t *testing.T) {
 			}
 			seen := slices.DeleteFunc(passed, func(name string) bool { return name == "server outer" }) // it sees lists as well
 			want := []string{
-				"service outer", "server guard [all own] " + tags + " service", "service guard [all own] " + tags + " service",
+				"service outer", "server guard [server service all own] " + tags + " service", "service guard [server service all own] " + tags + " service",
 				"server inner", "service inner", "service mapper", "server mapper",
 			}
 			if !slices.Equal(seen, want) {

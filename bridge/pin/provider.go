@@ -26,7 +26,8 @@ type Options struct {
 }
 
 // A Provider offers what another does, except for tools that are quarantined. It is a
-// [server.Starter] and a [server.Subscriber] as far as the other is. Use [Guarded].
+// [server.Starter], a [server.Subscriber] and a [server.Scoper] as far as the other is. Use
+// [Guarded].
 type Provider struct {
 	provider server.Provider
 	pins     *pins
@@ -41,6 +42,7 @@ var (
 	_ server.Provider   = (*Provider)(nil)
 	_ server.Starter    = (*Provider)(nil)
 	_ server.Subscriber = (*Provider)(nil)
+	_ server.Scoper     = (*Provider)(nil)
 )
 
 // Guarded returns a provider of what p offers, as far as the lock has it for the server
@@ -93,6 +95,14 @@ func (p *Provider) Subscribe(ctx context.Context, uri string) (unsubscribe func(
 		return s.Subscribe(ctx, uri)
 	}
 	return func() {}, nil
+}
+
+// Scopes are p's, if it knows of any.
+func (p *Provider) Scopes(method, name string) []string {
+	if s, ok := p.provider.(server.Scoper); ok {
+		return s.Scopes(method, name)
+	}
+	return nil
 }
 
 // Run is p's, and reports [mcp.ToolsChanged] as well when something is pinned. Meanwhile

@@ -269,6 +269,18 @@ func TestPassThrough(t *testing.T) {
 
 var errNotStarted = errors.New("not started")
 
+// What calls need is asked of the server that is judged.
+func TestScopesPassThrough(t *testing.T) {
+	s := server.New(mcp.Implementation{Name: "s"}, nil)
+	around := server.Around{Metadata: map[string]any{server.MetadataScopes: []string{"write"}}}
+	server.AddTool(s, server.Tool{Name: "a", Around: around}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	for want, p := range map[string]server.Provider{"write": s.Provider(), "": newShop(tool("a", ""))} {
+		if got := strings.Join(pin.Guarded(p, "s", pin.NewLock(""), nil).Scopes(mcp.MethodToolsCall, "a"), " "); got != want {
+			t.Errorf("a call needs %q, want %q", got, want)
+		}
+	}
+}
+
 // A watcher is told which resources are watched, and cannot be started.
 type watcher struct {
 	shop

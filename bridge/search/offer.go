@@ -14,7 +14,8 @@ import (
 type offer struct {
 	from      *server.Catalogue
 	catalogue server.Catalogue
-	index     func() *index // made when it is needed first
+	index     func() *index   // made when it is needed first
+	scopes    func() []string // of all its tools, likewise
 	listed    atomic.Pointer[listing]
 }
 

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,8 @@ import (
 type Provider struct {
 	source server.Provider
 	tools  []server.Listed // the two
-	invoke mcp.Invoker     // calls and lists the source's tools, within what stands around them
+	within *server.Server  // has the source mounted, within what stands around its tools
+	invoke mcp.Invoker     // calls and lists them
 	logger *slog.Logger
 
 	mu      sync.Mutex // of who changes current
@@ -29,6 +31,7 @@ var (
 	_ server.Provider   = (*Provider)(nil)
 	_ server.Starter    = (*Provider)(nil)
 	_ server.Subscriber = (*Provider)(nil)
+	_ server.Scoper     = (*Provider)(nil)
 )
 
 // New returns a provider that has [SearchTool] and [CallTool] in place of the tools of p.
@@ -50,26 +53,23 @@ func New(p server.Provider, opts *Options) (*Provider, error) {
 		return nil, err
 	}
 	made := &Provider{source: p, tools: tools, logger: options.Logger}
-	if made.invoke, err = newInvoker(p, options); err != nil {
+	if err := made.enclose(options); err != nil {
 		return nil, err
 	}
 	return made, nil
 }
 
-// newInvoker mounts the provider on a server that is never bound to a link: all that it
-// has to do is to keep what stands around the tools.
-func newInvoker(p server.Provider, options Options) (invoke mcp.Invoker, err error) {
+// enclose mounts the source on a server that is never bound to a link: all that it has to
+// do is to keep what stands around the tools.
+func (p *Provider) enclose(options Options) error {
 	reached := func(next mcp.Invoker) mcp.Invoker {
-		invoke = next
+		p.invoke = next
 		return next
 	}
 	around := options.Around
 	around.Outer = slices.Concat([]mcp.Interceptor{reached}, around.Outer)
-	s := server.New(mcp.Implementation{Name: "search"}, &server.Options{Around: around, Logger: options.Logger})
-	if err := s.MountProvider(p, ""); err != nil {
-		return nil, err
-	}
-	return invoke, nil
+	p.within = server.New(mcp.Implementation{Name: "search"}, &server.Options{Around: around, Logger: options.Logger})
+	return p.within.MountProvider(p.source, "")
 }
 
 // Catalogue says what is offered now: the two tools, and what else the source offers.
@@ -110,6 +110,32 @@ func (p *Provider) Started(ctx context.Context) error {
 	return nil
 }
 
+// Scopes are those of the source, if it knows of any. A call of [CallTool] may be one of
+// any tool, and so needs the scopes of all.
+func (p *Provider) Scopes(method, name string) []string {
+	switch {
+	case method == mcp.MethodToolsCall && name == CallTool:
+		return p.now().scopes()
+	case method == mcp.MethodToolsCall:
+		return nil
+	}
+	if s, ok := p.source.(server.Scoper); ok {
+		return s.Scopes(method, name)
+	}
+	return nil
+}
+
+// scopesOfAll are those that any of the tools needs.
+func (p *Provider) scopesOfAll(tools []server.Listed) []string {
+	all := map[string]bool{}
+	for _, tool := range tools {
+		for _, scope := range p.within.Scopes(mcp.MethodToolsCall, tool.Name) {
+			all[scope] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
 // Subscribe tells the source that a resource is watched, if it must know.
 func (p *Provider) Subscribe(ctx context.Context, uri string) (unsubscribe func(), err error) {
 	if s, ok := p.source.(server.Subscriber); ok {
@@ -131,6 +157,7 @@ func (p *Provider) now() *offer {
 		return o
 	}
 	o := newOffer(catalogue, p.tools)
+	o.scopes = sync.OnceValue(func() []string { return p.scopesOfAll(catalogue.Tools) })
 	if left := len(catalogue.Tools) - MaxTools; left > 0 {
 		p.logger.Warn("some tools cannot be found, only called", "tools", left, "limit", MaxTools)
 	}

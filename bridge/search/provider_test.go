@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -264,4 +266,37 @@ func TestAtOnce(t *testing.T) {
 		})
 	}
 	work.Wait()
+}
+
+// Which tool a call will reach stands in its arguments, where nobody looks for scopes: so
+// it needs those of all.
+func TestScopesOfHiddenTools(t *testing.T) {
+	around := func(scope string) server.Around {
+		return server.Around{Metadata: map[string]any{server.MetadataScopes: []string{scope}}}
+	}
+	s := server.New(mcp.Implementation{Name: "s"}, nil)
+	for _, name := range []string{"write", "read"} {
+		server.AddTool(s, server.Tool{Name: name, Around: around(name)}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	}
+	server.AddResource(s, server.Resource{URI: "app:r", Around: around("see")}, func(context.Context, *server.Request) (string, error) { return "", nil })
+	p, err := search.New(s.Provider(), &search.Options{Around: around("use")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer := server.New(mcp.Implementation{Name: "outer"}, nil)
+	if err := outer.MountProvider(p, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range []struct {
+		method, name string
+		want         []string
+	}{
+		{mcp.MethodToolsCall, search.CallTool, []string{"read", "use", "write"}},
+		{mcp.MethodToolsCall, search.SearchTool, nil},
+		{mcp.MethodResourcesRead, "app:r", []string{"see"}},
+	} {
+		if diff := cmp.Diff(call.want, outer.Scopes(call.method, call.name)); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", call.method, call.name, diff)
+		}
+	}
 }

@@ -79,6 +79,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"client/subscribe.go":                         "listens for one subscription; Subscription.Close waits for it",
 		"bridge/gateway/tool_server_launcher.go":      "keeps each launched server; ToolServer.Close waits for it",
 		"transport/timeout.go":                        "ends a context; stopped by its cancel",
+		"transport/oauth/flight.go":                   "work that several wait for; the last who waits waits for it",
 		"transport/oauth/loopback_receiver.go":        "waits for the browser; Close waits for it",
 		"transport/oauth/opener.go":                   "waits for the opener, which may become the browser and outlive the login",
 		"internal/authserver/server.go":               "the web server; Close waits for it",

@@ -56,7 +56,7 @@ transport/streamable:     jsonrpc mcp transport transport/sse internal/backoff i
                           internal/mirror internal/seal internal/seats internal/sse internal/webclient net/http
 transport/streamable/storetest: transport/streamable testing
 transport/oauth:          jsonrpc mcp transport internal/edge internal/jsonscan internal/netguard internal/seal internal/webclient net/http os/exec
-                          github.com/go-jose/go-jose/v4 golang.org/x/oauth2 golang.org/x/sync
+                          github.com/go-jose/go-jose/v4 golang.org/x/oauth2
 
 # L4: the two eras of the protocol.
 internal/era:             jsonrpc mcp transport internal/backoff internal/jsonscan internal/seal golang.org/x/sync

@@ -1,9 +1,11 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -71,7 +73,7 @@ func (a *ask) requestAt(ctx context.Context, at *serverMetadata, by *Registratio
 		if token, err = config.Token(ctx); err == nil {
 			return token, nil
 		}
-		err = a.explain(err, params, by)
+		err = explain(err, at, params, by)
 		if !isCode(err, "use_dpop_nonce") || !asked.newNonce { // RFC 9449, section 8
 			break
 		}
@@ -79,15 +81,15 @@ func (a *ask) requestAt(ctx context.Context, at *serverMetadata, by *Registratio
 	return nil, err
 }
 
-// explain is what an error of the token endpoint says, without the secrets that were
-// sent there and may have come back.
-func (a *ask) explain(err error, params url.Values, by *Registration) error {
+// explain is what an error of a token endpoint says, without the secrets that were sent
+// there and may have come back.
+func explain(err error, at *serverMetadata, params url.Values, by *Registration) error {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
 		if outer, ok := errors.AsType[*url.Error](err); ok {
 			return outer.Err
 		}
-		return &AnswerError{Issuer: a.server.issuer, Err: errors.New("the answer is not as RFC 6749, section 5, has it")}
+		return &AnswerError{Issuer: at.issuer, Err: errors.New("the answer is not as RFC 6749, section 5, has it")}
 	}
 	code := refused.ErrorCode
 	if code == "" {
@@ -132,7 +134,8 @@ type proving struct {
 	next http.RoundTripper
 }
 
-// RoundTrip makes the request, and remembers the nonce for the next.
+// RoundTrip makes the request, and remembers the nonce for the next. It reads the whole
+// answer: one that is cut off is a failure of the network, and not of who answers.
 func (p *proving) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.Header.Set("Accept", "application/json")
@@ -145,13 +148,22 @@ func (p *proving) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Header.Set("DPoP", proof)
 	}
 	res, err := p.next.RoundTrip(req)
-	if err == nil && p.key != nil {
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	if p.key != nil {
 		if nonce := nonceOf(res.Header); nonce != "" {
 			p.client.keepNonce(origin, nonce)
 			p.newNonce = true
 		}
 	}
-	return res, err
+	return res, nil
 }
 
 func (c *Client) nonce(origin string) string {

@@ -2,8 +2,10 @@ package oauth
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/webclient"
@@ -12,10 +14,14 @@ import (
 // Authorize adds the token for a server to a request, if there is one, and a proof if
 // the token is bound to a key. What goes to another origin than the server's gets none.
 func (c *Client) Authorize(ctx context.Context, server *url.URL, req *http.Request) error {
-	if !webclient.SameOrigin(server, req.URL) || c.checkServer(server) != nil {
+	if !webclient.SameOrigin(server, req.URL) {
+		return nil
+	}
+	a, drop, err := c.access(server)
+	if err != nil {
 		return nil // a server that wants a token will say so
 	}
-	a := c.access(server)
+	defer drop()
 	l, err := c.current(ctx, a, server)
 	if err != nil || l == nil {
 		return err
@@ -48,30 +54,39 @@ func (c *Client) Challenged(ctx context.Context, server *url.URL, req *http.Requ
 	if d.status == http.StatusForbidden && d.params["error"] != "insufficient_scope" {
 		return false, nil
 	}
-	a, leave, err := c.enter(ctx, server)
+	a, drop, err := c.access(server)
 	if err != nil {
 		return false, err
 	}
-	defer leave()
+	defer drop()
 	if nonce := nonceOf(res.Header); nonce != "" {
 		a.nonce.Store(&nonce)
 		if d.params["error"] == "use_dpop_nonce" && d.status == http.StatusUnauthorized {
 			return true, nil
 		}
 	}
-	if l := a.login.Load(); l != nil {
-		shown := tokenOf(req.Header) == string(l.access)
+	err = c.meet(ctx, a, server, d, tokenOf(req.Header))
+	if errors.Is(err, errFutile) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+var errFutile = errors.New("the server refuses a token that it has just got")
+
+// meet gets a token that meets a demand, other than one that was shown, once for all who
+// have the same demand. The error is errFutile when another token would fare no better.
+func (c *Client) meet(ctx context.Context, a *access, server *url.URL, d demand, shown string) error {
+	return c.share(ctx, a, server, d.name(), func(ctx context.Context) error {
+		l := a.login.Load()
 		switch {
-		case !shown && !l.endsBefore(c.options.Clock()):
-			return true, nil // there is another one by now
-		case shown && d.status == http.StatusUnauthorized && l.fresh && l.uses.Load() <= 1:
-			return false, nil // another one would fare no better
+		case c.isGood(l) && string(l.access) != shown:
+			return nil // there is another one by now
+		case l != nil && string(l.access) == shown && d.status == http.StatusUnauthorized && l.fresh && l.uses.Load() <= 1:
+			return errFutile
 		}
-	}
-	if err := c.renew(ctx, a, server, d); err != nil {
-		return false, err
-	}
-	return true, nil
+		return c.renew(ctx, a, server, d)
+	})
 }
 
 // A demand is what a server wants to see.
@@ -102,6 +117,14 @@ func demandOf(res *http.Response) demand {
 	}
 	d.dpop = d.dpop && !bearer
 	return d
+}
+
+// name is the same for demands that one token meets.
+func (d demand) name() string {
+	if d.status != http.StatusForbidden {
+		return "login"
+	}
+	return "scopes " + strings.Join(slices.Sorted(slices.Values(d.scopes())), " ")
 }
 
 // scopes are those that are demanded.

@@ -2,6 +2,8 @@ package oauth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +17,9 @@ import (
 // A Client gets tokens and shows them to the servers that they are for. One client can
 // serve any number of connections and servers; it is safe for concurrent use, and has
 // nothing to close. Servers that need something at the same time wait for each other only
-// where they have the same authorization server: nobody logs in twice.
+// where they have the same authorization server. Nobody logs in twice: who needs a token
+// while somebody logs in for it gets what comes of that, a refusal too. A login goes on
+// until the last who waits for it has gone.
 //
 // It is an Authorizer of packages streamable, sse and ws. Use [NewClient].
 type Client struct {
@@ -23,10 +27,11 @@ type Client struct {
 	guard   *netguard.Guard
 	http    *http.Client
 
-	mu      sync.Mutex
-	servers map[string]*access // by the URL that is dialled
-	issuers map[string]turn
-	nonces  map[string]string // for proofs, by the origin of the authorization server
+	servers *roster[*access] // by the URL that is dialled
+	issuers *roster[turn]
+
+	mu     sync.Mutex
+	nonces map[string]string // for proofs, by the origin of the authorization server
 }
 
 // NewClient returns a client. The error is about the options.
@@ -35,12 +40,11 @@ func NewClient(opts *ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{
-		options: &options, guard: options.guard(),
-		servers: make(map[string]*access), issuers: make(map[string]turn), nonces: make(map[string]string),
-	}
-	c.http = c.newHTTPClient()
-	return c, nil
+	guard := options.guard()
+	return &Client{
+		options: &options, guard: guard, http: newHTTPClient(guard), servers: newRoster(maxServers, newAccess),
+		issuers: newRoster(maxServers, func(string) turn { return newTurn() }), nonces: make(map[string]string),
+	}, nil
 }
 
 // Format tells nothing of what the client knows.
@@ -54,15 +58,12 @@ func (c *Client) Login(ctx context.Context, server string) error {
 	if err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
-	a, leave, err := c.enter(ctx, u)
+	a, drop, err := c.access(u)
 	if err != nil {
 		return err
 	}
-	defer leave()
-	if known := a.login.Load(); known != nil && !known.endsBefore(c.options.Clock()) {
-		return nil
-	}
-	return c.renew(ctx, a, u, demand{})
+	defer drop()
+	return c.meet(ctx, a, u, demand{}, "")
 }
 
 // Logout forgets the token for the server at a URL, in the store too. The authorization
@@ -72,7 +73,12 @@ func (c *Client) Logout(ctx context.Context, server string) error {
 	if err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
-	a, leave, err := c.enter(ctx, u)
+	a, drop, err := c.access(u)
+	if err != nil {
+		return err
+	}
+	defer drop()
+	leave, err := c.enter(ctx, a, u)
 	if err != nil {
 		return err
 	}
@@ -80,52 +86,36 @@ func (c *Client) Logout(ctx context.Context, server string) error {
 	return c.keep(ctx, a, nil)
 }
 
-// access is what is known of a server. It has never been used before if it is nowhere.
-func (c *Client) access(server *url.URL) *access {
-	key := serverKey(server)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a := c.servers[key]; a != nil {
-		return a
-	}
-	if len(c.servers) >= maxServers { // the store still knows them
-		clear(c.servers)
-	}
-	a := &access{key: key, turn: newTurn(), stepUps: make(map[string]int)}
-	c.servers[key] = a
-	return a
-}
-
-// enter waits until nobody else changes what is known of a server.
-func (c *Client) enter(ctx context.Context, server *url.URL) (*access, func(), error) {
+// access is what is known of a server, which is remembered until it is dropped.
+func (c *Client) access(server *url.URL) (a *access, drop func(), err error) {
 	if err := c.checkServer(server); err != nil {
 		return nil, nil, err
 	}
-	a := c.access(server)
-	leave, err := a.turn.take(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := c.recall(ctx, a); err != nil {
-		leave()
-		return nil, nil, err
-	}
-	return a, leave, nil
+	a, drop = c.servers.take(serverKey(server))
+	return a, drop, nil
 }
 
-// issuerTurn is whose turn it is to get a token from an authorization server.
-func (c *Client) issuerTurn(issuer string) turn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t, ok := c.issuers[issuer]
-	if !ok {
-		if len(c.issuers) >= maxServers {
-			clear(c.issuers)
-		}
-		t = newTurn()
-		c.issuers[issuer] = t
+// enter waits until nobody else changes what is known of a server.
+func (c *Client) enter(ctx context.Context, a *access, server *url.URL) (leave func(), err error) {
+	if leave, err = a.turn.take(ctx); err != nil {
+		return nil, err
 	}
-	return t
+	if err := c.recall(ctx, a, server); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// enterIssuer waits until nobody else gets a token from an authorization server.
+func (c *Client) enterIssuer(ctx context.Context, issuer string) (leave func(), err error) {
+	turn, drop := c.issuers.take(issuer)
+	done, err := turn.take(ctx)
+	if err != nil {
+		drop()
+		return nil, err
+	}
+	return func() { done(); drop() }, nil
 }
 
 // checkServer refuses servers that no token may be sent to.
@@ -136,8 +126,16 @@ func (c *Client) checkServer(server *url.URL) error {
 	return &URLError{URL: shown(server), Reason: "tokens are sent by https only, or to this machine where ClientOptions.AllowLoopback says so"}
 }
 
-// serverKey names a server in the store. Its query may hold a secret.
-func serverKey(server *url.URL) string { return plain(server).String() }
+// serverKey names a server in the store and in logs. Its query, which may hold a secret,
+// tells servers apart too.
+func serverKey(server *url.URL) string {
+	key := plain(server).String()
+	if server.RawQuery != "" {
+		hash := sha256.Sum256([]byte(server.RawQuery))
+		key += "?" + base64.RawURLEncoding.EncodeToString(hash[:])
+	}
+	return key
+}
 
 // plain is a URL without user, query and fragment.
 func plain(u *url.URL) *url.URL {

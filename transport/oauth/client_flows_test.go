@@ -69,7 +69,7 @@ func TestJWTBearer(t *testing.T) {
 	})
 	client := func(assertion oauth.Secret) *oauth.Client {
 		return w.client(func(o *oauth.ClientOptions) {
-			o.Flow = &oauth.JWTBearer{Assertion: func(_ context.Context, issuer string) (oauth.Secret, error) {
+			o.Flow = &oauth.JWTBearer{Trust: func(issuer string) bool { return issuer == w.issuer.URL }, Assertion: func(_ context.Context, issuer string) (oauth.Secret, error) {
 				if assertions++; issuer != w.issuer.URL {
 					t.Errorf("asked for an assertion for %q", issuer)
 				}
@@ -82,6 +82,44 @@ func TestJWTBearer(t *testing.T) {
 	refused, ok := errors.AsType[*oauth.Error](err)
 	if !ok || refused.Code != "invalid_grant" || refused.Status != http.StatusBadRequest || strings.Contains(err.Error(), "bad-assertion") || assertions != 2 {
 		t.Errorf("got %v after %d assertions", err, assertions)
+	}
+}
+
+// A workload's assertion goes to authorization servers that the program has named, and not
+// to one because a server names it.
+func TestJWTBearerTrust(t *testing.T) {
+	for name, test := range map[string]struct {
+		registered []oauth.Registration
+		trust      func(string) bool
+		asked      bool
+	}{
+		"nobody":             {nil, nil, false},
+		"anybody's client":   {[]oauth.Registration{{ClientID: "x"}}, nil, false},
+		"another's client":   {[]oauth.Registration{{Issuer: "https://other.example", ClientID: "x"}}, nil, false},
+		"the issuer's":       {[]oauth.Registration{{Issuer: "ISSUER", ClientID: "x"}}, nil, true},
+		"another is trusted": {nil, func(issuer string) bool { return issuer == "https://other.example" }, false},
+		"all are trusted":    {nil, func(string) bool { return true }, true},
+	} {
+		w := newWorld(t, nil)
+		w.replace("issuer/token", func(res http.ResponseWriter, _ *http.Request) {
+			writeJSON(res, map[string]any{"access_token": "x", "token_type": "bearer"})
+		})
+		asked := false
+		_, err := w.visit(w.client(func(o *oauth.ClientOptions) {
+			for _, registration := range test.registered {
+				if registration.Issuer == "ISSUER" {
+					registration.Issuer = w.issuer.URL
+				}
+				o.Registrations = append(o.Registrations, registration)
+			}
+			o.Flow = &oauth.JWTBearer{Trust: test.trust, Assertion: func(context.Context, string) (oauth.Secret, error) {
+				asked = true
+				return "assertion", nil
+			}}
+		}))
+		if refused, ok := errors.AsType[*oauth.RegistrationError](err); asked != test.asked || ok == test.asked || ok && refused.Issuer != w.issuer.URL || w.count("issuer/token") > 0 != test.asked {
+			t.Errorf("%s: asked %t, %v", name, asked, err)
+		}
 	}
 }
 

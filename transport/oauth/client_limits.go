@@ -16,6 +16,9 @@ const (
 	// fetchTimeout bounds each request of an authorization, from looking up the name to
 	// the last byte.
 	fetchTimeout = 10 * time.Second
+	// refreshTimeout bounds a refresh, which two requests may be needed for, and keeping
+	// what comes of it.
+	refreshTimeout = 25 * time.Second
 	// DefaultLoginTimeout is how long a person may take to log in.
 	DefaultLoginTimeout = 5 * time.Minute
 	// expiryMargin is how long before its end a token is not used any more.
@@ -38,10 +41,8 @@ const (
 	maxToken = 64 << 10
 	// assertionLife is how long a client's assertion is valid.
 	assertionLife = time.Minute
-	// maxAnswers is how many requests a receiver answers while it waits for the one, and
-	// maxAnswer how long such a request may be, in bytes.
-	maxAnswers = 64
-	maxAnswer  = 16 << 10
+	// maxAnswer is how long a request to a receiver may be, in bytes.
+	maxAnswer = 16 << 10
 	// maxShown is how much of a peer's words an error repeats, in bytes.
 	maxShown = 256
 )

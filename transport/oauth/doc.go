@@ -19,7 +19,8 @@
 // for. It is refreshed when it ends; when the server demands more scopes, they are asked
 // for together with those that were asked for before, and only so often. Tokens and
 // registrations are kept in a [TokenStore], each with the issuer it is from, and never
-// go to another one.
+// go to another one. Programs may share a store: before one refreshes a token, it looks
+// whether another one has.
 //
 // With [ClientOptions].DPoP, or when the server demands it, tokens are bound to a key
 // that only this client has (RFC 9449).

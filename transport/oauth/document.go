@@ -12,13 +12,14 @@ import (
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/netguard"
 	"github.com/dovetail-go/dovetail/internal/webclient"
 )
 
 // newHTTPClient returns what fetches. Metadata that lies elsewhere than where it was
 // looked for speaks for somebody else.
-func (c *Client) newHTTPClient() *http.Client {
-	client := c.guard.Client()
+func newHTTPClient(guard *netguard.Guard) *http.Client {
+	client := guard.Client()
 	inner := client.CheckRedirect
 	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if !webclient.SameOrigin(req.URL, via[0].URL) {
@@ -37,8 +38,8 @@ type reply struct {
 }
 
 // send makes a request, and reads the answer. Errors do not tell the URL's query.
-func (c *Client) send(req *http.Request) (reply, error) {
-	res, err := c.http.Do(req)
+func send(client *http.Client, req *http.Request) (reply, error) {
+	res, err := client.Do(req)
 	if err != nil {
 		if outer, ok := errors.AsType[*url.Error](err); ok {
 			err = outer.Err
@@ -53,23 +54,23 @@ func (c *Client) send(req *http.Request) (reply, error) {
 // errAbsent is that a place holds no document.
 var errAbsent = errors.New("there is none")
 
-// document fetches a metadata document. At a place that was guessed, errAbsent is that
+// fetchDocument fetches a metadata document. At a place that was guessed, errAbsent is that
 // there is none: a refusal, or a page for people.
-func (c *Client) document(ctx context.Context, at string, guessed bool) (*document, error) {
+func fetchDocument(ctx context.Context, client *http.Client, at string, guessed bool) (*document, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, &MetadataError{Reason: "expected a URL"}
 	}
 	req.Header.Set("Accept", "application/json")
 	d := &document{url: shown(req.URL)}
-	res, err := c.send(req)
+	res, err := send(client, req)
 	if err != nil {
 		return nil, d.failed(err)
 	}
 	kind, _, _ := mime.ParseMediaType(res.header.Get("Content-Type"))
 	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	switch {
-	case guessed && (res.status/100 == 4 || res.status/100 == 2 && !isJSON):
+	case guessed && (isAbsent(res.status) || res.status/100 == 2 && !isJSON):
 		return nil, errAbsent
 	case res.status != http.StatusOK:
 		return nil, d.wrong("expected status 200, got " + http.StatusText(res.status))
@@ -78,6 +79,16 @@ func (c *Client) document(ctx context.Context, at string, guessed bool) (*docume
 		return nil, err
 	}
 	return d, nil
+}
+
+// isAbsent tells the statuses by which servers say that there is nothing at a place. Others
+// may pass, and what is not there for a moment must not be guessed at.
+func isAbsent(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusGone, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed:
+		return true
+	}
+	return false
 }
 
 // A document is an object of JSON.
@@ -109,12 +120,6 @@ func (d *document) get(name string, into any) {
 	if err := json.Unmarshal(raw, into); err != nil {
 		d.err = d.wrong("the member " + name + " is of another type than expected")
 	}
-}
-
-// isOrigin tells a URL without a path.
-func isOrigin(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Path == "" || u.Path == "/")
 }
 
 // wellKnown is a URL with a well-known path put before its own. RFC 8414, section 3.1,

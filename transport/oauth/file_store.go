@@ -24,8 +24,11 @@ import (
 // file in its place is not noticed.
 //
 // The file is replaced as a whole, and only its owner may read it. Its methods may be
-// called concurrently. Of programs that save at the same moment, one may lose what it
-// saved; someone has to log in again then. Use [NewFileStore].
+// called concurrently. Several programs may have the same file: a [Client] looks whether
+// another one has refreshed a token before it does so itself. Nothing locks the file, so of
+// programs that save at the same moment one may lose what it saved, and of those that
+// refresh the same token one may be refused; someone has to log in again then. Use
+// [NewFileStore].
 type FileStore struct {
 	path string
 	key  *[]byte // behind a pointer, for fmt not to print it
@@ -67,7 +70,8 @@ func (s *FileStore) Load(_ context.Context, key string) (Secret, error) {
 	return Secret(values[key]), err
 }
 
-// Save keeps a value, or forgets it. When it returns, the value is on the disk.
+// Save keeps a value, or forgets it. When it returns, the value is on the disk; that it is
+// in the folder's entry too depends on the system, and not all can say so.
 func (s *FileStore) Save(_ context.Context, key string, value Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +177,14 @@ func (s *FileStore) write(values map[string]string) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.Rename(next.Name(), s.path)
+	if err = os.Rename(next.Name(), s.path); err != nil {
+		return err
+	}
+	if folder, err := os.Open(filepath.Dir(s.path)); err == nil {
+		_ = folder.Sync() // not every system can
+		_ = folder.Close()
+	}
+	return nil
 }
 
 // Format tells nothing of what the store holds.

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/netguard"
 )
@@ -32,8 +30,8 @@ type IntrospectionOptions struct {
 	// has a key. An Issuer in it must be the one above.
 	Client Registration
 	// CacheTime is how long an answer is good, at most until the token ends: so long may
-	// a token that has been revoked still be good here. Default 30 s, at most 5 min;
-	// negative means that it is asked each time.
+	// a token that has been revoked still be good here. That a token is not valid is good
+	// for 5 s at most. Default 30 s, at most 5 min; negative means that it is asked each time.
 	CacheTime time.Duration
 	// Skew is how far the clocks here and there may differ. Default 30 s, at most 5 min.
 	Skew time.Duration
@@ -52,23 +50,31 @@ const (
 	maxCacheTime     = 5 * time.Minute
 	// maxCached is how many answers are kept.
 	maxCached = 10_000
-	// maxAsking is how many tokens are asked about at a time.
-	maxAsking = 64
+	// maxRefused is how many tokens are remembered that are not valid, and refusedTime how
+	// long each.
+	maxRefused  = 1000
+	refusedTime = 5 * time.Second
+	// maxAsking is how many tokens are asked about at a time, and askingWait how long
+	// others wait for that.
+	maxAsking  = 64
+	askingWait = 2 * time.Second
 	// maxAnswerBody is how long an answer may be, in bytes.
 	maxAnswerBody = 64 << 10
 )
 
 // An Introspection verifies tokens by asking the authorization server about them (RFC
-// 7662). Answers about valid tokens are kept for a short time, those about others are
-// not. Requests with the same token share a question; when 64 questions are under way,
-// others are refused. Use [NewIntrospection].
+// 7662). Answers are kept for a short time, those about tokens that are not valid for a
+// shorter one. Requests with the same token share a question; when 64 questions are under
+// way, others wait up to two seconds for that, and are refused then. Use
+// [NewIntrospection].
 type Introspection struct {
 	options  *IntrospectionOptions // behind a pointer, for fmt not to print the secret
 	guard    *netguard.Guard
 	http     *http.Client
 	asking   chan struct{}
-	together singleflight.Group
-	cache    *grantCache
+	together flights[*Grant]
+	grants   *answerCache[*Grant]
+	refused  *answerCache[*InvalidTokenError]
 }
 
 var _ Verifier = (*Introspection)(nil)
@@ -92,7 +98,7 @@ func NewIntrospection(opts *IntrospectionOptions) (*Introspection, error) {
 	}
 	v := &Introspection{
 		options: &o, guard: guardFor(o.AllowLoopback, o.AllowNetworks, o.Resolver),
-		asking: make(chan struct{}, maxAsking), cache: newGrantCache(maxCached),
+		asking: make(chan struct{}, maxAsking), grants: newAnswerCache[*Grant](maxCached), refused: newAnswerCache[*InvalidTokenError](maxRefused),
 	}
 	if err := v.guard.Check(o.Endpoint); err != nil {
 		return nil, fmt.Errorf("oauth.NewIntrospection: %w", err)
@@ -136,26 +142,61 @@ func (v *Introspection) Verify(ctx context.Context, token Secret, audience strin
 		return nil, &InvalidTokenError{Reason: "it is too long"}
 	}
 	key := sha256.Sum256([]byte(token + "\x00" + Secret(audience)))
-	if g := v.cache.find(key, time.Now()); g != nil {
+	if g, ok := v.grants.find(key, time.Now()); ok {
 		return g, nil
 	}
-	shared, err, _ := v.together.Do(string(key[:]), func() (any, error) {
-		select {
-		case v.asking <- struct{}{}:
-			defer func() { <-v.asking }()
-		default:
-			return nil, errTooManyQuestions
+	if refused, ok := v.refused.find(key, time.Now()); ok {
+		return nil, refused
+	}
+	return v.together.share(ctx, string(key[:]), func(ctx context.Context) (*Grant, error) {
+		leave, err := v.enter(ctx)
+		if err != nil {
+			return nil, err
 		}
-		g, err := v.ask(context.WithoutCancel(ctx), token, audience) // for all that wait; the guard bounds it
-		if err == nil && v.options.CacheTime > 0 {
-			v.cache.keep(key, g, time.Now(), v.options.CacheTime)
-		}
+		defer leave()
+		g, err := v.ask(ctx, token, audience)
+		v.keep(key, g, err)
 		return g, err
 	})
-	if err != nil {
-		return nil, err
+}
+
+// enter waits until a question may be asked.
+func (v *Introspection) enter(ctx context.Context) (leave func(), err error) {
+	leave = func() { <-v.asking }
+	select {
+	case v.asking <- struct{}{}:
+		return leave, nil
+	default:
 	}
-	return shared.(*Grant), nil
+	patience := time.NewTimer(askingWait)
+	defer patience.Stop()
+	select {
+	case v.asking <- struct{}{}:
+		return leave, nil
+	case <-patience.C:
+		return nil, errTooManyQuestions
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// keep keeps an answer, for no longer than the token is valid.
+func (v *Introspection) keep(key [32]byte, g *Grant, err error) {
+	now, life := time.Now(), v.options.CacheTime
+	if life < 0 {
+		return
+	}
+	if refused, ok := errors.AsType[*InvalidTokenError](err); ok {
+		v.refused.keep(key, refused, now.Add(min(life, refusedTime)))
+	}
+	if err != nil {
+		return
+	}
+	until := now.Add(life)
+	if !g.Expires.IsZero() && g.Expires.Before(until) {
+		until = g.Expires
+	}
+	v.grants.keep(key, g, until)
 }
 
 func (v *Introspection) ask(ctx context.Context, token Secret, audience string) (*Grant, error) {

@@ -6,59 +6,55 @@ import (
 	"time"
 )
 
-// grantCache keeps grants by the hash of their token for a while, the latest ones.
-type grantCache struct {
+// An answerCache keeps answers by the hash of their token for a while, the latest ones.
+type answerCache[V any] struct {
 	most int
 
 	mu     sync.Mutex
 	byKey  map[[32]byte]*list.Element
-	oldest *list.List // of *cachedGrant, the oldest in front
+	oldest *list.List // of *cachedAnswer[V], the oldest in front
 }
 
-type cachedGrant struct {
-	key   [32]byte
-	grant *Grant
-	until time.Time
+type cachedAnswer[V any] struct {
+	key    [32]byte
+	answer V
+	until  time.Time
 }
 
-func newGrantCache(most int) *grantCache {
-	return &grantCache{most: most, byKey: make(map[[32]byte]*list.Element), oldest: list.New()}
+func newAnswerCache[V any](most int) *answerCache[V] {
+	return &answerCache[V]{most: most, byKey: make(map[[32]byte]*list.Element), oldest: list.New()}
 }
 
-// find returns a grant that is still good, nil if there is none.
-func (c *grantCache) find(key [32]byte, now time.Time) *Grant {
+// find returns an answer that is still good.
+func (c *answerCache[V]) find(key [32]byte, now time.Time) (answer V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	element := c.byKey[key]
 	if element == nil {
-		return nil
+		return answer, false
 	}
-	cached := element.Value.(*cachedGrant)
+	cached := element.Value.(*cachedAnswer[V])
 	if !now.Before(cached.until) {
 		c.drop(element)
-		return nil
+		return answer, false
 	}
-	return cached.grant
+	return cached.answer, true
 }
 
-// keep keeps a grant for so long, or until it ends.
-func (c *grantCache) keep(key [32]byte, grant *Grant, now time.Time, life time.Duration) {
-	until := now.Add(life)
-	if !grant.Expires.IsZero() && grant.Expires.Before(until) {
-		until = grant.Expires
-	}
+// keep keeps an answer until a time.
+func (c *answerCache[V]) keep(key [32]byte, answer V, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if element := c.byKey[key]; element != nil {
 		c.drop(element)
 	}
-	c.byKey[key] = c.oldest.PushBack(&cachedGrant{key, grant, until})
+	c.byKey[key] = c.oldest.PushBack(&cachedAnswer[V]{key, answer, until})
 	for c.oldest.Len() > c.most {
 		c.drop(c.oldest.Front())
 	}
 }
 
-func (c *grantCache) drop(element *list.Element) {
-	delete(c.byKey, element.Value.(*cachedGrant).key)
+func (c *answerCache[V]) drop(element *list.Element) {
+	delete(c.byKey, element.Value.(*cachedAnswer[V]).key)
 	c.oldest.Remove(element)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,8 +117,8 @@ func TestIntrospectionRefuses(t *testing.T) {
 		before := a.asked.Load()
 		wantInvalid(t, name, v, "token of "+name)
 		wantInvalid(t, name, v, "token of "+name)
-		if a.asked.Load() != before+2 {
-			t.Errorf("%s: the answer is kept", name)
+		if got := a.asked.Load() - before; got != 1 {
+			t.Errorf("%s: %d questions", name, got)
 		}
 	}
 	for name, claims := range map[string]said{
@@ -199,6 +200,55 @@ func TestIntrospectionIsKept(t *testing.T) {
 	ask(kept, "three", testResource, 1)
 }
 
+// That a token is not valid is not kept for long, nor where nothing is.
+func TestIntrospectionForgetsRefusals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	a := &answers{}
+	kept, never := introspection(t, a, nil), introspection(t, a, func(o *oauth.IntrospectionOptions) { o.CacheTime = -1 })
+	a.say(said{"active": false})
+	wantInvalid(t, "unknown", kept, "late")
+	wantInvalid(t, "unknown", never, "late")
+	a.say(active(nil))
+	wantValid(t, "known by now", never, "late")
+	wantInvalid(t, "unknown a moment ago", kept, "late")
+	<-time.After(5 * time.Second)
+	wantValid(t, "known by now", kept, "late")
+}
+
+// Who comes when many questions are under way waits for a turn, though not for long, and
+// not after having gone; that does not spoil it for others with the same token.
+func TestIntrospectionWaitsForATurn(t *testing.T) {
+	a := &answers{hold: make(chan struct{}), arrived: make(chan struct{}, 100)}
+	a.say(active(nil))
+	v := introspection(t, a, nil)
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() { wantValid(t, "one of many", v, rand.Text()) })
+	}
+	for range 64 {
+		<-a.arrived
+	}
+	ctx, gone := context.WithCancelCause(t.Context())
+	reason := errors.New("gone")
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := v.Verify(ctx, "good", testResource)
+		waiting <- err
+	}()
+	all.Go(func() { wantValid(t, "the same token", v, "good") })
+	for oauth.Asking(v) != 66 {
+		runtime.Gosched()
+	}
+	gone(reason)
+	if err := <-waiting; !errors.Is(err, reason) {
+		t.Errorf("who has gone gets %v", err)
+	}
+	close(a.hold)
+	all.Wait()
+}
+
 // Requests with one token share a question, which does not end when one of them does; and
 // there are only so many questions at a time.
 func TestIntrospectionIsShared(t *testing.T) {
@@ -214,7 +264,7 @@ func TestIntrospectionIsShared(t *testing.T) {
 			ctx = first
 		}
 		all.Go(func() {
-			if _, err := v.Verify(ctx, "one", testResource); err != nil {
+			if _, err := v.Verify(ctx, "one", testResource); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 		})
@@ -301,21 +351,31 @@ func TestIntrospectionOutlastsItsClient(t *testing.T) {
 	a.say(active(nil))
 	v := introspection(t, a, nil)
 	ctx, gone := context.WithCancel(t.Context())
-	answered := make(chan error, 1)
-	go func() {
-		_, err := v.Verify(ctx, "one", testResource)
-		answered <- err
-	}()
+	ask := func(ctx context.Context) <-chan error {
+		answered := make(chan error, 1)
+		go func() {
+			_, err := v.Verify(ctx, "one", testResource)
+			answered <- err
+		}()
+		return answered
+	}
+	first := ask(ctx)
 	<-a.arrived
+	other := ask(t.Context())
+	for oauth.Asking(v) != 2 {
+		runtime.Gosched()
+	}
 	gone()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("who has gone gets %v", err)
+	}
 	select {
-	case err := <-answered:
+	case err := <-other:
 		t.Errorf("it ends with its client: %v", err)
-		answered <- nil
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(a.hold)
-	if err := <-answered; err != nil {
-		t.Error(err)
+	if err := <-other; err != nil || a.asked.Load() != 1 {
+		t.Errorf("%v, after %d questions", err, a.asked.Load())
 	}
 }

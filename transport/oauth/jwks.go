@@ -33,17 +33,20 @@ const (
 	minRSA, maxRSA = 2048, 8192
 )
 
-// A keySource has the keys of an issuer. Who has the turn fetches them; all others go
-// on with those that there are, or wait if there is none.
+// A keySource has the keys of an issuer. Requests wait for them only if there are none that
+// will do.
 type keySource struct {
 	load func(ctx context.Context) ([]byte, error) // nil: the keys never change
-	turn turn
 
 	current atomic.Pointer[keySet]
+	last    atomic.Pointer[attempt]
+	fetches flights[*keySet]
+}
 
-	// For who has the turn.
-	tried  time.Time // when the last attempt ended
-	failed error     // how
+// An attempt to fetch keys is how it ended.
+type attempt struct {
+	at  time.Time
+	err error
 }
 
 // guardFor is what fetches for a verifier.
@@ -69,12 +72,12 @@ func newKeySource(o *JWTOptions) (*keySource, error) {
 	if err := guard.Check(cmp.Or(o.KeysURL, o.Issuer)); err != nil {
 		return nil, err
 	}
-	issuer, at := o.Issuer, o.KeysURL
-	return &keySource{turn: newTurn(), load: func(ctx context.Context) ([]byte, error) {
+	issuer, at, client := o.Issuer, o.KeysURL, newHTTPClient(guard)
+	return &keySource{load: func(ctx context.Context) ([]byte, error) {
 		at := at
 		if at == "" {
 			var err error
-			if at, err = discoverKeys(ctx, guard, issuer); err != nil {
+			if at, err = discoverKeys(ctx, client, issuer); err != nil {
 				return nil, err
 			}
 		}
@@ -102,8 +105,8 @@ func (s *keySource) find(ctx context.Context, id string, algorithm jose.Signatur
 		if set, err = s.refresh(ctx, set); err != nil {
 			return nil, err
 		}
-	case now.Sub(set.at) > keysFresh:
-		set = s.refreshIfIdle(ctx, set)
+	case now.Sub(set.at) > keysFresh && !s.isTooEarly():
+		s.fetches.send(ctx, "", func(ctx context.Context) (*keySet, error) { return s.fetch(ctx, set) })
 	}
 	found, err := set.suited(id, algorithm)
 	if err == nil {
@@ -117,61 +120,51 @@ func (s *keySource) find(ctx context.Context, id string, algorithm jose.Signatur
 	return newer.suited(id, algorithm)
 }
 
+func (s *keySource) isTooEarly() bool {
+	last := s.last.Load()
+	return last != nil && time.Since(last.at) < keysRetry
+}
+
 // refresh returns other keys than the old ones, if there are any by now, or those again.
 func (s *keySource) refresh(ctx context.Context, old *keySet) (*keySet, error) {
-	leave, err := s.turn.take(ctx)
-	if err != nil {
-		return nil, err
+	if s.isTooEarly() {
+		return s.known(old)
 	}
-	defer leave()
-	return s.refreshNow(ctx, old)
+	fetch := func(ctx context.Context) (*keySet, error) { return s.fetch(ctx, old) }
+	s.fetches.send(ctx, "", fetch) // so that it goes on for those who come, and who left made no other
+	return s.fetches.share(ctx, "", fetch)
 }
 
-// refreshIfIdle refreshes keys that are still good, unless somebody does.
-func (s *keySource) refreshIfIdle(ctx context.Context, old *keySet) *keySet {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	default:
-		return old
-	}
-	if set, err := s.refreshNow(ctx, old); err == nil {
-		return set
-	}
-	return old
-}
-
-// refreshNow is for who has the turn.
-func (s *keySource) refreshNow(ctx context.Context, old *keySet) (*keySet, error) {
+// known is what the last attempt has left.
+func (s *keySource) known(old *keySet) (*keySet, error) {
 	if set := s.current.Load(); set != old {
 		return set, nil
 	}
-	if time.Since(s.tried) < keysRetry {
-		if s.failed != nil || old == nil {
-			return nil, s.failed
-		}
-		return old, nil
-	}
-	// What others wait for does not end because its first client has gone.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*keysTimeout)
-	defer cancel()
-	set, err := s.fetch(ctx)
-	s.tried, s.failed = time.Now(), err
-	if err != nil {
+	if err := s.last.Load().err; err != nil || old == nil {
 		return nil, err
 	}
-	s.current.Store(set)
-	return set, nil
+	return old, nil
 }
 
-func (s *keySource) fetch(ctx context.Context) (*keySet, error) {
+// fetch is done for all who wait.
+func (s *keySource) fetch(ctx context.Context, old *keySet) (*keySet, error) {
+	if s.isTooEarly() || s.current.Load() != old {
+		return s.known(old)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*keysTimeout)
+	defer cancel()
 	body, err := s.load(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("the keys of the issuer: %w", err)
+	var keys []jose.JSONWebKey
+	if err == nil {
+		keys, err = parseKeys(body)
 	}
-	keys, err := parseKeys(body)
 	if err != nil {
-		return nil, fmt.Errorf("the keys of the issuer: %w", err)
+		err = fmt.Errorf("the keys of the issuer: %w", err)
+		s.last.Store(&attempt{time.Now(), err})
+		return nil, err
 	}
-	return &keySet{keys: keys, at: time.Now()}, nil
+	set := &keySet{keys: keys, at: time.Now()}
+	s.current.Store(set)
+	s.last.Store(&attempt{at: set.at})
+	return set, nil
 }

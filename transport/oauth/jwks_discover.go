@@ -3,38 +3,31 @@ package oauth
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/dovetail-go/dovetail/internal/netguard"
 )
 
 // discoverKeys finds out from an issuer's metadata where its keys are.
-func discoverKeys(ctx context.Context, guard *netguard.Guard, issuer string) (string, error) {
+func discoverKeys(ctx context.Context, client *http.Client, issuer string) (string, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
 		return "", err
 	}
-	var last error
 	for _, place := range serverPlaces(u) {
-		body, _, err := guard.Get(ctx, place, maxDocument)
-		if _, absent := errors.AsType[*netguard.StatusError](err); absent {
-			last = err
+		d, err := fetchDocument(ctx, client, place, true)
+		if errors.Is(err, errAbsent) {
 			continue
 		}
 		if err != nil {
 			return "", err
 		}
-		return keysURL(place, body, issuer)
+		return keysURL(d, issuer)
 	}
-	return "", &MetadataError{URL: issuer, Reason: "there is none at any of the places where it may be", Err: last}
+	return "", &MetadataError{URL: issuer, Reason: "there is none at any of the places where it may be"}
 }
 
-func keysURL(place string, body []byte, issuer string) (string, error) {
-	d := &document{url: place}
-	if err := d.read(body); err != nil {
-		return "", err
-	}
+func keysURL(d *document, issuer string) (string, error) {
 	var named, at string
 	d.get("issuer", &named)
 	d.get("jwks_uri", &at)
@@ -42,7 +35,7 @@ func keysURL(place string, body []byte, issuer string) (string, error) {
 	case d.err != nil:
 		return "", d.err
 	case named != issuer:
-		return "", &MetadataError{URL: place, Err: &IssuerError{Expected: issuer, Got: named}}
+		return "", &MetadataError{URL: d.url, Err: &IssuerError{Expected: issuer, Got: named}}
 	case strings.TrimSpace(at) == "":
 		return "", d.wrong("expected the member jwks_uri")
 	}

@@ -88,6 +88,8 @@ func TestKeysThatAreNotToBeHad(t *testing.T) {
 		"keys of a user":          {metadata(`{"issuer":"ISSUER","jwks_uri":"http://u:p@localhost/keys"}`), good, new(*netguard.RefusedError)},
 		"keys elsewhere":          {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), redirectTo("http://10.0.0.1/"), new(*netguard.RefusedError)},
 		"keys in a circle":        {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), redirectTo("/tenant/keys"), new(*netguard.RefusedError)},
+		"metadata elsewhere":      {redirectTo("http://localhost:1/copy"), good, new(*oauth.URLError)},
+		"metadata that is away":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, good, new(*oauth.MetadataError)},
 		"too much metadata":       {metadata(`{"issuer":"ISSUER","x":"` + strings.Repeat("a", 2<<20) + `","jwks_uri":"ISSUER/keys"}`), good, new(*netguard.SizeError)},
 		"too many keys":           {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), says(strings.Repeat(" ", 2<<20)), new(*netguard.SizeError)},
 		"keys that are not there": {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), http.NotFound, new(*netguard.StatusError)},

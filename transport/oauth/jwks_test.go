@@ -27,7 +27,7 @@ type publisher struct {
 	err  error
 }
 
-func (p *publisher) source() *keySource { return &keySource{turn: newTurn(), load: p.load} }
+func (p *publisher) source() *keySource { return &keySource{load: p.load} }
 
 func (p *publisher) load(ctx context.Context) ([]byte, error) {
 	p.fetches.Add(1)
@@ -75,6 +75,7 @@ func (p *publisher) want(s *keySource, id string, want error, fetches int64) {
 	if !errors.Is(err, want) || (err == nil) != (len(keys) == 1) {
 		p.t.Errorf("the key %s: %d keys, error %v, want %v", id, len(keys), err, want)
 	}
+	synctest.Wait() // for what nobody waits for
 	if got := p.fetches.Load(); got != fetches {
 		p.t.Errorf("the key %s: %d fetches, want %d", id, got, fetches)
 	}
@@ -104,6 +105,7 @@ func TestRotation(t *testing.T) {
 		p.publish("b")
 		p.want(s, "a", nil, 2) // which is still good for a while
 		pass(keysFresh + time.Second)
+		p.want(s, "a", nil, 3) // but that has them fetched
 		p.want(s, "a", errUnknownKey, 3)
 		p.want(s, "b", nil, 3)
 	})
@@ -179,7 +181,30 @@ func TestFetchOutlastsItsClient(t *testing.T) {
 		go func() { _, _ = s.find(ctx, "a", jose.ES256) }()
 		synctest.Wait()
 		cancel()
+		synctest.Wait()
 		p.want(s, "a", nil, 1)
+	})
+}
+
+// A fetch that nobody waits for ends with its source.
+func TestFetchEndsWithItsSource(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
+		p.want(s, "a", nil, 1)
+		p.takes = time.Hour
+		pass(keysFresh + time.Second)
+		began := time.Now()
+		ctx, gone := context.WithCancel(t.Context())
+		gone()
+		if keys, err := s.find(ctx, "a", jose.ES256); err != nil || len(keys) != 1 {
+			t.Errorf("%d keys, %v", len(keys), err)
+		}
+		synctest.Wait()
+		s.fetches.end(errDown)
+		if last := s.last.Load(); !errors.Is(last.err, errDown) || time.Since(began) != 0 {
+			t.Errorf("after %v: %v", time.Since(began), last.err)
+		}
+		p.want(s, "a", nil, 2)
+		s.fetches.end(errDown)
 	})
 }
 
@@ -190,9 +215,9 @@ func TestFetchHangs(t *testing.T) {
 		p.takes = time.Hour
 		pass(keysFresh + time.Second)
 		began := time.Now()
-		go func() { _, _ = s.find(t.Context(), "a", jose.ES256) }()
-		synctest.Wait()
-		p.want(s, "a", nil, 2)
+		for range 3 {
+			p.want(s, "a", nil, 2)
+		}
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("it waited for %v", waited)
 		}

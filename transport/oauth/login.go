@@ -23,6 +23,7 @@ type login struct {
 	expires  time.Time // zero if nobody knows
 	key      *proofKey // nil if the token is not bound to one
 	redirect string    // where the browser brought the answer
+	legacy   bool      // the issuer had no metadata
 
 	fresh bool // it was just asked for, and has not been refreshed
 	uses  atomic.Int64
@@ -33,6 +34,7 @@ func newLogin(a *ask, t *oauth2.Token) (*login, error) {
 	l := &login{
 		issuer: a.server.issuer, resource: a.resource, clientID: a.clientID, asked: a.scopes, granted: a.scopes,
 		access: Secret(t.AccessToken), refresh: Secret(t.RefreshToken), key: a.key, redirect: a.redirect,
+		legacy: a.server.url == "",
 	}
 	if !t.Expiry.IsZero() {
 		l.expires = a.client.options.Clock().Add(time.Until(t.Expiry))
@@ -55,14 +57,19 @@ func newLogin(a *ask, t *oauth2.Token) (*login, error) {
 func (l *login) withoutRefresh() *login {
 	return &login{
 		issuer: l.issuer, resource: l.resource, clientID: l.clientID, asked: l.asked, granted: l.granted,
-		access: l.access, expires: l.expires, key: l.key, redirect: l.redirect,
+		access: l.access, expires: l.expires, key: l.key, redirect: l.redirect, legacy: l.legacy,
 	}
 }
 
-// endsBefore tells whether the token is too old to be used.
-func (l *login) endsBefore(now time.Time) bool {
-	return !l.expires.IsZero() && now.Add(expiryMargin).After(l.expires)
+// isNewerThan tells a login that has come after another one.
+func (l *login) isNewerThan(old *login) bool {
+	return old == nil || l.access != old.access && (l.expires.IsZero() || !l.expires.Before(old.expires))
 }
+
+// endsBefore tells whether the token should not be used any more if there is another.
+func (l *login) endsBefore(now time.Time) bool { return l.hasEnded(now.Add(expiryMargin)) }
+
+func (l *login) hasEnded(now time.Time) bool { return !l.expires.IsZero() && now.After(l.expires) }
 
 // loginKey is where the login for a server is kept.
 func loginKey(server string) string { return "login " + server }
@@ -79,12 +86,13 @@ type savedLogin struct {
 	Expires  time.Time       `json:"expires,omitzero"`
 	Key      json.RawMessage `json:"key,omitempty"`
 	Redirect string          `json:"redirect_uri,omitempty"`
+	Legacy   bool            `json:"legacy,omitempty"`
 }
 
 func (l *login) save() (Secret, error) {
 	saved := savedLogin{
 		Issuer: l.issuer, Resource: l.resource, ClientID: l.clientID, Asked: l.asked, Granted: l.granted,
-		Access: string(l.access), Refresh: string(l.refresh), Expires: l.expires, Redirect: l.redirect,
+		Access: string(l.access), Refresh: string(l.refresh), Expires: l.expires, Redirect: l.redirect, Legacy: l.legacy,
 	}
 	if l.key != nil {
 		saved.Key = l.key.save()
@@ -102,7 +110,7 @@ func parseLogin(text Secret) (*login, error) {
 	}
 	l := &login{
 		issuer: saved.Issuer, resource: saved.Resource, clientID: saved.ClientID, asked: saved.Asked, granted: saved.Granted,
-		access: Secret(saved.Access), refresh: Secret(saved.Refresh), expires: saved.Expires, redirect: saved.Redirect,
+		access: Secret(saved.Access), refresh: Secret(saved.Refresh), expires: saved.Expires, redirect: saved.Redirect, legacy: saved.Legacy,
 	}
 	if saved.Key != nil {
 		var err error

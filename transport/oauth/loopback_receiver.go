@@ -38,7 +38,7 @@ func (r *LoopbackReceiver) Open(ctx context.Context, state, before string) (Rece
 		page = defaultPage
 	}
 	l := &loopback{
-		host: listener.Addr().String(), page: page, state: Secret(state), left: maxAnswers,
+		host: listener.Addr().String(), page: page, state: Secret(state),
 		answer: make(chan url.Values, 1), ended: make(chan struct{}),
 	}
 	l.server = &http.Server{
@@ -73,7 +73,6 @@ type loopback struct {
 	closing sync.Once
 
 	mu    sync.Mutex
-	left  int  // requests that are still read
 	taken bool // the answer has come
 }
 
@@ -118,16 +117,16 @@ func (l *loopback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// take takes an answer, if it has the state.
+// take takes an answer, if it has the state. Any number of others may come before: nobody
+// guesses that, and who could make it give up would spoil the login.
 func (l *loopback) take(query string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.taken || l.left == 0 {
-		return false
-	}
-	l.left--
 	answer, err := url.ParseQuery(query)
 	if err != nil || len(answer["state"]) != 1 || subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(l.state)) != 1 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taken {
 		return false
 	}
 	l.taken = true

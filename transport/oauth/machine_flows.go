@@ -3,7 +3,9 @@ package oauth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
+	"slices"
 
 	"golang.org/x/oauth2"
 )
@@ -25,6 +27,11 @@ func (*ClientCredentials) check(opts *ClientOptions) error {
 	if len(opts.Registrations) == 0 {
 		return errors.New("oauth: ClientCredentials need one of ClientOptions.Registrations")
 	}
+	for i, registration := range opts.Registrations {
+		if registration.Secret == "" && registration.Key == nil {
+			return fmt.Errorf("oauth: Registrations[%d]: ClientCredentials need a Secret or a Key", i)
+		}
+	}
 	return nil
 }
 
@@ -43,6 +50,10 @@ type JWTBearer struct {
 	// Assertion returns the workload's JWT, which should be for the authorization server
 	// alone. It is called for each token. Required.
 	Assertion func(ctx context.Context, issuer string) (Secret, error)
+	// Trust says whether the assertion may go to an authorization server, which any MCP
+	// server can name, and which could use it elsewhere. Default only to those that
+	// ClientOptions.Registrations name as an Issuer, and to those in any case.
+	Trust func(issuer string) bool
 }
 
 func (f *JWTBearer) check(*ClientOptions) error {
@@ -53,6 +64,9 @@ func (f *JWTBearer) check(*ClientOptions) error {
 }
 
 func (f *JWTBearer) token(ctx context.Context, a *ask) (*oauth2.Token, error) {
+	if !f.trusts(a) {
+		return nil, &RegistrationError{Issuer: a.server.issuer, Reason: "no assertion is sent to a server that neither ClientOptions.Registrations nor JWTBearer.Trust names"}
+	}
 	registration, err := a.given(ctx)
 	if err != nil {
 		return nil, err
@@ -67,6 +81,11 @@ func (f *JWTBearer) token(ctx context.Context, a *ask) (*oauth2.Token, error) {
 	return a.request(ctx, registration, url.Values{"grant_type": {grantJWTBearer}, "assertion": {string(assertion)}})
 }
 
+func (f *JWTBearer) trusts(a *ask) bool {
+	return slices.ContainsFunc(a.client.options.Registrations, func(r Registration) bool { return r.Issuer == a.server.issuer }) ||
+		f.Trust != nil && f.Trust(a.server.issuer)
+}
+
 // EnterpriseManaged gets tokens for a person whom the company's identity provider has
 // logged in already, and where the company decides what may be connected: the identity
 // provider gives an Identity Assertion JWT Authorization Grant for the person's ID token
@@ -75,8 +94,8 @@ func (f *JWTBearer) token(ctx context.Context, a *ask) (*oauth2.Token, error) {
 type EnterpriseManaged struct {
 	// Issuer is the identity provider. Required.
 	Issuer string
-	// Client is what the identity provider knows this client by. Required; its Issuer is
-	// the one above.
+	// Client is what the identity provider knows this client by. Required; an Issuer in it
+	// must be the one above.
 	Client Registration
 	// Subject returns what the identity provider has said of the person. It is called for
 	// each token. Required.
@@ -92,6 +111,8 @@ func (f *EnterpriseManaged) check(opts *ClientOptions) error {
 		return errors.New("oauth: expected an EnterpriseManaged with an Issuer and a Subject")
 	case len(opts.Registrations) == 0:
 		return errors.New("oauth: EnterpriseManaged needs one of ClientOptions.Registrations, for the authorization server")
+	case f.Client.Issuer != "" && f.Client.Issuer != f.Issuer:
+		return fmt.Errorf("oauth: the Client of EnterpriseManaged: %w", &IssuerError{Expected: f.Issuer, Got: f.Client.Issuer})
 	}
 	return f.Client.check()
 }

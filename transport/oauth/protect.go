@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/edge"
@@ -58,6 +59,7 @@ type protector struct {
 	implies  map[string][]string
 	guard    *edge.Guard
 	proofs   *proofs
+	failed   atomic.Int64 // when it was last logged that tokens cannot be verified, in seconds
 }
 
 // Format tells nothing of what the verifier knows.
@@ -97,6 +99,9 @@ func (p *protector) admit(r *http.Request) (*Grant, error) {
 	if err != nil {
 		return nil, &refusal{status: http.StatusServiceUnavailable, err: err}
 	}
+	if !p.end(grant).After(time.Now()) {
+		return nil, &refusal{status: http.StatusUnauthorized, code: codeInvalidToken, dpop: shown.dpop, err: errEnded}
+	}
 	if err := p.proofs.check(r, shown, grant); err != nil {
 		return nil, err
 	}
@@ -106,18 +111,26 @@ func (p *protector) admit(r *http.Request) (*Grant, error) {
 	return grant, nil
 }
 
-var errScope = errors.New("the token lacks a scope that every request needs")
+var (
+	errScope = errors.New("the token lacks a scope that every request needs")
+	// errEnded is that of a token that clocks which differ still let pass.
+	errEnded = &InvalidTokenError{Reason: "it has expired"}
+)
 
 // enter makes the context of an admitted request. It ends some time after the token.
 func (p *protector) enter(ctx context.Context, grant *Grant) (context.Context, context.CancelFunc) {
 	ctx = transport.WithPrincipal(ctx, grant.Principal())
 	ctx = transport.WithAdmission(ctx, p.admitCall)
 	ctx = context.WithValue(ctx, admissionKey{}, &admission{p, grant})
-	end := time.Now().Add(maxRequest)
-	if !grant.Expires.IsZero() {
-		end = grant.Expires.Add(max(p.options.Grace, 0))
+	return context.WithDeadlineCause(ctx, p.end(grant), ErrTokenExpired)
+}
+
+// end is when a request that begins now has outlasted its token.
+func (p *protector) end(grant *Grant) time.Time {
+	if grant.Expires.IsZero() {
+		return time.Now().Add(maxRequest)
 	}
-	return context.WithDeadlineCause(ctx, end, ErrTokenExpired)
+	return grant.Expires.Add(max(p.options.Grace, 0))
 }
 
 // withoutCredentials is a header for a handler that has no use for the token, and might

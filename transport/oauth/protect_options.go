@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -58,8 +59,9 @@ type ProtectOptions struct {
 	// Grace is how long a request that was admitted may outlast its token: a call, a
 	// stream, a socket. Then its context ends, with [ErrTokenExpired] as the cause; that
 	// ends a stream or a socket, to which the client comes back with another token, and
-	// cancels a call that needs no session. Default 1 min; negative means not at all. The
-	// request of a token whose end is not known ends after an hour.
+	// cancels a call that needs no session. Default 1 min; negative means not at all. A token
+	// that ended before that is not admitted, whatever Skew its verifier has. The request of
+	// a token whose end is not known ends after an hour.
 	Grace time.Duration
 	// Logger is told of tokens that could not be verified, without them. Default
 	// slog.Default().
@@ -81,6 +83,29 @@ type DPoPOptions struct {
 	// which is the most; what proofs there have been is remembered as long.
 	MaxAge time.Duration
 }
+
+// shownDPoP is options for people to read.
+type shownDPoP struct {
+	Required bool
+	Nonces   bool
+	NonceKey any
+	MaxAge   time.Duration
+}
+
+func (o DPoPOptions) shown() shownDPoP {
+	return shownDPoP{o.Required, o.Nonces, shownSecret(o.NonceKey != nil), o.MaxAge}
+}
+
+// Format does not tell the key.
+func (o DPoPOptions) Format(to fmt.State, verb rune) {
+	fmt.Fprintf(to, fmt.FormatString(to, verb), o.shown())
+}
+
+// LogValue does not tell the key.
+func (o DPoPOptions) LogValue() slog.Value { return slog.AnyValue(o.shown()) }
+
+// MarshalJSON does not tell the key.
+func (o DPoPOptions) MarshalJSON() ([]byte, error) { return json.Marshal(o.shown()) }
 
 // ErrTokenExpired is the cause of the end of a request that has outlasted its token.
 var ErrTokenExpired = errors.New("the token has expired")

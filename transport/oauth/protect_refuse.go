@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/edge"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -44,7 +45,7 @@ func (p *protector) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	if why.status == http.StatusServiceUnavailable {
-		p.options.Logger.Error("oauth: a token could not be verified", "error", why.err)
+		p.logFailure(why.err)
 		header.Set("Retry-After", "5")
 		edge.TurnAway(w, r, why.status, jsonrpc.Busy, "tokens cannot be verified now")
 		return
@@ -58,6 +59,15 @@ func (p *protector) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	edge.TurnAway(w, r, why.status, jsonrpc.InvalidRequest, why.err.Error())
+}
+
+// logFailure logs why a token could not be verified. Strangers can make that happen as often
+// as they like, so it is logged once a second at most.
+func (p *protector) logFailure(err error) {
+	now, last := time.Now().Unix(), p.failed.Load()
+	if now != last && p.failed.CompareAndSwap(last, now) {
+		p.options.Logger.Error("oauth: a token could not be verified", "error", err)
+	}
 }
 
 // challenges say which schemes there are, first the one that the refusal is about.

@@ -118,7 +118,7 @@ func (a *ask) registerAt(ctx context.Context, redirect string) (*savedRegistrati
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	res, err := a.client.send(req)
+	res, err := send(a.client.http, req)
 	if err != nil {
 		return nil, err
 	}

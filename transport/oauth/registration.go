@@ -2,8 +2,10 @@ package oauth
 
 import (
 	"crypto"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 )
 
@@ -28,6 +30,31 @@ type Registration struct {
 	// supports and that the registration has the means for.
 	Method string
 }
+
+// shownRegistration is a registration for people to read.
+type shownRegistration struct {
+	Issuer   string
+	ClientID string
+	Secret   Secret
+	Key      any
+	KeyID    string
+	Method   string
+}
+
+func (r Registration) shown() shownRegistration {
+	return shownRegistration{r.Issuer, r.ClientID, r.Secret, shownSecret(r.Key != nil), r.KeyID, r.Method}
+}
+
+// Format tells neither the secret nor the key.
+func (r Registration) Format(to fmt.State, verb rune) {
+	fmt.Fprintf(to, fmt.FormatString(to, verb), r.shown())
+}
+
+// LogValue tells neither the secret nor the key.
+func (r Registration) LogValue() slog.Value { return slog.AnyValue(r.shown()) }
+
+// MarshalJSON tells neither the secret nor the key: it is not for keeping a registration.
+func (r Registration) MarshalJSON() ([]byte, error) { return json.Marshal(r.shown()) }
 
 // How a client authenticates to an authorization server. RFC 7591, section 2, and OpenID
 // Connect Core, section 9.

@@ -22,7 +22,7 @@ func (c *Client) renew(ctx context.Context, a *access, server *url.URL, d demand
 		return err
 	}
 	issuer := c.choose(resource, old)
-	leave, err := c.issuerTurn(issuer).take(ctx)
+	leave, err := c.enterIssuer(ctx, issuer)
 	if err != nil {
 		return err
 	}
@@ -31,8 +31,8 @@ func (c *Client) renew(ctx context.Context, a *access, server *url.URL, d demand
 	if err != nil {
 		return err
 	}
-	if old != nil && (old.issuer != as.issuer || old.resource != resource.resource) {
-		old = nil // what one server has given is nothing to another
+	if old != nil && (old.issuer != as.issuer || old.resource != resource.resource || as.url == "" && !old.legacy) {
+		old = nil // what one server has given is nothing to another, nor to where it might be
 	}
 	ask := &ask{client: c, server: as, resource: resource.resource, scopes: c.wanted(d, resource, as, old)}
 	if old != nil {
@@ -43,11 +43,8 @@ func (c *Client) renew(ctx context.Context, a *access, server *url.URL, d demand
 			return err
 		}
 	}
-	if old != nil && old.refresh != "" && d.status != http.StatusForbidden && contains(old.asked, ask.scopes) {
-		switch err := c.refreshAt(ctx, a, old, as); {
-		case err == nil:
-			return nil
-		case !isRefusal(err):
+	if old != nil && old.refresh != "" && old.key == ask.key && d.status != http.StatusForbidden && contains(old.asked, ask.scopes) {
+		if err := c.refreshAt(ctx, a, server, old, as); err == nil || !isAnswer(err) {
 			return err
 		}
 	}
@@ -92,23 +89,23 @@ func (c *Client) choose(resource *resourceMetadata, old *login) string {
 }
 
 // refresh gets the next token for one that ends. The caller has the server's turn.
-func (c *Client) refresh(ctx context.Context, a *access, old *login) error {
-	leave, err := c.issuerTurn(old.issuer).take(ctx)
+func (c *Client) refresh(ctx context.Context, a *access, server *url.URL, old *login) error {
+	leave, err := c.enterIssuer(ctx, old.issuer)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	as, err := c.authorizationServer(ctx, old.issuer, isOrigin(old.issuer))
+	as, err := c.authorizationServer(ctx, old.issuer, old.legacy)
 	if err != nil {
 		return err
 	}
-	return c.refreshAt(ctx, a, old, as)
+	return c.refreshAt(ctx, a, server, old, as)
 }
 
 // refreshAt gets the next token from the authorization server that has given the last.
 // The refresh token may be another one then (RFC 9700, section 2.2.2); if none came, package
 // oauth2 keeps it.
-func (c *Client) refreshAt(ctx context.Context, a *access, old *login, as *serverMetadata) error {
+func (c *Client) refreshAt(ctx context.Context, a *access, server *url.URL, old *login, as *serverMetadata) error {
 	if old.issuer != as.issuer {
 		return &IssuerError{Expected: old.issuer, Got: as.issuer}
 	}
@@ -120,30 +117,70 @@ func (c *Client) refreshAt(ctx context.Context, a *access, old *login, as *serve
 	if registration == nil || registration.ClientID != old.clientID {
 		return errOtherClient
 	}
-	ask.clientID = registration.ClientID
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// Once it is asked for, the next refresh token must be kept, whoever still waits.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
+	defer cancel()
+	next, err := ask.refresh(ctx, registration, old)
+	switch {
+	case err == nil:
+		return c.keep(ctx, a, next)
+	case !isCode(err, "invalid_grant"):
+		return err
+	}
+	// Another program may have been faster.
+	if stored := c.recall(ctx, a, server); stored != nil {
+		return stored
+	}
+	if a.login.Load() != old {
+		return nil
+	}
+	return err
+}
+
+// refresh asks for the next token.
+func (a *ask) refresh(ctx context.Context, by *Registration, old *login) (*login, error) {
 	// Without a scope it is for all that was granted, which may be less than was asked for.
 	// RFC 6749, section 6.
 	params := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {string(old.refresh)}, "resource": {old.resource}}
-	token, err := ask.requestAt(ctx, as, registration, ask.key, params)
+	token, err := a.requestAt(ctx, a.server, by, a.key, params)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	next, err := newLogin(ask, token)
+	next, err := newLogin(a, token)
 	if err != nil {
-		return &AnswerError{Issuer: as.issuer, Err: err}
+		return nil, &AnswerError{Issuer: a.server.issuer, Err: err}
 	}
 	if _, told := token.Extra("scope").(string); !told {
 		next.granted = old.granted
 	}
-	return c.keep(ctx, a, next)
+	return next, nil
 }
 
 var errOtherClient = errors.New("the token belongs to a registration that is gone")
 
-// isRefusal tells a failure of a refresh token, after which another way is tried, from
-// one of the network.
-func isRefusal(err error) bool {
-	refused, ok := errors.AsType[*Error](err)
-	_, untyped := errors.AsType[*AnswerError](err)
-	return ok && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests || untyped || errors.Is(err, errOtherClient)
+// endsRefreshing tells an answer after which a refresh token is of no use any more. RFC
+// 6749, section 5.2.
+func endsRefreshing(err error) bool {
+	return isCode(err, "invalid_grant") || isCode(err, "invalid_client") || isCode(err, "unauthorized_client") || errors.Is(err, errOtherClient)
+}
+
+// isAnswer tells what an authorization server says to a refresh token, after which another
+// way can be tried, from a failure that may pass.
+func isAnswer(err error) bool {
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return refused.Status < http.StatusInternalServerError && !mayPass(refused.Status)
+	}
+	if missing, ok := errors.AsType[*MetadataError](err); ok {
+		return missing.Err == nil
+	}
+	_, unreadable := errors.AsType[*AnswerError](err)
+	return unreadable || errors.Is(err, errOtherClient)
+}
+
+// mayPass tells the statuses between 400 and 499 that say nothing for good.
+func mayPass(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 }

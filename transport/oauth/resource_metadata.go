@@ -25,7 +25,7 @@ const resourceDocument = "oauth-protected-resource"
 // places where the document of a resource can lie.
 func (c *Client) discover(ctx context.Context, server *url.URL, challenged string) (*resourceMetadata, error) {
 	if challenged != "" {
-		d, err := c.document(ctx, challenged, false)
+		d, err := fetchDocument(ctx, c.http, challenged, false)
 		if err != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func (c *Client) discover(ctx context.Context, server *url.URL, challenged strin
 		places = places[1:]
 	}
 	for _, place := range places {
-		d, err := c.document(ctx, place, true)
+		d, err := fetchDocument(ctx, c.http, place, true)
 		if errors.Is(err, errAbsent) {
 			continue
 		}

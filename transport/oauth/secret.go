@@ -29,5 +29,14 @@ func (s Secret) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, redacte
 // LogValue does not tell the secret.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
+// shownSecret is how a field shows that holds a secret of another type: nil if it is
+// empty.
+func shownSecret(there bool) any {
+	if !there {
+		return nil
+	}
+	return Secret(redacted)
+}
+
 // MarshalText does not tell the secret, neither to encoding/json nor to others.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }

@@ -3,6 +3,7 @@ package oauth_test
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -37,7 +39,8 @@ func printings(t *testing.T, value any, verbs ...string) string {
 // spelled are the forms in which a secret may show.
 func spelled(secret string) []string {
 	return []string{
-		secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret), fmt.Sprintf("%d", []byte(secret)), base64.StdEncoding.EncodeToString([]byte("x:" + secret)),
+		secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret), strings.Trim(fmt.Sprint([]byte(secret)), "[]"), base64.StdEncoding.EncodeToString([]byte("x:" + secret)),
+		base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(fmt.Sprintf("%#v", []byte(secret)), "[]byte{}"), strings.Trim(fmt.Sprintf("%#x", []byte(secret)), "[]"),
 	}
 }
 
@@ -50,7 +53,9 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registration := oauth.Registration{ClientID: "x", Secret: canary}
+	registration := oauth.Registration{ClientID: "x", Secret: canary, Key: ed25519.NewKeyFromSeed([]byte(strings.Repeat(canary, 3)[:ed25519.SeedSize]))}
+	proofs := oauth.DPoPOptions{NonceKey: []byte(strings.Repeat(canary, 3))}
+	protect := oauth.ProtectOptions{DPoP: &proofs}
 	options := oauth.ClientOptions{Registrations: []oauth.Registration{registration}, Store: memory, Flow: &oauth.EnterpriseManaged{
 		Issuer: "https://x.example", Client: registration, Subject: func(context.Context) (oauth.Secret, error) { return canary, nil },
 	}}
@@ -79,8 +84,21 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	} {
 		clean(value, "%s", "%q", "%x", "%X", "%d")
 	}
-	for _, value := range []any{&secret, registration, &registration, options, &options, options.Flow, struct{ m *oauth.MemoryStore }{memory}} {
+	for _, value := range []any{registration, &registration, []oauth.Registration{registration}, proofs, &proofs} {
+		clean(value, "%s", "%q", "%x", "%X", "%d")
+	}
+	for _, value := range []any{
+		&secret, options, &options, options.Flow, protect, &protect, oauth.IntrospectionOptions{Client: registration}, struct{ m *oauth.MemoryStore }{memory},
+	} {
 		clean(value)
+	}
+	for _, value := range []any{secret, registration, &registration, proofs, &proofs} {
+		if resolved := slog.AnyValue(value).Resolve().Any(); reflect.TypeOf(resolved) == reflect.TypeOf(value) {
+			t.Errorf("handlers of logs get a %T", resolved)
+		}
+	}
+	if text := fmt.Sprintf("%+v", registration); !strings.Contains(text, "ClientID:x") || !strings.Contains(text, "Key:[secret]") {
+		t.Errorf("a registration is printed as %s", text)
 	}
 }
 
@@ -93,7 +111,7 @@ func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
 		"resource/.well-known/oauth-protected-resource/mcp", "issuer/.well-known/oauth-authorization-server", "issuer/register", "issuer/token", "",
 	} {
 		for _, status := range []int{200, 302, 400, 401, 500} {
-			for _, flow := range []oauth.Flow{nil, &oauth.ClientCredentials{}, &oauth.JWTBearer{Assertion: func(context.Context, string) (oauth.Secret, error) { return canary + ".assertion", nil }}} {
+			for _, flow := range []oauth.Flow{nil, &oauth.ClientCredentials{}, &oauth.JWTBearer{Trust: func(string) bool { return true }, Assertion: func(context.Context, string) (oauth.Secret, error) { return canary + ".assertion", nil }}} {
 				w := newWorld(t, &authserver.Options{Clients: []authserver.Client{{ID: "x", Secret: canary, RedirectURIs: []string{"http://127.0.0.1/callback"}}}})
 				w.replace(path, echoes(status))
 				client := w.client(func(o *oauth.ClientOptions) {

@@ -33,7 +33,7 @@ func (c *Client) authorizationServer(ctx context.Context, issuer string, legacy 
 		return nil, &MetadataError{Reason: "expected an issuer that is a URL without user, query and fragment (RFC 8414, section 2), got " + quote(issuer)}
 	}
 	for _, place := range serverPlaces(u) {
-		d, err := c.document(ctx, place, true)
+		d, err := fetchDocument(ctx, c.http, place, true)
 		if errors.Is(err, errAbsent) {
 			continue
 		}

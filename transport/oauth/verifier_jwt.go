@@ -53,8 +53,8 @@ const (
 // A JWTVerifier verifies tokens that are JWTs (RFC 9068) by the keys that their issuer
 // publishes. Keys are fetched when the first token comes, fetched anew every ten
 // minutes and when a token names an unknown one, but not more often than every five
-// seconds; while that fails, those that are known are good for a day. Use
-// [NewJWTVerifier].
+// seconds; while that fails, those that are known are good for a day. A token waits for
+// keys only if there are none that will do. Use [NewJWTVerifier].
 type JWTVerifier struct {
 	issuer     string
 	algorithms []jose.SignatureAlgorithm
@@ -138,6 +138,13 @@ func (v *JWTVerifier) Verify(ctx context.Context, token Secret, audience string)
 		return nil, &InvalidTokenError{Reason: "it has no subject"}
 	}
 	return g, nil
+}
+
+// Close ends fetching keys, and waits for that; it takes ten seconds at most by itself, so
+// that a program that ends need not call it. The error is nil.
+func (v *JWTVerifier) Close() error {
+	v.keys.fetches.end(net.ErrClosed)
+	return nil
 }
 
 var errTokenSigned = &InvalidTokenError{Reason: "it is no JWT, or not signed with an algorithm and a key that are trusted"}
