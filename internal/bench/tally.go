@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// patience is how long a tally waits for the next notification after the result.
+const patience = 500 * time.Millisecond
+
+// A lossError says that notifications did not arrive, although they were waited for.
+type lossError struct {
+	got, want int
+	waited    time.Duration
+}
+
+func (e *lossError) Error() string {
+	return fmt.Sprintf("%d of %d notifications arrived", e.got, e.want)
+}
+
+// A tally checks that progress counts from one to its end, in order. One call has one.
+type tally struct {
+	mu       sync.Mutex
+	got      int
+	last     float64
+	end      int
+	disorder error
+	more     chan struct{}
+}
+
+func newTally(w Work) *tally { return &tally{end: w.Units, more: make(chan struct{}, 1)} }
+
+// add takes what one notification says.
+func (t *tally) add(progress float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if progress <= t.last && t.disorder == nil {
+		t.disorder = fmt.Errorf("progress %v after %v", progress, t.last)
+	}
+	t.got, t.last = t.got+1, progress
+	select {
+	case t.more <- struct{}{}:
+	default:
+	}
+}
+
+// now says whether everything has arrived, in order.
+func (t *tally) now() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.disorder == nil && t.got < t.end {
+		return &lossError{got: t.got, want: t.end}
+	}
+	return t.disorder
+}
+
+// wait is for libraries whose notifications may come after the result: it says whether
+// everything has arrived, once it has or nothing more comes.
+func (t *tally) wait(ctx context.Context) error {
+	for {
+		err := t.now()
+		lost, ok := err.(*lossError)
+		if !ok {
+			return err
+		}
+		select {
+		case <-t.more:
+		case <-time.After(patience):
+			lost.waited = patience
+			return lost
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
