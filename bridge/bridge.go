@@ -170,7 +170,7 @@ func (b *Bridge) launch(m *member) {
 	b.group.Go(func() {
 		defer close(stopped)
 		defer cancel()
-		if len(m.Catalogue().Tools) > 0 {
+		if len(m.Catalogue().Tools) > 0 && b.has(m) {
 			b.register(m)
 		}
 		m.run(ctx, b.heard(m))
@@ -180,7 +180,7 @@ func (b *Bridge) launch(m *member) {
 // heard passes on what a server tells, once it is one of the bridge's.
 func (b *Bridge) heard(m *member) func(mcp.Change) {
 	return func(change mcp.Change) {
-		if !slices.Contains(*b.members.Load(), m) {
+		if !b.has(m) {
 			return
 		}
 		if change.Kind == mcp.ToolsChanged {
@@ -189,6 +189,9 @@ func (b *Bridge) heard(m *member) func(mcp.Change) {
 		b.tell(change)
 	}
 }
+
+// has says whether a server is one of the bridge's: one that is tried is not yet.
+func (b *Bridge) has(m *member) bool { return slices.Contains(*b.members.Load(), m) }
 
 func (b *Bridge) tell(change mcp.Change) {
 	b.mu.Lock()

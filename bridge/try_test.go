@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -68,5 +69,34 @@ func TestTry(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("all gone", "", 1)
+	})
+}
+
+// The registry hears nothing of servers that are tried, unless all of them become the
+// bridge's.
+func TestTryAndTheRegistry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegister()
+		known := &server.Catalogue{Tools: []server.Listed{{Name: "known", JSON: jsonRaw(`{"name":"known","inputSchema":{"type":"object"}}`)}}}
+		config := func(alias, tool string) bridge.Config {
+			return bridge.Config{Alias: alias, Dialer: lineTo(toolsOnly(client.Legacy, tool)), Fingerprint: tool, ProxyOptions: bridge.ProxyOptions{Known: known}}
+		}
+		b := newBridge(t, &bridge.Options{Registry: r}, bridge.Config{Alias: "one", Dialer: lineTo(toolsOnly(client.Legacy, "t1")), Fingerprint: "t1"})
+		pass(time.Second)
+		wrong := bridge.Config{Alias: "wrong", Dialer: nowhere{}, ProxyOptions: bridge.ProxyOptions{Known: known}}
+		if err := b.Try(t.Context(), config("one", "t2"), config("two", "t3"), wrong); err == nil {
+			t.Error("one that cannot be started is taken")
+		}
+		pass(time.Second)
+		if got := strings.Join(r.history, " "); got != "one[one__t1]" {
+			t.Errorf("the registry was told %s", got)
+		}
+		if err := b.Try(t.Context(), config("one", "t2"), config("two", "t3")); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if got := r.String(); got != "one__t2 two__t3" {
+			t.Errorf("the registry has %s", got)
+		}
 	})
 }

@@ -35,12 +35,13 @@ export class Program {
     const spoken = new Promise((resolve) => {
       createInterface(this.child.stderr).on("line", (line) => {
         lines.push(line);
-        if (line.startsWith("the token is ")) resolve();
+        if (line.startsWith("the control token is ")) resolve();
       });
     });
     await Promise.race([spoken, this.exit.then(() => assert.fail(`the sandbox has ended:\n${lines.join("\n")}`))]);
     this.url = /serving (http:\S+)\/mcp/.exec(lines.join("\n"))[1];
     this.token = /the token is (\S+)/.exec(lines.join("\n"))[1];
+    this.controlToken = /the control token is (\S+)/.exec(lines.join("\n"))[1];
   }
 
   /** What custom servers have to have in their environment. */
@@ -48,12 +49,18 @@ export class Program {
     return { [MARK]: this.mark };
   }
 
+  /** What an agent shows. */
   get headers() {
     return { Authorization: `Bearer ${this.token}` };
   }
 
+  /** What shows who sets the sandbox up. */
+  get controlHeaders() {
+    return { Authorization: `Bearer ${this.controlToken}` };
+  }
+
   /** Sends a request to a control route. */
-  async send(method, path, body, headers = this.headers) {
+  async send(method, path, body, headers = this.controlHeaders) {
     const response = await fetch(this.url + path, {
       method, body: body && JSON.stringify(body), headers: { ...headers, ...(body && { "Content-Type": "application/json" }) },
     });

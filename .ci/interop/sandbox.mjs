@@ -202,6 +202,8 @@ for (const [era, versionNegotiation] of [["modern", { mode: { pin: "2026-07-28" 
     assert.deepEqual(await program.send("GET", "/health", undefined, {}), { status: 200, body: { status: "ok" } });
     for (const path of ["/mcp", "/credential", "/tool-server-url", "/custom-mcp", "/register-codex"]) {
       assert.equal((await program.send("POST", path, { mcpServers: {} }, {})).status, 401, path);
+      const other = path === "/mcp" ? program.controlHeaders : program.headers;
+      assert.equal((await program.send("POST", path, { mcpServers: {} }, other)).status, 401, path);
     }
   });
   const client = new Client({ name: "coder", version: "1.0.0" }, { versionNegotiation });

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,6 +9,9 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/process"
 )
+
+// writeTime is how long a command may take to read what it is sent.
+const writeTime = 5 * time.Second
 
 // Background are the tools for commands that go on while other tools are called.
 type Background struct {
@@ -23,40 +25,14 @@ type RunBackgroundIn struct {
 	Command string         `json:"command" jsonschema:"minLength=1,maxLength=100000"` // what the shell runs, in the workspace
 }
 
-// A JobState is how a command in the background does.
-type JobState struct {
-	ID       string `json:"id"`
-	Command  string `json:"command"`
-	Running  bool   `json:"running"`
-	ExitCode *int   `json:"exit_code,omitempty"` // once it has ended
-	Written  int64  `json:"written"`             // bytes
-
-	Began time.Time `json:"began"`
-}
-
 // RunBackground starts a command and does not wait for it. It runs until it ends, is
 // stopped, or the sandbox ends.
-func (b *Background) RunBackground(_ context.Context, in RunBackgroundIn) (JobState, error) {
+func (b *Background) RunBackground(_ context.Context, in RunBackgroundIn) (process.JobState, error) {
 	job, err := b.jobs.Start(in.Command, b.commands.in(process.Shell(in.Command)))
 	if err != nil {
-		return JobState{}, err
+		return process.JobState{}, err
 	}
-	return state(job), nil
-}
-
-func state(job *process.Job) JobState {
-	s := JobState{ID: job.ID, Command: job.Label, Began: job.Began.UTC().Truncate(time.Second), Written: job.Output.Written(), Running: job.Running()}
-	if !s.Running {
-		s.ExitCode = new(job.Stop().Code)
-	}
-	return s
-}
-
-func (b *Background) find(id string) (*process.Job, error) {
-	if job := b.jobs.Find(id); job != nil {
-		return job, nil
-	}
-	return nil, fmt.Errorf("there is no command %.40q in the background: background_list says which there are", id)
+	return job.State(), nil
 }
 
 // BackgroundListIn is the annotation of [Background.BackgroundList].
@@ -66,16 +42,12 @@ type BackgroundListIn struct {
 
 // A JobList is what commands there are in the background.
 type JobList struct {
-	Jobs []JobState `json:"jobs"`
+	Jobs []process.JobState `json:"jobs"`
 }
 
 // BackgroundList lists the commands in the background, those that have ended too.
 func (b *Background) BackgroundList(context.Context, BackgroundListIn) (JobList, error) {
-	list := JobList{[]JobState{}}
-	for _, job := range b.jobs.All() {
-		list.Jobs = append(list.Jobs, state(job))
-	}
-	return list, nil
+	return JobList{b.jobs.States()}, nil
 }
 
 // BackgroundReadIn are the arguments of [Background.BackgroundRead].
@@ -88,7 +60,7 @@ type BackgroundReadIn struct {
 
 // A JobOutput is what a command in the background has written.
 type JobOutput struct {
-	JobState
+	process.JobState
 	Output  string `json:"output"`
 	Next    int64  `json:"next"`     // the since of the next call
 	LeftOut int64  `json:"left_out"` // bytes of the beginning that are not kept
@@ -96,14 +68,14 @@ type JobOutput struct {
 
 // BackgroundRead returns what a command in the background has written.
 func (b *Background) BackgroundRead(ctx context.Context, in BackgroundReadIn) (JobOutput, error) {
-	job, err := b.find(in.ID)
+	job, err := b.jobs.Find(in.ID)
 	if err != nil {
 		return JobOutput{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(in.Wait)*time.Second)
 	defer cancel()
 	_, _ = job.Wait(ctx) // that it goes on is well
-	now := state(job)
+	now := job.State()
 	output, next, left := job.Output.Since(in.Since)
 	return JobOutput{JobState: now, Output: strings.ToValidUTF8(string(output), "\uFFFD"), Next: next, LeftOut: left}, nil
 }
@@ -116,21 +88,18 @@ type BackgroundWriteIn struct {
 	Close bool           `json:"close,omitempty"` // end its input then
 }
 
-// BackgroundWrite writes to the standard input of a command in the background.
-func (b *Background) BackgroundWrite(ctx context.Context, in BackgroundWriteIn) (string, error) {
-	job, err := b.find(in.ID)
+// BackgroundWrite writes to the standard input of a command in the background, as far as
+// that reads it within some seconds.
+func (b *Background) BackgroundWrite(_ context.Context, in BackgroundWriteIn) (string, error) {
+	job, err := b.jobs.Find(in.ID)
 	if err != nil {
 		return "", err
 	}
-	// One that does not read must not hold up the tool for ever.
-	defer context.AfterFunc(ctx, func() { _ = job.CloseInput() })()
-	if _, err = job.Write([]byte(in.Text)); err == nil && in.Close {
+	_, err = job.WriteWithin(writeTime, []byte(in.Text))
+	if err == nil && in.Close {
 		err = job.CloseInput()
 	}
-	if err != nil {
-		return "", errors.New("the command reads no more")
-	}
-	return fmt.Sprintf("Wrote %d bytes to %s", len(in.Text), in.ID), nil
+	return fmt.Sprintf("Wrote %d bytes to %s", len(in.Text), in.ID), err
 }
 
 // BackgroundStopIn are the arguments of [Background.BackgroundStop].
@@ -140,11 +109,11 @@ type BackgroundStopIn struct {
 }
 
 // BackgroundStop ends a command in the background, with all that it has started.
-func (b *Background) BackgroundStop(_ context.Context, in BackgroundStopIn) (JobState, error) {
-	job, err := b.find(in.ID)
+func (b *Background) BackgroundStop(_ context.Context, in BackgroundStopIn) (process.JobState, error) {
+	job, err := b.jobs.Find(in.ID)
 	if err != nil {
-		return JobState{}, err
+		return process.JobState{}, err
 	}
 	job.Stop()
-	return state(job), nil
+	return job.State(), nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,14 +50,13 @@ func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser,
 	if err := json.Unmarshal(browserTools, &tools); err != nil {
 		return nil, err
 	}
-	known, names := new(server.Catalogue), make(map[string]bool)
+	known := new(server.Catalogue)
 	for _, tool := range tools {
 		var entry mcp.Tool
 		if err := json.Unmarshal(tool, &entry); err != nil {
 			return nil, err
 		}
 		known.Tools = append(known.Tools, server.Listed{Name: entry.Name, JSON: tool})
-		names[entry.Name] = true
 	}
 	b := &browser{npx: command[0], chromium: o.chromium}
 	var err error
@@ -65,13 +65,15 @@ func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser,
 	}
 	settings := filepath.Join(b.folder, "settings.json")
 	if err := b.configure(settings); err != nil {
-		return nil, err
+		return nil, errors.Join(err, b.close())
 	}
 	path, args := guard.Wrap(command[0], append(command[1:], "--config", settings)...)
-	b.dialer = stdio.Command(path, args, &stdio.CommandOptions{Dir: b.folder, Env: variables(o.pass)})
+	b.dialer = stdio.Command(path, args, &stdio.CommandOptions{Dir: b.folder, Env: process.Variables(strings.Split(o.pass, ",")...)})
 	b.Upstream = bridge.Proxy(b, &bridge.ProxyOptions{
-		Select: func(kind bridge.Kind, name string) bool { return kind == bridge.Tool && names[name] },
-		Known:  known, Lazy: true, Shared: true, ConnectTimeout: 3 * time.Minute, CallTimeout: 2 * time.Minute, Logger: logger,
+		Select: func(kind bridge.Kind, name string) bool {
+			return kind == bridge.Tool && slices.ContainsFunc(known.Tools, func(t server.Listed) bool { return t.Name == name })
+		},
+		Known: known, Lazy: true, Shared: true, ConnectTimeout: 3 * time.Minute, CallTimeout: 2 * time.Minute, Logger: logger,
 	})
 	return b, nil
 }

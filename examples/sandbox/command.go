@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -46,7 +44,7 @@ type CommandResult struct {
 	ExitCode  int    `json:"exit_code"` // 128 and the number of the signal that ended it
 	Stdout    string `json:"stdout"`
 	Stderr    string `json:"stderr"`
-	Truncated bool   `json:"truncated"` // only the end of what it wrote is here
+	Truncated bool   `json:"truncated"` // something of what it wrote is missing: mostly only the end is kept
 	TimedOut  bool   `json:"timed_out"`
 }
 
@@ -56,19 +54,25 @@ func (c *Commands) RunCommand(ctx context.Context, r *server.Request, in RunComm
 	timeout, cancel := context.WithTimeout(ctx, time.Duration(in.Timeout*float64(time.Second)))
 	defer cancel()
 	stdout, stderr := process.Output{Most: maxOutput}, process.Output{Most: maxOutput}
-	told := &teller{ctx: ctx, request: r}
 	command := c.in(process.Shell(in.Command))
-	command.Stdout, command.Stderr = io.MultiWriter(told, &stdout), io.MultiWriter(told, &stderr)
-	exit, err := c.guard.Run(timeout, command)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	p, err := c.guard.Start(command)
+	if err != nil {
+		return CommandResult{}, err
+	}
+	exit, err := p.Follow(timeout, progressEvery, func(written int64, last []byte) {
+		last = last[max(0, len(last)-workspace.MaxLine):]
+		_ = r.Progress(timeout, float64(written), 0, strings.ToValidUTF8(strings.TrimSpace(string(last)), "\uFFFD")) // who does not listen need not
+	}, &stdout, &stderr)
+	if err != nil {
+		exit = p.Stop()
+	}
 	if ctx.Err() != nil {
 		return CommandResult{}, context.Cause(ctx) // nobody waits for it
 	}
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return CommandResult{}, err
-	}
 	return CommandResult{
-		ExitCode: exit.Code, Stdout: text(stdout.String()), Stderr: text(stderr.String()),
-		Truncated: stdout.Written() > maxOutput || stderr.Written() > maxOutput, TimedOut: err != nil,
+		ExitCode: exit.Code, Stdout: stdout.Text(), Stderr: stderr.Text(),
+		Truncated: exit.Cut || stdout.Written() > maxOutput || stderr.Written() > maxOutput, TimedOut: err != nil,
 	}, nil
 }
 
@@ -85,29 +89,4 @@ func (c *Commands) set(name, value string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.env = append(slices.DeleteFunc(c.env, func(v string) bool { return strings.HasPrefix(v, name+"=") }), name+"="+value)
-}
-
-// text is what can be sent of bytes that may be cut.
-func text(output string) string { return strings.ToValidUTF8(output, "\uFFFD") }
-
-// A teller tells a caller how a command gets on: how much it has written, and what last.
-type teller struct {
-	ctx     context.Context
-	request *server.Request
-
-	mu      sync.Mutex
-	written int
-	last    time.Time
-}
-
-// Write never fails: who does not listen need not.
-func (t *teller) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.written += len(p)
-	if now := time.Now(); now.Sub(t.last) >= progressEvery {
-		t.last = now
-		_ = t.request.Progress(t.ctx, float64(t.written), 0, text(strings.TrimSpace(string(p[max(0, len(p)-workspace.MaxLine):]))))
-	}
-	return len(p), nil
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -24,12 +23,12 @@ const (
 
 // control are the routes by which a sandbox is set up, beside what agents use.
 type control struct {
-	sandbox    *sandbox
-	sidecars   sidecars
-	registered atomic.Bool // the sandbox's own tools are offered
+	sandbox  *sandbox
+	sidecars sidecars
 
 	mu          sync.Mutex
 	credentials map[string]string // keys of users, by sessions; nothing prints them
+	registered  bool              // the sandbox's own tools are offered
 }
 
 // A reply is the body of an answer.
@@ -58,8 +57,10 @@ func answer(w http.ResponseWriter, status int, body reply) {
 
 func health(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, reply{Status: "ok"}) }
 
-// routes adds the routes, below /mcp too, where older programs look for them.
-func (c *control) routes(mux *http.ServeMux) {
+// handler serves the routes, below /mcp too, where older programs look for them. They are
+// for programs: what a page of a browser sends is refused, wherever the page is from.
+func (c *control) handler() http.Handler {
+	mux := http.NewServeMux()
 	for route, serve := range map[string]func(r *http.Request, body []byte) (int, reply){
 		"POST /credential": c.setCredential, "POST /tool-server-url": c.setToolServer,
 		"POST /custom-mcp": c.addCustom, "PUT /custom-mcp": c.addCustom, "DELETE /custom-mcp/{server}": c.removeCustom,
@@ -68,6 +69,10 @@ func (c *control) routes(mux *http.ServeMux) {
 		method, path, _ := strings.Cut(route, " ")
 		for _, base := range []string{"", "/mcp"} {
 			mux.HandleFunc(method+" "+base+path, func(w http.ResponseWriter, r *http.Request) {
+				if len(r.Header["Origin"]) > 0 {
+					answer(w, http.StatusForbidden, reply{Error: "expected no request of a browser's"})
+					return
+				}
 				body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 				if err != nil {
 					answer(w, http.StatusRequestEntityTooLarge, reply{Error: fmt.Sprintf("expected a body of at most %d bytes", maxBody)})
@@ -78,6 +83,7 @@ func (c *control) routes(mux *http.ServeMux) {
 			})
 		}
 	}
+	return mux
 }
 
 // decode reads a body that is an object with something in it.
@@ -116,12 +122,11 @@ func (c *control) setToolServer(r *http.Request, body []byte) (int, reply) {
 		URL string `json:"tool_server_url"`
 	}
 	c.mu.Lock()
-	credentials := len(c.credentials)
-	c.mu.Unlock()
+	defer c.mu.Unlock()
 	switch {
 	case !decode(body, &in):
 		return wrong("Invalid request")
-	case credentials == 0:
+	case len(c.credentials) == 0:
 		return wrong("Credential must be set before setting tool server url")
 	}
 	base, err := c.toolServer(in.URL)
@@ -142,7 +147,7 @@ func (c *control) setToolServer(r *http.Request, body []byte) (int, reply) {
 // that were listed.
 func (c *control) toolServer(text string) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", errors.New("tool_server_url: expected a URL that begins with http:// or https://, without a user, a query and a fragment")
 	}
 	host := u.Hostname()
@@ -178,9 +183,6 @@ func probe(ctx context.Context, base string) error {
 func (c *control) addCustom(r *http.Request, body []byte) (int, reply) {
 	if !decode(body, new(any)) {
 		return wrong("Invalid request")
-	}
-	if err := c.sandbox.face.Start(r.Context()); err != nil {
-		return failed(http.StatusInternalServerError, err)
 	}
 	tools, err := c.sandbox.custom.add(r.Context(), body, r.Method == http.MethodPut)
 	if mistake, ok := errors.AsType[invalid](err); ok {

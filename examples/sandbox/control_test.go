@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -28,14 +30,15 @@ var routes = []string{
 // Nobody does anything without the token, by a strange name, or from a strange page.
 func TestAccess(t *testing.T) {
 	s := served(t, testOptions(t))
-	if len(s.token) < 16 {
-		t.Errorf("the token is %q", s.token)
+	if len(s.token) < 16 || len(s.control) < 16 || s.token == s.control {
+		t.Errorf("the tokens are %q and %q", s.token, s.control)
 	}
 	for _, route := range routes {
 		method, path, _ := strings.Cut(route, " ")
 		for _, header := range [][]string{
 			{"Authorization", ""}, {"Authorization", "Bearer wrong"}, {"Authorization", s.token},
 			{"Host", "evil.example"}, {"Origin", "https://evil.example"},
+			{"Authorization", "Bearer " + map[bool]string{true: s.control, false: s.token}[path == "/mcp"]}, // the other one
 		} {
 			status, answer := s.send(method, path, `{"user_api_key":"k","session_id":"s"}`, header...)
 			if want := http.StatusUnauthorized; status != want && (header[0] == "Authorization" || status != http.StatusForbidden) {
@@ -54,18 +57,51 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-func TestOpenAndToken(t *testing.T) {
+// A page of the browser sets nothing up, whatever it shows and wherever it is from.
+func TestPagesControlNothing(t *testing.T) {
+	s := served(t, testOptions(t))
+	for _, route := range routes {
+		method, path, _ := strings.Cut(route, " ")
+		if path == "/mcp" || path == "/nothing" {
+			continue
+		}
+		for _, origin := range []string{s.url, "http://localhost:3000", "null", ""} {
+			if status, answer := s.send(method, path, `{"user_api_key":"k","session_id":"s"}`, "Origin", origin); status != http.StatusForbidden {
+				t.Errorf("%s from %q: %d %s", route, origin, status, answer)
+			}
+		}
+	}
+}
+
+func TestOpenAndTokens(t *testing.T) {
+	const credential = `{"user_api_key":"k","session_id":"s"}`
 	o := testOptions(t)
 	o.open = true
-	if status, answer := served(t, o).send("POST", "/credential", `{"user_api_key":"k","session_id":"s"}`); status != http.StatusOK {
-		t.Errorf("open: %d %s", status, answer)
-	}
-	o = testOptions(t)
-	o.token = "sesame-sesame-sesame"
 	s := served(t, o)
-	u := connected(t, streamable.Dial(s.url+"/mcp", &streamable.DialOptions{Header: bearer(o.token)}), client.Options{})
+	u := connected(t, streamable.Dial(s.url+"/mcp", nil), client.Options{})
 	if got := u.call("run_command", `{"command":"echo $((1+1))"}`); !strings.Contains(got, `"stdout":"2\n"`) {
 		t.Error(got)
+	}
+	if status, answer := s.send("POST", "/credential", credential, "Authorization", ""); status != http.StatusUnauthorized {
+		t.Errorf("open, without the control token: %d %s", status, answer)
+	}
+	if status, answer := s.send("POST", "/credential", credential); status != http.StatusOK {
+		t.Errorf("open, with the control token: %d %s", status, answer)
+	}
+	o = testOptions(t)
+	o.token, o.controlToken = "sesame-sesame-sesame", "open-open-open-open"
+	s = served(t, o)
+	u = connected(t, streamable.Dial(s.url+"/mcp", &streamable.DialOptions{Header: bearer(o.token)}), client.Options{})
+	if got := u.call("run_command", `{"command":"echo $((1+1))"}`); !strings.Contains(got, `"stdout":"2\n"`) {
+		t.Error(got)
+	}
+	if status, answer := s.send("POST", "/credential", credential); status != http.StatusOK {
+		t.Errorf("with the control token: %d %s", status, answer)
+	}
+	o.controlToken = o.token
+	o.address = "127.0.0.1:0"
+	if err := run(t.Context(), guard, o, io.Discard); err == nil || !strings.Contains(err.Error(), "-control-token") {
+		t.Errorf("one token for both: %v", err)
 	}
 }
 
@@ -106,7 +142,9 @@ func TestDeferred(t *testing.T) {
 	send("/credential", `{"x":"`+strings.Repeat("x", maxBody)+`"}`, 413, "at most")
 	send("/credential", `{"user_api_key":"secret","session_id":"s"}`, 200, `{"status":"success"}`)
 	send("/tool-server-url", `{"tool_server_url":"http://example.com/"}`, 400, "not one of those that are allowed")
-	send("/tool-server-url", `{"tool_server_url":"file:///etc"}`, 400, "expected a URL")
+	for _, wrong := range []string{"file:///etc", "http://:8080", "http://", "http://a:b@127.0.0.1/", "http://127.0.0.1/?x"} {
+		send("/tool-server-url", `{"tool_server_url":"`+wrong+`"}`, 400, "expected a URL")
+	}
 	send("/tool-server-url", `{"tool_server_url":"http://127.0.0.1:1"}`, 500, `{"status":"error","message":"Can't connect to tool server: `)
 	send("/tool-server-url", `{"tool_server_url":"`+toolServer(t, http.StatusTeapot)+`"}`, 500, "418")
 	if n := len(u.tools()); n != 0 || len(u.told(0)) != 0 {
@@ -192,7 +230,8 @@ func TestCustomServers(t *testing.T) {
 	nothingSleeps(t)
 }
 
-// Those of a file are there from the start; variables in it have their values.
+// Those of a file are there from the start; variables in it have their values. They can be
+// removed before anybody has called.
 func TestCustomServersOfAFile(t *testing.T) {
 	t.Setenv("SECRET", "hunter2")
 	o := testOptions(t)
@@ -204,13 +243,24 @@ func TestCustomServersOfAFile(t *testing.T) {
 	if got := u.call("mcp_one_greet", `{}`); got != "hello hunter2" {
 		t.Error(got)
 	}
+	s := served(t, o)
+	if status, answer := s.send("DELETE", "/custom-mcp/one", ""); status != http.StatusOK {
+		t.Errorf("%d %s", status, answer)
+	}
+	if got := newUser(t, s.sandbox).call("mcp_one_greet", `{}`); !strings.HasPrefix(got, "failure: ") {
+		t.Error(got)
+	}
 }
 
 func TestSidecars(t *testing.T) {
-	web := httptest.NewServer(http.NotFoundHandler())
-	defer web.Close()
+	foreign := httptest.NewServer(http.NotFoundHandler())
+	defer foreign.Close()
+	free := httptest.NewServer(http.NotFoundHandler())
+	free.Close()
+	t.Setenv(asSidecar, free.Listener.Addr().String())
 	o := testOptions(t)
-	for _, text := range []string{"codex=" + web.URL + " sleep 61", "missing=http://127.0.0.1:1 no-such-program", "ends=http://127.0.0.1:1 sh -c false"} {
+	o.pass += "," + asSidecar
+	for _, text := range []string{"codex=" + free.URL + " " + os.Args[0], "foreign=" + foreign.URL + " sleep 61", "missing=http://127.0.0.1:1 no-such-program", "ends=http://127.0.0.1:1 sh -c false"} {
 		if err := o.addSidecar(text); err != nil {
 			t.Fatal(err)
 		}
@@ -226,8 +276,9 @@ func TestSidecars(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"/register-codex", 200, fmt.Sprintf(`{"status":"success","url":%q}`, web.URL)},
-		{"/sidecars/codex", 200, fmt.Sprintf(`{"status":"already_running","url":%q}`, web.URL)},
+		{"/register-codex", 200, fmt.Sprintf(`{"status":"success","url":%q}`, free.URL)},
+		{"/sidecars/codex", 200, fmt.Sprintf(`{"status":"already_running","url":%q}`, free.URL)},
+		{"/sidecars/foreign", 500, "somebody else listens"},
 		{"/sidecars/missing", 500, `"status":"error"`},
 		{"/sidecars/ends", 500, "exit status 1"},
 		{"/sidecars/nothing", 404, `"status":"error"`},
@@ -286,6 +337,48 @@ func TestPolicy(t *testing.T) {
 	u = connectedTo(t, s, person(mcp.ElicitAccept))
 	if got := u.call("write_file", `{"path":"x","content":"x"}`); !strings.Contains(got, "Successfully") || asked.Load() != 3 {
 		t.Errorf("%s, asked %d times", got, asked.Load())
+	}
+}
+
+// Whatever a server is called that somebody adds: rules for the sandbox's own tools go on to
+// be about these, and what the server says of itself is not believed.
+func TestAddedServerChangesNoRules(t *testing.T) {
+	t.Setenv("SECRET", "")
+	o := testOptions(t)
+	o.policy = filepath.Join(t.TempDir(), "policy.json")
+	rules := `{"rules": [
+		{"effect": "deny", "servers": ["sandbox"], "names": ["run_command"]},
+		{"effect": "allow", "annotations": {"readOnlyHint": true}}
+	]}`
+	if err := os.WriteFile(o.policy, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := served(t, o)
+	u := newUser(t, s.sandbox)
+	if status, answer := s.send("POST", "/custom-mcp", customServers(t, "run", "command")); status != http.StatusOK {
+		t.Fatal(answer)
+	}
+	if alias, name, _ := s.Origin(bridge.Tool, "run_command"); alias != own || name != "run_command" {
+		t.Errorf("run_command is %s of %s", name, alias)
+	}
+	if alias, name, _ := s.Origin(bridge.Tool, "mcp_run_command"); alias != "run" || name != "command" {
+		t.Errorf("mcp_run_command is %s of %s", name, alias)
+	}
+	if got := u.call("run_command", `{"command":"echo hi"}`); !strings.HasPrefix(got, "failure: ") {
+		t.Errorf("run_command: %s", got)
+	}
+	if status, answer := s.send("POST", "/custom-mcp", customServers(t, own, "hello")); status != http.StatusBadRequest || !strings.Contains(answer, own) {
+		t.Errorf("a server with the sandbox's own name: %d %s", status, answer)
+	}
+	if got := u.call("mcp_sandbox_greet", `{}`); !strings.HasPrefix(got, "failure: ") {
+		t.Errorf("mcp_sandbox_greet: %s", got)
+	}
+	o.customMCP = filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(o.customMCP, []byte(customServers(t, own, "hello")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newSandbox(t.Context(), guard, o, nil); err == nil || !strings.Contains(err.Error(), own) {
+		t.Errorf("a file with a server with the sandbox's own name: %v", err)
 	}
 }
 

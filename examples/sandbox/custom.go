@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -41,10 +42,19 @@ func (c *custom) load(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if c.servers, err = file.Bridge(ctx, &config.Expander{Ask: config.AskEnv}, c.dial); err != nil {
+	if c.servers, err = c.configs(ctx, file, &config.Expander{Ask: config.AskEnv}); err != nil {
 		return err
 	}
 	return c.Update(c.servers...)
+}
+
+// configs are the servers of a file. None is called as rules call the sandbox.
+func (c *custom) configs(ctx context.Context, file *config.File, expander *config.Expander) ([]bridge.Config, error) {
+	servers, err := file.Bridge(ctx, expander, c.dial)
+	if indexOf(servers, own) >= 0 {
+		err = fmt.Errorf("mcpServers: %q is the name of the sandbox itself", own)
+	}
+	return servers, err
 }
 
 // invalid is what is wrong with a configuration.
@@ -61,15 +71,22 @@ func (c *custom) add(ctx context.Context, text []byte, all bool) (tools []string
 	if err != nil {
 		return nil, invalid{err}
 	}
-	added, err := file.Bridge(ctx, &config.Expander{Verbatim: true}, c.dial)
+	added, err := c.configs(ctx, file, &config.Expander{Verbatim: true})
 	if err != nil {
 		return nil, invalid{err}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	servers := added
+	var servers []bridge.Config
 	if !all {
-		servers = merged(c.servers, added)
+		servers = slices.Clone(c.servers)
+	}
+	for _, server := range added {
+		if at := indexOf(servers, server.Alias); at >= 0 {
+			servers[at] = server
+		} else {
+			servers = append(servers, server)
+		}
 	}
 	if err := c.Try(ctx, servers...); err != nil {
 		return nil, err
@@ -97,19 +114,6 @@ func (c *custom) remove(ctx context.Context, alias string) (found bool, err erro
 	}
 	c.servers = kept
 	return true, nil
-}
-
-// merged are servers with those that are added, in place of those with the same names.
-func merged(servers, added []bridge.Config) []bridge.Config {
-	servers = slices.Clone(servers)
-	for _, server := range added {
-		if at := indexOf(servers, server.Alias); at >= 0 {
-			servers[at] = server
-		} else {
-			servers = append(servers, server)
-		}
-	}
-	return servers
 }
 
 func indexOf(servers []bridge.Config, alias string) int {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +17,8 @@ import (
 
 // Git are the tools for the repository in the workspace. They run git so that nothing that
 // stands in the repository is run by it: no hooks, no pagers, and no programs that show
-// differences.
+// differences. Filters cannot be left out without files being committed that should not be,
+// so a repository that names some is refused.
 type Git struct {
 	work     *workspace.Workspace
 	commands *Commands
@@ -28,42 +31,68 @@ func (*Git) Annotations() server.Annotations {
 	return a
 }
 
-// git runs a command of git. What callers name comes after "--", so that it is no option.
-func (g *Git) git(ctx context.Context, args ...string) (string, error) {
+// run runs a command of git. What callers name comes after "--", so that it is no option.
+func (g *Git) run(ctx context.Context, most int, args ...string) (*process.Output, error) {
 	command := &process.Command{Path: "git", Args: append([]string{
 		"--no-pager", "--literal-pathspecs", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false",
-		"-c", "color.ui=false", "-c", "gc.auto=0", "-c", "log.showSignature=false",
+		"-c", "color.ui=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "log.showSignature=false",
+		"-c", "safe.bareRepository=explicit", // files of the workspace may look like one
 	}, args...)}
-	// No repository above the workspace, and no questions.
-	command.Env = []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(g.work.Dir()), "GIT_TERMINAL_PROMPT=0", "GIT_EDITOR=false", "GIT_OPTIONAL_LOCKS=0"}
-	text, err := g.commands.guard.Output(ctx, g.commands.in(command), workspace.MaxText)
-	return strings.ToValidUTF8(text, "\uFFFD"), err
+	// No repository above the workspace, no questions, and no fetching of what is missing.
+	command.Env = []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(g.work.Dir()), "GIT_TERMINAL_PROMPT=0", "GIT_EDITOR=false", "GIT_OPTIONAL_LOCKS=0",
+		"GIT_ALLOW_PROTOCOL=none"}
+	return g.commands.guard.Output(ctx, g.commands.in(command), most)
 }
 
-// paths are those in the workspace that callers name, below a command's own arguments. Of
-// paths elsewhere git would compare files that are none of its.
-func (g *Git) paths(args, paths []string) ([]string, error) {
-	args = append(args, "--")
-	for _, path := range paths {
-		name, err := g.work.Name(path)
-		if err != nil {
-			return nil, err
-		}
-		args = append(args, name)
+// git returns what a command of git says, or the end of it.
+func (g *Git) git(ctx context.Context, args ...string) (string, error) {
+	output, err := g.run(ctx, workspace.MaxText, args...)
+	return output.Text(), err
+}
+
+// errNoRepository is of a workspace that is none.
+var errNoRepository = errors.New("the workspace is not a git repository: git_commit makes it one")
+
+// check refuses what is no repository, and one by whose configuration git would run programs
+// that no option keeps it from.
+func (g *Git) check(ctx context.Context) error {
+	if _, err := g.work.Stat(".git"); errors.Is(err, fs.ErrNotExist) {
+		return errNoRepository
 	}
-	return args, nil
+	keys, err := g.git(ctx, "config", "--show-scope", "--name-only", "--get-regexp", `^(filter|hook)\.`)
+	if failed, ok := errors.AsType[*process.FailedError](err); ok && failed.Exit.Code == 1 {
+		return nil // there are none
+	}
+	for line := range strings.Lines(keys) {
+		if scope, key, _ := strings.Cut(strings.TrimSpace(line), "\t"); scope == "local" || scope == "worktree" {
+			return fmt.Errorf("the repository's configuration names programs that git would run (%.80s): use git itself, with run_command", key)
+		}
+	}
+	return err
 }
 
-// show runs a command that shows something of the repository.
+// checkLinks refuses a repository that has others in it: to see what has changed, git would
+// run in them what their configurations name.
+func (g *Git) checkLinks(ctx context.Context) error {
+	const most = 16 << 20 // bytes, seven for a file
+	modes, err := g.run(ctx, most, "ls-files", "--format=%(objectmode)")
+	if err == nil && strings.Contains(modes.String(), "160000") {
+		err = errors.New("there are repositories in the repository: use git itself, with run_command")
+	}
+	return err
+}
+
+// show runs a command that shows something of the repository, of these paths in the
+// workspace. Of paths elsewhere git would compare files that are none of its.
 func (g *Git) show(ctx context.Context, paths []string, args ...string) (string, error) {
-	args, err := g.paths(args, paths)
+	names, err := g.work.Names(paths...)
+	if err == nil {
+		err = g.check(ctx)
+	}
 	if err != nil {
 		return "", err
 	}
-	if _, err := g.git(ctx, "rev-parse", "--git-dir"); err != nil {
-		return "", err
-	}
-	return g.git(ctx, args...)
+	return g.git(ctx, slices.Concat(args, []string{"--"}, names)...)
 }
 
 // GitStatusIn is the annotation of [Git.GitStatus].
@@ -74,7 +103,7 @@ type GitStatusIn struct {
 // GitStatus says on which branch the workspace is, and what has changed since the last
 // commit.
 func (g *Git) GitStatus(ctx context.Context, _ GitStatusIn) (string, error) {
-	return g.git(ctx, "status", "--short", "--branch", "--untracked-files=all", "--ignore-submodules=all")
+	return g.show(ctx, nil, "status", "--short", "--branch", "--untracked-files=all", "--ignore-submodules=all")
 }
 
 // GitDiffIn are the arguments of [Git.GitDiff].
@@ -122,21 +151,26 @@ func (g *Git) GitCommit(ctx context.Context, in GitCommitIn) (string, error) {
 	if len(in.Paths) == 0 {
 		in.Paths = []string{"."}
 	}
-	add, err := g.paths([]string{"add", "--all"}, in.Paths)
+	names, err := g.work.Names(in.Paths...)
 	if err != nil {
 		return "", err
 	}
-	if _, err := g.git(ctx, "rev-parse", "--git-dir"); err != nil {
-		if _, err := g.git(ctx, "init", "--quiet", "--template="); err != nil {
-			return "", err
-		}
+	paths := append([]string{"--"}, names...)
+	if err = g.check(ctx); errors.Is(err, errNoRepository) {
+		_, err = g.git(ctx, "init", "--quiet", "--template=")
 	}
-	if _, err := g.git(ctx, add...); err != nil {
+	if err == nil {
+		err = g.checkLinks(ctx)
+	}
+	if err == nil {
+		_, err = g.git(ctx, slices.Concat([]string{"add", "--all"}, paths)...)
+	}
+	if err != nil {
 		return "", err
 	}
-	commit := append([]string{"commit", "--quiet", "--message=" + in.Message}, add[2:]...)
+	commit := slices.Concat([]string{"commit", "--quiet", "--message=" + in.Message}, paths)
 	if _, err := g.git(ctx, "config", "user.email"); err != nil {
-		commit = append([]string{"-c", "user.name=sandbox", "-c", "user.email=sandbox@localhost"}, commit...)
+		commit = slices.Concat([]string{"-c", "user.name=sandbox", "-c", "user.email=sandbox@localhost"}, commit)
 	}
 	if said, err := g.git(ctx, commit...); err != nil {
 		return "", errors.Join(err, errors.New(said)) // that there is nothing to commit is no error message of git's

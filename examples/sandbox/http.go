@@ -13,24 +13,38 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// serveHTTP serves MCP at /mcp and the control routes beside it until ctx ends, and says
-// where. Everything but /health takes a token.
-func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
-	access := &gateway.AccessOptions{Open: s.open, Logger: s.logger}
-	if s.token != "" {
-		access.Tokens = map[string]string{s.token: "agent"}
+// access is for who shows a token, by default a random one.
+func (s *sandbox) access(token, principal string, open bool) (*gateway.Access, error) {
+	opts := &gateway.AccessOptions{Open: open, Logger: s.logger}
+	if token != "" {
+		opts.Tokens = map[string]string{token: principal}
 	}
-	gate, err := gateway.NewAccess(access)
+	return gateway.NewAccess(opts)
+}
+
+// serveHTTP serves MCP at /mcp and the control routes beside it until ctx ends, and says
+// where. Agents have one token, and who sets the sandbox up has another: no policy is asked
+// about that.
+func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
+	if s.token != "" && s.token == s.controlToken {
+		return errors.New("-control-token: expected another than -token")
+	}
+	agents, err := s.access(s.token, "agent", s.open)
 	if err != nil {
 		return err
 	}
+	operators, err := s.access(s.controlToken, "operator", false)
+	if err != nil {
+		return err
+	}
+	if err := s.face.Start(ctx); err != nil {
+		return err
+	}
 	endpoint := streamable.Handler(s.face, &streamable.Options{Logger: s.logger})
-	guarded := http.NewServeMux()
-	guarded.Handle("/mcp", endpoint)
-	s.control.routes(guarded)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", health)
-	mux.Handle("/", gate.Handler(guarded))
+	mux.Handle("/mcp", agents.Handler(endpoint))
+	mux.Handle("/", operators.Handler(s.control.handler()))
 	listener, err := net.Listen("tcp", s.address)
 	if err != nil {
 		return errors.Join(err, endpoint.Close())
@@ -42,8 +56,11 @@ func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
 		served <- web.Serve(listener)
 	}()
 	fmt.Fprintf(said, "serving http://%s/mcp\n", listener.Addr())
-	if token := gate.Token(); token != "" {
+	if token := agents.Token(); token != "" {
 		fmt.Fprintf(said, "the token is %s\n", token)
+	}
+	if token := operators.Token(); token != "" {
+		fmt.Fprintf(said, "the control token is %s\n", token)
 	}
 	select {
 	case err = <-served:

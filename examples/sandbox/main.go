@@ -2,7 +2,7 @@
 // and servers that are added while it runs.
 //
 //	go run ./examples/sandbox -root DIR
-//	go run ./examples/sandbox -root DIR -addr 127.0.0.1:6060 [-token T | -open]
+//	go run ./examples/sandbox -root DIR -addr 127.0.0.1:6060 [-token T | -open] [-control-token T]
 //
 // It speaks over standard input and output, or over HTTP at /mcp, with control routes
 // beside it. Files are those of the directory and no others; what commands start ends with
@@ -36,7 +36,8 @@ func main() {
 	flag.StringVar(&o.address, "addr", "", "the `address` to serve HTTP at, such as 127.0.0.1:6060; port 0 takes a free one")
 	flag.StringVar(&o.customMCP, "custom-mcp", "", "a `file` with mcpServers, to be there from the start")
 	flag.StringVar(&o.token, "token", "", "what callers over HTTP must show; by default it is random")
-	flag.BoolVar(&o.open, "open", false, "programs on this machine need no token")
+	flag.StringVar(&o.controlToken, "control-token", "", "what callers of the control routes must show; by default it is random")
+	flag.BoolVar(&o.open, "open", false, "programs on this machine need no token for /mcp")
 	flag.BoolVar(&o.deferred, "defer", false, "no tools before POST /credential and /tool-server-url")
 	flag.StringVar(&o.toolHosts, "tool-hosts", "", "`hosts` that a tool server may be at beside this one, with commas")
 	flag.StringVar(&o.policy, "policy", "", "a `file` with the policy for calls; what it asks about, the caller's person decides")
@@ -55,7 +56,7 @@ func main() {
 // options are the flags.
 type options struct {
 	root, address, customMCP string
-	token                    string
+	token, controlToken      string
 	open, deferred           bool
 	toolHosts                string
 	policy                   string

@@ -3,11 +3,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"os"
@@ -26,14 +28,21 @@ import (
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
-// asServer makes the test's binary a server, to be added to a sandbox.
-const asServer = "SANDBOX_TEST_SERVER"
+const (
+	// asServer makes the test's binary a server, to be added to a sandbox.
+	asServer = "SANDBOX_TEST_SERVER"
+	// asSidecar makes it a sidecar that listens at an address.
+	asSidecar = "SANDBOX_TEST_SIDECAR"
+)
 
 // guard is set before the tests run.
 var guard *process.Guard
 
 func TestMain(m *testing.M) {
 	guard = process.Main()
+	if address := os.Getenv(asSidecar); address != "" {
+		log.Fatal(http.ListenAndServe(address, nil))
+	}
 	if greeting := os.Getenv(asServer); greeting != "" {
 		if err := stdio.Serve(context.Background(), greeter(greeting), nil); err != nil {
 			os.Exit(1)
@@ -50,6 +59,9 @@ func greeter(greeting string) *server.Server {
 	server.AddTool(s, server.Tool{Name: "greet", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)}}, func(context.Context, *server.Request, struct{}) (string, error) {
 		return greeting + " " + os.Getenv("TOKEN"), nil
 	})
+	if greeting == "command" { // as the other half of run_command
+		server.AddTool(s, server.Tool{Name: greeting}, func(context.Context, *server.Request, struct{}) (string, error) { return greeting, nil })
+	}
 	server.AddTool(s, server.Tool{Name: "linger"}, func(context.Context, *server.Request, struct{}) (string, error) {
 		_, err := process.Main().Start(&process.Command{Path: "sleep", Args: []string{"61"}})
 		return "", err
@@ -160,9 +172,9 @@ func (u *user) tools() map[string]*mcp.Tool {
 // A site is a sandbox over HTTP.
 type site struct {
 	*sandbox
-	t     *testing.T
-	url   string
-	token string
+	t              *testing.T
+	url            string
+	token, control string // what those show who use it, and who set it up
 }
 
 // served serves a sandbox over HTTP for a test.
@@ -174,21 +186,21 @@ func served(t *testing.T, o options) *site {
 	said, w := io.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- s.serveHTTP(ctx, w) }()
-	line := make([]byte, 1000)
-	n, err := said.Read(line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscanf(string(line[:n]), "serving %s", &s.url); err != nil {
-		t.Fatal(err)
-	}
-	s.url = strings.TrimSuffix(s.url, "/mcp")
-	s.token = o.token
-	if o.token == "" && !o.open {
-		if n, err = said.Read(line); err != nil {
-			t.Fatal(err)
+	lines := bufio.NewReader(said)
+	read := func(format string, word *string) {
+		line, err := lines.ReadString('\n')
+		if _, wrong := fmt.Sscanf(line, format, word); err != nil || wrong != nil {
+			t.Fatalf("%q, want %q: %v", line, format, err)
 		}
-		fmt.Sscanf(string(line[:n]), "the token is %s", &s.token)
+	}
+	read("serving %s", &s.url)
+	s.url = strings.TrimSuffix(s.url, "/mcp")
+	s.token, s.control = o.token, o.controlToken
+	if o.token == "" && !o.open {
+		read("the token is %s", &s.token)
+	}
+	if o.controlToken == "" {
+		read("the control token is %s", &s.control)
 	}
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
@@ -210,8 +222,12 @@ func (s *site) send(method, path, body string, header ...string) (int, string) {
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	if s.token != "" {
-		request.Header.Set("Authorization", "Bearer "+s.token)
+	token := s.control
+	if path == "/mcp" {
+		token = s.token
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	for i := 0; i < len(header); i += 2 {
 		if header[i] == "Host" {

@@ -14,7 +14,7 @@ func (*Background) Descriptions() server.Descriptions {
 		"BackgroundRead.wait":   "seconds to wait for its end",
 		"BackgroundStop":        "Ends a command in the background, with all that it has started.",
 		"BackgroundStop.id":     "as run_background gave it",
-		"BackgroundWrite":       "Writes to the standard input of a command in the background.",
+		"BackgroundWrite":       "Writes to the standard input of a command in the background, as far as that reads it within some seconds.",
 		"BackgroundWrite.id":    "as run_background gave it",
 		"BackgroundWrite.text":  "what it reads, with the end of the line",
 		"BackgroundWrite.close": "end its input then",

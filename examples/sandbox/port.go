@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
@@ -43,16 +42,19 @@ type PortURL struct {
 // RegisterPort makes an HTTP server that runs here visible at a URL. It waits until the
 // server listens.
 func (p *Ports) RegisterPort(ctx context.Context, in RegisterPortIn) (PortURL, error) {
-	target := net.JoinHostPort("127.0.0.1", strconv.Itoa(in.Port))
 	waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if process.AwaitPort(waiting, target) != nil {
+	target, err := process.AwaitLoopback(waiting, in.Port)
+	if err != nil {
 		return PortURL{}, fmt.Errorf("nothing listens at port %d: start the server with run_background", in.Port)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if web := p.ports[in.Port]; web != nil {
 		return PortURL{"http://" + web.Addr + "/"}, nil
+	}
+	if len(p.ports) >= maxPorts {
+		p.forget()
 	}
 	if len(p.ports) >= maxPorts {
 		return PortURL{}, fmt.Errorf("%d ports are registered already", maxPorts)
@@ -72,6 +74,16 @@ func (p *Ports) RegisterPort(ctx context.Context, in RegisterPortIn) (PortURL, e
 		}
 	})
 	return PortURL{"http://" + web.Addr + "/"}, nil
+}
+
+// forget ends what leads to ports at which nobody listens any more.
+func (p *Ports) forget() {
+	for port, web := range p.ports {
+		if _, ok := process.Loopback(port); !ok {
+			_ = web.Close() // nobody misses it
+			delete(p.ports, port)
+		}
+	}
 }
 
 // forward is a reverse proxy to an address of this machine. It answers requests for this

@@ -54,14 +54,17 @@ func (s *sandbox) direct() (err error) {
 	return err
 }
 
-// Origin says whose something is: a custom server's, or the sandbox's.
+// Origin says whose something is: a custom server's, or the sandbox's. Only what has the
+// prefix of custom servers can be one's, whatever they call themselves and their tools.
 func (s *sandbox) Origin(kind bridge.Kind, exposed string) (alias, name string, ok bool) {
-	inside := exposed
+	inside, custom := exposed, true
 	if kind == bridge.Tool || kind == bridge.Prompt {
-		inside = strings.TrimPrefix(exposed, customPrefix)
+		inside, custom = strings.CutPrefix(exposed, customPrefix)
 	}
-	if alias, name, ok := s.custom.Origin(kind, inside); ok {
-		return alias, name, true
+	if custom {
+		if alias, name, ok := s.custom.Origin(kind, inside); ok {
+			return alias, name, true
+		}
 	}
 	return own, exposed, true
 }

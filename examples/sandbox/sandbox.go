@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
@@ -46,7 +45,7 @@ func newSandbox(ctx context.Context, guard *process.Guard, o options, logger *sl
 		return nil, err
 	}
 	s := &sandbox{options: o, logger: logger, files: files, todo: &Todo{}}
-	s.commands = &Commands{guard: guard, dir: files.Dir(), env: variables(o.pass)}
+	s.commands = &Commands{guard: guard, dir: files.Dir(), env: process.Variables(strings.Split(o.pass, ",")...)}
 	s.background = &Background{commands: s.commands, jobs: process.Jobs{Guard: guard}}
 	s.ports = &Ports{logger: logger}
 	s.control = &control{sandbox: s, sidecars: sidecars{commands: s.commands, known: o.sidecars}}
@@ -108,10 +107,12 @@ func (s *sandbox) register() error {
 		}
 		entries = append(entries, more...)
 	}
-	if err := s.tools.Replace(entries...); err != nil || s.control.registered.Swap(true) {
+	if err := s.tools.Replace(entries...); err != nil || s.control.registered {
 		return err
 	}
-	return s.face.Mount(s.tools, "")
+	err = s.face.Mount(s.tools, "")
+	s.control.registered = err == nil
+	return err
 }
 
 // closedWorld is for tools that touch nothing but the workspace.
@@ -133,15 +134,4 @@ func (s *sandbox) close(ctx context.Context) error {
 	s.background.jobs.Close()
 	s.control.sidecars.close()
 	return errors.Join(err, s.ports.close(), s.files.Close())
-}
-
-// variables are those of this process's environment that commands get too.
-func variables(names string) []string {
-	var env []string
-	for name := range strings.SplitSeq(names, ",") {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
 }

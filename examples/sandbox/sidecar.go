@@ -14,13 +14,13 @@ import (
 
 // A sidecar is a program that runs beside the sandbox when it is wanted.
 type sidecar struct {
-	url     string
-	command []string
+	url, host string
+	command   []string
 }
 
 // codex is the sidecar that is always known.
 func codex() sidecar {
-	return sidecar{"http://127.0.0.1:1324", []string{"sse-http-server", "--addr", "127.0.0.1:1324"}}
+	return sidecar{"http://127.0.0.1:1324", "127.0.0.1:1324", []string{"sse-http-server", "--addr", "127.0.0.1:1324"}}
 }
 
 // parseSidecar reads NAME=URL COMMAND ARGUMENTS….
@@ -30,11 +30,11 @@ func parseSidecar(text string) (name string, s sidecar, err error) {
 	if name == "" || len(fields) < 2 {
 		return "", s, errors.New("expected NAME=URL COMMAND ARGUMENTS…")
 	}
-	s = sidecar{fields[0], fields[1:]}
-	if u, err := url.Parse(s.url); err != nil || u.Port() == "" {
-		return "", s, fmt.Errorf("the URL %q: expected one with a port", s.url)
+	u, err := url.Parse(fields[0])
+	if err != nil || u.Port() == "" {
+		return "", s, fmt.Errorf("the URL %q: expected one with a port", fields[0])
 	}
-	return name, s, nil
+	return name, sidecar{fields[0], u.Host, fields[1:]}, nil
 }
 
 // sidecars are those that are known, and those that run.
@@ -53,25 +53,16 @@ func (s *sidecars) start(ctx context.Context, name string) (status string, err e
 	if !ok {
 		return "", errNoSidecar
 	}
-	u, err := url.Parse(known.url)
-	if err != nil {
-		return "", err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.running[name]; p != nil && p.Running() {
 		return "already_running", nil
 	}
-	said := new(process.Output) // nobody else reads it, and a full pipe would stop the program
-	p, err := s.commands.guard.Start(s.commands.in(&process.Command{Path: known.command[0], Args: known.command[1:], Stdout: said, Stderr: said}))
-	if err != nil {
-		return "", err
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("it does not listen"))
 	defer cancel()
-	if err := p.AwaitPort(ctx, u.Host); err != nil {
-		p.Stop()
-		return "", fmt.Errorf("%w; it says %.500q", err, said.String())
+	p, err := s.commands.guard.StartServer(ctx, s.commands.in(&process.Command{Path: known.command[0], Args: known.command[1:]}), known.host)
+	if err != nil {
+		return "", err
 	}
 	if s.running == nil {
 		s.running = make(map[string]*process.Process)

@@ -100,7 +100,7 @@ func TestTools(t *testing.T) {
 		{"todo_write", `{"todos":[{"id":"1","content":"a","status":"done"}]}`, "error: "},
 		{"todo_write", `{"todos":[{"id":"1","content":"a","status":"pending"},{"id":"1","content":"b","status":"pending"}]}`, "error: .*twice"},
 		{"browser_navigate", `{"url":"http://127.0.0.1/"}`, "error: The browser cannot be used: .*no-such-npx.*not installed"},
-		{"background_read", `{"id":"job-99"}`, "error: there is no command"},
+		{"background_read", `{"id":"job-99"}`, "error: .*there is no job"},
 	} {
 		if got := u.call(c.tool, c.arguments); !regexp.MustCompile(c.want).MatchString(got) {
 			t.Errorf("%s %s: %q, want %q", c.tool, c.arguments, got, c.want)
@@ -158,11 +158,23 @@ func TestBackground(t *testing.T) {
 	if got := u.call("background_write", `{"id":"job-1","text":"x"}`); !strings.HasPrefix(got, "error: ") {
 		t.Error(got)
 	}
-	u.call("run_background", `{"command":"trap '' TERM; setsid sleep 61 & sleep 61"}`)
-	if got := u.call("background_stop", `{"id":"job-2"}`); !strings.Contains(got, `"running":false`) {
+	u.call("run_background", `{"command":"until [ -e go ]; do sleep 0.05; done; wc -c"}`)
+	much := strings.Repeat("x", 1<<20)
+	if got := u.call("background_write", `{"id":"job-2","text":"`+much+`"}`); !strings.Contains(got, "error: ") || !strings.Contains(got, "does not read") || !strings.Contains(got, "of 1048576 bytes") {
 		t.Error(got)
 	}
-	if got := u.call("background_list", `{}`); strings.Count(got, `"id"`) != 2 {
+	u.call("write_file", `{"path":"go","content":""}`)
+	if got := u.call("background_write", `{"id":"job-2","text":"`+much+`","close":true}`); !strings.HasPrefix(got, "Wrote") {
+		t.Error(got)
+	}
+	if got := u.call("background_read", `{"id":"job-2","wait":30}`); !strings.Contains(got, `"exit_code":0`) {
+		t.Error(got)
+	}
+	u.call("run_background", `{"command":"trap '' TERM; setsid sleep 61 & sleep 61"}`)
+	if got := u.call("background_stop", `{"id":"job-3"}`); !strings.Contains(got, `"running":false`) {
+		t.Error(got)
+	}
+	if got := u.call("background_list", `{}`); strings.Count(got, `"id"`) != 3 {
 		t.Error(got)
 	}
 }
@@ -184,6 +196,20 @@ func TestProgress(t *testing.T) {
 	}
 	if p := <-heard; p.Message != "begun" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Who tells callers slowly loses nothing of what a command writes.
+func TestSlowProgress(t *testing.T) {
+	u := newUser(t, started(t, testOptions(t)))
+	result, err := u.CallTool(t.Context(), "run_command", json.RawMessage(`{"command":"for i in 1 2 3 4 5 6 7 8; do printf %08000d $i; sleep 0.1; done"}`),
+		&client.CallOptions{Progress: func(*mcp.ProgressParams) { <-time.After(time.Second) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got CommandResult
+	if err := json.Unmarshal(result.StructuredContent, &got); err != nil || len(got.Stdout) != 64000 || got.Truncated {
+		t.Errorf("%d bytes, truncated %t, %v", len(got.Stdout), got.Truncated, err)
 	}
 }
 
@@ -245,13 +271,78 @@ func TestRegisteredPort(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// When many ports are registered, those make room at which nobody listens any more. One may
+// be an address of IPv6.
+func TestPortsMakeRoom(t *testing.T) {
+	u := newUser(t, started(t, testOptions(t)))
+	register := func(network, address string, want string) (end func() error) {
+		t.Helper()
+		listener, err := net.Listen(network, address)
+		if err != nil {
+			t.Skip(err)
+		}
+		_, port, _ := net.SplitHostPort(listener.Addr().String())
+		if got := u.call("register_port", `{"port":`+port+`}`); !strings.Contains(got, want) {
+			t.Errorf("port %s: %s", port, got)
+		}
+		return listener.Close
+	}
+	ends := []func() error{register("tcp6", "[::1]:0", "http://")}
+	for len(ends) < maxPorts {
+		ends = append(ends, register("tcp4", "127.0.0.1:0", "http://"))
+	}
+	defer register("tcp4", "127.0.0.1:0", "16 ports are registered already")()
+	for _, end := range ends[:3] {
+		end()
+	}
+	for _, want := range []string{"http://", "http://", "http://", "16 ports are registered already"} {
+		defer register("tcp4", "127.0.0.1:0", want)()
+	}
+	for _, end := range ends[3:] {
+		end()
+	}
+}
+
+// ranNothing checks that no program of a repository has run: each would leave a file.
+func ranNothing(t *testing.T, u *user) {
+	t.Helper()
+	if ran := u.call("search_files", `{"pattern":"ran-*"}`); !strings.Contains(ran, "Nothing") {
+		t.Errorf("these ran: %s", ran)
+	}
+}
+
+// shell runs commands that must not fail.
+func (u *user) shell(lines ...string) {
+	u.t.Helper()
+	command, err := json.Marshal(map[string]string{"command": "set -e\nexport GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=e\n" + strings.Join(lines, "\n")})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if got := u.call("run_command", string(command)); !strings.Contains(got, `"exit_code":0`) {
+		u.t.Fatal(got)
+	}
+}
+
 // Neither hooks nor programs that stand in the repository's files are run by git's tools.
 func TestGitRunsNothing(t *testing.T) {
 	s := started(t, testOptions(t))
 	u := newUser(t, s)
 	u.call("write_file", `{"path":"a.txt","content":"a\n"}`)
 	u.call("git_commit", `{"message":"first"}`)
-	u.call("run_command", `{"command":"mkdir -p .git/hooks; for h in pre-commit post-commit fsmonitor; do printf '#!/bin/sh\ntouch $PWD/ran-'$h > .git/hooks/$h; chmod +x .git/hooks/$h; done; git config core.fsmonitor .git/hooks/fsmonitor; git config diff.external 'touch ran-diff'; git config core.pager 'touch ran-pager'; git config diff.evil.textconv 'touch ran-textconv; cat'; echo '*.txt diff=evil' > .gitattributes"}`)
+	u.shell(
+		`mkdir -p .git/hooks`,
+		`for h in pre-commit post-commit post-index-change fsmonitor pre-auto-gc reference-transaction; do printf '#!/bin/sh\ntouch '$PWD/ran-$h > .git/hooks/$h; chmod +x .git/hooks/$h; done`,
+		`git config core.fsmonitor .git/hooks/fsmonitor`,
+		`git config core.pager 'touch ran-pager'; git config core.editor 'touch ran-editor'; git config core.sshCommand 'touch ran-ssh'`,
+		`git config diff.external 'touch ran-diff'; git config diff.evil.textconv 'touch ran-textconv; cat'; git config diff.evil.command 'touch ran-command'`,
+		`git config commit.gpgSign true; git config log.showSignature true; git config gpg.program "$PWD/.git/hooks/fsmonitor"`,
+		`git config maintenance.commit-graph.enabled true; git config gc.auto 1; git config maintenance.auto true`,
+		`git config merge.evil.driver 'touch ran-merge'; git config credential.helper '!touch ran-credential'`,
+		`echo '*.txt diff=evil merge=evil' > .gitattributes`,
+		// What is missing would be fetched from here.
+		`git config core.repositoryFormatVersion 1; git config extensions.partialClone evil; git config remote.evil.promisor true`,
+		`git config protocol.ext.allow always; git config remote.evil.url "ext::sh -c touch% $PWD/ran-fetch"`,
+	)
 	u.call("edit_file", `{"path":"a.txt","old_string":"a","new_string":"b"}`)
 	for _, tool := range []string{"git_status", "git_diff", "git_log"} {
 		if got := u.call(tool, `{}`); strings.HasPrefix(got, "error") {
@@ -261,7 +352,88 @@ func TestGitRunsNothing(t *testing.T) {
 	if got := u.call("git_commit", `{"message":"second"}`); !strings.Contains(got, "second") {
 		t.Error(got)
 	}
-	if ran := u.call("search_files", `{"pattern":"ran-*"}`); !strings.Contains(ran, "Nothing") {
-		t.Errorf("these ran: %s", ran)
+	u.shell(`rm -rf .git/objects/$(git -c core.fsmonitor=false -c core.hooksPath=/dev/null rev-parse HEAD:a.txt | cut -c1-2)`, `rm -f ran-*; echo c > a.txt`)
+	u.call("git_diff", `{}`) // it fails
+	ranNothing(t, u)
+}
+
+var gitTools = map[string]string{"git_status": `{}`, "git_diff": `{}`, "git_log": `{}`, "git_commit": `{"message":"second"}`}
+
+// A repository that names filters is refused, wherever its configuration names them; those of
+// the user's own configuration do their work.
+func TestGitFilters(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[filter \"mine\"]\n\tclean = tr a-z A-Z\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	for name, configure := range map[string]string{
+		"clean":    `git config filter.evil.clean 'touch ran-clean; cat'`,
+		"process":  `git config filter.evil.process 'touch ran-process'`,
+		"included": `printf '[filter "evil"]\nclean = touch ran-included; cat\n' > more; git config include.path ../more`,
+		"worktree": `git config core.repositoryFormatVersion 1; git config extensions.worktreeConfig true; git config --worktree filter.evil.clean 'touch ran-worktree; cat'`,
+		"hook":     `git config hook.evil.command 'touch ran-hook'; git config hook.evil.event pre-commit`,
+	} {
+		u := newUser(t, started(t, testOptions(t)))
+		u.call("write_file", `{"path":"a.txt","content":"a\n"}`)
+		u.call("write_file", `{"path":"b.md","content":"b\n"}`)
+		u.call("write_file", `{"path":".gitattributes","content":"*.txt filter=evil\n*.md filter=mine\n"}`)
+		if got := u.call("git_commit", `{"message":"first"}`); strings.HasPrefix(got, "error") {
+			t.Errorf("%s: %s", name, got)
+		}
+		u.shell(`[ "$(git show HEAD:b.md)" = B ]`, configure)
+		u.call("write_file", `{"path":"a.txt","content":"c\n"}`)
+		for tool, arguments := range gitTools {
+			if got := u.call(tool, arguments); !strings.HasPrefix(got, "error: ") || !strings.Contains(got, ".evil.") {
+				t.Errorf("%s, %s: %s", name, tool, got)
+			}
+		}
+		ranNothing(t, u)
+	}
+}
+
+// What looks like a repository, and has been written by file tools, is none.
+func TestGitBareLayout(t *testing.T) {
+	u := newUser(t, started(t, testOptions(t)))
+	for name, text := range map[string]string{
+		"HEAD": "ref: refs/heads/main\n", "objects/keep": "", "refs/keep": "", ".gitattributes": "*.txt filter=evil\n", "a.txt": "a\n",
+		"config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n[filter \"evil\"]\n\tclean = touch ran-clean; cat\n",
+	} {
+		arguments, err := json.Marshal(map[string]string{"path": name, "content": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.call("write_file", string(arguments))
+	}
+	for _, tool := range []string{"git_status", "git_diff", "git_log"} {
+		if got := u.call(tool, `{}`); !strings.Contains(got, "not a git repository") {
+			t.Errorf("%s: %s", tool, got)
+		}
+	}
+	u.shell("mkdir .git") // and git looks further
+	for _, tool := range []string{"git_status", "git_diff", "git_log"} {
+		if got := u.call(tool, `{}`); !strings.HasPrefix(got, "error: ") {
+			t.Errorf("%s: %s", tool, got)
+		}
+	}
+	u.shell("rmdir .git")
+	if got := u.call("git_commit", `{"message":"first"}`); !strings.Contains(got, "a.txt") {
+		t.Error(got)
+	}
+	ranNothing(t, u)
+}
+
+// Git runs nothing in a repository in the repository either.
+func TestGitSubmodule(t *testing.T) {
+	u := newUser(t, started(t, testOptions(t)))
+	u.shell(`git init -q sub; cd sub; echo a > a.txt; git add a.txt; git commit -qm first; cd ..`,
+		`git init -q .; printf '[submodule "sub"]\npath = sub\nurl = ./sub\n' > .gitmodules; git add sub .gitmodules 2>/dev/null; git commit -qm first`,
+		`cd sub; git config filter.evil.clean "touch $PWD/../ran-clean; cat"; echo '* filter=evil' > .gitattributes; touch -d tomorrow a.txt; cd ..`,
+		`echo b > b.txt`)
+	for tool, arguments := range gitTools {
+		if got := u.call(tool, arguments); strings.HasPrefix(got, "error") != (tool == "git_commit") {
+			t.Errorf("%s: %s", tool, got)
+		}
+	}
+	ranNothing(t, u)
 }

@@ -93,7 +93,6 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"examples/gateway/serve.go":                   "the web server; serve waits for it",
 		"examples/sandbox/http.go":                    "the web server; serveHTTP waits for it",
 		"examples/sandbox/port.go":                    "the proxies of registered ports; close waits for them",
-		"examples/sandbox/background.go":              "ends a write that takes too long; stopped when it ends",
 	})
 }
 

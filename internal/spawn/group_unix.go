@@ -12,11 +12,9 @@ func inherited() []string {
 	return []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR"}
 }
 
-// Terminate asks a command that has been started, and its group, to end.
-func Terminate(cmd *exec.Cmd) { signal(cmd, syscall.SIGTERM) }
+func terminate(cmd *exec.Cmd) { signal(cmd, syscall.SIGTERM) }
 
-// Kill ends them.
-func Kill(cmd *exec.Cmd) { signal(cmd, syscall.SIGKILL) }
+func kill(cmd *exec.Cmd) { signal(cmd, syscall.SIGKILL) }
 
 // signal signals a group that may be gone already, which is what was wanted.
 func signal(cmd *exec.Cmd, s syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, s) }

@@ -13,8 +13,7 @@ func inherited() []string {
 
 func isolate(*exec.Cmd, syscall.Signal) {}
 
-// Terminate does nothing: Windows has no TERM.
-func Terminate(*exec.Cmd) {}
+// terminate kills: Windows has no TERM.
+func terminate(cmd *exec.Cmd) { kill(cmd) }
 
-// Kill ends a command that has been started.
-func Kill(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
+func kill(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -135,6 +136,71 @@ func TestForkStorm(t *testing.T) {
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// Nor does it matter whether anybody listens to why.
+func TestForkStormUnheard(t *testing.T) {
+	broken, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken.Close()
+	defer w.Close()
+	blocked := make(chan struct{})
+	for name, stderr := range map[string]io.Writer{"broken": w, "blocked": writer(func(string) { <-blocked })} {
+		c := shell("trap '' PIPE; head -c 200000 /dev/zero >&2 & for i in $(seq 30); do setsid sleep 61 2>/dev/null & done; sleep 61", nil)
+		c.Stdout, c.Stderr, c.Processes = nil, stderr, 20
+		left := marked(t, c)
+		p, err := guard.Start(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "blocked" {
+			for deadline := time.Now().Add(10 * time.Second); len(left()) > 0; <-time.After(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: %d processes are left", name, len(left()))
+				}
+			}
+			close(blocked)
+		}
+		if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 137 {
+			t.Errorf("%s: %+v %v", name, exit, err)
+		}
+		if left := left(); len(left) != 0 {
+			t.Errorf("%s: left behind: %q", name, left)
+		}
+	}
+}
+
+// Commands start when the program's file has been replaced, too, as by an update.
+func TestProgramIsReplaced(t *testing.T) {
+	data, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	program := exec.Command(path, "-test.run=^TestHelperReplaced$", "-test.v")
+	program.Env = append(os.Environ(), "PROCESS_TEST_HELPER=1")
+	if out, err := program.CombinedOutput(); err != nil || !strings.Contains(string(out), "hello from below") {
+		t.Errorf("%v, says %s", err, out)
+	}
+}
+
+func TestHelperReplaced(t *testing.T) {
+	if os.Getenv("PROCESS_TEST_HELPER") == "" {
+		t.Skip("it is for another test")
+	}
+	if err := os.Remove(os.Args[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(os.Args[0], []byte("#!/bin/sh\necho another program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := guard.Output(t.Context(), shell("echo hello from below", nil), 0)
+	t.Log(out, err)
 }
 
 // When the program that has started a guard is killed, nothing is left either.

@@ -4,8 +4,9 @@
 // sessions of their own, and processes whose parents are gone. On Linux each command runs
 // below a guard, which is this program once more. The guard adopts what its descendants
 // leave behind, so all of them can be found; it ends them with the command, when it is
-// told to, and when this program dies, however it does. Elsewhere a command is a process
-// group, and what leaves the group escapes.
+// told to, and when this program dies, however it does. On other Unix systems a command is
+// a process group, and what leaves the group escapes. On Windows it is one process, which
+// has no grace, and what it starts goes on.
 //
 //	func main() {
 //		guard := process.Main() // before anything else

@@ -9,7 +9,7 @@ import (
 
 // A Guard starts commands. Make one with [Main].
 type Guard struct {
-	program string // this one; "" where guards are of no use
+	program string // this one; "" where there are no guards
 }
 
 // role is the first argument of a program that is a guard.
@@ -34,18 +34,11 @@ func Main() *Guard {
 		}
 		os.Exit(o.guard(os.Args[4:]))
 	}
-	if !guarded {
-		return &Guard{}
-	}
-	program, err := os.Executable()
-	if err != nil { // nothing else can be started either
-		program = os.Args[0]
-	}
-	return &Guard{program}
+	return &Guard{self}
 }
 
-// Wrap returns the command line that runs a program below a guard, for those who start
-// programs themselves, such as stdio.Command: a server, and all that it starts, ends with
+// Wrap returns the command line by which this program runs another below a guard, for what
+// starts programs itself, such as stdio.Command: a server, and all that it starts, ends with
 // its connection.
 func (g *Guard) Wrap(path string, args ...string) (guard string, guardArgs []string) {
 	return g.command(orders{DefaultGrace / 2, DefaultProcesses}, path, args)

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guarded says that commands run below guards.
-const guarded = true
+// self is this program for whom it starts, even when another file has taken its place:
+// proc_pid_exe(5).
+const self = "/proc/self/exe"
 
 const (
 	// killInterval is how long it gives those that it has killed to be gone, before it
@@ -22,6 +23,8 @@ const (
 	// killGrace is how long it goes on with that. Who is still there then cannot be killed,
 	// such as a program of another user.
 	killGrace = 2 * time.Second
+	// sayGrace is how long it waits for who should read what it says.
+	sayGrace = time.Second
 )
 
 // A warden is a guard at work. It ends when all its descendants have.
@@ -29,6 +32,7 @@ type warden struct {
 	orders
 	leader int
 	status int              // of the guard: the leader's, if it has ended by itself
+	crowd  bool             // there were too many descendants
 	deaths chan death       // closed when nobody is left
 	told   chan os.Signal   // to end
 	grace  <-chan time.Time // until those are killed who have been told to end
@@ -50,12 +54,30 @@ func (o orders) guard(argv []string) int {
 	w := &warden{orders: o, deaths: make(chan death), told: make(chan os.Signal, 1)}
 	signal.Notify(w.told, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	if err := w.start(argv); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		say(err)
 		return notStarted
 	}
 	go w.reap()
 	w.watch()
+	if w.crowd {
+		say(fmt.Errorf("killed: it consisted of more than %d processes", w.processes))
+	}
 	return w.status
+}
+
+// say tells whoever reads the command's standard error something. It comes last, because
+// nobody may read, and because children would inherit the signal that is ignored.
+func say(what error) {
+	signal.Ignore(syscall.SIGPIPE)
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		fmt.Fprintln(os.Stderr, what)
+	}()
+	select {
+	case <-said:
+	case <-time.After(sayGrace):
+	}
 }
 
 // start starts the command, which takes the guard's place at its standard streams.
@@ -131,7 +153,7 @@ func (w *warden) watch() {
 			return
 		case <-look.C:
 			if w.killed == nil && busy.changed() && len(descendants()) > w.processes {
-				fmt.Fprintf(os.Stderr, "killed: it consisted of more than %d processes\n", w.processes)
+				w.crowd = true
 				w.kill()
 			}
 		}

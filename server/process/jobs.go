@@ -35,6 +35,26 @@ type Job struct {
 	Output *Output
 }
 
+// A JobState is how a job does, in the words of tools.
+type JobState struct {
+	ID       string    `json:"id"`
+	Label    string    `json:"command"`
+	Running  bool      `json:"running"`
+	ExitCode *int      `json:"exit_code,omitempty"` // once it has ended
+	Written  int64     `json:"written"`             // bytes
+	Began    time.Time `json:"began"`
+}
+
+// State is how the job does now.
+func (j *Job) State() JobState {
+	s := JobState{ID: j.ID, Label: j.Label, Running: j.Running(), Began: j.Began.UTC().Truncate(time.Second)}
+	if !s.Running {
+		s.ExitCode = new(j.exit.Code)
+	}
+	s.Written = j.Output.Written()
+	return s
+}
+
 // Errors of [Jobs.Start].
 var (
 	ErrTooManyJobs = errors.New("process: too many commands run already: one of them has to be stopped first")
@@ -74,14 +94,23 @@ func (j *Jobs) Start(label string, c *Command) (*Job, error) {
 	return job, nil
 }
 
-// Find returns the job with an id, nil if it is not remembered.
-func (j *Jobs) Find(id string) *Job {
+// Find returns the job with an id. The error is one of a job that is not remembered.
+func (j *Jobs) Find(id string) (*Job, error) {
 	for _, job := range j.All() {
 		if job.ID == id {
-			return job
+			return job, nil
 		}
 	}
-	return nil
+	return nil, fmt.Errorf("process: there is no job %.40q", id)
+}
+
+// States say how all jobs do, in the order in which they were started.
+func (j *Jobs) States() []JobState {
+	states := []JobState{}
+	for _, job := range j.All() {
+		states = append(states, job.State())
+	}
+	return states
 }
 
 // All returns the jobs in the order in which they were started.

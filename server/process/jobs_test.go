@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -35,11 +37,18 @@ func TestJobs(t *testing.T) {
 	if out := talker.Output.String(); out != "got hello\n" || talker.Running() {
 		t.Errorf("it says %q, runs: %t", out, talker.Running())
 	}
-	if found := jobs.Find("job-1"); found != talker || found.Label != "talker" {
-		t.Errorf("job-1 is %+v", found)
+	if found, err := jobs.Find("job-1"); found != talker || err != nil {
+		t.Errorf("job-1 is %+v, %v", found, err)
 	}
-	if jobs.Find("job-3") != nil {
-		t.Error("one that was not started is found")
+	states := jobs.States()
+	if s := states[0]; s.ID != "job-1" || s.Label != "talker" || s.Running || *s.ExitCode != 0 || s.Written != 10 || s.Began.IsZero() {
+		t.Errorf("it does %+v", s)
+	}
+	if s := states[1]; len(states) != 2 || !s.Running || s.ExitCode != nil {
+		t.Errorf("the sleeper does %+v", s)
+	}
+	if job, err := jobs.Find("job-3"); err == nil || !strings.Contains(err.Error(), "job-3") {
+		t.Errorf("one that was not started is %v", job)
 	}
 	for range 10 { // only the last eight are remembered
 		job, err := jobs.Start("short", shell("true", nil))
@@ -56,8 +65,8 @@ func TestJobs(t *testing.T) {
 		t.Errorf("remembered: %s", got)
 	}
 	jobs.Close()
-	if jobs.Find("job-2").Running() {
-		t.Error("one runs on")
+	if job, err := jobs.Find("job-2"); err != nil || job.Running() {
+		t.Errorf("one runs on: %v", err)
 	}
 	if _, err := jobs.Start("late", shell("true", nil)); !errors.Is(err, process.ErrClosed) {
 		t.Error(err)
@@ -65,13 +74,17 @@ func TestJobs(t *testing.T) {
 }
 
 func TestGuardOutput(t *testing.T) {
-	if out, err := guard.Output(t.Context(), shell("echo out; echo err >&2", nil), 0); err != nil || out != "out\n" {
-		t.Errorf("%q %v", out, err)
+	if out, err := guard.Output(t.Context(), shell("echo out; echo err >&2", nil), 0); err != nil || out.String() != "out\n" {
+		t.Errorf("%q %v", out.String(), err)
+	}
+	out, err := guard.Output(t.Context(), shell("echo one; echo two", nil), 4)
+	if end, _, left := out.Since(0); err != nil || string(end) != "two\n" || left != 4 {
+		t.Errorf("%q, %d left out, %v", end, left, err)
 	}
 	var failed *process.FailedError
-	out, err := guard.Output(t.Context(), shell("echo out; echo wrong >&2; exit 3", nil), 0)
-	if !errors.As(err, &failed) || failed.Exit.Code != 3 || err.Error() != "wrong" || out != "out\n" {
-		t.Errorf("%q %v", out, err)
+	out, err = guard.Output(t.Context(), shell("echo out; echo wrong >&2; exit 3", nil), 0)
+	if !errors.As(err, &failed) || failed.Exit.Code != 3 || err.Error() != "wrong" || out.String() != "out\n" {
+		t.Errorf("%q %v", out.String(), err)
 	}
 	if _, err := guard.Output(t.Context(), shell("exit 3", nil), 0); err == nil || !strings.Contains(err.Error(), "status 3") {
 		t.Error(err)
@@ -81,8 +94,8 @@ func TestGuardOutput(t *testing.T) {
 func TestShell(t *testing.T) {
 	c := process.Shell("echo $((1+1))")
 	c.Env = []string{norace}
-	if out, err := guard.Output(t.Context(), c, 0); err != nil || out != "2\n" {
-		t.Errorf("%q %v", out, err)
+	if out, err := guard.Output(t.Context(), c, 0); err != nil || out.String() != "2\n" {
+		t.Errorf("%q %v", out.String(), err)
 	}
 }
 
@@ -108,5 +121,78 @@ func TestAwaitPort(t *testing.T) {
 	p.Stop()
 	if err := p.AwaitPort(t.Context(), address); err == nil || !strings.Contains(err.Error(), "exit status 143") {
 		t.Error(err)
+	}
+}
+
+// Whoever listens at a port of this machine is found, at either of its addresses.
+func TestLoopback(t *testing.T) {
+	for network, host := range map[string]string{"tcp4": "127.0.0.1", "tcp6": "::1"} {
+		listener, err := net.Listen(network, net.JoinHostPort(host, "0"))
+		if err != nil {
+			t.Log(err) // there may be no IPv6
+			continue
+		}
+		port := listener.Addr().(*net.TCPAddr).Port
+		if address, err := process.AwaitLoopback(t.Context(), port); err != nil || address != listener.Addr().String() {
+			t.Errorf("%s: %s %v", listener.Addr(), address, err)
+		}
+		listener.Close()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("too late"))
+		if address, err := process.AwaitLoopback(ctx, port); err == nil || err.Error() != "too late" {
+			t.Errorf("nobody: %s %v", address, err)
+		}
+		cancel()
+	}
+}
+
+// A server is started if nobody else is where it should be, and waited for.
+func TestStartServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if p, err := guard.StartServer(t.Context(), shell("sleep 61", nil), address); err == nil || !strings.Contains(err.Error(), "somebody else") {
+		t.Errorf("%v %v", p, err)
+	}
+	listener.Close()
+	if p, err := guard.StartServer(t.Context(), shell("echo no >&2; exit 3", nil), address); err == nil || !strings.Contains(err.Error(), "exit status 3; it says \"no\\n\"") {
+		t.Errorf("%v %v", p, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, fmt.Errorf("too late"))
+	defer cancel()
+	if p, err := guard.StartServer(ctx, shell("sleep 61", nil), address); err == nil || !strings.Contains(err.Error(), "too late") {
+		t.Errorf("%v %v", p, err)
+	}
+	if _, err := guard.StartServer(t.Context(), &process.Command{Path: "no-such-program"}, address); !errors.Is(err, exec.ErrNotFound) {
+		t.Error(err)
+	}
+	c := &process.Command{Path: os.Args[0], Args: []string{"-test.run=^TestHelperServer$"}, Env: []string{norace, "PROCESS_TEST_SERVER=" + address}}
+	p, err := guard.StartServer(t.Context(), c, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !process.Listens(address) || !p.Running() {
+		t.Error("nobody listens")
+	}
+	p.Stop()
+	if process.Listens(address) {
+		t.Error("somebody listens still")
+	}
+}
+
+func TestHelperServer(t *testing.T) {
+	address := os.Getenv("PROCESS_TEST_SERVER")
+	if address == "" {
+		t.Skip("it is for another test")
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if conn, err := listener.Accept(); err == nil {
+			conn.Close()
+		}
 	}
 }

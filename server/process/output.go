@@ -2,6 +2,8 @@ package process
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -12,7 +14,7 @@ type Output struct {
 	Most int
 
 	mu      sync.Mutex
-	end     []byte // at most twice as much, so that little is moved
+	end     []byte // up to twice as much between writes, so that little is moved
 	written int64
 }
 
@@ -49,6 +51,16 @@ func (o *Output) Since(since int64) (text []byte, now, left int64) {
 		since = oldest
 	}
 	return append([]byte{}, o.end[int64(len(o.end))-(o.written-since):]...), o.written, left
+}
+
+// Text is what has been kept as UTF-8, after a line that says how much has not been.
+func (o *Output) Text() string {
+	kept, _, left := o.Since(0)
+	text := strings.ToValidUTF8(string(kept), "\uFFFD")
+	if left > 0 {
+		text = fmt.Sprintf("… %d bytes before this are left out\n%s", left, text)
+	}
+	return text
 }
 
 // String is what has been kept.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,8 +17,11 @@ import (
 // A Process is a command that has been started.
 type Process struct {
 	cmd      *exec.Cmd
+	child    *spawn.Child
 	patience time.Duration
-	input    *os.File // nil: it has none
+	unread   atomic.Int32 // streams of output whose ends have not been seen
+	input    *os.File     // nil: it has none
+	writing  sync.Mutex   // of who writes to it, so that each has its own deadline
 
 	mu    sync.Mutex
 	ended bool
@@ -33,15 +37,22 @@ type Exit struct {
 	Code int
 	// Stopped says that it was told to end.
 	Stopped bool
+	// Cut says that the end of what it has written is missing: nobody read it in time, or
+	// what has escaped holds the output open.
+	Cut bool
 }
 
-// ErrNoInput is the error of writing to a command without input.
-var ErrNoInput = errors.New("process: the command has no input")
+var (
+	// ErrNoInput is the error of writing to a command without input.
+	ErrNoInput = errors.New("process: the command has no input")
+	// ErrCut is the error of [Guard.Output] when [Exit.Cut] is true.
+	ErrCut = errors.New("process: the end of what the command has written is missing")
+)
 
 // exited notes that the command has ended.
 func (p *Process) exited(error) {
 	p.mu.Lock()
-	p.ended, p.exit.Code = true, code(p.cmd.ProcessState)
+	p.ended, p.exit.Code, p.exit.Cut = true, code(p.cmd.ProcessState), p.unread.Load() > 0
 	p.mu.Unlock()
 	_ = p.CloseInput()
 	close(p.done)
@@ -76,10 +87,12 @@ func (p *Process) Running() bool {
 func (p *Process) Wait(ctx context.Context) (Exit, error) {
 	select {
 	case <-p.done:
-		return p.exit, nil
 	case <-ctx.Done():
-		return Exit{}, context.Cause(ctx)
+		if p.Running() {
+			return Exit{}, context.Cause(ctx)
+		}
 	}
+	return p.exit, nil
 }
 
 // Stop tells the command to end, kills what has not ended after its grace, and waits. It
@@ -91,7 +104,7 @@ func (p *Process) Stop() Exit {
 		select {
 		case <-p.done:
 		case <-timer.C:
-			spawn.Kill(p.cmd)
+			p.child.Kill()
 		}
 	}
 	<-p.done
@@ -106,16 +119,37 @@ func (p *Process) terminate() bool {
 		return false
 	}
 	p.exit.Stopped = true
-	spawn.Terminate(p.cmd)
+	p.child.Terminate()
 	return true
 }
 
 // Write writes to the command's standard input. It waits until the command reads, or ends.
-func (p *Process) Write(text []byte) (int, error) {
+func (p *Process) Write(text []byte) (int, error) { return p.WriteWithin(0, text) }
+
+// WriteWithin is Write that waits no longer than for a while, 0 being for ever: the error says
+// how much has been written then, and is os.ErrDeadlineExceeded. The input stays open. Writes
+// follow one another. Windows waits for ever.
+func (p *Process) WriteWithin(while time.Duration, text []byte) (int, error) {
 	if p.input == nil {
 		return 0, ErrNoInput
 	}
-	return p.input.Write(text)
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	var deadline time.Time
+	if while > 0 {
+		deadline = time.Now().Add(while)
+	}
+	if err := p.input.SetWriteDeadline(deadline); err != nil && !errors.Is(err, os.ErrNoDeadline) {
+		return 0, err
+	}
+	n, err := p.input.Write(text)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("process: the command does not read: %d of %d bytes are written: %w", n, len(text), os.ErrDeadlineExceeded)
+	case err != nil:
+		err = fmt.Errorf("process: the command reads no more: %w", err)
+	}
+	return n, err
 }
 
 // CloseInput ends the command's standard input.

@@ -5,8 +5,10 @@ package process_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +104,9 @@ func TestNoInput(t *testing.T) {
 	if _, err := p.Write([]byte("x")); err != process.ErrNoInput {
 		t.Error(err)
 	}
+	if _, err := p.WriteWithin(time.Second, []byte("x")); err != process.ErrNoInput {
+		t.Error(err)
+	}
 	p.Stop()
 }
 
@@ -140,6 +145,163 @@ func TestStopIsHeard(t *testing.T) {
 	}
 }
 
+// What has been written is read to its end, however long that takes whoever takes it.
+func TestSlowReader(t *testing.T) {
+	read := 0
+	c := &process.Command{Path: "sh", Args: []string{"-c", "head -c 200000 /dev/zero"}, Env: []string{norace}, Stdout: writer(func(text string) {
+		<-time.After(50 * time.Millisecond)
+		read += len(text)
+	})}
+	if exit, err := guard.Run(t.Context(), c); err != nil || exit != (process.Exit{}) || read != 200000 {
+		t.Errorf("%+v %v, %d bytes", exit, err, read)
+	}
+}
+
+// Without a guard, what escapes may hold the output open. The caller learns that it is not
+// all, also when the command fails.
+func TestOutputIsCut(t *testing.T) {
+	for script, want := range map[string]process.Exit{
+		"echo out; setsid sleep 2 & sleep 0.1":         {Cut: true},
+		"echo out; setsid sleep 2 & sleep 0.1; exit 3": {Code: 3, Cut: true},
+		"echo out; setsid sleep 2 >/dev/null &":        {},
+	} {
+		var out process.Output
+		c := shell(script, nil)
+		c.Stdout, c.Stderr = &out, nil
+		if exit, err := new(process.Guard).Run(t.Context(), c); err != nil || exit != want || out.String() != "out\n" {
+			t.Errorf("%s: %+v %v, says %q", script, exit, err, out.String())
+		}
+	}
+	if _, err := new(process.Guard).Output(t.Context(), shell("setsid sleep 2 & sleep 0.1", nil), 0); err != process.ErrCut {
+		t.Error(err)
+	}
+}
+
+// A command has its grace, and no more, without a guard too.
+func TestGraceWithoutGuard(t *testing.T) {
+	ready := make(chan string, 1)
+	c := shell("trap '' TERM; echo ready; while :; do sleep 0.01; done", nil)
+	c.Stdout, c.Stderr = writer(func(text string) { ready <- text }), nil
+	p, err := new(process.Guard).Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-ready
+	start := time.Now()
+	if exit := p.Stop(); exit.Code != 137 {
+		t.Errorf("%+v", exit)
+	}
+	if took := time.Since(start); took < c.Grace || took > c.Grace+2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// Who asks when both have happened learns how the command has ended.
+func TestWaitAfterTheEnd(t *testing.T) {
+	p, err := guard.Start(shell("exit 3", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		if exit, err := p.Wait(ctx); err != nil || exit.Code != 3 {
+			t.Fatalf("%+v %v", exit, err)
+		}
+	}
+}
+
+// A path is relative to the directory in which the program runs.
+func TestRelativePath(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "bin/hello"), []byte("#!/bin/sh\necho hello"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []*process.Guard{guard, {}} {
+		for path, want := range map[string]error{"bin/hello": nil, "./bin/hello": nil, "../" + filepath.Base(dir) + "/bin/hello": nil, "hello": exec.ErrNotFound, "./hello": os.ErrNotExist} {
+			out, err := g.Output(t.Context(), &process.Command{Path: path, Dir: dir, Env: []string{norace}}, 0)
+			if !errors.Is(err, want) || want == nil && (err != nil || out.String() != "hello\n") {
+				t.Errorf("%s: %v %q", path, err, out.String())
+			}
+		}
+	}
+}
+
+// A command that does not read holds up who writes for a while, and may read on.
+func TestWriteWithin(t *testing.T) {
+	var out process.Output
+	c := shell("read go; wc -c", &out)
+	c.Input = true
+	p, err := guard.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("x", 1<<20)
+	written, err := p.WriteWithin(50*time.Millisecond, []byte("stay"+text))
+	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), fmt.Sprintf("%d of %d bytes", written, 4+len(text))) || written == 0 || written > len(text) {
+		t.Errorf("%d bytes, %v", written, err)
+	}
+	if _, err := p.Write([]byte("\n")); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.WriteWithin(time.Minute, []byte("five!")); err != nil {
+		t.Error(err)
+	}
+	if err := p.CloseInput(); err != nil {
+		t.Error(err)
+	}
+	if <-p.Done(); strings.TrimSpace(out.String()) != "5" {
+		t.Errorf("it says %q", out.String())
+	}
+}
+
+// Who listens learns how a command gets on: this one ends when it has been heard of.
+func TestFollow(t *testing.T) {
+	var out, err process.Output
+	heard := t.TempDir() + "/heard"
+	c := shell("echo out; echo error >&2; until [ -e "+heard+" ]; do sleep 0.01; done; exit 3", nil)
+	c.Stdout, c.Stderr = &out, &err
+	p, failed := guard.Start(c)
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	var all int64
+	exit, failed := p.Follow(t.Context(), 10*time.Millisecond, func(written int64, last []byte) {
+		if written <= all || len(last) == 0 {
+			t.Errorf("%d bytes after %d, and last %q", written, all, last)
+		}
+		if all = written; all == int64(len("out\nerror\n")) {
+			if err := os.WriteFile(heard, nil, 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	}, &out, &err)
+	if failed != nil || exit.Code != 3 {
+		t.Errorf("%+v %v", exit, failed)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if p, failed = guard.Start(shell("sleep 60", nil)); failed != nil {
+		t.Fatal(failed)
+	}
+	if _, failed := p.Follow(ctx, 10*time.Millisecond, nil); !errors.Is(failed, context.DeadlineExceeded) {
+		t.Error(failed)
+	}
+	p.Stop()
+}
+
+func TestVariables(t *testing.T) {
+	t.Setenv("MINE", "a=b")
+	t.Setenv("EMPTY", "")
+	if got := strings.Join(process.Variables("EMPTY", "NO_SUCH", "MINE"), " "); got != "EMPTY= MINE=a=b" {
+		t.Errorf("%q", got)
+	}
+}
+
 type writer func(text string)
 
 func (w writer) Write(p []byte) (int, error) {
@@ -171,5 +333,17 @@ func TestOutput(t *testing.T) {
 		if string(text) != c.text || left != c.left || now != o.Written() {
 			t.Errorf("after %q since %d: %q, %d left out", c.write, c.since, text, left)
 		}
+	}
+}
+
+func TestOutputText(t *testing.T) {
+	o := process.Output{Most: 4}
+	o.Write([]byte("a\xffb\n"))
+	if got := o.Text(); got != "a\uFFFDb\n" {
+		t.Errorf("%q", got)
+	}
+	o.Write([]byte("end\n"))
+	if got := o.Text(); got != "… 4 bytes before this are left out\nend\n" {
+		t.Errorf("%q", got)
 	}
 }

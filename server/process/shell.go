@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -18,6 +19,18 @@ func Shell(script string) *Command {
 		path = "bash"
 	}
 	return &Command{Path: path, Args: []string{"-c", script}}
+}
+
+// Variables are those variables of this process's environment that have one of the names and
+// are set, for [Command.Env].
+func Variables(names ...string) []string {
+	var env []string
+	for _, name := range names {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
 }
 
 // A FailedError is the error of a command that has run and failed.
@@ -37,13 +50,18 @@ func (e *FailedError) Error() string {
 
 // Output runs a command, whose Stdout and Stderr are not looked at, and returns what it
 // writes to its standard output: the last most bytes, 0 being [DefaultKept]. When it fails,
-// that is a *[FailedError].
-func (g *Guard) Output(ctx context.Context, c *Command, most int) (string, error) {
+// that is a *[FailedError]; when something that it has written could not be read in time,
+// [ErrCut].
+func (g *Guard) Output(ctx context.Context, c *Command, most int) (*Output, error) {
 	command, stdout, stderr := *c, &Output{Most: most}, &Output{}
 	command.Stdout, command.Stderr = stdout, stderr
 	exit, err := g.Run(ctx, &command)
-	if err == nil && exit.Code != 0 {
+	switch {
+	case err != nil:
+	case exit.Code != 0:
 		err = &FailedError{exit, stderr.String()}
+	case exit.Cut:
+		err = ErrCut
 	}
-	return stdout.String(), err
+	return stdout, err
 }

@@ -5,6 +5,7 @@ package workspace_test
 import (
 	"errors"
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,4 +143,49 @@ func TestSwap(t *testing.T) {
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 3 {
 		t.Errorf("outside: %v %v", entries, err)
 	}
+}
+
+// Nobody waits either while somebody swaps a directory for a pipe, and back.
+func TestSwapForPipe(t *testing.T) {
+	w := opened(t)
+	pipe, sub := filepath.Join(w.Dir(), "pipe"), filepath.Join(w.Dir(), "sub")
+	if err := syscall.Mkfifo(pipe, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				swap(pipe, sub)
+			}
+		}
+	})
+	go func() {
+		defer close(ended)
+		for deadline := time.Now().Add(*swapping); time.Now().Before(deadline); {
+			_, _ = w.ReadDir("sub") // whatever it is at the moment
+			if _, err := w.Walk(t.Context(), "", func(string, fs.DirEntry) error { return nil }); err != nil {
+				t.Error(err)
+			}
+			_ = w.Mkdir("sub/deep/er")
+			_ = w.Remove("sub", true)
+		}
+	}()
+	select {
+	case <-ended:
+	case <-time.After(*swapping + 10*time.Second):
+		t.Error("somebody waits for the other end of a pipe")
+	}
+	close(stop)
+	group.Wait()
+	for _, name := range []string{pipe, sub} { // whoever waits is let go
+		if f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK, 0); err == nil {
+			f.Close()
+		}
+	}
+	<-ended
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/mcp"
@@ -27,6 +28,9 @@ type readFileIn struct {
 	Encoding string         `json:"encoding,omitempty" jsonschema:"enum=utf-8,default=utf-8"`          // how the text is encoded
 }
 
+// pictures are the kinds that models look at.
+var pictures = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
 // ReadFile reads a text file, with numbered lines, or shows a picture. Long lines are cut.
 // Other binary files are refused.
 func (f *fileTools) ReadFile(ctx context.Context, in readFileIn) (mcp.ContentList, error) {
@@ -34,7 +38,7 @@ func (f *fileTools) ReadFile(ctx context.Context, in readFileIn) (mcp.ContentLis
 	if err != nil {
 		return nil, err
 	}
-	if kind := http.DetectContentType(head); strings.HasPrefix(kind, "image/") {
+	if kind := http.DetectContentType(head); !IsText(head) && slices.Contains(pictures, kind) {
 		data, err := f.work.ReadFile(in.Path, maxImage)
 		return mcp.ContentList{mcp.Image(data, kind)}, err
 	}

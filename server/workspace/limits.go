@@ -24,6 +24,8 @@ const (
 	maxFound = 100
 	// maxDepth is how deep a walk goes.
 	maxDepth = 64
+	// maxSearched is how many bytes of a line are compared with an expression.
+	maxSearched = 256 << 10
 	// sniffed is how many bytes tell whether a file is a text.
 	sniffed = 4096
 	// maxTries is how often a name for a new file may be taken already.

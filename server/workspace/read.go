@@ -84,7 +84,7 @@ func (w *Workspace) ReadDir(path string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, w.wrap(path, err)
 	}
-	entries, err := fs.ReadDir(w.root.FS(), name)
+	entries, err := newTree(w.root).ReadDir(name)
 	return entries, w.wrap(path, err)
 }
 
@@ -100,7 +100,7 @@ func (w *Workspace) Walk(ctx context.Context, path string, visit func(name strin
 		return false, w.wrap(path, err)
 	}
 	visited, complete := 0, true
-	err = fs.WalkDir(w.root.FS(), name, func(name string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(newTree(w.root), name, func(name string, entry fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // A File is one that was found.
@@ -40,47 +41,54 @@ type Match struct {
 }
 
 // Grep finds the lines that an expression matches, in the files that [Workspace.Find] finds,
-// or the one file that dir is. It looks at the text files, at their first [DefaultMaxSize]
-// bytes, and ends at so many matches: complete is false then.
+// or the one file that dir is. It looks at the text files, and ends at so many matches.
+// complete is false when there may be more: also behind the first [DefaultMaxSize] bytes of a
+// file, and the first 256 KiB of a line, which are not looked at.
 func (w *Workspace) Grep(ctx context.Context, dir, pattern string, expression *regexp.Regexp, most int) (matches []Match, complete bool, err error) {
-	enough := false
+	cut := false
 	complete, err = w.search(ctx, dir, pattern, func(name string, _ fs.DirEntry) error {
-		return w.match(ctx, name, expression, func(line Line) error {
+		whole, err := w.match(ctx, name, expression, func(line Line) error {
 			if len(matches) == most {
-				enough = true
 				return fs.SkipAll
 			}
 			matches = append(matches, Match{name, line})
 			return nil
 		})
+		cut = cut || !whole
+		return err
 	})
-	return matches, complete && !enough, err
+	return matches, complete && !cut, err
 }
 
-// match visits the lines of a text file that an expression matches. A file that cannot be
-// read has none.
-func (w *Workspace) match(ctx context.Context, name string, expression *regexp.Regexp, visit func(Line) error) error {
+// match visits the lines of a text file that an expression matches, and says whether it has
+// looked at all of them. A file that cannot be read has none.
+func (w *Workspace) match(ctx context.Context, name string, expression *regexp.Regexp, visit func(Line) error) (whole bool, err error) {
 	f, err := w.Open(name)
 	if err != nil {
-		return nil
+		return true, nil
 	}
 	defer f.Close()
 	reader := bufio.NewReader(io.LimitReader(f, DefaultMaxSize))
 	if head, _ := reader.Peek(sniffed); !IsText(head) {
-		return nil
+		return true, nil
 	}
-	for number := 1; ctx.Err() == nil; number++ {
-		line, size, err := nextLine(reader)
+	whole = true
+	for number, read := 1, 0; ctx.Err() == nil; number++ {
+		line, size, err := nextLine(reader, maxSearched)
 		if size == 0 || err != nil && err != io.EOF {
-			return nil
+			return whole && read < DefaultMaxSize, nil
 		}
-		if expression.MatchString(line) {
-			if err := visit(Line{number, line}); err != nil {
-				return err
+		read += size
+		if len(line) > maxSearched {
+			line, whole = line[:maxSearched], false
+		}
+		if expression.MatchString(strings.ToValidUTF8(line, "\uFFFD")) {
+			if err := visit(Line{number, shown(line)}); err != nil {
+				return false, err
 			}
 		}
 	}
-	return context.Cause(ctx)
+	return false, context.Cause(ctx)
 }
 
 // search visits the regular files whose names fit a pattern.
@@ -89,8 +97,11 @@ func (w *Workspace) search(ctx context.Context, dir, pattern string, visit func(
 	if err != nil {
 		return false, err
 	}
-	if len(pattern) > MaxPath {
+	if len(pattern) > MaxPath || !utf8.ValidString(pattern) {
 		return false, &Error{pattern, fs.ErrInvalid}
+	}
+	if w.isBelowProtected(base) {
+		return true, nil
 	}
 	fits := glob(pattern)
 	return w.Walk(ctx, dir, func(name string, entry fs.DirEntry) error {

@@ -51,7 +51,7 @@ func (w *Workspace) Lines(ctx context.Context, path string, first, limit int) (l
 	}
 	scanned, read := 0, 0
 	for number := 1; ; number++ {
-		line, size, err := nextLine(reader)
+		line, size, err := nextLine(reader, MaxLine)
 		scanned += size
 		switch {
 		case size == 0 && err == io.EOF && (number > first || number == 1):
@@ -68,30 +68,34 @@ func (w *Workspace) Lines(ctx context.Context, path string, first, limit int) (l
 			return lines, true, nil
 		}
 		if number >= first {
-			lines = append(lines, Line{number, line})
+			lines = append(lines, Line{number, shown(line)})
 			read += len(line)
 		}
 	}
 }
 
-// nextLine reads a line of any length, and returns what is shown of it and how many bytes
-// it has.
-func nextLine(r *bufio.Reader) (line string, size int, err error) {
+// nextLine reads a line of any length, and returns its beginning, of which no more than most
+// bytes are of interest, and how many bytes it has. A longer beginning says that it is cut.
+func nextLine(r *bufio.Reader, most int) (line string, size int, err error) {
 	var kept []byte
 	for {
 		piece, err := r.ReadSlice('\n')
 		size += len(piece)
-		kept = append(kept, piece[:min(len(piece), max(0, MaxLine+1-len(kept)))]...)
+		kept = append(kept, piece[:min(len(piece), max(0, most+len("\r\n")-len(kept)))]...)
 		if err == bufio.ErrBufferFull && size <= MaxScanned {
 			continue
 		}
 		if err == bufio.ErrBufferFull {
 			err = nil
 		}
-		line = strings.TrimRight(string(kept), "\r\n")
-		if len(line) > MaxLine {
-			line = line[:MaxLine] + "…"
-		}
-		return strings.ToValidUTF8(line, "\uFFFD"), size, err
+		return strings.TrimRight(string(kept), "\r\n"), size, err
 	}
+}
+
+// shown is what is shown of a line.
+func shown(line string) string {
+	if len(line) > MaxLine {
+		line = line[:MaxLine] + "…"
+	}
+	return strings.ToValidUTF8(line, "\uFFFD")
 }

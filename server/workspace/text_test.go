@@ -145,8 +145,58 @@ func TestFindAndGrep(t *testing.T) {
 	if _, _, err := w.Find(t.Context(), "..", "*"); !errors.Is(err, workspace.ErrOutside) {
 		t.Error(err)
 	}
-	if _, _, err := w.Find(t.Context(), "", strings.Repeat("*", 5000)); !errors.Is(err, fs.ErrInvalid) {
-		t.Error(err)
+	for _, pattern := range []string{strings.Repeat("*", 5000), "\xff*"} {
+		if _, _, err := w.Find(t.Context(), "", pattern); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%.10q: %v", pattern, err)
+		}
+		if _, _, err := w.Grep(t.Context(), "", pattern, regexp.MustCompile(""), 10); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%.10q: %v", pattern, err)
+		}
+	}
+}
+
+// The whole of a line is searched, or the caller learns that it is not.
+func TestGrepLongLines(t *testing.T) {
+	for _, c := range []struct {
+		text, want string
+		complete   bool
+	}{
+		{strings.Repeat("x", 3000) + "needle\n", strings.Repeat("x", workspace.MaxLine) + "…", true},
+		{strings.Repeat("x", 256<<10-6) + "needle\r\n", strings.Repeat("x", workspace.MaxLine) + "…", true},
+		{strings.Repeat("x", 256<<10) + "needle\n", "", false},
+		{"needle" + strings.Repeat("x", 256<<10), "needle" + strings.Repeat("x", workspace.MaxLine-6) + "…", false},
+		{strings.Repeat("x\n", workspace.DefaultMaxSize/2) + "needle", "", false},
+	} {
+		w := opened(t)
+		if _, err := w.WriteFile("a.txt", []byte(c.text)); err != nil {
+			t.Fatal(err)
+		}
+		matches, complete, err := w.Grep(t.Context(), "a.txt", "", regexp.MustCompile("needle"), 10)
+		got := ""
+		for _, m := range matches {
+			got += m.Text
+		}
+		if err != nil || complete != c.complete || got != c.want {
+			t.Errorf("%d bytes: %d found, complete %t, %v", len(c.text), len(matches), complete, err)
+		}
+	}
+}
+
+// What is protected is left out, also when the search begins in it.
+func TestSearchBelowProtected(t *testing.T) {
+	w := opened(t)
+	if err := os.MkdirAll(filepath.Join(w.Dir(), ".git/sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.Dir(), ".git/sub/config"), []byte("[core]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".git", ".git/config", ".git/sub", ".GIT/sub", ".git/sub/config"} {
+		files, _, _ := w.Find(t.Context(), dir, "*")
+		matches, _, _ := w.Grep(t.Context(), dir, "", regexp.MustCompile("core"), 10)
+		if len(files)+len(matches) != 0 {
+			t.Errorf("in %s: %v %v", dir, files, matches)
+		}
 	}
 }
 
@@ -176,6 +226,21 @@ func TestReplace(t *testing.T) {
 			t.Errorf("%.80v: %q %v", c.with, data, err)
 		}
 	}
+}
+
+func FuzzFind(f *testing.F) {
+	for _, seed := range []string{"*", "**/*.go", "[a", "\xff*", "(", "?", "./", "{1,2}"} {
+		f.Add(seed)
+	}
+	w, err := workspace.Open(f.TempDir(), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, pattern string) {
+		if _, _, err := w.Find(t.Context(), "", pattern); err != nil && !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	})
 }
 
 func FuzzIsText(f *testing.F) {

@@ -82,6 +82,18 @@ func (w *Workspace) Name(path string) (string, error) {
 	return filepath.ToSlash(name), nil
 }
 
+// Names are what several paths are called here, as far as all of them are in it.
+func (w *Workspace) Names(paths ...string) ([]string, error) {
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		var err error
+		if names[i], err = w.Name(path); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
 // changeable is the name of what is to be changed.
 func (w *Workspace) changeable(path string) (string, error) {
 	name, err := w.Name(path)
@@ -91,12 +103,15 @@ func (w *Workspace) changeable(path string) (string, error) {
 	if name == "." {
 		return "", &Error{path, ErrRoot}
 	}
-	for element := range strings.SplitSeq(name, "/") {
-		if w.isProtected(element) {
-			return "", &Error{path, ErrProtected}
-		}
+	if w.isBelowProtected(name) {
+		return "", &Error{path, ErrProtected}
 	}
 	return name, nil
+}
+
+// isBelowProtected says whether a name leads to something protected, or into it.
+func (w *Workspace) isBelowProtected(name string) bool {
+	return slices.ContainsFunc(strings.Split(name, "/"), w.isProtected)
 }
 
 func (w *Workspace) isProtected(element string) bool {

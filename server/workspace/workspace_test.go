@@ -176,6 +176,34 @@ func TestWriteMode(t *testing.T) {
 	}
 }
 
+// What nobody may write is not replaced, and nobody gets a file that runs as somebody else.
+func TestWriteProtectedMode(t *testing.T) {
+	w := opened(t)
+	name := filepath.Join(w.Dir(), "a.txt")
+	if err := os.Chmod(name, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteFile("a.txt", []byte("new")); !errors.Is(err, fs.ErrPermission) {
+		t.Error(err)
+	}
+	if _, err := w.Replace("a.txt", workspace.Replacement{Old: "a", New: "b"}); !errors.Is(err, fs.ErrPermission) {
+		t.Error(err)
+	}
+	if data, err := w.ReadFile("a.txt", 0); err != nil || string(data) != "a" {
+		t.Errorf("%q %v", data, err)
+	}
+	untouched(t, w)
+	if err := os.Chmod(name, 0o755|os.ModeSetgid|os.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteFile("a.txt", []byte("new")); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode() != 0o755 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	w := opened(t)
 	if _, err := w.WriteFile("a.txt", make([]byte, 11)); err != nil {
@@ -312,6 +340,16 @@ func TestReadDirAndWalk(t *testing.T) {
 	cancel(fmt.Errorf("enough"))
 	if _, err := w.Walk(ctx, ".", nil); err == nil || err.Error() != "enough" {
 		t.Error(err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	w := opened(t)
+	if names, err := w.Names("a", w.Dir()+"/sub/../b", ""); err != nil || !slices.Equal(names, []string{"a", "b", "."}) {
+		t.Errorf("%q %v", names, err)
+	}
+	if names, err := w.Names("a", "../b"); !errors.Is(err, workspace.ErrOutside) {
+		t.Errorf("%q %v", names, err)
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 )
 
 // WriteFile makes a file of data, in place of what it was, or a new one with the
-// directories above it. Whoever reads it sees all of the old or all of the new. It has the
-// permissions that it had, or 0644.
+// directories above it. Whoever reads it sees all of the old or all of the new, after a crash
+// too. It has the permissions that it had, or 0644; that it runs as another user or group
+// ends with a change, as it does by write(2). A file that nobody may write is left as it is.
 func (w *Workspace) WriteFile(path string, data []byte) (created bool, err error) {
 	w.writing.Lock()
 	defer w.writing.Unlock()
@@ -59,6 +60,8 @@ func (w *Workspace) write(given string, data []byte, mayCreate bool) (created bo
 		return false, &Error{given, ErrLink}
 	case !info.Mode().IsRegular():
 		return false, &Error{given, ErrNotRegular}
+	case info.Mode().Perm()&0o222 == 0:
+		return false, &Error{given, fs.ErrPermission}
 	default:
 		mode = info.Mode().Perm()
 	}
@@ -79,6 +82,9 @@ func replace(dir *os.Root, base string, data []byte, mode fs.FileMode, created b
 	_, err = f.Write(data)
 	if err == nil && !created { // a new one is as the user likes new ones
 		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync() // before it takes the other's place
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
@@ -192,7 +198,7 @@ func (w *Workspace) holdsProtected(dir *os.Root, base string) error {
 	if len(w.protected) == 0 {
 		return nil
 	}
-	return fs.WalkDir(dir.FS(), base, func(name string, entry fs.DirEntry, err error) error {
+	return fs.WalkDir(newTree(dir), base, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

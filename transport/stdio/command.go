@@ -80,7 +80,7 @@ func (d *command) start() (*child, error) {
 	}
 	c.cmd.Stdin, c.cmd.Stdout = stdin, stdout
 	c.in, c.out = in, out
-	if err := spawn.Start(c.cmd, syscall.SIGKILL, c.exit); err != nil {
+	if c.process, err = spawn.Launch(c.cmd, syscall.SIGKILL, c.exit); err != nil {
 		return nil, errors.Join(err, stdin.Close(), stdout.Close(), in.Close(), out.Close())
 	}
 	// The child has its own copies of these ends.
@@ -90,11 +90,12 @@ func (d *command) start() (*child, error) {
 // A child is a connection to a server that runs as a child process.
 type child struct {
 	*jsonrpc.Conn
-	cmd    *exec.Cmd
-	in     *os.File // to the child
-	out    *os.File // from the child
-	stderr *ring
-	grace  time.Duration
+	cmd     *exec.Cmd
+	process *spawn.Child
+	in      *os.File // to the child
+	out     *os.File // from the child
+	stderr  *ring
+	grace   time.Duration
 
 	hungUp  chan struct{} // closed when the child's input has been ended
 	exited  chan struct{} // closed when the process has ended
@@ -104,6 +105,9 @@ type child struct {
 
 // exit notes that the process has ended.
 func (c *child) exit(err error) {
+	if errors.Is(err, exec.ErrWaitDelay) { // that is about somebody else
+		err = nil
+	}
 	c.waitErr = err
 	close(c.exited)
 }
@@ -165,11 +169,11 @@ func (c *child) end() {
 	if c.waits(c.grace) {
 		return
 	}
-	spawn.Terminate(c.cmd)
+	c.process.Terminate()
 	if c.waits(c.grace) {
 		return
 	}
-	spawn.Kill(c.cmd)
+	c.process.Kill()
 	c.waits(killGrace)
 }
 

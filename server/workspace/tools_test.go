@@ -1,0 +1,61 @@
+package workspace_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/workspace"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// A picture is shown if it is one, of a kind that models look at; a text is a text, however
+// it begins.
+func TestReadFileTellsPicturesFromTexts(t *testing.T) {
+	w := opened(t)
+	entries, err := workspace.Tools(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, nil)
+	if err := s.Replace(entries...); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Connect(t.Context(), transport.Pipe(s), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	for text, want := range map[string]string{
+		"BMW,1\nAudi,2\n":                              "     1\tBMW,1\n     2\tAudi,2\n",
+		"GIF87a is a format":                           "     1\tGIF87a is a format\n",
+		"GIF89a\x01\x00\x01\x00\x80\x00\x00":           "image/gif",
+		"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR":          "image/png",
+		"\xff\xd8\xff\xe0\x00\x10JFIF":                 "image/jpeg",
+		"RIFF\x1a\x00\x00\x00WEBPVP8L\x0e\x00\x00\x00": "image/webp",
+		"BM\x36\x00\x00\x00\x00\x00":                   `"a.txt" is a binary file`,
+		"\x00\x00\x01\x00\x01\x00":                     `"a.txt" is a binary file`, // an icon
+	} {
+		if err := os.WriteFile(filepath.Join(w.Dir(), "a.txt"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		result, err := session.CallTool(t.Context(), "read_file", json.RawMessage(`{"path":"a.txt"}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		switch content := result.Content[0].(type) {
+		case *mcp.TextContent:
+			got = content.Text
+		case *mcp.ImageContent:
+			got = content.MIMEType
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
