@@ -39,7 +39,7 @@ func printings(t *testing.T, value any, verbs ...string) string {
 // spelled are the forms in which a secret may show.
 func spelled(secret string) []string {
 	return []string{
-		secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret), strings.Trim(fmt.Sprint([]byte(secret)), "[]"), base64.StdEncoding.EncodeToString([]byte("x:" + secret)),
+		secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret), strings.Trim(fmt.Sprintf("%d", []byte(secret)), "[]"), base64.StdEncoding.EncodeToString([]byte("x:" + secret)),
 		base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(fmt.Sprintf("%#v", []byte(secret)), "[]byte{}"), strings.Trim(fmt.Sprintf("%#x", []byte(secret)), "[]"),
 	}
 }
