@@ -6,20 +6,14 @@ import (
 )
 
 // Follow is [Process.Wait] that tells how the command gets on: whenever so much time has
-// passed and something has been written, how many bytes outputs have taken by now, and what
-// last, as far as one of them keeps it. Nothing waits for tell but Follow itself.
+// passed and something has been written, and at the end, how many bytes outputs have taken
+// by now, and what last, as far as one of them keeps it. Nothing waits for tell but Follow
+// itself.
 func (p *Process) Follow(ctx context.Context, every time.Duration, tell func(written int64, last []byte), outputs ...*Output) (Exit, error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	seen := make([]int64, len(outputs))
-	for {
-		select {
-		case <-tick.C:
-		case <-p.done:
-			return p.Wait(ctx)
-		case <-ctx.Done():
-			return p.Wait(ctx)
-		}
+	look := func() {
 		var written int64
 		var last []byte
 		for i, output := range outputs {
@@ -32,6 +26,17 @@ func (p *Process) Follow(ctx context.Context, every time.Duration, tell func(wri
 		}
 		if last != nil {
 			tell(written, last)
+		}
+	}
+	for {
+		select {
+		case <-tick.C:
+			look()
+		case <-p.done:
+			look()
+			return p.Wait(ctx)
+		case <-ctx.Done():
+			return p.Wait(ctx)
 		}
 	}
 }

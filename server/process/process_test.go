@@ -294,6 +294,21 @@ func TestFollow(t *testing.T) {
 	p.Stop()
 }
 
+// TestFollowTellsTheEnd: a command that is quick has been heard all the same.
+func TestFollowTellsTheEnd(t *testing.T) {
+	var out process.Output
+	c := shell("echo out", nil)
+	c.Stdout = &out
+	p, err := guard.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := ""
+	if _, err := p.Follow(t.Context(), time.Hour, func(_ int64, last []byte) { told += string(last) }, &out); err != nil || told != "out\n" {
+		t.Errorf("told %q, %v", told, err)
+	}
+}
+
 func TestVariables(t *testing.T) {
 	t.Setenv("MINE", "a=b")
 	t.Setenv("EMPTY", "")
