@@ -138,4 +138,7 @@ func TestAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { _, _ = d.Decode(instance) }); n > 3 {
 		t.Errorf("decoding two fields allocates %v times", n)
 	}
+	if n := testing.AllocsPerRun(100, func() { _, _ = schema.Compile(json.RawMessage(twoSchema), nil) }); n > 38 {
+		t.Errorf("compiling two fields allocates %v times", n)
+	}
 }

@@ -19,8 +19,8 @@ func (b *builder) fail(keyword, reason string) error {
 	return &CompileError{Pointer: b.pointer + "/" + escapeStep(keyword), Reason: reason}
 }
 
-func (b *builder) keyword(name string, value []byte) error {
-	switch name {
+func (b *builder) keyword(name, value []byte) error {
+	switch string(name) {
 	case "type":
 		return b.types(value)
 	case "enum":
@@ -45,20 +45,20 @@ func (b *builder) keyword(name string, value []byte) error {
 	case "prefixItems":
 		return b.prefixItems(value)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
-		return b.bound(name, value)
+		return b.bound(string(name), value)
 	case "multipleOf":
 		return b.multipleOf(value)
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
-		return b.count(name, value)
+		return b.count(string(name), value)
 	case "uniqueItems":
 		b.lists().unique = string(value) == "true"
-		return b.expect(name, value, jsonscan.Bool, "a boolean")
+		return b.expect("uniqueItems", value, jsonscan.Bool, "a boolean")
 	case "pattern":
 		return b.pattern(value)
 	case "$defs", "definitions":
-		return b.definitions(name, value)
+		return b.definitions(string(name), value)
 	default:
-		return b.other(name, value)
+		return b.other(string(name), value)
 	}
 	return nil
 }

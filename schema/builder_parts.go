@@ -1,8 +1,8 @@
 package schema
 
 import (
+	"bytes"
 	"strconv"
-	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
@@ -42,16 +42,15 @@ func (b *builder) numbers() *numberRules {
 
 // part compiles a schema inside this one.
 func (b *builder) part(value []byte, keyword string, steps ...string) (*node, error) {
-	var pointer strings.Builder
-	pointer.WriteString(b.pointer + "/" + keyword)
+	pointer := append(append([]byte(b.pointer), '/'), keyword...)
 	for _, step := range steps {
-		pointer.WriteString("/" + escapeStep(step))
+		pointer = append(append(pointer, '/'), escapeStep(step)...)
 	}
-	return b.schema(value, pointer.String(), b.depth+1)
+	return b.schema(value, string(pointer), b.depth+1)
 }
 
 // parts compiles the schemas that an object holds by name.
-func (b *builder) parts(keyword string, value []byte, each func(name string, n *node) error) error {
+func (b *builder) parts(keyword string, value []byte, each func(key []byte, n *node) error) error {
 	if err := b.expect(keyword, value, jsonscan.Object, "an object"); err != nil {
 		return err
 	}
@@ -60,12 +59,11 @@ func (b *builder) parts(keyword string, value []byte, each func(name string, n *
 		return b.fail(keyword, err.Error())
 	}
 	for m := range members.All() {
-		name := m.Name()
-		n, err := b.part(m.Value, keyword, name)
+		n, err := b.part(m.Value, keyword, m.Name())
 		if err != nil {
 			return err
 		}
-		if err := each(name, n); err != nil {
+		if err := each(m.Key, n); err != nil {
 			return err
 		}
 	}
@@ -73,13 +71,13 @@ func (b *builder) parts(keyword string, value []byte, each func(name string, n *
 }
 
 func (b *builder) definitions(keyword string, value []byte) error {
-	return b.parts(keyword, value, func(string, *node) error { return nil })
+	return b.parts(keyword, value, func([]byte, *node) error { return nil })
 }
 
 func (b *builder) properties(value []byte) error {
 	rules := b.objects()
-	return b.parts("properties", value, func(name string, n *node) error {
-		m := rules.named(name)
+	return b.parts("properties", value, func(key []byte, n *node) error {
+		m := rules.named(key)
 		m.declared, m.node = true, n
 		return nil
 	})
@@ -87,8 +85,8 @@ func (b *builder) properties(value []byte) error {
 
 func (b *builder) patternProperties(value []byte) error {
 	rules := b.objects()
-	return b.parts("patternProperties", value, func(name string, n *node) error {
-		pattern, err := b.compilePattern("patternProperties", name)
+	return b.parts("patternProperties", value, func(key []byte, n *node) error {
+		pattern, err := b.compilePattern("patternProperties", jsonscan.Unquote(key))
 		rules.patterns = append(rules.patterns, patternRule{pattern, n})
 		return err
 	})
@@ -102,7 +100,7 @@ func (b *builder) required(value []byte) error {
 		if err := b.expect("required", name, jsonscan.String, "an array of strings"); err != nil {
 			return err
 		}
-		m := b.objects().named(string(plain(name)))
+		m := b.objects().named(name)
 		if m.required {
 			return b.fail("required", literalText(name)+" is given twice")
 		}
@@ -143,12 +141,16 @@ func (b *builder) prefixItems(value []byte) error {
 	return nil
 }
 
-// named returns the member of that name, which it adds if it is new.
-func (o *objectRules) named(name string) *member {
-	if i := o.find(jsonscan.AppendString(nil, name)); i >= 0 {
+// named returns the member that has a raw key, which it adds if it is new.
+func (o *objectRules) named(key []byte) *member {
+	if i := o.find(key); i >= 0 {
 		return &o.members[i]
 	}
-	o.members = append(o.members, member{name: name, quoted: jsonscan.AppendString(nil, name)})
+	name := jsonscan.Unquote(key)
+	if bytes.IndexByte(key, '\\') >= 0 {
+		key = jsonscan.AppendString(nil, name)
+	}
+	o.members = append(o.members, member{name: name, quoted: key})
 	last := len(o.members) - 1
 	switch {
 	case o.byName != nil:

@@ -90,16 +90,14 @@ func checkText(schema []byte) error {
 		return &CompileError{Reason: fmt.Sprintf("a schema may have %d bytes, not %d", MaxSchemaBytes, len(schema))}
 	}
 	w := newWalk(schema)
-	err := w.instance(nil)
-	var invalid *ValidationError
-	var budget *BudgetError
-	switch {
-	case errors.As(err, &invalid):
-		v := invalid.Violations[0]
-		return &CompileError{Pointer: v.Pointer, Reason: v.words()}
-	case errors.As(err, &budget):
-		return &CompileError{Pointer: budget.Pointer, Reason: budget.Reason}
-	case err != nil:
+	if err := w.instance(nil); err != nil {
+		if invalid, ok := errors.AsType[*ValidationError](err); ok {
+			v := invalid.Violations[0]
+			return &CompileError{Pointer: v.Pointer, Reason: v.words()}
+		}
+		if budget, ok := errors.AsType[*BudgetError](err); ok {
+			return &CompileError{Pointer: budget.Pointer, Reason: budget.Reason}
+		}
 		return err
 	}
 	switch jsonscan.KindOf(schema) {

@@ -141,7 +141,7 @@ func (c *compiler) schema(raw []byte, pointer string, depth int) (*node, error) 
 	if ref := members.Get("$ref"); ref != nil && c.draft07 {
 		// In draft-07 nothing counts beside $ref.
 		n.alone = true
-		return n, b.keyword("$ref", ref)
+		return n, b.ref(ref)
 	}
 	// First, so that messages name the members in this order.
 	if properties := members.Get("properties"); properties != nil {
@@ -150,7 +150,7 @@ func (c *compiler) schema(raw []byte, pointer string, depth int) (*node, error) 
 		}
 	}
 	for member := range members.All() {
-		if err := b.keyword(member.Name(), member.Value); err != nil {
+		if err := b.keyword(plain(member.Key), member.Value); err != nil {
 			return nil, err
 		}
 	}

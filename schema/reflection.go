@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/invopop/jsonschema"
+	orderedmap "github.com/pb33f/ordered-map/v2"
 )
 
 // A reflection is the making of one schema. The reflecting library describes
@@ -114,8 +115,10 @@ func (r *reflection) completeBody(s *jsonschema.Schema, t reflect.Type) (err err
 
 func (r *reflection) completeStruct(s *jsonschema.Schema, shape *structShape) error {
 	reflected := s.Properties
-	s.Properties = jsonschema.NewProperties()
-	s.Required = nil
+	if !isInOrder(reflected, shape) {
+		s.Properties = jsonschema.NewProperties()
+	}
+	s.Required = s.Required[:0]
 	for i := range shape.fields {
 		f := &shape.fields[i]
 		var property *jsonschema.Schema
@@ -145,6 +148,21 @@ func (r *reflection) completeStruct(s *jsonschema.Schema, shape *structShape) er
 	others, err := r.schema(shape.others)
 	s.AdditionalProperties = others
 	return err
+}
+
+// isInOrder says whether the properties that were reflected are the fields, in their order.
+func isInOrder(reflected *orderedmap.OrderedMap[string, *jsonschema.Schema], shape *structShape) bool {
+	if reflected.Len() != len(shape.fields) {
+		return false
+	}
+	pair := reflected.Oldest()
+	for i := range shape.fields {
+		if pair.Key != shape.fields[i].name {
+			return false
+		}
+		pair = pair.Next()
+	}
+	return true
 }
 
 // untagged takes back the wrapping that the library's own reading of

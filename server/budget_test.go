@@ -81,7 +81,7 @@ func TestRegistrationBudget(t *testing.T) {
 		if _, err := server.NewTool(server.Tool{Name: "echo"}, echo); err != nil {
 			t.Fatal(err)
 		}
-	}, 260, 26<<10)
+	}, 200, 21<<10)
 }
 
 // TestListBudget: a list is encoded once, however long it is.

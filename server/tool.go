@@ -159,7 +159,7 @@ func newToolEntry(tool Tool, run func(context.Context, *Request) (mcp.Result, er
 		Name: tool.Name, Title: tool.Title, Description: tool.Description,
 		InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema,
 		Annotations: tool.Annotations, Icons: tool.Icons, Meta: tool.Meta,
-	}).AppendJSON(nil)
+	}).AppendJSON(make([]byte, 0, 128+len(tool.Description)+len(tool.InputSchema)+len(tool.OutputSchema)))
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: %w", tool.Name, err)
 	}
