@@ -11,19 +11,25 @@ import (
 // A Conn is a duplex JSON-RPC peer over a [Stream]. It is idle until [Conn.Run].
 // All methods may be called concurrently.
 type Conn struct {
-	route   Route
-	stream  Stream
-	done    chan struct{} // closed when Run has returned
-	running atomic.Bool
+	route    Route
+	stream   Stream
+	recycler Recycler      // the stream, if it is one
+	done     chan struct{} // closed when Run has returned
+	running  atomic.Bool
+
+	endInput context.CancelCauseFunc
 }
 
 // NewConn returns a connection over a stream. The handler is made by bind,
 // which may keep the connection to call back.
 func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
 	c := &Conn{stream: stream, done: make(chan struct{})}
+	c.recycler, _ = stream.(Recycler)
 	c.route.out, c.route.peer = connOutlet{c}, c
 	NewDispatcher(func(d *Dispatcher) Handler {
 		c.route.d, c.route.calls.Context = d, d.ctx
+		d.input, c.endInput = context.WithCancelCause(d.ctx)
+		d.calls = make(chan *incomingCall)
 		return bind(c)
 	}, opts)
 	return c
@@ -50,7 +56,8 @@ func (c *Conn) Run(ctx context.Context) error {
 	}
 	if errors.Is(err, io.EOF) {
 		d.state.end(ErrClosed)
-		d.endInput(ErrClosed)
+		c.endInput(ErrClosed)
+		d.tellEnd()
 		d.wait(d.opts.Drain, d.ctx.Done())
 	}
 	closed := d.isClosing()
@@ -72,7 +79,9 @@ func (c *Conn) readOne() error {
 		return ErrClosed // what still waits in the stream is not begun any more
 	}
 	if err == nil {
-		c.route.Receive(data)
+		if c.route.receive(data) && c.recycler != nil {
+			c.recycler.Recycle(data)
+		}
 		return nil
 	}
 	if bad, ok := errors.AsType[*FrameError](err); ok {

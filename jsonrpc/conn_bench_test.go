@@ -72,12 +72,12 @@ func paramsOf(size int) jsonrpc.Raw {
 }
 
 // What a round trip may allocate, both ends together: the frames, the messages,
-// the call's context, its goroutine's start.
+// the call's context.
 func TestConnAllocations(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates")
 	}
-	const budget = 14
+	const budget = 12
 	for kind, pair := range streams {
 		t.Run(kind, func(t *testing.T) {
 			x, y := pair(t)

@@ -19,24 +19,11 @@ import (
 // The error is a *[DecodeError]: [ParseError] for what is not JSON,
 // [InvalidRequest] for what is not a message.
 func Decode(data []byte) (Message, error) {
-	if uint64(len(data)) > math.MaxUint32 {
-		return nil, &DecodeError{Err: &Error{Code: InvalidRequest, Message: "a message must be shorter than 4 GiB"}}
-	}
 	d := decoder{parser: parser{data: data, scan: jsonscan.New(data)}}
-	if err := d.read(); err != nil {
-		return nil, d.refuse(ParseError, err.Error())
+	if err := d.decode(); err != nil {
+		return nil, err
 	}
-	if d.issue == "" {
-		d.check()
-	}
-	if d.issue != "" {
-		return nil, d.refuse(InvalidRequest, d.issue)
-	}
-	id, method := d.texts()
-	if d.method != nil {
-		return &Request{ID: id, Method: method, Params: d.params, members: d.members}, nil
-	}
-	return &Response{ID: id, Result: d.result, Error: d.err, members: d.members}, nil
+	return d.message(), nil
 }
 
 // A decoder is one run of [Decode]. Its slices are raw values, nil for members
@@ -54,6 +41,33 @@ type decoder struct {
 	members index
 	idTwice bool
 }
+
+func (d *decoder) decode() error {
+	if uint64(len(d.data)) > math.MaxUint32 {
+		return &DecodeError{Err: &Error{Code: InvalidRequest, Message: "a message must be shorter than 4 GiB"}}
+	}
+	if err := d.read(); err != nil {
+		return d.refuse(ParseError, err.Error())
+	}
+	if d.issue == "" {
+		d.check()
+	}
+	if d.issue != "" {
+		return d.refuse(InvalidRequest, d.issue)
+	}
+	return nil
+}
+
+// message is what has been decoded.
+func (d *decoder) message() Message {
+	id, method := d.texts()
+	if d.method != nil {
+		return &Request{ID: id, Method: method, Params: d.params, members: d.members}
+	}
+	return &Response{ID: id, Result: d.result, Error: d.err, members: d.members}
+}
+
+func (d *decoder) isNotification() bool { return d.method != nil && d.id == nil }
 
 // read scans the message and keeps what it finds.
 func (d *decoder) read() error {

@@ -15,26 +15,27 @@ import (
 type Dispatcher struct {
 	handler Handler
 	opts    Options
-	state   *inFlight
-	replies sync.Pool // of *Reply, which serve as buffers for requests too
+	state   inFlight
 	answers sync.Pool // of chan *Response, empty and open
 	timers  sync.Pool // of *time.Timer, stopped
 
+	calls     chan *incomingCall // to idle workers; nil where there are none
+	idle      atomic.Int32       // how many
 	malformed atomic.Int64
+	ended     atomic.Bool // the handler knows
 
-	ctx      context.Context // of everything that runs for the peer; it is the connection's life, not a call's
-	cancel   context.CancelCauseFunc
-	input    context.Context // of what runs as long as the peer may say more
-	endInput context.CancelCauseFunc
+	ctx    context.Context // of everything that runs for the peer; it is the connection's life, not a call's
+	cancel context.CancelCauseFunc
+	input  context.Context // of what runs as long as the peer may say more; of a [Conn], it ends first
 }
 
 // NewDispatcher returns a dispatcher for the messages of one peer. The handler is
 // made by bind, which may keep the dispatcher. Of the options, Drain is for a
 // [Conn] only.
 func NewDispatcher(bind func(*Dispatcher) Handler, opts *Options) *Dispatcher {
-	d := &Dispatcher{opts: opts.withDefaults(), state: newInFlight()}
+	d := &Dispatcher{opts: opts.withDefaults()}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
-	d.input, d.endInput = context.WithCancelCause(d.ctx)
+	d.input = d.ctx
 	d.handler = bind(d)
 	return d
 }
@@ -67,6 +68,14 @@ func (d *Dispatcher) Close() {
 func (d *Dispatcher) shut(reason error) {
 	d.cancel(reason)
 	d.state.end(ErrClosed)
+	d.tellEnd()
+}
+
+// tellEnd tells the handler that the peer can say no more.
+func (d *Dispatcher) tellEnd() {
+	if e, ok := d.handler.(Ender); ok && !d.ended.Swap(true) {
+		e.Ended()
+	}
 }
 
 func (d *Dispatcher) isClosing() bool { return d.ctx.Err() != nil }
@@ -96,9 +105,12 @@ func (d *Dispatcher) trace(sent bool, frame []byte) {
 	}
 }
 
+// replies serve as buffers for requests too.
+var replies sync.Pool
+
 // reply returns an empty reply from the pool.
 func (d *Dispatcher) reply() *Reply {
-	if r, ok := d.replies.Get().(*Reply); ok {
+	if r, ok := replies.Get().(*Reply); ok {
 		return r
 	}
 	return &Reply{Buf: make([]byte, 0, 512)}
@@ -108,6 +120,6 @@ func (d *Dispatcher) reply() *Reply {
 func (d *Dispatcher) release(r *Reply) {
 	if cap(r.Buf) <= maxPooled {
 		r.Buf = r.Buf[:0]
-		d.replies.Put(r)
+		replies.Put(r)
 	}
 }

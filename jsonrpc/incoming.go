@@ -54,14 +54,19 @@ func (r *Route) dispatch(msg Message, b *batch) {
 	}
 }
 
-// notified guards the read loop against a handler that panics.
-func (r *Route) notified(note *Request) {
+// notified hands a notification over, and says whether it was only borrowed. It
+// guards the read loop against a handler that panics.
+func (r *Route) notified(note *Request) (borrowed bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.d.report(fmt.Errorf("jsonrpc: panic on %s: %v", note.Method, p))
 		}
 	}()
+	if b, ok := r.d.handler.(Borrower); ok && b.Borrow(r.peer, note) {
+		return true
+	}
 	r.d.handler.Notified(r.peer, note)
+	return false
 }
 
 // accept starts a call of the peer, or refuses it.
@@ -73,7 +78,7 @@ func (r *Route) accept(req *Request, b *batch) {
 		limit = math.MaxInt // it has ended before the next message is read
 	}
 	ctx, cancel := context.WithCancelCause(&r.calls)
-	call := &incomingCall{req: req, ctx: ctx, cancel: cancel, batch: b}
+	call := &incomingCall{route: r, req: req, ctx: ctx, cancel: cancel, batch: b}
 	switch r.d.state.admit(call, limit) {
 	case duplicate:
 		r.refuseCall(call, &Error{Code: InvalidRequest, Message: fmt.Sprintf("id %s is in use by a call that still runs", req.ID)})
@@ -87,7 +92,7 @@ func (r *Route) accept(req *Request, b *batch) {
 			r.serve(call)
 			return
 		}
-		go r.serve(call)
+		r.d.run(call)
 	}
 }
 

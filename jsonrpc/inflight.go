@@ -23,13 +23,6 @@ type inFlight struct {
 	ended    error
 }
 
-func newInFlight() *inFlight {
-	return &inFlight{
-		incoming: make(map[ID]*incomingCall),
-		outgoing: make(map[ID]chan *Response),
-	}
-}
-
 // start counts one more goroutine.
 func (s *inFlight) start() {
 	s.mu.Lock()
@@ -96,6 +89,9 @@ func (s *inFlight) admit(call *incomingCall, limit int) admission {
 	if s.calls >= limit {
 		return tooMany
 	}
+	if s.incoming == nil {
+		s.incoming = make(map[ID]*incomingCall)
+	}
 	s.incoming[id] = call
 	s.calls++
 	s.running++
@@ -136,6 +132,9 @@ func (s *inFlight) await(answer chan *Response, limit int) (ID, error) {
 	}
 	s.lastID++
 	id := IntID(s.lastID)
+	if s.outgoing == nil {
+		s.outgoing = make(map[ID]chan *Response)
+	}
 	s.outgoing[id] = answer
 	return id, nil
 }
@@ -183,6 +182,7 @@ func (s *inFlight) endedWith() error {
 
 // An incomingCall is a call of the peer that runs.
 type incomingCall struct {
+	route  *Route // that it came by
 	req    *Request
 	ctx    context.Context // ends when the call is cancelled or has been answered
 	cancel context.CancelCauseFunc

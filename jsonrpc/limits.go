@@ -26,4 +26,8 @@ const (
 	flushGrace = time.Second
 	// maxPooled is the largest buffer that is kept for reuse.
 	maxPooled = 64 << 10
+	// maxRecycled is the largest frame whose memory a stream keeps for the next one.
+	maxRecycled = 4 << 10
+	// maxPooledMethod is the longest method of a notification that is kept for reuse.
+	maxPooledMethod = 64
 )

@@ -31,6 +31,7 @@ type LineOptions struct {
 // at most a second, and the stream ends.
 type Lines struct {
 	r         *bufio.Reader
+	recycled  []byte // where the next line goes
 	w         io.Writer
 	hangUp    func() error // closes both ends, once
 	maxLine   int
@@ -81,7 +82,8 @@ func (l *Lines) Read() ([]byte, error) {
 // readLine returns one line in a slice of its own, without its end and the white
 // space around it. The last line need not have an end.
 func (l *Lines) readLine() ([]byte, error) {
-	var line []byte
+	line := l.recycled
+	l.recycled = nil
 	for {
 		part, err := l.r.ReadSlice('\n')
 		if len(part) > cap(line)-len(line) { // doubling leaves less behind than append does
@@ -102,6 +104,13 @@ func (l *Lines) readLine() ([]byte, error) {
 		default:
 			return nil, err // what there is of the line is not all of it
 		}
+	}
+}
+
+// Recycle takes back a line that nobody uses any more.
+func (l *Lines) Recycle(line []byte) {
+	if cap(line) <= maxRecycled {
+		l.recycled = line[:0]
 	}
 }
 
@@ -189,10 +198,10 @@ func (l *Lines) writeAll() error {
 		if len(batch) > 0 {
 			_, err = l.w.Write(batch)
 		}
-		if cap(batch) > maxPooled {
-			batch = nil
-		}
 		l.mu.Lock()
+		if len(l.queued) == 0 { // what a storm has needed is not kept after it
+			batch, l.queued = pooled(batch), pooled(l.queued)
+		}
 		l.spare = batch
 		l.err = err
 		done := err != nil || closing && len(l.queued) == 0
@@ -204,6 +213,13 @@ func (l *Lines) writeAll() error {
 			return err
 		}
 	}
+}
+
+func pooled(buf []byte) []byte {
+	if cap(buf) > maxPooled {
+		return nil
+	}
+	return buf
 }
 
 func (l *Lines) makeRoom() {

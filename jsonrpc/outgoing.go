@@ -29,8 +29,8 @@ func (r *Route) Call(ctx context.Context, method string, params Appender) (*Resp
 	}
 	var timeout <-chan time.Time
 	if _, bounded := ctx.Deadline(); !bounded && r.d.opts.CallTimeout > 0 {
-		timer := r.timer()
-		defer r.stop(timer)
+		timer := r.d.timer(r.d.opts.CallTimeout)
+		defer r.d.stop(timer)
 		timeout = timer.C
 	}
 	select {
@@ -80,17 +80,17 @@ func (r *Route) answerChan() chan *Response {
 	return make(chan *Response, 1)
 }
 
-func (r *Route) timer() *time.Timer {
-	if timer, ok := r.d.timers.Get().(*time.Timer); ok {
-		timer.Reset(r.d.opts.CallTimeout)
+func (d *Dispatcher) timer(limit time.Duration) *time.Timer {
+	if timer, ok := d.timers.Get().(*time.Timer); ok {
+		timer.Reset(limit)
 		return timer
 	}
-	return time.NewTimer(r.d.opts.CallTimeout)
+	return time.NewTimer(limit)
 }
 
-func (r *Route) stop(timer *time.Timer) {
+func (d *Dispatcher) stop(timer *time.Timer) {
 	timer.Stop()
-	r.d.timers.Put(timer)
+	d.timers.Put(timer)
 }
 
 // Notify sends a notification.

@@ -42,10 +42,24 @@ type Preempter interface {
 	Preempts(req *Request) bool
 }
 
+// A Borrower is a [Handler] that is done with some notifications at once. Borrow comes
+// before Notified, under the same rules, and says whether it has taken the notification;
+// Notified gets it otherwise. What it takes, and all that this holds, it must not keep:
+// the memory serves again.
+type Borrower interface {
+	Borrow(from Peer, note *Request) bool
+}
+
 // An Abandoner is a [Handler] that tells the peer, in its own protocol's way,
 // that nobody waits any more for the answer to the call with that id.
 type Abandoner interface {
 	Abandoned(from Peer, id ID, cause error)
+}
+
+// An Ender is a [Handler] that is told when its peer can say no more, once. Ended must
+// not block.
+type Ender interface {
+	Ended()
 }
 
 // A BatchHandler is a [Handler] whose protocol has batches. AcceptBatch says

@@ -1,6 +1,10 @@
 package jsonrpc
 
-import "context"
+import (
+	"context"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+)
 
 // An Outlet takes what leaves by one [Route]. Its methods may be called
 // concurrently and copy what they keep.
@@ -44,18 +48,31 @@ func (r *Route) Outlet() Outlet { return r.out }
 // Receive takes one frame: a message or, where the handler's protocol has them, a
 // batch. What is neither is answered, or skipped with [Options.SkipMalformed]. It
 // returns when a notification has been handed over, and when a call has begun.
-func (r *Route) Receive(data []byte) {
+func (r *Route) Receive(data []byte) { r.receive(data) }
+
+// receive is Receive. It says whether the frame was only borrowed: then nobody has
+// kept anything of it.
+func (r *Route) receive(data []byte) (borrowed bool) {
 	r.d.trace(false, data)
 	if IsBatch(data) {
 		r.receiveBatch(data)
-		return
+		return false
 	}
-	msg, err := Decode(data)
-	if err != nil {
+	d := decoder{parser: parser{data: data, scan: jsonscan.New(data)}}
+	if err := d.decode(); err != nil {
 		r.refuse(err)
-		return
+		return false
 	}
-	r.dispatch(msg, nil)
+	if !d.isNotification() {
+		r.dispatch(d.message(), nil)
+		return false
+	}
+	note := d.notification()
+	if !r.notified(note) {
+		return false
+	}
+	note.release()
+	return true
 }
 
 // Dispatch takes one message that has been decoded, as Receive does.

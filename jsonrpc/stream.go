@@ -23,6 +23,13 @@ type Stream interface {
 	Close() error
 }
 
+// A Recycler is a [Stream] that can use the memory of messages again.
+type Recycler interface {
+	// Recycle takes back what Read has returned, once nobody uses it any more.
+	// The goroutine that reads calls it.
+	Recycle(msg []byte)
+}
+
 // A FrameError is a frame that cannot be a message, and has been skipped.
 type FrameError struct {
 	// Size is the frame's length in bytes, as far as it was read.

@@ -30,7 +30,7 @@ type Interceptor func(next Invoker) Invoker
 // An Exchange is the way from a call back to who made it. The era of the
 // protocol implements it.
 type Exchange interface {
-	// Notify sends a notification that belongs to the call.
+	// Notify sends a notification that belongs to the call. It does not keep params.
 	Notify(ctx context.Context, method string, params jsonrpc.Appender) error
 	// Input returns the answer to a question, or *[InputRequired].
 	Input(key string, question InputRequest) (json.RawMessage, error)

@@ -115,12 +115,19 @@ func (w *objectWriter) integer(name string, value int64) {
 	w.buf = strconv.AppendInt(w.buf, value, 10)
 }
 
+// maxExact bounds the integers that float64 tells apart.
+const maxExact = 1 << 53
+
 func (w *objectWriter) number(name string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		w.err = fmt.Errorf("%s: JSON has no number for %v", name, value)
 		return
 	}
 	w.name(name)
+	if whole := int64(value); float64(whole) == value && whole != 0 && math.Abs(value) < maxExact {
+		w.buf = strconv.AppendInt(w.buf, whole, 10) // the same digits, sooner
+		return
+	}
 	format := byte('f')
 	if abs := math.Abs(value); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
 		format = 'e' // digits without end help nobody

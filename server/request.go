@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/mcp"
@@ -47,12 +48,28 @@ func (r *Request) Progress(ctx context.Context, done, total float64, message str
 	if token == nil {
 		return nil
 	}
-	params := &mcp.ProgressParams{ProgressToken: mcp.ProgressToken(token), Progress: done, Message: message}
-	if total > 0 {
-		params.Total = &total
+	p, ok := reports.Get().(*report)
+	if !ok {
+		p = new(report)
 	}
-	return r.call.Notify(ctx, mcp.NotificationProgress, params)
+	p.params = mcp.ProgressParams{ProgressToken: mcp.ProgressToken(token), Progress: done, Message: message}
+	if total > 0 {
+		p.total = total
+		p.params.Total = &p.total
+	}
+	err := r.call.Notify(ctx, mcp.NotificationProgress, &p.params)
+	p.params = mcp.ProgressParams{}
+	reports.Put(p)
+	return err
 }
+
+// A report is progress while it is sent.
+type report struct {
+	params mcp.ProgressParams
+	total  float64
+}
+
+var reports sync.Pool // of *report
 
 // Detach hangs up while the function goes on, so that a long call does not hold a
 // connection open: the client comes back for what it missed, and for the result,

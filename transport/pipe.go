@@ -14,6 +14,9 @@ import (
 // the writer waits.
 const maxPipeQueue = 64
 
+// maxRecycled is the largest message whose memory a pipe keeps for the next one.
+const maxRecycled = 1 << 10
+
 // Pipe returns a dialer that connects to a server in the same process. Each
 // Dial makes a link of its own; messages are the same bytes as on any other
 // duplex transport, and at most 64 wait in each direction.
@@ -64,8 +67,11 @@ type pipeEnd struct{ in, out *queue }
 func (e *pipeEnd) Read() ([]byte, error) { return e.in.pop() }
 
 func (e *pipeEnd) Write(ctx context.Context, msg []byte) error {
-	return e.out.push(ctx, bytes.Clone(msg))
+	return e.out.push(ctx, msg)
 }
+
+// Recycle takes back a message that nobody uses any more.
+func (e *pipeEnd) Recycle(msg []byte) { e.in.recycle(msg) }
 
 func (e *pipeEnd) Close() error {
 	e.in.close()
@@ -76,18 +82,26 @@ func (e *pipeEnd) Close() error {
 // queue is one direction: what was pushed before close can still be popped.
 type queue struct {
 	messages  chan []byte
+	recycled  chan []byte // empty ones
 	closed    chan struct{}
 	closeOnce sync.Once
 }
 
 func newQueue() *queue {
-	return &queue{messages: make(chan []byte, maxPipeQueue), closed: make(chan struct{})}
+	return &queue{messages: make(chan []byte, maxPipeQueue), recycled: make(chan []byte, maxPipeQueue), closed: make(chan struct{})}
 }
 
+// push puts a copy of a message into the queue.
 func (q *queue) push(ctx context.Context, msg []byte) error {
 	select {
 	case <-q.closed:
 		return jsonrpc.ErrClosed
+	default:
+	}
+	msg = q.copy(msg)
+	select { // the usual case
+	case q.messages <- msg:
+		return nil
 	default:
 	}
 	select {
@@ -97,6 +111,25 @@ func (q *queue) push(ctx context.Context, msg []byte) error {
 		return jsonrpc.ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+func (q *queue) copy(msg []byte) []byte {
+	select {
+	case memory := <-q.recycled:
+		return append(memory, msg...)
+	default:
+		return bytes.Clone(msg)
+	}
+}
+
+func (q *queue) recycle(msg []byte) {
+	if cap(msg) > maxRecycled {
+		return
+	}
+	select {
+	case q.recycled <- msg[:0]:
+	default:
 	}
 }
 

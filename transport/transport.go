@@ -34,7 +34,8 @@ type Detacher interface {
 }
 
 // A Binder is the server's end: it makes the handler of each link. It must be
-// safe for concurrent use.
+// safe for concurrent use. When a handler is a [jsonrpc.Ender], it is told of the end of
+// its link, as a [jsonrpc.Dispatcher] does.
 type Binder interface {
 	Bind(link Link) jsonrpc.Handler
 }

@@ -13,7 +13,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/webclient/drain.go":                 "ends a drain that takes too long; stopped when the drain has ended",
 		"jsonrpc/conn.go":                             "watches Run's context until Run returns",
 		"jsonrpc/dispatcher.go":                       "what Dispatcher.Go starts; Close and Run wait for it",
-		"jsonrpc/incoming.go":                         "one for each call that comes in, up to Options.MaxInFlight; Run waits for them",
+		"jsonrpc/worker.go":                           "runs calls; Run and Close wait for it",
 		"jsonrpc/lines.go":                            "writes what is queued; Lines.Close waits for it",
 		"transport/pipe.go":                           "the two ends' Run; Close of the connection waits for both",
 		"transport/stdio/command.go":                  "reads from the child; Close waits for it",

@@ -235,11 +235,21 @@ func (h sessionHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *json
 	return reply.Write(result)
 }
 
+// Borrow takes progress, of which there may be much, without keeping the notification.
+func (h sessionHandler) Borrow(_ jsonrpc.Peer, note *jsonrpc.Request) bool {
+	return note.Method == mcp.NotificationProgress && h.s.progressed(note)
+}
+
 // Notified sorts what the server tells. It runs on the read loop.
 func (h sessionHandler) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
 	switch note.Method {
 	case mcp.NotificationProgress:
-		h.s.progressed(note)
+		if h.s.progressed(note) {
+			return
+		}
+		if p := h.s.passages.withToken(note.Member(mcp.MetaProgressToken)); p != nil {
+			p.add(note)
+		}
 	case mcp.NotificationMessage:
 		if p, _ := h.s.passages.of(from, false); p != nil {
 			p.add(note)

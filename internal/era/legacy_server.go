@@ -16,9 +16,10 @@ import (
 // its calls, and what it watches.
 type legacySession struct {
 	caller  atomic.Pointer[mcp.Caller] // nil before the handshake
-	changes *outbox
+	changes outbox
 
 	mu      sync.Mutex
+	lists   func()            // stops the watch of lists
 	watched map[string]func() // URI to what stops the watch
 }
 
@@ -78,8 +79,9 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 		version = mcp.LatestLegacyVersion
 	}
 	params.Capabilities = capabilitiesAs(version, params.Capabilities) // whatever the client says beyond
+	info := params.ClientInfo                                          // the caller is kept, and not all of params
 	caller := &mcp.Caller{
-		Version: version, Info: &params.ClientInfo, Capabilities: params.Capabilities,
+		Version: version, Info: &info, Capabilities: params.Capabilities,
 		LogLevel: mcp.LevelInfo, Principal: b.link.Principal,
 	}
 	if !b.legacy.caller.CompareAndSwap(nil, caller) {
@@ -106,11 +108,20 @@ func (b *binding) watchLists(has *mcp.ServerCapabilities) error {
 	if err != nil {
 		return err
 	}
-	context.AfterFunc(b.link.Input, func() {
-		stop()
+	b.legacy.mu.Lock()
+	b.legacy.lists = stop
+	b.legacy.mu.Unlock()
+	if b.link.Input.Err() != nil { // it may have ended before there was anything to stop
 		b.legacy.unwatchAll()
-	})
+	}
 	return nil
+}
+
+// Ended stops what a session watches.
+func (b *binding) Ended() {
+	if b.legacy.caller.Load() != nil {
+		b.link.Go(func(context.Context) { b.legacy.unwatchAll() })
+	}
 }
 
 // changed has the session told of a change. An idle session costs no goroutine:
@@ -198,6 +209,10 @@ func (b *binding) unsubscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error 
 func (l *legacySession) unwatchAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.lists != nil {
+		l.lists()
+		l.lists = nil
+	}
 	for uri, stop := range l.watched {
 		stop()
 		delete(l.watched, uri)

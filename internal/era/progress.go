@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -21,6 +22,8 @@ const (
 // A track takes the progress of one call from the read loop to the goroutine
 // that makes the call.
 type track struct {
+	token json.RawMessage
+
 	mu     sync.Mutex
 	queued []*mcp.ProgressParams
 	text   int // bytes of their messages
@@ -29,12 +32,16 @@ type track struct {
 
 func (t *track) add(p *mcp.ProgressParams) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.queued = append(t.queued, p)
 	t.text += len(p.Message)
 	for len(t.queued) > 1 && (len(t.queued) > maxTracked || t.text > maxTrackedText) {
 		t.text -= len(t.queued[0].Message)
 		t.queued = t.queued[1:]
+	}
+	first := len(t.queued) == 1
+	t.mu.Unlock()
+	if !first { // somebody is coming already
+		return
 	}
 	select {
 	case t.wake <- struct{}{}:
@@ -42,19 +49,64 @@ func (t *track) add(p *mcp.ProgressParams) {
 	}
 }
 
-func (t *track) take() []*mcp.ProgressParams {
+// take returns what is queued; what comes next goes into the slice that was taken
+// before.
+func (t *track) take(before []*mcp.ProgressParams) []*mcp.ProgressParams {
+	clear(before)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	queued := t.queued
-	t.queued, t.text = nil, 0
+	t.queued, t.text = before[:0], 0
 	return queued
+}
+
+// A report is progress as one piece of memory.
+type report struct {
+	params mcp.ProgressParams
+	total  float64 // what params.Total points to
+}
+
+// progressOf decodes a notification with that token: what usually comes without
+// another scan.
+func progressOf(note *jsonrpc.Request, token json.RawMessage) (*mcp.ProgressParams, error) {
+	r := new(report)
+	r.params.ProgressToken = mcp.ProgressToken(token)
+	for key := range note.Keys() {
+		if !r.readMember(key, note) {
+			p := new(mcp.ProgressParams)
+			return p, p.UnmarshalJSON(note.Params)
+		}
+	}
+	return &r.params, nil
+}
+
+func (r *report) readMember(key []byte, note *jsonrpc.Request) (ok bool) {
+	switch string(key) {
+	case `"progressToken"`:
+		return true
+	case `"progress"`:
+		r.params.Progress, ok = number(note.Member("progress"))
+	case `"total"`:
+		r.total, ok = number(note.Member("total"))
+		r.params.Total = &r.total
+	case `"message"`:
+		if raw := note.Member("message"); jsonscan.KindOf(raw) == jsonscan.String {
+			r.params.Message, ok = jsonscan.Unquote(raw), true
+		}
+	}
+	return ok
+}
+
+func number(raw json.RawMessage) (float64, bool) {
+	value, err := strconv.ParseFloat(string(raw), 64)
+	return value, err == nil && jsonscan.KindOf(raw) == jsonscan.Number
 }
 
 // doTracked makes the call on a second goroutine, so that this one can run the
 // callback as progress comes; it returns after both.
 func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
-	t := &track{wake: make(chan struct{}, 1)}
 	token := strconv.FormatInt(s.tokens.Add(1), 10)
+	t := &track{token: json.RawMessage(token), wake: make(chan struct{}, 1)}
 	s.mu.Lock()
 	s.tracked[token] = t
 	s.mu.Unlock()
@@ -70,38 +122,39 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		resp, err := s.era.do(ctx, s, method, params, json.RawMessage(token))
+		resp, err := s.era.do(ctx, s, method, params, t.token)
 		done <- outcome{resp, err}
 	}()
+	var taken []*mcp.ProgressParams
+	tell := func() {
+		taken = t.take(taken)
+		for _, p := range taken {
+			progress(p)
+		}
+	}
 	for {
 		select {
 		case <-t.wake:
-			for _, p := range t.take() {
-				progress(p)
-			}
+			tell()
 		case out := <-done:
-			for _, p := range t.take() {
-				progress(p)
-			}
+			tell()
 			return out.resp, out.err
 		}
 	}
 }
 
-// progressed hands progress to the call it belongs to, if that still runs.
-func (s *Session) progressed(note *jsonrpc.Request) {
-	token := note.Member("progressToken")
+// progressed hands progress to the call of this side that it belongs to, if there is
+// one. It keeps nothing of the notification.
+func (s *Session) progressed(note *jsonrpc.Request) bool {
+	token := note.Member(mcp.MetaProgressToken)
 	s.mu.Lock()
 	t := s.tracked[string(token)]
 	s.mu.Unlock()
 	if t == nil {
-		if p := s.passages.withToken(token); p != nil {
-			p.add(note)
-		}
-		return
+		return false
 	}
-	var p mcp.ProgressParams
-	if err := p.UnmarshalJSON(note.Params); err == nil {
-		t.add(&p)
+	if p, err := progressOf(note, t.token); err == nil {
+		t.add(p)
 	}
+	return true
 }

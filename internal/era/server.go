@@ -32,7 +32,7 @@ func NewServer(core Core, keys *seal.Ring) *Server {
 
 // Bind makes the handler of one link.
 func (s *Server) Bind(link transport.Link) jsonrpc.Handler {
-	return &binding{server: s, link: link, legacy: legacySession{changes: newOutbox()}}
+	return &binding{server: s, link: link}
 }
 
 // A binding is one link: modern calls need nothing of it, legacy ones the

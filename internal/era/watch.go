@@ -10,13 +10,14 @@ import (
 
 // An outbox collects changes until they are sent. Repeated changes become one,
 // so a peer that does not read costs no more than what it subscribed to, and
-// nobody who makes a change waits for it.
+// nobody who makes a change waits for it. The zero value is empty, and is emptied by
+// whoever is told to come; one from newOutbox has a goroutine that runs it.
 type outbox struct {
 	mu       sync.Mutex
 	pending  []mcp.Change
 	waiting  map[mcp.Change]bool
-	wake     chan struct{}
-	attended bool // somebody empties it, and will look again
+	wake     chan struct{} // nil: nobody runs it
+	attended bool          // somebody empties it, and will look again
 }
 
 func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }

@@ -39,9 +39,13 @@ func TestSubscribeWhileTheSessionEnds(t *testing.T) {
 	for _, when := range []string{"before", "meanwhile"} {
 		t.Run(when, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				input, end := context.WithCancel(t.Context())
+				input, cancel := context.WithCancel(t.Context())
 				core := &watchedCore{began: func() {}}
 				h := era.NewServer(core, nil).Bind(transport.Link{Input: input, Go: func(fn func(context.Context)) { go fn(input) }})
+				end := func() {
+					cancel()
+					h.(jsonrpc.Ender).Ended()
+				}
 				handle := func(method string, params jsonrpc.Raw) error {
 					req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, []byte(params))
 					if err != nil {

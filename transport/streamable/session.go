@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ type session struct {
 	own       *jsonrpc.Route // by way of news
 
 	mu      sync.Mutex
-	streams map[string]*stream // those that a client may come back for
+	streams []*stream // those that a client may come back for
 
 	// Guarded by the table of sessions.
 	users int // requests and calls that run
@@ -35,7 +36,7 @@ type session struct {
 }
 
 func newSession(e *Endpoint, principal string) *session {
-	s := &session{endpoint: e, principal: principal, streams: make(map[string]*stream)}
+	s := &session{endpoint: e, principal: principal}
 	s.news = &stream{session: s}
 	s.running = jsonrpc.NewDispatcher(func(d *jsonrpc.Dispatcher) jsonrpc.Handler {
 		s.own = d.Route(context.Background(), s.news)
@@ -90,19 +91,26 @@ func (s *session) primes() bool { return s.version >= mcp.Version20251125 }
 func (s *session) remember(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.streams[st.name] = st
+	s.streams = append(s.streams, st)
 }
 
 func (s *session) forget(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.streams, st.name)
+	if i := slices.Index(s.streams, st); i >= 0 {
+		s.streams = slices.Delete(s.streams, i, i+1)
+	}
 }
 
 func (s *session) streamNamed(name string) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.streams[name]
+	for _, st := range s.streams {
+		if st.name == name {
+			return st
+		}
+	}
+	return nil
 }
 
 // close ends all that runs for the session, and returns when it has, within a bound.
