@@ -26,7 +26,11 @@ func (s *Session) fetch(ctx context.Context, method, about string, params jsonrp
 	if err := decode(method, resp, result); err != nil {
 		return err
 	}
-	s.cache.put(key, resp.Result, ttlOf(resp), before)
+	if ttl := ttlOf(resp); ttl > 0 {
+		s.cache.put(key, resp.Result, ttl, before)
+	} else {
+		resp.Release() // what is decoded is a copy
+	}
 	return nil
 }
 
@@ -36,6 +40,7 @@ func (s *Session) call(ctx context.Context, method string, params jsonrpc.Append
 	if err != nil {
 		return err
 	}
+	defer resp.Release() // what is decoded is a copy
 	return decode(method, resp, result)
 }
 

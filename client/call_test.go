@@ -170,6 +170,28 @@ func TestCallAs(t *testing.T) {
 	})
 }
 
+// Structured content is the result unless the tool has failed. Its text is not looked at.
+func TestCallAsStructured(t *testing.T) {
+	const both = `"content":[{"type":"text","text":"8"}],"structuredContent":7`
+	for name, test := range map[string]struct {
+		result, err string
+	}{
+		"both":           {`{` + both + `}`, ""},
+		"said not to":    {`{` + both + `,"isError":false}`, ""},
+		"odd text":       {`{"content":[{"type":"text","text":8}],"structuredContent":7}`, ""},
+		"failed":         {`{` + both + `,"isError":true}`, `tool "x": 8`},
+		"failed somehow": {`{` + both + `,"isError":"yes"}`, "isError"},
+		"odd":            {`{"content":[],"structuredContent":"7"}`, "the result is no int"},
+		"no object":      {`[7]`, "must be an object"},
+	} {
+		session := connect(t, answering(func(req *jsonrpc.Request) []string { return []string{result(req, test.result)} }), client.Options{Era: client.Legacy})
+		got, err := client.CallAs[int](t.Context(), session, "x", nil)
+		if test.err == "" && (err != nil || got != 7) || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+			t.Errorf("%s: got %d, %v", name, got, err)
+		}
+	}
+}
+
 func TestArgumentsMustBeAnObject(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		ctx, session := t.Context(), connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: era})

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,11 +11,14 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
+	"github.com/dovetail-go/dovetail/internal/buffer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// Tools lists the server's tools, page by page.
+// Tools lists the server's tools, page by page. Who keeps one of them keeps those of its
+// page, and should keep a copy of the value.
 func (s *Session) Tools(ctx context.Context) iter.Seq2[*mcp.Tool, error] {
 	return pages(ctx, s, mcp.MethodToolsList, func(r *mcp.ListToolsResult) ([]mcp.Tool, *string) { return r.Tools, r.NextCursor })
 }
@@ -23,7 +27,18 @@ func (s *Session) Tools(ctx context.Context) iter.Seq2[*mcp.Tool, error] {
 // json.RawMessage; nil means none, and omitempty what it means in encoding/json. A
 // failure that the tool reports is a result with IsError.
 func (s *Session) CallTool(ctx context.Context, name string, arguments any, opts *CallOptions) (*mcp.CallToolResult, error) {
-	encoded, err := encodeArguments(arguments)
+	resp, err := s.callTool(ctx, name, arguments, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Release() // what is decoded is a copy
+	return decodeToolResult(resp)
+}
+
+func (s *Session) callTool(ctx context.Context, name string, arguments any, opts *CallOptions) (*jsonrpc.Response, error) {
+	encoded := encodings.Get()
+	defer encoded.Free() // what is sent is a copy
+	params, err := encodeArguments(encoded, arguments)
 	if err != nil {
 		return nil, notSent(mcp.MethodToolsCall, err)
 	}
@@ -31,15 +46,23 @@ func (s *Session) CallTool(ctx context.Context, name string, arguments any, opts
 	if err != nil {
 		return nil, notSent(mcp.MethodToolsCall, err)
 	}
+	return s.do(ctx, mcp.MethodToolsCall, &mcp.CallToolParams{Name: name, Arguments: params, Meta: meta}, opts.progress())
+}
+
+func decodeToolResult(resp *jsonrpc.Response) (*mcp.CallToolResult, error) {
 	result := new(mcp.CallToolResult)
-	params := &mcp.CallToolParams{Name: name, Arguments: encoded, Meta: meta}
-	if err := s.call(ctx, mcp.MethodToolsCall, params, result, opts); err != nil {
+	if err := decode(mcp.MethodToolsCall, resp, result); err != nil {
 		return nil, err
 	}
 	return result, nil
 }
 
-func encodeArguments(arguments any) (json.RawMessage, error) {
+// encodings are lent to arguments on their way.
+var encodings buffer.Pool
+
+// encodeArguments returns arguments as JSON, which stands in a buffer unless it has been
+// given as JSON.
+func encodeArguments(to *buffer.Buffer, arguments any) (json.RawMessage, error) {
 	switch arguments := arguments.(type) {
 	case nil:
 		return nil, nil
@@ -49,11 +72,13 @@ func encodeArguments(arguments any) (json.RawMessage, error) {
 		}
 		return arguments, mustBeObject(arguments)
 	}
-	encoded, err := jsonv2.Marshal(arguments, jsonv1.OmitEmptyWithLegacySemantics(true))
+	encoded := bytes.NewBuffer(to.Bytes)
+	err := jsonv2.MarshalWrite(encoded, arguments, jsonv1.OmitEmptyWithLegacySemantics(true))
+	to.Bytes = encoded.Bytes()
 	if err != nil {
 		return nil, fmt.Errorf("encoding arguments: %w", err)
 	}
-	return encoded, mustBeObject(encoded)
+	return to.Bytes, mustBeObject(to.Bytes)
 }
 
 func mustBeObject(arguments json.RawMessage) error {
@@ -87,22 +112,36 @@ func (e *ToolError) Error() string {
 // itself. A failure that the tool reports is a *[ToolError].
 func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any) (Out, error) {
 	var out Out
-	result, err := s.CallTool(ctx, name, arguments, nil)
+	resp, err := s.callTool(ctx, name, arguments, nil)
 	if err != nil {
 		return out, err
 	}
-	if result.IsError {
-		return out, &ToolError{Tool: name, Result: result}
-	}
-	if result.StructuredContent != nil {
-		err = jsonv2.Unmarshal(result.StructuredContent, &out)
+	defer resp.Release() // what is decoded is a copy
+	if structured := structuredIn(resp); structured != nil {
+		err = jsonv2.Unmarshal(structured, &out)
 	} else {
+		result, failure := decodeToolResult(resp)
+		switch {
+		case failure != nil:
+			return out, failure
+		case result.IsError:
+			return out, &ToolError{Tool: name, Result: result}
+		}
 		err = decodeText(result, &out)
 	}
 	if err != nil {
 		return out, fmt.Errorf("tool %q: the result is no %T: %w", name, out, err)
 	}
 	return out, nil
+}
+
+// structuredIn is the structured content of a result that is no failure, if it has any.
+// The same again as text, which is much the longer half of some results, is not looked at.
+func structuredIn(resp *jsonrpc.Response) json.RawMessage {
+	if failed := resp.Member("isError"); failed != nil && string(failed) != "false" {
+		return nil
+	}
+	return resp.Member("structuredContent")
 }
 
 func decodeText(result *mcp.CallToolResult, out any) error {

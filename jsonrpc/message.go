@@ -30,7 +30,8 @@ type Response struct {
 	Error  *Error          // nil when there is a result
 
 	members   index
-	malformed error // why this is no answer, nil if it is one
+	malformed error  // why this is no answer, nil if it is one
+	free      func() // nil if what the response is made of is not on loan
 }
 
 func (*Request) isMessage()  {}
@@ -86,6 +87,21 @@ func (r *Request) IsNotification() bool { return r.ID.IsZero() }
 // "progressToken"). It is nil when there is none. It does not allocate.
 func (r *Request) Member(path ...string) json.RawMessage {
 	return r.members.find(r.Params, path)
+}
+
+// Lend has [Response.Release] call free: what the response is made of can be used again
+// then.
+func (r *Response) Lend(free func()) { r.free = free }
+
+// Release says that nothing of the response is used any more, neither the result nor what
+// has come from [Response.Member]. Only who has made a call may say so, once; who does
+// not leaves the memory to the garbage collector.
+func (r *Response) Release() {
+	free := r.free
+	*r = Response{}
+	if free != nil {
+		free()
+	}
 }
 
 // Keys are the names of the members of the params, as they stand there, with quotes;

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
@@ -60,6 +61,9 @@ func (t text) AppendJSON(dst []byte) ([]byte, error) {
 	return append(jsonscan.AppendString(dst, string(t)), `}]}`...), nil
 }
 
+// Bare tells that there is nothing else in it.
+func (text) Bare() {}
+
 // structured is a tool's result that is a value: as structured content, and the
 // same JSON as text for clients that know nothing of it.
 type structured struct{ value json.RawMessage }
@@ -78,10 +82,18 @@ func encode(value any) (json.RawMessage, error) {
 	return jsonv2.Marshal(value, jsonv2.Deterministic(true), jsonv1.OmitEmptyWithLegacySemantics(true))
 }
 
+// structuredFrame is more than a structured result has around its values, and an envelope
+// around that.
+const structuredFrame = 256
+
 // AppendJSON appends the result object.
 func (s structured) AppendJSON(dst []byte) ([]byte, error) {
+	dst = slices.Grow(dst, 2*len(s.value)+len(s.value)/8+structuredFrame) // at once, rather than again and again
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
 	dst = jsonscan.AppendText(dst, s.value)
 	dst = append(dst, `}],"structuredContent":`...)
 	return append(append(dst, s.value...), '}'), nil
 }
+
+// Bare tells that there is nothing else in it.
+func (structured) Bare() {}

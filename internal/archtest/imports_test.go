@@ -23,6 +23,7 @@ const importPolicy = `
 # L0: knows nothing but the standard library.
 internal/archtest:
 internal/backoff:
+internal/buffer:
 internal/jsonscan:
 internal/leak:            testing
 internal/netguard:        net/http
@@ -47,12 +48,12 @@ mcp:                      jsonrpc internal/jsonscan github.com/go-json-experimen
 transport:                jsonrpc
 transport/stdio:          jsonrpc transport internal/spawn os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
-internal/edge:            jsonrpc internal/jsonscan net/http
+internal/edge:            jsonrpc internal/buffer internal/jsonscan net/http
 internal/mirror:          jsonrpc mcp internal/jsonscan
-internal/webclient:       jsonrpc transport internal/jsonscan net/http
+internal/webclient:       jsonrpc transport internal/buffer internal/jsonscan net/http
 transport/sse:            jsonrpc transport internal/edge internal/jsonscan internal/seats internal/sse internal/webclient net/http
 transport/ws:             jsonrpc transport internal/edge internal/jsonscan internal/seats internal/webclient net/http github.com/gorilla/websocket
-transport/streamable:     jsonrpc mcp transport transport/sse internal/backoff internal/edge internal/jsonscan
+transport/streamable:     jsonrpc mcp transport transport/sse internal/backoff internal/edge internal/buffer internal/jsonscan
                           internal/mirror internal/seal internal/seats internal/sse internal/webclient net/http
 transport/streamable/storetest: transport/streamable testing
 transport/oauth:          jsonrpc mcp transport internal/edge internal/jsonscan internal/netguard internal/seal internal/webclient net/http os/exec
@@ -64,7 +65,7 @@ internal/era:             jsonrpc mcp transport internal/backoff internal/jsonsc
 # L5: server and client never meet.
 server:                   jsonrpc schema mcp transport internal/era internal/jsonscan internal/mirror internal/seal internal/uritemplate
                           github.com/go-json-experiment/json
-client:                   jsonrpc schema mcp transport internal/era internal/backoff internal/jsonscan
+client:                   jsonrpc schema mcp transport internal/era internal/backoff internal/buffer internal/jsonscan
                           github.com/go-json-experiment/json golang.org/x/sync
 
 # What servers offer beside what their authors write. Only these may add dependencies.

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/buffer"
 )
 
 // ReadJSON reads the body of a request, which the caller may keep. If it is not ok,
@@ -76,17 +79,40 @@ func isPlain(lines []string) bool {
 
 var errTooLong = errors.New("the body is too long")
 
-// readBody reads into a buffer that grows with what has come: a claimed length costs
-// little.
+// growing is lent to bodies of which it shows only as they come how large they are.
+var growing buffer.Pool
+
+// readBody reads a whole body. A claimed length costs little: what may be large is read
+// into a buffer that grows with what has come, and copied when it is all there.
 func readBody(r *http.Request, limit int64, control *http.ResponseController) ([]byte, error) {
-	if r.ContentLength > limit {
+	switch {
+	case r.ContentLength > limit:
 		return nil, errTooLong
+	case r.ContentLength < 0:
+		return readInto(make([]byte, 0, min(limit+1, unknownBuffer)), r, limit, control)
+	case r.ContentLength <= firstBuffer:
+		return readInto(make([]byte, 0, r.ContentLength), r, limit, control)
 	}
-	size, most := int64(unknownBuffer), min(limit, math.MaxInt64-1)+1
-	if r.ContentLength >= 0 {
-		size, most = min(r.ContentLength, firstBuffer), r.ContentLength
+	memory := growing.Get()
+	if cap(memory.Bytes) < firstBuffer {
+		memory.Bytes = make([]byte, 0, firstBuffer)
 	}
-	body := make([]byte, 0, min(size, most))
+	body, err := readInto(memory.Bytes, r, limit, control)
+	memory.Bytes = body
+	defer memory.Free()
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Clone(body), nil
+}
+
+// readInto reads a body to the end of a buffer that is empty, and of others if that is
+// too small.
+func readInto(body []byte, r *http.Request, limit int64, control *http.ResponseController) ([]byte, error) {
+	most := r.ContentLength
+	if most < 0 {
+		most = min(limit, math.MaxInt64-1) + 1
+	}
 	for start := time.Now(); ; {
 		setDeadline(control, start, len(body))
 		n, err := r.Body.Read(body[len(body):window(len(body), cap(body), most, r.ContentLength < 0)])
@@ -94,13 +120,13 @@ func readBody(r *http.Request, limit int64, control *http.ResponseController) ([
 		have := int64(len(body))
 		switch {
 		case have > limit:
-			return nil, errTooLong
+			return body, errTooLong
 		case have == r.ContentLength, err == io.EOF && r.ContentLength < 0:
 			return body, nil
 		case err == io.EOF:
-			return nil, io.ErrUnexpectedEOF
+			return body, io.ErrUnexpectedEOF
 		case err != nil:
-			return nil, err
+			return body, err
 		case len(body) == cap(body):
 			// slices.Grow would add up to a quarter to what is asked for, each time.
 			body = append(make([]byte, 0, have+min(have, most-have)), body...)

@@ -9,6 +9,13 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
+// A Bare result is an object without any member of a [stamp]. It need not be searched for
+// one, which takes its time with a large text.
+type Bare interface {
+	mcp.Result
+	Bare()
+}
+
 // writeObject appends a result as the core has made it.
 func writeObject(method string, result mcp.Result, reply *jsonrpc.Reply) error {
 	start := len(reply.Buf)

@@ -67,6 +67,10 @@ func (s *Server) writeModern(method string, version mcp.Version, result mcp.Resu
 	if err := writeObject(method, result, reply); err != nil {
 		return err
 	}
+	if _, bare := result.(Bare); bare {
+		reply.Buf = stamp.press(reply.Buf)
+		return nil
+	}
 	reply.Buf, err = stamp.apply(reply.Buf, start)
 	return err
 }

@@ -1,10 +1,8 @@
 package webclient
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
@@ -68,19 +66,22 @@ func isChallenge(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
-// admitted makes a request with a text.
-func (c *Client) admitted(ctx context.Context, req *http.Request, text []byte) (*http.Response, error) {
-	send := func(req *http.Request) (*http.Response, error) {
-		if text != nil {
-			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
-			req.Body, _ = req.GetBody()
-		}
-		return c.do(req)
-	}
+// admitted makes a request with a text, or without when that is nil.
+func (c *Client) admitted(ctx context.Context, req *http.Request, text *Text) (*http.Response, error) {
 	if c.authorizer == nil {
-		return send(req)
+		return c.send(req, text)
 	}
-	return Admitted(ctx, c.authorizer, c.server, req, send)
+	return Admitted(ctx, c.authorizer, c.server, req, func(req *http.Request) (*http.Response, error) { return c.send(req, text) })
+}
+
+func (c *Client) send(req *http.Request, text *Text) (res *http.Response, err error) {
+	if text != nil {
+		req.GetBody = text.open
+		if req.Body, err = text.open(); err != nil {
+			return nil, err
+		}
+	}
+	return c.do(req)
 }
 
 // A notAdmittedError is an Authorizer's. It does not say what the server can do.

@@ -80,17 +80,19 @@ func (c *Client) Do(ctx context.Context, method string, to *url.URL, header http
 	return c.admitted(ctx, newRequest(ctx, method, to, header), nil)
 }
 
-// Post posts a text, which may still be read when Post has returned. It tells the
+// Post posts bytes, which may still be read when Post has returned. It tells the
 // progress how far that got.
 func (c *Client) Post(ctx context.Context, to *url.URL, header http.Header, text []byte, progress *Progress) (*http.Response, error) {
+	return c.PostText(ctx, to, header, &Text{bytes: text}, progress)
+}
+
+// PostText is [Client.Post] for a text, which the caller may release when it has returned.
+func (c *Client) PostText(ctx context.Context, to *url.URL, header http.Header, text *Text, progress *Progress) (*http.Response, error) {
 	if err := c.complete(ctx, header); err != nil {
 		return nil, err
 	}
 	req := newRequest(progress.trace(ctx), http.MethodPost, to, header)
-	req.ContentLength = int64(len(text))
-	if text == nil {
-		text = []byte{}
-	}
+	req.ContentLength = int64(len(text.bytes))
 	res, err := c.admitted(ctx, req, text)
 	progress.settle(err)
 	return res, err

@@ -15,6 +15,11 @@ const (
 	drainTimeout = time.Second
 	// connectTimeout bounds connecting, and the TLS handshake again.
 	connectTimeout = 30 * time.Second
+	// lentFrom is from how many bytes on the memory of a text is given back: so much more
+	// than the piece that the header of a smaller one leaves in.
+	lentFrom = 64 << 10
+	// writeBuffer is the size of a request, header and all, that leaves as one piece.
+	writeBuffer = 16 << 10
 	// aliveInterval is how often a silent connection is asked for a sign of life; it is
 	// given up when two are missed.
 	aliveInterval = 15 * time.Second

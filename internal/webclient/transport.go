@@ -18,6 +18,7 @@ func newTransport() *http.Transport {
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: aliveInterval, PingTimeout: aliveInterval},
 		DisableCompression:     true, // it would hold events back, and could be a bomb
 		MaxIdleConnsPerHost:    maxIdle,
+		WriteBufferSize:        writeBuffer,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}

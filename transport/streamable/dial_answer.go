@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/internal/buffer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/webclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -71,7 +72,7 @@ func (p *post) outcome(resp *jsonrpc.Response) (*jsonrpc.Response, error) {
 // refused makes an error of an answer that is not a success.
 func (p *post) refused(res *http.Response) (*jsonrpc.Response, error) {
 	defer res.Body.Close()
-	body, err := readBody(res, p.conn.dialer.opts.MaxMessage)
+	body, err := readBody(res, nil, p.conn.dialer.opts.MaxMessage)
 	if err == nil {
 		if resp := p.errorIn(body); resp != nil && p.isSpoken(res, resp) {
 			p.conn.trace(body)
@@ -128,10 +129,17 @@ func (p *post) errorIn(body []byte) *jsonrpc.Response {
 
 var errNoAnswer = errors.New("the server's answer does not hold the response to the call")
 
-// readAnswer reads an answer that is one JSON text.
+// readAnswer reads an answer that is one JSON text. A large one is on loan: its memory
+// comes back when the response is released.
 func (p *post) readAnswer(res *http.Response) (*jsonrpc.Response, error) {
 	defer res.Body.Close()
-	body, err := readBody(res, p.conn.dialer.opts.MaxMessage)
+	var memory *buffer.Buffer
+	var body []byte
+	if res.ContentLength >= lentFrom {
+		memory = p.conn.memory.Get()
+		body = memory.Bytes
+	}
+	body, err := readBody(res, body, p.conn.dialer.opts.MaxMessage)
 	if err != nil {
 		if _, ok := err.(*SizeError); !ok {
 			err = webclient.NotReached(err)
@@ -148,15 +156,26 @@ func (p *post) readAnswer(res *http.Response) (*jsonrpc.Response, error) {
 	if err != nil {
 		return nil, p.failed(jsonrpc.MaybeExecuted, err)
 	}
+	if memory != nil && !jsonrpc.IsBatch(body) { // of which handlers may keep other messages
+		memory.Bytes = body
+		resp.Lend(memory.Free)
+	}
 	return resp, nil
 }
 
-// firstRead is the biggest buffer that is made because a length was announced.
-const firstRead = 64 << 10
+const (
+	// firstRead is the biggest buffer that is made because a length was announced, and
+	// trusted is how many times what has come of that a later one may be.
+	firstRead = 64 << 10
+	trusted   = 8
+	// lentFrom is from how many bytes on an answer is on loan. Smaller ones are not worth
+	// a buffer that may not come back.
+	lentFrom = 8 << 10
+)
 
-// readBody reads a whole body of at most limit bytes. The error is a *SizeError
-// or that of the network.
-func readBody(res *http.Response, limit int64) ([]byte, error) {
+// readBody reads a whole body of at most limit bytes into a buffer, or one that is made
+// if there is not room for the beginning. The error is a *SizeError or that of the network.
+func readBody(res *http.Response, body []byte, limit int64) ([]byte, error) {
 	size := int64(512)
 	if res.ContentLength >= 0 {
 		size = res.ContentLength
@@ -164,10 +183,14 @@ func readBody(res *http.Response, limit int64) ([]byte, error) {
 	if size > limit {
 		return nil, &SizeError{limit}
 	}
-	body := make([]byte, 0, min(size, firstRead))
+	if size = min(size, firstRead); size > int64(cap(body)) {
+		body = make([]byte, 0, size)
+	}
 	for {
 		if len(body) == cap(body) {
-			body = slices.Grow(body, int(max(1, min(int64(len(body)), limit-int64(len(body))+1))))
+			have := int64(len(body))
+			more := max(have, min(trusted*have, res.ContentLength)-have)
+			body = slices.Grow(body, int(max(1, min(more, limit-have+1))))
 		}
 		n, err := res.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]

@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -18,7 +19,7 @@ func (c *clientConn) Call(ctx context.Context, method string, params jsonrpc.App
 	case p == nil:
 		return nil, err
 	case method == mcp.MethodToolsCall && p.modern && isMismatch(err):
-		if c.relearn(ctx, p) == nil {
+		if c.relearn(ctx, p.sent) == nil {
 			_, resp, err = c.call(ctx, method, params)
 		}
 	case method == mcp.MethodToolsList && p.modern && err == nil:
@@ -48,6 +49,9 @@ func (c *clientConn) call(ctx context.Context, method string, params jsonrpc.App
 		c.abandon(p, err)
 	} else if p.opensSession() {
 		p.agreeOn(resp)
+	}
+	if isMismatch(err) {
+		p.sent = bytes.Clone(p.text.Bytes())
 	}
 	if !kept {
 		p.done()

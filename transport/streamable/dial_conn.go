@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/buffer"
 	"github.com/dovetail-go/dovetail/internal/webclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -24,7 +25,7 @@ type clientConn struct {
 	state      *dialState
 	bindings   bindings
 	older      atomic.Pointer[olderConn]
-	scratch    sync.Pool // of *[]byte
+	memory     buffer.Pool // of parameters and large answers
 
 	ctx     context.Context // of streams that belong to no call; it is the connection's life
 	closing sync.Once
@@ -50,6 +51,11 @@ func (f *fromConn) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.R
 
 func (f *fromConn) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
 	f.Handler.Notified(f.peer(from), note)
+}
+
+func (f *fromConn) Borrow(from jsonrpc.Peer, note *jsonrpc.Request) bool {
+	b, ok := f.Handler.(jsonrpc.Borrower)
+	return ok && b.Borrow(from, note)
 }
 
 // peer is the connection, and which call of it something came along with.
@@ -120,7 +126,8 @@ func (c *clientConn) tell(ctx context.Context, msg []byte) error {
 		return err
 	}
 	defer p.done()
-	p.text, p.header = msg, p.newHeader()
+	p.text.Hold(&buffer.Buffer{Bytes: msg})
+	p.header = p.newHeader()
 	return p.tell()
 }
 

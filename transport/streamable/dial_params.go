@@ -112,8 +112,8 @@ func elements(array json.RawMessage) func(yield func(json.RawMessage) bool) {
 var errTooManyPages = errors.New("the server's list of tools does not end")
 
 // relearn lists all tools, since the server has found that a call lacks a header.
-func (c *clientConn) relearn(ctx context.Context, refused *post) error {
-	msg, err := jsonrpc.Decode(refused.text)
+func (c *clientConn) relearn(ctx context.Context, refused []byte) error {
+	msg, err := jsonrpc.Decode(refused)
 	if err != nil {
 		return err
 	}

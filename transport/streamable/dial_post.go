@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/dovetail-go/dovetail/internal/buffer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/mirror"
 	"github.com/dovetail-go/dovetail/internal/webclient"
@@ -14,7 +15,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A post is one message on its way to the server. It must be done.
+// A post is one message on its way to the server. It must be done, after which its text is
+// gone.
 type post struct {
 	conn    *clientConn
 	caller  context.Context // of who sends it
@@ -26,8 +28,11 @@ type post struct {
 	method string
 	id     jsonrpc.ID // zero when there is no answer to wait for
 	modern bool       // the message says which version it is of
-	text   []byte
+	params located
+	text   webclient.Text
 	header http.Header
+
+	sent []byte // the message, if its header lacked something
 
 	progress webclient.Progress
 	words    [3]string // values in the header
@@ -58,6 +63,7 @@ func (c *clientConn) newPost(ctx context.Context, method string) (*post, error) 
 // done ends the request.
 func (p *post) done() {
 	p.cancel()
+	p.text.Release()
 	p.conn.state.finish(p.number)
 }
 
@@ -87,31 +93,17 @@ func (p *post) reason(err error) error {
 
 // encode writes the message and its header. Its params are scanned once, for both.
 func (p *post) encode(id jsonrpc.ID, params jsonrpc.Appender) error {
+	memory := p.conn.memory.Get()
+	defer p.text.Hold(memory)
 	p.id = id
-	scratch := p.conn.buffer()
-	defer p.conn.release(scratch)
-	var err error
-	if params != nil {
-		if *scratch, err = params.AppendJSON(*scratch); err != nil {
-			return err
-		}
-	}
-	raw := *scratch
-	if len(raw) == 0 || string(raw) == "null" {
-		raw = nil
+	p.params.Appender = params
+	raw, err := p.appendTo(memory)
+	if err != nil {
+		return err
 	}
 	req, err := jsonrpc.NewRequest(id, p.method, raw)
 	if err != nil {
 		return fmt.Errorf("%v", err) // it is not the server that says so
-	}
-	p.text = make([]byte, 0, len(raw)+len(p.method)+len(id.String())+64)
-	if raw == nil {
-		params = nil
-	} else {
-		params = (*jsonrpc.Raw)(&req.Params)
-	}
-	if p.text, err = jsonrpc.AppendRequest(p.text, id, p.method, params); err != nil {
-		return err
 	}
 	claim := req.Member("_meta", mcp.MetaProtocolVersion)
 	p.modern = jsonscan.KindOf(claim) == jsonscan.String
@@ -120,9 +112,40 @@ func (p *post) encode(id jsonrpc.ID, params jsonrpc.Appender) error {
 		p.mirror(req, claim)
 	}
 	if trace := p.conn.dialer.opts.Conn.Trace; trace != nil {
-		trace(true, p.text)
+		trace(true, memory.Bytes)
 	}
 	return nil
+}
+
+// appendTo writes the message into a buffer that is empty, and returns the params in it,
+// nil when there are none.
+func (p *post) appendTo(memory *buffer.Buffer) (params json.RawMessage, err error) {
+	if p.params.Appender != nil {
+		text, err := jsonrpc.AppendRequest(memory.Bytes, p.id, p.method, &p.params)
+		if err != nil {
+			return nil, err
+		}
+		memory.Bytes = text
+		if params = text[p.params.start:p.params.end]; len(params) > 0 && string(params) != "null" {
+			return params, nil
+		}
+	}
+	memory.Bytes, err = jsonrpc.AppendRequest(memory.Bytes[:0], p.id, p.method, nil)
+	return nil, err
+}
+
+// located is an Appender that knows where it has appended itself.
+type located struct {
+	jsonrpc.Appender
+	start, end int
+}
+
+// AppendJSON appends what it locates.
+func (l *located) AppendJSON(dst []byte) ([]byte, error) {
+	l.start = len(dst)
+	dst, err := l.Appender.AppendJSON(dst)
+	l.end = len(dst)
+	return dst, err
 }
 
 // mirror repeats in the header what the message says. MCP 2026-07-28,
@@ -168,7 +191,7 @@ func (p *post) send() (*http.Response, error) {
 		p.session.addTo(p.header)
 	}
 	dialer := p.conn.dialer
-	res, err := dialer.client.Post(p.ctx, dialer.url, p.header, p.text, &p.progress)
+	res, err := dialer.client.PostText(p.ctx, dialer.url, p.header, &p.text, &p.progress)
 	if err != nil {
 		return nil, p.broken(err)
 	}
@@ -190,21 +213,4 @@ func (p *post) tell() error {
 		webclient.Drain(res.Body, p.cancel)
 	}
 	return nil
-}
-
-// buffer returns an empty buffer from the pool.
-func (c *clientConn) buffer() *[]byte {
-	if b, ok := c.scratch.Get().(*[]byte); ok {
-		return b
-	}
-	b := make([]byte, 0, 512)
-	return &b
-}
-
-// release puts a buffer back, unless one big message has made it too big to keep.
-func (c *clientConn) release(b *[]byte) {
-	if cap(*b) <= maxPooled {
-		*b = (*b)[:0]
-		c.scratch.Put(b)
-	}
 }

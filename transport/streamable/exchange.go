@@ -17,6 +17,7 @@ type exchange struct {
 	endpoint *Endpoint
 	w        http.ResponseWriter
 	takes    accepted
+	reply    jsonrpc.Reply
 
 	mu     sync.Mutex
 	events *pulse // nil as long as the response is to be JSON

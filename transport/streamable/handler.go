@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dovetail-go/dovetail/internal/buffer"
 	"github.com/dovetail-go/dovetail/internal/edge"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -24,7 +25,7 @@ type Endpoint struct {
 	mirrored mirrored
 	sessions *sessions
 	listens  atomic.Int64
-	replies  sync.Pool // of *jsonrpc.Reply
+	replies  buffer.Pool
 
 	ctx     context.Context // the endpoint's life
 	cancel  context.CancelCauseFunc

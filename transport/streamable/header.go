@@ -95,7 +95,7 @@ func (e *Endpoint) checkHeaders(header http.Header, req *jsonrpc.Request, claim 
 	if err := checkVersion(header, claim); err != nil {
 		return err
 	}
-	if version := mcp.Version(jsonscan.Unquote(claim)); !version.Known() || !version.Modern() {
+	if version := mcp.Version(header[headerVersion][0]); !version.Known() || !version.Modern() {
 		return nil // the server refuses the version
 	}
 	lines := func(name string) []string { return header[name] }

@@ -83,9 +83,8 @@ func (e *Endpoint) initialize(w http.ResponseWriter, r *http.Request, takes acce
 		return
 	}
 	s := newSession(e, principal)
-	reply := e.reply()
-	defer e.release(reply)
-	err := jsonrpc.Answer(r.Context(), s.handler, s.own, req, reply)
+	var reply jsonrpc.Reply
+	err := jsonrpc.Answer(r.Context(), s.handler, s.own, req, &reply)
 	if err == nil {
 		s.version, err = negotiated(reply.Buf)
 	}

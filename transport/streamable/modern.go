@@ -27,19 +27,19 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, takes accepted
 			return
 		}
 	}
-	reply := new(jsonrpc.Reply) // small until a subscription ends
-	if req.Method != mcp.MethodSubscriptionsListen {
-		reply = e.reply()
-	}
 	x := exchange{endpoint: e, w: w, takes: takes}
-	err := jsonrpc.Answer(r.Context(), e.modern, &x, req, reply)
+	if req.Method != mcp.MethodSubscriptionsListen { // which holds no memory until it ends
+		memory := e.replies.Get()
+		defer func() { memory.Bytes = x.reply.Buf; memory.Free() }()
+		x.reply.Buf = memory.Bytes
+	}
+	err := jsonrpc.Answer(r.Context(), e.modern, &x, req, &x.reply)
 	if errors.Is(r.Context().Err(), context.Canceled) { // not by a deadline, of which the client must be told
 		x.abandon()
 	} else {
 		challenge(w, err) // without effect if the answer has begun
-		x.finish(status(err), reply.Buf)
+		x.finish(status(err), x.reply.Buf)
 	}
-	e.release(reply)
 }
 
 // admitsListen counts a subscription. One that is not admitted has been answered.
@@ -82,19 +82,4 @@ func status(err error) int {
 		return http.StatusForbidden
 	}
 	return http.StatusOK
-}
-
-func (e *Endpoint) reply() *jsonrpc.Reply {
-	if reply, ok := e.replies.Get().(*jsonrpc.Reply); ok {
-		return reply
-	}
-	return &jsonrpc.Reply{Buf: make([]byte, 0, 1<<10)}
-}
-
-// release puts a reply back, unless one big message has made it too big to keep.
-func (e *Endpoint) release(reply *jsonrpc.Reply) {
-	if cap(reply.Buf) <= maxPooled {
-		reply.Buf = reply.Buf[:0]
-		e.replies.Put(reply)
-	}
 }

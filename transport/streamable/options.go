@@ -38,8 +38,6 @@ const (
 	chunked = 2 << 10
 	// writePiece is how many bytes are written under one deadline.
 	writePiece = 64 << 10
-	// maxPooled is the largest buffer that is kept for reuse.
-	maxPooled = 64 << 10
 )
 
 // Options configure [Handler]. The zero value is good and safe. Of the limits, 0
