@@ -2,6 +2,9 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"reflect"
+	"runtime"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/mcp"
@@ -31,6 +34,35 @@ func TestAppendAllocations(t *testing.T) {
 	}
 }
 
+// manyTools is a list as a server with reflected schemas sends it.
+func manyTools(t testing.TB) []byte {
+	const schema = `{"type":"object","properties":{"query_%[1]d":{"type":"string"},"limit_%[1]d":{"type":"integer"},` +
+		`"place_%[1]d":{"type":"object","properties":{"X%[1]d":{"type":"number"},"Y%[1]d":{"type":"number"}},"required":["X%[1]d","Y%[1]d"],` +
+		`"additionalProperties":false}},"required":["query_%[1]d","place_%[1]d"],"additionalProperties":false}`
+	page := &mcp.ListToolsResult{}
+	for i := range 1000 {
+		described := fmt.Appendf(nil, schema, i)
+		page.Tools = append(page.Tools, mcp.Tool{Name: fmt.Sprintf("tool_%04d", i), Description: "One of many.", InputSchema: described, OutputSchema: described})
+	}
+	return appended(t, page)
+}
+
+// A list takes the room that its tools need, made once, and the text of what they keep.
+func TestListAllocations(t *testing.T) {
+	encoded := manyTools(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var page mcp.ListToolsResult
+	if err := page.UnmarshalJSON(encoded); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	kept := len(encoded) + len(page.Tools)*int(reflect.TypeFor[mcp.Tool]().Size())
+	if took := int(after.TotalAlloc - before.TotalAlloc); took > kept*5/4 {
+		t.Errorf("%d tools take %d bytes, of which %d are kept", len(page.Tools), took, kept)
+	}
+}
+
 func BenchmarkAppendCallToolResult(b *testing.B) {
 	result := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("the sum is 5")}, StructuredContent: json.RawMessage(`{"sum":5}`)}
 	buf := make([]byte, 0, 1024)
@@ -54,11 +86,7 @@ func BenchmarkDecodeCallToolResult(b *testing.B) {
 }
 
 func BenchmarkDecodeListTools(b *testing.B) {
-	page := &mcp.ListToolsResult{}
-	for range 100 {
-		page.Tools = append(page.Tools, mcp.Tool{Name: "search", Description: "Full-text search.", InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}}}`)})
-	}
-	encoded := appended(b, page)
+	encoded := manyTools(b)
 	b.SetBytes(int64(len(encoded)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -29,6 +29,24 @@ func (p *Prompt) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(p))
 }
 
+func (p *Prompt) field(name []byte) any {
+	switch string(name) {
+	case "name":
+		return &p.Name
+	case "title":
+		return &p.Title
+	case "description":
+		return &p.Description
+	case "arguments":
+		return &p.Arguments
+	case "icons":
+		return &p.Icons
+	case "_meta":
+		return &p.Meta
+	}
+	return &p.Extra
+}
+
 // A PromptArgument is something a prompt wants to be told. Its value is a
 // string.
 type PromptArgument struct {
@@ -78,7 +96,7 @@ func (l ListPromptsResult) MarshalJSON() ([]byte, error) { return l.AppendJSON(n
 // UnmarshalJSON decodes the result. The error is a *[DecodeError].
 func (l *ListPromptsResult) UnmarshalJSON(data []byte) error {
 	type fields ListPromptsResult
-	return decode(data, (*fields)(l))
+	return decodeList(data, "prompts", &l.Prompts, (*fields)(l))
 }
 
 // GetPromptParams are those of prompts/get.

@@ -33,6 +33,30 @@ func (r *Resource) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(r))
 }
 
+func (r *Resource) field(name []byte) any {
+	switch string(name) {
+	case "uri":
+		return &r.URI
+	case "name":
+		return &r.Name
+	case "title":
+		return &r.Title
+	case "description":
+		return &r.Description
+	case "mimeType":
+		return &r.MIMEType
+	case "size":
+		return &r.Size
+	case "annotations":
+		return &r.Annotations
+	case "icons":
+		return &r.Icons
+	case "_meta":
+		return &r.Meta
+	}
+	return &r.Extra
+}
+
 // A ResourceTemplate is a family of resources, as it stands in a list.
 type ResourceTemplate struct {
 	// URITemplate is an RFC 6570 template.
@@ -66,6 +90,28 @@ func (r *ResourceTemplate) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(r))
 }
 
+func (r *ResourceTemplate) field(name []byte) any {
+	switch string(name) {
+	case "uriTemplate":
+		return &r.URITemplate
+	case "name":
+		return &r.Name
+	case "title":
+		return &r.Title
+	case "description":
+		return &r.Description
+	case "mimeType":
+		return &r.MIMEType
+	case "annotations":
+		return &r.Annotations
+	case "icons":
+		return &r.Icons
+	case "_meta":
+		return &r.Meta
+	}
+	return &r.Extra
+}
+
 // A ListResourcesResult is one page of a server's resources.
 type ListResourcesResult struct {
 	Resources []Resource `json:"resources"`
@@ -89,7 +135,7 @@ func (l ListResourcesResult) MarshalJSON() ([]byte, error) { return l.AppendJSON
 // UnmarshalJSON decodes the result. The error is a *[DecodeError].
 func (l *ListResourcesResult) UnmarshalJSON(data []byte) error {
 	type fields ListResourcesResult
-	return decode(data, (*fields)(l))
+	return decodeList(data, "resources", &l.Resources, (*fields)(l))
 }
 
 // A ListResourceTemplatesResult is one page of a server's resource templates.
@@ -115,5 +161,5 @@ func (l ListResourceTemplatesResult) MarshalJSON() ([]byte, error) { return l.Ap
 // UnmarshalJSON decodes the result. The error is a *[DecodeError].
 func (l *ListResourceTemplatesResult) UnmarshalJSON(data []byte) error {
 	type fields ListResourceTemplatesResult
-	return decode(data, (*fields)(l))
+	return decodeList(data, "resourceTemplates", &l.ResourceTemplates, (*fields)(l))
 }

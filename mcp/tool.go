@@ -54,6 +54,30 @@ func (t *Tool) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(t))
 }
 
+func (t *Tool) field(name []byte) any {
+	switch string(name) {
+	case "name":
+		return &t.Name
+	case "title":
+		return &t.Title
+	case "description":
+		return &t.Description
+	case "inputSchema":
+		return &t.InputSchema
+	case "outputSchema":
+		return &t.OutputSchema
+	case "annotations":
+		return &t.Annotations
+	case "execution":
+		return &t.Execution
+	case "icons":
+		return &t.Icons
+	case "_meta":
+		return &t.Meta
+	}
+	return &t.Extra
+}
+
 // ToolAnnotations are hints of a server about a tool (since 2025-03-26). They
 // are not to be trusted unless the server is. nil stands for the default.
 type ToolAnnotations struct {
@@ -133,5 +157,5 @@ func (l ListToolsResult) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil
 // UnmarshalJSON decodes the result. The error is a *[DecodeError].
 func (l *ListToolsResult) UnmarshalJSON(data []byte) error {
 	type fields ListToolsResult
-	return decode(data, (*fields)(l))
+	return decodeList(data, "tools", &l.Tools, (*fields)(l))
 }

@@ -29,6 +29,20 @@ func recordsOf(n int) []byte {
 	return append(b, ']')
 }
 
+// toolsOf is text as lists of tools have it: short names, short values.
+func toolsOf(n int) []byte {
+	const schema = `{"type":"object","properties":{"query_%[1]d":{"type":"string"},"tags_%[1]d":{"type":"array","items":{"type":"string"}}},` +
+		`"required":["query_%[1]d"],"additionalProperties":false}`
+	b := []byte{'['}
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `{"name":"tool_%d","description":"One of many.","inputSchema":`+schema+`,"outputSchema":`+schema+`}`, i)
+	}
+	return append(b, ']')
+}
+
 func BenchmarkValid(b *testing.B) {
 	for _, input := range []struct {
 		name string
@@ -38,6 +52,7 @@ func BenchmarkValid(b *testing.B) {
 		{"russian", jsonscan.AppendString(nil, proseOf(100_000, russian))},
 		{"code", jsonscan.AppendString(nil, proseOf(100_000, code))},
 		{"records", recordsOf(1000)},
+		{"tools", toolsOf(1000)},
 		{"nested", []byte(strings.Repeat("[", 1000) + strings.Repeat("]", 1000))},
 	} {
 		b.Run(input.name, func(b *testing.B) {
@@ -49,6 +64,18 @@ func BenchmarkValid(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func BenchmarkUnique(b *testing.B) {
+	data := toolsOf(1000)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		s := jsonscan.NewUnique(data)
+		if _, err := s.Value(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

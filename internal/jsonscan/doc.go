@@ -10,9 +10,9 @@
 // Numbers are not looked at beyond their grammar: 1e999 is a number.
 //
 // Whether an object has a member twice is asked only where an object is read:
-// by [ReadObject], by [Splice] and by whoever uses [Keys]. RFC 8259 leaves the
-// meaning of such an object open, so the peers of a message may each see
-// another one.
+// by [ReadObject], by [Splice], by the scanner of [NewUnique] and by whoever uses
+// [Keys]. RFC 8259 leaves the meaning of such an object open, so the peers of a
+// message may each see another one.
 //
 // # Vocabulary
 //

@@ -3,6 +3,7 @@ package jsonscan_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ var surrogateEscape = regexp.MustCompile(`(?i)\\uD[89A-F]`)
 func FuzzValid(f *testing.F) {
 	for _, text := range []string{
 		``, `null`, ` [1,-2.5e+3,"a\u00e9\uD83D\uDE00",{"b":[]}] `, `{"a":1,"a":2}`, `"\uD800"`, "\"\xff\"", "\uFEFF1", `[1,]`, `01`, `1e5`,
+		`[{"a":{"b":1},"b":[{"a":1},{"a":2}]}]`, `[{"a":[{"b":{},"c":{"d":1},"b":2}]}]`, `{"a":{"a":{"a":1}},"\u0061":2}`,
 		`"aaaaaaaa\naaaaaaaa"`, "\"\x1f\"", `{"a" :{ }}`, "\"日本語日本語\"", strings.Repeat("[", 70) + strings.Repeat("]", 70),
 	} {
 		f.Add([]byte(text))
@@ -42,6 +44,7 @@ func FuzzValid(f *testing.F) {
 		if !accepted {
 			return
 		}
+		checkUnique(t, data)
 		line := jsonscan.AppendLine(nil, data)
 		if bytes.ContainsAny(line, "\n\r") || jsonscan.Valid(line) != nil {
 			t.Errorf("as a line: %q", line)
@@ -50,6 +53,22 @@ func FuzzValid(f *testing.F) {
 			t.Errorf("walked: %v", walked)
 		}
 	})
+}
+
+// checkUnique has another parser look for names that come twice, in a text that is
+// valid but for them.
+func checkUnique(t *testing.T, data []byte) {
+	whole, walker := jsonscan.NewUnique(data), jsonscan.NewUnique(data)
+	_, err := whole.Value()
+	if walked := walkValue(&walker); fmt.Sprint(walked) != fmt.Sprint(err) {
+		t.Errorf("scanned: %v; walked: %v", err, walked)
+	}
+	if err != nil && strings.Contains(err.Error(), "NUL") {
+		return // jsontext takes it
+	}
+	if unique := jsontext.Value(data).IsValid(); unique != (err == nil) {
+		t.Errorf("jsontext says unique: %v; here: %v", unique, err)
+	}
 }
 
 // walkAll reads a text down to its last level without Value where it can.

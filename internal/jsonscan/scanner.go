@@ -7,10 +7,15 @@ type Scanner struct {
 	pos   int
 	key   int // where the last key begins
 	depth int
+	names *names // nil: members given twice are not looked for
 }
 
 // New returns a scanner before the first byte of data.
 func New(data []byte) Scanner { return Scanner{data: data} }
+
+// NewUnique is [New] for a scanner that refuses what [Keys] refuses, in every
+// object that it enters or scans, at any depth.
+func NewUnique(data []byte) Scanner { return Scanner{data: data, names: new(names)} }
 
 // Valid returns nil when data is one JSON value with nothing but white space
 // around it, a *[SyntaxError] otherwise. Members given twice are not looked for.
@@ -41,7 +46,7 @@ func (s *Scanner) Value() ([]byte, error) {
 	case String:
 		end, err = scanString(s.data, start)
 	case Object, Array:
-		end, err = scanContainer(s.data, start, s.depth)
+		end, err = scanContainer(s.data, start, s.depth, s.names)
 	default:
 		end, err = scanScalar(s.data, start)
 	}
@@ -78,7 +83,13 @@ func (s *Scanner) take(start, end int, err error) ([]byte, error) {
 
 // EnterObject steps over the brace that opens an object. [Scanner.Member] reads
 // what follows.
-func (s *Scanner) EnterObject() error { return s.enter('{', "an object") }
+func (s *Scanner) EnterObject() error {
+	if err := s.enter('{', "an object"); err != nil {
+		return err
+	}
+	s.names.open(s.depth)
+	return nil
+}
 
 // EnterArray steps over the bracket that opens an array. [Scanner.Element]
 // reads what follows.
@@ -112,6 +123,11 @@ func (s *Scanner) Member(first bool) (key []byte, ok bool, err error) {
 	end, err := scanString(s.data, pos)
 	if err != nil {
 		return nil, false, err
+	}
+	if keys := s.names.at(s.depth); keys != nil {
+		if err := keys.Add(s.data[pos:end:end], pos); err != nil {
+			return nil, false, err
+		}
 	}
 	colon := skipSpace(s.data, end)
 	if colon >= len(s.data) || s.data[colon] != ':' {

@@ -8,7 +8,24 @@ import (
 
 // scanString scans the string whose quote is at pos and returns the end of it.
 func scanString(data []byte, pos int) (int, error) {
-	for pos++; ; {
+	// Most strings are short and plain: this loop ends them without another look.
+	for pos++; len(data)-pos >= 8; pos += 8 {
+		special := specialBytes(binary.LittleEndian.Uint64(data[pos:]))
+		if special == 0 {
+			continue
+		}
+		pos += bits.TrailingZeros64(special) / 8
+		if data[pos] == '"' {
+			return pos + 1, nil
+		}
+		break
+	}
+	return scanRest(data, pos)
+}
+
+// scanRest scans a string from anywhere between its quotes.
+func scanRest(data []byte, pos int) (int, error) {
+	for {
 		pos = skipPlain(data, pos)
 		if pos == len(data) {
 			return 0, expected(data, pos, "'\"' at the end of a string")

@@ -32,15 +32,22 @@ func (n *nesting) object(level int) bool { return n[level/64]>>(level%64)&1 != 0
 
 // scanContainer scans the object or array at pos, which lies depth levels below
 // the top, and returns the end of it. It loops rather than recurses: the depth
-// of the input costs a bit a level, never stack.
-func scanContainer(data []byte, pos, depth int) (int, error) {
+// of the input costs a bit a level, never stack. Names that come twice are
+// refused when names is not nil.
+func scanContainer(data []byte, pos, depth int, names *names) (int, error) {
 	var levels nesting
+	var keys *Keys // of the innermost object; nil when nobody asks
 	var err error
 	outside := depth
 	inObject := false
 	for {
 		// A value begins at pos.
-		if pos < len(data) && (data[pos] == '{' || data[pos] == '[') {
+		switch {
+		case pos < len(data) && data[pos] == '"':
+			if pos, err = scanString(data, pos); err != nil {
+				return 0, err
+			}
+		case pos < len(data) && (data[pos] == '{' || data[pos] == '['):
 			if depth == MaxDepth {
 				return 0, tooDeep(pos)
 			}
@@ -48,16 +55,20 @@ func scanContainer(data []byte, pos, depth int) (int, error) {
 			depth++
 			levels.set(depth, inObject)
 			pos = skipSpace(data, pos+1)
-			if pos >= len(data) || data[pos] != closer(inObject) {
-				if inObject {
-					if pos, err = scanKey(data, pos, true); err != nil {
-						return 0, err
-					}
-				}
-				continue
+			if pos < len(data) && data[pos] == closer(inObject) {
+				break
 			}
-		} else if pos, err = scanScalar(data, pos); err != nil {
-			return 0, err
+			if inObject {
+				keys = names.open(depth)
+				if pos, err = scanKey(data, pos, true, keys); err != nil {
+					return 0, err
+				}
+			}
+			continue
+		default:
+			if pos, err = scanScalar(data, pos); err != nil {
+				return 0, err
+			}
 		}
 
 		// A value ended at pos, or an empty container is about to end: whatever
@@ -67,7 +78,7 @@ func scanContainer(data []byte, pos, depth int) (int, error) {
 			if pos < len(data) && data[pos] == ',' {
 				pos = skipSpace(data, pos+1)
 				if inObject {
-					if pos, err = scanKey(data, pos, false); err != nil {
+					if pos, err = scanKey(data, pos, false, keys); err != nil {
 						return 0, err
 					}
 				}
@@ -81,7 +92,9 @@ func scanContainer(data []byte, pos, depth int) (int, error) {
 			if depth == outside {
 				return pos, nil
 			}
-			inObject = levels.object(depth)
+			if inObject = levels.object(depth); inObject {
+				keys = names.at(depth)
+			}
 		}
 	}
 }
@@ -100,16 +113,22 @@ func separator(inObject bool) string {
 	return "',' or ']' after an element"
 }
 
-// scanKey scans a key with its colon and returns where the value begins.
-func scanKey(data []byte, pos int, first bool) (int, error) {
+// scanKey scans a key with its colon and returns where the value begins. keys,
+// unless it is nil, are those before it.
+func scanKey(data []byte, pos int, first bool, keys *Keys) (int, error) {
 	if pos >= len(data) || data[pos] != '"' {
 		return 0, expected(data, pos, memberName(first))
 	}
-	pos, err := scanString(data, pos)
+	end, err := scanString(data, pos)
 	if err != nil {
 		return 0, err
 	}
-	pos = skipSpace(data, pos)
+	if keys != nil {
+		if err := keys.Add(data[pos:end], pos); err != nil {
+			return 0, err
+		}
+	}
+	pos = skipSpace(data, end)
 	if pos >= len(data) || data[pos] != ':' {
 		return 0, expected(data, pos, afterName)
 	}
