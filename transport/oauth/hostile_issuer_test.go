@@ -82,7 +82,7 @@ func TestIssuerOfTheAnswer(t *testing.T) {
 			"another's error": func(_ *world, a url.Values) {
 				a.Set("iss", "https://evil.example")
 				a.Del("code")
-				a.Set("error", "call 555-evil")
+				a.Set("error", "call the-canary")
 			},
 			"another, escaped": func(w *world, a url.Values) { a.Set("iss", strings.Replace(w.issuer.URL, "127", "%31%32%37", 1)) },
 		} {
@@ -97,7 +97,7 @@ func TestIssuerOfTheAnswer(t *testing.T) {
 				continue
 			}
 			wrong, ok := errors.AsType[*oauth.IssuerError](err)
-			if !ok || wrong.Expected != w.issuer.URL || w.count("issuer/token") > 0 || strings.Contains(err.Error(), "555") {
+			if !ok || wrong.Expected != w.issuer.URL || w.count("issuer/token") > 0 || strings.Contains(err.Error(), "canary") {
 				t.Errorf("%s: got %v, and %d requests of a token", name, err, w.count("issuer/token"))
 			}
 		}

@@ -31,8 +31,8 @@ const (
 )
 
 // child is the whole of a process that the tests start. The well-behaved ones
-// serve; the evil ones answer "echo", leave "hold" unanswered, and do to "go"
-// what they are named after.
+// serve; the evil ones answer "echo", leave "hold" unanswered, say to "held" how often
+// they have done that, and do to "go" what they are named after.
 func child(kind string) int {
 	if address := os.Getenv(aliveVariable); address != "" {
 		alive, err := net.Dial("unix", address)
@@ -89,6 +89,7 @@ func evil(kind string) int {
 			strings.Repeat("x", 100_000) + "\n" + `{"jsonrpc":"2.0","id":77,"result":{}}` + "\n")
 	}
 	in := bufio.NewReader(os.Stdin)
+	held := 0
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
@@ -106,6 +107,10 @@ func evil(kind string) int {
 				fmt.Print("about to answer\n")
 			}
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", req.ID, req.Params)
+		case req.Method == "hold":
+			held++
+		case req.Method == "held":
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%d}`+"\n", req.ID, held)
 		case req.Method == "go":
 			if code, ended := goes(kind, req); ended {
 				return code

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,7 +98,13 @@ func TestChildEnds(t *testing.T) {
 					failures <- err
 				}()
 			}
-			callEcho(t, conn)
+			for held := ""; held != strconv.Itoa(n); { // what has not been sent cannot have been executed
+				resp, err := conn.Call(t.Context(), "held", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = string(resp.Result)
+			}
 			_, err := conn.Call(t.Context(), "go", nil)
 			start := time.Now()
 			failures <- err
