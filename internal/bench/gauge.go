@@ -46,6 +46,9 @@ func (l *load) measure(ctx context.Context, atLeast time.Duration) (Sample, erro
 		after   runtime.MemStats
 	)
 	runtime.GC()
+	if err := new(total).add(l.Do(ctx), l.work.Units); err != nil { // what the collector has taken from pools is not to count
+		return Sample{}, err
+	}
 	runtime.ReadMemStats(&before)
 	start := time.Now()
 	for i := range totals {

@@ -15,7 +15,7 @@ type Verdict struct {
 	Met    bool      `json:"met"`
 	// Broken is a goal that is missed by more than noise can explain: a ceiling of
 	// allocations or memory that is exceeded, or a ratio that has missed half of its
-	// goal in every round.
+	// goal in every round. Held counts instead, where there is one.
 	Broken bool `json:"broken,omitzero"`
 }
 
@@ -40,13 +40,26 @@ func judge(g Goal, c *ContestResult) (Verdict, error) {
 		v.Got = median(v.Rounds)
 	}
 	v.Met = g.meets(v.Got, 1)
+	bound := g.bound()
 	switch g.Measure {
 	case Allocs, Memory:
-		v.Broken = !v.Met
+		v.Broken = !bound.meets(v.Got, 1)
 	default:
-		v.Broken = !slices.ContainsFunc(v.Rounds, func(ratio float64) bool { return g.meets(ratio, 2) })
+		v.Broken = !slices.ContainsFunc(v.Rounds, func(ratio float64) bool { return bound.meets(ratio, 2) })
 	}
 	return v, nil
+}
+
+// bound is the goal that counts as long as this one is not reached.
+func (g Goal) bound() *Goal {
+	switch {
+	case g.Held == 0:
+	case g.AtMost > 0:
+		g.AtMost = g.Held
+	default:
+		g.AtLeast = g.Held
+	}
+	return &g
 }
 
 // meets says whether a value meets the goal, or one that is easier by a factor.

@@ -48,6 +48,10 @@ func TestJudge(t *testing.T) {
 		"ceiling kept":                      {Goal{Contest: "contest", Entry: ours, Measure: Allocs, AtMost: 10}, contested([]float64{1}), 10, true, false},
 		"ceiling broken":                    {Goal{Contest: "contest", Entry: ours, Measure: Allocs, AtMost: 9}, contested([]float64{1}), 10, false, true},
 		"ceiling of memory broken":          {Goal{Contest: "contest", Entry: ours, Measure: Memory, AtMost: 999}, contested([]float64{1}), 1000, false, true},
+		"held to less":                      {atLeast4.held(1.9), contested([]float64{90, 100, 110}), 1, false, false},
+		"held to less, broken":              {atLeast4.held(2.1), contested([]float64{100, 100, 100}), 1, false, true},
+		"held to more memory":               {Goal{Contest: "contest", Entry: ours, Measure: Memory, AtMost: 999}.held(1000), contested([]float64{1}), 1000, false, false},
+		"held to more memory, broken":       {Goal{Contest: "contest", Entry: ours, Measure: Memory, AtMost: 900}.held(999), contested([]float64{1}), 1000, false, true},
 		"a share of allocations":            {Goal{Contest: "contest", Entry: ours, Measure: Allocs, Against: rivals(), AtMost: 0.25}, contested([]float64{1}), 0.25, true, false},
 		"a share of memory, broken":         {Goal{Contest: "contest", Entry: ours, Measure: Memory, Against: rivals(), AtMost: 1.9}, contested([]float64{1}), 2, false, true},
 	} {

@@ -46,6 +46,7 @@ func (s *Server) writeLegacy(method string, version mcp.Version, result mcp.Resu
 		}
 		return err
 	}
+	_, filter.bare = result.(Bare)
 	start := len(reply.Buf)
 	if err := writeObject(method, result, reply); err != nil {
 		return err

@@ -21,6 +21,7 @@ type filter struct {
 	content string   // the member that holds content, if kinds must be translated
 	kinds   []string // the kinds to translate into text
 	object  string   // a member that may only be an object
+	bare    bool     // the result is a [Bare] one
 }
 
 const (
@@ -28,6 +29,7 @@ const (
 	memberOutputSchema = "outputSchema"
 )
 
+// onlyModern are members of a [stamp].
 var onlyModern = []string{"resultType", "ttlMs", "cacheScope"}
 
 // filterFor is what a legacy version leaves out.
@@ -86,7 +88,11 @@ func (f filter) apply(buf []byte, start int) ([]byte, error) {
 // concerns says whether the text may hold anything to leave out. It may say so
 // wrongly; splice looks exactly.
 func (f *filter) concerns(body []byte) bool {
-	return mentions(body, f.result...) || mentions(body, mcp.MetaServerInfo) || mentions(body, f.entries...) ||
+	result := f.result
+	if f.bare {
+		result = result[len(onlyModern):]
+	}
+	return mentions(body, result...) || !f.bare && mentions(body, mcp.MetaServerInfo) || mentions(body, f.entries...) ||
 		f.object == memberStructured && isOtherThanObject(body, f.object) || f.object == memberOutputSchema && mentions(body, f.object) ||
 		f.content != "" && mentions(body, f.kinds...)
 }
