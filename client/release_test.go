@@ -2,11 +2,15 @@ package client_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -60,5 +64,56 @@ func TestAnswersAreReleased(t *testing.T) {
 				t.Errorf("%d answers were released, want %d", got, test.released)
 			}
 		})
+	}
+}
+
+// TestArgumentsOutliveAPanic: when a callback panics, the call still runs, and may be sent
+// again. Its arguments are its own all the same.
+func TestArgumentsOutliveAPanic(t *testing.T) {
+	type in struct{ Who string }
+	type answer struct{ OK bool }
+	asked, gate := make(chan string, 2), make(chan struct{})
+	s := server.New(mcp.Implementation{Name: "s"}, nil)
+	server.AddTool(s, server.Tool{Name: "asks"}, func(ctx context.Context, r *server.Request, i in) (string, error) {
+		asked <- i.Who
+		if err := r.Progress(ctx, 1, 2, ""); err != nil {
+			return "", err
+		}
+		<-gate
+		_, err := server.Elicit[answer](r, "key", "sure?")
+		return "", err
+	})
+	server.AddTool(s, server.Tool{Name: "other"}, func(context.Context, *server.Request, in) (string, error) { return "", nil })
+	session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{
+		Era: client.Modern,
+		Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: []byte(`{"OK":true}`)}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	func() {
+		defer func() { recover() }()
+		opts := &client.CallOptions{Progress: func(*mcp.ProgressParams) { panic("a fault of the callback") }}
+		_, err := session.CallTool(t.Context(), "asks", in{strings.Repeat("one ", 50)}, opts)
+		t.Errorf("the callback has not panicked: %v", err)
+	}()
+	for range 3 {
+		if _, err := session.CallTool(t.Context(), "other", in{strings.Repeat("two ", 50)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(gate)
+	for range 2 {
+		select {
+		case who := <-asked:
+			if !strings.HasPrefix(who, "one ") {
+				t.Errorf("the call got the arguments of another: %q", who)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("the call was not made again as it was")
+		}
 	}
 }

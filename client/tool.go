@@ -37,7 +37,6 @@ func (s *Session) CallTool(ctx context.Context, name string, arguments any, opts
 
 func (s *Session) callTool(ctx context.Context, name string, arguments any, opts *CallOptions) (*jsonrpc.Response, error) {
 	encoded := encodings.Get()
-	defer encoded.Free() // what is sent is a copy
 	params, err := encodeArguments(encoded, arguments)
 	if err != nil {
 		return nil, notSent(mcp.MethodToolsCall, err)
@@ -46,7 +45,9 @@ func (s *Session) callTool(ctx context.Context, name string, arguments any, opts
 	if err != nil {
 		return nil, notSent(mcp.MethodToolsCall, err)
 	}
-	return s.do(ctx, mcp.MethodToolsCall, &mcp.CallToolParams{Name: name, Arguments: params, Meta: meta}, opts.progress())
+	resp, err := s.do(ctx, mcp.MethodToolsCall, &mcp.CallToolParams{Name: name, Arguments: params, Meta: meta}, opts.progress())
+	encoded.Free() // and not when a callback panics: the call still runs then
+	return resp, err
 }
 
 func decodeToolResult(resp *jsonrpc.Response) (*mcp.CallToolResult, error) {
@@ -138,6 +139,9 @@ func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any
 // structuredIn is the structured content of a result that is no failure, if it has any.
 // The same again as text, which is much the longer half of some results, is not looked at.
 func structuredIn(resp *jsonrpc.Response) json.RawMessage {
+	if content := resp.Member("content"); content != nil && jsonscan.KindOf(content) != jsonscan.Array {
+		return nil
+	}
 	if failed := resp.Member("isError"); failed != nil && string(failed) != "false" {
 		return nil
 	}

@@ -22,7 +22,8 @@ type Dispatcher struct {
 	calls     chan *incomingCall // to idle workers; nil where there are none
 	idle      atomic.Int32       // how many
 	malformed atomic.Int64
-	ended     atomic.Bool // the handler knows
+	bound     atomic.Bool // the handler is there
+	ended     atomic.Bool // and knows of the end
 
 	ctx    context.Context // of everything that runs for the peer; it is the connection's life, not a call's
 	cancel context.CancelCauseFunc
@@ -37,6 +38,10 @@ func NewDispatcher(bind func(*Dispatcher) Handler, opts *Options) *Dispatcher {
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.input = d.ctx
 	d.handler = bind(d)
+	d.bound.Store(true)
+	if d.isClosing() { // what bind has begun may have closed it
+		d.tellEnd()
+	}
 	return d
 }
 
@@ -73,6 +78,9 @@ func (d *Dispatcher) shut(reason error) {
 
 // tellEnd tells the handler that the peer can say no more.
 func (d *Dispatcher) tellEnd() {
+	if !d.bound.Load() {
+		return
+	}
 	if e, ok := d.handler.(Ender); ok && !d.ended.Swap(true) {
 		e.Ended()
 	}

@@ -3,6 +3,7 @@ package jsonrpc_test
 import (
 	"context"
 	"io"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -42,5 +43,19 @@ func TestHandlerIsToldOfTheEndOnce(t *testing.T) {
 				t.Errorf("told %d times", n)
 			}
 		})
+	}
+}
+
+// What bind has started may close the connection before there is a handler.
+func TestHandlerIsToldOfAnEndBeforeIt(t *testing.T) {
+	var m mourner
+	var closing sync.WaitGroup
+	jsonrpc.NewDispatcher(func(d *jsonrpc.Dispatcher) jsonrpc.Handler {
+		closing.Go(d.Close)
+		return &m
+	}, nil)
+	closing.Wait()
+	if n := m.told.Load(); n != 1 {
+		t.Errorf("told %d times", n)
 	}
 }

@@ -6,7 +6,8 @@ import "context"
 // concurrently.
 type Peer interface {
 	// Call sends a request and waits for its answer. The error is an *[Error]
-	// when the peer answered with one, a *[CallError] otherwise.
+	// when the peer answered with one, a *[CallError] otherwise. Once Call has
+	// returned, params are not used any more, and the response is the caller's alone.
 	Call(ctx context.Context, method string, params Appender) (*Response, error)
 
 	// Notify sends a notification. Notifications of one goroutine arrive in
@@ -24,7 +25,8 @@ type Handler interface {
 	// reply.Buf, or returns an error. An *[Error] (by errors.As) is sent as it
 	// is, any other as a masked internal error. Handle may block: it holds up no
 	// other message, but need not have a goroutine of its own, since HTTP runs it
-	// on that of the request. ctx ends when the call is cancelled or the
+	// on that of the request, and other calls may run on it afterwards: a lock to
+	// its thread and labels for profiles are to be undone. ctx ends when the call is cancelled or the
 	// connection ends.
 	Handle(ctx context.Context, from Peer, req *Request, reply *Reply) error
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/invopop/jsonschema"
-	orderedmap "github.com/pb33f/ordered-map/v2"
 )
 
 // A reflection is the making of one schema. The reflecting library describes
@@ -115,7 +114,7 @@ func (r *reflection) completeBody(s *jsonschema.Schema, t reflect.Type) (err err
 
 func (r *reflection) completeStruct(s *jsonschema.Schema, shape *structShape) error {
 	reflected := s.Properties
-	if !isInOrder(reflected, shape) {
+	if !isInOrder(s, shape) {
 		s.Properties = jsonschema.NewProperties()
 	}
 	s.Required = s.Required[:0]
@@ -151,11 +150,11 @@ func (r *reflection) completeStruct(s *jsonschema.Schema, shape *structShape) er
 }
 
 // isInOrder says whether the properties that were reflected are the fields, in their order.
-func isInOrder(reflected *orderedmap.OrderedMap[string, *jsonschema.Schema], shape *structShape) bool {
-	if reflected.Len() != len(shape.fields) {
+func isInOrder(s *jsonschema.Schema, shape *structShape) bool {
+	if s.Properties.Len() != len(shape.fields) {
 		return false
 	}
-	pair := reflected.Oldest()
+	pair := s.Properties.Oldest()
 	for i := range shape.fields {
 		if pair.Key != shape.fields[i].name {
 			return false

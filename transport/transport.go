@@ -35,7 +35,8 @@ type Detacher interface {
 
 // A Binder is the server's end: it makes the handler of each link. It must be
 // safe for concurrent use. When a handler is a [jsonrpc.Ender], it is told of the end of
-// its link, as a [jsonrpc.Dispatcher] does.
+// its link, as a [jsonrpc.Dispatcher] does. One that wraps another handler must pass that
+// on, or what the other does for its client lasts as long as the server.
 type Binder interface {
 	Bind(link Link) jsonrpc.Handler
 }

@@ -32,6 +32,13 @@ func (t *Text) Hold(memory *buffer.Buffer) {
 // Bytes are the text's as long as it has not been released.
 func (t *Text) Bytes() []byte { return t.bytes }
 
+// Retain says that somebody else needs the text as well, and releases it too.
+func (t *Text) Retain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.users++
+}
+
 // Release says that whoever has made the text does not need it any more.
 func (t *Text) Release() {
 	t.mu.Lock()

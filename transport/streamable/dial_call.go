@@ -44,6 +44,8 @@ func (c *clientConn) call(ctx context.Context, method string, params jsonrpc.App
 		p.done()
 		return p, nil, p.failed(jsonrpc.NotSent, err)
 	}
+	p.text.Retain() // the answer may end the post before the text is looked at again
+	defer p.text.Release()
 	resp, kept, err := p.exchange()
 	if err != nil {
 		c.abandon(p, err)
