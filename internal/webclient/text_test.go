@@ -46,6 +46,21 @@ func TestTextIsHeld(t *testing.T) {
 	}
 }
 
+// Who looks at a text once it has been answered has it as long as that takes.
+func TestTextIsRetained(t *testing.T) {
+	long := strings.Repeat("x", lentFrom)
+	text, isBack := lent(long)
+	text.Retain()
+	text.Release() // by whoever has made it
+	if string(text.Bytes()) != long || isBack() {
+		t.Error("it was given back while somebody needed it")
+	}
+	text.Release()
+	if !isBack() {
+		t.Error("it was not given back")
+	}
+}
+
 // After the end, nobody reads what is somebody else's then.
 func TestTextIsGone(t *testing.T) {
 	text, isBack := lent(strings.Repeat("x", lentFrom))
