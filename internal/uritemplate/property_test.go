@@ -170,25 +170,19 @@ func (h hardMatch) uri(size int) string {
 	return h.start + strings.Repeat(h.unit, (size-len(h.start))/len(h.unit))
 }
 
-func TestMatchIsLinear(t *testing.T) {
+// The longest URI takes a millisecond or a few. Going back over it would take a second or more:
+// what lies between is so wide that a busy machine does not decide.
+func TestMatchDoesNotGoBack(t *testing.T) {
 	for _, h := range hardMatches {
-		m := matcher(t, h.template())
-		quarter := fastest(m, h.uri(uritemplate.MaxURI/4))
-		full := fastest(m, h.uri(uritemplate.MaxURI))
-		// Four times the input: 4 if linear, 16 if quadratic. Below a
-		// millisecond, a quadratic algorithm is out of the question.
-		if full > time.Millisecond && full > 9*quarter {
-			t.Errorf("%s: %v for a quarter of the input, %v for all of it", h.name, quarter, full)
+		m, uri := matcher(t, h.template()), h.uri(uritemplate.MaxURI)
+		fastest := time.Hour
+		for range 10 {
+			start := time.Now()
+			m.Match(uri)
+			fastest = min(fastest, time.Since(start))
+		}
+		if fastest > 100*time.Millisecond {
+			t.Errorf("%s: it takes %v", h.name, fastest)
 		}
 	}
-}
-
-func fastest(m *uritemplate.Matcher, uri string) time.Duration {
-	best := time.Hour
-	for range 10 {
-		start := time.Now()
-		m.Match(uri)
-		best = min(best, time.Since(start))
-	}
-	return best
 }

@@ -65,7 +65,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			if after := sleepers(t); after > before {
 				t.Errorf("%d still sleep", after-before)
 			}
-			if took := time.Since(start); took > 5*time.Second {
+			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("it took %v", took)
 			}
 		})
@@ -105,7 +105,7 @@ func TestDeafCommand(t *testing.T) {
 	if exit := p.Stop(); exit != (process.Exit{Code: 137, Stopped: true}) {
 		t.Errorf("%+v", exit)
 	}
-	if took := time.Since(start); took < 100*time.Millisecond || took > 3*time.Second {
+	if took := time.Since(start); took < 100*time.Millisecond || took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	if left := left(); len(left) != 0 {
@@ -133,7 +133,7 @@ func TestForkStorm(t *testing.T) {
 	if left := left(); len(left) != 0 {
 		t.Errorf("left behind: %d processes", len(left))
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -119,7 +119,7 @@ func TestRunIsCancelled(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !exit.Stopped || exit.Code != 143 {
 		t.Errorf("%+v %v", exit, err)
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
@@ -191,7 +191,7 @@ func TestGraceWithoutGuard(t *testing.T) {
 	if exit := p.Stop(); exit.Code != 137 {
 		t.Errorf("%+v", exit)
 	}
-	if took := time.Since(start); took < c.Grace || took > c.Grace+2*time.Second {
+	if took := time.Since(start); took < c.Grace || took > c.Grace+30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
