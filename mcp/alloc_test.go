@@ -47,7 +47,8 @@ func manyTools(t testing.TB) []byte {
 	return appended(t, page)
 }
 
-// A list takes the room that its tools need, made once, and the text of what they keep.
+// A list takes the room that its tools need, made once, and the text of what they keep,
+// in blocks.
 func TestListAllocations(t *testing.T) {
 	encoded := manyTools(t)
 	var before, after runtime.MemStats
@@ -60,6 +61,9 @@ func TestListAllocations(t *testing.T) {
 	kept := len(encoded) + len(page.Tools)*int(reflect.TypeFor[mcp.Tool]().Size())
 	if took := int(after.TotalAlloc - before.TotalAlloc); took > kept*5/4 {
 		t.Errorf("%d tools take %d bytes, of which %d are kept", len(page.Tools), took, kept)
+	}
+	if took := after.Mallocs - before.Mallocs; took > 250 {
+		t.Errorf("%d tools take %d allocations", len(page.Tools), took)
 	}
 }
 

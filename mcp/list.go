@@ -66,6 +66,7 @@ func readEntries[T any, P listed[T]](s *jsonscan.Scanner, size int) ([]T, bool) 
 		return nil, false
 	}
 	entries := []T{}
+	var kept copies
 	start := s.Offset()
 	for first := true; ; first = false {
 		more, err := s.Element(first)
@@ -75,18 +76,19 @@ func readEntries[T any, P listed[T]](s *jsonscan.Scanner, size int) ([]T, bool) 
 		if !more {
 			return entries, true
 		}
+		kept.left = size - s.Offset()
 		if n := len(entries); n > 0 && n == cap(entries) {
 			average := (s.Offset() - start) / n
 			entries = slices.Grow(entries, min(1+(size-s.Offset())/average, maxAhead))
 		}
 		entries = append(entries, *new(T))
-		if !readEntry(s, P(&entries[len(entries)-1])) {
+		if !readEntry(s, P(&entries[len(entries)-1]), &kept) {
 			return nil, false
 		}
 	}
 }
 
-func readEntry[T any, P listed[T]](s *jsonscan.Scanner, entry P) bool {
+func readEntry[T any, P listed[T]](s *jsonscan.Scanner, entry P, kept *copies) bool {
 	if s.EnterObject() != nil {
 		return false
 	}
@@ -101,15 +103,15 @@ func readEntry[T any, P listed[T]](s *jsonscan.Scanner, entry P) bool {
 		if bytes.IndexByte(key, '\\') >= 0 {
 			return false // nobody escapes names
 		}
-		if !readField(s, key, entry.field(key[1:len(key)-1])) {
+		if !readField(s, key, entry.field(key[1:len(key)-1]), kept) {
 			return false
 		}
 	}
 }
 
 // readField reads the value of a member into its field. What is kept is copied, so
-// that an entry does not hold on to the text of all.
-func readField(s *jsonscan.Scanner, key []byte, field any) bool {
+// that an entry does not hold on to the text of all; see [copies].
+func readField(s *jsonscan.Scanner, key []byte, field any, kept *copies) bool {
 	kind := s.Kind()
 	value, err := s.Value()
 	if err != nil {
@@ -118,9 +120,12 @@ func readField(s *jsonscan.Scanner, key []byte, field any) bool {
 	switch field := field.(type) {
 	case *string:
 		if kind == jsonscan.String {
-			*field = jsonscan.Unquote(value)
+			*field = kept.unquote(value)
 		}
 		return kind == jsonscan.String || kind == jsonscan.Null
+	case *json.RawMessage:
+		*field = kept.clone(value)
+		return true
 	case *Extra:
 		*field = appendMember(*field, key, value)
 		return true
