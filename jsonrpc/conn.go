@@ -11,11 +11,10 @@ import (
 // A Conn is a duplex JSON-RPC peer over a [Stream]. It is idle until [Conn.Run].
 // All methods may be called concurrently.
 type Conn struct {
-	route    Route
-	stream   Stream
-	recycler Recycler      // the stream, if it is one
-	done     chan struct{} // closed when Run has returned
-	running  atomic.Bool
+	route   Route
+	stream  Stream
+	done    chan struct{} // closed when Run has returned
+	running atomic.Bool
 
 	endInput context.CancelCauseFunc
 }
@@ -24,7 +23,7 @@ type Conn struct {
 // which may keep the connection to call back.
 func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
 	c := &Conn{stream: stream, done: make(chan struct{})}
-	c.recycler, _ = stream.(Recycler)
+	c.route.recycler, _ = stream.(Recycler)
 	c.route.out, c.route.peer = connOutlet{c}, c
 	NewDispatcher(func(d *Dispatcher) Handler {
 		c.route.d, c.route.calls.Context = d, d.ctx
@@ -79,8 +78,8 @@ func (c *Conn) readOne() error {
 		return ErrClosed // what still waits in the stream is not begun any more
 	}
 	if err == nil {
-		if c.route.receive(data) && c.recycler != nil {
-			c.recycler.Recycle(data)
+		if c.route.receive(data) && c.route.recycler != nil {
+			c.route.recycler.Recycle(data)
 		}
 		return nil
 	}

@@ -124,9 +124,9 @@ func (d *Dispatcher) reply() *Reply {
 	return &Reply{Buf: make([]byte, 0, 512)}
 }
 
-// release puts a reply back, unless one big message has made it too big to keep.
+// release puts a reply back, unless a big message has made it too big to keep.
 func (d *Dispatcher) release(r *Reply) {
-	if cap(r.Buf) <= maxPooled {
+	if r.usage.IsWorthKeeping(r.Buf) {
 		r.Buf = r.Buf[:0]
 		replies.Put(r)
 	}

@@ -28,6 +28,8 @@ const (
 	maxPooled = 64 << 10
 	// maxRecycled is the largest frame whose memory a stream keeps for the next one.
 	maxRecycled = 4 << 10
+	// lentFrom is from how many bytes on the frame of an answer is on loan to who has asked.
+	lentFrom = 8 << 10
 	// maxPooledMethod is the longest method of a notification that is kept for reuse.
 	maxPooledMethod = 64
 )

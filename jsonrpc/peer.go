@@ -1,6 +1,10 @@
 package jsonrpc
 
-import "context"
+import (
+	"context"
+
+	"github.com/dovetail-go/dovetail/internal/buffer"
+)
 
 // A Peer is the other side, as seen from here. Its methods may be called
 // concurrently.
@@ -82,6 +86,8 @@ type Reply struct {
 	// Buf ends with what has been written of the response so far. A handler
 	// appends its result and must not keep the slice.
 	Buf []byte
+
+	usage buffer.Usage
 }
 
 // Write appends a result to the reply.

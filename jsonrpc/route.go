@@ -23,10 +23,11 @@ type Outlet interface {
 // what it receives is answered there. The answer to an own call may come back by
 // any route of the dispatcher.
 type Route struct {
-	d     *Dispatcher
-	out   Outlet
-	peer  Peer          // the route, or the connection that it is
-	calls valuedContext // the parent of the contexts of calls
+	d        *Dispatcher
+	out      Outlet
+	peer     Peer          // the route, or the connection that it is
+	calls    valuedContext // the parent of the contexts of calls
+	recycler Recycler      // takes frames back; nil if nobody does
 }
 
 var _ Peer = (*Route)(nil)
@@ -64,7 +65,9 @@ func (r *Route) receive(data []byte) (borrowed bool) {
 		return false
 	}
 	if !d.isNotification() {
-		r.dispatch(d.message(), nil)
+		msg := d.message()
+		r.lend(msg, data)
+		r.dispatch(msg, nil)
 		return false
 	}
 	note := d.notification()
@@ -73,6 +76,16 @@ func (r *Route) receive(data []byte) (borrowed bool) {
 	}
 	note.release()
 	return true
+}
+
+// lend has the frame of a large answer go back when who has asked releases it.
+func (r *Route) lend(msg Message, frame []byte) {
+	if r.recycler == nil || len(frame) < lentFrom {
+		return
+	}
+	if resp, ok := msg.(*Response); ok {
+		resp.Lend(func() { r.recycler.Recycle(frame) })
+	}
 }
 
 // Dispatch takes one message that has been decoded, as Receive does.

@@ -26,7 +26,8 @@ type Stream interface {
 // A Recycler is a [Stream] that can use the memory of messages again.
 type Recycler interface {
 	// Recycle takes back what Read has returned, once nobody uses it any more.
-	// The goroutine that reads calls it.
+	// The goroutine that reads calls it; with a message of 8 KiB or more, any
+	// goroutine may.
 	Recycle(msg []byte)
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/dovetail-go/dovetail/internal/buffer"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
@@ -14,7 +15,8 @@ import (
 // the writer waits.
 const maxPipeQueue = 64
 
-// maxRecycled is the largest message whose memory a pipe keeps for the next one.
+// maxRecycled is the largest message whose memory waits in a pipe for the next one; that
+// of larger ones is given to a pool.
 const maxRecycled = 1 << 10
 
 // Pipe returns a dialer that connects to a server in the same process. Each
@@ -83,6 +85,7 @@ func (e *pipeEnd) Close() error {
 type queue struct {
 	messages  chan []byte
 	recycled  chan []byte // empty ones
+	large     buffer.Pool
 	closed    chan struct{}
 	closeOnce sync.Once
 }
@@ -115,6 +118,9 @@ func (q *queue) push(ctx context.Context, msg []byte) error {
 }
 
 func (q *queue) copy(msg []byte) []byte {
+	if len(msg) > maxRecycled {
+		return q.large.Clone(msg)
+	}
 	select {
 	case memory := <-q.recycled:
 		return append(memory, msg...)
@@ -125,6 +131,7 @@ func (q *queue) copy(msg []byte) []byte {
 
 func (q *queue) recycle(msg []byte) {
 	if cap(msg) > maxRecycled {
+		q.large.Give(msg)
 		return
 	}
 	select {

@@ -36,7 +36,7 @@ internal/suites:          testing
 internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
-jsonrpc:                  internal/jsonscan
+jsonrpc:                  internal/buffer internal/jsonscan
 schema:                   internal/jsonscan
                           github.com/go-json-experiment/json github.com/invopop/jsonschema
                           github.com/pb33f/ordered-map/v2 github.com/santhosh-tekuri/jsonschema/v6
@@ -45,7 +45,7 @@ schema:                   internal/jsonscan
 mcp:                      jsonrpc internal/jsonscan github.com/go-json-experiment/json
 
 # L3: carries JSON-RPC. Only streamable HTTP knows the words: it repeats them in headers.
-transport:                jsonrpc
+transport:                jsonrpc internal/buffer
 transport/stdio:          jsonrpc transport internal/spawn os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
 internal/edge:            jsonrpc internal/buffer internal/jsonscan net/http

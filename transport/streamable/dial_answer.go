@@ -136,7 +136,7 @@ func (p *post) readAnswer(res *http.Response) (*jsonrpc.Response, error) {
 	var memory *buffer.Buffer
 	var body []byte
 	if res.ContentLength >= lentFrom {
-		memory = p.conn.memory.Get()
+		memory = p.conn.memory.Fit(int(min(res.ContentLength, p.conn.dialer.opts.MaxMessage)))
 		body = memory.Bytes
 	}
 	body, err := readBody(res, body, p.conn.dialer.opts.MaxMessage)
