@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -291,6 +292,18 @@ func TestDecodeAllocations(t *testing.T) {
 		})
 		if n > 2 {
 			t.Errorf("%s: %v allocations, want at most 2: the message, and its id with the method", name, n)
+		}
+	}
+}
+
+// TestMessageSize: the collector's work is as much as there is memory.
+func TestMessageSize(t *testing.T) {
+	for of, limit := range map[reflect.Type]uintptr{
+		reflect.TypeFor[jsonrpc.Request]():  240,
+		reflect.TypeFor[jsonrpc.Response](): 256,
+	} {
+		if of.Size() > limit {
+			t.Errorf("a %v takes %d bytes, want at most %d", of, of.Size(), limit)
 		}
 	}
 }

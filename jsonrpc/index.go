@@ -15,26 +15,26 @@ const indexedLevels = 2
 // value; which they are is told by the offsets.
 type index struct {
 	text []byte // the object
-	n    int
-	few  [16]span
 	more []span
+	n    uint32
+	few  [11]span // as many as there is room for in the memory that a message takes
 }
 
 // A span is a member: offsets of its raw key and value in the text.
-type span struct{ key, keyEnd, value, end uint32 }
+type span struct{ key, value, end uint32 }
 
 func (x *index) reset() { x.text, x.n, x.more = nil, 0, x.more[:0] }
 
 // add records a key and returns the member's place.
-func (x *index) add(key, size int) int {
-	s := span{key: uint32(key), keyEnd: uint32(key + size)}
-	if x.n < len(x.few) {
-		x.few[x.n] = s
+func (x *index) add(key int) int {
+	i := int(x.n)
+	x.n++
+	if s := (span{key: uint32(key)}); i < len(x.few) {
+		x.few[i] = s
 	} else {
 		x.more = append(x.more, s)
 	}
-	x.n++
-	return x.n - 1
+	return i
 }
 
 func (x *index) setValue(i, end, size int) {
@@ -47,6 +47,16 @@ func (x *index) at(i int) *span {
 		return &x.few[i]
 	}
 	return &x.more[i-len(x.few)]
+}
+
+// key is the raw key of a member: what stands before its value, but for the colon and
+// white space.
+func (x *index) key(s *span) []byte {
+	end := int(s.value)
+	for x.text[end-1] != '"' {
+		end--
+	}
+	return x.text[s.key:end:end]
 }
 
 // find returns the value in text that a path of one or two names leads to. An
@@ -63,7 +73,7 @@ func (x *index) find(text []byte, path []string) json.RawMessage {
 		return text
 	}
 	var found *span
-	from, to := 0, x.n
+	from, to := 0, int(x.n)
 	for _, name := range path {
 		i := x.sibling(from, to, name)
 		if i < 0 {
@@ -84,7 +94,7 @@ func (x *index) keys(text []byte, path []string, yield func([]byte) bool) {
 		scanKeys(text, yield)
 		return
 	}
-	from, to := 0, x.n
+	from, to := 0, int(x.n)
 	if len(path) == 1 {
 		i := x.sibling(from, to, path[0])
 		if i < 0 {
@@ -93,7 +103,7 @@ func (x *index) keys(text []byte, path []string, yield func([]byte) bool) {
 		from, to = i+1, x.after(i)
 	}
 	for i := from; i < to; i = x.after(i) {
-		if s := x.at(i); !yield(x.text[s.key:s.keyEnd:s.keyEnd]) {
+		if s := x.at(i); !yield(x.key(s)) {
 			return
 		}
 	}
@@ -126,7 +136,7 @@ func (x *index) covers(text []byte) bool {
 // one place to another, -1 when there is none.
 func (x *index) sibling(from, to int, name string) int {
 	for i := from; i < to; i = x.after(i) {
-		if s := x.at(i); jsonscan.KeyIs(x.text[s.key:s.keyEnd], name) {
+		if s := x.at(i); jsonscan.KeyIs(x.key(s), name) {
 			return i
 		}
 	}
@@ -137,7 +147,7 @@ func (x *index) sibling(from, to int, name string) int {
 // the one at i.
 func (x *index) after(i int) int {
 	end := x.at(i).end
-	for i++; i < x.n && x.at(i).key < end; i++ {
+	for i++; i < int(x.n) && x.at(i).key < end; i++ {
 	}
 	return i
 }

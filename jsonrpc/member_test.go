@@ -59,6 +59,27 @@ func TestMember(t *testing.T) {
 	}
 }
 
+func TestMemberAmidWhiteSpace(t *testing.T) {
+	msg, err := jsonrpc.Decode([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":{ \"a\" \n:\t\r\n \"x\" , \"b:\\\"\" : { \"c\"\t: \"\" } }}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := msg.(*jsonrpc.Request)
+	if got := string(req.Member("a")); got != `"x"` {
+		t.Errorf("a is %s", got)
+	}
+	if got := string(req.Member(`b:"`, "c")); got != `""` {
+		t.Errorf("c is %s", got)
+	}
+	var keys []string
+	for key := range req.Keys() {
+		keys = append(keys, string(key))
+	}
+	if want := []string{`"a"`, `"b:\""`}; !slices.Equal(keys, want) {
+		t.Errorf("the keys are %s, want %s", keys, want)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	many := `{"0":{}`
 	for i := 1; i < 40; i++ {

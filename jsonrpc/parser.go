@@ -59,7 +59,7 @@ func (p *parser) object(x *index, level int, part string, parent []byte) ([]byte
 		if err := keys.Add(key, p.scan.KeyOffset()); err != nil {
 			p.noteMember(err, part, parent)
 		}
-		i := x.add(p.scan.KeyOffset()-p.base, len(key))
+		i := x.add(p.scan.KeyOffset() - p.base)
 		var value []byte
 		if level+1 < indexedLevels && p.scan.Kind() == jsonscan.Object {
 			value, err = p.object(x, level+1, part, key)
