@@ -39,6 +39,10 @@ func appendEscaped(dst []byte, c byte) []byte {
 		return append(dst, '\\', 't')
 	case c == '\r':
 		return append(dst, '\\', 'r')
+	case c == '\b':
+		return append(dst, '\\', 'b')
+	case c == '\f':
+		return append(dst, '\\', 'f')
 	case c < ' ':
 		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xF])
 	}

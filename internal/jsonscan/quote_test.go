@@ -14,7 +14,7 @@ func TestAppendString(t *testing.T) {
 		{"plain", `"plain"`},
 		{"<a href='x'>&amp;</a>", `"<a href='x'>&amp;</a>"`},
 		{"a\"b\\c/d", `"a\"b\\c/d"`},
-		{"\b\f\n\r\t\x00\x1f\x7f", `"\u0008\u000c\n\r\t\u0000\u001f` + "\x7f\""},
+		{"\b\f\n\r\t\x00\x1f\x7f", `"\b\f\n\r\t\u0000\u001f` + "\x7f\""},
 		{"é日本😀\u2028", "\"é日本😀\u2028\""},
 		{"a\xffb", "\"a\uFFFDb\""},
 		{"\xed\xa0\x80", "\"\uFFFD\uFFFD\uFFFD\""},
