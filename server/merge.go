@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -151,15 +150,7 @@ func (m *merged) addTemplate(of *owner) {
 
 // owner returns who offers what has the name, which stands here as a call has it; nil
 // if nobody does.
-func (m *merged) owner(kind kind, raw json.RawMessage) *owner {
-	if jsonscan.KindOf(raw) != jsonscan.String {
-		return nil
-	}
-	if bytes.IndexByte(raw, '\\') >= 0 {
-		return m.owners[entryKey{kind, jsonscan.Unquote(raw)}]
-	}
-	return m.owners[entryKey{kind, string(raw[1 : len(raw)-1])}] // nothing is copied for a look-up
-}
+func (m *merged) owner(kind kind, raw json.RawMessage) *owner { return named(m.owners, kind, raw) }
 
 // resource returns who has a resource: the one that lists it, else the first with a
 // template that matches it.

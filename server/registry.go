@@ -1,13 +1,16 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -126,15 +129,25 @@ func (r *registry) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error)
 
 // callNamed answers a call for the tool or prompt it names.
 func (r *registry) callNamed(ctx context.Context, kind kind, call *mcp.Call) (mcp.Result, error) {
+	if entry := named(r.snapshot().entries, kind, call.Member("name")); entry != nil {
+		return entry.call(ctx, r.server, call)
+	}
 	name, err := stringMember(call, "name")
 	if err != nil {
 		return nil, err
 	}
-	entry := r.snapshot().entries[entryKey{kind, name}]
-	if entry == nil {
-		return nil, unknown(entryKey{kind, name}, call)
+	return nil, unknown(entryKey{kind, name}, call)
+}
+
+// named returns what has a name, which stands here as a call has it; zero if nothing does.
+func named[V any](all map[entryKey]V, kind kind, raw json.RawMessage) (none V) {
+	switch {
+	case jsonscan.KindOf(raw) != jsonscan.String:
+		return none
+	case bytes.IndexByte(raw, '\\') >= 0:
+		return all[entryKey{kind, jsonscan.Unquote(raw)}]
 	}
-	return entry.call(ctx, r.server, call)
+	return all[entryKey{kind, string(raw[1 : len(raw)-1])}] // nothing is copied for a look-up
 }
 
 func (r *registry) hides() bool { return r.snapshot().hides }

@@ -165,8 +165,18 @@ func newToolEntry(tool Tool, run func(context.Context, *Request) (mcp.Result, er
 	}
 	return &toolEntry{
 		attended: attended{of: entryKey{toolKind, tool.Name}, around: tool.Around}, timeout: tool.Timeout,
-		list: Listed{tool.Name, encoded}, run: run,
+		list: Listed{tool.Name, encoded}, run: withObject(run),
 	}, nil
+}
+
+// withObject refuses what cannot be arguments, and not before the guards have been asked.
+func withObject(run func(context.Context, *Request) (mcp.Result, error)) func(context.Context, *Request) (mcp.Result, error) {
+	return func(ctx context.Context, r *Request) (mcp.Result, error) {
+		if arguments := r.call.Member("arguments"); arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
+			return nil, invalidParams("arguments must be an object")
+		}
+		return run(ctx, r)
+	}
 }
 
 func (e *toolEntry) listed() Listed { return e.list }
@@ -183,7 +193,7 @@ func (e *toolEntry) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Re
 		ctx, cancel = context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("tool %q took longer than %v", e.of.name, e.timeout))
 		defer cancel()
 	}
-	result, err := e.attend(ctx, s, call, e.check)
+	result, err := e.attend(ctx, s, call, e.run)
 	if err == nil {
 		return result, nil
 	}
@@ -191,14 +201,6 @@ func (e *toolEntry) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Re
 		err = cause
 	}
 	return e.tell(ctx, err)
-}
-
-// check refuses what cannot be arguments, and not before the guards have been asked.
-func (e *toolEntry) check(ctx context.Context, r *Request) (mcp.Result, error) {
-	if arguments := r.call.Member("arguments"); arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
-		return nil, invalidParams("arguments must be an object")
-	}
-	return e.run(ctx, r)
 }
 
 // toolError is an error as the model sees it.
