@@ -22,6 +22,7 @@ type Session struct {
 	dialer   transport.Dialer
 	answerer *answerer
 	cache    cache
+	codecs   codecs
 
 	ctx    context.Context // the session's life
 	cancel context.CancelCauseFunc

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"reflect"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -38,7 +39,7 @@ func (s *Session) CallTool(ctx context.Context, name string, arguments any, opts
 
 func (s *Session) callTool(ctx context.Context, name string, arguments any, opts *CallOptions) (*jsonrpc.Response, error) {
 	encoded := encodings.Get()
-	params, err := encodeArguments(encoded, arguments)
+	params, err := s.encodeArguments(encoded, arguments)
 	if err != nil {
 		return nil, notSent(mcp.MethodToolsCall, err)
 	}
@@ -64,7 +65,7 @@ var encodings buffer.Pool
 
 // encodeArguments returns arguments as JSON, which stands in a buffer unless it has been
 // given as JSON.
-func encodeArguments(to *buffer.Buffer, arguments any) (json.RawMessage, error) {
+func (s *Session) encodeArguments(to *buffer.Buffer, arguments any) (json.RawMessage, error) {
 	switch arguments := arguments.(type) {
 	case nil:
 		return nil, nil
@@ -73,6 +74,10 @@ func encodeArguments(to *buffer.Buffer, arguments any) (json.RawMessage, error) 
 			return nil, fmt.Errorf("arguments: %w", err)
 		}
 		return arguments, mustBeObject(arguments)
+	}
+	var plain bool
+	if to.Bytes, plain = s.codecs.of(reflect.TypeOf(arguments)).Append(to.Bytes, arguments); plain {
+		return to.Bytes, mustBeObject(to.Bytes)
 	}
 	encoded := bytes.NewBuffer(to.Bytes)
 	err := jsonv2.MarshalWrite(encoded, arguments, jsonv1.OmitEmptyWithLegacySemantics(true))
@@ -120,7 +125,9 @@ func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any
 	}
 	defer resp.Release() // what is decoded is a copy
 	if structured := structuredIn(resp); structured != nil {
-		err = jsonv2.Unmarshal(structured, &out)
+		if !s.codecs.of(reflect.TypeFor[Out]()).Decode(structured, &out) {
+			err = jsonv2.Unmarshal(structured, &out)
+		}
 	} else {
 		result, failure := decodeToolResult(resp)
 		switch {

@@ -9,6 +9,8 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/dovetail-go/dovetail/internal/codec"
 )
 
 // DecoderOptions are the options of [NewDecoder]. The zero value and nil mean
@@ -62,6 +64,7 @@ type TypeDecoder struct {
 	validator  *Validator
 	object     bool // an absent instance counts as an object without members
 	memberless bool // there is nothing in the type to decode into
+	codec      *codec.Codec
 }
 
 // NewTypeDecoder makes the decoder of a type, as [NewDecoder] does.
@@ -86,6 +89,7 @@ func NewTypeDecoder(of reflect.Type, opts *DecoderOptions) (*TypeDecoder, error)
 	}
 	d.validator = validator
 	d.memberless = isMemberless(of)
+	d.codec = codec.For(of)
 	if root := validator.root; root != nil && root.types != 0 {
 		d.object = root.types == objectType
 	} else {
@@ -108,7 +112,7 @@ func (d *TypeDecoder) Decode(raw json.RawMessage, into any) error {
 	if err != nil {
 		return err
 	}
-	if d.memberless {
+	if d.memberless || d.codec.Decode(raw, into) {
 		return nil
 	}
 	if err := jsonv2.Unmarshal(raw, into, decoding); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 
+	"github.com/dovetail-go/dovetail/internal/codec"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
@@ -40,13 +41,24 @@ func newOutput[Out any](given json.RawMessage) (output[Out], error) {
 		o.result = func(out Out) (mcp.Result, error) { return contentResult(any(out).(mcp.Content)), nil }
 		return o, nil
 	}
-	// By a pointer, since encoding would make a copy to point to.
-	o.result = func(out Out) (mcp.Result, error) { return newStructured(&out) }
+	plain := codec.For(t)
+	o.result = func(out Out) (mcp.Result, error) {
+		// Encoding needs a pointer to the value, and the result is one: one piece of memory for both.
+		result := &struct {
+			structured
+			of Out
+		}{of: out}
+		var err error
+		if result.structured, err = newStructured(plain, &result.of); err != nil {
+			return nil, err
+		}
+		return result, nil
+	}
 	if given != nil {
 		return o, nil
 	}
 	if t.Kind() == reflect.Pointer {
-		o.result = func(out Out) (mcp.Result, error) { return newPointed(out) }
+		o.result = func(out Out) (mcp.Result, error) { return newPointed(plain, out) }
 	}
 	var err error
 	o.schema, err = outputSchema(t)
@@ -54,11 +66,11 @@ func newOutput[Out any](given json.RawMessage) (output[Out], error) {
 }
 
 // newPointed is newStructured for what no schema of a pointer's element has room for.
-func newPointed(out any) (mcp.Result, error) {
+func newPointed(plain *codec.Codec, out any) (mcp.Result, error) {
 	if reflect.ValueOf(out).IsNil() {
 		return nil, errNoResult
 	}
-	return newStructured(out)
+	return newStructured(plain, out)
 }
 
 // outputSchema is that of a function's result, nil if the result is content or may
@@ -97,8 +109,8 @@ func (c outputCheck) result(r *Request, tool string, result mcp.Result) error {
 	}
 	var value json.RawMessage
 	switch result := result.(type) {
-	case structured:
-		value = result.value
+	case interface{ content() json.RawMessage }:
+		value = result.content()
 	case *mcp.CallToolResult:
 		if result.IsError {
 			return nil

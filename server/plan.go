@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/internal/codec"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -21,6 +22,7 @@ type plan struct {
 	result    reflect.Type // nil: an error only
 	// structured says that a tool's result is a value with a schema, not content.
 	structured bool
+	codec      *codec.Codec // of the result, if it is structured
 }
 
 // A source is where a parameter of a method comes from.
@@ -175,9 +177,9 @@ func (p *plan) toolResult(ctx context.Context, r *Request, arguments reflect.Val
 	case p.result == nil:
 		return contentResult(), nil
 	case p.structured && p.result.Kind() == reflect.Pointer:
-		return newPointed(out)
+		return newPointed(p.codec, out)
 	case p.structured:
-		return newStructured(out)
+		return newStructured(p.codec, out)
 	}
 	return anyResult(out)
 }

@@ -9,6 +9,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
+	"github.com/dovetail-go/dovetail/internal/codec"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -49,7 +50,7 @@ func anyResult(out any) (mcp.Result, error) {
 	case mcp.Content:
 		return contentResult(out), nil
 	}
-	return newStructured(out)
+	return newStructured(nil, out)
 }
 
 // text is a tool's result that is one text.
@@ -62,18 +63,27 @@ func (t text) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // Bare tells that there is nothing else in it.
-func (text) Bare() {}
+func (text) Bare() bool { return true }
 
 // structured is a tool's result that is a value: as structured content, and the
 // same JSON as text for clients that know nothing of it.
 type structured struct{ value json.RawMessage }
 
-func newStructured(out any) (mcp.Result, error) {
-	value, err := encode(out)
+// newStructured takes the codec of out's type, nil when that is not known.
+func newStructured(plain *codec.Codec, out any) (structured, error) {
+	value, err := encodeBy(plain, out)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the result: %w", err)
+		return structured{}, fmt.Errorf("encoding the result: %w", err)
 	}
 	return structured{value}, nil
+}
+
+// encodeBy is encode, sooner for values of the codec's type.
+func encodeBy(plain *codec.Codec, value any) (json.RawMessage, error) {
+	if text, ok := plain.Append(nil, value); ok {
+		return text, nil
+	}
+	return encode(value)
 }
 
 // encode is the JSON of a Go value, the same each time. omitempty means what it
@@ -95,5 +105,7 @@ func (s structured) AppendJSON(dst []byte) ([]byte, error) {
 	return append(append(dst, s.value...), '}'), nil
 }
 
-// Bare tells that there is nothing else in it.
-func (structured) Bare() {}
+func (s structured) content() json.RawMessage { return s.value }
+
+// Bare tells that there is nothing in it but the text and an object.
+func (s structured) Bare() bool { return jsonscan.KindOf(s.value) == jsonscan.Object }

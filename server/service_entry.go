@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/internal/codec"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -63,7 +64,7 @@ func (s *service) tool(method string, p *plan) (Entry, error) {
 		if tool.OutputSchema, err = outputSchema(p.result); err != nil {
 			return nil, fmt.Errorf("result: %w", err)
 		}
-		p.structured = tool.OutputSchema != nil
+		p.structured, p.codec = tool.OutputSchema != nil, codec.For(p.result)
 	}
 	if tool.Annotations, err = s.hints(p.tag); err != nil {
 		return nil, err

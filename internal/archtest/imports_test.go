@@ -25,6 +25,7 @@ internal/archtest:
 internal/backoff:
 internal/buffer:
 internal/jsonscan:
+internal/codec:           internal/jsonscan github.com/go-json-experiment/json
 internal/leak:            testing
 internal/netguard:        net/http
 internal/seal:
@@ -37,7 +38,7 @@ internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
 jsonrpc:                  internal/buffer internal/jsonscan
-schema:                   internal/jsonscan
+schema:                   internal/codec internal/jsonscan
                           github.com/go-json-experiment/json github.com/invopop/jsonschema
                           github.com/pb33f/ordered-map/v2 github.com/santhosh-tekuri/jsonschema/v6
 
@@ -63,9 +64,9 @@ transport/oauth:          jsonrpc mcp transport internal/edge internal/jsonscan 
 internal/era:             jsonrpc mcp transport internal/backoff internal/jsonscan internal/seal golang.org/x/sync
 
 # L5: server and client never meet.
-server:                   jsonrpc schema mcp transport internal/era internal/jsonscan internal/mirror internal/seal internal/uritemplate
+server:                   jsonrpc schema mcp transport internal/codec internal/era internal/jsonscan internal/mirror internal/seal internal/uritemplate
                           github.com/go-json-experiment/json
-client:                   jsonrpc schema mcp transport internal/era internal/backoff internal/buffer internal/jsonscan
+client:                   jsonrpc schema mcp transport internal/backoff internal/buffer internal/codec internal/era internal/jsonscan
                           github.com/go-json-experiment/json golang.org/x/sync
 
 # What servers offer beside what their authors write. Only these may add dependencies.

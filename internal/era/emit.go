@@ -9,11 +9,17 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Bare result is an object without any member of a [stamp]. It need not be searched for
-// one, which takes its time with a large text.
+// A Bare result may be an object without any member of a [stamp], and without structured
+// content that is not an object. It need not be searched for these, which takes its time
+// with a large text.
 type Bare interface {
 	mcp.Result
-	Bare()
+	Bare() bool
+}
+
+func isBare(result mcp.Result) bool {
+	b, ok := result.(Bare)
+	return ok && b.Bare()
 }
 
 // writeObject appends a result as the core has made it.
@@ -46,7 +52,7 @@ func (s *Server) writeLegacy(method string, version mcp.Version, result mcp.Resu
 		}
 		return err
 	}
-	_, filter.bare = result.(Bare)
+	filter.bare = isBare(result)
 	start := len(reply.Buf)
 	if err := writeObject(method, result, reply); err != nil {
 		return err

@@ -88,13 +88,14 @@ func (f filter) apply(buf []byte, start int) ([]byte, error) {
 // concerns says whether the text may hold anything to leave out. It may say so
 // wrongly; splice looks exactly.
 func (f *filter) concerns(body []byte) bool {
-	result := f.result
-	if f.bare {
-		result = result[len(onlyModern):]
-	}
-	return mentions(body, result...) || !f.bare && mentions(body, mcp.MetaServerInfo) || mentions(body, f.entries...) ||
-		f.object == memberStructured && isOtherThanObject(body, f.object) || f.object == memberOutputSchema && mentions(body, f.object) ||
+	return !f.bare && f.concernsAny(body) || mentions(body, f.result[len(onlyModern):]...) || mentions(body, f.entries...) ||
 		f.content != "" && mentions(body, f.kinds...)
+}
+
+// concernsAny is concerns for what a [Bare] result has none of.
+func (f *filter) concernsAny(body []byte) bool {
+	return mentions(body, onlyModern...) || mentions(body, mcp.MetaServerInfo) ||
+		f.object == memberStructured && isOtherThanObject(body, f.object) || f.object == memberOutputSchema && mentions(body, f.object)
 }
 
 func mentions(body []byte, names ...string) bool {

@@ -67,7 +67,7 @@ func (s *Server) writeModern(method string, version mcp.Version, result mcp.Resu
 	if err := writeObject(method, result, reply); err != nil {
 		return err
 	}
-	if _, bare := result.(Bare); bare {
+	if isBare(result) {
 		reply.Buf = stamp.press(reply.Buf)
 		return nil
 	}
