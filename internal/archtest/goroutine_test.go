@@ -11,6 +11,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 	enforce(t, startsGoroutine, exceptions{
 		"examples/openapi/listen.go":                  "the web servers; the program waits for them",
 		"internal/webclient/drain.go":                 "ends a drain that takes too long; stopped when the drain has ended",
+		"internal/sse/stream.go":                      "writes what is queued; Close of the stream waits for it",
 		"jsonrpc/conn.go":                             "watches Run's context until Run returns",
 		"jsonrpc/dispatcher.go":                       "what Dispatcher.Go starts; Close and Run wait for it",
 		"jsonrpc/worker.go":                           "runs calls; Run and Close wait for it",

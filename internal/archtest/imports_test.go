@@ -32,7 +32,7 @@ internal/seal:
 internal/seats:
 internal/soak:
 internal/spawn:           os/exec
-internal/sse:             net/http
+internal/sse:             internal/buffer net/http
 internal/suites:          testing
 internal/uritemplate:     github.com/yosida95/uritemplate/v3
 

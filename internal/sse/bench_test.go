@@ -2,6 +2,7 @@ package sse_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -63,7 +64,7 @@ func BenchmarkSend(b *testing.B) {
 	e := eventOf(100)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := s.Send(e); err != nil {
+		if err := s.Send(context.Background(), e); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -106,7 +107,7 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"Append", 0, func() { buf, _ = sse.Append(buf[:0], e) }},
 		{"AppendComment", 0, func() { buf = sse.AppendComment(buf[:0], "still there") }},
-		{"Send", 0, func() { _ = s.Send(plain) }},
+		{"Send", 0, func() { _ = s.Send(context.Background(), plain) }},
 		{"Beat", 0, func() { _ = s.Beat() }},
 		{"Next: the data alone", 1, func() { _, _ = r.Next() }},
 		{"Next: doubling as a big event comes in", 6, func() { _, _ = big.Next() }},

@@ -18,5 +18,6 @@
 // # Concurrency
 //
 // A Reader belongs to one goroutine at a time. The methods of a Stream may be
-// called from any.
+// called from any. What is sent is written by a goroutine of the stream, for which
+// [Stream.Close] waits.
 package sse

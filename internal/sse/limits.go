@@ -19,6 +19,8 @@ const (
 	maxEmptyReads = 100
 	// writePiece is how many bytes are written under one deadline.
 	writePiece = 64 << 10
-	// maxKept is the biggest buffer that a stream keeps for its next event.
-	maxKept = 64 << 10
+	// maxQueued is how many bytes may wait to be written before a sender waits.
+	maxQueued = 64 << 10
+	// maxRecycled is the largest slice of data that a reader uses again.
+	maxRecycled = 4 << 10
 )

@@ -25,7 +25,7 @@ func TestStreamLeavesNoDeadline(t *testing.T) {
 		if r.URL.Path == "/stream" {
 			s := sse.Start(w, timeout)
 			defer s.Close()
-			_ = s.Send(message("1"))
+			_ = s.Send(context.Background(), message("1"))
 			return
 		}
 		select {
@@ -60,9 +60,9 @@ func TestStreamOverHTTP10(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s := sse.Start(w, time.Second)
 		defer s.Close()
-		_ = s.Send(message("1"))
+		_ = s.Send(context.Background(), message("1"))
 		_ = s.Beat()
-		_ = s.Send(message("2"))
+		_ = s.Send(context.Background(), message("2"))
 	}))
 	defer server.Close()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
@@ -94,10 +94,10 @@ func TestStreamSendWhileHandlerReturns(t *testing.T) {
 					begun := make(chan struct{})
 					senders.Go(func() {
 						close(begun)
-						for s.Send(message("x")) == nil && s.Beat() == nil && s.SendAll([]byte(":\n\n")) == nil {
+						for s.Send(context.Background(), message("x")) == nil && s.Beat() == nil && s.SendAll([]byte(":\n\n")) == nil {
 						}
 						for range 100 {
-							if s.Send(message("x")) == nil || s.Beat() == nil {
+							if s.Send(context.Background(), message("x")) == nil || s.Beat() == nil {
 								t.Error("a closed stream takes events")
 							}
 						}
@@ -134,7 +134,7 @@ func TestStreamClientGone(t *testing.T) {
 				<-r.Context().Done()
 				for {
 					if err := s.Beat(); err != nil {
-						failed <- errors.Join(err, s.Send(message("x")))
+						failed <- errors.Join(err, s.Send(context.Background(), message("x")))
 						return
 					}
 				}

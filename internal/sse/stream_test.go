@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,6 +30,7 @@ type sink struct {
 	calls    []string
 	deadline time.Time
 	fail     error
+	panic    any
 }
 
 func (s *sink) Header() http.Header { return s.header }
@@ -42,6 +44,9 @@ func (s *sink) note(call string, details ...any) {
 func (s *sink) WriteHeader(status int) { s.note("status %d", status) }
 
 func (s *sink) Write(p []byte) (int, error) {
+	if s.panic != nil {
+		panic(s.panic)
+	}
 	if s.fail != nil {
 		return 0, s.fail
 	}
@@ -64,68 +69,219 @@ func (s *sink) SetWriteDeadline(deadline time.Time) error {
 	return nil
 }
 
+// Each event that comes to a stream at rest is written by itself, at once.
 func TestStreamWrites(t *testing.T) {
-	w := &sink{header: http.Header{}, keep: true}
-	s := sse.Start(w, time.Minute)
-	if err := s.Send(message("1\n2")); err != nil {
-		t.Error(err)
-	}
-	if err := s.Beat(); err != nil {
-		t.Error(err)
-	}
-	if err := s.Send(sse.Event{ID: "\n"}); !errors.As(err, new(*sse.FieldError)) {
-		t.Errorf("a bad id: %v", err)
-	}
-	if err := s.Send(sse.Event{ID: "3"}); err != nil {
-		t.Errorf("after a bad id: %v", err)
-	}
-	before := time.Now()
-	s.Close()
-	if w.deadline.Before(before.Add(time.Minute)) || w.deadline.After(time.Now().Add(time.Minute)) {
-		t.Errorf("after Close the deadline is %v", w.deadline)
-	}
-	if s.Send(message("4")) == nil || s.Beat() == nil {
-		t.Error("a stream takes events after Close")
-	}
-	if want := "data: 1\ndata: 2\n\n:\n\nid: 3\ndata:\n\n"; w.written.String() != want {
-		t.Errorf("written was %q, want %q", w.written.String(), want)
-	}
-	want := http.Header{
-		"Content-Type":      {"text/event-stream"},
-		"Cache-Control":     {"no-store, no-transform"},
-		"X-Accel-Buffering": {"no"},
-	}
-	if diff := cmp.Diff(want, w.header); diff != "" {
-		t.Errorf("headers differ:\n%s", diff)
-	}
-	calls := []string{
-		"deadline", "status 200", "flush", "no deadline",
-		"deadline", "write 17", "flush", "no deadline",
-		"deadline", "write 3", "flush", "no deadline",
-		"deadline", "write 13", "flush", "no deadline",
-		"deadline",
-	}
-	if diff := cmp.Diff(calls, w.calls); diff != "" {
-		t.Errorf("calls differ:\n%s", diff)
+	synctest.Test(t, func(t *testing.T) {
+		w := &sink{header: http.Header{}, keep: true}
+		s := sse.Start(w, time.Minute)
+		if err := s.Send(t.Context(), message("1\n2")); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if err := s.Beat(); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if err := s.Send(t.Context(), sse.Event{ID: "\n"}); !errors.As(err, new(*sse.FieldError)) {
+			t.Errorf("a bad id: %v", err)
+		}
+		if err := s.Send(t.Context(), sse.Event{ID: "3"}); err != nil {
+			t.Errorf("after a bad id: %v", err)
+		}
+		synctest.Wait()
+		s.Close()
+		if want := time.Now().Add(time.Minute); !w.deadline.Equal(want) {
+			t.Errorf("after Close the deadline is %v, want %v", w.deadline, want)
+		}
+		if s.Send(t.Context(), message("4")) == nil || s.Beat() == nil || s.SendAll([]byte(":\n\n")) == nil {
+			t.Error("a stream takes events after Close")
+		}
+		synctest.Wait()
+		if want := "data: 1\ndata: 2\n\n:\n\nid: 3\ndata:\n\n"; w.written.String() != want {
+			t.Errorf("written was %q, want %q", w.written.String(), want)
+		}
+		want := http.Header{
+			"Content-Type":      {"text/event-stream"},
+			"Cache-Control":     {"no-store, no-transform"},
+			"X-Accel-Buffering": {"no"},
+		}
+		if diff := cmp.Diff(want, w.header); diff != "" {
+			t.Errorf("headers differ:\n%s", diff)
+		}
+		calls := []string{
+			"deadline", "status 200", "flush", "no deadline",
+			"deadline", "write 17", "flush", "no deadline",
+			"deadline", "write 3", "flush", "no deadline",
+			"deadline", "write 13", "flush", "no deadline",
+			"deadline",
+		}
+		if diff := cmp.Diff(calls, w.calls); diff != "" {
+			t.Errorf("calls differ:\n%s", diff)
+		}
+	})
+}
+
+// What comes while something is being written is written together.
+func TestStreamWritesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGated()
+		s := sse.Start(w, time.Minute)
+		w.calls = nil
+		send(t, s, "0")
+		synctest.Wait() // the writer is stuck in it
+		for i := range 100 {
+			send(t, s, fmt.Sprint(i%10))
+		}
+		if err := s.Beat(); err != nil { // there are signs of life enough
+			t.Error(err)
+		}
+		w.let <- nil
+		synctest.Wait()
+		w.let <- nil
+		synctest.Wait()
+		s.Close()
+		calls := []string{
+			"deadline", "write 9", "flush", "no deadline",
+			"deadline", "write 900", "flush", "no deadline",
+			"deadline",
+		}
+		if diff := cmp.Diff(calls, w.calls); diff != "" {
+			t.Errorf("calls differ:\n%s", diff)
+		}
+	})
+}
+
+// What is queued is written before the response ends, by whoever closes the stream. It
+// does not let others go on and on, and waits for the writer.
+func TestStreamCloseWritesTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGated()
+		s := sse.Start(w, time.Minute)
+		send(t, s, "1")
+		synctest.Wait()
+		send(t, s, "2")
+		closed := false
+		go func() {
+			s.Close()
+			closed = true
+		}()
+		synctest.Wait()
+		if err := s.Send(t.Context(), message("3")); err == nil {
+			t.Error("a stream takes events while it is being closed")
+		}
+		for range 2 {
+			if closed {
+				t.Fatal("Close has not waited")
+			}
+			w.let <- nil
+			synctest.Wait()
+		}
+		if want := "data: 1\n\ndata: 2\n\n"; !closed || w.written.String() != want {
+			t.Errorf("closed: %v; written was %q, want %q", closed, w.written.String(), want)
+		}
+	})
+}
+
+// Of a client that takes nothing, so much is kept, and no more: then who sends waits, as
+// long as he likes to.
+func TestStreamBackPressure(t *testing.T) {
+	const size, most = 1 << 10, 64 << 10
+	event := message(strings.Repeat("x", size-len("data: \n\n")))
+	for name, tt := range map[string]struct {
+		end  func(s *sse.Stream, w *gated, cancel context.CancelFunc)
+		want error
+	}{
+		"taken":     {func(_ *sse.Stream, w *gated, _ context.CancelFunc) { w.let <- nil }, nil},
+		"failed":    {func(_ *sse.Stream, w *gated, _ context.CancelFunc) { w.let <- errBroken }, errBroken},
+		"cancelled": {func(_ *sse.Stream, _ *gated, cancel context.CancelFunc) { cancel() }, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				w := newGated()
+				s := sse.Start(w, time.Minute)
+				if err := s.Send(ctx, event); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait() // the writer is stuck in it
+				sent, result := 0, errors.New("Send waits")
+				go func() {
+					for range most/size + 1 {
+						if result = s.Send(ctx, event); result != nil {
+							return
+						}
+						sent++
+					}
+				}()
+				synctest.Wait()
+				if sent != most/size {
+					t.Fatalf("%d events of 1 KiB were queued, want %d", sent, most/size)
+				}
+				tt.end(s, w, cancel)
+				synctest.Wait()
+				if !errors.Is(result, tt.want) || result == nil && sent != most/size+1 {
+					t.Errorf("after %d events, Send says %v, want %v", sent, result, tt.want)
+				}
+				close(w.let)
+				s.Close()
+			})
+		})
 	}
 }
 
+var errBroken = errors.New("broken")
+
 // After a write that failed, nobody knows what the client has got.
 func TestStreamFailsForGood(t *testing.T) {
-	w := &sink{header: http.Header{}}
-	s := sse.Start(w, time.Minute)
-	broken := errors.New("broken")
-	w.fail = broken
-	if err := s.Send(message("1")); err != broken {
-		t.Errorf("Send: %v", err)
+	for name, fail := range map[string]func(w *sink){
+		"error": func(w *sink) { w.fail = errBroken },
+		"panic": func(w *sink) { w.panic = errBroken },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &sink{header: http.Header{}, keep: true}
+				s := sse.Start(w, time.Minute)
+				fail(w)
+				send(t, s, "1")
+				synctest.Wait()
+				w.fail, w.panic = nil, nil
+				for what, err := range map[string]error{
+					"Send": s.Send(t.Context(), message("2")), "Beat": s.Beat(), "SendAll": s.SendAll([]byte(":\n\n")),
+				} {
+					if err == nil || !strings.Contains(err.Error(), "broken") {
+						t.Errorf("%s after a failure: %v", what, err)
+					}
+				}
+				s.Close()
+				if w.written.Len() > 0 {
+					t.Errorf("after a failure %q was written", w.written.String())
+				}
+			})
+		})
 	}
-	w.fail = nil
-	if err := s.Send(message("2")); err != broken {
-		t.Errorf("Send after a failure: %v", err)
+}
+
+func send(tb testing.TB, s *sse.Stream, data string) {
+	tb.Helper()
+	if err := s.Send(context.Background(), message(data)); err != nil {
+		tb.Fatal(err)
 	}
-	if err := s.Beat(); err != broken {
-		t.Errorf("Beat after a failure: %v", err)
+}
+
+// A gated sink takes what it is let.
+type gated struct {
+	sink
+	let chan error
+}
+
+func newGated() *gated { return &gated{sink{header: http.Header{}, keep: true}, make(chan error)} }
+
+func (s *gated) Write(p []byte) (int, error) {
+	if err := <-s.let; err != nil {
+		return 0, err
 	}
+	return s.sink.Write(p)
 }
 
 // What is sent together is written together, and in pieces if it is much.
@@ -153,7 +309,7 @@ func TestStreamSendAll(t *testing.T) {
 // A server that cannot send what it has at once cannot have streams.
 func TestStreamNeedsFlush(t *testing.T) {
 	s := sse.Start(struct{ http.ResponseWriter }{httptest.NewRecorder()}, time.Minute)
-	if err := s.Send(message("1")); !errors.Is(err, http.ErrNotSupported) {
+	if err := s.Send(context.Background(), message("1")); !errors.Is(err, http.ErrNotSupported) {
 		t.Errorf("Send: %v", err)
 	}
 }
@@ -165,12 +321,13 @@ func TestStreamConcurrently(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 100 {
-				_ = s.Send(message("12345\n67890"))
+				_ = s.Send(context.Background(), message("12345\n67890"))
 				_ = s.Beat()
 			}
 		})
 	}
 	all.Wait()
+	s.Close()
 	events, err := readAll(sse.NewReader(&w.written, 100))
 	if len(events) != 800 || !errors.Is(err, io.EOF) {
 		t.Fatalf("%d events and %v, want 800", len(events), err)
@@ -182,7 +339,7 @@ func TestStreamConcurrently(t *testing.T) {
 	}
 }
 
-// An event has arrived when Send returns, and the stream outlives the server's
+// An event arrives before anything else happens, and the stream outlives the server's
 // own timeouts.
 func TestStreamOverHTTP(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
@@ -194,7 +351,7 @@ func TestStreamOverHTTP(t *testing.T) {
 				defer s.Close()
 				for i := range 3 {
 					<-next
-					if err := s.Send(message(fmt.Sprint(i))); err != nil {
+					if err := s.Send(context.Background(), message(fmt.Sprint(i))); err != nil {
 						t.Errorf("Send: %v", err)
 					}
 				}
@@ -244,7 +401,7 @@ func TestStreamSlowReader(t *testing.T) {
 				streams <- s
 				e := message(strings.Repeat("x", 1<<20))
 				for {
-					if err := s.Send(e); err != nil {
+					if err := s.Send(context.Background(), e); err != nil {
 						failed <- err
 						return
 					}
@@ -303,7 +460,7 @@ func ExampleStart() {
 		s := sse.Start(w, 10*time.Second)
 		defer s.Close()
 		for _, hour := range []string{"one", "two"} {
-			if err := s.Send(sse.Event{Name: "hour", Data: []byte(hour)}); err != nil {
+			if err := s.Send(context.Background(), sse.Event{Name: "hour", Data: []byte(hour)}); err != nil {
 				return // the client is gone
 			}
 		}

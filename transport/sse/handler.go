@@ -84,7 +84,7 @@ func (e *Endpoint) open(w http.ResponseWriter, r *http.Request) {
 	}()
 	defer close(session.sent)
 	endpoint := sse.Event{Name: eventEndpoint, Data: []byte(e.messagesURI(r, session.id))}
-	if e.sessions.run(session) && session.stream.Send(endpoint) == nil {
+	if e.sessions.run(session) && session.stream.Send(r.Context(), endpoint) == nil {
 		session.send(r.Context().Done(), e.opts.KeepAlive)
 	}
 }

@@ -31,8 +31,9 @@ func (c *carrier) open() bool {
 	return false
 }
 
-// send fails when the client is gone.
-func (c *carrier) send(e sse.Event) error { return c.events.send(e) }
+// send fails when the client is gone. Nobody cuts it short: the event has its number, and
+// would be missing.
+func (c *carrier) send(e sse.Event) error { return c.events.send(context.Background(), e) }
 
 // replay sends what a client has missed, as far as it is there to get it.
 func (c *carrier) replay(st *stream, missed []StoredEvent) {

@@ -39,7 +39,7 @@ func (x *exchange) Cancel(jsonrpc.ID) {}
 
 // Notify sends a notification that precedes the result. A client that takes no
 // stream does not get any.
-func (x *exchange) Notify(_ context.Context, method string, params jsonrpc.Appender) error {
+func (x *exchange) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over || !x.takes.events {
@@ -49,15 +49,15 @@ func (x *exchange) Notify(_ context.Context, method string, params jsonrpc.Appen
 	if x.buf, err = jsonrpc.AppendRequest(x.buf[:0], jsonrpc.ID{}, method, params); err != nil {
 		return err
 	}
-	return x.send(x.buf)
+	return x.send(ctx, x.buf)
 }
 
-func (x *exchange) send(msg []byte) error {
+func (x *exchange) send(ctx context.Context, msg []byte) error {
 	if x.events == nil {
 		x.events = startPulse(x.w, &x.endpoint.opts)
 	}
 	x.endpoint.trace(msg)
-	return x.events.send(sse.Event{Data: jsonscan.Line(msg)})
+	return x.events.send(ctx, sse.Event{Data: jsonscan.Line(msg)})
 }
 
 // finish sends the answer, and nothing after it.
@@ -70,7 +70,7 @@ func (x *exchange) finish(status int, answer []byte) {
 		writeJSON(x.w, status, answer, x.endpoint.opts.WriteTimeout)
 		return
 	}
-	_ = x.send(answer) // a client that is gone has cancelled the call
+	_ = x.send(context.Background(), answer) // a client that is gone has cancelled the call
 	x.events.stop()
 }
 

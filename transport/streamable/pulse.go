@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"sync"
@@ -28,11 +29,11 @@ func startPulse(w http.ResponseWriter, opts *Options) *pulse {
 	return p
 }
 
-func (p *pulse) send(e sse.Event) error {
+func (p *pulse) send(ctx context.Context, e sse.Event) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timer.Reset(p.period)
-	return p.stream.Send(e)
+	return p.stream.Send(ctx, e)
 }
 
 // beat fails when the client is gone; then its request's context ends.
