@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/buffer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -24,6 +25,9 @@ type LineOptions struct {
 	// [DefaultMaxQueued] by default.
 	MaxQueued int
 }
+
+// queues are lent to streams while they have something to write.
+var queues buffer.Pool
 
 // Lines is a [Stream] of newline-delimited JSON: one message a line, as the
 // stdio transport of MCP has it. CRLF is accepted, blank lines are skipped, and
@@ -38,10 +42,9 @@ type Lines struct {
 	maxQueued int
 
 	mu      sync.Mutex
-	queued  []byte
-	spare   []byte        // the buffer written last, to be filled next
-	room    chan struct{} // closed when queued has been taken for writing; nil when nobody waits for that
-	pending chan struct{} // has an element when something is queued
+	queued  *buffer.Buffer // nil when there is nothing to write
+	room    chan struct{}  // closed when queued has been taken for writing; nil when nobody waits for that
+	pending chan struct{}  // has an element when something is queued
 	closing chan struct{}
 	closed  bool
 	err     error         // why writing failed
@@ -134,7 +137,7 @@ func (l *Lines) tooLong() string {
 // Write queues one message as one line.
 func (l *Lines) Write(ctx context.Context, msg []byte) error {
 	l.mu.Lock()
-	for len(l.queued) >= l.maxQueued && l.err == nil && !l.closed {
+	for l.queued != nil && len(l.queued.Bytes) >= l.maxQueued && l.err == nil && !l.closed {
 		if l.room == nil {
 			l.room = make(chan struct{})
 		}
@@ -155,7 +158,10 @@ func (l *Lines) Write(ctx context.Context, msg []byte) error {
 	if l.closed {
 		return ErrClosed
 	}
-	l.queued = append(jsonscan.AppendLine(l.queued, msg), '\n')
+	if l.queued == nil {
+		l.queued = queues.Get()
+	}
+	l.queued.Bytes = append(jsonscan.AppendLine(l.queued.Bytes, msg), '\n')
 	select {
 	case l.pending <- struct{}{}:
 	default:
@@ -190,21 +196,18 @@ func (l *Lines) writeAll() error {
 		}
 		l.mu.Lock()
 		batch := l.queued
-		l.queued = l.spare[:0]
+		l.queued = nil
 		l.makeRoom()
 		l.mu.Unlock()
 
 		var err error
-		if len(batch) > 0 {
-			_, err = l.w.Write(batch)
+		if batch != nil {
+			_, err = l.w.Write(batch.Bytes)
+			batch.Free()
 		}
 		l.mu.Lock()
-		if len(l.queued) == 0 { // what a storm has needed is not kept after it
-			batch, l.queued = pooled(batch), pooled(l.queued)
-		}
-		l.spare = batch
 		l.err = err
-		done := err != nil || closing && len(l.queued) == 0
+		done := err != nil || closing && l.queued == nil
 		if done {
 			l.makeRoom() // whoever waits for it learns that none is needed
 		}
@@ -213,13 +216,6 @@ func (l *Lines) writeAll() error {
 			return err
 		}
 	}
-}
-
-func pooled(buf []byte) []byte {
-	if cap(buf) > maxPooled {
-		return nil
-	}
-	return buf
 }
 
 func (l *Lines) makeRoom() {

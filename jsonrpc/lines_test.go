@@ -313,3 +313,51 @@ func TestLinesDrain(t *testing.T) {
 		}
 	})
 }
+
+// A doorman is a writer that says when a write begins, and waits until it may end.
+type doorman struct{ begun, let chan struct{} }
+
+func (d doorman) Write(p []byte) (int, error) {
+	d.begun <- struct{}{}
+	<-d.let
+	return len(p), nil
+}
+
+func (doorman) Close() error { return nil }
+
+// The memory in which a storm has waited serves the next one.
+func TestLinesQueueAgain(t *testing.T) {
+	if raced {
+		t.Skip("the race detector drops what is pooled")
+	}
+	d := doorman{make(chan struct{}), make(chan struct{})}
+	lines := jsonrpc.NewLines(strings.NewReader(""), d, d, nil)
+	msg := bytes.Repeat([]byte("1"), 1<<10)
+	storm := func() {
+		for i := range 200 {
+			if err := lines.Write(context.Background(), msg); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				<-d.begun // the rest waits meanwhile
+			}
+		}
+		d.let <- struct{}{}
+		<-d.begun
+		d.let <- struct{}{}
+	}
+	storm()
+	const storms = 50
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range storms {
+		storm()
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / storms; each > 100<<10 {
+		t.Errorf("a storm of 200 KiB allocates %d bytes", each)
+	}
+	if err := lines.Close(); err != nil {
+		t.Error(err)
+	}
+}
