@@ -130,3 +130,38 @@ func goroutinesCreated() uint64 {
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
+
+// Dispatch says what was borrowed, and such a notification costs nothing that lasts,
+// whoever decodes it.
+func TestDispatchBorrows(t *testing.T) {
+	h := borrower{handler{notified: func(jsonrpc.Peer, *jsonrpc.Request) {}}, func(note *jsonrpc.Request) bool { return note.Method == "borrow" }}
+	h.handle = echo
+	d := jsonrpc.NewDispatcher(func(*jsonrpc.Dispatcher) jsonrpc.Handler { return h }, nil)
+	defer d.Close()
+	route := d.Route(context.Background(), new(tray))
+	dispatch := func(text string) bool {
+		msg, err := jsonrpc.Decode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return route.Dispatch(msg)
+	}
+	for text, want := range map[string]bool{
+		note("borrow", `{"n":1}`): true, note("keep", `{"n":1}`): false,
+		result(8, `{}`): false, call(1, "borrow", `[1]`): false,
+	} {
+		if got := dispatch(text); got != want {
+			t.Errorf("%s: borrowed is %v", text, got)
+		}
+	}
+	if raced {
+		return // the race detector allocates
+	}
+	text := []byte(note("borrow", `{"progressToken":"1","progress":1}`))
+	if allocs := testing.AllocsPerRun(500, func() {
+		msg, _ := jsonrpc.Decode(text)
+		route.Dispatch(msg)
+	}); allocs >= 1 {
+		t.Errorf("%.1f allocations, want none", allocs)
+	}
+}

@@ -60,6 +60,9 @@ func (d *decoder) decode() error {
 
 // message is what has been decoded.
 func (d *decoder) message() Message {
+	if d.isNotification() {
+		return d.notification()
+	}
 	id, method := d.texts()
 	if d.method != nil {
 		return &Request{ID: id, Method: method, Params: d.params, members: d.members}

@@ -2,8 +2,6 @@ package jsonrpc
 
 import (
 	"context"
-
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
 // An Outlet takes what leaves by one [Route]. Its methods may be called
@@ -59,23 +57,13 @@ func (r *Route) receive(data []byte) (borrowed bool) {
 		r.receiveBatch(data)
 		return false
 	}
-	d := decoder{parser: parser{data: data, scan: jsonscan.New(data)}}
-	if err := d.decode(); err != nil {
+	msg, err := Decode(data)
+	if err != nil {
 		r.refuse(err)
 		return false
 	}
-	if !d.isNotification() {
-		msg := d.message()
-		r.lend(msg, data)
-		r.dispatch(msg, nil)
-		return false
-	}
-	note := d.notification()
-	if !r.notified(note) {
-		return false
-	}
-	note.release()
-	return true
+	r.lend(msg, data)
+	return r.Dispatch(msg)
 }
 
 // lend has the frame of a large answer go back when who has asked releases it.
@@ -88,8 +76,19 @@ func (r *Route) lend(msg Message, frame []byte) {
 	}
 }
 
-// Dispatch takes one message that has been decoded, as Receive does.
-func (r *Route) Dispatch(msg Message) { r.dispatch(msg, nil) }
+// Dispatch takes one message that has been decoded, as Receive does. It says whether
+// that was a notification which the handler has only borrowed (see [Borrower]): it must
+// not be used any more then, and nobody has kept anything of its text.
+func (r *Route) Dispatch(msg Message) (borrowed bool) {
+	if note, ok := msg.(*Request); ok && note.IsNotification() {
+		if borrowed = r.notified(note); borrowed {
+			note.release()
+		}
+		return borrowed
+	}
+	r.dispatch(msg, nil)
+	return false
+}
 
 // write sends what is no answer.
 func (r *Route) write(ctx context.Context, msg []byte) error {

@@ -110,6 +110,7 @@ func TestAllocations(t *testing.T) {
 		{"Send", 0, func() { _ = s.Send(context.Background(), plain) }},
 		{"Beat", 0, func() { _ = s.Beat() }},
 		{"Next: the data alone", 1, func() { _, _ = r.Next() }},
+		{"Next: nothing, if the data are taken back", 0, func() { e, _ := r.Next(); r.Recycle(e.Data) }},
 		{"Next: doubling as a big event comes in", 6, func() { _, _ = big.Next() }},
 	} {
 		tt.do()

@@ -58,6 +58,14 @@ func (r *Reader) Next() (Event, error) {
 	return Event{}, r.err
 }
 
+// Recycle takes back the data of the event that Next has returned last, once nobody uses
+// them any more.
+func (r *Reader) Recycle(data []byte) {
+	if cap(data) <= maxRecycled {
+		r.event.Data = data[:0]
+	}
+}
+
 // LastID returns the last event id so far, "" if none came or the last was empty.
 // Events without data, which Next does not return, count as well.
 func (r *Reader) LastID() string { return r.lastID }

@@ -320,3 +320,21 @@ func TestReaderSourceFails(t *testing.T) {
 type stuck struct{}
 
 func (stuck) Read([]byte) (int, error) { return 0, nil }
+
+// Data that have been taken back serve again, for events with data and without.
+func TestReaderRecycles(t *testing.T) {
+	text := "data: first\n\nid: 1\n\ndata: a\ndata: b\n\ndata: third\n\ndata:\n\n"
+	r := sse.NewReader(strings.NewReader(text), 100)
+	var got []string
+	for {
+		e, err := r.Next()
+		if err != nil {
+			break
+		}
+		got = append(got, string(e.Data))
+		r.Recycle(e.Data)
+	}
+	if want := []string{"first", "a\nb", "third", ""}; !slices.Equal(got, want) || r.LastID() != "1" {
+		t.Errorf("read %q and the id %q, want %q", got, r.LastID(), want)
+	}
+}

@@ -169,3 +169,68 @@ func BenchmarkCall(b *testing.B) {
 		})
 	}
 }
+
+// progressor returns what makes a call that tells of so much progress, all of which must
+// come in order.
+func progressor(tb testing.TB, era client.Era, notifications int) (makeCall func()) {
+	s := server.New(mcp.Implementation{Name: "test", Version: "1"}, nil)
+	server.AddTool(s, server.Tool{Name: "count"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		for i := range notifications {
+			if err := r.Progress(ctx, float64(i+1), float64(notifications), ""); err != nil {
+				return "", err
+			}
+		}
+		return "counted", nil
+	})
+	endpoint := streamable.Handler(s, nil)
+	web := httptest.NewServer(endpoint)
+	session, err := client.Connect(tb.Context(), streamable.Dial(web.URL, nil), &client.Options{Era: era})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		session.Close()
+		endpoint.Close()
+		web.Close()
+	})
+	return func() {
+		came := 0
+		_, err := session.CallTool(tb.Context(), "count", nil, &client.CallOptions{Progress: func(p *mcp.ProgressParams) {
+			if came++; p.Progress != float64(came) {
+				tb.Errorf("progress %v came as number %d", p.Progress, came)
+			}
+		}})
+		if err != nil || came != notifications {
+			tb.Fatalf("%d notifications came, want %d; %v", came, notifications, err)
+		}
+	}
+}
+
+// A notification of progress costs both ends together what the callback gets, which may
+// keep it; in a session also what is kept for a client that comes back.
+func TestProgressBudget(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates")
+	}
+	const notifications = 1000
+	for era, most := range map[client.Era]float64{client.Modern: 1.5, client.Legacy: 5.5} {
+		makeCall := progressor(t, era, notifications)
+		got := testing.AllocsPerRun(20, makeCall) / notifications
+		t.Logf("%v: %.2f allocations for each notification", era, got)
+		if got > most {
+			t.Errorf("%v: %.2f allocations for each notification, want at most %v", era, got, most)
+		}
+	}
+}
+
+func BenchmarkProgress(b *testing.B) {
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		b.Run(fmt.Sprint(era), func(b *testing.B) {
+			makeCall := progressor(b, era, 1000)
+			b.ReportAllocs()
+			for b.Loop() {
+				makeCall()
+			}
+		})
+	}
+}

@@ -146,7 +146,7 @@ func (p *post) readAnswer(res *http.Response) (*jsonrpc.Response, error) {
 		}
 		return nil, p.broken(err)
 	}
-	resp, err := p.take(body)
+	resp, _, err := p.take(body)
 	if err == nil && resp == nil {
 		err = errNoAnswer
 		if only := p.errorIn(body); only != nil { // its sender could not read the id

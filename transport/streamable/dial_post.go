@@ -34,6 +34,7 @@ type post struct {
 
 	sent []byte // the message, if its header lacked something
 
+	route    *jsonrpc.Route // of what comes along with the answer; nil as long as nothing has
 	progress webclient.Progress
 	words    [3]string // values in the header
 }

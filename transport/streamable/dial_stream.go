@@ -107,12 +107,14 @@ func (p *post) read(body io.Reader, at *cursor) (*jsonrpc.Response, error) {
 			continue
 		}
 		at.pause.Reset()
-		resp, err := p.take(event.Data)
-		if err != nil {
+		resp, borrowed, err := p.take(event.Data)
+		switch {
+		case err != nil:
 			return nil, finalError{err}
-		}
-		if resp != nil {
+		case resp != nil:
 			return resp, nil
+		case borrowed:
+			events.Recycle(event.Data)
 		}
 	}
 }
