@@ -224,6 +224,52 @@ func TestConnBusy(t *testing.T) {
 	})
 }
 
+// Whoever has an answer may call again, though the write that brought it has not
+// returned; but not for ever.
+func TestConnAnswersOnTheirWay(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		near, far := transport.Streams()
+		taken := make(chan struct{})
+		var ran atomic.Int64
+		h := handler{handle: func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+			ran.Add(1)
+			return echo(ctx, from, req, reply)
+		}}
+		conn := jsonrpc.NewConn(slowToReturn{near, taken}, func(*jsonrpc.Conn) jsonrpc.Handler { return h }, &jsonrpc.Options{MaxInFlight: 1})
+		ended := make(chan error)
+		go func() { ended <- conn.Run(context.Background()) }()
+		r := &rig{t: t, peer: far}
+		for id := 1; id <= 65; id++ {
+			r.send(call(id, "echo", `{}`))
+			r.expect(result(id, `{}`))
+			synctest.Wait()
+		}
+		r.send(call(66, "echo", `{}`))
+		r.expect(failure(66, jsonrpc.Busy, "busy: at most 1 calls run at once"))
+		if ran.Load() != 65 {
+			t.Errorf("%d calls ran", ran.Load())
+		}
+		close(taken)
+		synctest.Wait()
+		r.send(call(67, "echo", `{}`))
+		r.expect(result(67, `{}`))
+		conn.Close()
+		<-ended
+	})
+}
+
+// slowToReturn brings a message, and does not return until taken is closed.
+type slowToReturn struct {
+	jsonrpc.Stream
+	taken <-chan struct{}
+}
+
+func (s slowToReturn) Write(ctx context.Context, msg []byte) error {
+	err := s.Stream.Write(ctx, msg)
+	<-s.taken
+	return err
+}
+
 // A peer that cancels its calls cannot run more of them than the limit allows
 // with handlers that take their time to notice.
 func TestConnCancelledCallsCount(t *testing.T) {

@@ -18,6 +18,7 @@ type inFlight struct {
 	outgoing map[ID]chan *Response
 	lastID   int64
 	calls    int // of the peer that run, those among them that have been cancelled
+	settled  int // calls that have run, and are being answered
 	running  int // goroutines, those of calls among them
 	idle     chan struct{}
 	ended    error
@@ -38,11 +39,11 @@ func (s *inFlight) finish() {
 	s.closeIfIdle()
 }
 
-// finishCall is finish for a call that was admitted.
+// finishCall is finish for a call that was settled.
 func (s *inFlight) finishCall() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls--
+	s.settled--
 	s.running--
 	s.closeIfIdle()
 }
@@ -75,7 +76,9 @@ const (
 	tooMany
 )
 
-// admit takes a call in and counts its goroutine.
+// admit takes a call in and counts its goroutine. A call that has run leaves its place
+// before it is answered, since who gets the answer may call again at once; but not every
+// call whose answer is not taken.
 func (s *inFlight) admit(call *incomingCall, limit int) admission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +89,7 @@ func (s *inFlight) admit(call *incomingCall, limit int) admission {
 	if _, taken := s.incoming[id]; taken {
 		return duplicate
 	}
-	if s.calls >= limit {
+	if s.calls >= limit || s.settled-spareAnswers >= limit {
 		return tooMany
 	}
 	if s.incoming == nil {
@@ -98,11 +101,12 @@ func (s *inFlight) admit(call *incomingCall, limit int) admission {
 	return admitted
 }
 
-// settle ends a call and says whether it is still to be answered. It may be
-// called again; the first call decides.
+// settle ends a call that has run and says whether it is still to be answered.
 func (s *inFlight) settle(call *incomingCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.calls--
+	s.settled++
 	if s.incoming[call.req.ID] != call {
 		return false
 	}

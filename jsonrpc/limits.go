@@ -22,10 +22,10 @@ const (
 	// DefaultCallTimeout bounds a call whose context has no deadline.
 	DefaultCallTimeout = 60 * time.Second
 
+	// spareAnswers is how many more answers than calls may be on their way at once.
+	spareAnswers = 64
 	// flushGrace bounds how long closing waits for queued bytes to be written.
 	flushGrace = time.Second
-	// maxPooled is the largest buffer that is kept for reuse.
-	maxPooled = 64 << 10
 	// maxRecycled is the largest frame whose memory a stream keeps for the next one.
 	maxRecycled = 4 << 10
 	// lentFrom is from how many bytes on the frame of an answer is on loan to who has asked.
