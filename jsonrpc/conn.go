@@ -13,6 +13,8 @@ import (
 type Conn struct {
 	route   Route
 	stream  Stream
+	peeker  Peeker        // the stream, if it is one
+	readEnd chan error    // has why reading has ended
 	done    chan struct{} // closed when Run has returned
 	running atomic.Bool
 
@@ -22,13 +24,14 @@ type Conn struct {
 // NewConn returns a connection over a stream. The handler is made by bind,
 // which may keep the connection to call back.
 func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
-	c := &Conn{stream: stream, done: make(chan struct{})}
+	c := &Conn{stream: stream, readEnd: make(chan error, 1), done: make(chan struct{})}
 	c.route.recycler, _ = stream.(Recycler)
+	c.peeker, _ = stream.(Peeker)
 	c.route.out, c.route.peer = connOutlet{c}, c
 	NewDispatcher(func(d *Dispatcher) Handler {
 		c.route.d, c.route.calls.Context = d, d.ctx
 		d.input, c.endInput = context.WithCancelCause(d.ctx)
-		d.calls = make(chan *incomingCall)
+		d.tasks = make(chan task)
 		return bind(c)
 	}, opts)
 	return c
@@ -49,10 +52,8 @@ func (c *Conn) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.shut(context.Cause(ctx)) })
 	defer stop()
 
-	var err error
-	for err == nil {
-		err = c.readOne()
-	}
+	d.run(reader{c})
+	err := <-c.readEnd
 	if errors.Is(err, io.EOF) {
 		d.state.end(ErrClosed)
 		c.endInput(ErrClosed)
@@ -70,24 +71,6 @@ func (c *Conn) Run(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("jsonrpc: reading: %w", err)
-}
-
-func (c *Conn) readOne() error {
-	data, err := c.stream.Read()
-	if c.route.d.isClosing() {
-		return ErrClosed // what still waits in the stream is not begun any more
-	}
-	if err == nil {
-		if c.route.receive(data) && c.route.recycler != nil {
-			c.route.recycler.Recycle(data)
-		}
-		return nil
-	}
-	if bad, ok := errors.AsType[*FrameError](err); ok {
-		c.route.refuse(&DecodeError{Err: &Error{Code: InvalidRequest, Message: bad.Reason}})
-		return nil
-	}
-	return err
 }
 
 // shut ends reading, writing and every handler's context.

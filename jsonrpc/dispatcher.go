@@ -19,8 +19,8 @@ type Dispatcher struct {
 	answers sync.Pool // of chan *Response, empty and open
 	timers  sync.Pool // of *time.Timer, stopped
 
-	calls     chan *incomingCall // to idle workers; nil where there are none
-	idle      atomic.Int32       // how many
+	tasks     chan task    // to idle workers; nil where there are none
+	idle      atomic.Int32 // how many
 	malformed atomic.Int64
 	bound     atomic.Bool // the handler is there
 	ended     atomic.Bool // and knows of the end

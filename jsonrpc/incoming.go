@@ -39,7 +39,8 @@ func (r *Route) refusal(err error) *Response {
 	return &Response{Error: errorToSend(err)}
 }
 
-func (r *Route) dispatch(msg Message, b *batch) {
+// dispatch takes one message, and returns the call that is to run now.
+func (r *Route) dispatch(msg Message, b *batch) *incomingCall {
 	switch msg := msg.(type) {
 	case *Response:
 		if !r.d.state.deliver(msg) {
@@ -48,10 +49,11 @@ func (r *Route) dispatch(msg Message, b *batch) {
 	case *Request:
 		if msg.IsNotification() {
 			r.notified(msg)
-			return
+			return nil
 		}
-		r.accept(msg, b)
+		return r.accept(msg, b)
 	}
+	return nil
 }
 
 // notified hands a notification over, and says whether it was only borrowed. It
@@ -69,8 +71,8 @@ func (r *Route) notified(note *Request) (borrowed bool) {
 	return false
 }
 
-// accept starts a call of the peer, or refuses it.
-func (r *Route) accept(req *Request, b *batch) {
+// accept takes a call of the peer in, or refuses it. It returns the call if it is to run now.
+func (r *Route) accept(req *Request, b *batch) *incomingCall {
 	limit := r.d.opts.MaxInFlight
 	p, ok := r.d.handler.(Preempter)
 	preempts := ok && p.Preempts(req)
@@ -90,10 +92,11 @@ func (r *Route) accept(req *Request, b *batch) {
 	case admitted:
 		if preempts {
 			r.serve(call)
-			return
+			return nil
 		}
-		r.d.run(call)
+		return call
 	}
+	return nil
 }
 
 func (r *Route) refuseCall(call *incomingCall, e *Error) {
@@ -103,6 +106,8 @@ func (r *Route) refuseCall(call *incomingCall, e *Error) {
 	r.sendAnswer(call, reply.Buf)
 	r.d.release(reply)
 }
+
+func (c *incomingCall) perform() { c.route.serve(c) }
 
 // serve runs one call and answers it, unless it is cancelled meanwhile.
 func (r *Route) serve(call *incomingCall) {

@@ -96,6 +96,7 @@ func (s *inFlight) admit(call *incomingCall, limit int) admission {
 		s.incoming = make(map[ID]*incomingCall)
 	}
 	s.incoming[id] = call
+	call.alone = s.calls == 0
 	s.calls++
 	s.running++
 	return admitted
@@ -191,4 +192,5 @@ type incomingCall struct {
 	ctx    context.Context // ends when the call is cancelled or has been answered
 	cancel context.CancelCauseFunc
 	batch  *batch // nil: answered on its own
+	alone  bool   // no other call of the peer ran when it came
 }

@@ -47,23 +47,27 @@ func (r *Route) Outlet() Outlet { return r.out }
 // Receive takes one frame: a message or, where the handler's protocol has them, a
 // batch. What is neither is answered, or skipped with [Options.SkipMalformed]. It
 // returns when a notification has been handed over, and when a call has begun.
-func (r *Route) Receive(data []byte) { r.receive(data) }
+func (r *Route) Receive(data []byte) {
+	if call, _ := r.receive(data); call != nil {
+		r.d.run(call)
+	}
+}
 
 // receive is Receive. It says whether the frame was only borrowed: then nobody has
 // kept anything of it.
-func (r *Route) receive(data []byte) (borrowed bool) {
+func (r *Route) receive(data []byte) (call *incomingCall, borrowed bool) {
 	r.d.trace(false, data)
 	if IsBatch(data) {
 		r.receiveBatch(data)
-		return false
+		return nil, false
 	}
 	msg, err := Decode(data)
 	if err != nil {
 		r.refuse(err)
-		return false
+		return nil, false
 	}
 	r.lend(msg, data)
-	return r.Dispatch(msg)
+	return r.take(msg)
 }
 
 // lend has the frame of a large answer go back when who has asked releases it.
@@ -80,14 +84,22 @@ func (r *Route) lend(msg Message, frame []byte) {
 // that was a notification which the handler has only borrowed (see [Borrower]): it must
 // not be used any more then, and nobody has kept anything of its text.
 func (r *Route) Dispatch(msg Message) (borrowed bool) {
+	call, borrowed := r.take(msg)
+	if call != nil {
+		r.d.run(call)
+	}
+	return borrowed
+}
+
+// take is Dispatch, but for the call that is to run now.
+func (r *Route) take(msg Message) (call *incomingCall, borrowed bool) {
 	if note, ok := msg.(*Request); ok && note.IsNotification() {
 		if borrowed = r.notified(note); borrowed {
 			note.release()
 		}
-		return borrowed
+		return nil, borrowed
 	}
-	r.dispatch(msg, nil)
-	return false
+	return r.dispatch(msg, nil), false
 }
 
 // write sends what is no answer.

@@ -55,7 +55,9 @@ func (r *Route) receiveBatch(data []byte) {
 		r.answerInBatch(&b, answer)
 	}
 	for _, msg := range msgs {
-		r.dispatch(msg, &b)
+		if call := r.dispatch(msg, &b); call != nil {
+			r.d.run(call)
+		}
 	}
 }
 

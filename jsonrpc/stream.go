@@ -31,6 +31,16 @@ type Recycler interface {
 	Recycle(msg []byte)
 }
 
+// A Peeker is a [Stream] where a call that comes alone is run by the goroutine that has
+// read it, while another one reads on: so it does not wait for a goroutine to wake up.
+// [Lines] are none: their peer is most often another process of the same machine, which
+// pays for that with processor time.
+type Peeker interface {
+	// HasMore says whether another message is known to have come. The goroutine that
+	// reads calls it.
+	HasMore() bool
+}
+
 // A FrameError is a frame that cannot be a message, and has been skipped.
 type FrameError struct {
 	// Size is the frame's length in bytes, as far as it was read.

@@ -3,42 +3,45 @@ package jsonrpc
 import "time"
 
 const (
-	// maxIdleWorkers is how many goroutines of a connection wait for another call.
+	// maxIdleWorkers is how many goroutines of a connection wait for another task.
 	maxIdleWorkers = 4
 	// workerLinger is how long each of them does.
 	workerLinger = time.Second
 )
 
-// run runs a call on a goroutine that has run another one, if there is one: its stack
-// has grown to what a call takes, which costs more than the call.
-func (d *Dispatcher) run(call *incomingCall) {
+// A task is what a worker does: it runs a call, or reads until there is one.
+type task interface{ perform() }
+
+// run has a task done by a goroutine that has done another one, if there is one: its
+// stack has grown to what a call takes, which costs more than the call.
+func (d *Dispatcher) run(t task) {
 	select {
-	case d.calls <- call:
+	case d.tasks <- t:
 	default:
 		d.state.start()
-		go d.work(call)
+		go d.work(t)
 	}
 }
 
-func (d *Dispatcher) work(call *incomingCall) {
+func (d *Dispatcher) work(t task) {
 	defer d.state.finish()
-	for call != nil {
-		call.route.serve(call)
-		call = d.nextCall()
+	for t != nil {
+		t.perform()
+		t = d.nextTask()
 	}
 }
 
-// nextCall waits a moment for another call; nil is the worker's end.
-func (d *Dispatcher) nextCall() *incomingCall {
+// nextTask waits a moment for another task; nil is the worker's end.
+func (d *Dispatcher) nextTask() task {
 	defer d.idle.Add(-1)
-	if d.idle.Add(1) > maxIdleWorkers || d.calls == nil {
+	if d.idle.Add(1) > maxIdleWorkers || d.tasks == nil {
 		return nil
 	}
 	timer := d.timer(workerLinger)
 	defer d.stop(timer)
 	select {
-	case call := <-d.calls:
-		return call
+	case t := <-d.tasks:
+		return t
 	case <-timer.C:
 		return nil
 	case <-d.input.Done():

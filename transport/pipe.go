@@ -68,6 +68,8 @@ type pipeEnd struct{ in, out *queue }
 
 func (e *pipeEnd) Read() ([]byte, error) { return e.in.pop() }
 
+func (e *pipeEnd) HasMore() bool { return len(e.in.messages) > 0 }
+
 func (e *pipeEnd) Write(ctx context.Context, msg []byte) error {
 	return e.out.push(ctx, msg)
 }

@@ -75,6 +75,9 @@ func (s *socket) Read() ([]byte, error) {
 	}
 }
 
+// HasMore returns false: what comes one by one is not known before.
+func (s *socket) HasMore() bool { return false }
+
 // ended notes why reading has ended.
 func (s *socket) ended(err error) error {
 	end := s.closeError(err)
