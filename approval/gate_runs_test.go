@@ -1,0 +1,216 @@
+package approval_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// TestInjectedChanges: what is approved runs, or nothing does, whatever is changed and
+// wherever.
+func TestInjectedChanges(t *testing.T) {
+	const approvedArgs, other = `{"path":"/tmp/a"}`, `{"path":"/etc/b"}`
+	rewrite := func(next mcp.Invoker) mcp.Invoker {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			changed, err := call.WithParams(json.RawMessage(`{"name":"write","arguments":` + other + `}`))
+			if err != nil {
+				return nil, err
+			}
+			return next(ctx, changed)
+		}
+	}
+	var shown []string
+	target := approval.Target{Server: "files", Tool: "write", Launch: "a", ToolDigest: "1"}
+	var params json.RawMessage
+	for name, test := range map[string]struct {
+		during func(r *approval.Request) // while it is decided
+		chain  func(gate mcp.Interceptor, f mcp.Invoker) mcp.Invoker
+		runs   string // what runs; "" if nothing
+		kind   approval.Kind
+	}{
+		"nothing":                  {nil, nil, approvedArgs, ""},
+		"before the gate":          {nil, func(gate mcp.Interceptor, f mcp.Invoker) mcp.Invoker { return rewrite(gate(approval.Recheck(f))) }, other, ""},
+		"after the gate":           {nil, func(gate mcp.Interceptor, f mcp.Invoker) mcp.Invoker { return gate(rewrite(approval.Recheck(f))) }, "", approval.Changed},
+		"the bytes of the call":    {func(*approval.Request) { copy(params[bytes.Index(params, []byte("/tmp/a")):], "/etc/b") }, nil, approvedArgs, ""},
+		"the request's arguments":  {func(r *approval.Request) { copy(r.Arguments, other) }, nil, "", approval.Changed},
+		"the request's id":         {func(r *approval.Request) { r.ID = "x" }, nil, "", approval.Changed},
+		"the request's deadline":   {func(r *approval.Request) { r.Deadline = r.Deadline.Add(time.Hour) }, nil, "", approval.Changed},
+		"the request's caller":     {func(r *approval.Request) { r.Caller = "eve" }, nil, "", approval.Changed},
+		"the tool's definition":    {func(*approval.Request) { target.ToolDigest = "2" }, nil, "", approval.Changed},
+		"how it is launched":       {func(*approval.Request) { target.Launch = "b" }, nil, "", approval.Changed},
+		"which server it is":       {func(*approval.Request) { target.Server = "other" }, nil, "", approval.Changed},
+		"that it can be described": {func(*approval.Request) { target.Tool = "panic" }, nil, "", approval.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target = approval.Target{Server: "files", Tool: "write", Launch: "a", ToolDigest: "1"}
+			shown = nil
+			var f tool
+			o := options(nil)
+			o.Describe = func(context.Context, *mcp.Call) (approval.Target, error) {
+				if target.Tool == "panic" {
+					panic("x")
+				}
+				return target, nil
+			}
+			gate := approval.Gate(approval.AskAlways, approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
+				shown = append(shown, r.Text())
+				if test.during != nil {
+					test.during(r)
+				}
+				return yes, nil
+			}), o)
+			chain := test.chain
+			if chain == nil {
+				chain = func(gate mcp.Interceptor, f mcp.Invoker) mcp.Invoker { return gate(approval.Recheck(f)) }
+			}
+			call := newCall(t, "anna", "write", approvedArgs, nil)
+			params = call.Params()
+			_, err := chain(gate, f.invoke)(t.Context(), call)
+			if test.kind == "" {
+				if err != nil || !slices.Equal(f.ran(), []string{test.runs}) || !slices.Equal(shown, []string{test.runs}) {
+					t.Errorf("shown was %q, the tool got %q, error %v", shown, f.ran(), err)
+				}
+				return
+			}
+			wantKind(t, err, test.kind)
+			if ran := f.ran(); len(ran) != 0 {
+				t.Errorf("the tool got %q", ran)
+			}
+		})
+	}
+}
+
+// asker asks its caller so many times before it is done.
+func asker(times int) *tool {
+	return &tool{then: func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+		for i := range times {
+			if _, err := call.Input(fmt.Sprint("q", i), mcp.InputRequest{Method: mcp.MethodElicit}); err != nil {
+				return nil, err
+			}
+		}
+		return mcp.Raw(`{"content":[]}`), nil
+	}}
+}
+
+// TestSeveralRuns: a call that asks its caller is one question to the approver and one
+// execution, and no state of it can be played again.
+func TestSeveralRuns(t *testing.T) {
+	f := asker(2)
+	var d diary
+	prompts := 0
+	invoke := gated(f, approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+		prompts++
+		return yes, nil
+	}), options(&d))
+	e := newExchange("call")
+	run := func(e *exchange) error {
+		_, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, e))
+		return err
+	}
+	wantQuestion := func(err error) {
+		t.Helper()
+		if _, asks := mcp.AsInputRequired(err); !asks {
+			t.Fatalf("the error is %v, want a question", err)
+		}
+	}
+	wantQuestion(run(e))
+	e.answers["q0"] = json.RawMessage(`{}`)
+	first := e.copy()
+	wantQuestion(run(e))
+	wantKind(t, run(first.copy()), approval.Spent) // it has gone on since
+	e.answers["q1"] = json.RawMessage(`{}`)
+	second := e.copy()
+	if err := run(e); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, run(second.copy()), approval.Spent)
+	wantKind(t, run(first.copy()), approval.Spent)
+	if prompts != 1 || len(f.ran()) != 3 {
+		t.Errorf("%d prompts and %d runs, want 1 and 3", prompts, len(f.ran()))
+	}
+	wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted)
+
+	if err := run(newExchange("another")); err == nil || prompts != 2 {
+		t.Errorf("another call was not asked about: %d prompts, error %v", prompts, err)
+	}
+}
+
+// TestRunsThatChange: the runs of a call must be of the same call.
+func TestRunsThatChange(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, e *exchange, target *approval.Target) *mcp.Call{
+		"arguments": func(t *testing.T, e *exchange, _ *approval.Target) *mcp.Call {
+			return newCall(t, "anna", "write", `{"a":2}`, e)
+		},
+		"caller": func(t *testing.T, e *exchange, _ *approval.Target) *mcp.Call {
+			return newCall(t, "eve", "write", `{"a":1}`, e)
+		},
+		"target": func(t *testing.T, e *exchange, target *approval.Target) *mcp.Call {
+			target.ToolDigest = "2"
+			return newCall(t, "anna", "write", `{"a":1}`, e)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := asker(1)
+			var d diary
+			target := approval.Target{Server: "files", Tool: "write"}
+			o := options(&d)
+			o.Describe = func(context.Context, *mcp.Call) (approval.Target, error) { return target, nil }
+			invoke := gated(f, says(yes, nil), o)
+			e := newExchange("call")
+			if _, err := invoke(t.Context(), newCall(t, "anna", "write", `{"a":1}`, e)); err == nil {
+				t.Fatal("the tool did not ask")
+			}
+			e.answers["q0"] = json.RawMessage(`{}`)
+			_, err := invoke(t.Context(), change(t, e, &target))
+			wantKind(t, err, approval.Changed)
+			if len(f.ran()) != 1 {
+				t.Errorf("the tool ran %d times", len(f.ran()))
+			}
+			wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventFailed)
+		})
+	}
+}
+
+// TestGatesWithinEachOther: each gate has its own approval.
+func TestGatesWithinEachOther(t *testing.T) {
+	f := asker(1)
+	prompts := 0
+	counting := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+		prompts++
+		return yes, nil
+	})
+	inner := options(nil)
+	inner.Name = "inner"
+	invoke := approval.Gate(approval.AskAlways, counting, options(nil))(gated(f, counting, inner))
+	e := newExchange("call")
+	if _, err := invoke(t.Context(), newCall(t, "", "write", `{}`, e)); err == nil {
+		t.Fatal("the tool did not ask")
+	}
+	e.answers["q0"] = json.RawMessage(`{}`)
+	if _, err := invoke(t.Context(), newCall(t, "", "write", `{}`, e)); err != nil || prompts != 2 {
+		t.Errorf("error %v, %d prompts", err, prompts)
+	}
+}
+
+// TestPanicOfATool: it goes on as it was, and the approval is spent.
+func TestPanicOfATool(t *testing.T) {
+	f := &tool{then: func(context.Context, *mcp.Call) (mcp.Result, error) { panic("tool") }}
+	var d diary
+	invoke := gated(f, says(yes, nil), options(&d))
+	func() {
+		defer func() {
+			if p := recover(); p != "tool" {
+				t.Errorf("the panic is %v", p)
+			}
+		}()
+		_, _ = invoke(t.Context(), newCall(t, "", "write", `{}`, nil))
+	}()
+	wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventFailed)
+}
