@@ -19,8 +19,8 @@ import (
 )
 
 // Tools lists the server's tools, page by page. Who keeps one of them keeps those of its
-// page, and should keep a copy of the value, which shares a few KiB of memory with its
-// neighbours.
+// page, and should keep a copy of the value: that shares no more than a few KiB of memory
+// with its neighbours.
 func (s *Session) Tools(ctx context.Context) iter.Seq2[*mcp.Tool, error] {
 	return pages(ctx, s, mcp.MethodToolsList, func(r *mcp.ListToolsResult) ([]mcp.Tool, *string) { return r.Tools, r.NextCursor })
 }

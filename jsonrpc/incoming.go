@@ -111,7 +111,7 @@ func (c *incomingCall) perform() { c.route.serve(c) }
 
 // serve runs one call and answers it, unless it is cancelled meanwhile.
 func (r *Route) serve(call *incomingCall) {
-	defer r.d.state.finishCall()
+	defer r.d.state.finishCall(call)
 	reply := r.d.reply()
 	err := answer(call.ctx, r.d.opts.Admit, r.d.handler, r.peer, call.req, reply)
 	call.cancel(nil)

@@ -39,10 +39,12 @@ func (s *inFlight) finish() {
 	s.closeIfIdle()
 }
 
-// finishCall is finish for a call that was settled.
-func (s *inFlight) finishCall() {
+// finishCall is finish for a call that was admitted. It is settled by now, unless its
+// handler has ended the goroutine.
+func (s *inFlight) finishCall(call *incomingCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.leave(call)
 	s.settled--
 	s.running--
 	s.closeIfIdle()
@@ -77,8 +79,8 @@ const (
 )
 
 // admit takes a call in and counts its goroutine. A call that has run leaves its place
-// before it is answered, since who gets the answer may call again at once; but not every
-// call whose answer is not taken.
+// before it is answered, since who gets the answer may call again at once. Answers have a
+// limit of their own, for peers that take none.
 func (s *inFlight) admit(call *incomingCall, limit int) admission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,6 +108,15 @@ func (s *inFlight) admit(call *incomingCall, limit int) admission {
 func (s *inFlight) settle(call *incomingCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.leave(call)
+}
+
+// leave is settle. It may be called again; the first call decides.
+func (s *inFlight) leave(call *incomingCall) bool {
+	if call.settled {
+		return false
+	}
+	call.settled = true
 	s.calls--
 	s.settled++
 	if s.incoming[call.req.ID] != call {
@@ -193,4 +204,6 @@ type incomingCall struct {
 	cancel context.CancelCauseFunc
 	batch  *batch // nil: answered on its own
 	alone  bool   // no other call of the peer ran when it came
+
+	settled bool // guarded by inFlight
 }

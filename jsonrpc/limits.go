@@ -22,7 +22,7 @@ const (
 	// DefaultCallTimeout bounds a call whose context has no deadline.
 	DefaultCallTimeout = 60 * time.Second
 
-	// spareAnswers is how many more answers than calls may be on their way at once.
+	// spareAnswers is how many answers may be on their way at once beside MaxInFlight.
 	spareAnswers = 64
 	// flushGrace bounds how long closing waits for queued bytes to be written.
 	flushGrace = time.Second

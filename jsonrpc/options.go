@@ -8,7 +8,8 @@ import (
 // Options configure a [Conn] or a [Dispatcher]. Zero values mean the defaults.
 type Options struct {
 	// MaxInFlight is how many calls of the peer may run at once; one more is
-	// answered with [Busy]. Default [DefaultMaxInFlight].
+	// answered with [Busy]. Default [DefaultMaxInFlight]. Calls that have run do not
+	// count, but as many answers and 64 more may wait to be taken.
 	MaxInFlight int
 	// MaxPending is how many own calls may wait for answers; one more fails
 	// with NotSent. Default [DefaultMaxPending].

@@ -27,11 +27,11 @@ type Peer interface {
 type Handler interface {
 	// Handle answers one call: it appends the result, one JSON value, to
 	// reply.Buf, or returns an error. An *[Error] (by errors.As) is sent as it
-	// is, any other as a masked internal error. Handle may block: it holds up no
-	// other message, but need not have a goroutine of its own, since HTTP runs it
-	// on that of the request, and other calls may run on it afterwards: a lock to
-	// its thread and labels for profiles are to be undone. ctx ends when the call is cancelled or the
-	// connection ends.
+	// is, any other as a masked internal error. ctx ends when the call is cancelled
+	// or the connection ends. Handle may block: it holds up no other message, but
+	// need not have a goroutine of its own. HTTP runs it on that of the request,
+	// and other calls may run on it afterwards: a lock to its thread and labels for
+	// profiles are to be undone.
 	Handle(ctx context.Context, from Peer, req *Request, reply *Reply) error
 
 	// Notified takes one notification. It must not block: what comes after it the

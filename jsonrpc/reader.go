@@ -1,6 +1,9 @@
 package jsonrpc
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // A reader is the task of reading from a connection, which one worker has at a time. It
 // hands calls to other workers or, where the stream is a [Peeker], the reading: either way
@@ -8,22 +11,40 @@ import "errors"
 type reader struct{ *Conn }
 
 func (r reader) perform() {
+	if call := r.read(); call != nil {
+		r.route.d.run(r)
+		call.perform()
+	}
+}
+
+// read reads until there is a call for this goroutine to run. Otherwise reading has ended
+// for good, and Run is told why: even if a callback has panicked or ended the goroutine.
+func (r reader) read() (lone *incomingCall) {
+	end := errGoexit
+	defer func() {
+		if p := recover(); p != nil {
+			end = fmt.Errorf("panic: %v", p)
+		}
+		if lone == nil {
+			r.readEnd <- end
+		}
+	}()
 	for {
 		call, err := r.readOne()
 		switch {
 		case err != nil:
-			r.readEnd <- err
-			return
+			end = err
+			return nil
 		case call == nil:
 		case call.alone && r.isDrained():
-			r.route.d.run(r)
-			call.perform()
-			return
+			return call
 		default:
 			r.route.d.run(call)
 		}
 	}
 }
+
+var errGoexit = errors.New("a callback has ended the goroutine that reads")
 
 // isDrained says whether reading on means waiting.
 func (r reader) isDrained() bool { return r.peeker != nil && !r.peeker.HasMore() }

@@ -2,6 +2,7 @@ package jsonrpc_test
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -64,4 +65,52 @@ func TestReaderRunsLoneCalls(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A callback that panics or ends its goroutine ends the connection, not the program, nor
+// does it keep Run and Close waiting.
+func TestReaderSurvivesCallbacks(t *testing.T) {
+	for name, test := range map[string]struct {
+		callback func()
+		want     string
+	}{
+		"panic":  {func() { panic("a bug") }, "jsonrpc: reading: panic: a bug"},
+		"Goexit": {runtime.Goexit, "jsonrpc: reading: a callback has ended the goroutine that reads"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				near, far := transport.Streams()
+				opts := &jsonrpc.Options{Malformed: func(error) { test.callback() }}
+				conn := jsonrpc.NewConn(near, func(*jsonrpc.Conn) jsonrpc.Handler { return handler{} }, opts)
+				ended := make(chan error)
+				go func() { ended <- conn.Run(context.Background()) }()
+				r := &rig{t: t, peer: far}
+				r.send("not JSON")
+				if err := <-ended; err == nil || err.Error() != test.want {
+					t.Errorf("Run returns %v, want %s", err, test.want)
+				}
+				conn.Close()
+			})
+		})
+	}
+}
+
+// A handler that ends its goroutine leaves its place and its id to others.
+func TestHandlerEndsItsGoroutine(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		h := handler{handle: func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+			if req.Method == "exit" {
+				runtime.Goexit()
+			}
+			return echo(ctx, from, req, reply)
+		}}
+		r := newRig(t, h, &jsonrpc.Options{MaxInFlight: 1})
+		for range 3 {
+			r.send(call(1, "exit", ``))
+			synctest.Wait()
+		}
+		r.send(call(1, "echo", `{}`))
+		r.expect(result(1, `{}`))
+		r.finish()
+	})
 }
