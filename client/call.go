@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,10 +28,9 @@ func (s *Session) fetch(ctx context.Context, method, about string, params jsonrp
 		return err
 	}
 	if ttl := ttlOf(resp); ttl > 0 {
-		s.cache.put(key, resp.Result, ttl, before)
-	} else {
-		resp.Release() // what is decoded is a copy
+		s.cache.put(key, bytes.Clone(resp.Result), ttl, before)
 	}
+	resp.Release() // what is decoded is a copy
 	return nil
 }
 

@@ -42,7 +42,7 @@ func (c lenderConn) Call(ctx context.Context, method string, params jsonrpc.Appe
 	return resp, err
 }
 
-// What is not kept is released, and nothing of it is used afterwards.
+// Every answer is released, and nothing of it is used afterwards.
 func TestAnswersAreReleased(t *testing.T) {
 	for _, test := range []struct {
 		name, ttl string
@@ -50,7 +50,7 @@ func TestAnswersAreReleased(t *testing.T) {
 		released  int32
 	}{
 		{"answers that do not hold", "0", [4]string{"v0", "v1", "v2", "v3"}, 4},
-		{"answers that are kept", "60000", [4]string{"v0", "v0", "v1", "v1"}, 0},
+		{"answers of which copies are kept", "60000", [4]string{"v0", "v0", "v1", "v1"}, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dialer := &lender{Dialer: script((&library{ttl: test.ttl}).script)}

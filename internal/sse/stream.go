@@ -123,7 +123,9 @@ func (s *Stream) Close() {
 		if s.err == nil {
 			s.err = s.write(s.queued.Bytes) // net/http flushes it with the end of the response
 		}
-		s.queued.Free()
+		if s.err == nil {
+			s.queued.Free()
+		}
 		s.queued = nil
 	}
 	s.limitReading()
@@ -211,7 +213,9 @@ func (s *Stream) writeQueued() {
 		s.makeRoom()
 		s.mu.Unlock()
 		err := s.writeNow(events.Bytes)
-		events.Free()
+		if err == nil { // a write that failed may go on reading for a while, in HTTP/2
+			events.Free()
+		}
 		s.mu.Lock()
 		s.err = err
 	}

@@ -164,7 +164,7 @@ func refuseCall(w http.ResponseWriter, status int, req *jsonrpc.Request, e *json
 		edge.Refuse(w, status, e.Code, e.Message)
 		return
 	}
-	writeJSON(w, status, body, DefaultWriteTimeout)
+	_ = writeJSON(w, status, body, DefaultWriteTimeout)
 }
 
 // refuseBusy answers a request that there is no room for now.
