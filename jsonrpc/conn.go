@@ -31,7 +31,6 @@ func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
 	NewDispatcher(func(d *Dispatcher) Handler {
 		c.route.d, c.route.calls.Context = d, d.ctx
 		d.input, c.endInput = context.WithCancelCause(d.ctx)
-		d.tasks = make(chan task)
 		return bind(c)
 	}, opts)
 	return c

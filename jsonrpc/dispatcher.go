@@ -19,7 +19,7 @@ type Dispatcher struct {
 	answers sync.Pool // of chan *Response, empty and open
 	timers  sync.Pool // of *time.Timer, stopped
 
-	tasks     chan task    // to idle workers; nil where there are none
+	tasks     chan task    // to idle workers
 	idle      atomic.Int32 // how many
 	malformed atomic.Int64
 	bound     atomic.Bool // the handler is there
@@ -34,7 +34,7 @@ type Dispatcher struct {
 // made by bind, which may keep the dispatcher. Of the options, Drain is for a
 // [Conn] only.
 func NewDispatcher(bind func(*Dispatcher) Handler, opts *Options) *Dispatcher {
-	d := &Dispatcher{opts: opts.withDefaults()}
+	d := &Dispatcher{opts: opts.withDefaults(), tasks: make(chan task)}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.input = d.ctx
 	d.handler = bind(d)

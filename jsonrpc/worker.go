@@ -3,10 +3,11 @@ package jsonrpc
 import "time"
 
 const (
-	// maxIdleWorkers is how many goroutines of a connection wait for another task.
+	// maxIdleWorkers is how many goroutines of a dispatcher wait for another task.
 	maxIdleWorkers = 4
-	// workerLinger is how long each of them does.
-	workerLinger = time.Second
+	// workerLinger is how long each of them does: through calls that follow each other,
+	// not for as long as a session lasts.
+	workerLinger = 10 * time.Millisecond
 )
 
 // A task is what a worker does: it runs a call, or reads until there is one.
@@ -34,7 +35,7 @@ func (d *Dispatcher) work(t task) {
 // nextTask waits a moment for another task; nil is the worker's end.
 func (d *Dispatcher) nextTask() task {
 	defer d.idle.Add(-1)
-	if d.idle.Add(1) > maxIdleWorkers || d.tasks == nil {
+	if d.idle.Add(1) > maxIdleWorkers {
 		return nil
 	}
 	timer := d.timer(workerLinger)
