@@ -85,21 +85,16 @@ func (f *form) appendStruct(dst []byte, v reflect.Value) (_ []byte, ok bool) {
 	return append(dst, '}'), true
 }
 
-// omits says whether a value is left out. Minus zero is empty, and is not zero.
+// omits says whether a value is left out. No struct is empty.
 func (f *field) omits(v reflect.Value) bool {
-	switch f.kind {
-	case reflect.Struct:
-		return f.omitZero && v.IsZero()
-	case reflect.Float32, reflect.Float64:
-		return f.omitEmpty && v.Float() == 0 || f.omitZero && v.IsZero()
-	}
-	return (f.omitEmpty || f.omitZero) && v.IsZero()
+	return (f.omitZero || f.omitEmpty && f.kind != reflect.Struct) && v.IsZero()
 }
 
-// appendFloat writes a number as ECMAScript does: RFC 8785, section 3.2.2.3.
+// appendFloat writes a number as ECMAScript does, if that is without an exponent: RFC 8785,
+// section 3.2.2.3.
 func appendFloat(dst []byte, n float64, bits int) ([]byte, bool) {
 	abs := math.Abs(n)
-	if math.IsNaN(n) || math.IsInf(n, 0) || bits == 32 || abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+	if math.IsNaN(n) || math.IsInf(n, 0) || abs != 0 && (abs < 1e-6 || abs >= 1e21) {
 		return dst, false
 	}
 	return strconv.AppendFloat(dst, n, 'f', -1, bits), true
