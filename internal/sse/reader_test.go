@@ -338,3 +338,16 @@ func TestReaderRecycles(t *testing.T) {
 		t.Errorf("read %q and the id %q, want %q", got, r.LastID(), want)
 	}
 }
+
+// What one big event has needed is not kept for small ones.
+func TestReaderRecyclesNothingBig(t *testing.T) {
+	r := sse.NewReader(strings.NewReader("data: "+strings.Repeat("x", 1<<20)+"\n\ndata: small\n\n"), 2<<20)
+	big, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Recycle(big.Data)
+	if small, err := r.Next(); err != nil || cap(small.Data) > 4<<10 {
+		t.Errorf("a small event stands in %d bytes: %v", cap(small.Data), err)
+	}
+}

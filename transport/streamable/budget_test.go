@@ -137,7 +137,7 @@ func TestCallBudget(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates")
 	}
-	const mostAllocations, mostBytes = 123, 11 << 10
+	const mostAllocations, mostBytes = 121, 10_500
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		makeCall := caller(t, era)
 		for range 100 {
