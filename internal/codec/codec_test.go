@@ -38,7 +38,7 @@ type plain struct {
 	G     float64 `json:"g,omitzero"`
 	At    point   `json:"at"`
 	From  point   `json:"from,omitzero"`
-	To    point   `json:"to,omitempty"`
+	To    point   `json:"to,omitempty"` //nolint:modernize // it has no effect here either
 	Out   string  `json:"-"`
 	own   int
 }
@@ -195,7 +195,7 @@ func TestOthersAreNotPlain(t *testing.T) {
 			A int `json:"a,string"`
 		}{},
 		struct {
-			A int `json:"a,"`
+			A int `json:"a,"` //nolint:staticcheck // what is malformed is left to the library
 		}{},
 		struct {
 			A int `json:"a,case:ignore"`
