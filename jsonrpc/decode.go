@@ -19,7 +19,8 @@ import (
 // The error is a *[DecodeError]: [ParseError] for what is not JSON,
 // [InvalidRequest] for what is not a message.
 func Decode(data []byte) (Message, error) {
-	d := decoder{parser: parser{data: data, scan: jsonscan.New(data)}}
+	var d decoder // large, and so not made elsewhere and copied
+	d.data, d.scan = data, jsonscan.New(data)
 	if err := d.decode(); err != nil {
 		return nil, err
 	}

@@ -78,9 +78,9 @@ func (s *service) tool(method string, p *plan) (Entry, error) {
 	if err := checkName(toolKind, tool.Name); err != nil {
 		return nil, err
 	}
-	entry, err := newToolEntry(tool, func(ctx context.Context, r *Request) (mcp.Result, error) {
+	entry, err := newToolEntry(tool, func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error) {
 		in := reflect.New(p.arguments)
-		if err := decoder.Decode(r.call.Member("arguments"), in.Interface()); err != nil {
+		if err := decoder.Decode(arguments, in.Interface()); err != nil {
 			return nil, err
 		}
 		return inner(ctx, r, in.Elem(), p.toolResult)

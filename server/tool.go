@@ -85,8 +85,8 @@ func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in
 		}
 		return result, check.result(r, tool.Name, result)
 	}
-	return newToolEntry(tool, func(ctx context.Context, r *Request) (mcp.Result, error) {
-		in, err := decoder.Decode(r.call.Member("arguments"))
+	return newToolEntry(tool, func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error) {
+		in, err := decoder.Decode(arguments)
 		if err != nil {
 			return nil, err
 		}
@@ -124,8 +124,7 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 		}
 		return result, check.result(r, tool.Name, result)
 	}
-	return newToolEntry(tool, func(ctx context.Context, r *Request) (mcp.Result, error) {
-		arguments := r.call.Member("arguments")
+	return newToolEntry(tool, func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error) {
 		if arguments == nil || string(arguments) == "null" {
 			arguments = json.RawMessage("{}")
 		}
@@ -154,7 +153,7 @@ type toolEntry struct {
 	run     func(ctx context.Context, r *Request) (mcp.Result, error)
 }
 
-func newToolEntry(tool Tool, run func(context.Context, *Request) (mcp.Result, error)) (Entry, error) {
+func newToolEntry(tool Tool, run toolRun) (Entry, error) {
 	encoded, err := (&mcp.Tool{
 		Name: tool.Name, Title: tool.Title, Description: tool.Description,
 		InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema,
@@ -165,18 +164,20 @@ func newToolEntry(tool Tool, run func(context.Context, *Request) (mcp.Result, er
 	}
 	return &toolEntry{
 		attended: attended{of: entryKey{toolKind, tool.Name}, around: tool.Around}, timeout: tool.Timeout,
-		list: Listed{tool.Name, encoded}, run: withObject(run),
+		list: Listed{tool.Name, encoded}, run: run.withObject,
 	}, nil
 }
 
+// A toolRun runs a tool's function on its arguments as they came, nil if there are none.
+type toolRun func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error)
+
 // withObject refuses what cannot be arguments, and not before the guards have been asked.
-func withObject(run func(context.Context, *Request) (mcp.Result, error)) func(context.Context, *Request) (mcp.Result, error) {
-	return func(ctx context.Context, r *Request) (mcp.Result, error) {
-		if arguments := r.call.Member("arguments"); arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
-			return nil, invalidParams("arguments must be an object")
-		}
-		return run(ctx, r)
+func (run toolRun) withObject(ctx context.Context, r *Request) (mcp.Result, error) {
+	arguments := r.call.Member("arguments")
+	if arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
+		return nil, invalidParams("arguments must be an object")
 	}
+	return run(ctx, r, arguments)
 }
 
 func (e *toolEntry) listed() Listed { return e.list }
