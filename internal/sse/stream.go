@@ -123,9 +123,7 @@ func (s *Stream) Close() {
 		if s.err == nil {
 			s.err = s.write(s.queued.Bytes) // net/http flushes it with the end of the response
 		}
-		if s.err == nil {
-			s.queued.Free()
-		}
+		s.queued.Free()
 		s.queued = nil
 	}
 	s.limitReading()
@@ -213,9 +211,7 @@ func (s *Stream) writeQueued() {
 		s.makeRoom()
 		s.mu.Unlock()
 		err := s.writeNow(events.Bytes)
-		if err == nil { // a write that failed may go on reading for a while, in HTTP/2
-			events.Free()
-		}
+		events.Free()
 		s.mu.Lock()
 		s.err = err
 	}

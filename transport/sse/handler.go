@@ -51,7 +51,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodGet {
-		e.open(w, r)
+		e.open(edge.Copies(w, r), r)
 		return
 	}
 	e.post(w, r)

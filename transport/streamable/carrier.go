@@ -47,7 +47,7 @@ func (c *carrier) replay(st *stream, missed []StoredEvent) {
 // answer answers with JSON.
 func (c *carrier) answer(msg []byte) {
 	c.answered = true
-	_ = writeJSON(c.w, http.StatusOK, msg, c.endpoint.opts.WriteTimeout)
+	writeJSON(c.w, http.StatusOK, msg, c.endpoint.opts.WriteTimeout)
 }
 
 // wait waits for the end of the response, whoever brings it about.

@@ -23,7 +23,6 @@ type exchange struct {
 	events *pulse // nil as long as the response is to be JSON
 	buf    []byte
 	over   bool
-	torn   bool // writing the answer has failed: HTTP/2 may go on reading it for a while
 }
 
 var _ jsonrpc.Peer = (*exchange)(nil)
@@ -68,7 +67,7 @@ func (x *exchange) finish(status int, answer []byte) {
 	x.over = true
 	if x.events == nil && (x.takes.json || status != http.StatusOK) {
 		x.endpoint.trace(answer)
-		x.torn = writeJSON(x.w, status, answer, x.endpoint.opts.WriteTimeout) != nil
+		writeJSON(x.w, status, answer, x.endpoint.opts.WriteTimeout)
 		return
 	}
 	_ = x.send(context.Background(), answer) // a client that is gone has cancelled the call

@@ -77,6 +77,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseBusy(w, "the server is shutting down")
 		return
 	}
+	w = edge.Copies(w, r)
 	switch r.Method {
 	case http.MethodPost:
 		e.post(w, r)
@@ -164,7 +165,7 @@ func refuseCall(w http.ResponseWriter, status int, req *jsonrpc.Request, e *json
 		edge.Refuse(w, status, e.Code, e.Message)
 		return
 	}
-	_ = writeJSON(w, status, body, DefaultWriteTimeout)
+	writeJSON(w, status, body, DefaultWriteTimeout)
 }
 
 // refuseBusy answers a request that there is no room for now.

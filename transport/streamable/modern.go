@@ -30,13 +30,8 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, takes accepted
 	x := exchange{endpoint: e, w: w, takes: takes}
 	if req.Method != mcp.MethodSubscriptionsListen { // which holds no memory until it ends
 		memory := e.replies.Get()
+		defer func() { memory.Bytes = x.reply.Buf; memory.Free() }()
 		x.reply.Buf = memory.Bytes
-		defer func() {
-			if !x.torn {
-				memory.Bytes = x.reply.Buf
-				memory.Free()
-			}
-		}()
 	}
 	err := jsonrpc.Answer(r.Context(), e.modern, &x, req, &x.reply)
 	if errors.Is(r.Context().Err(), context.Canceled) { // not by a deadline, of which the client must be told

@@ -55,8 +55,8 @@ func (p *pulse) stop() {
 
 // writeJSON answers a request with JSON, in pieces that the client must take in time;
 // net/http sends the last one, and takes the deadline away. A client that is too slow
-// is cut off, which is the error.
-func writeJSON(w http.ResponseWriter, status int, body []byte, timeout time.Duration) error {
+// is cut off.
+func writeJSON(w http.ResponseWriter, status int, body []byte, timeout time.Duration) {
 	header := w.Header()
 	header["Content-Type"] = typeJSON
 	if len(body) > chunked { // net/http tells the length of shorter ones by itself
@@ -68,9 +68,8 @@ func writeJSON(w http.ResponseWriter, status int, body []byte, timeout time.Dura
 		_ = control.SetWriteDeadline(time.Now().Add(timeout)) // not every writer has deadlines
 		piece := body[:min(len(body), writePiece)]
 		if _, err := w.Write(piece); err != nil {
-			return err
+			return
 		}
 		body = body[len(piece):]
 	}
-	return nil
 }
