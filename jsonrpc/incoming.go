@@ -111,13 +111,28 @@ func (c *incomingCall) perform() { c.route.serve(c) }
 
 // serve runs one call and answers it, unless it is cancelled meanwhile.
 func (r *Route) serve(call *incomingCall) {
-	defer r.d.state.finishCall(call)
 	reply := r.d.reply()
+	exited := true
+	defer func() {
+		if exited { // as t.FailNow has a handler do
+			reply.Buf = appendErrorResponse(reply.Buf[:0], call.req.ID, errorToSend(errExited))
+			r.conclude(call, reply)
+		}
+	}()
 	err := answer(call.ctx, r.d.opts.Admit, r.d.handler, r.peer, call.req, reply)
-	call.cancel(nil)
+	exited = false
 	if p, ok := errors.AsType[*panicError](err); ok {
 		r.d.report(p)
 	}
+	r.conclude(call, reply)
+}
+
+var errExited = errors.New("jsonrpc: the handler has ended its goroutine")
+
+// conclude answers a call that has run.
+func (r *Route) conclude(call *incomingCall, reply *Reply) {
+	defer r.d.state.finishCall()
+	call.cancel(nil)
 	if r.d.state.settle(call) {
 		r.sendAnswer(call, reply.Buf)
 	} else {

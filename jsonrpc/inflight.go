@@ -39,12 +39,10 @@ func (s *inFlight) finish() {
 	s.closeIfIdle()
 }
 
-// finishCall is finish for a call that was admitted. It is settled by now, unless its
-// handler has ended the goroutine.
-func (s *inFlight) finishCall(call *incomingCall) {
+// finishCall is finish for a call that was settled.
+func (s *inFlight) finishCall() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leave(call)
 	s.settled--
 	s.running--
 	s.closeIfIdle()
@@ -108,15 +106,6 @@ func (s *inFlight) admit(call *incomingCall, limit int) admission {
 func (s *inFlight) settle(call *incomingCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leave(call)
-}
-
-// leave is settle. It may be called again; the first call decides.
-func (s *inFlight) leave(call *incomingCall) bool {
-	if call.settled {
-		return false
-	}
-	call.settled = true
 	s.calls--
 	s.settled++
 	if s.incoming[call.req.ID] != call {
@@ -204,6 +193,4 @@ type incomingCall struct {
 	cancel context.CancelCauseFunc
 	batch  *batch // nil: answered on its own
 	alone  bool   // no other call of the peer ran when it came
-
-	settled bool // guarded by inFlight
 }

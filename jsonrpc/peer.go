@@ -29,9 +29,9 @@ type Handler interface {
 	// reply.Buf, or returns an error. An *[Error] (by errors.As) is sent as it
 	// is, any other as a masked internal error. ctx ends when the call is cancelled
 	// or the connection ends. Handle may block: it holds up no other message, but
-	// need not have a goroutine of its own. HTTP runs it on that of the request,
-	// and other calls may run on it afterwards: a lock to its thread and labels for
-	// profiles are to be undone.
+	// need not have a goroutine of its own. HTTP without sessions runs it on that of
+	// the request, and other calls may run on it afterwards: a lock to its thread
+	// and labels for profiles are to be undone.
 	Handle(ctx context.Context, from Peer, req *Request, reply *Reply) error
 
 	// Notified takes one notification. It must not block: what comes after it the

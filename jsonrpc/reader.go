@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 )
 
 // A reader is the task of reading from a connection, which one worker has at a time. It
@@ -23,7 +24,7 @@ func (r reader) read() (lone *incomingCall) {
 	end := errGoexit
 	defer func() {
 		if p := recover(); p != nil {
-			end = fmt.Errorf("panic: %v", p)
+			end = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 		if lone == nil {
 			r.readEnd <- end
