@@ -29,7 +29,9 @@ type process struct {
 func start(t testing.TB, role string, env ...string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(append(os.Environ(), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0"), env...)
+	// How large new stacks are is not left to the average that the collector has met: what
+	// a stream takes would depend on what else runs when it opens.
+	cmd.Env = append(append(os.Environ(), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0", "GODEBUG=adaptivestackstart=0"), env...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
