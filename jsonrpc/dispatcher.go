@@ -91,6 +91,9 @@ func (d *Dispatcher) isClosing() bool { return d.ctx.Err() != nil }
 // wait waits until nothing runs, for at most limit, and no longer than until
 // enough is closed.
 func (d *Dispatcher) wait(limit time.Duration, enough <-chan struct{}) {
+	if limit <= 0 {
+		return
+	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
