@@ -69,17 +69,15 @@ func (u *Upstream) read(ctx context.Context, session *client.Session, listening 
 	default:
 	}
 	for ctx.Err() == nil {
-		paused := time.After(relistPause)
+		pause, rested := context.WithTimeout(ctx, relistPause)
 		expired := time.After(u.refresh(ctx, session))
 		select {
 		case <-u.stale:
 		case <-expired:
 		case <-ctx.Done():
 		}
-		select {
-		case <-paused:
-		case <-ctx.Done():
-		}
+		<-pause.Done()
+		rested()
 	}
 }
 

@@ -132,17 +132,14 @@ func (s *slot) await(ctx context.Context) (*client.Session, error) {
 
 // awaitChange waits for a change, but not long after a failure.
 func awaitChange(ctx context.Context, changed <-chan struct{}, failed time.Time) error {
-	var late <-chan time.Time
 	if !failed.IsZero() {
-		timer := time.NewTimer(restartPatience - time.Since(failed))
-		defer timer.Stop()
-		late = timer.C
+		patient, cancel := context.WithDeadlineCause(ctx, failed.Add(restartPatience), errRestarting)
+		defer cancel()
+		ctx = patient
 	}
 	select {
 	case <-changed:
 		return nil
-	case <-late:
-		return errRestarting
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
