@@ -185,7 +185,7 @@ func TestServerDies(t *testing.T) {
 					t.Errorf("call %d is executed twice", in.ID)
 				}
 				select {
-				case <-time.After(time.Duration(in.ID%7) * time.Millisecond):
+				case <-time.After(time.Duration(1+in.ID%7) * time.Millisecond):
 					return fmt.Sprint(in.ID), nil
 				case <-ctx.Done():
 					return "", ctx.Err()

@@ -29,7 +29,9 @@ type register struct {
 func newRegister() *register { return &register{tools: make(map[string][]string)} }
 
 func (r *register) Register(alias string, tools []mcp.Tool) {
-	<-time.After(time.Duration(r.pause.Load()))
+	if pause := r.pause.Load(); pause > 0 {
+		<-time.After(time.Duration(pause))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var names []string
@@ -168,7 +170,7 @@ func TestUpdateUnderLoad(t *testing.T) {
 		var updates sync.WaitGroup
 		for i := range 50 {
 			updates.Go(func() {
-				<-time.After(time.Duration(i/2) * 10 * time.Millisecond)
+				<-time.After(time.Duration(1+i/2) * 10 * time.Millisecond)
 				if err := b.Update(configs(i)...); err != nil {
 					t.Error(err)
 				}

@@ -31,10 +31,12 @@ func (p *publisher) source() *keySource { return &keySource{load: p.load} }
 
 func (p *publisher) load(ctx context.Context) ([]byte, error) {
 	p.fetches.Add(1)
-	select {
-	case <-time.After(p.takes):
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if p.takes > 0 {
+		select {
+		case <-time.After(p.takes):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
