@@ -134,6 +134,9 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 		if e, ok := err.(*url.Error); ok {
 			err = e.Err
 		}
+		if (err == context.Canceled || err == context.DeadlineExceeded) && req.Context().Err() == nil {
+			err = errGivenUp
+		}
 		return nil, NotReached(err)
 	}
 	if res.Request == nil {
@@ -141,6 +144,10 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 	}
 	return res, nil
 }
+
+// errGivenUp takes the place of another request's end: when that comes just as its answer
+// does, net/http closes a connection that it may have given to the next request already.
+var errGivenUp = errors.New("the connection was closed as another request had been given up")
 
 // roundTrip saves what an http.Client does for every request in case it is
 // redirected, such as to copy its header.

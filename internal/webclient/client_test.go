@@ -158,6 +158,34 @@ func TestConnectionGoneMeanwhile(t *testing.T) {
 }
 
 // What a program has set in its client still counts.
+// Who has not given up is not told that it has.
+func TestAnotherRequestIsGivenUp(t *testing.T) {
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+		t.Run(end.Error(), func(t *testing.T) {
+			c := webclient.New(&http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+				return nil, end
+			})}, nil)
+			_, delivery, err := post(t, c, where, "{}")
+			if !isNotReached(err) || errors.Is(err, end) {
+				t.Errorf("error %v, want one of the network", err)
+			}
+			if delivery != jsonrpc.MaybeExecuted {
+				t.Errorf("delivery %v", delivery)
+			}
+		})
+	}
+	t.Run("its own", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := webclient.New(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			cancel()
+			return nil, r.Context().Err()
+		})}, nil)
+		if _, err := c.Do(ctx, "GET", parsed(t, where), http.Header{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want %v", err, context.Canceled)
+		}
+	})
+}
+
 func TestGivenClient(t *testing.T) {
 	server := script(t, func(w http.ResponseWriter, r *http.Request) {
 		user, _, _ := r.BasicAuth()
