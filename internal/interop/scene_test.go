@@ -60,7 +60,9 @@ func open(ctx context.Context, t *testing.T, p pair, prepare func(*stay)) *scene
 	h := hosts[p.host](t, s)
 	sc := &scene{pair: p, stay: s, host: h, journal: s.journal, door: newDoor(h.handler)}
 	web := httptest.NewServer(sc.door)
-	carrier := &http.Transport{}
+	// mcp-go gives up the request that carries its answer to a question when the call that
+	// asked is over, and net/http may then close a connection that another request has got.
+	carrier := &http.Transport{DisableKeepAlives: p.guest == "mcp-go"}
 	s.url, s.http = web.URL, &http.Client{Transport: carrier}
 	t.Cleanup(func() {
 		sc.host.leave()
