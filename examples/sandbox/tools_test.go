@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -275,28 +276,35 @@ func TestRegisteredPort(t *testing.T) {
 // be an address of IPv6.
 func TestPortsMakeRoom(t *testing.T) {
 	u := newUser(t, started(t, testOptions(t)))
-	register := func(network, address string, want string) (end func() error) {
+	port := 10_000 // and up: systems choose higher ones, and could choose one of these again
+	register := func(host, want string) (end func() error) {
 		t.Helper()
-		listener, err := net.Listen(network, address)
+		var listener net.Listener
+		var err error
+		for range 100 {
+			port++
+			if listener, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
+				break
+			}
+		}
 		if err != nil {
 			t.Skip(err)
 		}
-		_, port, _ := net.SplitHostPort(listener.Addr().String())
-		if got := u.call("register_port", `{"port":`+port+`}`); !strings.Contains(got, want) {
-			t.Errorf("port %s: %s", port, got)
+		if got := u.call("register_port", fmt.Sprintf(`{"port":%d}`, port)); !strings.Contains(got, want) {
+			t.Errorf("port %d: %s", port, got)
 		}
 		return listener.Close
 	}
-	ends := []func() error{register("tcp6", "[::1]:0", "http://")}
+	ends := []func() error{register("::1", "http://")}
 	for len(ends) < maxPorts {
-		ends = append(ends, register("tcp4", "127.0.0.1:0", "http://"))
+		ends = append(ends, register("127.0.0.1", "http://"))
 	}
-	defer register("tcp4", "127.0.0.1:0", "16 ports are registered already")()
+	defer register("127.0.0.1", "16 ports are registered already")()
 	for _, end := range ends[:3] {
 		end()
 	}
 	for _, want := range []string{"http://", "http://", "http://", "16 ports are registered already"} {
-		defer register("tcp4", "127.0.0.1:0", want)()
+		defer register("127.0.0.1", want)()
 	}
 	for _, end := range ends[3:] {
 		end()
