@@ -14,8 +14,10 @@ import (
 	"strings"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	driver "modernc.org/sqlite" // which is "sqlite" to sql.Open
+	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/server/memory"
 )
 
@@ -82,7 +84,7 @@ func open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	if opts.Limits != nil {
 		store.limits = new(*opts.Limits)
 	}
-	if err := store.prepare(ctx); err != nil {
+	if err := store.prepare(ctx, timeout); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil
@@ -129,19 +131,40 @@ func connect(path string, timeout time.Duration, connections int, key, value str
 }
 
 // prepare looks whose file it is before it changes anything.
-func (s *Store) prepare(ctx context.Context) error {
+func (s *Store) prepare(ctx context.Context, timeout time.Duration) error {
 	if _, err := versionOf(ctx, s.reader); err != nil {
 		return err
 	}
-	// Readers and a writer do not wait for each other. This stays with the file.
-	var mode string
-	if err := s.writer.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+	if err := s.keepLog(ctx, timeout); err != nil {
 		return err
 	}
-	if mode != "wal" {
-		return fmt.Errorf("the file cannot have a write-ahead log, its journal mode is %s", mode)
-	}
 	return migrate(ctx, s.writer)
+}
+
+// keepLog gives the file a write-ahead log, with which readers and a writer do not wait
+// for each other, and which stays with the file. SQLite does not wait for the lock that
+// this takes: two that want it would wait for each other.
+func (s *Store) keepLog(ctx context.Context, timeout time.Duration) error {
+	patience, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	pause := backoff.Backoff{Min: time.Millisecond, Max: 50 * time.Millisecond}
+	for {
+		var mode string
+		err := s.writer.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
+		switch {
+		case mode == "wal":
+			return nil
+		case err == nil:
+			return fmt.Errorf("the file cannot have a write-ahead log, its journal mode is %s", mode)
+		case !isBusy(err) || pause.Wait(patience) != nil:
+			return err
+		}
+	}
+}
+
+func isBusy(err error) bool {
+	e, ok := errors.AsType[*driver.Error](err)
+	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY // above are the bits of its kinds
 }
 
 // Close closes the file. Operations that run may fail. It may be called more than
