@@ -157,7 +157,6 @@ func TestConnectionGoneMeanwhile(t *testing.T) {
 	}
 }
 
-// What a program has set in its client still counts.
 // Who has not given up is not told that it has.
 func TestAnotherRequestIsGivenUp(t *testing.T) {
 	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
@@ -186,6 +185,7 @@ func TestAnotherRequestIsGivenUp(t *testing.T) {
 	})
 }
 
+// What a program has set in its client still counts.
 func TestGivenClient(t *testing.T) {
 	server := script(t, func(w http.ResponseWriter, r *http.Request) {
 		user, _, _ := r.BasicAuth()
