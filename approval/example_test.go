@@ -231,13 +231,3 @@ func ExampleOpenJournal() {
 	// 0 10 <nil>
 	// true
 }
-
-// The time that a person takes is not the tool's.
-func ExampleWithBudget() {
-	ctx, cancel := approval.WithBudget(context.Background(), time.Hour)
-	defer cancel()
-	resume := approval.Pause(ctx) // as a gate does while it asks
-	resume()
-	fmt.Println(ctx.Err())
-	// Output: <nil>
-}

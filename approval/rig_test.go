@@ -186,3 +186,6 @@ func options(d *diary) *approval.Options {
 func gated(f *tool, approver approval.Approver, o *approval.Options) mcp.Invoker {
 	return approval.Gate(approval.AskAlways, approver, o)(f.invoke)
 }
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }

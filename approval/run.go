@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -81,7 +82,7 @@ func (r *run) answer(ctx context.Context) (a Answer, err error) {
 			a, err = Answer{}, panicked("an approver", p)
 		}
 	}()
-	defer Pause(ctx)()
+	defer deadline.Pause(ctx)()
 	if r.gate.approver == nil {
 		return Answer{}, NoApprover
 	}

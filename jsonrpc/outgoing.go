@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/deadline"
 )
 
 var errTooManyPending = errors.New("too many calls wait for answers")
@@ -28,7 +30,7 @@ func (r *Route) Call(ctx context.Context, method string, params Appender) (*Resp
 		return nil, err
 	}
 	var timeout <-chan time.Time
-	if _, bounded := ctx.Deadline(); !bounded && r.d.opts.CallTimeout > 0 {
+	if !deadline.Has(ctx) && r.d.opts.CallTimeout > 0 {
 		timer := r.d.timer(r.d.opts.CallTimeout)
 		defer r.d.stop(timer)
 		timeout = timer.C

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/edge"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/seats"
@@ -112,7 +112,7 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request, refuse refuser) (
 
 // call calls a tool by the name that callers see. arguments are an object.
 func (g *Gateway) call(ctx context.Context, tool string, arguments json.RawMessage) (json.RawMessage, *failure) {
-	ctx, cancel := approval.WithBudget(ctx, g.opts.CallTimeout)
+	ctx, cancel := deadline.With(ctx, g.opts.CallTimeout, context.DeadlineExceeded)
 	defer cancel()
 	params := jsonscan.AppendString(append(make([]byte, 0, len(tool)+len(arguments)+32), `{"name":`...), tool)
 	params = append(append(append(params, `,"arguments":`...), arguments...), '}')
@@ -132,7 +132,7 @@ func (g *Gateway) call(ctx context.Context, tool string, arguments json.RawMessa
 
 // list returns the entries of the tools that the caller may see.
 func (g *Gateway) list(ctx context.Context) (tools []tool, failed *failure) {
-	ctx, cancel := approval.WithBudget(ctx, g.opts.CallTimeout)
+	ctx, cancel := deadline.With(ctx, g.opts.CallTimeout, context.DeadlineExceeded)
 	defer cancel()
 	result, err := g.run(ctx, mcp.MethodToolsList, nil)
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -55,7 +56,7 @@ func (t *ToolServer) run(ctx context.Context, q *runRequest, onlyAsked bool) (js
 		return nil, err
 	}
 	defer t.end(r)
-	ctx, cancel := approval.WithBudget(ctx, t.opts.CallTimeout)
+	ctx, cancel := deadline.With(ctx, t.opts.CallTimeout, context.DeadlineExceeded)
 	defer cancel()
 	result, err := t.gateway.run(ctx, mcp.MethodToolsCall, toolParams(r.exposed, q.arguments))
 	if err != nil {

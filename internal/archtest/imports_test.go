@@ -25,6 +25,7 @@ internal/archtest:
 internal/backoff:
 internal/buffer:
 internal/jsonscan:
+internal/deadline:
 internal/codec:           internal/jsonscan github.com/go-json-experiment/json
 internal/leak:            testing
 internal/netguard:        net/http
@@ -37,7 +38,7 @@ internal/suites:          testing
 internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
-jsonrpc:                  internal/buffer internal/jsonscan
+jsonrpc:                  internal/buffer internal/deadline internal/jsonscan
 schema:                   internal/codec internal/jsonscan
                           github.com/go-json-experiment/json github.com/invopop/jsonschema
                           github.com/pb33f/ordered-map/v2 github.com/santhosh-tekuri/jsonschema/v6
@@ -51,20 +52,20 @@ transport/stdio:          jsonrpc transport internal/spawn os/exec golang.org/x/
 transport/transporttest:  jsonrpc transport testing
 internal/edge:            jsonrpc internal/buffer internal/jsonscan net/http
 internal/mirror:          jsonrpc mcp internal/jsonscan
-internal/webclient:       jsonrpc transport internal/buffer internal/jsonscan net/http
-transport/sse:            jsonrpc transport internal/edge internal/jsonscan internal/seats internal/sse internal/webclient net/http
+internal/webclient:       jsonrpc transport internal/deadline internal/buffer internal/jsonscan net/http
+transport/sse:            jsonrpc transport internal/deadline internal/edge internal/jsonscan internal/seats internal/sse internal/webclient net/http
 transport/ws:             jsonrpc transport internal/edge internal/jsonscan internal/seats internal/webclient net/http github.com/gorilla/websocket
-transport/streamable:     jsonrpc mcp transport transport/sse internal/backoff internal/edge internal/buffer internal/jsonscan
+transport/streamable:     jsonrpc mcp transport transport/sse internal/deadline internal/backoff internal/edge internal/buffer internal/jsonscan
                           internal/mirror internal/seal internal/seats internal/sse internal/webclient net/http
 transport/streamable/storetest: transport/streamable testing
 transport/oauth:          jsonrpc mcp transport internal/edge internal/jsonscan internal/netguard internal/seal internal/webclient net/http os/exec
                           github.com/go-jose/go-jose/v4 golang.org/x/oauth2
 
 # L4: the two eras of the protocol.
-internal/era:             jsonrpc mcp transport internal/backoff internal/jsonscan internal/seal golang.org/x/sync
+internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/jsonscan internal/seal golang.org/x/sync
 
 # L5: server and client never meet.
-server:                   jsonrpc schema mcp transport internal/codec internal/era internal/jsonscan internal/mirror internal/seal internal/uritemplate
+server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/mirror internal/seal internal/uritemplate
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/buffer internal/codec internal/era internal/jsonscan
                           github.com/go-json-experiment/json golang.org/x/sync
@@ -83,7 +84,7 @@ server/workspace:         mcp server net/http
 policy:                   jsonrpc mcp internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp policy internal/jsonscan internal/seal
+approval:                 jsonrpc mcp policy internal/deadline internal/jsonscan internal/seal
 approval/channel:         jsonrpc approval internal/backoff internal/edge internal/jsonscan net/http github.com/gorilla/websocket
 
 approval/page:            internal/edge net/http
@@ -95,7 +96,7 @@ bridge/pin:               jsonrpc mcp server internal/jsonscan github.com/go-jso
 bridge/search:            jsonrpc mcp server internal/jsonscan
 bridge/config:            jsonrpc transport transport/sse transport/stdio transport/streamable transport/ws bridge
                           internal/jsonscan net/http
-bridge/gateway:           jsonrpc mcp transport server client policy approval bridge bridge/config bridge/pin
+bridge/gateway:           jsonrpc mcp transport server client policy approval bridge bridge/config bridge/pin internal/deadline
                           internal/edge internal/jsonscan internal/seats net/http github.com/go-json-experiment/json
 
 # Runs tests over every transport.

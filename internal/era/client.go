@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -115,7 +116,7 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 	if config.Version == "" {
 		config.Version = mcp.LatestLegacyVersion
 	}
-	ctx, cancel := transport.WithTimeout(ctx, config.OpenTimeout, context.DeadlineExceeded)
+	ctx, cancel := deadline.With(ctx, config.OpenTimeout, context.DeadlineExceeded)
 	defer cancel()
 
 	s, err := dial(ctx, dialer, config)

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/transport"
 )
 
 // maxStateOnly is how often a server may say "come again" without a question.
@@ -22,7 +22,7 @@ const maxStateOnly = 3
 
 // probe asks whether the server is modern. MCP 2026-07-28, basic/versioning.
 func (s *Session) probe(ctx context.Context) error {
-	ctx, cancel := transport.WithTimeout(ctx, s.config.ProbeTimeout, errNoAnswer)
+	ctx, cancel := deadline.With(ctx, s.config.ProbeTimeout, errNoAnswer)
 	defer cancel()
 	version := mcp.LatestVersion
 	era, err := newModernClient(&s.config, version)

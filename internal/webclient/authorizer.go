@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 )
 
 // An Authorizer gets requests admitted by servers that refuse strangers. Its methods are
@@ -19,9 +19,8 @@ type Authorizer interface {
 	Authorize(ctx context.Context, server *url.URL, req *http.Request) error
 	// Challenged is told that a request was answered with the status 401 or 403, and says
 	// whether to authorize and send it once more, which happens three times at most. It
-	// may take its time, such as for a person to log in: a [transport.WithTimeout] stands
-	// still meanwhile. Its error takes the place of the
-	// answer, whose body is not for it.
+	// may take its time, such as for a person to log in: no timeout of the call counts
+	// that time. Its error takes the place of the answer, whose body is not for it.
 	Challenged(ctx context.Context, server *url.URL, req *http.Request, res *http.Response) (again bool, err error)
 }
 
@@ -49,7 +48,7 @@ func Admitted(ctx context.Context, by Authorizer, server *url.URL, req *http.Req
 		if err != nil || !isChallenge(res.StatusCode) || attempt == maxChallenges {
 			return res, err
 		}
-		resume := transport.Pause(ctx) // a person may have to log in
+		resume := deadline.Pause(ctx) // a person may have to log in
 		again, err := by.Challenged(ctx, server, req, res)
 		resume()
 		if err == nil && !again {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/internal/webclient"
@@ -68,7 +69,7 @@ func (d *dialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.C
 // openStream opens a stream that outlives ctx.
 func (d *dialer) openStream(ctx context.Context) (*clientStream, error) {
 	s := &clientStream{dialer: d}
-	ctx, cancel := transport.WithTimeout(ctx, openTimeout, errNoEndpoint)
+	ctx, cancel := deadline.With(ctx, openTimeout, errNoEndpoint)
 	defer cancel()
 	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })

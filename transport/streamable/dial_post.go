@@ -7,12 +7,12 @@ import (
 	"net/http"
 
 	"github.com/dovetail-go/dovetail/internal/buffer"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/mirror"
 	"github.com/dovetail-go/dovetail/internal/webclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/transport"
 )
 
 // A post is one message on its way to the server. It must be done, after which its text is
@@ -46,12 +46,12 @@ func (c *clientConn) newPost(ctx context.Context, method string) (*post, error) 
 		return nil, p.failed(jsonrpc.NotSent, context.Cause(ctx))
 	}
 	timeout := c.dialer.opts.Conn.CallTimeout
-	if _, bounded := ctx.Deadline(); bounded || timeout < 0 {
+	if deadline.Has(ctx) || timeout < 0 {
 		p.ctx, p.cancel = context.WithCancel(ctx)
 	} else if c.dialer.opts.Authorizer == nil {
 		p.ctx, p.cancel = context.WithTimeout(ctx, timeout)
 	} else {
-		p.ctx, p.cancel = transport.WithTimeout(ctx, timeout, context.DeadlineExceeded)
+		p.ctx, p.cancel = deadline.With(ctx, timeout, context.DeadlineExceeded)
 	}
 	var err error
 	if p.number, p.session, err = c.state.begin(p.cancel, c.dialer.opts.Conn.MaxPending); err != nil {

@@ -1,0 +1,98 @@
+// Package deadline ends contexts after a time that can be paused: time spent waiting for
+// a person counts in no timeout.
+//
+// All deadlines of a context and of its parents are paused together, whichever package
+// has set them, so the timeouts of a tool, of a client, of a bridge and of an HTTP
+// request nest.
+package deadline
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// With returns a context that is cancelled with the cause once timeout has passed, not
+// counting pauses. A timeout that is not positive has passed already. The context
+// reports no Deadline, since pauses move it; use [Has]. Call cancel when the work is done.
+func With(ctx context.Context, timeout time.Duration, cause error) (_ context.Context, cancel context.CancelFunc) {
+	d := &deadline{left: timeout}
+	d.outer, _ = ctx.Value(key{}).(*deadline)
+	ctx, end := context.WithCancelCause(context.WithValue(ctx, key{}, d))
+	d.expire = func() { end(cause) }
+	d.mu.Lock()
+	d.start()
+	d.mu.Unlock()
+	return ctx, func() {
+		d.pause()
+		end(context.Canceled)
+	}
+}
+
+// Pause stops the clocks of all deadlines of ctx, until resume is called. Of several
+// pauses at a time the last one that ends counts. Calling resume again has no effect.
+func Pause(ctx context.Context) (resume func()) {
+	innermost, _ := ctx.Value(key{}).(*deadline)
+	if innermost == nil {
+		return func() {}
+	}
+	for d := innermost; d != nil; d = d.outer {
+		d.pause()
+	}
+	return sync.OnceFunc(func() {
+		for d := innermost; d != nil; d = d.outer {
+			d.resume()
+		}
+	})
+}
+
+// Has reports whether ctx ends at some time by itself.
+func Has(ctx context.Context) bool {
+	if _, ok := ctx.Deadline(); ok {
+		return true
+	}
+	return ctx.Value(key{}) != nil
+}
+
+type key struct{}
+
+type deadline struct {
+	outer  *deadline // of a parent context
+	expire func()
+
+	mu      sync.Mutex
+	left    time.Duration // when started was set
+	started time.Time
+	timer   *time.Timer
+	pauses  int
+}
+
+// start is called with mu held.
+func (d *deadline) start() {
+	d.started = time.Now()
+	if d.left <= 0 {
+		d.expire()
+		return
+	}
+	d.timer = time.AfterFunc(d.left, d.expire)
+}
+
+func (d *deadline) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pauses++; d.pauses > 1 {
+		return
+	}
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	d.left -= time.Since(d.started)
+}
+
+func (d *deadline) resume() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pauses--; d.pauses == 0 {
+		d.start()
+	}
+}

@@ -1,0 +1,122 @@
+package deadline_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+var errLate = errors.New("late")
+
+func pass(d time.Duration) { <-time.After(d) }
+
+// wantEnd waits until ctx ends, and checks when and why it did.
+func wantEnd(ctx context.Context, t *testing.T, began time.Time, after time.Duration, cause error) {
+	t.Helper()
+	<-ctx.Done()
+	if got := time.Since(began); got != after || context.Cause(ctx) != cause {
+		t.Errorf("the context ended after %v with %v, want %v and %v", got, context.Cause(ctx), after, cause)
+	}
+}
+
+func TestDeadlineEndsTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, timeout := range []time.Duration{time.Minute, 0, -time.Second} {
+			began := time.Now()
+			ctx, cancel := deadline.With(t.Context(), timeout, errLate)
+			wantEnd(ctx, t, began, max(timeout, 0), errLate)
+			deadline.Pause(ctx)() // has no effect any more
+			if _, ok := ctx.Deadline(); ok {
+				t.Error("the context reports a deadline, which a pause would move")
+			}
+			cancel()
+		}
+	})
+}
+
+func TestPausesOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := deadline.With(t.Context(), 10*time.Second, errLate)
+		defer cancel()
+		pass(4 * time.Second)
+		first := deadline.Pause(ctx)
+		pass(time.Hour)
+		second := deadline.Pause(ctx)
+		first()
+		first()
+		pass(time.Hour)
+		second()
+		wantEnd(ctx, t, began, 2*time.Hour+10*time.Second, errLate)
+	})
+}
+
+func TestPauseStopsOuterDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, errOuter := time.Now(), errors.New("outer")
+		outer, cancelOuter := deadline.With(t.Context(), 2*time.Minute, errOuter)
+		defer cancelOuter()
+		between, cancelBetween := context.WithTimeout(outer, 24*time.Hour)
+		defer cancelBetween()
+		inner, cancelInner := deadline.With(between, time.Minute, errLate)
+		defer cancelInner()
+		pass(30 * time.Second)
+		resume := deadline.Pause(inner)
+		pass(time.Hour)
+		resume()
+		wantEnd(inner, t, began, time.Hour+time.Minute, errLate)
+		wantEnd(outer, t, began, time.Hour+2*time.Minute, errOuter)
+		deadline.Pause(t.Context())() // nothing to pause
+	})
+}
+
+func TestPauseStopsAnOuterDeadlineThatIsNearer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		outer, cancelOuter := deadline.With(t.Context(), 10*time.Second, errLate)
+		defer cancelOuter()
+		inner, cancelInner := deadline.With(outer, time.Minute, errors.New("inner"))
+		defer cancelInner()
+		resume := deadline.Pause(inner)
+		pass(time.Hour)
+		resume()
+		wantEnd(inner, t, began, time.Hour+10*time.Second, errLate)
+	})
+}
+
+func TestCancelledDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := deadline.With(t.Context(), time.Minute, errLate)
+		resume := deadline.Pause(ctx)
+		cancel()
+		resume()
+		pass(time.Hour)
+		if context.Cause(ctx) != context.Canceled {
+			t.Errorf("the context ended with %v", context.Cause(ctx))
+		}
+	})
+}
+
+func TestHas(t *testing.T) {
+	pausable, cancel := deadline.With(t.Context(), time.Minute, errLate)
+	defer cancel()
+	fixed, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for want, contexts := range map[bool][]context.Context{
+		true:  {pausable, fixed, context.WithValue(pausable, errLate, 1)},
+		false: {t.Context(), context.Background()},
+	} {
+		for _, ctx := range contexts {
+			if deadline.Has(ctx) != want {
+				t.Errorf("Has(%v) is %t", ctx, !want)
+			}
+		}
+	}
+}
