@@ -36,7 +36,7 @@ func connectTo(t *testing.T, era client.Era, approver approval.Approver, d *diar
 	o := options(d)
 	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
 		Logger: quiet(),
-		Around: server.Around{Inner: []mcp.Interceptor{approval.Gate(approval.AskAlways, approver, o)}},
+		Around: server.Around{Inner: []mcp.Middleware{approval.Gate(approval.AskAlways, approver, o)}},
 	})
 	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	written := new([]string)
@@ -123,7 +123,7 @@ func TestCallerThatCannotBeAsked(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
 			Logger: quiet(),
-			Around: server.Around{Inner: []mcp.Interceptor{approval.Gate(approval.AskAlways, approval.ByCaller(), options(nil))}},
+			Around: server.Around{Inner: []mcp.Middleware{approval.Gate(approval.AskAlways, approval.ByCaller(), options(nil))}},
 		})
 		t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 		server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) {

@@ -26,7 +26,7 @@ func ByPolicy(enforcer *policy.Enforcer) Decide {
 		if call.Method() != mcp.MethodToolsCall {
 			return policy.Decision{Effect: policy.Allow, Reason: "it is no tool call"}, nil
 		}
-		_, d := enforcer.Decide(ctx, call, policy.Tool, toolOf(call))
+		_, d := enforcer.Decide(ctx, call, mcp.KindTool, toolOf(call))
 		return d, nil
 	}
 }

@@ -25,10 +25,10 @@ type deleteIn struct {
 }
 
 // exampleServer is a server with one tool behind a gate.
-func exampleServer(gate mcp.Interceptor) *server.Server {
+func exampleServer(gate mcp.Middleware) *server.Server {
 	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
 		Logger: slog.New(slog.DiscardHandler),
-		Around: server.Around{Inner: []mcp.Interceptor{gate}},
+		Around: server.Around{Inner: []mcp.Middleware{gate}},
 	})
 	server.AddTool(s, server.Tool{Name: "delete"}, func(_ context.Context, _ *server.Request, in deleteIn) (string, error) {
 		return "deleted " + in.Path, nil

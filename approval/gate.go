@@ -20,10 +20,10 @@ import (
 //
 // decide is asked in every run of a call, the approver once. Without an approver there is
 // nobody to ask. opts may be nil.
-func Gate(decide Decide, approver Approver, opts *Options) mcp.Interceptor {
+func Gate(decide Decide, approver Approver, opts *Options) mcp.Middleware {
 	o := opts.withDefaults()
 	g := &gate{decide: decide, approver: approver, opts: o, grants: newGrants(&o), key: "io.dovetail/" + o.Name}
-	return func(next mcp.Invoker) mcp.Invoker {
+	return func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			switch d, err := g.effect(ctx, call); {
 			case err != nil:
@@ -69,7 +69,7 @@ func forbidden(d policy.Decision) error {
 
 // ask makes a call if it is approved. The call that is made is built from bytes that
 // nobody else has: what happens to those of the other while a person decides is nothing.
-func (g *gate) ask(ctx context.Context, call *mcp.Call, next mcp.Invoker) (result mcp.Result, err error) {
+func (g *gate) ask(ctx context.Context, call *mcp.Call, next mcp.Handler) (result mcp.Result, err error) {
 	g.sweep()
 	own, err := call.WithParams(bytes.Clone(call.Params()))
 	if err != nil {
@@ -83,7 +83,7 @@ func (g *gate) ask(ctx context.Context, call *mcp.Call, next mcp.Invoker) (resul
 	if err != nil {
 		return nil, g.refuse(&target, kindOf(err, Failed), err)
 	}
-	own.Finally(func() { g.abandon(grant, "the caller has gone") })
+	own.OnDone(func() { g.abandon(grant, "the caller has gone") })
 	run := &run{gate: g, grant: grant, call: own}
 	returned := false
 	defer func() { run.leave(!returned, err) }()
@@ -105,7 +105,7 @@ func (g *gate) target(ctx context.Context, call *mcp.Call) (t Target, err error)
 // grant finds the call's grant, or opens one.
 func (g *gate) grant(call *mcp.Call, target Target) (*grant, error) {
 	request := newRequest(target, call, g.opts.Expiry)
-	if kept, ok := call.Kept(g.key); ok {
+	if kept, ok := call.Load(g.key); ok {
 		var m mark
 		if err := json.Unmarshal(kept, &m); err != nil {
 			return nil, err

@@ -17,7 +17,7 @@ import (
 // wherever.
 func TestInjectedChanges(t *testing.T) {
 	const approvedArgs, other = `{"path":"/tmp/a"}`, `{"path":"/etc/b"}`
-	rewrite := func(next mcp.Invoker) mcp.Invoker {
+	rewrite := func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			changed, err := call.WithParams(json.RawMessage(`{"name":"write","arguments":` + other + `}`))
 			if err != nil {
@@ -31,13 +31,13 @@ func TestInjectedChanges(t *testing.T) {
 	var params json.RawMessage
 	for name, test := range map[string]struct {
 		during func(r *approval.Request) // while it is decided
-		chain  func(gate mcp.Interceptor, f mcp.Invoker) mcp.Invoker
+		chain  func(gate mcp.Middleware, f mcp.Handler) mcp.Handler
 		runs   string // what runs; "" if nothing
 		kind   approval.Kind
 	}{
 		"nothing":                  {nil, nil, approvedArgs, ""},
-		"before the gate":          {nil, func(gate mcp.Interceptor, f mcp.Invoker) mcp.Invoker { return rewrite(gate(approval.Recheck(f))) }, other, ""},
-		"after the gate":           {nil, func(gate mcp.Interceptor, f mcp.Invoker) mcp.Invoker { return gate(rewrite(approval.Recheck(f))) }, "", approval.Changed},
+		"before the gate":          {nil, func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return rewrite(gate(approval.Recheck(f))) }, other, ""},
+		"after the gate":           {nil, func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return gate(rewrite(approval.Recheck(f))) }, "", approval.Changed},
 		"the bytes of the call":    {func(*approval.Request) { copy(params[bytes.Index(params, []byte("/tmp/a")):], "/etc/b") }, nil, approvedArgs, ""},
 		"the request's arguments":  {func(r *approval.Request) { copy(r.Arguments, other) }, nil, "", approval.Changed},
 		"the request's id":         {func(r *approval.Request) { r.ID = "x" }, nil, "", approval.Changed},
@@ -68,7 +68,7 @@ func TestInjectedChanges(t *testing.T) {
 			}), o)
 			chain := test.chain
 			if chain == nil {
-				chain = func(gate mcp.Interceptor, f mcp.Invoker) mcp.Invoker { return gate(approval.Recheck(f)) }
+				chain = func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return gate(approval.Recheck(f)) }
 			}
 			call := newCall(t, "anna", "write", approvedArgs, nil)
 			params = call.Params()

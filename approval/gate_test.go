@@ -368,7 +368,7 @@ func TestGateAllocations(t *testing.T) {
 		return policy.Decision{Effect: policy.Allow}, nil
 	}
 	call := newCall(t, "anna", "read", `{"a":1}`, nil)
-	count := func(invoke mcp.Invoker) float64 {
+	count := func(invoke mcp.Handler) float64 {
 		return testing.AllocsPerRun(100, func() {
 			if _, err := invoke(t.Context(), call); err != nil {
 				t.Fatal(err)
@@ -377,7 +377,7 @@ func TestGateAllocations(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		decide approval.Decide
-		bare   mcp.Invoker // with the same decision, and no gate
+		bare   mcp.Handler // with the same decision, and no gate
 		most   float64
 	}{
 		"alone":     {allow, next, 0},

@@ -122,7 +122,7 @@ func TestRaces(t *testing.T) {
 		mu.Unlock()
 		return mcp.Raw(`{}`), nil
 	}}
-	var gates []mcp.Invoker
+	var gates []mcp.Handler
 	for _, expiry := range []time.Duration{2 * time.Millisecond, 4 * time.Millisecond, 20 * time.Millisecond} {
 		gates = append(gates, approval.Gate(approval.AskAlways, approver, &approval.Options{
 			Expiry: expiry, Journal: w, Logger: quiet(), MaxPerCaller: 1024,
@@ -164,7 +164,7 @@ func TestRaces(t *testing.T) {
 }
 
 // raceOne makes one call, and lets it come back twice if it asks.
-func raceOne(t *testing.T, invoke mcp.Invoker, n int) {
+func raceOne(t *testing.T, invoke mcp.Handler, n int) {
 	ctx := t.Context()
 	if n%7 == 0 {
 		var cancel context.CancelFunc

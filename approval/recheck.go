@@ -34,7 +34,7 @@ func FromContext(ctx context.Context) *Request {
 // Recheck is an interceptor for the place nearest to the tool, on the same server as a
 // [Gate]: it refuses a call that is not the one that was approved, because what stands
 // between has changed its tool or its arguments. Calls that were not asked about pass.
-func Recheck(next mcp.Invoker) mcp.Invoker {
+func Recheck(next mcp.Handler) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		a, ok := ctx.Value(approvedKey{}).(*approved)
 		if ok && (call.Method() != a.method || !bytes.Equal(call.Member("name"), a.tool) || !bytes.Equal(argumentsOf(call), a.arguments)) {

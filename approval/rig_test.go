@@ -44,14 +44,14 @@ func (e *exchange) Input(key string, question mcp.InputRequest) (json.RawMessage
 	return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
 }
 
-func (e *exchange) Kept(key string) (json.RawMessage, bool) {
+func (e *exchange) Load(key string) (json.RawMessage, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	value, ok := e.kept[key]
 	return value, ok
 }
 
-func (e *exchange) Keep(key string, value json.RawMessage) {
+func (e *exchange) Store(key string, value json.RawMessage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.kept[key] = value
@@ -59,7 +59,7 @@ func (e *exchange) Keep(key string, value json.RawMessage) {
 
 func (e *exchange) ID() string { return e.id }
 
-func (e *exchange) Finally(fn func()) {
+func (e *exchange) OnDone(fn func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.finally = append(e.finally, fn)
@@ -78,7 +78,7 @@ func (e *exchange) copy() *exchange {
 }
 
 // newCall is a call of a tool by somebody.
-func newCall(t testing.TB, who, tool, arguments string, e mcp.Exchange) *mcp.Call {
+func newCall(t testing.TB, who, tool, arguments string, e mcp.Responder) *mcp.Call {
 	t.Helper()
 	params := fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)
 	if arguments == "" {
@@ -183,7 +183,7 @@ func options(d *diary) *approval.Options {
 }
 
 // gated puts a gate that always asks before a tool.
-func gated(f *tool, approver approval.Approver, o *approval.Options) mcp.Invoker {
+func gated(f *tool, approver approval.Approver, o *approval.Options) mcp.Handler {
 	return approval.Gate(approval.AskAlways, approver, o)(f.invoke)
 }
 

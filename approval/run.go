@@ -22,7 +22,7 @@ type run struct {
 }
 
 // through makes the call if it is, or has been, approved.
-func (r *run) through(ctx context.Context, next mcp.Invoker) (mcp.Result, error) {
+func (r *run) through(ctx context.Context, next mcp.Handler) (mcp.Result, error) {
 	if !r.grant.approved {
 		if err := r.approve(ctx); err != nil {
 			return nil, err
@@ -150,7 +150,7 @@ func (r *run) leave(panicking bool, err error) {
 			until = time.Now().Add(g.opts.Expiry)
 		}
 		m := g.grants.pause(r.grant, until)
-		r.call.Keep(g.key, m.json())
+		r.call.Store(g.key, m.json())
 		return
 	}
 	event, reason := EventExecuted, ""

@@ -183,7 +183,7 @@ func (b *Bridge) heard(m *member) func(mcp.Change) {
 		if !b.has(m) {
 			return
 		}
-		if change.Kind == mcp.ToolsChanged {
+		if change.Kind == mcp.KindTool {
 			b.register(m)
 		}
 		b.tell(change)

@@ -43,7 +43,7 @@ type ProxyOptions struct {
 
 	// Select says what is offered, by the names or URIs that the server has; nil means
 	// everything. What is not offered cannot be called either.
-	Select func(kind Kind, name string) bool
+	Select func(kind mcp.Kind, name string) bool
 	// Rename gives tools and prompts other names, by those that the server has.
 	Rename map[string]string
 	// Override gives tools other words, by the names that the server has.
@@ -92,17 +92,6 @@ type ProxyOptions struct {
 	// Logger is told of starts, ends and failures. Default slog.Default().
 	Logger *slog.Logger
 }
-
-// A Kind is a kind of what servers offer.
-type Kind string
-
-// The kinds.
-const (
-	Tool     Kind = "tool"
-	Prompt   Kind = "prompt"
-	Resource Kind = "resource"
-	Template Kind = "resource template"
-)
 
 // An Override replaces what a server says of a tool.
 type Override struct {

@@ -154,7 +154,7 @@ func isOfNetwork(err error) bool {
 	})
 }
 
-func unknown(kind Kind, name string) error {
+func unknown(kind mcp.Kind, name string) error {
 	return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("unknown %s: %.256q", kind, name)}
 }
 

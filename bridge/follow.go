@@ -25,7 +25,7 @@ const (
 
 // heard takes what the server tells of changes.
 func (u *Upstream) heard(_ context.Context, change mcp.Change) {
-	if change.Kind == mcp.ResourceUpdated {
+	if change.URI != "" {
 		u.tell(change)
 		return
 	}

@@ -122,7 +122,7 @@ func TestServerThatComesLate(t *testing.T) {
 		}
 		var told atomic.Int32
 		session := connect(t, transport.Pipe(face), client.Options{Era: client.Legacy, Changed: func(_ context.Context, change mcp.Change) {
-			if change.Kind == mcp.ToolsChanged {
+			if change.Kind == mcp.KindTool {
 				told.Add(1)
 			}
 		}})
@@ -145,7 +145,7 @@ func TestOrigin(t *testing.T) {
 	b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: lineTo(echo(nil))},
 		bridge.Config{Alias: "b", Dialer: lineTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{Rename: map[string]string{"echo": "say"}}})
 	for name, want := range map[string][2]string{"a__echo": {"a", "echo"}, "b__say": {"b", "echo"}, "b__echo": {}, "echo": {}} {
-		alias, own, ok := b.Origin(bridge.Tool, name)
+		alias, own, ok := b.Origin(mcp.KindTool, name)
 		if got := [2]string{alias, own}; got != want || ok != (alias != "") {
 			t.Errorf("%s is %q, %t, want %q", name, got, ok, want)
 		}

@@ -85,7 +85,7 @@ func (l *listener) subscribe(ctx context.Context, all map[string]*watched) error
 		l.missed = false
 		l.outdate()
 		for _, uri := range uris(all, l.refused) {
-			l.tell(mcp.Change{Kind: mcp.ResourceUpdated, URI: uri})
+			l.tell(mcp.Change{Kind: mcp.KindResource, URI: uri})
 		}
 	}
 	return nil

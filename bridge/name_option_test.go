@@ -26,7 +26,7 @@ func TestNameOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	if alias, own, ok := b.Origin(bridge.Tool, "one_greet"); alias != "one" || own != "greet" || !ok {
+	if alias, own, ok := b.Origin(mcp.KindTool, "one_greet"); alias != "one" || own != "greet" || !ok {
 		t.Errorf("%q is of %q, called %q, %t", b.Names(), alias, own, ok)
 	}
 	if result, err := b.CallTool(t.Context(), "one_greet", nil); err != nil || result.IsError {

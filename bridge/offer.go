@@ -25,28 +25,28 @@ type offer struct {
 }
 
 // newOffer chooses from the lists. What cannot be offered is told to refuse.
-func newOffer(listed *server.Catalogue, opts *ProxyOptions, name func(string) string, refuse func(kind Kind, name string, err error)) *offer {
+func newOffer(listed *server.Catalogue, opts *ProxyOptions, name func(string) string, refuse func(kind mcp.Kind, name string, err error)) *offer {
 	o := &offer{
 		tools: make(map[string]string), prompts: make(map[string]string),
 		resources: make(map[string]bool), templates: make(map[string]bool),
 	}
 	o.catalogue.Completes, o.catalogue.Partial = listed.Completes, listed.Partial
-	o.catalogue.Tools = o.named(Tool, listed.Tools, o.tools, opts, name, refuse)
-	o.catalogue.Prompts = o.named(Prompt, listed.Prompts, o.prompts, opts, name, refuse)
-	o.catalogue.Resources = unique(Resource, listed.Resources, o.resources, opts)
-	o.catalogue.Templates = unique(Template, listed.Templates, o.templates, opts)
+	o.catalogue.Tools = o.named(mcp.KindTool, listed.Tools, o.tools, opts, name, refuse)
+	o.catalogue.Prompts = o.named(mcp.KindPrompt, listed.Prompts, o.prompts, opts, name, refuse)
+	o.catalogue.Resources = unique(mcp.KindResource, listed.Resources, o.resources, opts)
+	o.catalogue.Templates = unique(mcp.KindResourceTemplate, listed.Templates, o.templates, opts)
 	for _, l := range o.catalogue.Templates {
 		o.addTemplate(l.Name)
 	}
 	return o
 }
 
-func (o *ProxyOptions) selects(kind Kind, name string) bool {
+func (o *ProxyOptions) selects(kind mcp.Kind, name string) bool {
 	return o.Select == nil || o.Select(kind, name)
 }
 
 // unique are resources or templates. Of two with one URI the first is offered.
-func unique(kind Kind, listed []server.Listed, uris map[string]bool, opts *ProxyOptions) (offered []server.Listed) {
+func unique(kind mcp.Kind, listed []server.Listed, uris map[string]bool, opts *ProxyOptions) (offered []server.Listed) {
 	for _, l := range listed {
 		if _, twice := uris[l.Name]; twice {
 			continue
@@ -61,7 +61,7 @@ func unique(kind Kind, listed []server.Listed, uris map[string]bool, opts *Proxy
 
 // named are tools or prompts under the names that they have here. Of two that would have
 // the same none is offered: nobody must be called in place of another.
-func (o *offer) named(kind Kind, listed []server.Listed, names map[string]string, opts *ProxyOptions, name func(string) string, refuse func(Kind, string, error)) (offered []server.Listed) {
+func (o *offer) named(kind mcp.Kind, listed []server.Listed, names map[string]string, opts *ProxyOptions, name func(string) string, refuse func(mcp.Kind, string, error)) (offered []server.Listed) {
 	own := func(l server.Listed) string {
 		if renamed, ok := opts.Rename[l.Name]; ok {
 			return name(renamed)
@@ -94,7 +94,7 @@ func (o *offer) named(kind Kind, listed []server.Listed, names map[string]string
 }
 
 // entry is a list entry as it is offered here.
-func (o *ProxyOptions) entry(kind Kind, l server.Listed, name string) (json.RawMessage, error) {
+func (o *ProxyOptions) entry(kind mcp.Kind, l server.Listed, name string) (json.RawMessage, error) {
 	var edits []jsonscan.Edit
 	change := func(member, value string) {
 		edits = append(edits, jsonscan.Edit{Name: member, Value: jsonscan.AppendString(nil, value)})
@@ -102,7 +102,7 @@ func (o *ProxyOptions) entry(kind Kind, l server.Listed, name string) (json.RawM
 	if name != l.Name {
 		change("name", name)
 	}
-	if override := o.Override[l.Name]; kind == Tool {
+	if override := o.Override[l.Name]; kind == mcp.KindTool {
 		if override.Title != "" {
 			change("title", override.Title)
 		}
@@ -187,13 +187,13 @@ func isText(raw json.RawMessage, text string) bool {
 func changes(before, now *server.Catalogue) []mcp.Change {
 	var kinds []mcp.Change
 	if !equal(before.Tools, now.Tools) {
-		kinds = append(kinds, mcp.Change{Kind: mcp.ToolsChanged})
+		kinds = append(kinds, mcp.Change{Kind: mcp.KindTool})
 	}
 	if !equal(before.Prompts, now.Prompts) {
-		kinds = append(kinds, mcp.Change{Kind: mcp.PromptsChanged})
+		kinds = append(kinds, mcp.Change{Kind: mcp.KindPrompt})
 	}
 	if !equal(before.Resources, now.Resources) || !equal(before.Templates, now.Templates) {
-		kinds = append(kinds, mcp.Change{Kind: mcp.ResourcesChanged})
+		kinds = append(kinds, mcp.Change{Kind: mcp.KindResource})
 	}
 	return kinds
 }

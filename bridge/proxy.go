@@ -119,15 +119,15 @@ func (u *Upstream) resolve(call *mcp.Call) (name string, err error) {
 	offer := u.offer.Load()
 	switch call.Method() {
 	case mcp.MethodToolsCall:
-		return found(Tool, offer.tools, call.Member("name"))
+		return found(mcp.KindTool, offer.tools, call.Member("name"))
 	case mcp.MethodPromptsGet:
-		return found(Prompt, offer.prompts, call.Member("name"))
+		return found(mcp.KindPrompt, offer.prompts, call.Member("name"))
 	case mcp.MethodResourcesRead:
 		return "", located(offer.has, call.Member("uri"))
 	case mcp.MethodComplete:
 		switch about := call.Member("ref", "type"); {
 		case isText(about, "ref/prompt"):
-			return found(Prompt, offer.prompts, call.Member("ref", "name"))
+			return found(mcp.KindPrompt, offer.prompts, call.Member("ref", "name"))
 		case isText(about, "ref/resource"):
 			return "", located(offer.completes, call.Member("ref", "uri"))
 		}
@@ -136,7 +136,7 @@ func (u *Upstream) resolve(call *mcp.Call) (name string, err error) {
 	return "", methodNotFound(call.Method())
 }
 
-func found(kind Kind, names map[string]string, raw []byte) (string, error) {
+func found(kind mcp.Kind, names map[string]string, raw []byte) (string, error) {
 	if name, ok := lookUp(names, raw); ok {
 		if jsonscan.KeyIs(raw, name) {
 			return "", nil
@@ -269,6 +269,6 @@ func isClosed(ch chan struct{}) bool {
 }
 
 // refuse tells the operator of what cannot be offered.
-func (u *Upstream) refuse(kind Kind, name string, err error) {
+func (u *Upstream) refuse(kind mcp.Kind, name string, err error) {
 	u.opts.Logger.Warn("something of a server is not offered", "kind", kind, "name", name, "error", err)
 }

@@ -210,15 +210,15 @@ func TestProxyTellsOfChanges(t *testing.T) {
 					t.Errorf("%s: told %v, want %v", what, got, wanted)
 				}
 			}
-			updated := mcp.Change{Kind: mcp.ResourceUpdated, URI: "note://1"}
+			updated := mcp.Change{Kind: mcp.KindResource, URI: "note://1"}
 
 			server.AddTool(up, server.Tool{Name: "new"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
-			want("a new tool", mcp.Change{Kind: mcp.ToolsChanged})
+			want("a new tool", mcp.Change{Kind: mcp.KindTool})
 			if got := g.tools(t); !strings.HasSuffix(got, " new") {
 				t.Errorf("the tools are %q", got)
 			}
 			up.RemovePrompts("greet")
-			want("no prompt any more", mcp.Change{Kind: mcp.PromptsChanged})
+			want("no prompt any more", mcp.Change{Kind: mcp.KindPrompt})
 			up.ResourceUpdated("note://1")
 			want("a resource updated", updated)
 			up.ResourceUpdated("day://1")
@@ -229,7 +229,7 @@ func TestProxyTellsOfChanges(t *testing.T) {
 			up.ResourceUpdated("note://1")
 			want("a resource updated after that", updated)
 			up.RemoveResources("note://1")
-			want("a resource gone", mcp.Change{Kind: mcp.ResourcesChanged})
+			want("a resource gone", mcp.Change{Kind: mcp.KindResource})
 			sub.Close()
 			pass(time.Second)
 			up.RemoveTools("new")

@@ -184,9 +184,9 @@ func visit(t *testing.T, to transport.Dialer, era client.Era) {
 	}
 	defer sub.Close()
 	call("touch", `{}`, "touched", nil)
-	wantChange(mcp.Change{Kind: mcp.ResourceUpdated, URI: "note://1"})
+	wantChange(mcp.Change{Kind: mcp.KindResource, URI: "note://1"})
 	call("grow", `{}`, "grown", nil)
-	wantChange(mcp.Change{Kind: mcp.ToolsChanged})
+	wantChange(mcp.Change{Kind: mcp.KindTool})
 
 	hanging, cancel := context.WithCancel(ctx)
 	failed := make(chan error, 1)

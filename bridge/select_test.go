@@ -8,6 +8,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -32,7 +33,7 @@ func TestSelect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hidden := map[string]bool{"tool add": true, "prompt greet": true, "resource note://1": true, "resource template day://{day}": true}
 		p, session := started(t, lineTo(newShop()), bridge.ProxyOptions{
-			Select: func(kind bridge.Kind, name string) bool { return !hidden[string(kind)+" "+name] },
+			Select: func(kind mcp.Kind, name string) bool { return !hidden[kind.String()+" "+name] },
 		})
 		offered := p.Catalogue()
 		if got := names(offered.Tools); got != "ask work fail" {
@@ -68,7 +69,7 @@ func TestSelect(t *testing.T) {
 func TestSelectBehindTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, session := started(t, lineTo(locations()), bridge.ProxyOptions{
-			Select: func(_ bridge.Kind, name string) bool { return name != "file://secret" },
+			Select: func(_ mcp.Kind, name string) bool { return name != "file://secret" },
 		})
 		for uri, readable := range map[string]bool{"file://open": true, "file://other": true, "file://secret": false, "else://x": false} {
 			if _, err := session.Read(t.Context(), uri, nil); (err == nil) != readable {

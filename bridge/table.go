@@ -63,12 +63,12 @@ func newTable(members []*member, logger *slog.Logger) *table {
 	for _, m := range members {
 		t.parts = append(t.parts, part{m, m.offer.Load()})
 	}
-	list := func(kind Kind, owners map[string]*member, of func(*server.Catalogue) []server.Listed) (merged []server.Listed) {
+	list := func(kind mcp.Kind, owners map[string]*member, of func(*server.Catalogue) []server.Listed) (merged []server.Listed) {
 		twice := make(map[string]bool)
 		for _, p := range t.parts {
 			for _, l := range of(&p.offer.catalogue) {
 				if owners[l.Name] != nil {
-					twice[l.Name] = kind != Resource && kind != Template
+					twice[l.Name] = kind != mcp.KindResource && kind != mcp.KindResourceTemplate
 					continue
 				}
 				owners[l.Name] = p.member
@@ -87,10 +87,10 @@ func newTable(members []*member, logger *slog.Logger) *table {
 		}
 		return merged
 	}
-	t.catalogue.Tools = list(Tool, t.tools, func(c *server.Catalogue) []server.Listed { return c.Tools })
-	t.catalogue.Prompts = list(Prompt, t.prompts, func(c *server.Catalogue) []server.Listed { return c.Prompts })
-	t.catalogue.Resources = list(Resource, t.resources, func(c *server.Catalogue) []server.Listed { return c.Resources })
-	t.catalogue.Templates = list(Template, make(map[string]*member), func(c *server.Catalogue) []server.Listed { return c.Templates })
+	t.catalogue.Tools = list(mcp.KindTool, t.tools, func(c *server.Catalogue) []server.Listed { return c.Tools })
+	t.catalogue.Prompts = list(mcp.KindPrompt, t.prompts, func(c *server.Catalogue) []server.Listed { return c.Prompts })
+	t.catalogue.Resources = list(mcp.KindResource, t.resources, func(c *server.Catalogue) []server.Listed { return c.Resources })
+	t.catalogue.Templates = list(mcp.KindResourceTemplate, make(map[string]*member), func(c *server.Catalogue) []server.Listed { return c.Templates })
 	for _, p := range t.parts {
 		t.catalogue.Completes = t.catalogue.Completes || p.offer.catalogue.Completes
 		t.catalogue.Partial = t.catalogue.Partial || p.offer.catalogue.Partial
@@ -138,15 +138,15 @@ func (b *Bridge) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 func (t *table) owner(call *mcp.Call) (*member, error) {
 	switch call.Method() {
 	case mcp.MethodToolsCall:
-		return ownerOf(Tool, t.tools, call.Member("name"))
+		return ownerOf(mcp.KindTool, t.tools, call.Member("name"))
 	case mcp.MethodPromptsGet:
-		return ownerOf(Prompt, t.prompts, call.Member("name"))
+		return ownerOf(mcp.KindPrompt, t.prompts, call.Member("name"))
 	case mcp.MethodResourcesRead:
 		return ownerBy(t.resource, call.Member("uri"))
 	case mcp.MethodComplete:
 		switch about := call.Member("ref", "type"); {
 		case isText(about, "ref/prompt"):
-			return ownerOf(Prompt, t.prompts, call.Member("ref", "name"))
+			return ownerOf(mcp.KindPrompt, t.prompts, call.Member("ref", "name"))
 		case isText(about, "ref/resource"):
 			return ownerBy(t.template, call.Member("ref", "uri"))
 		}
@@ -155,7 +155,7 @@ func (t *table) owner(call *mcp.Call) (*member, error) {
 	return nil, methodNotFound(call.Method())
 }
 
-func ownerOf(kind Kind, owners map[string]*member, raw json.RawMessage) (*member, error) {
+func ownerOf(kind mcp.Kind, owners map[string]*member, raw json.RawMessage) (*member, error) {
 	if m, ok := lookUp(owners, raw); ok && m != nil {
 		return m, nil
 	}

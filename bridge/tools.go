@@ -40,18 +40,18 @@ func decodeTools(listed []server.Listed) []mcp.Tool {
 
 // Origin says whose a tool or prompt is, and what it is called there; or, of a resource or
 // template by its URI, whose it is. It is for rules that speak of servers.
-func (b *Bridge) Origin(kind Kind, name string) (alias, own string, ok bool) {
+func (b *Bridge) Origin(kind mcp.Kind, name string) (alias, own string, ok bool) {
 	t := b.now()
 	var m *member
 	own = name
 	switch kind {
-	case Tool:
+	case mcp.KindTool:
 		m = t.tools[name]
-	case Prompt:
+	case mcp.KindPrompt:
 		m = t.prompts[name]
-	case Resource:
+	case mcp.KindResource:
 		m = t.resource(name)
-	case Template:
+	case mcp.KindResourceTemplate:
 		m = t.template(name)
 	}
 	if m == nil {
@@ -60,9 +60,9 @@ func (b *Bridge) Origin(kind Kind, name string) (alias, own string, ok bool) {
 	for _, p := range t.parts {
 		switch {
 		case p.member != m:
-		case kind == Tool:
+		case kind == mcp.KindTool:
 			own = p.offer.tools[name]
-		case kind == Prompt:
+		case kind == mcp.KindPrompt:
 			own = p.offer.prompts[name]
 		}
 	}

@@ -41,7 +41,7 @@ func TestTry(t *testing.T) {
 			if got := g.tools(t); got != want {
 				t.Errorf("%s: the tools are %q, want %q", what, got, want)
 			}
-			if got := g.told(); len(got) != told || told > 0 && got[0].Kind != mcp.ToolsChanged {
+			if got := g.told(); len(got) != told || told > 0 && got[0].Kind != mcp.KindTool {
 				t.Errorf("%s: told %v", what, got)
 			}
 		}

@@ -98,7 +98,7 @@ func TestUpdate(t *testing.T) {
 		}
 		update(config("new", "1"), config("keep", "1"), config("change", "2"))
 		check("updated", "new__t1 keep__t1 change__t2")
-		if got := g.told(); !slices.Contains(got, mcp.Change{Kind: mcp.ToolsChanged}) {
+		if got := g.told(); !slices.Contains(got, mcp.Change{Kind: mcp.KindTool}) {
 			t.Errorf("told %v", got)
 		}
 		for _, gone := range []string{"change 1", "go 1"} {

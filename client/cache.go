@@ -109,17 +109,18 @@ func (c *cache) invalidate(change mcp.Change) {
 }
 
 func concerns(change mcp.Change, key cacheKey) bool {
-	switch change.Kind {
-	case mcp.ToolsChanged:
+	switch {
+	case change.URI != "":
+		// An update may concern what lies below a resource, or name a part of it.
+		return key.method == mcp.MethodResourcesRead &&
+			(strings.HasPrefix(key.about, change.URI) || strings.HasPrefix(change.URI, key.about))
+	case change.Kind == mcp.KindTool:
 		return key.method == mcp.MethodToolsList
-	case mcp.PromptsChanged:
+	case change.Kind == mcp.KindPrompt:
 		return key.method == mcp.MethodPromptsList
-	case mcp.ResourcesChanged:
+	default:
 		return key.method == mcp.MethodResourcesList || key.method == mcp.MethodResourceTemplatesList
 	}
-	// An update may concern what lies below a resource, or name a part of it.
-	return key.method == mcp.MethodResourcesRead &&
-		(strings.HasPrefix(key.about, change.URI) || strings.HasPrefix(change.URI, key.about))
 }
 
 // clear forgets everything: another process may answer from now on.

@@ -41,8 +41,10 @@ func TestCacheIsBounded(t *testing.T) {
 					t.Errorf("%d entries of a little over 1 MiB are held, want %d", n, maxCached/size-1)
 				}
 			}
-			c.invalidate(mcp.Change{Kind: mcp.ToolsChanged})
-			c.invalidate(mcp.Change{Kind: mcp.ResourceUpdated})
+			c.invalidate(mcp.Change{Kind: mcp.KindTool})
+			for i := range entries {
+				c.invalidate(mcp.Change{Kind: mcp.KindResource, URI: strconv.Itoa(i)})
+			}
 			if n := held(); n != 0 || c.size != 0 {
 				t.Errorf("%d entries of %d bytes are held after all have changed", n, c.size)
 			}

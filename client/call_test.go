@@ -274,7 +274,7 @@ func TestCallersValuesAreNotChanged(t *testing.T) {
 func TestMetaIsSent(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		seen := make(chan string, 1)
-		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				seen <- call.Method() + " " + string(call.Member("_meta", "k"))
 				return next(ctx, call)

@@ -95,7 +95,7 @@ func bookedFor(said []string) mcp.Raw {
 func forwarder(session *client.Session, opts *client.ForwardOptions) *server.Server {
 	return newServer(&server.Options{
 		Capabilities: &offersAll,
-		Around: server.Around{Outer: []mcp.Interceptor{func(mcp.Invoker) mcp.Invoker {
+		Around: server.Around{Outer: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) { return session.Forward(ctx, call, opts) }
 		}}},
 	})
@@ -181,10 +181,10 @@ func (g *guest) Input(key string, question mcp.InputRequest) (json.RawMessage, e
 	g.asked <- string(question.Params)
 	return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
 }
-func (g *guest) Kept(string) (json.RawMessage, bool) { return nil, false }
-func (g *guest) Keep(string, json.RawMessage)        {}
+func (g *guest) Load(string) (json.RawMessage, bool) { return nil, false }
+func (g *guest) Store(string, json.RawMessage)       {}
 func (g *guest) ID() string                          { return g.name }
-func (g *guest) Finally(func())                      {}
+func (g *guest) OnDone(func())                       {}
 func (g *guest) Detach(time.Duration)                {}
 
 // An echo asks each caller for what it has said, once all are there.

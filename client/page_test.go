@@ -30,7 +30,7 @@ func toolNames(t *testing.T, session *client.Session) ([]string, error) {
 func TestListsArePaged(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var pages int
-		s := newServer(&server.Options{PageSize: 2, Around: server.Around{Outer: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+		s := newServer(&server.Options{PageSize: 2, Around: server.Around{Outer: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				pages++
 				return next(ctx, call)

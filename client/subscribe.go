@@ -102,16 +102,16 @@ func (sub *Subscription) end(err error) {
 func (sub *Subscription) tellGap(agreed mcp.SubscriptionFilter) {
 	tell := sub.session.answerer.Changed
 	if agreed.ToolsListChanged {
-		tell(mcp.Change{Kind: mcp.ToolsChanged})
+		tell(mcp.Change{Kind: mcp.KindTool})
 	}
 	if agreed.PromptsListChanged {
-		tell(mcp.Change{Kind: mcp.PromptsChanged})
+		tell(mcp.Change{Kind: mcp.KindPrompt})
 	}
 	if agreed.ResourcesListChanged {
-		tell(mcp.Change{Kind: mcp.ResourcesChanged})
+		tell(mcp.Change{Kind: mcp.KindResource})
 	}
 	for _, uri := range agreed.ResourceSubscriptions {
-		tell(mcp.Change{Kind: mcp.ResourceUpdated, URI: uri})
+		tell(mcp.Change{Kind: mcp.KindResource, URI: uri})
 	}
 }
 

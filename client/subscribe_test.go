@@ -63,7 +63,7 @@ func TestSubscription(t *testing.T) {
 			s.ResourceUpdated(motto)
 			s.ResourceUpdated("app://other")
 			synctest.Wait()
-			want := []mcp.Change{{Kind: mcp.ToolsChanged}, {Kind: mcp.ResourceUpdated, URI: motto}}
+			want := []mcp.Change{{Kind: mcp.KindTool}, {Kind: mcp.KindResource, URI: motto}}
 			if diff := cmp.Diff(want, pending(told)); diff != "" {
 				t.Error(diff)
 			}
@@ -242,14 +242,14 @@ func TestSubscriptionIsReopened(t *testing.T) {
 				}
 				<-time.After(time.Minute)
 				gap := []mcp.Change{
-					{Kind: mcp.ToolsChanged}, {Kind: mcp.PromptsChanged}, {Kind: mcp.ResourcesChanged}, {Kind: mcp.ResourceUpdated, URI: motto},
+					{Kind: mcp.KindTool}, {Kind: mcp.KindPrompt}, {Kind: mcp.KindResource}, {Kind: mcp.KindResource, URI: motto},
 				}
 				if diff := cmp.Diff(gap, pending(told)); diff != "" {
 					t.Fatal(diff)
 				}
 				s.ResourceUpdated(motto)
 				synctest.Wait()
-				if diff := cmp.Diff([]mcp.Change{{Kind: mcp.ResourceUpdated, URI: motto}}, pending(told)); diff != "" {
+				if diff := cmp.Diff([]mcp.Change{{Kind: mcp.KindResource, URI: motto}}, pending(told)); diff != "" {
 					t.Fatal(diff)
 				}
 			}

@@ -19,29 +19,29 @@ type Result interface {
 // message, and its caller waits in vain.
 type Raw = jsonrpc.Raw
 
-// An Invoker answers a call.
-type Invoker func(ctx context.Context, call *Call) (Result, error)
+// An Handler answers a call.
+type Handler func(ctx context.Context, call *Call) (Result, error)
 
-// An Interceptor stands around an [Invoker] and may look at a call, change it,
+// An Middleware stands around an [Handler] and may look at a call, change it,
 // refuse it or change its result. It must pass on an error that it does not
 // understand: *[InputRequired] is one that is not a failure.
-type Interceptor func(next Invoker) Invoker
+type Middleware func(next Handler) Handler
 
-// An Exchange is the way from a call back to who made it. The era of the
+// An Responder is the way from a call back to who made it. The era of the
 // protocol implements it.
-type Exchange interface {
+type Responder interface {
 	// Notify sends a notification that belongs to the call. It does not keep params.
 	Notify(ctx context.Context, method string, params jsonrpc.Appender) error
 	// Input returns the answer to a question, or *[InputRequired].
 	Input(key string, question InputRequest) (json.RawMessage, error)
-	// Kept returns what an earlier run of the same call kept under the key.
-	Kept(key string) (value json.RawMessage, ok bool)
+	// Load returns what an earlier run of the same call kept under the key.
+	Load(key string) (value json.RawMessage, ok bool)
 	// Keep keeps a value for later runs of the same call.
-	Keep(key string, value json.RawMessage)
+	Store(key string, value json.RawMessage)
 	// ID names the call through all its runs.
 	ID() string
 	// Finally has fn run when the call is over.
-	Finally(fn func())
+	OnDone(fn func())
 	// Detach sends the caller away, to come back for the result.
 	Detach(retry time.Duration)
 }
@@ -54,12 +54,12 @@ type Call struct {
 	Caller *Caller
 
 	request  *jsonrpc.Request
-	exchange Exchange
+	exchange Responder
 }
 
 // NewCall returns a call for a request. exchange may be nil: such a call can
 // neither notify nor ask.
-func NewCall(request *jsonrpc.Request, caller *Caller, exchange Exchange) Call {
+func NewCall(request *jsonrpc.Request, caller *Caller, exchange Responder) Call {
 	return Call{Caller: caller, request: request, exchange: exchange}
 }
 
@@ -114,18 +114,18 @@ func (c *Call) Input(key string, question InputRequest) (json.RawMessage, error)
 	return c.exchange.Input(key, question)
 }
 
-// Kept returns what an earlier run of this call kept under the key.
-func (c *Call) Kept(key string) (value json.RawMessage, ok bool) {
+// Load returns what an earlier run of this call kept under the key.
+func (c *Call) Load(key string) (value json.RawMessage, ok bool) {
 	if c.exchange == nil {
 		return nil, false
 	}
-	return c.exchange.Kept(key)
+	return c.exchange.Load(key)
 }
 
 // Keep keeps a value, one JSON text, for later runs of this call.
-func (c *Call) Keep(key string, value json.RawMessage) {
+func (c *Call) Store(key string, value json.RawMessage) {
 	if c.exchange != nil {
-		c.exchange.Keep(key, value)
+		c.exchange.Store(key, value)
 	}
 }
 
@@ -143,9 +143,9 @@ func (c *Call) ID() string {
 // not over, and if its caller, who has the questions, never comes back, it will never
 // be: what waits for that needs a bound of its own. Only a client in the legacy era
 // keeps its call open all the while.
-func (c *Call) Finally(fn func()) {
+func (c *Call) OnDone(fn func()) {
 	if c.exchange != nil {
-		c.exchange.Finally(fn)
+		c.exchange.OnDone(fn)
 	}
 }
 

@@ -18,13 +18,13 @@ func (diary) Notify(context.Context, string, jsonrpc.Appender) error { return ni
 func (diary) Input(string, mcp.InputRequest) (json.RawMessage, error) {
 	return json.RawMessage(`{}`), nil
 }
-func (d diary) Kept(key string) (json.RawMessage, bool) { value, ok := d[key]; return value, ok }
-func (d diary) Keep(key string, value json.RawMessage)  { d[key] = value }
+func (d diary) Load(key string) (json.RawMessage, bool) { value, ok := d[key]; return value, ok }
+func (d diary) Store(key string, value json.RawMessage) { d[key] = value }
 func (diary) Detach(time.Duration)                      {}
 func (diary) ID() string                                { return "the only one" }
-func (diary) Finally(func())                            {}
+func (diary) OnDone(func())                             {}
 
-func newCall(t testing.TB, params string, exchange mcp.Exchange) mcp.Call {
+func newCall(t testing.TB, params string, exchange mcp.Responder) mcp.Call {
 	t.Helper()
 	req, err := jsonrpc.NewRequest(jsonrpc.IntID(7), mcp.MethodToolsCall, json.RawMessage(params))
 	if err != nil {
@@ -45,7 +45,7 @@ func TestWithParams(t *testing.T) {
 	if other.Method() != call.Method() || other.Caller != call.Caller {
 		t.Errorf("the other call is %+v", other)
 	}
-	if other.Keep("k", json.RawMessage(`1`)); string(kept["k"]) != "1" {
+	if other.Store("k", json.RawMessage(`1`)); string(kept["k"]) != "1" {
 		t.Error("the other call has lost its exchange")
 	}
 	for _, test := range []struct {

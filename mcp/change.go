@@ -1,22 +1,13 @@
 package mcp
 
-// A Change says that something a server offers is different now.
+// A Change says that a list of a server has changed, or the content of a resource.
 type Change struct {
-	Kind ChangeKind
-	// URI is the resource's, for ResourceUpdated.
+	// Kind says which list has changed. The lists of resources and of templates change
+	// together, as [KindResource].
+	Kind Kind
+	// URI is that of the resource whose content has changed; "" if a list has.
 	URI string
-	// For is the principal (see [Caller]) whose subscribers are to be told, "" if all
-	// are. It is a server's own: no client is told whom else a change is for.
+	// For is the principal (see [Caller]) whose subscribers are notified, "" for all. It
+	// is for servers and never sent.
 	For string
 }
-
-// A ChangeKind is what changed.
-type ChangeKind uint8
-
-// The kinds of change that can be subscribed to.
-const (
-	ToolsChanged ChangeKind = iota + 1
-	PromptsChanged
-	ResourcesChanged
-	ResourceUpdated
-)

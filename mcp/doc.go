@@ -10,6 +10,6 @@
 // The package does no I/O and starts no goroutine. Its values may be used by
 // several goroutines as long as nobody changes them.
 //
-// A [Call] is one request with all it needs, an [Invoker] answers it, an
-// [Interceptor] stands in between: servers, clients and bridges share these.
+// A [Call] is one request with all it needs, an [Handler] answers it, an
+// [Middleware] stands in between: servers, clients and bridges share these.
 package mcp

@@ -14,11 +14,11 @@ import (
 func (e *Enforcer) admit(ctx context.Context, call *mcp.Call) error {
 	switch call.Method() {
 	case mcp.MethodToolsCall:
-		return e.named(ctx, call, Tool, call.Member("name"))
+		return e.named(ctx, call, mcp.KindTool, call.Member("name"))
 	case mcp.MethodPromptsGet:
-		return e.named(ctx, call, Prompt, call.Member("name"))
+		return e.named(ctx, call, mcp.KindPrompt, call.Member("name"))
 	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe:
-		return e.named(ctx, call, Resource, call.Member("uri"))
+		return e.named(ctx, call, mcp.KindResource, call.Member("uri"))
 	case mcp.MethodComplete:
 		return e.completion(ctx, call)
 	case mcp.MethodPing, mcp.MethodResourcesUnsubscribe:
@@ -28,7 +28,7 @@ func (e *Enforcer) admit(ctx context.Context, call *mcp.Call) error {
 	}
 }
 
-func (e *Enforcer) named(ctx context.Context, call *mcp.Call, kind Kind, raw json.RawMessage) error {
+func (e *Enforcer) named(ctx context.Context, call *mcp.Call, kind mcp.Kind, raw json.RawMessage) error {
 	if jsonscan.KindOf(raw) != jsonscan.String {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the name or uri must be a string"}
 	}
@@ -39,9 +39,9 @@ func (e *Enforcer) completion(ctx context.Context, call *mcp.Call) error {
 	switch about := call.Member("ref", "type"); {
 	case jsonscan.KindOf(about) != jsonscan.String:
 	case jsonscan.KeyIs(about, "ref/prompt"):
-		return e.named(ctx, call, Prompt, call.Member("ref", "name"))
+		return e.named(ctx, call, mcp.KindPrompt, call.Member("ref", "name"))
 	case jsonscan.KeyIs(about, "ref/resource"):
-		return e.named(ctx, call, Template, call.Member("ref", "uri"))
+		return e.named(ctx, call, mcp.KindResourceTemplate, call.Member("ref", "uri"))
 	}
 	return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: `ref.type must be "ref/prompt" or "ref/resource"`}
 }

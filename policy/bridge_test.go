@@ -28,9 +28,9 @@ func TestOfManyServers(t *testing.T) {
 	}
 	e := &policy.Enforcer{
 		Policy: parsed(t, `{"rules":[{"effect":"allow","servers":["good"]},{"effect":"deny","names":["*write"]}]}`),
-		Locate: func(_ context.Context, kind policy.Kind, exposed string) (policy.Target, error) {
+		Locate: func(_ context.Context, kind mcp.Kind, exposed string) (policy.Target, error) {
 			target, ok := targets[exposed]
-			if !ok || kind != policy.Tool {
+			if !ok || kind != mcp.KindTool {
 				return target, errors.New("there is no such tool")
 			}
 			return target, nil
@@ -41,7 +41,7 @@ func TestOfManyServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		face := server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{Around: server.Around{Outer: []mcp.Interceptor{e.Intercept}}})
+		face := server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{Around: server.Around{Outer: []mcp.Middleware{e.Intercept}}})
 		if err := face.MountProvider(b, ""); err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/dovetail-go/dovetail/mcp"
+
 // A Decision is what becomes of a call, and why.
 type Decision struct {
 	Effect Effect
@@ -78,5 +80,5 @@ func (c *Compiled) first(q *Request) (d Decision, decided bool) {
 }
 
 func (c *Compiled) isExempt(t *Target) bool {
-	return len(c.exempt) > 0 && t.kind() == Tool && c.exempt[Exemption{t.Server, t.Name}]
+	return len(c.exempt) > 0 && t.kind() == mcp.KindTool && c.exempt[Exemption{t.Server, t.Name}]
 }

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // A DeniedError is a call that is not allowed. It is told to callers as its Unwrap: with
 // the code -32603 and data {"type":"FORBIDDEN","guard":"policy"}, which client.IsForbidden
 // knows, and with what the rule has to say to them, but not why.
 type DeniedError struct {
-	Kind     Kind
+	Kind     mcp.Kind
 	Name     string // as the caller sees it
 	Decision Decision
 }

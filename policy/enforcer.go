@@ -13,12 +13,12 @@ import (
 //
 // As an interceptor it stands around everything that a server offers:
 //
-//	server.Around{Outer: []mcp.Interceptor{enforcer.Intercept}}
+//	server.Around{Outer: []mcp.Middleware{enforcer.Intercept}}
 //
 // or as a guard around some of it:
 //
 //	server.Guard{Name: "policy", Hides: true, Allow: func(ctx context.Context, r *server.Request) error {
-//		return enforcer.Check(ctx, r.Call(), policy.Kind(r.Kind()), r.Name())
+//		return enforcer.Check(ctx, r.Call(), mcp.Kind(r.Kind()), r.Name())
 //	}}
 type Enforcer struct {
 	// Policy decides. Without one everything is refused.
@@ -29,7 +29,7 @@ type Enforcer struct {
 	// Locate says what it is that callers see as something of that name. It is asked for
 	// lists and for calls, and must say the same of both. By default it is of the server
 	// "", named as callers see it, and not trusted.
-	Locate func(ctx context.Context, kind Kind, exposed string) (Target, error)
+	Locate func(ctx context.Context, kind mcp.Kind, exposed string) (Target, error)
 	// Ask is for calls that a person has to decide: nil has the call made, and any error
 	// is returned to the caller. By default such calls are refused, and not listed.
 	Ask func(ctx context.Context, call *mcp.Call, d Decision) error
@@ -37,10 +37,10 @@ type Enforcer struct {
 	Decided func(ctx context.Context, call *mcp.Call, q *Request, d Decision)
 }
 
-// Intercept is a [mcp.Interceptor]: it refuses calls that are not allowed, and leaves out
+// Intercept is a [mcp.Middleware]: it refuses calls that are not allowed, and leaves out
 // of lists what is not. A ping passes, and the end of a subscription; a method that is not
 // known is refused.
-func (e *Enforcer) Intercept(next mcp.Invoker) mcp.Invoker {
+func (e *Enforcer) Intercept(next mcp.Handler) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		if l, ok := listOf(call.Method()); ok {
 			return e.list(ctx, call, l, next)
@@ -56,14 +56,14 @@ func (e *Enforcer) Intercept(next mcp.Invoker) mcp.Invoker {
 // is for a list, whether the name belongs into it. What is read or completed is what the
 // call says, since a server may have but a template for it. The error is a *[DeniedError]
 // or what Ask returned, or says what is wrong with the call.
-func (e *Enforcer) Check(ctx context.Context, call *mcp.Call, kind Kind, name string) error {
+func (e *Enforcer) Check(ctx context.Context, call *mcp.Call, kind mcp.Kind, name string) error {
 	switch _, lists := listOf(call.Method()); {
 	case lists:
 		if _, d := e.Decide(ctx, call, kind, name); !e.offers(d) {
 			return &DeniedError{kind, name, d}
 		}
 		return nil
-	case kind == Tool || kind == Prompt:
+	case kind == mcp.KindTool || kind == mcp.KindPrompt:
 		return e.check(ctx, call, kind, name)
 	default:
 		return e.admit(ctx, call)
@@ -73,7 +73,7 @@ func (e *Enforcer) Check(ctx context.Context, call *mcp.Call, kind Kind, name st
 // Decide says what becomes of a call of what callers see by that name, or of a list's entry,
 // and what was decided about. Nothing else comes of it: nobody is asked, and nobody told.
 // What cannot be decided is denied.
-func (e *Enforcer) Decide(ctx context.Context, call *mcp.Call, kind Kind, name string) (*Request, Decision) {
+func (e *Enforcer) Decide(ctx context.Context, call *mcp.Call, kind mcp.Kind, name string) (*Request, Decision) {
 	s, err := e.who(ctx, call)
 	_, lists := listOf(call.Method())
 	return e.decide(ctx, call, s, err, kind, name, lists || call.Method() == mcp.MethodComplete)
@@ -81,7 +81,7 @@ func (e *Enforcer) Decide(ctx context.Context, call *mcp.Call, kind Kind, name s
 
 // check decides about a call. What a person would have to decide about is completed
 // without.
-func (e *Enforcer) check(ctx context.Context, call *mcp.Call, kind Kind, name string) error {
+func (e *Enforcer) check(ctx context.Context, call *mcp.Call, kind mcp.Kind, name string) error {
 	q, d := e.Decide(ctx, call, kind, name)
 	if e.Decided != nil {
 		err := safely(func() error {
@@ -118,7 +118,7 @@ func (e *Enforcer) who(ctx context.Context, call *mcp.Call) (s Subject, err erro
 	return s, err
 }
 
-func (e *Enforcer) locate(ctx context.Context, kind Kind, name string) (t Target, err error) {
+func (e *Enforcer) locate(ctx context.Context, kind mcp.Kind, name string) (t Target, err error) {
 	t = Target{Name: name}
 	if e.Locate != nil {
 		err = safely(func() (err error) {
@@ -131,10 +131,10 @@ func (e *Enforcer) locate(ctx context.Context, kind Kind, name string) (t Target
 }
 
 // decide is Decide for a caller, unless it is not known who that is.
-func (e *Enforcer) decide(ctx context.Context, call *mcp.Call, s Subject, nobody error, kind Kind, name string, listed bool) (*Request, Decision) {
+func (e *Enforcer) decide(ctx context.Context, call *mcp.Call, s Subject, nobody error, kind mcp.Kind, name string, listed bool) (*Request, Decision) {
 	t, nowhere := e.locate(ctx, kind, name)
 	q := &Request{Subject: s, Target: t, Listed: listed}
-	if kind == Tool || kind == Prompt {
+	if kind == mcp.KindTool || kind == mcp.KindPrompt {
 		q.Arguments = call.Member("arguments")
 	}
 	switch {

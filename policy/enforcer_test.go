@@ -84,9 +84,11 @@ func parsed(t testing.TB, text string) *policy.Compiled {
 // ways are how an enforcer can be put around what a server has.
 func ways(e *policy.Enforcer) map[string]*server.Options {
 	return map[string]*server.Options{
-		"interceptor": {Around: server.Around{Outer: []mcp.Interceptor{e.Intercept}}},
+		"interceptor": {Around: server.Around{Outer: []mcp.Middleware{e.Intercept}}},
 		"guard": {Around: server.Around{Guards: []server.Guard{{Name: "policy", Hides: true, Allow: func(ctx context.Context, r *server.Request) error {
-			return e.Check(ctx, r.Call(), policy.Kind(r.Kind()), r.Name())
+			var kind mcp.Kind
+			_ = kind.UnmarshalText([]byte(r.Kind())) // the kind of a completion is not asked for
+			return e.Check(ctx, r.Call(), kind, r.Name())
 		}}}}},
 	}
 }
@@ -189,7 +191,7 @@ func TestListKeepsBytes(t *testing.T) {
 		}
 	}
 	eachEra(t, func(t *testing.T, era client.Era) {
-		opts := &server.Options{CacheHint: mcp.CacheHint{TTLMs: 1000, Scope: mcp.CachePublic}, Around: server.Around{Outer: []mcp.Interceptor{e.Intercept}}}
+		opts := &server.Options{CacheHint: mcp.CacheHint{TTLMs: 1000, Scope: mcp.CachePublic}, Around: server.Around{Outer: []mcp.Middleware{e.Intercept}}}
 		_, text := listed(t, connect(t, shop(t, opts, "a"), era), mcp.MethodToolsList, "tools", "name")
 		if strings.Contains(text, `"public"`) || strings.Contains(text, "cacheScope") != (era == client.Modern) {
 			t.Errorf("others may be shown the list: %s", text)
@@ -216,10 +218,10 @@ func TestFailsClosed(t *testing.T) {
 		"no policy":  {},
 		"who fails":  {Policy: all, Who: func(context.Context, *mcp.Call) (policy.Subject, error) { return policy.Subject{}, failure }},
 		"who panics": {Policy: all, Who: func(context.Context, *mcp.Call) (policy.Subject, error) { panic("who") }},
-		"locate fails": {Policy: all, Locate: func(context.Context, policy.Kind, string) (policy.Target, error) {
+		"locate fails": {Policy: all, Locate: func(context.Context, mcp.Kind, string) (policy.Target, error) {
 			return policy.Target{}, failure
 		}},
-		"locate panics":    {Policy: all, Locate: func(context.Context, policy.Kind, string) (policy.Target, error) { panic("where") }},
+		"locate panics":    {Policy: all, Locate: func(context.Context, mcp.Kind, string) (policy.Target, error) { panic("where") }},
 		"nobody to ask":    {Policy: asks},
 		"a strict policy":  {Policy: parsed(t, `{"strict":true}`)},
 		"an empty subject": {Policy: parsed(t, `{"rules":[{"effect":"allow","principals":["?*"]}]}`), Who: func(context.Context, *mcp.Call) (s policy.Subject, err error) { return s, nil }},
@@ -239,16 +241,16 @@ func TestFailsClosed(t *testing.T) {
 		if err != nil || string(result.(mcp.Raw)) != `{"tools":[],"cacheScope":"private"}` {
 			t.Errorf("%s: the list is %s: %v", name, result, err)
 		}
-		if err := e.Check(t.Context(), newCall(t, mcp.MethodToolsList, `{}`), policy.Tool, "a"); err == nil {
+		if err := e.Check(t.Context(), newCall(t, mcp.MethodToolsList, `{}`), mcp.KindTool, "a"); err == nil {
 			t.Errorf("%s: it is shown", name)
 		}
 	}
 	e := &policy.Enforcer{Policy: all, Decided: func(context.Context, *mcp.Call, *policy.Request, policy.Decision) { panic("audit") }}
-	if err := e.Check(t.Context(), newCall(t, mcp.MethodToolsCall, `{"name":"a"}`), policy.Tool, "a"); err == nil {
+	if err := e.Check(t.Context(), newCall(t, mcp.MethodToolsCall, `{"name":"a"}`), mcp.KindTool, "a"); err == nil {
 		t.Error("a call is made that could not be audited")
 	}
 	e = &policy.Enforcer{Policy: asks, Ask: func(context.Context, *mcp.Call, policy.Decision) error { panic("ask") }}
-	if err := e.Check(t.Context(), newCall(t, mcp.MethodToolsCall, `{"name":"a"}`), policy.Tool, "a"); err == nil {
+	if err := e.Check(t.Context(), newCall(t, mcp.MethodToolsCall, `{"name":"a"}`), mcp.KindTool, "a"); err == nil {
 		t.Error("a call is made though asking panicked")
 	}
 }
@@ -349,7 +351,7 @@ func TestRefusalSaysLittle(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 	})
-	err := e.Check(t.Context(), newCall(t, mcp.MethodToolsCall, `{}`), policy.Tool, "write")
+	err := e.Check(t.Context(), newCall(t, mcp.MethodToolsCall, `{}`), mcp.KindTool, "write")
 	if want := `the policy refuses the tool "write": the rule "secret plan" matches`; err == nil || err.Error() != want {
 		t.Errorf("the operator is told %q, want %q", err, want)
 	}

@@ -11,7 +11,7 @@ import (
 
 // A listing is how a list method answers.
 type listing struct {
-	kind   Kind
+	kind   mcp.Kind
 	member string // that holds the entries
 	name   string // the member of an entry that names it
 }
@@ -19,13 +19,13 @@ type listing struct {
 func listOf(method string) (listing, bool) {
 	switch method {
 	case mcp.MethodToolsList:
-		return listing{Tool, "tools", "name"}, true
+		return listing{mcp.KindTool, "tools", "name"}, true
 	case mcp.MethodPromptsList:
-		return listing{Prompt, "prompts", "name"}, true
+		return listing{mcp.KindPrompt, "prompts", "name"}, true
 	case mcp.MethodResourcesList:
-		return listing{Resource, "resources", "uri"}, true
+		return listing{mcp.KindResource, "resources", "uri"}, true
 	case mcp.MethodResourceTemplatesList:
-		return listing{Template, "resourceTemplates", "uriTemplate"}, true
+		return listing{mcp.KindResourceTemplate, "resourceTemplates", "uriTemplate"}, true
 	default:
 		return listing{}, false
 	}
@@ -33,7 +33,7 @@ func listOf(method string) (listing, bool) {
 
 // list leaves out of a list what its caller may not call. What is left is as it came, and
 // private: others may be allowed other calls.
-func (e *Enforcer) list(ctx context.Context, call *mcp.Call, l listing, next mcp.Invoker) (mcp.Result, error) {
+func (e *Enforcer) list(ctx context.Context, call *mcp.Call, l listing, next mcp.Handler) (mcp.Result, error) {
 	result, err := next(ctx, call)
 	if err != nil {
 		return nil, err

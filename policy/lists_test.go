@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
 
@@ -107,7 +108,7 @@ func TestCompileKeepsNothing(t *testing.T) {
 	hint := true
 	p := &policy.Policy{
 		Deny:   []string{"a"},
-		Rules:  []policy.Rule{{Effect: policy.Allow, Match: policy.Match{Kinds: []policy.Kind{policy.Tool}, Annotations: &policy.Annotations{ReadOnly: &hint}}}},
+		Rules:  []policy.Rule{{Effect: policy.Allow, Match: policy.Match{Kinds: []mcp.Kind{mcp.KindTool}, Annotations: &policy.Annotations{ReadOnly: &hint}}}},
 		Exempt: []policy.Exemption{{Server: "s", Tool: "x"}},
 	}
 	c := compile(t, p)
@@ -119,7 +120,7 @@ func TestCompileKeepsNothing(t *testing.T) {
 		return all
 	}
 	before := decide()
-	p.Deny[0], p.Rules[0].Kinds[0], hint, p.Exempt[0].Tool = "z", policy.Prompt, false, "z"
+	p.Deny[0], p.Rules[0].Kinds[0], hint, p.Exempt[0].Tool = "z", mcp.KindPrompt, false, "z"
 	if diff := cmp.Diff(before, decide()); diff != "" {
 		t.Errorf("what was compiled has changed: %s", diff)
 	}

@@ -12,7 +12,7 @@ type match struct {
 	label                   string // "unless[1]", of an exception
 	servers, names, exposed globs
 	roles, principals, tags globs
-	kinds                   []Kind
+	kinds                   []mcp.Kind
 	annotations             *Annotations
 	arguments               []argument
 }
@@ -20,8 +20,8 @@ type match struct {
 func compileMatch(path string, m *Match) (c match, err error) {
 	c.kinds, c.annotations = slices.Clone(m.Kinds), m.Annotations
 	for _, kind := range m.Kinds {
-		if !slices.Contains([]Kind{Tool, Prompt, Resource, Template}, kind) {
-			return c, &CompileError{path + ".kinds", fmt.Sprintf("expected tool, prompt, resource or resource template, found %.60q", kind)}
+		if !slices.Contains([]mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource, mcp.KindResourceTemplate}, kind) {
+			return c, &CompileError{path + ".kinds", fmt.Sprintf("expected tool, prompt, resource or resource template, found %.60q", kind.String())}
 		}
 	}
 	if m.Kinds != nil && len(m.Kinds) == 0 {
@@ -121,7 +121,7 @@ func (m *match) tagged(t *Target) truth {
 // holds says whether the hints of a tool are these. What an untrusted server says of its
 // tools, nobody knows.
 func (a *Annotations) holds(t *Target) truth {
-	if t.kind() != Tool {
+	if t.kind() != mcp.KindTool {
 		return no
 	}
 	if !t.Trusted {

@@ -1,6 +1,11 @@
 package policy
 
-import "github.com/dovetail-go/dovetail/internal/jsonscan"
+import (
+	"fmt"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+)
 
 // Parse reads the JSON of a policy: an object with the members allow, deny,
 // role_overrides, strict, rules and exempt, all of which may be left out. A member that is
@@ -93,9 +98,23 @@ func (r *reader) effect(into *Effect) error {
 	return nil
 }
 
+func (r *reader) kind(into *mcp.Kind) func() error {
+	return func() error {
+		at := r.start()
+		raw, err := r.scan.String()
+		if err != nil {
+			return err
+		}
+		if name := jsonscan.Unquote(raw); into.UnmarshalText([]byte(name)) != nil {
+			return r.at(at, fmt.Sprintf("expected tool, prompt, resource or resource template, found %.60q", name))
+		}
+		return nil
+	}
+}
+
 func (r *reader) match(m *Match) fields {
 	return fields{
-		"kinds":      arrayOf(r, &m.Kinds, func(k *Kind) func() error { return text(r, k) }),
+		"kinds":      arrayOf(r, &m.Kinds, r.kind),
 		"servers":    r.texts(&m.Servers),
 		"names":      r.texts(&m.Names),
 		"exposed":    r.texts(&m.Exposed),

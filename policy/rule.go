@@ -1,6 +1,10 @@
 package policy
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
 
 // A Rule says what becomes of the calls that it matches.
 type Rule struct {
@@ -18,7 +22,7 @@ type Rule struct {
 // must match. The zero value matches everything.
 type Match struct {
 	// Kinds are of what is called.
-	Kinds []Kind `json:"kinds,omitempty"`
+	Kinds []mcp.Kind `json:"kinds,omitempty"`
 	// Servers are patterns of servers, as in [Target].
 	Servers []string `json:"servers,omitempty"`
 	// Names are patterns of the names that servers have for their tools and prompts, and

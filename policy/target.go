@@ -12,8 +12,8 @@ import (
 
 // A Target is what is called.
 type Target struct {
-	// Kind is by default [Tool].
-	Kind Kind
+	// Kind is by default [mcp.KindTool].
+	Kind mcp.Kind
 	// Server is what the operator calls the server that has it, such as an alias of a
 	// bridge; "" if there is but one.
 	Server string
@@ -31,19 +31,7 @@ type Target struct {
 	Trusted bool
 }
 
-// A Kind is of what is called.
-type Kind string
-
-// The kinds, in the words of a server's Request.Kind. A read resource is a resource,
-// though its server has but a template that it matches.
-const (
-	Tool     Kind = "tool"
-	Prompt   Kind = "prompt"
-	Resource Kind = "resource"
-	Template Kind = "resource template"
-)
-
-func (t *Target) kind() Kind      { return cmp.Or(t.Kind, Tool) }
+func (t *Target) kind() mcp.Kind  { return cmp.Or(t.Kind, mcp.KindTool) }
 func (t *Target) exposed() string { return cmp.Or(t.Exposed, t.Name) }
 
 // Describe takes Annotations and Tags from an entry of a list. Tags are strings in its _meta:
@@ -54,7 +42,7 @@ func (t *Target) Describe(entry json.RawMessage) error {
 		return fmt.Errorf("policy: what is listed: %w", err)
 	}
 	t.Annotations, t.Tags = nil, nil
-	if hints := listed.Get("annotations"); hints != nil && t.kind() == Tool {
+	if hints := listed.Get("annotations"); hints != nil && t.kind() == mcp.KindTool {
 		t.Annotations = new(mcp.ToolAnnotations)
 		if err := t.Annotations.UnmarshalJSON(hints); err != nil {
 			return fmt.Errorf("policy: annotations: %w", err)

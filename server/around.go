@@ -21,7 +21,7 @@ type Around struct {
 	// Outer interceptors see every call, the refused ones too: tracing, audit. The
 	// first is outermost. Those of a server see lists as well, and may have
 	// something else called; for those of an entry that has been decided.
-	Outer []mcp.Interceptor
+	Outer []mcp.Middleware
 	// Guards decide in their order whether the call may be made.
 	Guards []Guard
 	// Mappers turn errors of the function and of inner interceptors into results.
@@ -31,7 +31,7 @@ type Around struct {
 	// Inner interceptors see calls whose arguments are valid, and the results. The
 	// first is outermost. One that changes the arguments comes too late, and ends the
 	// call: they have been decoded. What is mounted validates them later, within those of a server.
-	Inner []mcp.Interceptor
+	Inner []mcp.Middleware
 	// Metadata is for guards and functions; it is never sent. What is nearer to
 	// the function wins, but scopes ([MetadataScopes]) add up, as guards do.
 	Metadata map[string]any
@@ -84,7 +84,7 @@ func (a *attended) attend(ctx context.Context, s *Server, call *mcp.Call, fn fun
 	if len(a.around.Outer) == 0 {
 		return a.admit(ctx, &Request{call: call, server: s, entry: a}, fn)
 	}
-	invoke := mcp.Invoker(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	invoke := mcp.Handler(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		return a.admit(ctx, &Request{call: call, server: s, entry: a}, fn)
 	})
 	return wrap(a.around.Outer, invoke)(ctx, call)
@@ -146,7 +146,7 @@ func mapped(ctx context.Context, r *Request, err error) (mcp.Result, error) {
 	return nil, err
 }
 
-func wrap(interceptors []mcp.Interceptor, invoke mcp.Invoker) mcp.Invoker {
+func wrap(interceptors []mcp.Middleware, invoke mcp.Handler) mcp.Handler {
 	for _, intercept := range slices.Backward(interceptors) {
 		invoke = intercept(invoke)
 	}

@@ -37,8 +37,8 @@ func (tr *trace) take() []string {
 	return steps
 }
 
-func (tr *trace) interceptor(name string) mcp.Interceptor {
-	return func(next mcp.Invoker) mcp.Invoker {
+func (tr *trace) interceptor(name string) mcp.Middleware {
+	return func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			tr.step(name)
 			defer tr.step("/" + name)
@@ -50,7 +50,7 @@ func (tr *trace) interceptor(name string) mcp.Interceptor {
 // around has one of each, with names that begin with where they are.
 func (tr *trace) around(where string) server.Around {
 	return server.Around{
-		Outer:  []mcp.Interceptor{tr.interceptor(where + "-outer1"), tr.interceptor(where + "-outer2")},
+		Outer:  []mcp.Middleware{tr.interceptor(where + "-outer1"), tr.interceptor(where + "-outer2")},
 		Guards: []server.Guard{{Name: "g", Allow: func(context.Context, *server.Request) error { tr.step(where + "-guard"); return nil }}},
 		Mappers: []server.ErrorMapper{
 			func(context.Context, *server.Request, error) (mcp.Result, error) {
@@ -62,7 +62,7 @@ func (tr *trace) around(where string) server.Around {
 				return nil, nil
 			},
 		},
-		Inner: []mcp.Interceptor{tr.interceptor(where + "-inner1"), tr.interceptor(where + "-inner2")},
+		Inner: []mcp.Middleware{tr.interceptor(where + "-inner1"), tr.interceptor(where + "-inner2")},
 	}
 }
 
@@ -122,8 +122,8 @@ func TestAround(t *testing.T) {
 func TestAroundIsCopied(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var tr trace
-		shared := server.Around{Inner: append(make([]mcp.Interceptor, 0, 8), tr.interceptor("shared"))}
-		s := newServer(&server.Options{Around: server.Around{Inner: append(make([]mcp.Interceptor, 0, 8), tr.interceptor("server"))}})
+		shared := server.Around{Inner: append(make([]mcp.Middleware, 0, 8), tr.interceptor("shared"))}
+		s := newServer(&server.Options{Around: server.Around{Inner: append(make([]mcp.Middleware, 0, 8), tr.interceptor("server"))}})
 		for _, name := range []string{"a", "b"} {
 			around := shared
 			around.Inner = append(around.Inner, tr.interceptor(name)) // into the same array
@@ -171,11 +171,11 @@ func TestInnerInterceptors(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		runs := 0
 		s := newServer(&server.Options{Logger: quiet()})
-		add := func(name string, inner mcp.Interceptor) {
-			server.AddTool(s, server.Tool{Name: name, Around: server.Around{Inner: []mcp.Interceptor{inner}}},
+		add := func(name string, inner mcp.Middleware) {
+			server.AddTool(s, server.Tool{Name: name, Around: server.Around{Inner: []mcp.Middleware{inner}}},
 				func(_ context.Context, _ *server.Request, in point) (point, error) { runs++; return in, nil })
 		}
-		add("twice", func(next mcp.Invoker) mcp.Invoker {
+		add("twice", func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				if _, err := next(ctx, call); err != nil {
 					return nil, err
@@ -183,7 +183,7 @@ func TestInnerInterceptors(t *testing.T) {
 				return next(ctx, call)
 			}
 		})
-		add("replace", func(next mcp.Invoker) mcp.Invoker {
+		add("replace", func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				result, err := next(ctx, call)
 				if err != nil {
@@ -193,15 +193,15 @@ func TestInnerInterceptors(t *testing.T) {
 				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(fmt.Sprint(len(text) > 0, string(call.Member("arguments"))))}}, err
 			}
 		})
-		add("refuse", func(mcp.Invoker) mcp.Invoker {
+		add("refuse", func(mcp.Handler) mcp.Handler {
 			return func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, errors.New("out of flour") }
 		})
-		add("forbid", func(mcp.Invoker) mcp.Invoker {
+		add("forbid", func(mcp.Handler) mcp.Handler {
 			return func(context.Context, *mcp.Call) (mcp.Result, error) {
 				return nil, &jsonrpc.Error{Code: -403, Message: "no"}
 			}
 		})
-		add("late", func(next mcp.Invoker) mcp.Invoker {
+		add("late", func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				changed, err := call.WithParams(jsonRaw(`{"name":"late","arguments":{"x":7}}`))
 				if err != nil {
@@ -210,7 +210,7 @@ func TestInnerInterceptors(t *testing.T) {
 				return next(ctx, changed)
 			}
 		})
-		add("panic", func(mcp.Invoker) mcp.Invoker {
+		add("panic", func(mcp.Handler) mcp.Handler {
 			return func(context.Context, *mcp.Call) (mcp.Result, error) { panic("secret") }
 		})
 		session := connect(t, s, era)
@@ -247,7 +247,7 @@ func TestInnerInterceptors(t *testing.T) {
 func TestOuterInterceptorOfAnEntry(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		with := func(params string) server.Around {
-			return server.Around{Outer: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+			return server.Around{Outer: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					changed, err := call.WithParams(jsonRaw(params))
 					if err != nil {

@@ -132,7 +132,7 @@ func (r *Request) ask(key, method string, params mcp.Result, into json.Unmarshal
 func Once[T any](r *Request, key string, fn func() (T, error)) (T, error) {
 	key = "once/" + key
 	var value T
-	if kept, ok := r.call.Kept(key); ok {
+	if kept, ok := r.call.Load(key); ok {
 		err := jsonv2.Unmarshal(kept, &value)
 		return value, err
 	}
@@ -144,6 +144,6 @@ func Once[T any](r *Request, key string, fn func() (T, error)) (T, error) {
 	if err != nil {
 		return value, fmt.Errorf("keeping the result of %q: %w", key, err)
 	}
-	r.call.Keep(key, kept)
+	r.call.Store(key, kept)
 	return value, nil
 }

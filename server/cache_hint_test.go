@@ -110,7 +110,7 @@ func TestReadBehindGuardsIsPrivate(t *testing.T) {
 		guarded := server.Around{Guards: []server.Guard{{Name: "any", Allow: allow}}}
 		public := &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{}, CacheHint: minutePublic}
 		replaced := func(with mcp.Result) server.Around {
-			return server.Around{Guards: guarded.Guards, Inner: []mcp.Interceptor{func(mcp.Invoker) mcp.Invoker {
+			return server.Around{Guards: guarded.Guards, Inner: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
 				return func(context.Context, *mcp.Call) (mcp.Result, error) { return with, nil }
 			}}}
 		}

@@ -53,7 +53,7 @@ func TestErrorMappersSeeAllFailures(t *testing.T) {
 			<-ctx.Done()
 			return "", fmt.Errorf("waiting: %w", ctx.Err())
 		})
-		server.AddTool(s, server.Tool{Name: "intercepted", Around: server.Around{Inner: []mcp.Interceptor{func(mcp.Invoker) mcp.Invoker {
+		server.AddTool(s, server.Tool{Name: "intercepted", Around: server.Around{Inner: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
 			return func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, errors.New("out of flour") }
 		}}}}, nothing[xIn])
 		session := connectInMemory(t, s, &client.Options{Era: era})
@@ -74,8 +74,8 @@ type noteKey struct{}
 // functions of all kinds find there.
 func TestContextReachesFunctions(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		note := func(text string) mcp.Interceptor {
-			return func(next mcp.Invoker) mcp.Invoker {
+		note := func(text string) mcp.Middleware {
+			return func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					before, _ := ctx.Value(noteKey{}).(string)
 					return next(context.WithValue(ctx, noteKey{}, before+text), call)
@@ -88,8 +88,8 @@ func TestContextReachesFunctions(t *testing.T) {
 			}
 			return nil
 		}}
-		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Outer: []mcp.Interceptor{note("outer ")}, Guards: []server.Guard{guard}}})
-		server.AddTool(s, server.Tool{Name: "tool", Around: server.Around{Outer: []mcp.Interceptor{note("entry ")}, Inner: []mcp.Interceptor{note("inner")}}},
+		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Outer: []mcp.Middleware{note("outer ")}, Guards: []server.Guard{guard}}})
+		server.AddTool(s, server.Tool{Name: "tool", Around: server.Around{Outer: []mcp.Middleware{note("entry ")}, Inner: []mcp.Middleware{note("inner")}}},
 			func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
 				return fmt.Sprint(ctx.Value(noteKey{})), nil
 			})

@@ -203,7 +203,7 @@ func TestStreamChunkWithoutJSON(t *testing.T) {
 func TestStreamInterceptors(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var runs atomic.Int64
-		change := func(next mcp.Invoker) mcp.Invoker {
+		change := func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				if call.Method() != mcp.MethodToolsCall {
 					return next(ctx, call)
@@ -225,8 +225,8 @@ func TestStreamInterceptors(t *testing.T) {
 				return &changed, nil
 			}
 		}
-		around := server.Around{Inner: []mcp.Interceptor{change}}
-		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{change}}})
+		around := server.Around{Inner: []mcp.Middleware{change}}
+		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Middleware{change}}})
 		server.AddStream(s, server.Tool{Name: "tool", Around: around}, chunks(point{X: 1}, point{X: 2}), server.Last[point])
 		result, got := steps(t, connect(t, s, era), "tool")
 		if string(result.StructuredContent) != `{"x":112}` || runs.Load() != 2 || len(got) != 2 {

@@ -63,13 +63,14 @@ func (w *watcher) wants(change mcp.Change) bool {
 	if change.For != "" && change.For != w.principal {
 		return false
 	}
-	switch change.Kind {
-	case mcp.ToolsChanged:
+	switch {
+	case change.URI != "":
+		return slices.Contains(w.filter.ResourceSubscriptions, change.URI)
+	case change.Kind == mcp.KindTool:
 		return w.filter.ToolsListChanged
-	case mcp.PromptsChanged:
+	case change.Kind == mcp.KindPrompt:
 		return w.filter.PromptsListChanged
-	case mcp.ResourcesChanged:
+	default:
 		return w.filter.ResourcesListChanged
 	}
-	return slices.Contains(w.filter.ResourceSubscriptions, change.URI)
 }

@@ -18,8 +18,8 @@ func TestInterceptorsSeeAll(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var mu sync.Mutex
 		var seen []string
-		look := func(name string) mcp.Interceptor {
-			return func(next mcp.Invoker) mcp.Invoker {
+		look := func(name string) mcp.Middleware {
+			return func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					mu.Lock()
 					seen = append(seen, name+" "+call.Method())
@@ -28,7 +28,7 @@ func TestInterceptorsSeeAll(t *testing.T) {
 				}
 			}
 		}
-		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{look("outer"), look("inner")}}})
+		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Middleware{look("outer"), look("inner")}}})
 		returns(s, "tool", "")
 		session := connect(t, s, era)
 		var want []string
@@ -50,7 +50,7 @@ func TestInterceptorsSeeAll(t *testing.T) {
 // of what it replaced.
 func TestInterceptorChanges(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		redact := func(next mcp.Invoker) mcp.Invoker {
+		redact := func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				if call.Method() != mcp.MethodToolsCall {
 					return next(ctx, call)
@@ -67,7 +67,7 @@ func TestInterceptorChanges(t *testing.T) {
 				return mcp.Raw(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, text)), err
 			}
 		}
-		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{redact}}})
+		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Middleware{redact}}})
 		server.AddTool(s, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, in point) (string, error) {
 			return fmt.Sprint(in.X, string(r.Meta("m")), string(r.Call().Member("arguments"))), nil
 		})
@@ -86,7 +86,7 @@ func TestInterceptorChanges(t *testing.T) {
 // is masked.
 func TestInterceptorRefuses(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		refuse := func(next mcp.Invoker) mcp.Invoker {
+		refuse := func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				switch string(call.Member("name")) {
 				case `"forbidden"`:
@@ -99,7 +99,7 @@ func TestInterceptorRefuses(t *testing.T) {
 				return next(ctx, call)
 			}
 		}
-		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{refuse}}, Logger: quiet()})
+		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Middleware{refuse}}, Logger: quiet()})
 		session := connect(t, s, era)
 		for tool, code := range map[string]jsonrpc.Code{
 			"forbidden": -403, "secret": jsonrpc.InternalError, "nothing": jsonrpc.InternalError,

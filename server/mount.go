@@ -51,7 +51,7 @@ func (s *Server) mount(m *mount) error {
 	if err := s.life.include(m); err != nil {
 		return err
 	}
-	told := make(map[mcp.ChangeKind]bool)
+	told := make(map[mcp.Kind]bool)
 	for kind := range m.provider.Catalogue().all() {
 		if change := kind.change(); !told[change] {
 			told[change] = true

@@ -157,7 +157,7 @@ func TestMountedErrorMappersSeeNoDenial(t *testing.T) {
 				return nil, nil
 			},
 		}}})
-		child := newServer(&server.Options{Logger: quiet(), Around: server.Around{Outer: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+		child := newServer(&server.Options{Logger: quiet(), Around: server.Around{Outer: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				result, err := next(ctx, call)
 				if string(call.Member("name")) == `"broken"` {

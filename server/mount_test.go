@@ -296,26 +296,26 @@ func TestMountTells(t *testing.T) {
 		mount(t, middle, child, "c_")
 		wantTold("mounted elsewhere")
 		mount(t, s, middle, "m_")
-		wantTold("mounted", mcp.Change{Kind: mcp.ToolsChanged})
+		wantTold("mounted", mcp.Change{Kind: mcp.KindTool})
 		reads(child, server.Resource{URI: "app:child"}, "")
-		wantTold("a new resource", mcp.Change{Kind: mcp.ResourcesChanged})
+		wantTold("a new resource", mcp.Change{Kind: mcp.KindResource})
 		child.RemoveTools("a")
-		wantTold("a removed tool", mcp.Change{Kind: mcp.ToolsChanged})
+		wantTold("a removed tool", mcp.Change{Kind: mcp.KindTool})
 		if err := child.Replace(newTool(t, "b", ""), newPrompt(t, "p")); err != nil {
 			t.Fatal(err)
 		}
-		wantTold("replaced", mcp.Change{Kind: mcp.ToolsChanged}, mcp.Change{Kind: mcp.PromptsChanged})
+		wantTold("replaced", mcp.Change{Kind: mcp.KindTool}, mcp.Change{Kind: mcp.KindPrompt})
 		child.ResourceUpdated("app:child")
-		wantTold("updated", mcp.Change{Kind: mcp.ResourceUpdated, URI: "app:child"})
+		wantTold("updated", mcp.Change{Kind: mcp.KindResource, URI: "app:child"})
 		child.ResourceUpdated("app:other")
 		wantTold("another updated")
 		late := newServer(nil)
 		mount(t, child, late, "l_")
 		wantTold("an empty one")
 		late.ResourceUpdated("app:c/1")
-		wantTold("updated by the last", mcp.Change{Kind: mcp.ResourceUpdated, URI: "app:c/1"})
+		wantTold("updated by the last", mcp.Change{Kind: mcp.KindResource, URI: "app:c/1"})
 		returns(late, "z", "deep")
-		wantTold("a new tool of the last", mcp.Change{Kind: mcp.ToolsChanged})
+		wantTold("a new tool of the last", mcp.Change{Kind: mcp.KindTool})
 		if got := texts(call(t, session, "m_c_l_z", `{}`)); got != "deep" {
 			t.Errorf("the last says %q", got)
 		}
@@ -324,7 +324,7 @@ func TestMountTells(t *testing.T) {
 			returns(many, fmt.Sprint("tool", i), "")
 		}
 		mount(t, s, many, "n_")
-		wantTold("many at once", mcp.Change{Kind: mcp.ToolsChanged})
+		wantTold("many at once", mcp.Change{Kind: mcp.KindTool})
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}

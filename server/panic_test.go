@@ -77,7 +77,7 @@ func TestInterceptorPanics(t *testing.T) {
 		var log bytes.Buffer
 		s := newServer(&server.Options{
 			Logger: slog.New(slog.NewJSONHandler(&log, nil)),
-			Around: server.Around{Outer: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+			Around: server.Around{Outer: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					if call.Method() == mcp.MethodToolsCall {
 						panic("intercepted")

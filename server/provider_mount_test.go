@@ -200,7 +200,7 @@ func TestProviderChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		m.change(stalls("b", "c"), mcp.Change{Kind: mcp.ToolsChanged})
+		m.change(stalls("b", "c"), mcp.Change{Kind: mcp.KindTool})
 		synctest.Wait()
 		if names := toolNames(t, session); told != 1 || !slices.Equal(names, []string{"p_m_b", "p_m_c"}) {
 			t.Errorf("told %d times, and listed are %q", told, names)
@@ -390,10 +390,10 @@ func TestProviderSubscribers(t *testing.T) {
 		}
 		synctest.Wait()
 		wantSteps(t, &m.watched, "watch app:r", "watch app:t/1")
-		(*m.changed.Load())(mcp.Change{Kind: mcp.ResourceUpdated, URI: "app:t/1"})
-		(*m.changed.Load())(mcp.Change{Kind: mcp.ResourceUpdated, URI: "app:t/2"})
+		(*m.changed.Load())(mcp.Change{Kind: mcp.KindResource, URI: "app:t/1"})
+		(*m.changed.Load())(mcp.Change{Kind: mcp.KindResource, URI: "app:t/2"})
 		synctest.Wait()
-		if !slices.Equal(told, []mcp.Change{{Kind: mcp.ResourceUpdated, URI: "app:t/1"}}) {
+		if !slices.Equal(told, []mcp.Change{{Kind: mcp.KindResource, URI: "app:t/1"}}) {
 			t.Errorf("the client is told %v", told)
 		}
 		sub.Close()
@@ -512,7 +512,7 @@ func TestServerWaitsForAStarter(t *testing.T) {
 		s := newServer(nil)
 		mountProvider(t, s, late{m, func(context.Context) error {
 			<-time.After(5 * time.Second)
-			m.change(stalls("a"), mcp.Change{Kind: mcp.ToolsChanged})
+			m.change(stalls("a"), mcp.Change{Kind: mcp.KindTool})
 			return nil
 		}}, "p_")
 		if got := listed(t, connectInMemory(t, s, nil)); !slices.Equal(got, []string{"p_a"}) {

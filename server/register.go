@@ -39,7 +39,7 @@ func (s *Server) ResourceUpdated(uri string) { s.ResourceUpdatedFor("", uri) }
 // principal only (see [mcp.Caller]): nobody else is told. Callers that are not
 // authenticated have no principal of their own: for "" all subscribers are told.
 func (s *Server) ResourceUpdatedFor(principal, uri string) {
-	s.changes.tell(mcp.Change{Kind: mcp.ResourceUpdated, URI: uri, For: principal})
+	s.changes.tell(mcp.Change{Kind: mcp.KindResource, URI: uri, For: principal})
 }
 
 func (s *Server) remove(kind kind, names []string) {
@@ -49,7 +49,7 @@ func (s *Server) remove(kind kind, names []string) {
 }
 
 func (s *Server) tellListsChanged(entries []Entry) {
-	told := make(map[mcp.ChangeKind]bool)
+	told := make(map[mcp.Kind]bool)
 	for _, e := range entries {
 		change := e.key().kind.change()
 		if change == 0 || told[change] {
@@ -62,14 +62,14 @@ func (s *Server) tellListsChanged(entries []Entry) {
 
 // change is what clients are told when a list of this kind changes, 0 if they
 // are not.
-func (k kind) change() mcp.ChangeKind {
+func (k kind) change() mcp.Kind {
 	switch k {
 	case toolKind:
-		return mcp.ToolsChanged
+		return mcp.KindTool
 	case promptKind:
-		return mcp.PromptsChanged
+		return mcp.KindPrompt
 	case resourceKind, templateKind:
-		return mcp.ResourcesChanged
+		return mcp.KindResource
 	}
 	return 0
 }

@@ -67,7 +67,7 @@ func TestReplace(t *testing.T) {
 		if err := s.Replace(newTool(t, "b", "new b"), newTool(t, "d", "new d"), newTool(t, "e", "new e"), newPrompt(t, "q")); err != nil {
 			t.Fatal(err)
 		}
-		wantTold(mcp.Change{Kind: mcp.ToolsChanged}, mcp.Change{Kind: mcp.PromptsChanged})
+		wantTold(mcp.Change{Kind: mcp.KindTool}, mcp.Change{Kind: mcp.KindPrompt})
 		if got, want := toolNames(t, session), []string{"a", "b", "c", "d", "e"}; !slices.Equal(got, want) {
 			t.Errorf("the tools are %q, want %q", got, want)
 		}
@@ -79,7 +79,7 @@ func TestReplace(t *testing.T) {
 		}
 		wantTold()
 		s.RemoveTools("a", "c", "unknown")
-		wantTold(mcp.Change{Kind: mcp.ToolsChanged})
+		wantTold(mcp.Change{Kind: mcp.KindTool})
 		if got, want := toolNames(t, session), []string{"b", "d", "e"}; !slices.Equal(got, want) {
 			t.Errorf("the tools are %q, want %q", got, want)
 		}

@@ -51,7 +51,7 @@ type Server struct {
 	provider *composite // of everything that is offered
 	life     lifespan
 	changes  hub
-	invoke   mcp.Invoker
+	invoke   mcp.Handler
 	era      *era.Server
 
 	description atomic.Pointer[described]

@@ -266,8 +266,8 @@ func TestServiceMethodFails(t *testing.T) {
 func TestServiceAround(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var passed []string
-		note := func(name string) mcp.Interceptor {
-			return func(next mcp.Invoker) mcp.Invoker {
+		note := func(name string) mcp.Middleware {
+			return func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					passed = append(passed, name)
 					return next(ctx, call)
@@ -288,8 +288,8 @@ func TestServiceAround(t *testing.T) {
 		}
 		around := func(name string) server.Around {
 			return server.Around{
-				Outer: []mcp.Interceptor{note(name + " outer")}, Guards: []server.Guard{guard(name + " guard")},
-				Mappers: []server.ErrorMapper{mapper(name + " mapper")}, Inner: []mcp.Interceptor{note(name + " inner")},
+				Outer: []mcp.Middleware{note(name + " outer")}, Guards: []server.Guard{guard(name + " guard")},
+				Mappers: []server.ErrorMapper{mapper(name + " mapper")}, Inner: []mcp.Middleware{note(name + " inner")},
 				Metadata: map[string]any{"own": name, server.MetadataScopes: []string{name}},
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // Bridge expands the servers of a file that are not disabled, for [bridge.New] and
@@ -38,7 +39,7 @@ func (r *Resolved) Bridge(opts *DialOptions) (bridge.Config, error) {
 		ProxyOptions: bridge.ProxyOptions{
 			Shared: o.Shared, Lazy: o.Lazy, IdleTimeout: o.IdleTimeout, ConnectTimeout: o.StartTimeout,
 			CallTimeout: o.CallTimeout, MaxCalls: o.MaxCalls,
-			Select:   func(kind bridge.Kind, name string) bool { return kind != bridge.Tool || o.Tools.Permits(name) },
+			Select:   func(kind mcp.Kind, name string) bool { return kind != mcp.KindTool || o.Tools.Permits(name) },
 			Rename:   make(map[string]string),
 			Override: make(map[string]bridge.Override),
 		},

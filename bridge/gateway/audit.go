@@ -20,7 +20,7 @@ import (
 //
 //	audit := &gateway.Audit{Directory: tools, Counters: metrics}
 //	enforcer := &policy.Enforcer{Policy: rules, Locate: tools.Locate, Decided: audit.Decided}
-//	around := []mcp.Interceptor{audit.Intercept, enforcer.Intercept}
+//	around := []mcp.Middleware{audit.Intercept, enforcer.Intercept}
 //
 // The record of a call, "call", has who makes it (principal), method, server, tool (which of
 // a prompt or resource is its name or URI), exposed (the name that the caller has used),
@@ -77,8 +77,8 @@ const (
 	unknownName, launchedName = "(unknown)", "(launched)"
 )
 
-// Intercept is a [mcp.Interceptor].
-func (a *Audit) Intercept(next mcp.Invoker) mcp.Invoker {
+// Intercept is a [mcp.Middleware].
+func (a *Audit) Intercept(next mcp.Handler) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
 		begun, outcome := time.Now(), outcomePanic
 		defer func() { a.record(ctx, call, outcome, err, time.Since(begun)) }()
@@ -151,18 +151,18 @@ type madeFor struct{}
 func (a *Audit) Decided(ctx context.Context, call *mcp.Call, q *policy.Request, d policy.Decision) {
 	a.logger().LogAttrs(ctx, slog.LevelInfo, "decision",
 		slog.String("principal", q.Principal), slog.String("role", q.Role), slog.String("method", cut(call.Method())),
-		slog.String("kind", string(q.Kind)), slog.String("server", cut(q.Server)), slog.String("tool", cut(q.Name)),
+		slog.String("kind", q.Kind.String()), slog.String("server", cut(q.Server)), slog.String("tool", cut(q.Name)),
 		slog.String("exposed", cut(q.Exposed)), slog.String("effect", d.Effect.String()),
 		slog.String("rule", d.Rule), slog.String("reason", d.Reason))
 	if a.Counters != nil {
-		a.Counters.Add("dovetail_decisions_total", 1, Label{"kind", string(q.Kind)}, Label{"effect", d.Effect.String()})
+		a.Counters.Add("dovetail_decisions_total", 1, Label{"kind", q.Kind.String()}, Label{"effect", d.Effect.String()})
 	}
 }
 
 func (a *Audit) logger() *slog.Logger { return cmp.Or(a.Logger, slog.Default()) }
 
 // locate says whose something is, and what counters are told of that.
-func (a *Audit) locate(ctx context.Context, kind policy.Kind, exposed string) (target policy.Target, server, tool string) {
+func (a *Audit) locate(ctx context.Context, kind mcp.Kind, exposed string) (target policy.Target, server, tool string) {
 	if exposed == "" {
 		return target, "", ""
 	}

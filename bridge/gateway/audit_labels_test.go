@@ -22,7 +22,7 @@ func TestCallersMakeNoSeries(t *testing.T) {
 	}
 	var log ledger
 	var metrics gateway.Metrics
-	around := []mcp.Interceptor{(&gateway.Audit{Logger: log.logger(), Directory: known, Counters: &metrics}).Intercept}
+	around := []mcp.Middleware{(&gateway.Audit{Logger: log.logger(), Directory: known, Counters: &metrics}).Intercept}
 	rig := newToolRig(t, gateway.ToolServerOptions{Known: known, Around: around})
 	for i := range 3 {
 		name := fmt.Sprintf("made_up_%d", i)
@@ -59,7 +59,7 @@ func TestAuditOfRuns(t *testing.T) {
 	approve := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 		return approval.Answer{Approved: true}, nil
 	})
-	around := []mcp.Interceptor{
+	around := []mcp.Middleware{
 		(&gateway.Audit{Logger: log.logger(), Directory: known}).Intercept,
 		approval.Gate(approval.AskAlways, approve, &approval.Options{Describe: known.Describe, Logger: quiet()}),
 	}

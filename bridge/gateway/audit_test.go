@@ -56,10 +56,10 @@ func TestAudit(t *testing.T) {
 	var log ledger
 	var metrics gateway.Metrics
 	rules := compiled(t, `{"rules":[{"effect":"allow","servers":["files"]},{"name":"no images","effect":"deny","names":["image"]}]}`)
-	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Interceptor {
+	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
 		audit := &gateway.Audit{Logger: log.logger(), Counters: &metrics, Directory: d}
 		enforcer := &policy.Enforcer{Policy: rules, Locate: d.Locate, Decided: audit.Decided}
-		return []mcp.Interceptor{audit.Intercept, enforcer.Intercept}
+		return []mcp.Middleware{audit.Intercept, enforcer.Intercept}
 	})
 	const secret, arguments = "canary-5d1f", `{ "password":"canary-5d1f" }`
 	one := r.as("a-token-of-sandbox-one")
@@ -130,7 +130,7 @@ func TestAudit(t *testing.T) {
 func TestAuditOutcomes(t *testing.T) {
 	upstream := func(f bridge.Failure) error { return &bridge.UpstreamError{Failure: f, Err: errTest} }
 	for outcome, err := range map[string]error{
-		"forbidden":            &policy.DeniedError{Kind: policy.Tool},
+		"forbidden":            &policy.DeniedError{Kind: mcp.KindTool},
 		"rejected":             &approval.Error{Kind: approval.Rejected},
 		"approval_timeout":     &approval.Error{Kind: approval.Expired},
 		"no_approver":          &approval.Error{Kind: approval.NoApprover},
@@ -193,8 +193,8 @@ func outcomeOf(t *testing.T, answer func() (mcp.Result, error)) string {
 // TestAuditArguments: they are logged if somebody wants that.
 func TestAuditArguments(t *testing.T) {
 	var log ledger
-	r := newRig(t, gateway.Options{}, nil, func(*gateway.Directory) []mcp.Interceptor {
-		return []mcp.Interceptor{(&gateway.Audit{Logger: log.logger(), Arguments: true}).Intercept}
+	r := newRig(t, gateway.Options{}, nil, func(*gateway.Directory) []mcp.Middleware {
+		return []mcp.Middleware{(&gateway.Audit{Logger: log.logger(), Arguments: true}).Intercept}
 	})
 	r.post(t, restPath+"/tools/files__echo", `{"a": 1}`)
 	if records := log.records(t, "call"); len(records) != 1 || records[0]["arguments"] != `{"a": 1}` {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 )
 
 // TestBudgets: what a face, and what stands around, cost beside what net/http and the provider
@@ -33,7 +32,7 @@ func TestBudgets(t *testing.T) {
 		most float64
 		run  func()
 	}{
-		"locate": {0, func() { d.Locate(ctx, policy.Tool, "s__x") }},
+		"locate": {0, func() { d.Locate(ctx, mcp.KindTool, "s__x") }},
 		"audit":  {12, func() { audited(ctx, call) }},
 		"proxy": {80, func() {
 			s.called = s.called[:0]

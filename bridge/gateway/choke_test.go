@@ -41,10 +41,10 @@ func TestOnePolicyOnEveryFace(t *testing.T) {
 		{"effect":"allow","servers":["files"],"names":["read","echo","image"]},
 		{"effect":"allow","servers":["wiki"],"names":["who"],"principals":["one"]},
 		{"effect":"deny","names":["echo"],"principals":["two"]}]}`)
-	var around []mcp.Interceptor
-	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Interceptor {
+	var around []mcp.Middleware
+	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
 		enforcer := &policy.Enforcer{Policy: rules, Locate: d.Locate}
-		around = []mcp.Interceptor{enforcer.Intercept}
+		around = []mcp.Middleware{enforcer.Intercept}
 		return around
 	})
 	allowed := map[string][]string{
@@ -107,8 +107,8 @@ func TestOnePolicyOnEveryFace(t *testing.T) {
 
 // TestNothingAllowed: who may call nothing learns of nothing.
 func TestNothingAllowed(t *testing.T) {
-	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Interceptor {
-		return []mcp.Interceptor{(&policy.Enforcer{Locate: d.Locate}).Intercept}
+	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
+		return []mcp.Middleware{(&policy.Enforcer{Locate: d.Locate}).Intercept}
 	})
 	r.get(t, proxyPath+"/servers").wants(t, 200, `{"servers":[],"total":0}`)
 	r.get(t, restPath+"/tools").wants(t, 200, `{"tools":[]}`)
@@ -159,7 +159,7 @@ func documentList(t *testing.T, r *rig) (exposed []string) {
 	return exposed
 }
 
-func mcpList(t *testing.T, r *rig, around []mcp.Interceptor, principal string) (exposed []string) {
+func mcpList(t *testing.T, r *rig, around []mcp.Middleware, principal string) (exposed []string) {
 	t.Helper()
 	face := server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{Logger: quiet(), Around: server.Around{Outer: around}})
 	if err := face.MountProvider(catalogue{r.bridge}, ""); err != nil {
@@ -219,9 +219,9 @@ func TestApprovalOnEveryFace(t *testing.T) {
 		t.Run(face, func(t *testing.T) {
 			asked := make(chan *approval.Prompt, 10)
 			r := newRig(t, gateway.Options{CallTimeout: time.Minute}, &gateway.DirectoryOptions{Launch: func(alias string) string { return "launch of " + alias }},
-				func(d *gateway.Directory) []mcp.Interceptor {
+				func(d *gateway.Directory) []mcp.Middleware {
 					show := approval.Deferred(func(_ context.Context, p *approval.Prompt) { asked <- p })
-					return []mcp.Interceptor{approval.Gate(approval.AskAlways, show, &approval.Options{Describe: d.Describe, Logger: quiet()})}
+					return []mcp.Middleware{approval.Gate(approval.AskAlways, show, &approval.Options{Describe: d.Describe, Logger: quiet()})}
 				})
 			answered := make(chan reply)
 			begin := func() *approval.Prompt {
@@ -267,20 +267,20 @@ func TestGoneBeforeApproval(t *testing.T) {
 	for face, way := range ways {
 		t.Run(face, func(t *testing.T) {
 			asked, withdrawn, over := make(chan struct{}), make(chan error, 1), make(chan struct{})
-			r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Interceptor {
+			r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
 				wait := approval.ApproverFunc(func(ctx context.Context, _ *approval.Request) (approval.Answer, error) {
 					close(asked)
 					<-ctx.Done()
 					withdrawn <- context.Cause(ctx)
 					return approval.Answer{Approved: true}, nil // too late, and counts for nothing
 				})
-				ends := func(next mcp.Invoker) mcp.Invoker {
+				ends := func(next mcp.Handler) mcp.Handler {
 					return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 						defer close(over)
 						return next(ctx, call)
 					}
 				}
-				return []mcp.Interceptor{ends, approval.Gate(approval.AskAlways, wait, &approval.Options{Describe: d.Describe, Logger: quiet()})}
+				return []mcp.Middleware{ends, approval.Gate(approval.AskAlways, wait, &approval.Options{Describe: d.Describe, Logger: quiet()})}
 			})
 			r.leave(t, way.path, way.body, asked)
 			<-withdrawn
@@ -344,12 +344,12 @@ func TestCallTimeout(t *testing.T) {
 
 // TestApprovalIsNoPartOfTheTime: a person may take longer than a call.
 func TestApprovalIsNoPartOfTheTime(t *testing.T) {
-	r := newRig(t, gateway.Options{CallTimeout: 300 * time.Millisecond}, nil, func(d *gateway.Directory) []mcp.Interceptor {
+	r := newRig(t, gateway.Options{CallTimeout: 300 * time.Millisecond}, nil, func(d *gateway.Directory) []mcp.Middleware {
 		slow := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 			<-time.After(600 * time.Millisecond)
 			return approval.Answer{Approved: true}, nil
 		})
-		return []mcp.Interceptor{approval.Gate(approval.AskAlways, slow, &approval.Options{Describe: d.Describe, Logger: quiet()})}
+		return []mcp.Middleware{approval.Gate(approval.AskAlways, slow, &approval.Options{Describe: d.Describe, Logger: quiet()})}
 	})
 	if got := r.post(t, restPath+"/tools/files__echo", `{}`); got.status != 200 {
 		t.Errorf("the answer is %d %s", got.status, got.body)

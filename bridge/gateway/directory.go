@@ -23,7 +23,7 @@ import (
 type Servers interface {
 	// Origin says whose a tool is that callers see by a name, and its name there; and whose
 	// prompts, resources and templates are.
-	Origin(kind bridge.Kind, exposed string) (alias, own string, ok bool)
+	Origin(kind mcp.Kind, exposed string) (alias, own string, ok bool)
 	// States says how the servers do, in their order.
 	States() []bridge.State
 }
@@ -139,7 +139,7 @@ var errUnknown = errors.New("there is no such thing")
 // Locate says whose something is, and what is said of it, for policy.Enforcer.Locate. A server
 // that the caller of a [ToolServer] has launched has a name that begins with [Launched]. The
 // error is one of what is not there.
-func (d *Directory) Locate(ctx context.Context, kind policy.Kind, exposed string) (policy.Target, error) {
+func (d *Directory) Locate(ctx context.Context, kind mcp.Kind, exposed string) (policy.Target, error) {
 	if r := runOf(ctx); r != nil && r.known == nil {
 		return r.locate(kind, exposed)
 	}
@@ -179,7 +179,7 @@ func (d *Directory) Describe(ctx context.Context, call *mcp.Call) (approval.Targ
 
 func (d *Directory) describe(call *mcp.Call) (approval.Target, error) {
 	kind, exposed := subjectOf(call)
-	if kind != policy.Tool || call.Method() != mcp.MethodToolsCall {
+	if kind != mcp.KindTool || call.Method() != mcp.MethodToolsCall {
 		return approval.Target{}, approval.Errorf(approval.Failed, "only tool calls can be approved")
 	}
 	e, err := d.find(kind, exposed)
@@ -199,20 +199,20 @@ func (d *Directory) describe(call *mcp.Call) (approval.Target, error) {
 
 // has says whether there is a tool that callers see by a name.
 func (d *Directory) has(exposed string) bool {
-	_, err := d.find(policy.Tool, exposed)
+	_, err := d.find(mcp.KindTool, exposed)
 	return !errors.Is(err, errUnknown)
 }
 
 // lists says whether there is a tool or prompt of that name in a list: others have as many names
 // as callers like.
-func (d *Directory) lists(kind policy.Kind, exposed string) bool {
+func (d *Directory) lists(kind mcp.Kind, exposed string) bool {
 	_, ok := d.now().entries[entryKey{kind, exposed}]
-	return ok && (kind == policy.Tool || kind == policy.Prompt)
+	return ok && (kind == mcp.KindTool || kind == mcp.KindPrompt)
 }
 
 // declares says whether a tool declares what its structured content is.
 func (d *Directory) declares(exposed string) bool {
-	e, err := d.find(policy.Tool, exposed)
+	e, err := d.find(mcp.KindTool, exposed)
 	if err != nil || e.listed == nil {
 		return false
 	}
@@ -221,15 +221,15 @@ func (d *Directory) declares(exposed string) bool {
 }
 
 // find finds what callers see by a name.
-func (d *Directory) find(kind policy.Kind, exposed string) (*entry, error) {
+func (d *Directory) find(kind mcp.Kind, exposed string) (*entry, error) {
 	t := d.now()
 	if e, ok := t.entries[entryKey{kind, exposed}]; ok {
 		return e, e.err
 	}
-	if alias, own, fn := d.pseudo(exposed); fn != nil && kind == policy.Tool {
+	if alias, own, fn := d.pseudo(exposed); fn != nil && kind == mcp.KindTool {
 		return &entry{target: policy.Target{Kind: kind, Server: alias, Name: own, Exposed: exposed}, pseudo: fn}, nil
 	}
-	if kind == policy.Resource || kind == policy.Template { // one that a template stands for
+	if kind == mcp.KindResource || kind == mcp.KindResourceTemplate { // one that a template stands for
 		if alias, own, ok := d.origin(kind, exposed); ok {
 			return &entry{target: policy.Target{Kind: kind, Server: alias, Name: own, Exposed: exposed}}, nil
 		}
@@ -237,11 +237,11 @@ func (d *Directory) find(kind policy.Kind, exposed string) (*entry, error) {
 	return nil, errUnknown
 }
 
-func (d *Directory) origin(kind policy.Kind, exposed string) (alias, own string, ok bool) {
+func (d *Directory) origin(kind mcp.Kind, exposed string) (alias, own string, ok bool) {
 	if d.opts.Servers == nil {
 		return "", exposed, true
 	}
-	return d.opts.Servers.Origin(bridge.Kind(kind), exposed)
+	return d.opts.Servers.Origin(kind, exposed)
 }
 
 // exposed is the name by which callers see a server's tool. One that is not there is called
@@ -260,18 +260,18 @@ func (d *Directory) exposed(alias, own string) (name string, ok bool) {
 }
 
 // subjectOf says what a call is about, "" if that cannot be told.
-func subjectOf(call *mcp.Call) (kind policy.Kind, exposed string) {
+func subjectOf(call *mcp.Call) (kind mcp.Kind, exposed string) {
 	var name json.RawMessage
 	switch call.Method() {
 	case mcp.MethodToolsCall:
-		kind, name = policy.Tool, call.Member("name")
+		kind, name = mcp.KindTool, call.Member("name")
 	case mcp.MethodPromptsGet:
-		kind, name = policy.Prompt, call.Member("name")
+		kind, name = mcp.KindPrompt, call.Member("name")
 	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
-		kind, name = policy.Resource, call.Member("uri")
+		kind, name = mcp.KindResource, call.Member("uri")
 	case mcp.MethodComplete:
-		if kind, name = policy.Prompt, call.Member("ref", "name"); name == nil {
-			kind, name = policy.Template, call.Member("ref", "uri")
+		if kind, name = mcp.KindPrompt, call.Member("ref", "name"); name == nil {
+			kind, name = mcp.KindResourceTemplate, call.Member("ref", "uri")
 		}
 	}
 	if jsonscan.KindOf(name) != jsonscan.String {

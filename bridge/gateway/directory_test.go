@@ -50,19 +50,19 @@ func TestDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		kind    policy.Kind
+		kind    mcp.Kind
 		exposed string
 		want    *policy.Target
 	}{
-		{policy.Tool, "s__tagged", &policy.Target{Name: "tagged", Tags: []string{"a", "b"}, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: &readOnly}}},
-		{policy.Tool, "s__get", &policy.Target{Name: "read"}},
-		{policy.Tool, "s__read", nil},
-		{policy.Tool, "", nil},
-		{policy.Prompt, "s__tagged", nil},
-		{policy.Resource, "file:///a", &policy.Target{Name: "file:///a"}},
-		{policy.Resource, "note:///7", &policy.Target{Name: "note:///7"}},
-		{policy.Template, "note:///{id}", &policy.Target{Name: "note:///{id}"}},
-		{policy.Resource, "file:///b", nil},
+		{mcp.KindTool, "s__tagged", &policy.Target{Name: "tagged", Tags: []string{"a", "b"}, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: &readOnly}}},
+		{mcp.KindTool, "s__get", &policy.Target{Name: "read"}},
+		{mcp.KindTool, "s__read", nil},
+		{mcp.KindTool, "", nil},
+		{mcp.KindPrompt, "s__tagged", nil},
+		{mcp.KindResource, "file:///a", &policy.Target{Name: "file:///a"}},
+		{mcp.KindResource, "note:///7", &policy.Target{Name: "note:///7"}},
+		{mcp.KindResourceTemplate, "note:///{id}", &policy.Target{Name: "note:///{id}"}},
+		{mcp.KindResource, "file:///b", nil},
 	} {
 		got, err := d.Locate(t.Context(), test.kind, test.exposed)
 		if test.want == nil {
@@ -115,7 +115,7 @@ func TestDirectoryFollows(t *testing.T) {
 	if err != nil || after.ToolDigest == before.ToolDigest {
 		t.Errorf("the changed tool is %+v, %v", after, err)
 	}
-	if _, err := r.tools.Locate(t.Context(), policy.Tool, "wiki__read"); err == nil {
+	if _, err := r.tools.Locate(t.Context(), mcp.KindTool, "wiki__read"); err == nil {
 		t.Error("a tool that has gone is located")
 	}
 }
@@ -130,13 +130,13 @@ func TestGuardedProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Locate(t.Context(), policy.Tool, "files__read"); err == nil {
+	if _, err := d.Locate(t.Context(), mcp.KindTool, "files__read"); err == nil {
 		t.Error("a tool that is quarantined is located")
 	}
 	if err := lock.Accept("all", "files__read"); err != nil {
 		t.Fatal(err)
 	}
-	if target, err := d.Locate(t.Context(), policy.Tool, "files__read"); err != nil || target.Server != "files" || target.Name != "read" {
+	if target, err := d.Locate(t.Context(), mcp.KindTool, "files__read"); err != nil || target.Server != "files" || target.Name != "read" {
 		t.Errorf("what was accepted: %+v, %v", target, err)
 	}
 }
@@ -158,7 +158,7 @@ func TestNobodyKnowsServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if target, err := d.Locate(t.Context(), policy.Tool, "read"); err != nil || target.Server != "" || target.Name != "read" || target.Trusted {
+	if target, err := d.Locate(t.Context(), mcp.KindTool, "read"); err != nil || target.Server != "" || target.Name != "read" || target.Trusted {
 		t.Errorf("it is %+v, %v", target, err)
 	}
 }

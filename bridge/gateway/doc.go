@@ -4,7 +4,7 @@
 //	tools, err := gateway.NewDirectory(servers, &gateway.DirectoryOptions{Launch: launch})
 //	audit := &gateway.Audit{Directory: tools}
 //	enforcer := &policy.Enforcer{Policy: rules, Locate: tools.Locate, Decided: audit.Decided}
-//	around := []mcp.Interceptor{audit.Intercept, enforcer.Intercept}
+//	around := []mcp.Middleware{audit.Intercept, enforcer.Intercept}
 //
 //	g := gateway.New(tools, &gateway.Options{Around: around})
 //	mux.Handle("/api/v1/mcp/proxy/", http.StripPrefix("/api/v1/mcp/proxy", g.Proxy()))

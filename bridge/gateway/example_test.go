@@ -68,7 +68,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	enforcer := &policy.Enforcer{Policy: rules, Locate: tools.Locate}
-	g := gateway.New(tools, &gateway.Options{Around: []mcp.Interceptor{enforcer.Intercept}})
+	g := gateway.New(tools, &gateway.Options{Around: []mcp.Middleware{enforcer.Intercept}})
 
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/mcp/proxy/", http.StripPrefix("/api/v1/mcp/proxy", g.Proxy()))
@@ -113,7 +113,7 @@ func ExampleNewDirectory() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	target, err := tools.Locate(context.Background(), policy.Tool, "calc__add")
+	target, err := tools.Locate(context.Background(), mcp.KindTool, "calc__add")
 	fmt.Println(target.Server, target.Name, err)
 	// Output:
 	// calc add <nil>
@@ -139,7 +139,7 @@ func ExampleAudit() {
 		Counters:  &metrics,
 		Directory: tools,
 	}
-	g := gateway.New(tools, &gateway.Options{Around: []mcp.Interceptor{audit.Intercept}})
+	g := gateway.New(tools, &gateway.Options{Around: []mcp.Middleware{audit.Intercept}})
 	web := httptest.NewServer(g.Proxy())
 	defer web.Close()
 

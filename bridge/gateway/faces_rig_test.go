@@ -119,7 +119,7 @@ const (
 
 // newRig serves both faces of a bridge with two servers, and whatever else a test adds. around
 // may be nil.
-func newRig(t testing.TB, opts gateway.Options, described *gateway.DirectoryOptions, around func(*gateway.Directory) []mcp.Interceptor) *rig {
+func newRig(t testing.TB, opts gateway.Options, described *gateway.DirectoryOptions, around func(*gateway.Directory) []mcp.Middleware) *rig {
 	t.Helper()
 	r := &rig{files: newShelf(), wiki: newShelf(), token: aToken}
 	r.bridge = newBridge(t, to("files", r.files), to("wiki", r.wiki))
@@ -127,7 +127,7 @@ func newRig(t testing.TB, opts gateway.Options, described *gateway.DirectoryOpti
 	return r
 }
 
-func (r *rig) serve(t testing.TB, opts gateway.Options, described *gateway.DirectoryOptions, around func(*gateway.Directory) []mcp.Interceptor) {
+func (r *rig) serve(t testing.TB, opts gateway.Options, described *gateway.DirectoryOptions, around func(*gateway.Directory) []mcp.Middleware) {
 	t.Helper()
 	var err error
 	if r.tools, err = gateway.NewDirectory(r.bridge, described); err != nil {

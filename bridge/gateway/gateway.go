@@ -19,7 +19,6 @@ import (
 	"github.com/dovetail-go/dovetail/internal/seats"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -28,7 +27,7 @@ import (
 type Options struct {
 	// Around stands around every call and every list of tools, the first outermost: an
 	// [Audit], a policy's enforcer, an approval gate.
-	Around []mcp.Interceptor
+	Around []mcp.Middleware
 	// Access says who gets in. By default who has the random token of [Gateway.Access].
 	Access *Access
 	// CallTimeout bounds a call. Waiting for a person to approve it does not count. Default
@@ -52,7 +51,7 @@ type Gateway struct {
 	opts      Options
 	seats     *seats.Seats
 	requests  *requests
-	invoke    mcp.Invoker
+	invoke    mcp.Handler
 }
 
 // New returns a gateway to what a directory has. The provider must run, as one that is
@@ -187,7 +186,7 @@ func (g *Gateway) answer(ctx context.Context, call *mcp.Call) (mcp.Result, error
 		return mcp.Raw(append(list, "]}"...)), nil
 	case mcp.MethodToolsCall:
 		_, name := subjectOf(call)
-		if e, err := g.directory.find(policy.Tool, name); err == nil && e.pseudo != nil {
+		if e, err := g.directory.find(mcp.KindTool, name); err == nil && e.pseudo != nil {
 			return callFunc(ctx, e.pseudo, name, call.Member("arguments"))
 		}
 		return g.directory.provider.Call(ctx, call)

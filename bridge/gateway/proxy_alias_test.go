@@ -61,11 +61,11 @@ func TestUnlistedServers(t *testing.T) {
 	s := newStub(`{"type":"object"}`, "a")
 	var lists int
 	broken := errors.New("broken")
-	g := s.gateway(t, gateway.Options{Around: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+	g := s.gateway(t, gateway.Options{Around: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			switch {
 			case call.Method() == mcp.MethodToolsCall:
-				return nil, &policy.DeniedError{Kind: policy.Tool, Name: "s__a"}
+				return nil, &policy.DeniedError{Kind: mcp.KindTool, Name: "s__a"}
 			case broken != nil:
 				return nil, broken
 			}
@@ -101,7 +101,7 @@ func TestRestlessProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if target, err := d.Locate(t.Context(), policy.Tool, "s__a"); err == nil {
+	if target, err := d.Locate(t.Context(), mcp.KindTool, "s__a"); err == nil {
 		t.Errorf("it is %+v", target)
 	}
 }

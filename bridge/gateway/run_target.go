@@ -17,9 +17,9 @@ var errChangedRun = approval.Errorf(approval.Changed, "the call is not the one t
 
 // locate says what is called at a server that the caller has launched. What such a server says
 // of its tools would not be trusted, and is not asked for.
-func (r *run) locate(kind policy.Kind, exposed string) (policy.Target, error) {
+func (r *run) locate(kind mcp.Kind, exposed string) (policy.Target, error) {
 	switch {
-	case kind != policy.Tool || exposed != r.exposed:
+	case kind != mcp.KindTool || exposed != r.exposed:
 		return policy.Target{}, errChangedRun
 	case r.launch == nil:
 		return policy.Target{}, errUnknown
@@ -29,7 +29,7 @@ func (r *run) locate(kind policy.Kind, exposed string) (policy.Target, error) {
 
 // describe says what is called at a server that the caller has launched.
 func (r *run) describe(call *mcp.Call) (approval.Target, error) {
-	if kind, exposed := subjectOf(call); kind != policy.Tool || exposed != r.exposed {
+	if kind, exposed := subjectOf(call); kind != mcp.KindTool || exposed != r.exposed {
 		return approval.Target{}, errChangedRun
 	}
 	target := approval.Target{Server: r.server, Launch: r.launch.text, Tool: r.tool}

@@ -43,7 +43,7 @@ func (s *stub) Call(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 
 func (s *stub) Run(ctx context.Context, _ func(mcp.Change)) error { return nil }
 
-func (s *stub) Origin(_ bridge.Kind, exposed string) (alias, own string, ok bool) {
+func (s *stub) Origin(_ mcp.Kind, exposed string) (alias, own string, ok bool) {
 	own, ok = strings.CutPrefix(exposed, "s__")
 	return "s", own, ok
 }
@@ -164,8 +164,8 @@ func TestBusy(t *testing.T) {
 
 // TestPanicsCostOneCall: whatever stands around may panic.
 func TestPanicsCostOneCall(t *testing.T) {
-	r := newRig(t, gateway.Options{}, nil, func(*gateway.Directory) []mcp.Interceptor {
-		return []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+	r := newRig(t, gateway.Options{}, nil, func(*gateway.Directory) []mcp.Middleware {
+		return []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				if strings.Contains(string(call.Params()), "echo") {
 					panic("canary")

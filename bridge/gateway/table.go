@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -15,7 +16,7 @@ type table struct {
 }
 
 type entryKey struct {
-	kind    policy.Kind
+	kind    mcp.Kind
 	exposed string
 }
 
@@ -56,8 +57,8 @@ func (d *Directory) now() *table {
 
 func (d *Directory) newTable(c *server.Catalogue) *table {
 	t := &table{catalogue: c, entries: make(map[entryKey]*entry), names: make(map[ownName]string)}
-	for kind, list := range map[policy.Kind][]server.Listed{
-		policy.Tool: c.Tools, policy.Prompt: c.Prompts, policy.Resource: c.Resources, policy.Template: c.Templates,
+	for kind, list := range map[mcp.Kind][]server.Listed{
+		mcp.KindTool: c.Tools, mcp.KindPrompt: c.Prompts, mcp.KindResource: c.Resources, mcp.KindResourceTemplate: c.Templates,
 	} {
 		for _, listed := range list {
 			alias, own, ok := d.origin(kind, listed.Name)
@@ -67,7 +68,7 @@ func (d *Directory) newTable(c *server.Catalogue) *table {
 			e := &entry{listed: listed.JSON, target: policy.Target{Kind: kind, Server: alias, Name: own, Exposed: listed.Name}}
 			e.err = e.target.Describe(listed.JSON)
 			t.entries[entryKey{kind, listed.Name}] = e
-			if kind == policy.Tool {
+			if kind == mcp.KindTool {
 				t.names[ownName{alias, own}] = listed.Name
 			}
 		}
@@ -75,4 +76,4 @@ func (d *Directory) newTable(c *server.Catalogue) *table {
 	return t
 }
 
-func toolKey(exposed string) entryKey { return entryKey{policy.Tool, exposed} }
+func toolKey(exposed string) entryKey { return entryKey{mcp.KindTool, exposed} }

@@ -65,7 +65,7 @@ func NewToolServer(opts *ToolServerOptions) (*ToolServer, error) {
 		Access: o.Access, CallTimeout: o.CallTimeout, MaxBody: o.MaxBody,
 		MaxRequests: o.MaxRequests, MaxPerCaller: o.MaxPerCaller, Logger: o.Logger,
 	})
-	invoke := mcp.Invoker(t.answer)
+	invoke := mcp.Handler(t.answer)
 	for _, around := range slices.Backward(o.Around) {
 		invoke = around(invoke)
 	}

@@ -32,7 +32,7 @@ func TestNothingIsStartedThatThePolicyDenies(t *testing.T) {
 	enforcer := &policy.Enforcer{Policy: compiled(t, `{"rules":[{"name":"none","effect":"deny"}]}`), Locate: known.Locate, Ask: approval.LeaveToGate, Decided: audit.Decided}
 	gate := approval.Gate(approval.ByPolicy(enforcer), nil, &approval.Options{Describe: known.Describe, Logger: quiet()})
 	rig := newToolRig(t, gateway.ToolServerOptions{
-		Known: known, VerifyFirst: true, Around: []mcp.Interceptor{audit.Intercept, enforcer.Intercept, gate},
+		Known: known, VerifyFirst: true, Around: []mcp.Middleware{audit.Intercept, enforcer.Intercept, gate},
 		Launch: func(context.Context, *config.Resolved) error {
 			t.Error("it is asked whether what is denied may be launched")
 			return nil
@@ -68,7 +68,7 @@ func TestApproveNeedsItsMark(t *testing.T) {
 		return approval.Answer{Approved: true}, nil
 	})
 	gate := approval.Gate(approval.AskAlways, approve, &approval.Options{Server: "files", Logger: quiet()})
-	rig, files := newKnownRig(t, gateway.ToolServerOptions{Around: []mcp.Interceptor{gate}})
+	rig, files := newKnownRig(t, gateway.ToolServerOptions{Around: []mcp.Middleware{gate}})
 	runner := rig.runner(t, "files", gateway.ServerParams{})
 	if err := runner.Approve(t.Context(), "read", nil); err == nil || files.calls.Load() != 0 {
 		t.Errorf("it is approved, %v, after %d calls", err, files.calls.Load())

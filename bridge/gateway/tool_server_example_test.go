@@ -45,7 +45,7 @@ func ExampleNewToolServer() {
 		_ = p.Accept(ctx) // the call may have gone
 	})
 	gate := approval.Gate(approval.AskAlways, person, &approval.Options{Describe: known.Describe, Logger: slog.New(slog.DiscardHandler)})
-	tools, err := gateway.NewToolServer(&gateway.ToolServerOptions{Known: known, Around: []mcp.Interceptor{gate}})
+	tools, err := gateway.NewToolServer(&gateway.ToolServerOptions{Known: known, Around: []mcp.Middleware{gate}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func TestOneChainIsForAllRuns(t *testing.T) {
 		return approval.Answer{Approved: r.Server == "files" && r.Tool == "read" && r.ToolDigest != "", Reason: r.Server + "." + r.Tool}, nil
 	})
 	gate := approval.Gate(approval.ByPolicy(enforcer), approver, &approval.Options{Describe: known.Describe, Logger: quiet()})
-	rig := newToolRig(t, gateway.ToolServerOptions{Known: known, Around: []mcp.Interceptor{gate}})
+	rig := newToolRig(t, gateway.ToolServerOptions{Known: known, Around: []mcp.Middleware{gate}})
 	mark := filepath.Join(t.TempDir(), "mark")
 	for _, c := range []struct {
 		server string

@@ -21,7 +21,7 @@ type ToolServerOptions struct {
 	// directory if there is no Known: it is there that what must not be run is refused, and
 	// that approvers are told when nothing will be run. An approval that they have given
 	// without being told so is none for /approve.
-	Around []mcp.Interceptor
+	Around []mcp.Middleware
 	// Access says who gets in. By default who has the random token of [ToolServer.Access].
 	Access *Access
 	// Approval, such as a channel of package approval/channel, is where approvers connect.

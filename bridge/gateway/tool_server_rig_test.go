@@ -239,7 +239,7 @@ func gated(t testing.TB, opts approval.Options, verify bool) gateway.ToolServerO
 		opts.Describe = emptyDirectory(t).Describe
 	}
 	gate := approval.Gate(approval.AskAlways, approvers, &opts)
-	return gateway.ToolServerOptions{Around: []mcp.Interceptor{gate}, Approval: approvers, VerifyFirst: verify}
+	return gateway.ToolServerOptions{Around: []mcp.Middleware{gate}, Approval: approvers, VerifyFirst: verify}
 }
 
 // An originalApprover is the end of a socket as the original client has it.

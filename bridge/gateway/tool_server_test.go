@@ -419,7 +419,7 @@ func TestPolicyIsOfTheSameCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	enforcer := &policy.Enforcer{Policy: rules, Locate: emptyDirectory(t).Locate}
-	rig := newToolRig(t, gateway.ToolServerOptions{Around: []mcp.Interceptor{enforcer.Intercept}})
+	rig := newToolRig(t, gateway.ToolServerOptions{Around: []mcp.Middleware{enforcer.Intercept}})
 	a, b := rig.runner(t, "a", childParams("serve")), rig.runner(t, "b", childParams("exit"))
 	startOf(t, a)
 	_, err = a.Run(t.Context(), "fail", nil)
@@ -430,7 +430,7 @@ func TestPolicyIsOfTheSameCall(t *testing.T) {
 
 // An interceptor that turns a call into another is stopped.
 func TestChangedCallIsRefused(t *testing.T) {
-	rig := newToolRig(t, gateway.ToolServerOptions{Around: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+	rig := newToolRig(t, gateway.ToolServerOptions{Around: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			changed, err := call.WithParams(json.RawMessage(`{"name":"a__start","arguments":{}}`))
 			if err != nil {

@@ -105,7 +105,7 @@ func (p *Provider) Scopes(method, name string) []string {
 	return nil
 }
 
-// Run is p's, and reports [mcp.ToolsChanged] as well when something is pinned. Meanwhile
+// Run is p's, and reports [mcp.KindTool] as well when something is pinned. Meanwhile
 // what p offers is judged whenever it has changed, and the lock is saved when something has
 // been pinned.
 func (p *Provider) Run(ctx context.Context, changed func(mcp.Change)) error {
@@ -116,7 +116,7 @@ func (p *Provider) Run(ctx context.Context, changed func(mcp.Change)) error {
 	defer keeper.Wait()
 	defer stop()
 	return p.provider.Run(ctx, func(change mcp.Change) {
-		if change.Kind == mcp.ToolsChanged {
+		if change.Kind == mcp.KindTool {
 			wake(offered)
 		}
 		changed(change)
@@ -140,7 +140,7 @@ func (p *Provider) keep(ctx context.Context, offered <-chan struct{}, changed fu
 		case <-p.trusted:
 		case <-pinned:
 			pinned = p.pins.changes()
-			changed(mcp.Change{Kind: mcp.ToolsChanged})
+			changed(mcp.Change{Kind: mcp.KindTool})
 		}
 	}
 }

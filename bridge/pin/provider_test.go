@@ -492,7 +492,7 @@ func TestServerShowsWhatIsAccepted(t *testing.T) {
 			if err := lock.Accept("shop", "b"); err != nil {
 				t.Fatal(err)
 			}
-			if change := <-told; change.Kind != mcp.ToolsChanged {
+			if change := <-told; change.Kind != mcp.KindTool {
 				t.Errorf("the change is %v", change)
 			}
 			if got := list(); !strings.Contains(got, `"shop_b"`) {

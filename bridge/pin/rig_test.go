@@ -50,7 +50,7 @@ func catalogue(tools ...string) *server.Catalogue {
 func (s *shop) show(tools ...string) {
 	s.offer.Store(catalogue(tools...))
 	if changed := s.changed.Load(); changed != nil {
-		(*changed)(mcp.Change{Kind: mcp.ToolsChanged})
+		(*changed)(mcp.Change{Kind: mcp.KindTool})
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // A record keeps the changes that are told.
 type record struct {
 	mu   sync.Mutex
-	told []mcp.ChangeKind
+	told []mcp.Kind
 }
 
 func (r *record) tell(change mcp.Change) {
@@ -30,7 +30,7 @@ func (r *record) tell(change mcp.Change) {
 }
 
 // take returns what was told since the last time, once nothing moves.
-func (r *record) take() []mcp.ChangeKind {
+func (r *record) take() []mcp.Kind {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +56,7 @@ func run(t *testing.T, g *pin.Provider) (r *record, stop func()) {
 	}
 }
 
-func wantTold(t *testing.T, r *record, want ...mcp.ChangeKind) {
+func wantTold(t *testing.T, r *record, want ...mcp.Kind) {
 	t.Helper()
 	if told := r.take(); !slices.Equal(told, want) {
 		t.Errorf("told was %v, want %v", told, want)
@@ -77,16 +77,16 @@ func TestRunTellsChanges(t *testing.T) {
 		if err := lock.Accept("s", "a"); err != nil {
 			t.Fatal(err)
 		}
-		wantTold(t, r, mcp.ToolsChanged)
+		wantTold(t, r, mcp.KindTool)
 		wantTools(t, g, lock, "a")
 
 		p.show(tool("a", "another"))
-		wantTold(t, r, mcp.ToolsChanged)
+		wantTold(t, r, mcp.KindTool)
 		if n := len(lock.Pending()); n != 1 {
 			t.Errorf("%d tools are pending", n)
 		}
-		(*p.changed.Load())(mcp.Change{Kind: mcp.PromptsChanged})
-		wantTold(t, r, mcp.PromptsChanged)
+		(*p.changed.Load())(mcp.Change{Kind: mcp.KindPrompt})
+		wantTold(t, r, mcp.KindPrompt)
 		pinOne(t, lock, "other", "a", 1)
 		wantTold(t, r)
 		stop()
@@ -111,7 +111,7 @@ func TestRunTellsWhatIsReloaded(t *testing.T) {
 		if err := lock.Reload(); err != nil {
 			t.Fatal(err)
 		}
-		wantTold(t, r, mcp.ToolsChanged)
+		wantTold(t, r, mcp.KindTool)
 		wantTools(t, g, lock, "a")
 		if err := lock.Reload(); err != nil {
 			t.Fatal(err)

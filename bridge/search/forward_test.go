@@ -156,10 +156,10 @@ func long(n int) string { return strings.Repeat("x", n) }
 // asking asks before it answers, tells how far it is, and does its work once.
 func asking(times *atomic.Int64) func(context.Context, *mcp.Call) (mcp.Result, error) {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-		number, ok := call.Kept("number")
+		number, ok := call.Load("number")
 		if !ok {
 			number = json.RawMessage(fmt.Sprint(times.Add(1)))
-			call.Keep("number", number)
+			call.Store("number", number)
 		}
 		token := mcp.ProgressToken(call.Member("_meta", mcp.MetaProgressToken))
 		if err := call.Notify(ctx, mcp.NotificationProgress, &mcp.ProgressParams{ProgressToken: token, Progress: 1, Message: "asking"}); err != nil {

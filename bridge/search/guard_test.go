@@ -150,8 +150,8 @@ func TestAskingGuard(t *testing.T) {
 func TestInterceptors(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var inner, outer []string
-		noting := func(notes *[]string) mcp.Interceptor {
-			return func(next mcp.Invoker) mcp.Invoker {
+		noting := func(notes *[]string) mcp.Middleware {
+			return func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					if strings.HasPrefix(call.Method(), "tools/") {
 						*notes = append(*notes, call.Method()+" "+string(call.Member("name")))
@@ -160,7 +160,7 @@ func TestInterceptors(t *testing.T) {
 				}
 			}
 		}
-		editing := func(next mcp.Invoker) mcp.Invoker {
+		editing := func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				if call.Method() == mcp.MethodToolsList {
 					return &mcp.ListToolsResult{Tools: []mcp.Tool{{Name: "sub", Description: "another"}, {Name: "added"}}}, nil
@@ -176,8 +176,8 @@ func TestInterceptors(t *testing.T) {
 			return nil, nil
 		}
 		from := newSource("add", "sub")
-		p := newProvider(t, from, server.Around{Outer: []mcp.Interceptor{noting(&inner), editing}, Mappers: []server.ErrorMapper{mapped}})
-		session := connect(t, mounted(t, p, "", &server.Options{Around: server.Around{Outer: []mcp.Interceptor{noting(&outer)}}}), &client.Options{Era: era})
+		p := newProvider(t, from, server.Around{Outer: []mcp.Middleware{noting(&inner), editing}, Mappers: []server.ErrorMapper{mapped}})
+		session := connect(t, mounted(t, p, "", &server.Options{Around: server.Around{Outer: []mcp.Middleware{noting(&outer)}}}), &client.Options{Era: era})
 		if got := found(t, session, `{"query":""}`); len(got) != 1 || string(got[0]) != `{"name":"sub","description":"another","inputSchema":{"type":"object"}}` {
 			t.Errorf("found is %s", got)
 		}
@@ -208,7 +208,7 @@ func TestSearchFails(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			around := server.Around{Outer: []mcp.Interceptor{func(mcp.Invoker) mcp.Invoker {
+			around := server.Around{Outer: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
 				return func(context.Context, *mcp.Call) (mcp.Result, error) { return answer() }
 			}}}
 			session := connect(t, newFace(t, newSource("add"), around), nil)

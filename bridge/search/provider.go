@@ -20,7 +20,7 @@ type Provider struct {
 	source server.Provider
 	tools  []server.Listed // the two
 	within *server.Server  // has the source mounted, within what stands around its tools
-	invoke mcp.Invoker     // calls and lists them
+	invoke mcp.Handler     // calls and lists them
 	logger *slog.Logger
 
 	mu      sync.Mutex // of who changes current
@@ -62,12 +62,12 @@ func New(p server.Provider, opts *Options) (*Provider, error) {
 // enclose mounts the source on a server that is never bound to a link: all that it has to
 // do is to keep what stands around the tools.
 func (p *Provider) enclose(options Options) error {
-	reached := func(next mcp.Invoker) mcp.Invoker {
+	reached := func(next mcp.Handler) mcp.Handler {
 		p.invoke = next
 		return next
 	}
 	around := options.Around
-	around.Outer = slices.Concat([]mcp.Interceptor{reached}, around.Outer)
+	around.Outer = slices.Concat([]mcp.Middleware{reached}, around.Outer)
 	p.within = server.New(mcp.Implementation{Name: "search"}, &server.Options{Around: around, Logger: options.Logger})
 	return p.within.MountProvider(p.source, "")
 }
@@ -96,7 +96,7 @@ func (p *Provider) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error)
 // two tools do not change.
 func (p *Provider) Run(ctx context.Context, changed func(mcp.Change)) error {
 	return p.source.Run(ctx, func(change mcp.Change) {
-		if change.Kind != mcp.ToolsChanged {
+		if change.Kind != mcp.KindTool {
 			changed(change)
 		}
 	})

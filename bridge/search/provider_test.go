@@ -125,8 +125,8 @@ func TestProviderTellsChanges(t *testing.T) {
 		next := everything()
 		next.Tools = entries("mul", "sub")
 		from.offer.Store(next)
-		changes := []mcp.Change{{Kind: mcp.PromptsChanged}, {Kind: mcp.ResourcesChanged}, {Kind: mcp.ResourceUpdated, URI: "app:r"}}
-		for _, change := range append([]mcp.Change{{Kind: mcp.ToolsChanged}}, changes...) {
+		changes := []mcp.Change{{Kind: mcp.KindPrompt}, {Kind: mcp.KindResource}, {Kind: mcp.KindResource, URI: "app:r"}}
+		for _, change := range append([]mcp.Change{{Kind: mcp.KindTool}}, changes...) {
 			(*from.changed.Load())(change)
 		}
 		synctest.Wait()

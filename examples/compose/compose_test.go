@@ -119,7 +119,7 @@ func TestNotes(t *testing.T) {
 		if got := say(t, s, "notes_add", map[string]string{"text": "buy bread"}); got != "note://1" {
 			t.Errorf("adding gives %q", got)
 		}
-		if change := <-changes; change.Kind != mcp.ResourceUpdated || change.URI != "note://1" {
+		if change := <-changes; change.Kind != mcp.KindResource || change.URI != "note://1" {
 			t.Errorf("told %+v", change)
 		}
 		read, err := s.Read(t.Context(), "note://1", nil)

@@ -15,7 +15,7 @@ import (
 func newDesk(now func() time.Time, calls *log.Logger) (*server.Server, error) {
 	desk := server.New(mcp.Implementation{Name: "desk", Title: "A desk", Version: "1.0.0"}, &server.Options{
 		Instructions: "The tools of the clock begin with clock_, those of the notes with notes_.",
-		Around:       server.Around{Outer: []mcp.Interceptor{logged(calls)}},
+		Around:       server.Around{Outer: []mcp.Middleware{logged(calls)}},
 	})
 	server.AddTool(desk, server.Tool{Name: "tidy", Description: "Tidies the desk."},
 		func(context.Context, *server.Request, struct{}) (string, error) { return "The desk is tidy.", nil })
@@ -26,8 +26,8 @@ func newDesk(now func() time.Time, calls *log.Logger) (*server.Server, error) {
 }
 
 // logged says what is called by whom, and how it ended.
-func logged(calls *log.Logger) mcp.Interceptor {
-	return func(next mcp.Invoker) mcp.Invoker {
+func logged(calls *log.Logger) mcp.Middleware {
+	return func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			result, err := next(ctx, call)
 			who := "somebody"

@@ -22,8 +22,8 @@ type hub struct {
 	approver  *approver
 	journal   *approval.FileJournal // nil without a file
 	metrics   *gateway.Metrics
-	around    []mcp.Interceptor // around each call, by whichever face it comes
-	face      *server.Server    // which has the bridge's life too
+	around    []mcp.Middleware // around each call, by whichever face it comes
+	face      *server.Server   // which has the bridge's life too
 	logger    *slog.Logger
 }
 
@@ -95,7 +95,7 @@ func (h *hub) servers(ctx context.Context, path string) (*bridge.Bridge, map[str
 func (h *hub) surround(compiled *policy.Compiled, gate *approval.Options) {
 	audit := &gateway.Audit{Logger: h.logger, Counters: h.metrics, Directory: h.directory}
 	enforcer := &policy.Enforcer{Policy: compiled, Locate: h.directory.Locate, Ask: approval.LeaveToGate, Decided: audit.Decided}
-	h.around = []mcp.Interceptor{
+	h.around = []mcp.Middleware{
 		audit.Intercept,
 		enforcer.Intercept,
 		approval.Gate(approval.ByPolicy(enforcer), h.approver.Approver, gate),

@@ -46,15 +46,10 @@ func (c *command) options(changes chan<- []byte, p *person, stderr io.Writer) *c
 }
 
 func describe(change mcp.Change) map[string]string {
-	switch change.Kind {
-	case mcp.ToolsChanged:
-		return map[string]string{"changed": "tools"}
-	case mcp.PromptsChanged:
-		return map[string]string{"changed": "prompts"}
-	case mcp.ResourcesChanged:
-		return map[string]string{"changed": "resources"}
+	if change.URI != "" {
+		return map[string]string{"changed": "resource", "uri": change.URI}
 	}
-	return map[string]string{"changed": "resource", "uri": change.URI}
+	return map[string]string{"changed": change.Kind.String() + "s"}
 }
 
 // A person answers questions, or declines them all if nothing can be typed.

@@ -87,7 +87,7 @@ func watch(ctx context.Context, session *client.Session, bakery *server.Server, 
 	}
 	select {
 	case change := <-changed:
-		fmt.Printf("changed     the list of tools: %v\n", change.Kind == mcp.ToolsChanged)
+		fmt.Printf("changed     the list of tools: %v\n", change.Kind == mcp.KindTool)
 	case <-ctx.Done():
 		return ctx.Err()
 	}

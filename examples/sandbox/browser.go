@@ -70,8 +70,8 @@ func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser,
 	path, args := guard.Wrap(command[0], append(command[1:], "--config", settings)...)
 	b.dialer = stdio.Command(path, args, &stdio.CommandOptions{Dir: b.folder, Env: process.Variables(strings.Split(o.pass, ",")...)})
 	b.Upstream = bridge.Proxy(b, &bridge.ProxyOptions{
-		Select: func(kind bridge.Kind, name string) bool {
-			return kind == bridge.Tool && slices.ContainsFunc(known.Tools, func(t server.Listed) bool { return t.Name == name })
+		Select: func(kind mcp.Kind, name string) bool {
+			return kind == mcp.KindTool && slices.ContainsFunc(known.Tools, func(t server.Listed) bool { return t.Name == name })
 		},
 		Known: known, Lazy: true, Shared: true, ConnectTimeout: 3 * time.Minute, CallTimeout: 2 * time.Minute, Logger: logger,
 	})

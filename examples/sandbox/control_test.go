@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -151,7 +150,7 @@ func TestDeferred(t *testing.T) {
 		t.Errorf("%d tools before", n)
 	}
 	send("/mcp/tool-server-url", `{"tool_server_url":"`+good+`/"}`, 200, `{"status":"success"}`)
-	if told := u.told(1); len(told) != 1 || told[0].Kind != mcp.ToolsChanged {
+	if told := u.told(1); len(told) != 1 || told[0].Kind != mcp.KindTool {
 		t.Errorf("told %v", told)
 	}
 	if n := len(u.tools()); n < 30 {
@@ -358,10 +357,10 @@ func TestAddedServerChangesNoRules(t *testing.T) {
 	if status, answer := s.send("POST", "/custom-mcp", customServers(t, "run", "command")); status != http.StatusOK {
 		t.Fatal(answer)
 	}
-	if alias, name, _ := s.Origin(bridge.Tool, "run_command"); alias != own || name != "run_command" {
+	if alias, name, _ := s.Origin(mcp.KindTool, "run_command"); alias != own || name != "run_command" {
 		t.Errorf("run_command is %s of %s", name, alias)
 	}
-	if alias, name, _ := s.Origin(bridge.Tool, "mcp_run_command"); alias != "run" || name != "command" {
+	if alias, name, _ := s.Origin(mcp.KindTool, "mcp_run_command"); alias != "run" || name != "command" {
 		t.Errorf("mcp_run_command is %s of %s", name, alias)
 	}
 	if got := u.call("run_command", `{"command":"echo hi"}`); !strings.HasPrefix(got, "failure: ") {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // customPrefix stands before the names of tools of servers that are added at run time:
@@ -93,7 +94,7 @@ func (c *custom) add(ctx context.Context, text []byte, all bool) (tools []string
 	}
 	c.servers = servers
 	for _, name := range c.Names() {
-		if alias, _, ok := c.Origin(bridge.Tool, name); ok && indexOf(added, alias) >= 0 {
+		if alias, _, ok := c.Origin(mcp.KindTool, name); ok && indexOf(added, alias) >= 0 {
 			tools = append(tools, customPrefix+name)
 		}
 	}

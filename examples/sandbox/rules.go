@@ -35,7 +35,7 @@ func (s *sandbox) rules() (server.Around, error) {
 	if err != nil {
 		return server.Around{}, fmt.Errorf("%s: %w", s.policy, err)
 	}
-	locate := func(ctx context.Context, kind policy.Kind, exposed string) (policy.Target, error) {
+	locate := func(ctx context.Context, kind mcp.Kind, exposed string) (policy.Target, error) {
 		return s.directory.Locate(ctx, kind, exposed)
 	}
 	describe := func(ctx context.Context, call *mcp.Call) (approval.Target, error) {
@@ -43,7 +43,7 @@ func (s *sandbox) rules() (server.Around, error) {
 	}
 	enforcer := &policy.Enforcer{Policy: compiled, Locate: locate, Ask: approval.LeaveToGate}
 	gate := approval.Gate(approval.ByPolicy(enforcer), approval.ByCaller(), &approval.Options{Describe: describe, Logger: s.logger})
-	return server.Around{Outer: []mcp.Interceptor{enforcer.Intercept}, Inner: []mcp.Interceptor{gate}}, nil
+	return server.Around{Outer: []mcp.Middleware{enforcer.Intercept}, Inner: []mcp.Middleware{gate}}, nil
 }
 
 // direct makes the directory by which rules know what tools are.
@@ -56,9 +56,9 @@ func (s *sandbox) direct() (err error) {
 
 // Origin says whose something is: a custom server's, or the sandbox's. Only what has the
 // prefix of custom servers can be one's, whatever they call themselves and their tools.
-func (s *sandbox) Origin(kind bridge.Kind, exposed string) (alias, name string, ok bool) {
+func (s *sandbox) Origin(kind mcp.Kind, exposed string) (alias, name string, ok bool) {
 	inside, custom := exposed, true
-	if kind == bridge.Tool || kind == bridge.Prompt {
+	if kind == mcp.KindTool || kind == mcp.KindPrompt {
 		inside, custom = strings.CutPrefix(exposed, customPrefix)
 	}
 	if custom {

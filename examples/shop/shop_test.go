@@ -181,7 +181,7 @@ func TestWatchItem(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if change := <-changes; change.Kind != mcp.ResourceUpdated || change.URI != "shop://items/2" {
+		if change := <-changes; change.Kind != mcp.KindResource || change.URI != "shop://items/2" {
 			t.Errorf("told %+v", change)
 		}
 	})

@@ -94,7 +94,7 @@ bridge:                   jsonrpc mcp transport server client internal/backoff i
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan
-bridge/config:            jsonrpc transport transport/sse transport/stdio transport/streamable transport/ws bridge
+bridge/config:            jsonrpc mcp transport transport/sse transport/stdio transport/streamable transport/ws bridge
                           internal/jsonscan net/http
 bridge/gateway:           jsonrpc mcp transport server client policy approval bridge bridge/config bridge/pin internal/deadline
                           internal/edge internal/jsonscan internal/seats net/http github.com/go-json-experiment/json

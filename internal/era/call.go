@@ -104,8 +104,8 @@ func (c *call) Input(key string, question mcp.InputRequest) (json.RawMessage, er
 	return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
 }
 
-// Kept returns what an earlier run kept.
-func (c *call) Kept(key string) (json.RawMessage, bool) {
+// Load returns what an earlier run kept.
+func (c *call) Load(key string) (json.RawMessage, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	value, ok := c.state.Kept[key]
@@ -113,7 +113,7 @@ func (c *call) Kept(key string) (json.RawMessage, bool) {
 }
 
 // Keep keeps a value for later runs.
-func (c *call) Keep(key string, value json.RawMessage) {
+func (c *call) Store(key string, value json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state.Kept == nil {
@@ -169,7 +169,7 @@ func (c *call) endRun() {
 }
 
 // Finally has fn run when the call is over.
-func (c *call) Finally(fn func()) {
+func (c *call) OnDone(fn func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.finally = append(c.finally, fn)

@@ -262,14 +262,14 @@ func (h sessionHandler) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
 	case mcp.NotificationCancelled:
 		h.s.cancelled(note)
 	case mcp.NotificationToolsListChanged:
-		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.ToolsChanged})
+		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindTool})
 	case mcp.NotificationPromptsListChanged:
-		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.PromptsChanged})
+		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindPrompt})
 	case mcp.NotificationResourcesListChanged:
-		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.ResourcesChanged})
+		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource})
 	case mcp.NotificationResourceUpdated:
 		if uri, err := uriOf(note); err == nil {
-			h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.ResourceUpdated, URI: uri})
+			h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource, URI: uri})
 		}
 	}
 }

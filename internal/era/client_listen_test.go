@@ -63,7 +63,7 @@ func TestClientListens(t *testing.T) {
 					t.Errorf("the server agrees to %+v", got)
 				}
 				pass(24 * time.Hour)
-				if want := []mcp.Change{{Kind: mcp.ToolsChanged}, {Kind: mcp.ResourceUpdated, URI: "a:b"}}; !slices.Equal(*changes, want) {
+				if want := []mcp.Change{{Kind: mcp.KindTool}, {Kind: mcp.KindResource, URI: "a:b"}}; !slices.Equal(*changes, want) {
 					t.Errorf("the client is told %v, want %v", *changes, want)
 				}
 				h.push(test.end(id))

@@ -149,7 +149,7 @@ func testResultsNameThisServerOnly(t *testing.T) {
 func TestFilterKeepsWhiteSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := server.New(mcp.Implementation{Name: "near", Version: "1"}, &server.Options{Around: server.Around{
-			Outer: []mcp.Interceptor{func(next mcp.Invoker) mcp.Invoker {
+			Outer: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					if call.Method() != mcp.MethodPromptsGet {
 						return next(ctx, call)

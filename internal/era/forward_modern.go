@@ -92,7 +92,7 @@ func keptRound(how *Forwarding) string { return "forwarded " + how.Asker }
 // roundOf is how the call goes on, with the answers that came.
 func roundOf(call *mcp.Call, how *Forwarding) (*forwardRound, error) {
 	round := new(forwardRound)
-	kept, ok := call.Kept(keptRound(how))
+	kept, ok := call.Load(keptRound(how))
 	if !ok {
 		// A caller may have answers without a state: the server will know what they are.
 		round.responses = call.Member(memberResponses)
@@ -139,7 +139,7 @@ func (r *forwardRound) ask(call *mcp.Call, how *Forwarding, result *mcp.InputReq
 	if err != nil {
 		return err
 	}
-	call.Keep(keptRound(how), kept)
+	call.Store(keptRound(how), kept)
 	return questions
 }
 

@@ -76,8 +76,8 @@ func (p *Parking) put(h *heldCall, call *mcp.Call, how *Forwarding, question err
 	})
 	p.calls[at] = entry
 	p.of[principal]++
-	call.Keep(keptParking(how), jsonscan.AppendString(nil, p.name))
-	call.Finally(func() {
+	call.Store(keptParking(how), jsonscan.AppendString(nil, p.name))
+	call.OnDone(func() {
 		p.remove(at, entry)
 		h.cancel(errAbandoned)
 	})
@@ -92,7 +92,7 @@ var (
 
 // take returns the open call that a run of a call goes on with; nil if it is the first.
 func (p *Parking) take(call *mcp.Call, how *Forwarding) (*heldCall, error) {
-	kept, ok := call.Kept(keptParking(how))
+	kept, ok := call.Load(keptParking(how))
 	if !ok {
 		return nil, nil
 	}

@@ -237,7 +237,7 @@ func TestParkedInVain(t *testing.T) {
 		a := newNotary(t)
 		s := forwarding(t, a.host, nil)
 		face := faceOfFunc(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-			call.Keep("much", jsonRaw(`"`+strings.Repeat("x", 1<<20)+`"`))
+			call.Store("much", jsonRaw(`"`+strings.Repeat("x", 1<<20)+`"`))
 			return s.Forward(ctx, call, nil)
 		})
 		wantError(t, open(t, face, mcp.LatestVersion, askable).call(mcp.MethodToolsCall, asksOnce), jsonrpc.InternalError)

@@ -380,7 +380,7 @@ func TestNobodyAnswers(t *testing.T) {
 func TestInterceptorSeesQuestion(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version mcp.Version) {
 		questions := 0
-		look := func(next mcp.Invoker) mcp.Invoker {
+		look := func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				result, err := next(ctx, call)
 				if _, ok := errors.AsType[*mcp.InputRequired](err); ok {
@@ -389,7 +389,7 @@ func TestInterceptorSeesQuestion(t *testing.T) {
 				return result, err
 			}
 		}
-		p := open(t, newAsker(&server.Options{Around: server.Around{Outer: []mcp.Interceptor{look}}}), version, askable)
+		p := open(t, newAsker(&server.Options{Around: server.Around{Outer: []mcp.Middleware{look}}}), version, askable)
 		p.converse(mcp.MethodToolsCall, `{"name":"three"}`, answers)
 		if questions != 3 {
 			t.Errorf("the interceptor saw %d questions, want 3", questions)

@@ -128,21 +128,21 @@ func (v *visit) Input(key string, question mcp.InputRequest) (json.RawMessage, e
 	return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
 }
 
-func (v *visit) Kept(key string) (json.RawMessage, bool) {
+func (v *visit) Load(key string) (json.RawMessage, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	value, ok := v.kept[key]
 	return value, ok
 }
 
-func (v *visit) Keep(key string, value json.RawMessage) {
+func (v *visit) Store(key string, value json.RawMessage) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.kept[key] = value
 }
 
 func (v *visit) ID() string           { return v.id }
-func (v *visit) Finally(fn func())    { v.finally = append(v.finally, fn) }
+func (v *visit) OnDone(fn func())     { v.finally = append(v.finally, fn) }
 func (v *visit) Detach(time.Duration) {}
 
 // A notary is a legacy server that asks in the middle of each call, as often as the
@@ -225,9 +225,9 @@ func faceOf(s *client.Session, opts *client.ForwardOptions) *server.Server {
 }
 
 // faceOfFunc is a server that leaves every call to a function.
-func faceOfFunc(answer mcp.Invoker) *server.Server {
+func faceOfFunc(answer mcp.Handler) *server.Server {
 	return server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{}, Logging: &mcp.EmptyObject{}, Completions: &mcp.EmptyObject{}},
-		Around:       server.Around{Outer: []mcp.Interceptor{func(mcp.Invoker) mcp.Invoker { return answer }}},
+		Around:       server.Around{Outer: []mcp.Middleware{func(mcp.Handler) mcp.Handler { return answer }}},
 	})
 }

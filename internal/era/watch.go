@@ -82,15 +82,16 @@ func tell(ctx context.Context, peer jsonrpc.Peer, change mcp.Change, tag mcp.Met
 	if tag != nil {
 		params = mcp.Raw(`{"_meta":` + string(tag) + `}`)
 	}
-	switch change.Kind {
-	case mcp.ToolsChanged:
+	switch {
+	case change.URI != "":
+		return peer.Notify(ctx, mcp.NotificationResourceUpdated, &mcp.ResourceUpdatedParams{URI: change.URI, Meta: tag})
+	case change.Kind == mcp.KindTool:
 		return peer.Notify(ctx, mcp.NotificationToolsListChanged, params)
-	case mcp.PromptsChanged:
+	case change.Kind == mcp.KindPrompt:
 		return peer.Notify(ctx, mcp.NotificationPromptsListChanged, params)
-	case mcp.ResourcesChanged:
+	default:
 		return peer.Notify(ctx, mcp.NotificationResourcesListChanged, params)
 	}
-	return peer.Notify(ctx, mcp.NotificationResourceUpdated, &mcp.ResourceUpdatedParams{URI: change.URI, Meta: tag})
 }
 
 // agreed is the part of a filter that a server with these capabilities can hold.

@@ -189,9 +189,9 @@ func (g *dovetailGuest) roots(context.Context) ([]mcp.Root, error) {
 
 func (g *dovetailGuest) changed(_ context.Context, change mcp.Change) {
 	switch change.Kind {
-	case mcp.ToolsChanged:
+	case mcp.KindTool:
 		g.journal.write("changed tools")
-	case mcp.ResourceUpdated:
+	case mcp.KindResource:
 		g.journal.write("changed %s", change.URI)
 	}
 }

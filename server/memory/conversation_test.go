@@ -177,7 +177,7 @@ func TestSubscribersAreToldOfSavesAndDeletes(t *testing.T) {
 		call(t, writer, "delete_conversation", `{"conversation_id":"c2"}`) // there is none: nothing changes
 		call(t, writer, "save_conversation", `{"conversation_id":"else","snapshot":"1"}`)
 		call(t, writer, "save_conversation", `{"conversation_id":"a b","snapshot":"1"}`)
-		want := mcp.Change{Kind: mcp.ResourceUpdated, URI: uri}
+		want := mcp.Change{Kind: mcp.KindResource, URI: uri}
 		if diff := cmp.Diff(want, next(t, changes)); diff != "" {
 			t.Errorf("after a save (-want +got):\n%s", diff)
 		}
@@ -208,7 +208,7 @@ func TestOnlyTheOwnerIsToldOfSavesAndDeletes(t *testing.T) {
 				call(t, writer, do+"_conversation", map[string]string{
 					"save": `{"conversation_id":"c1","snapshot":"1"}`, "delete": `{"conversation_id":"c1"}`,
 				}[do])
-				if diff := cmp.Diff(mcp.Change{Kind: mcp.ResourceUpdated, URI: uri}, next(t, told[principal])); diff != "" {
+				if diff := cmp.Diff(mcp.Change{Kind: mcp.KindResource, URI: uri}, next(t, told[principal])); diff != "" {
 					t.Errorf("after a %s by %s (-want +got):\n%s", do, principal, diff)
 				}
 			}

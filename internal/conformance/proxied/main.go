@@ -42,7 +42,7 @@ func main() {
 
 // hangUp does on this hop what the tool does on its own: whether a client is sent away
 // while a call runs is nothing that a proxy could pass on.
-func hangUp(next mcp.Invoker) mcp.Invoker {
+func hangUp(next mcp.Handler) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		if string(call.Member("name")) == `"test_reconnection"` {
 			call.Detach(500 * time.Millisecond)
@@ -58,7 +58,7 @@ func serve(ctx context.Context, address string) error {
 	}
 	everything := stdio.Command(filepath.Join(filepath.Dir(self), "everything"), nil, nil)
 	face := server.New(mcp.Implementation{Name: "proxied", Version: "1.0.0"}, &server.Options{
-		Around: server.Around{Outer: []mcp.Interceptor{hangUp}},
+		Around: server.Around{Outer: []mcp.Middleware{hangUp}},
 	})
 	era := client.Modern
 	if os.Getenv("PROXIED_ERA") == "legacy" {
