@@ -35,7 +35,7 @@ func Example_bridge() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := face.MountProvider(servers, ""); err != nil {
+	if err := face.Mount(servers, nil); err != nil {
 		log.Fatal(err)
 	}
 	defer face.Shutdown(ctx)

@@ -35,8 +35,8 @@ func connectTo(t *testing.T, era client.Era, approver approval.Approver, d *diar
 	t.Helper()
 	o := options(d)
 	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-		Logger: quiet(),
-		Around: server.Around{Inner: []mcp.Middleware{approval.Gate(approval.AskAlways, approver, o)}},
+		Logger:         quiet(),
+		CallMiddleware: []mcp.Middleware{approval.Gate(approval.AskAlways, approver, o)},
 	})
 	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	written := new([]string)
@@ -122,8 +122,8 @@ func TestAnotherApprover(t *testing.T) {
 func TestCallerThatCannotBeAsked(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-			Logger: quiet(),
-			Around: server.Around{Inner: []mcp.Middleware{approval.Gate(approval.AskAlways, approval.ByCaller(), options(nil))}},
+			Logger:         quiet(),
+			CallMiddleware: []mcp.Middleware{approval.Gate(approval.AskAlways, approval.ByCaller(), options(nil))},
 		})
 		t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 		server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) {

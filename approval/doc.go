@@ -21,8 +21,8 @@
 //
 // # Where a gate stands
 //
-// On a server it is the first of server.Around.Inner, for arguments that have been
-// validated, or among Outer. Where arguments are changed after their validation, the server
+// On a server it is the first CallMiddleware, for arguments that have been
+// validated, or among Middleware. Where arguments are changed after their validation, the server
 // ends the call; what comes after a gate elsewhere and changes the call is stopped by
 // [Recheck]. On a client, and around what a
 // bridge calls, a gate is like any other interceptor, but ByCaller cannot ask there.

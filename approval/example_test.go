@@ -27,8 +27,8 @@ type deleteIn struct {
 // exampleServer is a server with one tool behind a gate.
 func exampleServer(gate mcp.Middleware) *server.Server {
 	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-		Logger: slog.New(slog.DiscardHandler),
-		Around: server.Around{Inner: []mcp.Middleware{gate}},
+		Logger:         slog.New(slog.DiscardHandler),
+		CallMiddleware: []mcp.Middleware{gate},
 	})
 	server.AddTool(s, server.Tool{Name: "delete"}, func(_ context.Context, _ *server.Request, in deleteIn) (string, error) {
 		return "deleted " + in.Path, nil

@@ -11,13 +11,21 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 )
 
 // Options configure a [Bridge]. The zero value is good.
 type Options struct {
 	// Name says what a server's tool or prompt is called here. It must depend on nothing
-	// else, and give no two of them one name: neither is offered then. Default [Name].
+	// else, and give no two of them one name: only the first is offered then, see
+	// [server.Merge]. A server that has not been started yet is started for names that
+	// begin with its name for "".
+	// Default [Name].
 	Name func(alias, name string) string
+	// Guards and CallMiddleware surround everything that the bridge offers, to clients and
+	// to [Bridge.CallTool]; see [mcp.Guard].
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
 	// Registry is told of each server's tools whenever they change.
 	Registry Registry
 	// StartPatience is how long a start waits for servers that are not required. What
@@ -50,9 +58,9 @@ type Bridge struct {
 	group   sync.WaitGroup // of the servers that run
 
 	members atomic.Pointer[[]*member]
-	table   atomic.Pointer[table]
-	build   sync.Mutex // of who makes the table anew
-	telling sync.Mutex // of who tells the registry
+	merged  atomic.Pointer[server.Catalog]
+	server  *server.Server // has the members mounted, within guards and middleware
+	telling sync.Mutex     // of who tells the registry
 }
 
 // A member is a server of the bridge.
@@ -70,9 +78,6 @@ func New(opts *Options, configs ...Config) (*Bridge, error) {
 		b.opts = *opts
 	}
 	setDefault(&b.opts.StartPatience, 4*time.Second)
-	if b.opts.Name == nil {
-		b.opts.Name = Name
-	}
 	if b.opts.Parking == nil {
 		b.opts.Parking = NewParking()
 	}
@@ -87,8 +92,42 @@ func New(opts *Options, configs ...Config) (*Bridge, error) {
 		members[i] = b.newMember(config)
 	}
 	b.members.Store(&members)
-	b.table.Store(newTable(nil, b.opts.Logger))
-	return b, nil
+	b.server = server.New(mcp.Implementation{Name: "bridge"}, &server.Options{
+		Guards: b.opts.Guards, CallMiddleware: b.opts.CallMiddleware, Logger: b.opts.Logger,
+	})
+	return b, b.server.Mount(merged{b}, nil)
+}
+
+// Catalog returns what all servers offer now. Servers that do not run offer what they did
+// when they last ran.
+func (b *Bridge) Catalog() *server.Catalog { return b.server.Provider().Catalog() }
+
+// merged are the members of a bridge as one provider. [Bridge.Run] runs them.
+type merged struct{ *Bridge }
+
+func (m merged) Catalog() *server.Catalog {
+	var parts []server.Part
+	for _, member := range *m.members.Load() {
+		parts = append(parts, server.Part{Owner: "server " + member.alias, Catalog: member.Catalog()})
+	}
+	for {
+		before := m.Bridge.merged.Load()
+		now := server.Merge(before, parts...)
+		if now == before {
+			return now
+		}
+		if m.Bridge.merged.CompareAndSwap(before, now) {
+			for _, collision := range now.Collisions() {
+				m.opts.Logger.Warn("an entry of a server is not offered", "error", collision)
+			}
+			return now
+		}
+	}
+}
+
+func (m merged) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
+	return nil
 }
 
 func check(configs []Config) error {
@@ -116,18 +155,29 @@ func (b *Bridge) newMember(config Config) *member {
 	if opts.Logger == nil {
 		opts.Logger = b.opts.Logger
 	}
-	name := func(name string) string { return b.opts.Name(config.Alias, name) }
-	return &member{Upstream: newUpstream(config.Alias, config.Dialer, opts, name), config: config}
+	name := func(name string) string { return b.opts.name(config.Alias, name) }
+	return &member{Upstream: newUpstream(config.Alias, b.opts.prefix(config.Alias), config.Dialer, opts, name), config: config}
 }
 
-// Run starts the servers and keeps them running until ctx ends. It returns when none runs
-// any more. It must not run twice at a time.
-func (b *Bridge) Run(ctx context.Context, changed func(mcp.Change)) error {
+// Run starts the servers and keeps them running until ctx ends. It is ready when each server
+// has been started, or could not be; for those that are not required it waits no longer
+// than [Options.StartPatience]. The error joins those of required servers; what has become
+// of the others, [Bridge.States] says. Run returns when no server runs any more. It must not
+// run twice at a time.
+func (b *Bridge) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	if err := b.begin(ctx, changed); err != nil {
 		return err
 	}
+	err := b.waitStarted(ctx)
+	if err == nil {
+		ready()
+	} else {
+		stop()
+	}
 	b.wait(ctx)
-	return nil
+	return err
 }
 
 func (b *Bridge) begin(ctx context.Context, changed func(mcp.Change)) error {
@@ -170,7 +220,7 @@ func (b *Bridge) launch(m *member) {
 	b.group.Go(func() {
 		defer close(stopped)
 		defer cancel()
-		if len(m.Catalogue().Tools) > 0 && b.has(m) {
+		if m.Catalog().Len(mcp.KindTool) > 0 && b.has(m) {
 			b.register(m)
 		}
 		m.run(ctx, b.heard(m))
@@ -209,13 +259,12 @@ func (b *Bridge) register(m *member) {
 	}
 	b.telling.Lock()
 	defer b.telling.Unlock()
-	b.opts.Registry.Register(m.alias, decodeTools(m.Catalogue().Tools))
+	b.opts.Registry.Register(m.alias, decodeTools(m.Catalog()))
 }
 
-// Started returns when each server has been started, or could not be; for those that are
-// not required it waits no longer than [Options.StartPatience]. The error joins those of
-// required servers; what has become of the others, [Bridge.States] says.
-func (b *Bridge) Started(ctx context.Context) error {
+// waitStarted returns when each server has been started, or could not be. The error joins
+// those of required servers.
+func (b *Bridge) waitStarted(ctx context.Context) error {
 	members := *b.members.Load()
 	failures := make([]error, len(members))
 	patient, cancel := context.WithTimeout(ctx, b.opts.StartPatience)
@@ -226,9 +275,9 @@ func (b *Bridge) Started(ctx context.Context) error {
 			switch {
 			case m.pool.main.sleeps:
 			case m.config.Required:
-				failures[i] = m.learn(ctx)
+				failures[i] = m.waitReady(ctx)
 			default:
-				_ = m.learn(patient) // the operator has been told
+				_ = m.waitReady(patient) // the operator has been told
 			}
 		})
 	}
@@ -236,29 +285,26 @@ func (b *Bridge) Started(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// Start runs the bridge for a program that has no server to mount it on, until ctx ends
-// or stop is called, which waits. It returns as [Bridge.Started] does; after an error
+// Start runs the bridge for a program that does not mount it on a server, until ctx ends
+// or stop is called, which waits. It returns when [Bridge.Run] is ready; after an error
 // nothing runs.
 func (b *Bridge) Start(ctx context.Context) (stop func(), err error) {
 	running, cancel := context.WithCancel(ctx)
-	if err := b.begin(running, nil); err != nil {
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- b.Run(running, func() { close(ready) }, func(mcp.Change) {})
+		close(ended)
+	}()
+	select {
+	case <-ready:
+	case err := <-ended:
 		cancel()
 		return nil, err
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		b.wait(running)
-	}()
-	stop = func() {
+	return func() {
 		cancel()
 		<-ended
-	}
-	if err := b.Started(ctx); err != nil {
-		stop()
-		return nil, err
-	}
-	return stop, nil
+	}, nil
 }
 
 // Update makes the servers those of configs. One whose fingerprint is what it was goes on
@@ -270,7 +316,7 @@ func (b *Bridge) Update(configs ...Config) error {
 	}
 	b.update.Lock()
 	defer b.update.Unlock()
-	before, offered := *b.members.Load(), b.Catalogue()
+	before, offered := *b.members.Load(), b.Catalog()
 	members, _ := b.successors(before, configs)
 	b.mu.Lock()
 	b.members.Store(&members)
@@ -283,7 +329,7 @@ func (b *Bridge) Update(configs ...Config) error {
 		}
 	}
 	b.mu.Unlock()
-	for _, change := range changes(offered, b.Catalogue()) {
+	for _, change := range changes(offered, b.Catalog()) {
 		b.tell(change)
 	}
 	return nil

@@ -50,11 +50,11 @@ type ProxyOptions struct {
 	Override map[string]Override
 
 	// Lazy starts the server when it is first needed: once to learn what it offers,
-	// unless Known says so, and then when it is called.
+	// unless CachedCatalog says so, and then when it is called.
 	Lazy bool
-	// Known is what a lazy server offers, as far as is known before it has been
-	// started. It is offered as it stands.
-	Known *server.Catalogue
+	// CachedCatalog has the kinds, names and definitions that a lazy server listed in an
+	// earlier run. They are offered until the server is started.
+	CachedCatalog *server.Catalog
 	// IdleTimeout stops a session that nobody has used for so long. Default 10 minutes;
 	// the session that lists are read by is kept, unless Lazy is set.
 	IdleTimeout time.Duration
@@ -81,6 +81,12 @@ type ProxyOptions struct {
 	// one for each user, up to four where users can be asked different things. Default
 	// 64. The one that has been idle longest makes room.
 	MaxSessions int
+
+	// Launch says how the server is started, for people who approve calls; see
+	// [mcp.Origin].
+	Launch string
+	// Trusted says that the server's annotations of its tools may be believed.
+	Trusted bool
 
 	// Era restricts how the server is addressed. By default it is asked.
 	Era client.Era

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
-	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -153,15 +152,3 @@ func isOfNetwork(err error) bool {
 		return errors.Is(err, end)
 	})
 }
-
-func unknown(kind mcp.Kind, name string) error {
-	return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("unknown %s: %.256q", kind, name)}
-}
-
-func methodNotFound(method string) error {
-	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: fmt.Sprintf("method not found: %.256q", method)}
-}
-
-var errNoRef = &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: `ref.type must be "ref/prompt" or "ref/resource"`}
-
-func noResource(uri string) error { return mcp.ResourceNotFound(uri) }

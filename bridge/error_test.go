@@ -171,7 +171,7 @@ func TestServerOverHTTPIsBack(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("a change is not told after the connections were lost")
 	}
-	if got := names(p.Catalogue().Tools); got != "echo new" {
+	if got := names(p.Catalog(), mcp.KindTool); got != "echo new" {
 		t.Errorf("the tools are %q", got)
 	}
 }

@@ -49,7 +49,7 @@ func ExampleProxy() {
 	ctx := context.Background()
 	face := server.New(mcp.Implementation{Name: "face", Version: "1"}, nil)
 	sums := bridge.Proxy(calculator(), &bridge.ProxyOptions{Rename: map[string]string{"add": "sum"}})
-	if err := face.MountProvider(sums, "math_"); err != nil {
+	if err := face.Mount(sums, &server.MountOptions{Prefix: "math_"}); err != nil {
 		log.Fatal(err)
 	}
 	if err := face.Start(ctx); err != nil {

@@ -97,13 +97,14 @@ func (u *Upstream) refresh(ctx context.Context, session *client.Session) time.Du
 		u.opts.Logger.Warn("the lists of a server could not be read", "error", err)
 		return min(u.opts.RefreshInterval, u.opts.ListTimeout)
 	}
-	before, now := u.offer.Load(), newOffer(&l.catalogue, &u.opts, u.name, u.refuse)
-	changed := changes(&before.catalogue, &now.catalogue)
-	if len(changed) > 0 || !before.routes(now) {
-		u.offer.Store(now)
-	}
-	for _, change := range changed {
-		u.tell(change)
+	if !l.isSame(u.lists) {
+		before := u.Catalog()
+		now := u.catalogOf(l, before)
+		u.lists = l
+		u.catalog.Store(now)
+		for _, change := range changes(before, now) {
+			u.tell(change)
+		}
 	}
 	closeOnce(u.loaded) // whoever waits for it finds that all has been told
 	if l.fresh == 0 {

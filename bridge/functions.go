@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -22,20 +23,20 @@ const (
 // schemas are the servers' own, byte by byte.
 func (b *Bridge) Functions(style Style) (json.RawMessage, error) {
 	out := []byte{'['}
-	for i, l := range b.Catalogue().Tools {
-		if i > 0 {
+	for e := range b.Catalog().All(mcp.KindTool) {
+		if len(out) > 1 {
 			out = append(out, ',')
 		}
 		var err error
-		if out, err = appendFunction(out, style, l); err != nil {
-			return nil, fmt.Errorf("tool %q: %w", l.Name, err)
+		if out, err = appendFunction(out, style, e); err != nil {
+			return nil, fmt.Errorf("tool %q: %w", e.Name, err)
 		}
 	}
 	return append(out, ']'), nil
 }
 
-func appendFunction(out []byte, style Style, l server.Listed) ([]byte, error) {
-	tool, err := jsonscan.ReadObject(l.JSON)
+func appendFunction(out []byte, style Style, e *server.Entry) ([]byte, error) {
+	tool, err := jsonscan.ReadObject(e.Definition.JSON())
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func appendFunction(out []byte, style Style, l server.Listed) ([]byte, error) {
 	if style == Anthropic {
 		open, schema, end = `{"name":`, `,"input_schema":`, "}"
 	}
-	out = jsonscan.AppendString(append(out, open...), l.Name)
+	out = jsonscan.AppendString(append(out, open...), e.Name)
 	if description := tool.Get("description"); description != nil {
 		out = append(append(out, `,"description":`...), description...)
 	}

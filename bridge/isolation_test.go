@@ -134,20 +134,40 @@ func TestServerThatComesLate(t *testing.T) {
 		if told.Load() == 0 {
 			t.Error("nobody is told that the server has come")
 		}
-		if names := b.Names(); len(names) == 0 || b.Catalogue().Partial {
-			t.Errorf("offered are %q, partial %t", names, b.Catalogue().Partial)
+		if names := b.Names(); len(names) == 0 {
+			t.Errorf("offered are %q", names)
+		}
+		later := connect(t, transport.Pipe(face), client.Options{Era: client.Legacy})
+		if has := later.Capabilities(); has.Tools == nil || has.Prompts != nil || has.Resources != nil {
+			t.Errorf("declared is %+v once all is known", has)
 		}
 	})
 }
 
-// A rule that speaks of servers can be told whose something is.
+// Entries and calls say from which server they are, for rules that depend on it.
 func TestOrigin(t *testing.T) {
-	b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: lineTo(echo(nil))},
-		bridge.Config{Alias: "b", Dialer: lineTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{Rename: map[string]string{"echo": "say"}}})
-	for name, want := range map[string][2]string{"a__echo": {"a", "echo"}, "b__say": {"b", "echo"}, "b__echo": {}, "echo": {}} {
-		alias, own, ok := b.Origin(mcp.KindTool, name)
-		if got := [2]string{alias, own}; got != want || ok != (alias != "") {
-			t.Errorf("%s is %q, %t, want %q", name, got, ok, want)
+	var called mcp.Origin
+	guard := mcp.Guard{Name: "looks", Check: func(_ context.Context, call *mcp.Call) error {
+		called = call.Target().Origin
+		return nil
+	}}
+	b := newBridge(t, &bridge.Options{Guards: []mcp.Guard{guard}}, bridge.Config{Alias: "a", Dialer: lineTo(echo(nil))},
+		bridge.Config{Alias: "b", Dialer: lineTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{
+			Rename: map[string]string{"echo": "say"}, Launch: "b --serve", Trusted: true,
+		}})
+	for name, want := range map[string]mcp.Origin{
+		"a__echo": {Server: "a", Name: "echo"}, "b__say": {Server: "b", Name: "echo", Launch: "b --serve", Trusted: true}, "b__echo": {}, "echo": {},
+	} {
+		var got mcp.Origin
+		if e := b.Catalog().Lookup(mcp.KindTool, name); e != nil {
+			got = e.Origin
+		}
+		if got != want {
+			t.Errorf("%s is of %+v, want %+v", name, got, want)
+		}
+		called = mcp.Origin{}
+		if _, err := say(t.Context(), b, name, "x"); (err == nil) != (want.Server != "") || called != want {
+			t.Errorf("a call of %s is for %+v, want %+v; %v", name, called, want, err)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/server"
 )
 
 func TestStartFails(t *testing.T) {
@@ -27,7 +26,7 @@ func TestStartFails(t *testing.T) {
 				bar(way)
 				p := bridge.Proxy(way, &bridge.ProxyOptions{Optional: optional, Logger: quiet()})
 				face := newServer("face")
-				if err := face.MountProvider(p, ""); err != nil {
+				if err := face.Mount(p, nil); err != nil {
 					t.Fatal(err)
 				}
 				defer face.Shutdown(context.Background())
@@ -155,7 +154,7 @@ func TestLazyServer(t *testing.T) {
 		up := echo(&calls)
 		way := lineTo(up)
 		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: way, ProxyOptions: bridge.ProxyOptions{
-			Lazy: true, Known: eager.Catalogue(), IdleTimeout: time.Minute,
+			Lazy: true, CachedCatalog: eager.Catalog(), IdleTimeout: time.Minute,
 		}})
 		if got := b.Names(); len(got) != 1 || got[0] != "a__echo" {
 			t.Errorf("known are %q", got)
@@ -208,8 +207,8 @@ func TestLazyServerIsWantedAsItStops(t *testing.T) {
 func TestKnownIsChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
-		known := &server.Catalogue{Tools: []server.Listed{{Name: "echo", JSON: []byte(`{"name":"echo","description":"harmless"}`)}}}
-		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: lineTo(echo(&calls)), ProxyOptions: bridge.ProxyOptions{Lazy: true, Known: known}})
+		known := cached("echo", `{"name":"echo","description":"harmless"}`)
+		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: lineTo(echo(&calls)), ProxyOptions: bridge.ProxyOptions{Lazy: true, CachedCatalog: known}})
 		_, err := say(t.Context(), b, "a__echo", "x")
 		if _, ok := errors.AsType[*jsonrpc.Error](err); !ok || calls.Load() != 0 {
 			t.Errorf("called %d times, with error %v", calls.Load(), err)
@@ -226,7 +225,7 @@ func TestWatchedServerIsNotIdle(t *testing.T) {
 		up := newShop()
 		p := bridge.Proxy(lineTo(up), &bridge.ProxyOptions{Lazy: true, IdleTimeout: time.Minute, Logger: quiet()})
 		mount(t, p)
-		stop, err := p.Subscribe(t.Context(), "note://1")
+		stop, err := subscribe(t, p, "note://1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,8 +283,8 @@ func TestSilentServer(t *testing.T) {
 
 func TestNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		known := &server.Catalogue{Tools: []server.Listed{{Name: "echo", JSON: []byte(`{"name":"echo"}`)}}}
-		b, err := bridge.New(nil, bridge.Config{Alias: "a", Dialer: lineTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{Lazy: true, Known: known}})
+		known := cached("echo", `{"name":"echo"}`)
+		b, err := bridge.New(nil, bridge.Config{Alias: "a", Dialer: lineTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{Lazy: true, CachedCatalog: known}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +294,7 @@ func TestNotStarted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Run(t.Context(), nil); err == nil {
+		if err := b.Run(t.Context(), func() {}, func(mcp.Change) {}); err == nil {
 			t.Error("it runs twice at a time")
 		}
 		stop()

@@ -1,10 +1,12 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,44 +26,70 @@ const (
 
 // lists are what a server lists, read once.
 type lists struct {
-	catalogue server.Catalogue
+	entries   []listed
+	completes bool
 	fresh     time.Duration // how long they are good for, as the server says; 0 if it does not
+}
+
+// A listed entry is as it stands in a list.
+type listed struct {
+	kind       mcp.Kind
+	name       string
+	definition json.RawMessage
+}
+
+// isSame reports whether the same is listed.
+func (l *lists) isSame(other *lists) bool {
+	return other != nil && l.completes == other.completes && slices.EqualFunc(l.entries, other.entries, func(a, b listed) bool {
+		return a.kind == b.kind && a.name == b.name && bytes.Equal(a.definition, b.definition)
+	})
+}
+
+// cachedLists are those of an earlier run.
+func cachedLists(c *server.Catalog) *lists {
+	l := &lists{}
+	for kind := mcp.KindTool; kind <= mcp.KindResourceTemplate; kind++ {
+		for e := range c.All(kind) {
+			l.entries = append(l.entries, listed{kind, e.Name, e.Definition.JSON()})
+			l.completes = l.completes || e.Complete != nil
+		}
+	}
+	return l
 }
 
 // readLists reads all lists of a server that has them.
 func readLists(ctx context.Context, session *client.Session) (*lists, error) {
 	has := session.Capabilities()
-	l := new(lists)
-	l.catalogue.Completes = has.Completions != nil
+	l := &lists{completes: has.Completions != nil}
 	for _, list := range []struct {
+		kind           mcp.Kind
 		has            bool
 		method, member string
 		name           string
-		into           *[]server.Listed
 	}{
-		{has.Tools != nil, mcp.MethodToolsList, "tools", "name", &l.catalogue.Tools},
-		{has.Prompts != nil, mcp.MethodPromptsList, "prompts", "name", &l.catalogue.Prompts},
-		{has.Resources != nil, mcp.MethodResourcesList, "resources", "uri", &l.catalogue.Resources},
-		{has.Resources != nil, mcp.MethodResourceTemplatesList, "resourceTemplates", "uriTemplate", &l.catalogue.Templates},
+		{mcp.KindTool, has.Tools != nil, mcp.MethodToolsList, "tools", "name"},
+		{mcp.KindPrompt, has.Prompts != nil, mcp.MethodPromptsList, "prompts", "name"},
+		{mcp.KindResource, has.Resources != nil, mcp.MethodResourcesList, "resources", "uri"},
+		{mcp.KindResourceTemplate, has.Resources != nil, mcp.MethodResourceTemplatesList, "resourceTemplates", "uriTemplate"},
 	} {
 		if !list.has {
 			continue
 		}
-		entries, err := l.read(ctx, session, list.method, list.member, list.name)
+		entries, err := l.read(ctx, session, list.kind, list.method, list.member, list.name)
 		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && refused.Code == jsonrpc.MethodNotFound {
-			continue // it has said that there are some, and has none
+			continue // it has declared the kind, and has no list of it
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", list.method, err)
 		}
-		*list.into = entries
+		l.entries = append(l.entries, entries...)
 	}
 	return l, nil
 }
 
 // read reads one list, page by page.
-func (l *lists) read(ctx context.Context, session *client.Session, method, member, name string) ([]server.Listed, error) {
-	var entries []server.Listed
+func (l *lists) read(ctx context.Context, session *client.Session, kind mcp.Kind, method, member, name string) ([]listed, error) {
+	var entries []listed
 	var params json.RawMessage
 	seen := make(map[string]bool)
 	for range maxPages {
@@ -74,7 +102,7 @@ func (l *lists) read(ctx context.Context, session *client.Session, method, membe
 			return nil, err
 		}
 		l.expire(result.Get("ttlMs"))
-		if entries, err = appendEntries(entries, result.Get(member), name); err != nil {
+		if entries, err = appendEntries(entries, kind, result.Get(member), name); err != nil {
 			return nil, err
 		}
 		cursor := result.Get("nextCursor")
@@ -101,9 +129,8 @@ func (l *lists) expire(ttl json.RawMessage) {
 	}
 }
 
-// appendEntries appends those of one page. An entry without a name is nothing that
-// could be called.
-func appendEntries(entries []server.Listed, list json.RawMessage, name string) ([]server.Listed, error) {
+// appendEntries appends those of one page. An entry without a name cannot be called.
+func appendEntries(entries []listed, kind mcp.Kind, list json.RawMessage, name string) ([]listed, error) {
 	s := jsonscan.New(list)
 	if err := s.EnterArray(); err != nil {
 		return nil, err
@@ -128,6 +155,6 @@ func appendEntries(entries []server.Listed, list json.RawMessage, name string) (
 		if len(entries) == maxEntries {
 			return nil, fmt.Errorf("the list has more than %d entries", maxEntries)
 		}
-		entries = append(entries, server.Listed{Name: jsonscan.Unquote(named), JSON: entry})
+		entries = append(entries, listed{kind, jsonscan.Unquote(named), entry})
 	}
 }

@@ -45,10 +45,10 @@ func TestListsAreReadPageByPage(t *testing.T) {
 					return fmt.Sprintf(`{"tools":[{"name":"t%d"},{"title":"nameless"},{"name":""},{"name":7}]%s}`, page, next), nil
 				})
 				p, _ := started(t, lineTo(up), bridge.ProxyOptions{})
-				if got := names(p.Catalogue().Tools); got != "t0 t1 t2 t3 t4" {
+				if got := names(p.Catalog(), mcp.KindTool); got != "t0 t1 t2 t3 t4" {
 					t.Errorf("the tools are %q", got)
 				}
-				if c := p.Catalogue(); len(c.Prompts)+len(c.Resources)+len(c.Templates) != 0 {
+				if c := p.Catalog(); c.Len(mcp.KindPrompt)+c.Len(mcp.KindResource)+c.Len(mcp.KindResourceTemplate) != 0 {
 					t.Error("lists that there are not are not empty")
 				}
 			})
@@ -76,7 +76,7 @@ func TestUnreadableLists(t *testing.T) {
 				})
 				p := bridge.Proxy(lineTo(up), &bridge.ProxyOptions{Logger: quiet()})
 				face := newServer("face")
-				if err := face.MountProvider(p, ""); err != nil {
+				if err := face.Mount(p, nil); err != nil {
 					t.Fatal(err)
 				}
 				defer face.Shutdown(context.Background())
@@ -109,19 +109,19 @@ func TestListsAreReadAgain(t *testing.T) {
 		p, _ := started(t, lineTo(up), bridge.ProxyOptions{})
 		broken.Store(true)
 		pass(5*time.Minute + time.Second)
-		if got := names(p.Catalogue().Tools); got != "a" || p.State().Err == nil {
+		if got := names(p.Catalog(), mcp.KindTool); got != "a" || p.State().Err == nil {
 			t.Errorf("the tools are %q, the state's error %v", got, p.State().Err)
 		}
 		broken.Store(false)
 		say(`{"tools":[{"name":"a"},{"name":"b"}]}`)
 		pass(11 * time.Second)
-		if got := names(p.Catalogue().Tools); got != "a b" || p.State().Err != nil {
+		if got := names(p.Catalog(), mcp.KindTool); got != "a b" || p.State().Err != nil {
 			t.Errorf("the tools are %q, the state's error %v", got, p.State().Err)
 		}
-		before := p.Catalogue()
+		before := p.Catalog()
 		pass(time.Hour)
-		if p.Catalogue() != before {
-			t.Error("the catalogue is another, and nothing has changed")
+		if p.Catalog() != before {
+			t.Error("the catalog is another, and nothing has changed")
 		}
 	})
 }
@@ -191,7 +191,7 @@ func TestNoChangeIsLostAtTheBeginning(t *testing.T) {
 		p, _ := started(t, lineTo(late).of(client.Modern), bridge.ProxyOptions{})
 		server.AddTool(up, server.Tool{Name: "b"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
 		pass(10 * time.Second)
-		if got := names(p.Catalogue().Tools); got != "a b" {
+		if got := names(p.Catalog(), mcp.KindTool); got != "a b" {
 			t.Errorf("the tools are %q", got)
 		}
 	})

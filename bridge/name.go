@@ -25,17 +25,36 @@ const (
 // Do not take a name apart: a tool's own name may hold the separator.
 func Name(alias, name string) string {
 	full := alias + Separator + name
-	plain := strings.Map(func(c rune) rune {
-		if isPlain(c) {
-			return c
-		}
-		return '_'
-	}, full)
-	if plain == full && len(full) <= MaxName {
+	short := strings.Map(plain, full)
+	if short == full && len(full) <= MaxName {
 		return full
 	}
 	digest := sha256.Sum256([]byte(alias + "\x00" + name))
-	return plain[:min(len(plain), MaxName-tailSize)] + "_" + hex.EncodeToString(digest[:4])
+	return short[:min(len(short), MaxName-tailSize)] + "_" + hex.EncodeToString(digest[:4])
+}
+
+// plain replaces a character that models do not take.
+func plain(c rune) rune {
+	if isPlain(c) {
+		return c
+	}
+	return '_'
+}
+
+// prefix is how the names of a server's tools and prompts begin, as far as that is known
+// before it has listed them.
+func (o *Options) prefix(alias string) string {
+	if o.Name == nil {
+		return strings.Map(plain, alias+Separator)
+	}
+	return o.Name(alias, "")
+}
+
+func (o *Options) name(alias, name string) string {
+	if o.Name == nil {
+		return Name(alias, name)
+	}
+	return o.Name(alias, name)
 }
 
 func isPlain(c rune) bool {

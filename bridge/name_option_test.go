@@ -26,8 +26,8 @@ func TestNameOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	if alias, own, ok := b.Origin(mcp.KindTool, "one_greet"); alias != "one" || own != "greet" || !ok {
-		t.Errorf("%q is of %q, called %q, %t", b.Names(), alias, own, ok)
+	if e := b.Catalog().Lookup(mcp.KindTool, "one_greet"); e == nil || e.Origin.Server != "one" || e.Origin.Name != "greet" {
+		t.Errorf("of %q one is %+v", b.Names(), e)
 	}
 	if result, err := b.CallTool(t.Context(), "one_greet", nil); err != nil || result.IsError {
 		t.Error(result, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -69,8 +70,8 @@ func TestNamesAreInjective(t *testing.T) {
 	}
 }
 
-// A tool that is named as another of another server is here takes nothing from it: none
-// of them is offered.
+// A tool that is named here as one of an earlier server takes nothing from it: it is not
+// offered.
 func TestForgedName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		good := toolsOnly(client.Legacy, "read.file", "other")
@@ -78,11 +79,12 @@ func TestForgedName(t *testing.T) {
 		b := newBridge(t, nil,
 			bridge.Config{Alias: "a.b", Dialer: pipeTo(good)},
 			bridge.Config{Alias: "a_b", Dialer: pipeTo(toolsOnly(client.Legacy, forged, "own"))})
-		if got, want := strings.Join(b.Names(), " "), bridge.Name("a.b", "other")+" a_b__own"; got != want {
+		if got, want := strings.Join(b.Names(), " "), bridge.Name("a.b", "read.file")+" "+bridge.Name("a.b", "other")+" a_b__own"; got != want {
 			t.Errorf("the tools are %q, want %q", got, want)
 		}
-		if _, err := b.CallTool(t.Context(), bridge.Name("a.b", "read.file"), nil); err == nil {
-			t.Error("a name that two have is called")
+		e := b.Catalog().Lookup(mcp.KindTool, bridge.Name("a.b", "read.file"))
+		if e == nil || e.Origin.Server != "a.b" {
+			t.Errorf("the name is that of %+v", e)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func newPool(dialer transport.Dialer, opts *ProxyOptions) *pool {
 	p := &pool{opts: opts, dialer: dialer, slots: make(map[slotKey]*slot), begun: make(chan struct{})}
 	p.main = newSlot(&slot{})
 	if opts.Lazy {
-		p.main.idle, p.main.sleeps = opts.IdleTimeout, opts.Known != nil
+		p.main.idle, p.main.sleeps = opts.IdleTimeout, opts.CachedCatalog != nil
 	}
 	return p
 }

@@ -217,7 +217,7 @@ func TestProxyTellsOfChanges(t *testing.T) {
 			if got := g.tools(t); !strings.HasSuffix(got, " new") {
 				t.Errorf("the tools are %q", got)
 			}
-			up.RemovePrompts("greet")
+			up.Remove(mcp.KindPrompt, "greet")
 			want("no prompt any more", mcp.Change{Kind: mcp.KindPrompt})
 			up.ResourceUpdated("note://1")
 			want("a resource updated", updated)
@@ -228,11 +228,11 @@ func TestProxyTellsOfChanges(t *testing.T) {
 			want("the server was started again", updated)
 			up.ResourceUpdated("note://1")
 			want("a resource updated after that", updated)
-			up.RemoveResources("note://1")
+			up.Remove(mcp.KindResource, "note://1")
 			want("a resource gone", mcp.Change{Kind: mcp.KindResource})
 			sub.Close()
 			pass(time.Second)
-			up.RemoveTools("new")
+			up.Remove(mcp.KindTool, "new")
 			if caller == client.Modern {
 				want("nothing is asked for")
 			}
@@ -287,7 +287,7 @@ func TestRefusedSubscription(t *testing.T) {
 		p := bridge.Proxy(transport.Pipe(up), &bridge.ProxyOptions{Logger: quiet()})
 		g := newGuest(t, mount(t, p), client.Legacy)
 		for _, uri := range []string{"a://", "secret://", "b://"} {
-			stop, err := p.Subscribe(t.Context(), uri)
+			stop, err := subscribe(t, p, uri)
 			if failed, ok := errors.AsType[*jsonrpc.Error](err); ok != (uri == "secret://") || ok && failed.Code != -32042 {
 				t.Errorf("%s: %v", uri, err)
 			}
@@ -295,7 +295,7 @@ func TestRefusedSubscription(t *testing.T) {
 				defer stop()
 			}
 		}
-		if _, err := p.Subscribe(t.Context(), "none://"); err == nil {
+		if _, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"none://"}}); err == nil {
 			t.Error("a resource that nobody has can be watched")
 		}
 		if _, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"b://"}}); err != nil {

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -222,7 +223,7 @@ func (s *relayServer) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		to = c.from
 	}
 	if to == nil {
-		return methodNotFound(req.Method)
+		return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: fmt.Sprintf("method not found: %.256q", req.Method)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, unbounded)
 	defer cancel()

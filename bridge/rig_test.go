@@ -42,7 +42,7 @@ func newServer(name string) *server.Server {
 func mount(t testing.TB, p server.Provider) *server.Server {
 	t.Helper()
 	face := newServer("face")
-	if err := face.MountProvider(p, ""); err != nil {
+	if err := face.Mount(p, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -324,6 +324,25 @@ func newCall(t testing.TB, method, params string) *mcp.Call {
 	}
 	call := mcp.NewCall(request, &mcp.Caller{}, nil)
 	return &call
+}
+
+// cached is the catalog of an earlier run, with one tool.
+func cached(name, definition string) *server.Catalog {
+	return server.NewCatalog([]*server.Entry{{Target: mcp.Target{
+		Kind: mcp.KindTool, Name: name, Definition: mcp.NewDefinition(jsonRaw(definition)),
+	}}}, nil)
+}
+
+// subscribe watches a resource of a provider, without a server that it is mounted on.
+func subscribe(t testing.TB, p server.Provider, uri string) (stop func(), err error) {
+	t.Helper()
+	entry := p.Catalog().Lookup(mcp.KindResource, uri)
+	if entry == nil {
+		t.Fatalf("there is no resource %q", uri)
+	}
+	call := newCall(t, mcp.MethodResourcesSubscribe, `{"uri":"`+uri+`"}`)
+	call.Resolve(&entry.Target, uri, nil)
+	return entry.Subscribe(t.Context(), call)
 }
 
 // locations is a server with resources and a template that they match.

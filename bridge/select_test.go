@@ -12,11 +12,11 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// names are those of a list, with bars between.
-func names(listed []server.Listed) string {
-	all := make([]string, len(listed))
-	for i, l := range listed {
-		all[i] = l.Name
+// names are those of the entries of a kind, with spaces between.
+func names(offered *server.Catalog, kind mcp.Kind) string {
+	var all []string
+	for e := range offered.All(kind) {
+		all = append(all, e.Name)
 	}
 	return strings.Join(all, " ")
 }
@@ -35,11 +35,11 @@ func TestSelect(t *testing.T) {
 		p, session := started(t, lineTo(newShop()), bridge.ProxyOptions{
 			Select: func(kind mcp.Kind, name string) bool { return !hidden[kind.String()+" "+name] },
 		})
-		offered := p.Catalogue()
-		if got := names(offered.Tools); got != "ask work fail" {
+		offered := p.Catalog()
+		if got := names(offered, mcp.KindTool); got != "ask work fail" {
 			t.Errorf("the tools are %q", got)
 		}
-		if n := len(offered.Prompts) + len(offered.Resources) + len(offered.Templates); n != 0 {
+		if n := offered.Len(mcp.KindPrompt) + offered.Len(mcp.KindResource) + offered.Len(mcp.KindResourceTemplate); n != 0 {
 			t.Errorf("%d hidden things are listed", n)
 		}
 		for method, params := range map[string]string{
@@ -57,9 +57,18 @@ func TestSelect(t *testing.T) {
 			if result, err := session.Call(t.Context(), method, json.RawMessage(params), nil); err == nil {
 				t.Errorf("%s %s was answered: %s", method, params, result)
 			}
-			call := newCall(t, method, params)
-			if result, err := p.Call(t.Context(), call); err == nil {
-				t.Errorf("%s %s was answered by the proxy: %s", method, params, result)
+		}
+		for _, hidden := range []struct {
+			kind mcp.Kind
+			name string
+		}{
+			{mcp.KindTool, "add"}, {mcp.KindPrompt, "greet"}, {mcp.KindResource, "note://1"}, {mcp.KindResource, "day://monday"}, {mcp.KindResourceTemplate, "day://{day}"},
+		} {
+			if e := offered.Lookup(hidden.kind, hidden.name); e != nil {
+				t.Errorf("the %v %s is offered by the proxy", hidden.kind, hidden.name)
+			}
+			if e, err := offered.Resolve(t.Context(), hidden.kind, hidden.name); e != nil {
+				t.Errorf("the %v %s is found by the proxy, with error %v", hidden.kind, hidden.name, err)
 			}
 		}
 	})
@@ -84,7 +93,7 @@ func TestRename(t *testing.T) {
 		p, session := started(t, lineTo(newShop()), bridge.ProxyOptions{
 			Rename: map[string]string{"add": "sum", "greet": "hello", "work": "twice", "fail": "twice"},
 		})
-		if got := names(p.Catalogue().Tools); got != "sum ask" {
+		if got := names(p.Catalog(), mcp.KindTool); got != "sum ask" {
 			t.Errorf("the tools are %q: of two with one name none is to be there", got)
 		}
 		result, err := session.CallTool(t.Context(), "sum", json.RawMessage(`{"A":1,"B":2}`), nil)
@@ -110,14 +119,22 @@ func TestOverride(t *testing.T) {
 		p, _ := started(t, lineTo(newShop()), bridge.ProxyOptions{
 			Override: map[string]bridge.Override{"add": {Title: "Sum", Description: "Sums up."}, "ask": {}},
 		})
-		was, is := plain.Catalogue().Tools, p.Catalogue().Tools
-		want := strings.Replace(string(was[0].JSON), `"Adds."`, `"Sums up."`, 1)
+		was, is := definitions(plain), definitions(p)
+		want := strings.Replace(was[0], `"Adds."`, `"Sums up."`, 1)
 		want = strings.TrimSuffix(want, "}") + `,"title":"Sum"}`
-		if string(is[0].JSON) != want {
-			t.Errorf("the tool is %s, want %s", is[0].JSON, want)
+		if is[0] != want {
+			t.Errorf("the tool is %s, want %s", is[0], want)
 		}
-		if string(is[1].JSON) != string(was[1].JSON) {
-			t.Errorf("a tool that is not overridden is %s, was %s", is[1].JSON, was[1].JSON)
+		if is[1] != was[1] {
+			t.Errorf("a tool that is not overridden is %s, was %s", is[1], was[1])
 		}
 	})
+}
+
+// definitions are those of the tools of a provider.
+func definitions(p server.Provider) (all []string) {
+	for e := range p.Catalog().All(mcp.KindTool) {
+		all = append(all, string(e.Definition.JSON()))
+	}
+	return all
 }

@@ -1,6 +1,10 @@
 package bridge
 
-import "time"
+import (
+	"time"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
 
 // A State is how a server does.
 type State struct {
@@ -25,10 +29,11 @@ type State struct {
 
 // State says how the server does.
 func (u *Upstream) State() State {
-	offered := u.Catalogue()
+	offered := u.Catalog()
 	state := State{
 		Alias: u.alias, Calls: int(u.limit.calls.Load()), Queued: int(max(u.limit.queued.Load(), 0)),
-		Tools: len(offered.Tools), Prompts: len(offered.Prompts), Resources: len(offered.Resources) + len(offered.Templates),
+		Tools: offered.Len(mcp.KindTool), Prompts: offered.Len(mcp.KindPrompt),
+		Resources: offered.Len(mcp.KindResource) + offered.Len(mcp.KindResourceTemplate),
 	}
 	u.pool.mu.Lock()
 	state.Sessions = len(u.pool.slots)

@@ -15,71 +15,36 @@ import (
 
 // Names are those of all tools, in the order of the servers.
 func (b *Bridge) Names() []string {
-	listed := b.Catalogue().Tools
-	names := make([]string, len(listed))
-	for i, l := range listed {
-		names[i] = l.Name
+	var names []string
+	for e := range b.Catalog().All(mcp.KindTool) {
+		names = append(names, e.Name)
 	}
 	return names
 }
 
 // Tools are all tools, under the names that they have here.
-func (b *Bridge) Tools() []mcp.Tool { return decodeTools(b.Catalogue().Tools) }
+func (b *Bridge) Tools() []mcp.Tool { return decodeTools(b.Catalog()) }
 
 // decodeTools leaves out what is no tool: a server may list anything.
-func decodeTools(listed []server.Listed) []mcp.Tool {
-	tools := make([]mcp.Tool, 0, len(listed))
-	for _, l := range listed {
+func decodeTools(c *server.Catalog) []mcp.Tool {
+	tools := make([]mcp.Tool, 0, c.Len(mcp.KindTool))
+	for e := range c.All(mcp.KindTool) {
 		var tool mcp.Tool
-		if tool.UnmarshalJSON(l.JSON) == nil {
+		if tool.UnmarshalJSON(e.Definition.JSON()) == nil {
 			tools = append(tools, tool)
 		}
 	}
 	return tools
 }
 
-// Origin says whose a tool or prompt is, and what it is called there; or, of a resource or
-// template by its URI, whose it is. It is for rules that speak of servers.
-func (b *Bridge) Origin(kind mcp.Kind, name string) (alias, own string, ok bool) {
-	t := b.now()
-	var m *member
-	own = name
-	switch kind {
-	case mcp.KindTool:
-		m = t.tools[name]
-	case mcp.KindPrompt:
-		m = t.prompts[name]
-	case mcp.KindResource:
-		m = t.resource(name)
-	case mcp.KindResourceTemplate:
-		m = t.template(name)
-	}
-	if m == nil {
-		return "", "", false
-	}
-	for _, p := range t.parts {
-		switch {
-		case p.member != m:
-		case kind == mcp.KindTool:
-			own = p.offer.tools[name]
-		case kind == mcp.KindPrompt:
-			own = p.offer.prompts[name]
-		}
-	}
-	return m.alias, own, true
-}
-
 // nobody is the caller of calls that a Go program makes for itself: it cannot be asked.
 var nobody = &mcp.Caller{}
 
 // CallTool calls a tool by its name here, for the user that [transport.Principal] of ctx
-// names, if any. arguments are an object, nil means none. The result is as the server
-// gave it; a failure that the tool reports is a result with IsError. The error of a name
-// that nobody has is [ErrUnknownTool].
+// names, if any, and past the bridge's guards. arguments are an object, nil means none.
+// The result is as the server gave it; a failure that the tool reports is a result with
+// IsError. The error of a name that no tool has is [ErrUnknownTool].
 func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-	if b.now().tools[name] == nil {
-		return nil, fmt.Errorf("%w: %.256q", ErrUnknownTool, name)
-	}
 	if arguments == nil {
 		arguments = json.RawMessage("{}")
 	}
@@ -97,8 +62,11 @@ func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMe
 		caller = &mcp.Caller{Principal: principal}
 	}
 	call := mcp.NewCall(request, caller, nil)
-	answer, err := b.Call(ctx, &call)
+	answer, err := b.server.Serve(ctx, &call)
 	if err != nil {
+		if spoken, ok := err.(*jsonrpc.Error); ok && spoken.Code == jsonrpc.InvalidParams && call.Target() == nil {
+			err = fmt.Errorf("%w: %.256q", ErrUnknownTool, name)
+		}
 		return nil, err
 	}
 	encoded, err := answer.AppendJSON(nil)
@@ -107,7 +75,7 @@ func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMe
 	}
 	result := new(mcp.CallToolResult)
 	if err := result.UnmarshalJSON(encoded); err != nil {
-		return nil, &UpstreamError{Failure: Malformed, Delivery: jsonrpc.MaybeExecuted, Err: err}
+		return nil, &UpstreamError{Server: call.Target().Origin.Server, Failure: Malformed, Delivery: jsonrpc.MaybeExecuted, Err: err}
 	}
 	return result, nil
 }

@@ -18,7 +18,7 @@ func (b *Bridge) Try(ctx context.Context, configs ...Config) error {
 	}
 	b.update.Lock()
 	defer b.update.Unlock()
-	before, offered := *b.members.Load(), b.Catalogue()
+	before, offered := *b.members.Load(), b.Catalog()
 	members, added := b.successors(before, configs)
 	b.mu.Lock()
 	running := b.running != nil
@@ -29,7 +29,7 @@ func (b *Bridge) Try(ctx context.Context, configs ...Config) error {
 	if !running {
 		return errors.New("bridge: it does not run")
 	}
-	if err := learnAll(ctx, added); err != nil {
+	if err := waitAll(ctx, added); err != nil {
 		stopAll(added)
 		return err
 	}
@@ -40,7 +40,7 @@ func (b *Bridge) Try(ctx context.Context, configs ...Config) error {
 	for _, m := range added {
 		b.register(m)
 	}
-	for _, change := range changes(offered, b.Catalogue()) {
+	for _, change := range changes(offered, b.Catalog()) {
 		b.tell(change)
 	}
 	return nil
@@ -66,8 +66,8 @@ func without(members, others []*member) []*member {
 	return slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return slices.Contains(others, m) })
 }
 
-// learnAll waits until all have been started, but for lazy ones.
-func learnAll(ctx context.Context, members []*member) error {
+// waitAll waits until all have been started, but for lazy ones.
+func waitAll(ctx context.Context, members []*member) error {
 	failures := make([]error, len(members))
 	var learning sync.WaitGroup
 	for i, m := range members {
@@ -75,7 +75,7 @@ func learnAll(ctx context.Context, members []*member) error {
 			if m.pool.main.sleeps {
 				return
 			}
-			if err := m.learn(ctx); err != nil {
+			if err := m.waitReady(ctx); err != nil {
 				failures[i] = fmt.Errorf("bridge: the server %q: %w", m.config.Alias, err)
 			}
 		})

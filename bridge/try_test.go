@@ -12,7 +12,6 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -77,13 +76,13 @@ func TestTry(t *testing.T) {
 func TestTryAndTheRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegister()
-		known := &server.Catalogue{Tools: []server.Listed{{Name: "known", JSON: jsonRaw(`{"name":"known","inputSchema":{"type":"object"}}`)}}}
+		known := cached("known", `{"name":"known","inputSchema":{"type":"object"}}`)
 		config := func(alias, tool string) bridge.Config {
-			return bridge.Config{Alias: alias, Dialer: lineTo(toolsOnly(client.Legacy, tool)), Fingerprint: tool, ProxyOptions: bridge.ProxyOptions{Known: known}}
+			return bridge.Config{Alias: alias, Dialer: lineTo(toolsOnly(client.Legacy, tool)), Fingerprint: tool, ProxyOptions: bridge.ProxyOptions{CachedCatalog: known}}
 		}
 		b := newBridge(t, &bridge.Options{Registry: r}, bridge.Config{Alias: "one", Dialer: lineTo(toolsOnly(client.Legacy, "t1")), Fingerprint: "t1"})
 		pass(time.Second)
-		wrong := bridge.Config{Alias: "wrong", Dialer: nowhere{}, ProxyOptions: bridge.ProxyOptions{Known: known}}
+		wrong := bridge.Config{Alias: "wrong", Dialer: nowhere{}, ProxyOptions: bridge.ProxyOptions{CachedCatalog: known}}
 		if err := b.Try(t.Context(), config("one", "t2"), config("two", "t3"), wrong); err == nil {
 			t.Error("one that cannot be started is taken")
 		}

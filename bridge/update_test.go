@@ -14,7 +14,6 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/server"
 )
 
 // A register is a registry that takes down what it is told.
@@ -133,8 +132,8 @@ func TestUpdate(t *testing.T) {
 func TestKnownToolsAreRegistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegister()
-		known := &server.Catalogue{Tools: []server.Listed{{Name: "x", JSON: jsonRaw(`{"name":"x","inputSchema":{"type":"object"}}`)}}}
-		newBridge(t, &bridge.Options{Registry: r}, bridge.Config{Alias: "a", Dialer: lineTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{Lazy: true, Known: known}})
+		known := cached("x", `{"name":"x","inputSchema":{"type":"object"}}`)
+		newBridge(t, &bridge.Options{Registry: r}, bridge.Config{Alias: "a", Dialer: lineTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{Lazy: true, CachedCatalog: known}})
 		synctest.Wait()
 		if got := r.String(); got != "a__x" {
 			t.Errorf("registered are %q", got)

@@ -90,12 +90,9 @@ func (one *watched) settle(refusal error) {
 // has been told.
 const subscribePatience = 10 * time.Second
 
-// Subscribe has changes of a resource reported by Run's changed, while the server runs
+// subscribe has changes of a resource reported by Run's changed, while the server runs
 // and tells of them. It waits until a server that runs has agreed.
-func (u *Upstream) Subscribe(ctx context.Context, uri string) (unsubscribe func(), err error) {
-	if !u.offer.Load().has(uri) {
-		return nil, noResource(uri)
-	}
+func (u *Upstream) subscribe(ctx context.Context, uri string) (unsubscribe func(), err error) {
 	one, remove, err := u.watch.add(uri)
 	if err != nil || !u.pool.main.is(Ready) {
 		return remove, err

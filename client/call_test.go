@@ -274,12 +274,12 @@ func TestCallersValuesAreNotChanged(t *testing.T) {
 func TestMetaIsSent(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		seen := make(chan string, 1)
-		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+		s := newServer(&server.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				seen <- call.Method() + " " + string(call.Member("_meta", "k"))
 				return next(ctx, call)
 			}
-		}}}})
+		}}})
 		session := connect(t, everywhere.Dialer(t, s), client.Options{Era: era})
 		opts := &client.CallOptions{Meta: mcp.Meta(`{"k":1}`)}
 		for method, call := range map[string]func() error{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -17,18 +18,18 @@ import (
 func TestForbidden(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(nil)
-		add := func(name string, guards ...server.Guard) {
-			server.AddTool(s, server.Tool{Name: name, Around: server.Around{Guards: guards}}, func(context.Context, *server.Request, none) (string, error) {
+		add := func(name string, guards ...mcp.Guard) {
+			server.AddTool(s, server.Tool{Name: name, Guards: guards}, func(context.Context, *server.Request, none) (string, error) {
 				return "", nil
 			})
-			server.AddPrompt(s, server.Prompt{Name: name, Around: server.Around{Guards: guards}}, func(context.Context, *server.Request, none) (string, error) {
+			server.AddPrompt(s, server.Prompt{Name: name, Guards: guards}, func(context.Context, *server.Request, none) (string, error) {
 				return "", nil
 			})
 		}
-		refuse := func(context.Context, *server.Request) error { return errors.New("the reason stays here") }
+		refuse := func(context.Context, *mcp.Call) error { return errors.New("the reason stays here") }
 		add("open")
-		add("shut", server.Guard{Name: `the "door"`, Allow: refuse})
-		add("hidden", server.Guard{Name: "curtain", Hides: true, Allow: refuse})
+		add("shut", mcp.Guard{Name: `the "door"`, Check: refuse})
+		add("hidden", mcp.Guard{Name: "curtain", Visible: func(context.Context, *mcp.Caller, *mcp.Target) bool { return false }})
 		session := connect(t, transport.Pipe(s), client.Options{Era: era})
 		for name, want := range map[string]bool{"open": false, "shut": true, "hidden": false, "absent": false} {
 			_, err := session.CallTool(t.Context(), name, nil, nil)

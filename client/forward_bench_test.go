@@ -17,11 +17,11 @@ import (
 func repeater() *server.Server {
 	return newServer(&server.Options{
 		Capabilities: &offersAll,
-		Around: server.Around{Outer: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
+		Middleware: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
 			return func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 				return mcp.Raw(call.Member("arguments")), nil
 			}
-		}}},
+		}},
 	})
 }
 

@@ -95,9 +95,9 @@ func bookedFor(said []string) mcp.Raw {
 func forwarder(session *client.Session, opts *client.ForwardOptions) *server.Server {
 	return newServer(&server.Options{
 		Capabilities: &offersAll,
-		Around: server.Around{Outer: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
+		Middleware: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) { return session.Forward(ctx, call, opts) }
-		}}},
+		}},
 	})
 }
 

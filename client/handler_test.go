@@ -26,7 +26,7 @@ func newAsker() *server.Server {
 	s := newServer(nil)
 	server.AddTool(s, server.Tool{Name: "order"}, func(_ context.Context, r *server.Request, _ none) (string, error) {
 		w, err := server.Elicit[wish](r, "wish", "Which wood?")
-		if declined, ok := errors.AsType[*server.Declined](err); ok {
+		if declined, ok := errors.AsType[*server.DeclinedError](err); ok {
 			return string(declined.Action), nil
 		}
 		if err != nil {

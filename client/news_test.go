@@ -28,6 +28,7 @@ func newTalker() *server.Server {
 		log.Error("dull")
 		return "done", nil
 	})
+	server.AddResource(s, server.Resource{URI: motto}, func(context.Context, *server.Request) (string, error) { return "measure twice", nil })
 	return s
 }
 

@@ -30,12 +30,12 @@ func toolNames(t *testing.T, session *client.Session) ([]string, error) {
 func TestListsArePaged(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var pages int
-		s := newServer(&server.Options{PageSize: 2, Around: server.Around{Outer: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+		s := newServer(&server.Options{PageSize: 2, Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				pages++
 				return next(ctx, call)
 			}
-		}}}})
+		}}})
 		var want []string
 		for i := range 5 {
 			name := fmt.Sprintf("tool-%d", i)

@@ -20,14 +20,11 @@ type Annotations struct {
 	Extra        Extra  `json:",embed"`
 }
 
-// AppendJSON appends the annotations as a JSON object.
-func (a *Annotations) AppendJSON(dst []byte) ([]byte, error) {
-	type fields Annotations
-	return appendFields(dst, (*fields)(a))
-}
-
 // MarshalJSON returns the annotations as a JSON object.
-func (a Annotations) MarshalJSON() ([]byte, error) { return a.AppendJSON(nil) }
+func (a Annotations) MarshalJSON() ([]byte, error) {
+	type fields Annotations
+	return appendFields(nil, (*fields)(&a))
+}
 
 // UnmarshalJSON decodes the annotations. The error is a *[DecodeError].
 func (a *Annotations) UnmarshalJSON(data []byte) error {

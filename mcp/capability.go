@@ -7,14 +7,11 @@ type EmptyObject struct {
 	Extra Extra `json:",embed"`
 }
 
-// AppendJSON appends the object as a JSON object.
-func (e *EmptyObject) AppendJSON(dst []byte) ([]byte, error) {
-	type fields EmptyObject
-	return appendFields(dst, (*fields)(e))
-}
-
 // MarshalJSON returns the object as a JSON object.
-func (e EmptyObject) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+func (e EmptyObject) MarshalJSON() ([]byte, error) {
+	type fields EmptyObject
+	return appendFields(nil, (*fields)(&e))
+}
 
 // UnmarshalJSON decodes the object; true, which some clients send for one, is taken for
 // it. The error is a *[DecodeError].
@@ -46,14 +43,11 @@ type ClientCapabilities struct {
 	Extra      Extra                      `json:",embed"`
 }
 
-// AppendJSON appends the capabilities as a JSON object.
-func (c *ClientCapabilities) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ClientCapabilities
-	return appendFields(dst, (*fields)(c))
-}
-
 // MarshalJSON returns the capabilities as a JSON object.
-func (c ClientCapabilities) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
+func (c ClientCapabilities) MarshalJSON() ([]byte, error) {
+	type fields ClientCapabilities
+	return appendFields(nil, (*fields)(&c))
+}
 
 // UnmarshalJSON decodes the capabilities. The error is a *[DecodeError].
 func (c *ClientCapabilities) UnmarshalJSON(data []byte) error {
@@ -68,14 +62,11 @@ type RootsCapability struct {
 	Extra       Extra `json:",embed"`
 }
 
-// AppendJSON appends the capability as a JSON object.
-func (r *RootsCapability) AppendJSON(dst []byte) ([]byte, error) {
-	type fields RootsCapability
-	return appendFields(dst, (*fields)(r))
-}
-
 // MarshalJSON returns the capability as a JSON object.
-func (r RootsCapability) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
+func (r RootsCapability) MarshalJSON() ([]byte, error) {
+	type fields RootsCapability
+	return appendFields(nil, (*fields)(&r))
+}
 
 // UnmarshalJSON decodes the capability. The error is a *[DecodeError].
 func (r *RootsCapability) UnmarshalJSON(data []byte) error {
@@ -92,14 +83,11 @@ type SamplingCapability struct {
 	Extra Extra        `json:",embed"`
 }
 
-// AppendJSON appends the capability as a JSON object.
-func (s *SamplingCapability) AppendJSON(dst []byte) ([]byte, error) {
-	type fields SamplingCapability
-	return appendFields(dst, (*fields)(s))
-}
-
 // MarshalJSON returns the capability as a JSON object.
-func (s SamplingCapability) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
+func (s SamplingCapability) MarshalJSON() ([]byte, error) {
+	type fields SamplingCapability
+	return appendFields(nil, (*fields)(&s))
+}
 
 // UnmarshalJSON decodes the capability. The error is a *[DecodeError].
 func (s *SamplingCapability) UnmarshalJSON(data []byte) error {
@@ -117,14 +105,11 @@ type ElicitationCapability struct {
 	Extra Extra        `json:",embed"`
 }
 
-// AppendJSON appends the capability as a JSON object.
-func (e *ElicitationCapability) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ElicitationCapability
-	return appendFields(dst, (*fields)(e))
-}
-
 // MarshalJSON returns the capability as a JSON object.
-func (e ElicitationCapability) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+func (e ElicitationCapability) MarshalJSON() ([]byte, error) {
+	type fields ElicitationCapability
+	return appendFields(nil, (*fields)(&e))
+}
 
 // UnmarshalJSON decodes the capability. The error is a *[DecodeError].
 func (e *ElicitationCapability) UnmarshalJSON(data []byte) error {
@@ -152,14 +137,11 @@ type ServerCapabilities struct {
 	Extra      Extra                      `json:",embed"`
 }
 
-// AppendJSON appends the capabilities as a JSON object.
-func (s *ServerCapabilities) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ServerCapabilities
-	return appendFields(dst, (*fields)(s))
-}
-
 // MarshalJSON returns the capabilities as a JSON object.
-func (s ServerCapabilities) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
+func (s ServerCapabilities) MarshalJSON() ([]byte, error) {
+	type fields ServerCapabilities
+	return appendFields(nil, (*fields)(&s))
+}
 
 // UnmarshalJSON decodes the capabilities. The error is a *[DecodeError].
 func (s *ServerCapabilities) UnmarshalJSON(data []byte) error {
@@ -180,14 +162,11 @@ type PromptsCapability struct {
 	Extra       Extra `json:",embed"`
 }
 
-// AppendJSON appends the capability as a JSON object.
-func (p *PromptsCapability) AppendJSON(dst []byte) ([]byte, error) {
-	type fields PromptsCapability
-	return appendFields(dst, (*fields)(p))
-}
-
 // MarshalJSON returns the capability as a JSON object.
-func (p PromptsCapability) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil) }
+func (p PromptsCapability) MarshalJSON() ([]byte, error) {
+	type fields PromptsCapability
+	return appendFields(nil, (*fields)(&p))
+}
 
 // UnmarshalJSON decodes the capability. The error is a *[DecodeError].
 func (p *PromptsCapability) UnmarshalJSON(data []byte) error {
@@ -204,14 +183,11 @@ type ResourcesCapability struct {
 	Extra       Extra `json:",embed"`
 }
 
-// AppendJSON appends the capability as a JSON object.
-func (r *ResourcesCapability) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ResourcesCapability
-	return appendFields(dst, (*fields)(r))
-}
-
 // MarshalJSON returns the capability as a JSON object.
-func (r ResourcesCapability) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
+func (r ResourcesCapability) MarshalJSON() ([]byte, error) {
+	type fields ResourcesCapability
+	return appendFields(nil, (*fields)(&r))
+}
 
 // UnmarshalJSON decodes the capability. The error is a *[DecodeError].
 func (r *ResourcesCapability) UnmarshalJSON(data []byte) error {
@@ -226,14 +202,11 @@ type ToolsCapability struct {
 	Extra       Extra `json:",embed"`
 }
 
-// AppendJSON appends the capability as a JSON object.
-func (t *ToolsCapability) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ToolsCapability
-	return appendFields(dst, (*fields)(t))
-}
-
 // MarshalJSON returns the capability as a JSON object.
-func (t ToolsCapability) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+func (t ToolsCapability) MarshalJSON() ([]byte, error) {
+	type fields ToolsCapability
+	return appendFields(nil, (*fields)(&t))
+}
 
 // UnmarshalJSON decodes the capability. The error is a *[DecodeError].
 func (t *ToolsCapability) UnmarshalJSON(data []byte) error {

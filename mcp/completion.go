@@ -42,14 +42,11 @@ type CompletionReference struct {
 	Extra Extra  `json:",embed"`
 }
 
-// AppendJSON appends the reference as a JSON object.
-func (c *CompletionReference) AppendJSON(dst []byte) ([]byte, error) {
-	type fields CompletionReference
-	return appendFields(dst, (*fields)(c))
-}
-
 // MarshalJSON returns the reference as a JSON object.
-func (c CompletionReference) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
+func (c CompletionReference) MarshalJSON() ([]byte, error) {
+	type fields CompletionReference
+	return appendFields(nil, (*fields)(&c))
+}
 
 // UnmarshalJSON decodes the reference. The error is a *[DecodeError].
 func (c *CompletionReference) UnmarshalJSON(data []byte) error {
@@ -65,14 +62,11 @@ type CompletionArgument struct {
 	Extra Extra  `json:",embed"`
 }
 
-// AppendJSON appends the argument as a JSON object.
-func (c *CompletionArgument) AppendJSON(dst []byte) ([]byte, error) {
-	type fields CompletionArgument
-	return appendFields(dst, (*fields)(c))
-}
-
 // MarshalJSON returns the argument as a JSON object.
-func (c CompletionArgument) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
+func (c CompletionArgument) MarshalJSON() ([]byte, error) {
+	type fields CompletionArgument
+	return appendFields(nil, (*fields)(&c))
+}
 
 // UnmarshalJSON decodes the argument. The error is a *[DecodeError].
 func (c *CompletionArgument) UnmarshalJSON(data []byte) error {
@@ -88,14 +82,11 @@ type CompletionContext struct {
 	Extra     Extra             `json:",embed"`
 }
 
-// AppendJSON appends the context as a JSON object.
-func (c *CompletionContext) AppendJSON(dst []byte) ([]byte, error) {
-	type fields CompletionContext
-	return appendFields(dst, (*fields)(c))
-}
-
 // MarshalJSON returns the context as a JSON object.
-func (c CompletionContext) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
+func (c CompletionContext) MarshalJSON() ([]byte, error) {
+	type fields CompletionContext
+	return appendFields(nil, (*fields)(&c))
+}
 
 // UnmarshalJSON decodes the context. The error is a *[DecodeError].
 func (c *CompletionContext) UnmarshalJSON(data []byte) error {
@@ -137,14 +128,11 @@ type CompletionValues struct {
 	Extra   Extra `json:",embed"`
 }
 
-// AppendJSON appends the values as a JSON object.
-func (c *CompletionValues) AppendJSON(dst []byte) ([]byte, error) {
-	type fields CompletionValues
-	return appendFields(dst, (*fields)(c))
-}
-
 // MarshalJSON returns the values as a JSON object.
-func (c CompletionValues) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
+func (c CompletionValues) MarshalJSON() ([]byte, error) {
+	type fields CompletionValues
+	return appendFields(nil, (*fields)(&c))
+}
 
 // UnmarshalJSON decodes the values. The error is a *[DecodeError].
 func (c *CompletionValues) UnmarshalJSON(data []byte) error {

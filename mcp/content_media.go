@@ -19,7 +19,7 @@ func (t *TextContent) AppendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", typeText)
 	w.string("text", t.Text)
-	writeOptional(&w, "annotations", t.Annotations)
+	optional(&w, "annotations", t.Annotations)
 	w.meta(t.Meta)
 	return w.close(t.Extra)
 }
@@ -57,7 +57,7 @@ func (i *ImageContent) AppendJSON(dst []byte) ([]byte, error) {
 	w.string("type", typeImage)
 	w.base64("data", i.Data)
 	w.string("mimeType", i.MIMEType)
-	writeOptional(&w, "annotations", i.Annotations)
+	optional(&w, "annotations", i.Annotations)
 	w.meta(i.Meta)
 	return w.close(i.Extra)
 }
@@ -95,7 +95,7 @@ func (a *AudioContent) AppendJSON(dst []byte) ([]byte, error) {
 	w.string("type", typeAudio)
 	w.base64("data", a.Data)
 	w.string("mimeType", a.MIMEType)
-	writeOptional(&w, "annotations", a.Annotations)
+	optional(&w, "annotations", a.Annotations)
 	w.meta(a.Meta)
 	return w.close(a.Extra)
 }

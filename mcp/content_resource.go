@@ -24,8 +24,8 @@ func (r *ResourceLink) AppendJSON(dst []byte) ([]byte, error) {
 	if r.Size != nil {
 		w.integer("size", *r.Size)
 	}
-	writeOptional(&w, "annotations", r.Annotations)
-	writeOptionalList(&w, "icons", r.Icons)
+	optional(&w, "annotations", r.Annotations)
+	w.icons(r.Icons)
 	w.meta(r.Meta)
 	return w.close(r.Extra)
 }
@@ -60,7 +60,7 @@ func (e *EmbeddedResource) AppendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", typeResource)
 	w.object("resource", e.Resource)
-	writeOptional(&w, "annotations", e.Annotations)
+	optional(&w, "annotations", e.Annotations)
 	w.meta(e.Meta)
 	return w.close(e.Extra)
 }

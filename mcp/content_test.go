@@ -144,7 +144,7 @@ func TestContentListAlone(t *testing.T) {
 
 // Text that is not UTF-8 in a Go string does not make a message invalid.
 func TestInvalidUTF8IsReplaced(t *testing.T) {
-	for _, value := range []mcp.Result{mcp.Text("a\xffb"), &mcp.Implementation{Name: "a\xffb"}} {
+	for _, value := range []any{mcp.Text("a\xffb"), &mcp.Implementation{Name: "a\xffb"}} {
 		if encoded := appended(t, value); !strings.Contains(string(encoded), "a\uFFFDb") {
 			t.Errorf("%T goes out as %s", value, encoded)
 		}

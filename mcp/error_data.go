@@ -8,14 +8,11 @@ type UnsupportedVersionData struct {
 	Extra     Extra     `json:",embed"`
 }
 
-// AppendJSON appends the data as a JSON object.
-func (u *UnsupportedVersionData) AppendJSON(dst []byte) ([]byte, error) {
-	type fields UnsupportedVersionData
-	return appendFields(dst, (*fields)(u))
-}
-
 // MarshalJSON returns the data as a JSON object.
-func (u UnsupportedVersionData) MarshalJSON() ([]byte, error) { return u.AppendJSON(nil) }
+func (u UnsupportedVersionData) MarshalJSON() ([]byte, error) {
+	type fields UnsupportedVersionData
+	return appendFields(nil, (*fields)(&u))
+}
 
 // UnmarshalJSON decodes the data. The error is a *[DecodeError].
 func (u *UnsupportedVersionData) UnmarshalJSON(data []byte) error {
@@ -31,14 +28,11 @@ type MissingClientCapabilityData struct {
 	Extra                Extra              `json:",embed"`
 }
 
-// AppendJSON appends the data as a JSON object.
-func (m *MissingClientCapabilityData) AppendJSON(dst []byte) ([]byte, error) {
-	type fields MissingClientCapabilityData
-	return appendFields(dst, (*fields)(m))
-}
-
 // MarshalJSON returns the data as a JSON object.
-func (m MissingClientCapabilityData) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil) }
+func (m MissingClientCapabilityData) MarshalJSON() ([]byte, error) {
+	type fields MissingClientCapabilityData
+	return appendFields(nil, (*fields)(&m))
+}
 
 // UnmarshalJSON decodes the data. The error is a *[DecodeError].
 func (m *MissingClientCapabilityData) UnmarshalJSON(data []byte) error {
@@ -54,14 +48,11 @@ type URLElicitationRequiredData struct {
 	Extra        Extra          `json:",embed"`
 }
 
-// AppendJSON appends the data as a JSON object.
-func (u *URLElicitationRequiredData) AppendJSON(dst []byte) ([]byte, error) {
-	type fields URLElicitationRequiredData
-	return appendFields(dst, (*fields)(u))
-}
-
 // MarshalJSON returns the data as a JSON object.
-func (u URLElicitationRequiredData) MarshalJSON() ([]byte, error) { return u.AppendJSON(nil) }
+func (u URLElicitationRequiredData) MarshalJSON() ([]byte, error) {
+	type fields URLElicitationRequiredData
+	return appendFields(nil, (*fields)(&u))
+}
 
 // UnmarshalJSON decodes the data. The error is a *[DecodeError].
 func (u *URLElicitationRequiredData) UnmarshalJSON(data []byte) error {

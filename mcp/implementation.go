@@ -16,14 +16,11 @@ type Implementation struct {
 	Extra Extra  `json:",embed"`
 }
 
-// AppendJSON appends the implementation as a JSON object.
-func (i *Implementation) AppendJSON(dst []byte) ([]byte, error) {
-	type fields Implementation
-	return appendFields(dst, (*fields)(i))
-}
-
 // MarshalJSON returns the implementation as a JSON object.
-func (i Implementation) MarshalJSON() ([]byte, error) { return i.AppendJSON(nil) }
+func (i Implementation) MarshalJSON() ([]byte, error) {
+	type fields Implementation
+	return appendFields(nil, (*fields)(&i))
+}
 
 // UnmarshalJSON decodes the implementation. The error is a *[DecodeError].
 func (i *Implementation) UnmarshalJSON(data []byte) error {
@@ -44,14 +41,11 @@ type Icon struct {
 	Extra Extra     `json:",embed"`
 }
 
-// AppendJSON appends the icon as a JSON object.
-func (i *Icon) AppendJSON(dst []byte) ([]byte, error) {
-	type fields Icon
-	return appendFields(dst, (*fields)(i))
-}
-
 // MarshalJSON returns the icon as a JSON object.
-func (i Icon) MarshalJSON() ([]byte, error) { return i.AppendJSON(nil) }
+func (i Icon) MarshalJSON() ([]byte, error) {
+	type fields Icon
+	return appendFields(nil, (*fields)(&i))
+}
 
 // UnmarshalJSON decodes the icon. The error is a *[DecodeError].
 func (i *Icon) UnmarshalJSON(data []byte) error {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-var errNoWayBack = errors.New("mcp: this call has no way back to its caller")
+var errNoResponder = errors.New("mcp: the call has no responder: it can neither notify nor ask")
 
 // An InputRequest is a question to the caller: elicitation, sampling or roots.
 type InputRequest struct {

@@ -169,6 +169,12 @@ func (w *objectWriter) meta(meta Meta) {
 	w.raw("_meta", json.RawMessage(meta))
 }
 
+func (w *objectWriter) icons(icons []Icon) {
+	if icons != nil {
+		w.member("icons", func(dst []byte) ([]byte, error) { return appendFields(dst, icons) })
+	}
+}
+
 func (w *objectWriter) cacheHint(hint CacheHint) {
 	if hint.TTLMs != 0 {
 		w.integer("ttlMs", hint.TTLMs)
@@ -206,31 +212,11 @@ func (w *objectWriter) object(name string, value Result) {
 	w.member(name, value.AppendJSON)
 }
 
-// appender is a pointer to a type that appends itself.
-type appender[T any] interface {
-	*T
-	Result
-}
-
-// writeOptional appends a member unless it is nil.
-func writeOptional[T any, P appender[T]](w *objectWriter, name string, value P) {
+// optional appends a member that encoding/json encodes, unless it is nil.
+func optional[T any](w *objectWriter, name string, value *T) {
 	if value != nil {
-		w.object(name, value)
+		w.member(name, func(dst []byte) ([]byte, error) { return appendFields(dst, value) })
 	}
-}
-
-// writeOptionalList appends a list of values unless it is nil.
-func writeOptionalList[T any, P appender[T]](w *objectWriter, name string, list []T) {
-	if list == nil {
-		return
-	}
-	w.member(name, func(dst []byte) ([]byte, error) {
-		pointers := make([]P, len(list))
-		for i := range list {
-			pointers[i] = &list[i]
-		}
-		return appendList(dst, pointers)
-	})
 }
 
 // writeList appends a list, an empty one if it is nil.

@@ -23,3 +23,13 @@ func (p *PaginatedParams) UnmarshalJSON(data []byte) error {
 	type fields PaginatedParams
 	return decode(data, (*fields)(p))
 }
+
+// A Page is what the result of a list has besides its entries.
+type Page struct {
+	// NextCursor asks for the next page, nil on the last.
+	NextCursor *string `json:"nextCursor,omitzero"`
+	CacheHint
+	ResultType ResultType `json:"resultType,omitzero"`
+	Meta       Meta       `json:"_meta,omitzero"`
+	Extra      Extra      `json:",embed"`
+}

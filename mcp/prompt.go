@@ -14,14 +14,11 @@ type Prompt struct {
 	Extra Extra `json:",embed"`
 }
 
-// AppendJSON appends the prompt as a JSON object.
-func (p *Prompt) AppendJSON(dst []byte) ([]byte, error) {
-	type fields Prompt
-	return appendFields(dst, (*fields)(p))
-}
-
 // MarshalJSON returns the prompt as a JSON object.
-func (p Prompt) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil) }
+func (p Prompt) MarshalJSON() ([]byte, error) {
+	type fields Prompt
+	return appendFields(nil, (*fields)(&p))
+}
 
 // UnmarshalJSON decodes the prompt. The error is a *[DecodeError].
 func (p *Prompt) UnmarshalJSON(data []byte) error {
@@ -58,14 +55,11 @@ type PromptArgument struct {
 	Extra       Extra  `json:",embed"`
 }
 
-// AppendJSON appends the argument as a JSON object.
-func (p *PromptArgument) AppendJSON(dst []byte) ([]byte, error) {
-	type fields PromptArgument
-	return appendFields(dst, (*fields)(p))
-}
-
 // MarshalJSON returns the argument as a JSON object.
-func (p PromptArgument) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil) }
+func (p PromptArgument) MarshalJSON() ([]byte, error) {
+	type fields PromptArgument
+	return appendFields(nil, (*fields)(&p))
+}
 
 // UnmarshalJSON decodes the argument. The error is a *[DecodeError].
 func (p *PromptArgument) UnmarshalJSON(data []byte) error {
@@ -76,12 +70,7 @@ func (p *PromptArgument) UnmarshalJSON(data []byte) error {
 // A ListPromptsResult is one page of a server's prompts.
 type ListPromptsResult struct {
 	Prompts []Prompt `json:"prompts"`
-	// NextCursor asks for the next page, nil on the last.
-	NextCursor *string `json:"nextCursor,omitzero"`
-	CacheHint
-	ResultType ResultType `json:"resultType,omitzero"`
-	Meta       Meta       `json:"_meta,omitzero"`
-	Extra      Extra      `json:",embed"`
+	Page
 }
 
 // AppendJSON appends the result as a JSON object.

@@ -18,14 +18,11 @@ type Resource struct {
 	Extra Extra `json:",embed"`
 }
 
-// AppendJSON appends the resource as a JSON object.
-func (r *Resource) AppendJSON(dst []byte) ([]byte, error) {
-	type fields Resource
-	return appendFields(dst, (*fields)(r))
-}
-
 // MarshalJSON returns the resource as a JSON object.
-func (r Resource) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
+func (r Resource) MarshalJSON() ([]byte, error) {
+	type fields Resource
+	return appendFields(nil, (*fields)(&r))
+}
 
 // UnmarshalJSON decodes the resource. The error is a *[DecodeError].
 func (r *Resource) UnmarshalJSON(data []byte) error {
@@ -75,14 +72,11 @@ type ResourceTemplate struct {
 	Extra Extra `json:",embed"`
 }
 
-// AppendJSON appends the template as a JSON object.
-func (r *ResourceTemplate) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ResourceTemplate
-	return appendFields(dst, (*fields)(r))
-}
-
 // MarshalJSON returns the template as a JSON object.
-func (r ResourceTemplate) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
+func (r ResourceTemplate) MarshalJSON() ([]byte, error) {
+	type fields ResourceTemplate
+	return appendFields(nil, (*fields)(&r))
+}
 
 // UnmarshalJSON decodes the template. The error is a *[DecodeError].
 func (r *ResourceTemplate) UnmarshalJSON(data []byte) error {
@@ -115,12 +109,7 @@ func (r *ResourceTemplate) field(name []byte) any {
 // A ListResourcesResult is one page of a server's resources.
 type ListResourcesResult struct {
 	Resources []Resource `json:"resources"`
-	// NextCursor asks for the next page, nil on the last.
-	NextCursor *string `json:"nextCursor,omitzero"`
-	CacheHint
-	ResultType ResultType `json:"resultType,omitzero"`
-	Meta       Meta       `json:"_meta,omitzero"`
-	Extra      Extra      `json:",embed"`
+	Page
 }
 
 // AppendJSON appends the result as a JSON object.
@@ -141,12 +130,7 @@ func (l *ListResourcesResult) UnmarshalJSON(data []byte) error {
 // A ListResourceTemplatesResult is one page of a server's resource templates.
 type ListResourceTemplatesResult struct {
 	ResourceTemplates []ResourceTemplate `json:"resourceTemplates"`
-	// NextCursor asks for the next page, nil on the last.
-	NextCursor *string `json:"nextCursor,omitzero"`
-	CacheHint
-	ResultType ResultType `json:"resultType,omitzero"`
-	Meta       Meta       `json:"_meta,omitzero"`
-	Extra      Extra      `json:",embed"`
+	Page
 }
 
 // AppendJSON appends the result as a JSON object.

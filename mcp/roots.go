@@ -11,14 +11,11 @@ type Root struct {
 	Extra Extra `json:",embed"`
 }
 
-// AppendJSON appends the root as a JSON object.
-func (r *Root) AppendJSON(dst []byte) ([]byte, error) {
-	type fields Root
-	return appendFields(dst, (*fields)(r))
-}
-
 // MarshalJSON returns the root as a JSON object.
-func (r Root) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
+func (r Root) MarshalJSON() ([]byte, error) {
+	type fields Root
+	return appendFields(nil, (*fields)(&r))
+}
 
 // UnmarshalJSON decodes the root. The error is a *[DecodeError].
 func (r *Root) UnmarshalJSON(data []byte) error {

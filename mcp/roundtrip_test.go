@@ -44,7 +44,7 @@ func TestWhatIsAppendedIsDecoded(t *testing.T) {
 func TestZeroValues(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(newCodec)) {
 		t.Run(name, func(t *testing.T) {
-			encoded, err := newCodec[name]().AppendJSON([]byte("before"))
+			encoded, err := appendTo([]byte("before"), newCodec[name]())
 			if err != nil {
 				if string(encoded) != "before" {
 					t.Errorf("after an error the buffer is %q", encoded)
@@ -164,7 +164,7 @@ func TestWhatIsNotJSONIsNotSent(t *testing.T) {
 		&mcp.UnknownContent{Raw: json.RawMessage(bad)},
 		&mcp.ProgressParams{},
 	} {
-		if encoded, err := value.AppendJSON([]byte("x")); err == nil {
+		if encoded, err := appendTo([]byte("x"), value); err == nil {
 			t.Errorf("%T is sent as %s", value, encoded)
 		} else if string(encoded) != "x" {
 			t.Errorf("%T: after an error the buffer is %q", value, encoded)
@@ -172,10 +172,10 @@ func TestWhatIsNotJSONIsNotSent(t *testing.T) {
 	}
 }
 
-func appended(t testing.TB, value mcp.Result) []byte {
+func appended(t testing.TB, value any) []byte {
 	t.Helper()
 	const before = "before"
-	encoded, err := value.AppendJSON([]byte(before))
+	encoded, err := appendTo([]byte(before), value)
 	if err != nil {
 		t.Fatalf("%T: %v", value, err)
 	}

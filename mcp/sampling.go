@@ -50,14 +50,11 @@ type SamplingMessage struct {
 	Extra Extra `json:",embed"`
 }
 
-// AppendJSON appends the message as a JSON object.
-func (s *SamplingMessage) AppendJSON(dst []byte) ([]byte, error) {
-	type fields SamplingMessage
-	return appendFields(dst, (*fields)(s))
-}
-
 // MarshalJSON returns the message as a JSON object.
-func (s SamplingMessage) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
+func (s SamplingMessage) MarshalJSON() ([]byte, error) {
+	type fields SamplingMessage
+	return appendFields(nil, (*fields)(&s))
+}
 
 // UnmarshalJSON decodes the message. The error is a *[DecodeError].
 func (s *SamplingMessage) UnmarshalJSON(data []byte) error {
@@ -86,14 +83,11 @@ type ModelPreferences struct {
 	Extra                Extra       `json:",embed"`
 }
 
-// AppendJSON appends the preferences as a JSON object.
-func (m *ModelPreferences) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ModelPreferences
-	return appendFields(dst, (*fields)(m))
-}
-
 // MarshalJSON returns the preferences as a JSON object.
-func (m ModelPreferences) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil) }
+func (m ModelPreferences) MarshalJSON() ([]byte, error) {
+	type fields ModelPreferences
+	return appendFields(nil, (*fields)(&m))
+}
 
 // UnmarshalJSON decodes the preferences. The error is a *[DecodeError].
 func (m *ModelPreferences) UnmarshalJSON(data []byte) error {
@@ -108,14 +102,11 @@ type ModelHint struct {
 	Extra Extra  `json:",embed"`
 }
 
-// AppendJSON appends the hint as a JSON object.
-func (m *ModelHint) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ModelHint
-	return appendFields(dst, (*fields)(m))
-}
-
 // MarshalJSON returns the hint as a JSON object.
-func (m ModelHint) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil) }
+func (m ModelHint) MarshalJSON() ([]byte, error) {
+	type fields ModelHint
+	return appendFields(nil, (*fields)(&m))
+}
 
 // UnmarshalJSON decodes the hint. The error is a *[DecodeError].
 func (m *ModelHint) UnmarshalJSON(data []byte) error {
@@ -129,14 +120,11 @@ type ToolChoice struct {
 	Extra Extra          `json:",embed"`
 }
 
-// AppendJSON appends the choice as a JSON object.
-func (t *ToolChoice) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ToolChoice
-	return appendFields(dst, (*fields)(t))
-}
-
 // MarshalJSON returns the choice as a JSON object.
-func (t ToolChoice) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+func (t ToolChoice) MarshalJSON() ([]byte, error) {
+	type fields ToolChoice
+	return appendFields(nil, (*fields)(&t))
+}
 
 // UnmarshalJSON decodes the choice. The error is a *[DecodeError].
 func (t *ToolChoice) UnmarshalJSON(data []byte) error {

@@ -38,9 +38,9 @@ func (t *Tool) AppendJSON(dst []byte) ([]byte, error) {
 		w.raw("inputSchema", t.InputSchema)
 	}
 	w.optionalRaw("outputSchema", t.OutputSchema)
-	writeOptional(&w, "annotations", t.Annotations)
-	writeOptional(&w, "execution", t.Execution)
-	writeOptionalList(&w, "icons", t.Icons)
+	optional(&w, "annotations", t.Annotations)
+	optional(&w, "execution", t.Execution)
+	w.icons(t.Icons)
 	w.meta(t.Meta)
 	return w.close(t.Extra)
 }
@@ -97,14 +97,11 @@ type ToolAnnotations struct {
 	Extra         Extra `json:",embed"`
 }
 
-// AppendJSON appends the annotations as a JSON object.
-func (t *ToolAnnotations) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ToolAnnotations
-	return appendFields(dst, (*fields)(t))
-}
-
 // MarshalJSON returns the annotations as a JSON object.
-func (t ToolAnnotations) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+func (t ToolAnnotations) MarshalJSON() ([]byte, error) {
+	type fields ToolAnnotations
+	return appendFields(nil, (*fields)(&t))
+}
 
 // UnmarshalJSON decodes the annotations. The error is a *[DecodeError].
 func (t *ToolAnnotations) UnmarshalJSON(data []byte) error {
@@ -119,14 +116,11 @@ type ToolExecution struct {
 	Extra       Extra  `json:",embed"`
 }
 
-// AppendJSON appends the object as a JSON object.
-func (t *ToolExecution) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ToolExecution
-	return appendFields(dst, (*fields)(t))
-}
-
 // MarshalJSON returns the object as a JSON object.
-func (t ToolExecution) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+func (t ToolExecution) MarshalJSON() ([]byte, error) {
+	type fields ToolExecution
+	return appendFields(nil, (*fields)(&t))
+}
 
 // UnmarshalJSON decodes the object. The error is a *[DecodeError].
 func (t *ToolExecution) UnmarshalJSON(data []byte) error {
@@ -137,12 +131,7 @@ func (t *ToolExecution) UnmarshalJSON(data []byte) error {
 // A ListToolsResult is one page of a server's tools.
 type ListToolsResult struct {
 	Tools []Tool `json:"tools"`
-	// NextCursor asks for the next page, nil on the last.
-	NextCursor *string `json:"nextCursor,omitzero"`
-	CacheHint
-	ResultType ResultType `json:"resultType,omitzero"`
-	Meta       Meta       `json:"_meta,omitzero"`
-	Extra      Extra      `json:",embed"`
+	Page
 }
 
 // AppendJSON appends the result as a JSON object.

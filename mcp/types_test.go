@@ -11,8 +11,17 @@ import (
 
 // A codec is what every object type of the package is.
 type codec interface {
-	mcp.Result
+	json.Marshaler
 	json.Unmarshaler
+}
+
+// appendTo appends a value as a message has it: by itself, or as a member of another.
+func appendTo(dst []byte, value any) ([]byte, error) {
+	if r, ok := value.(mcp.Result); ok {
+		return r.AppendJSON(dst)
+	}
+	encoded, err := value.(json.Marshaler).MarshalJSON()
+	return append(dst, encoded...), err
 }
 
 // newCodec makes an empty value of each object type, by the name it has in the
@@ -66,15 +75,15 @@ var newCodec = map[string]func() codec{
 	"Resource":                              of[mcp.Resource],
 	"ResourceLink":                          of[mcp.ResourceLink],
 	"ResourceTemplate":                      of[mcp.ResourceTemplate],
-	"ResourceUpdatedNotificationParams":     of[mcp.ResourceUpdatedParams],
+	"ResourceUpdatedNotificationParams":     of[mcp.ResourceParams],
 	"Root":                                  of[mcp.Root],
 	"SamplingMessage":                       of[mcp.SamplingMessage],
 	"ServerCapabilities":                    of[mcp.ServerCapabilities],
 	"SetLevelRequestParams":                 of[mcp.SetLevelParams],
 	"StringSchema":                          of[mcp.StringSchema],
-	"SubscribeRequestParams":                of[mcp.SubscribeParams],
+	"SubscribeRequestParams":                of[mcp.ResourceParams],
 	"SubscriptionFilter":                    of[mcp.SubscriptionFilter],
-	"SubscriptionsAcknowledgedNotificationParams": of[mcp.SubscriptionsAcknowledgedParams],
+	"SubscriptionsAcknowledgedNotificationParams": of[mcp.SubscriptionsListenParams],
 	"SubscriptionsListenRequestParams":            of[mcp.SubscriptionsListenParams],
 	"TextContent":                                 of[mcp.TextContent],
 	"TextResourceContents":                        of[mcp.TextResourceContents],
@@ -88,7 +97,7 @@ var newCodec = map[string]func() codec{
 	"TitledSingleSelectEnumSchema":                of[mcp.EnumSchema],
 	"UntitledMultiSelectEnumSchema":               of[mcp.EnumSchema],
 	"UntitledSingleSelectEnumSchema":              of[mcp.EnumSchema],
-	"UnsubscribeRequestParams":                    of[mcp.UnsubscribeParams],
+	"UnsubscribeRequestParams":                    of[mcp.ResourceParams],
 
 	// Data of errors have no names of their own in the schemas.
 	"MissingRequiredClientCapabilityErrorData": of[mcp.MissingClientCapabilityData],

@@ -41,8 +41,8 @@ func TestOfManyServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		face := server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{Around: server.Around{Outer: []mcp.Middleware{e.Intercept}}})
-		if err := face.MountProvider(b, ""); err != nil {
+		face := server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{Middleware: []mcp.Middleware{e.Intercept}})
+		if err := face.Mount(b, nil); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { face.Shutdown(context.Background()) })

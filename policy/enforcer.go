@@ -11,14 +11,14 @@ import (
 // An Enforcer has calls and lists obey a policy. Its functions may be called concurrently;
 // where one of them fails or panics, the call is refused. Do not change it while it is used.
 //
-// As an interceptor it stands around everything that a server offers:
+// As middleware it surrounds every request of a server:
 //
-//	server.Around{Outer: []mcp.Middleware{enforcer.Intercept}}
+//	server.Options{Middleware: []mcp.Middleware{enforcer.Intercept}}
 //
-// or as a guard around some of it:
+// or it is a guard of some entries:
 //
-//	server.Guard{Name: "policy", Hides: true, Allow: func(ctx context.Context, r *server.Request) error {
-//		return enforcer.Check(ctx, r.Call(), mcp.Kind(r.Kind()), r.Name())
+//	mcp.Guard{Name: "policy", Check: func(ctx context.Context, call *mcp.Call) error {
+//		return enforcer.Check(ctx, call, call.Target().Kind, call.Target().Name)
 //	}}
 type Enforcer struct {
 	// Policy decides. Without one everything is refused.

@@ -23,36 +23,43 @@ func shop(t testing.TB, opts *server.Options, names ...string) *server.Server {
 	t.Helper()
 	opts.Logger = slog.New(slog.DiscardHandler)
 	s := server.New(mcp.Implementation{Name: "shop", Version: "1"}, opts)
-	catalogue := &server.Catalogue{Completes: true}
+	var entries []*server.Entry
 	for _, name := range names {
-		listed := func(name, member string) server.Listed {
-			return server.Listed{Name: name, JSON: json.RawMessage(`{ "` + member + `" : "` + name + `", "inputSchema":{"type":"object"},"x-new":[1, 2]}`)}
+		add := func(kind mcp.Kind, name, member string) {
+			definition := mcp.NewDefinition(json.RawMessage(`{ "` + member + `" : "` + name + `", "inputSchema":{"type":"object"},"x-new":[1, 2]}`))
+			e := &server.Entry{Target: mcp.Target{Kind: kind, Name: name, Definition: definition}, Handle: answer}
+			if kind == mcp.KindPrompt || kind == mcp.KindResourceTemplate {
+				e.Complete = answer
+			}
+			entries = append(entries, e)
 		}
-		catalogue.Tools = append(catalogue.Tools, listed(name, "name"))
-		catalogue.Prompts = append(catalogue.Prompts, listed(name, "name"))
-		catalogue.Resources = append(catalogue.Resources, listed("app:"+name, "uri"))
-		catalogue.Templates = append(catalogue.Templates, listed("app:"+name+"/{x}", "uriTemplate"))
+		add(mcp.KindTool, name, "name")
+		add(mcp.KindPrompt, name, "name")
+		add(mcp.KindResource, "app:"+name, "uri")
+		add(mcp.KindResourceTemplate, "app:"+name+"/{x}", "uriTemplate")
 	}
-	if err := s.MountProvider(&provider{catalogue}, ""); err != nil {
+	if err := s.Mount(&provider{server.NewCatalog(entries, nil)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Shutdown(context.Background()) })
 	return s
 }
 
-// A provider answers whatever it is asked.
-type provider struct{ catalogue *server.Catalogue }
-
-func (p *provider) Catalogue() *server.Catalogue { return p.catalogue }
-
-func (p *provider) Call(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+// answer answers any call.
+func answer(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 	return map[string]mcp.Raw{
 		mcp.MethodToolsCall: mcp.Raw(`{"content":[]}`), mcp.MethodPromptsGet: mcp.Raw(`{"messages":[]}`),
 		mcp.MethodResourcesRead: mcp.Raw(`{"contents":[]}`), mcp.MethodComplete: mcp.Raw(`{"completion":{"values":[]}}`),
 	}[call.Method()], nil
 }
 
-func (p *provider) Run(ctx context.Context, _ func(mcp.Change)) error {
+// A provider has a catalog that does not change.
+type provider struct{ catalog *server.Catalog }
+
+func (p *provider) Catalog() *server.Catalog { return p.catalog }
+
+func (p *provider) Run(ctx context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
 	<-ctx.Done()
 	return nil
 }
@@ -82,14 +89,19 @@ func parsed(t testing.TB, text string) *policy.Compiled {
 }
 
 // ways are how an enforcer can be put around what a server has.
-func ways(e *policy.Enforcer) map[string]*server.Options {
+func ways(t testing.TB, e *policy.Enforcer) map[string]*server.Options {
+	visible := func(ctx context.Context, caller *mcp.Caller, target *mcp.Target) bool {
+		list := newCall(t, mcp.MethodToolsList, `{}`)
+		list.Caller = caller
+		return e.Check(ctx, list, target.Kind, target.Name) == nil
+	}
+	check := func(ctx context.Context, call *mcp.Call) error {
+		return e.Check(ctx, call, call.Target().Kind, call.Target().Name)
+	}
 	return map[string]*server.Options{
-		"interceptor": {Around: server.Around{Outer: []mcp.Middleware{e.Intercept}}},
-		"guard": {Around: server.Around{Guards: []server.Guard{{Name: "policy", Hides: true, Allow: func(ctx context.Context, r *server.Request) error {
-			var kind mcp.Kind
-			_ = kind.UnmarshalText([]byte(r.Kind())) // the kind of a completion is not asked for
-			return e.Check(ctx, r.Call(), kind, r.Name())
-		}}}}},
+		"interceptor":  {Middleware: []mcp.Middleware{e.Intercept}},
+		"guard":        {Guards: []mcp.Guard{{Name: "policy", Visible: visible, Check: check}}},
+		"hiding guard": {Guards: []mcp.Guard{{Name: "policy", Visible: visible}}},
 	}
 }
 
@@ -142,7 +154,7 @@ func TestListAndCallAgree(t *testing.T) {
 		e := &policy.Enforcer{Policy: parsed(t, text), Who: func(context.Context, *mcp.Call) (policy.Subject, error) {
 			return policy.Subject{Role: "bot"}, nil
 		}}
-		for way, opts := range ways(e) {
+		for way, opts := range ways(t, e) {
 			eachEra(t, func(t *testing.T, era client.Era) {
 				session := connect(t, shop(t, opts, names...), era)
 				for _, kind := range kinds {
@@ -191,7 +203,7 @@ func TestListKeepsBytes(t *testing.T) {
 		}
 	}
 	eachEra(t, func(t *testing.T, era client.Era) {
-		opts := &server.Options{CacheHint: mcp.CacheHint{TTLMs: 1000, Scope: mcp.CachePublic}, Around: server.Around{Outer: []mcp.Middleware{e.Intercept}}}
+		opts := &server.Options{CacheHint: mcp.CacheHint{TTLMs: 1000, Scope: mcp.CachePublic}, Middleware: []mcp.Middleware{e.Intercept}}
 		_, text := listed(t, connect(t, shop(t, opts, "a"), era), mcp.MethodToolsList, "tools", "name")
 		if strings.Contains(text, `"public"`) || strings.Contains(text, "cacheScope") != (era == client.Modern) {
 			t.Errorf("others may be shown the list: %s", text)
@@ -344,7 +356,7 @@ func TestEveryMethodIsDecided(t *testing.T) {
 func TestRefusalSaysLittle(t *testing.T) {
 	e := &policy.Enforcer{Policy: parsed(t, `{"allow":["*"],"rules":[{"name":"secret plan","effect":"deny","names":["w*"],"reason":"Ask Ann."}]}`)}
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, shop(t, ways(e)["interceptor"], "read", "write"), era)
+		session := connect(t, shop(t, ways(t, e)["interceptor"], "read", "write"), era)
 		_, err := session.CallTool(t.Context(), "write", nil, nil)
 		said, ok := errors.AsType[*jsonrpc.Error](err)
 		if !ok || said.Message != `The policy does not allow the tool "write": Ask Ann.` || string(said.Data) != `{"type":"FORBIDDEN","guard":"policy"}` {

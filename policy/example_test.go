@@ -94,8 +94,8 @@ func ExampleEnforcer() {
 	}
 	enforcer := &policy.Enforcer{Policy: readers}
 	s := server.New(mcp.Implementation{Name: "files", Version: "1.0.0"}, &server.Options{
-		Around: server.Around{Outer: []mcp.Middleware{enforcer.Intercept}},
-		Logger: slog.New(slog.DiscardHandler),
+		Middleware: []mcp.Middleware{enforcer.Intercept},
+		Logger:     slog.New(slog.DiscardHandler),
 	})
 	for _, name := range []string{"read_file", "write_file"} {
 		server.AddTool(s, server.Tool{Name: name}, func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })

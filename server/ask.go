@@ -9,8 +9,8 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Declined error says that the person did not answer a question.
-type Declined struct {
+// A DeclinedError says that the person did not answer a question.
+type DeclinedError struct {
 	// Key is the question's.
 	Key string
 	// Action is what the person did instead: decline or cancel.
@@ -18,14 +18,14 @@ type Declined struct {
 }
 
 // Error says what the person did.
-func (e *Declined) Error() string {
+func (e *DeclinedError) Error() string {
 	return fmt.Sprintf("the user chose to %s the question %q", e.Action, e.Key)
 }
 
 // Elicit asks the person behind the client to fill in T: a struct of strings, numbers,
 // booleans and lists of strings to choose from (with an enum), or one of these. Until
 // the answer is there it returns an error that the function must return; then the
-// function runs again. A person who does not answer is a *[Declined] error. The key
+// function runs again. A person who does not answer is a *[DeclinedError] error. The key
 // names the question among those of this call. A form must not ask for secrets:
 // [ElicitURL] can. MCP 2025-11-25, client/elicitation.
 func Elicit[T any](r *Request, key, message string) (T, error) {
@@ -79,7 +79,7 @@ func (r *Request) elicit(key string, params *mcp.ElicitParams) (json.RawMessage,
 	case mcp.ElicitAccept:
 		return result.Content, nil
 	case mcp.ElicitDecline, mcp.ElicitCancel:
-		return nil, &Declined{Key: key, Action: result.Action}
+		return nil, &DeclinedError{Key: key, Action: result.Action}
 	}
 	return nil, invalidParams("the answer to %q: action must be accept, decline or cancel", key)
 }

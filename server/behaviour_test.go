@@ -23,7 +23,7 @@ import (
 func newBakeries(t testing.TB) *server.Server {
 	t.Helper()
 	s := newServer(&server.Options{PageSize: 3, Logger: quiet(), Instructions: "Bake first."})
-	child := newServer(&server.Options{Logger: quiet(), Around: needs([]string{"child"})})
+	child := newServer(&server.Options{Logger: quiet(), Scopes: []string{"child"}})
 	grandchild := newServer(&server.Options{Logger: quiet()})
 	addBakeryNamed(s, "own")
 	addBakeryNamed(child, "child")
@@ -55,7 +55,7 @@ type shelfIn struct {
 
 // addBakeryNamed registers entries of every kind, with names that begin with of.
 func addBakeryNamed(s *server.Server, of string) {
-	hidden := server.Around{Guards: []server.Guard{staffOnly}}
+	hidden := []mcp.Guard{staffOnly}
 	server.AddTool(s, server.Tool{Name: of + ".order", Title: "Order", Description: "Orders loaves."},
 		func(_ context.Context, _ *server.Request, in loavesIn) (loavesOut, error) {
 			if in.Loaves > 9 {
@@ -63,7 +63,7 @@ func addBakeryNamed(s *server.Server, of string) {
 			}
 			return loavesOut{in.Loaves, of}, nil
 		})
-	server.AddTool(s, server.Tool{Name: of + ".fail", Around: needs([]string{of + ":fail"})}, func(_ context.Context, _ *server.Request, in struct {
+	server.AddTool(s, server.Tool{Name: of + ".fail", Scopes: []string{of + ":fail"}}, func(_ context.Context, _ *server.Request, in struct {
 		How string `json:"how"`
 	}) (string, error) {
 		switch in.How {
@@ -74,37 +74,41 @@ func addBakeryNamed(s *server.Server, of string) {
 		}
 		return "", errors.New("it failed: " + in.How)
 	})
-	server.AddTool(s, server.Tool{Name: of + ".secret", Around: hidden}, nothing[struct{}])
+	server.AddTool(s, server.Tool{Name: of + ".secret", Guards: hidden}, nothing[struct{}])
 	server.AddRawTool(s, server.Tool{Name: of + ".raw", InputSchema: jsonRaw(`{"type":"object","required":["x"]}`)},
 		func(_ context.Context, _ *server.Request, arguments jsonRaw) (mcp.Result, error) {
 			return mcp.Raw(fmt.Sprintf(`{"content":[],"structuredContent":{"of":%q,"got":%s},"_meta":{"of":1}}`, of, arguments)), nil
 		})
-	read := func(_ context.Context, r *server.Request) (string, error) { return of + " resource " + r.Name(), nil }
+	read := func(_ context.Context, r *server.Request) (string, error) {
+		return of + " resource " + r.Call().Target().Name, nil
+	}
 	server.AddResource(s, server.Resource{URI: "app:" + of + "/menu", Name: "menu", CacheHint: mcp.CacheHint{TTLMs: 5, Scope: mcp.CachePublic}}, read)
-	server.AddResource(s, server.Resource{URI: "app:" + of + "/shelf/top", MIMEType: "text/plain", Around: needs([]string{of + ":read"})}, read)
-	server.AddResource(s, server.Resource{URI: "app:" + of + "/secret", Around: hidden, CacheHint: mcp.CacheHint{TTLMs: 5, Scope: mcp.CachePublic}}, read)
+	server.AddResource(s, server.Resource{URI: "app:" + of + "/shelf/top", MIMEType: "text/plain", Scopes: []string{of + ":read"}}, read)
+	server.AddResource(s, server.Resource{URI: "app:" + of + "/secret", Guards: hidden, CacheHint: mcp.CacheHint{TTLMs: 5, Scope: mcp.CachePublic}}, read)
 	server.AddResource(s, server.Resource{URI: "app:" + of + "/broken"}, func(context.Context, *server.Request) (string, error) {
 		return "", errors.New("the shelf is broken")
 	})
-	server.AddTemplate(s, server.Template{URITemplate: "app:" + of + "/shelf/{shelf}{?limit}", Around: needs([]string{of + ":shelf"})},
+	server.AddTemplate(s, server.Template{URITemplate: "app:" + of + "/shelf/{shelf}{?limit}", Scopes: []string{of + ":shelf"}},
 		func(_ context.Context, r *server.Request, in shelfIn) (string, error) {
-			return fmt.Sprint(of, " template ", r.Name(), " ", in), nil
+			return fmt.Sprint(of, " template ", r.Call().Target().Name, " ", in), nil
 		})
 	server.AddTemplate(s, server.Template{URITemplate: "app:" + of + "/{+path}"}, func(_ context.Context, r *server.Request, in struct {
 		Path string `json:"path"`
 	}) (string, error) {
-		return fmt.Sprint(of, " template ", r.Name(), " ", in), nil
+		return fmt.Sprint(of, " template ", r.Call().Target().Name, " ", in), nil
 	})
 	server.AddPrompt(s, server.Prompt{Name: of + ".recipe", Description: "A recipe."}, func(_ context.Context, _ *server.Request, in recipeIn) (string, error) {
 		return fmt.Sprint(of, " ", in), nil
 	})
-	server.AddPrompt(s, server.Prompt{Name: of + ".hidden", Around: hidden}, nothing[recipeIn])
+	server.AddPrompt(s, server.Prompt{Name: of + ".hidden", Guards: hidden}, nothing[recipeIn])
 	server.AddCompletion(s, server.Completion{Prompt: of + ".recipe", Argument: "salt"},
 		func(_ context.Context, _ *server.Request, typed string, others map[string]string) ([]string, error) {
 			return []string{of, typed, others["grain"]}, nil
 		})
 	server.AddCompletion(s, server.Completion{Prompt: of + ".hidden", Argument: "salt"},
-		func(context.Context, *server.Request, string, map[string]string) ([]string, error) { return []string{of}, nil })
+		func(context.Context, *server.Request, string, map[string]string) ([]string, error) {
+			return []string{of}, nil
+		})
 	server.AddCompletion(s, server.Completion{Template: "app:" + of + "/{+path}", Argument: "path"},
 		func(_ context.Context, _ *server.Request, typed string, _ map[string]string) ([]string, error) {
 			return []string{typed + "a", typed + "b"}, nil
@@ -231,7 +235,7 @@ func record(t *testing.T, b *strings.Builder, session *client.Session, method, p
 }
 
 func capabilitiesText(c mcp.ServerCapabilities) string {
-	text, err := c.AppendJSON(nil)
+	text, err := c.MarshalJSON()
 	if err != nil {
 		return err.Error()
 	}

@@ -107,22 +107,23 @@ func TestCacheHints(t *testing.T) {
 // refuses, wherever the guard stands and whoever calls it public.
 func TestReadBehindGuardsIsPrivate(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		guarded := server.Around{Guards: []server.Guard{{Name: "any", Allow: allow}}}
+		guarded := guarded(mcp.Guard{Name: "any", Check: allow})
 		public := &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{}, CacheHint: minutePublic}
-		replaced := func(with mcp.Result) server.Around {
-			return server.Around{Guards: guarded.Guards, Inner: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
+		replaced := func(uri string, with mcp.Result) server.Resource {
+			return server.Resource{URI: uri, Guards: guarded.Guards, CallMiddleware: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
 				return func(context.Context, *mcp.Call) (mcp.Result, error) { return with, nil }
 			}}}
 		}
-		fill := func(s *server.Server, around server.Around) *server.Server {
-			reads(s, server.Resource{URI: "app:declared", CacheHint: minutePublic, Around: around}, "")
-			reads(s, server.Resource{URI: "app:own", Around: around}, public)
-			server.AddTemplate(s, server.Template{URITemplate: "app:t/{x}", CacheHint: minutePublic, Around: around}, nothing[xIn])
+		fill := func(s *server.Server, around surround) *server.Server {
+			reads(s, server.Resource{URI: "app:declared", CacheHint: minutePublic, Guards: around.Guards}, "")
+			reads(s, server.Resource{URI: "app:own", Guards: around.Guards}, public)
+			server.AddTemplate(s, server.Template{URITemplate: "app:t/{x}", CacheHint: minutePublic, Guards: around.Guards}, nothing[xIn])
 			return s
 		}
-		mounting := func(child *server.Server, around server.Around) *server.Server {
-			s := newServer(&server.Options{Around: around, Logger: quiet()})
-			if err := s.Mount(child, ""); err != nil {
+		mounting := func(child *server.Server, around surround) *server.Server {
+			s := newServer(around.options())
+			shutsDown(t, s)
+			if err := s.Mount(child.Provider(), nil); err != nil {
 				t.Fatal(err)
 			}
 			return s
@@ -134,11 +135,11 @@ func TestReadBehindGuardsIsPrivate(t *testing.T) {
 				t.Run(where+" "+uri, func(t *testing.T) { wantHint(t, session, era, uri, want) })
 			}
 		}
-		wantAll("nowhere", mounting(fill(newServer(nil), server.Around{}), server.Around{}), "60000 public")
+		wantAll("nowhere", mounting(fill(newServer(nil), surround{}), surround{}), "60000 public")
 		wantAll("entry", fill(newServer(nil), guarded), "60000 private")
-		wantAll("server", fill(newServer(&server.Options{Around: guarded}), server.Around{}), "60000 private")
-		wantAll("child", mounting(fill(newServer(&server.Options{Around: guarded}), server.Around{}), server.Around{}), "60000 private")
-		wantAll("mounting server", mounting(fill(newServer(nil), server.Around{}), guarded), "60000 private")
+		wantAll("server", fill(newServer(guarded.options()), surround{}), "60000 private")
+		wantAll("child", mounting(fill(newServer(guarded.options()), surround{}), surround{}), "60000 private")
+		wantAll("mounting server", mounting(fill(newServer(nil), surround{}), guarded), "60000 private")
 		if public.CacheHint != minutePublic {
 			t.Errorf("what the function returned is changed: %+v", public.CacheHint)
 		}
@@ -150,9 +151,9 @@ func TestReadBehindGuardsIsPrivate(t *testing.T) {
 			"raw:strange": `{"contents":[],"ttlMs":60000,"cacheScope":"PUBLIC"}`,
 			"raw:inside":  `{"contents":[{"uri":"a:b","text":"\"cacheScope\":\"public\""}],"ttlMs":60000}`,
 		} {
-			reads(s, server.Resource{URI: uri, Around: replaced(mcp.Raw(result))}, "")
+			reads(s, replaced(uri, mcp.Raw(result)), "")
 		}
-		reads(s, server.Resource{URI: "raw:typed", Around: replaced(appended{mcp.Raw(`{"contents":[],"ttlMs":60000,"cacheScope":"public"}`)})}, "")
+		reads(s, replaced("raw:typed", appended{mcp.Raw(`{"contents":[],"ttlMs":60000,"cacheScope":"public"}`)}), "")
 		session := connect(t, s, era)
 		for _, uri := range []string{"raw:plain", "raw:escaped", "raw:strange", "raw:inside", "raw:typed"} {
 			wantHint(t, session, era, uri, "60000 private")

@@ -2,15 +2,14 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -23,12 +22,12 @@ import (
 func TestTimeoutCoversGuards(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Logger: quiet()})
-		server.AddTool(s, server.Tool{Name: "tool", Timeout: time.Second, Around: server.Around{Guards: []server.Guard{{
-			Name: "slow", Allow: func(ctx context.Context, _ *server.Request) error {
+		server.AddTool(s, server.Tool{Name: "tool", Timeout: time.Second, Guards: []mcp.Guard{{
+			Name: "slow", Check: func(ctx context.Context, _ *mcp.Call) error {
 				<-ctx.Done()
 				return ctx.Err()
 			},
-		}}}}, nothing[struct{}])
+		}}}, nothing[struct{}])
 		session := connectInMemory(t, s, &client.Options{Era: era})
 		began := time.Now()
 		if _, err := session.CallTool(t.Context(), "tool", nil, nil); !client.IsForbidden(err) || time.Since(began) != time.Second {
@@ -37,35 +36,42 @@ func TestTimeoutCoversGuards(t *testing.T) {
 	})
 }
 
-// TestErrorMappersSeeAllFailures: those of inner interceptors and of functions that
-// took too long, too, but no invalid arguments.
-func TestErrorMappersSeeAllFailures(t *testing.T) {
+// TestTimeoutDoesNotCountWaiting: the time that a guard waits for a person does not count.
+func TestTimeoutDoesNotCountWaiting(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
-		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Mappers: []server.ErrorMapper{
-			func(_ context.Context, _ *server.Request, err error) (mcp.Result, error) {
-				if errors.Is(err, context.DeadlineExceeded) {
-					return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("later, please")}}, nil
-				}
-				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("mapped " + err.Error())}}, nil
-			},
-		}}})
-		server.AddTool(s, server.Tool{Name: "slow", Timeout: time.Second}, func(ctx context.Context, _ *server.Request, _ xIn) (string, error) {
+		wait := func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				resume := deadline.Pause(ctx)
+				<-time.After(time.Minute)
+				resume()
+				return next(ctx, call)
+			}
+		}
+		s := newServer(&server.Options{Logger: quiet(), Guards: []mcp.Guard{{Name: "wait", Run: wait}}})
+		server.AddTool(s, server.Tool{Name: "tool", Timeout: time.Second}, func(ctx context.Context, _ *server.Request, in xIn) (string, error) {
+			if in.X == "" {
+				return "in time", ctx.Err()
+			}
 			<-ctx.Done()
 			return "", fmt.Errorf("waiting: %w", ctx.Err())
 		})
-		server.AddTool(s, server.Tool{Name: "intercepted", Around: server.Around{Inner: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
-			return func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, errors.New("out of flour") }
-		}}}}, nothing[xIn])
 		session := connectInMemory(t, s, &client.Options{Era: era})
-		for tool, want := range map[string]string{"slow": "later, please", "intercepted": "mapped out of flour"} {
-			if result := call(t, session, tool, `{"x":""}`); texts(result) != want || result.IsError {
-				t.Errorf("%s says %q, error %t", tool, texts(result), result.IsError)
-			}
-			if result := call(t, session, tool, `{}`); !result.IsError || strings.Contains(texts(result), "mapped") {
-				t.Errorf("with arguments that are not valid %s says %q", tool, texts(result))
-			}
+		if result, err := session.CallTool(longer(t), "tool", jsonRaw(`{"x":""}`), nil); err != nil || texts(result) != "in time" {
+			t.Errorf("the tool says %+v, %v", result, err)
+		}
+		began := time.Now()
+		result, err := session.CallTool(longer(t), "tool", jsonRaw(`{"x":"late"}`), nil)
+		if err != nil || texts(result) != `tool "tool" took longer than 1s` || time.Since(began) != time.Minute+time.Second {
+			t.Errorf("after %v the tool says %+v, %v", time.Since(began), result, err)
 		}
 	})
+}
+
+// longer is a context that lasts longer than a call without a deadline.
+func longer(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 type noteKey struct{}
@@ -82,14 +88,14 @@ func TestContextReachesFunctions(t *testing.T) {
 				}
 			}
 		}
-		guard := server.Guard{Name: "look", Allow: func(ctx context.Context, _ *server.Request) error {
-			if ctx.Value(noteKey{}) != "outer entry " {
+		guard := mcp.Guard{Name: "look", Check: func(ctx context.Context, _ *mcp.Call) error {
+			if ctx.Value(noteKey{}) != "outer " {
 				return fmt.Errorf("the guard finds %v", ctx.Value(noteKey{}))
 			}
 			return nil
 		}}
-		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Outer: []mcp.Middleware{note("outer ")}, Guards: []server.Guard{guard}}})
-		server.AddTool(s, server.Tool{Name: "tool", Around: server.Around{Outer: []mcp.Middleware{note("entry ")}, Inner: []mcp.Middleware{note("inner")}}},
+		s := newServer(&server.Options{Logger: quiet(), Middleware: []mcp.Middleware{note("outer ")}, Guards: []mcp.Guard{guard}})
+		server.AddTool(s, server.Tool{Name: "tool", Guards: []mcp.Guard{{Name: "g", Run: note("entry ")}}, CallMiddleware: []mcp.Middleware{note("inner")}},
 			func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
 				return fmt.Sprint(ctx.Value(noteKey{})), nil
 			})
@@ -105,16 +111,16 @@ func TestContextReachesFunctions(t *testing.T) {
 func TestGuardsKnowTheHTTPRequest(t *testing.T) {
 	type doorKey struct{}
 	s := newServer(&server.Options{Logger: quiet()})
-	guarded := func(name string, allow func(ctx context.Context, r *server.Request) error) {
-		server.AddTool(s, server.Tool{Name: name, Around: server.Around{Guards: []server.Guard{{Name: name, Allow: allow}}}}, nothing[struct{}])
+	guarded := func(name string, check func(ctx context.Context, call *mcp.Call) error) {
+		server.AddTool(s, server.Tool{Name: name, Guards: []mcp.Guard{{Name: name, Check: check}}}, nothing[struct{}])
 	}
-	guarded("staff", func(_ context.Context, r *server.Request) error {
-		if r.Caller().Principal != "ada" {
-			return fmt.Errorf("%q is not of the staff", r.Caller().Principal)
+	guarded("staff", func(_ context.Context, call *mcp.Call) error {
+		if call.Caller.Principal != "ada" {
+			return fmt.Errorf("%q is not of the staff", call.Caller.Principal)
 		}
 		return nil
 	})
-	guarded("door", func(ctx context.Context, _ *server.Request) error {
+	guarded("door", func(ctx context.Context, _ *mcp.Call) error {
 		if door, _ := ctx.Value(doorKey{}).(string); door != "back" {
 			return fmt.Errorf("through the door %q", door)
 		}
@@ -176,12 +182,12 @@ func TestDeclaredCapabilities(t *testing.T) {
 			t.Errorf("the instructions are %q", got)
 		}
 		s := newServer(nil)
-		addEveryKind(s, server.Around{}, func(*server.Request) error { return nil })
+		addEveryKind(s, surround{}, func(*server.Request) error { return nil })
 		if has := connect(t, s, era).Capabilities(); has.Tools == nil || !has.Tools.ListChanged || has.Prompts == nil || has.Resources == nil || !has.Resources.Subscribe || has.Completions == nil {
 			t.Errorf("a server with everything declares %+v", has)
 		}
 		told := newServer(&server.Options{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{}}})
-		addEveryKind(told, server.Around{}, func(*server.Request) error { return nil })
+		addEveryKind(told, surround{}, func(*server.Request) error { return nil })
 		if has := connect(t, told, era).Capabilities(); has.Tools == nil || has.Tools.ListChanged || has.Prompts != nil || has.Logging != nil {
 			t.Errorf("a server that is told what to declare declares %+v", has)
 		}

@@ -1,28 +1,32 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
 func wantCollision(t testing.TB, err error, kind, name string) {
 	t.Helper()
 	e, ok := errors.AsType[*server.CollisionError](err)
-	if !ok || e.Kind != kind || e.Name != name {
+	if !ok || e.Kind.String() != kind || e.Name != name || e.Owner == e.Other || !strings.Contains(err.Error(), e.Owner) || !strings.Contains(err.Error(), e.Other) {
 		t.Errorf("the error is %v, want a collision of the %s %q", err, kind, name)
 	}
 }
 
 // entryOf is one of each kind, by its name, URI or template.
-func entryOf(t testing.TB, kind, name string) server.Entry {
+func entryOf(t testing.TB, kind, name string) *server.Entry {
 	t.Helper()
-	var entry server.Entry
+	var entry *server.Entry
 	var err error
 	switch kind {
 	case "tool":
@@ -40,7 +44,7 @@ func entryOf(t testing.TB, kind, name string) server.Entry {
 	return entry
 }
 
-func replace(t testing.TB, s *server.Server, entries ...server.Entry) {
+func replace(t testing.TB, s *server.Server, entries ...*server.Entry) {
 	t.Helper()
 	if err := s.Replace(entries...); err != nil {
 		t.Fatal(err)
@@ -52,69 +56,44 @@ var collisions = []struct{ kind, inside, outside string }{
 	{"tool", "a", "p_a"}, {"prompt", "a", "p_a"}, {"resource", "app:a", "app:a"}, {"resource template", "app:{x}", "app:{x}"},
 }
 
-// TestCollisions are errors, whichever of the two comes first and however deep it is,
-// and nothing of what is refused is there.
+// TestCollisions are errors when a server is put together, whichever of the two comes first
+// and however deep it is, and nothing of what is refused is there.
 func TestCollisions(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		for _, test := range collisions {
 			inside, outside := entryOf(t, test.kind, test.inside), entryOf(t, test.kind, test.outside)
 			other := newTool(t, "other", "")
+			prefix := &server.MountOptions{Prefix: "p_"}
 			for order, collide := range map[string]func(s, child *server.Server) (err error){
 				"both, then mounted": func(s, child *server.Server) error {
 					replace(t, s, outside)
 					replace(t, child, inside, other)
-					return s.Mount(child, "p_")
+					return s.Mount(child.Provider(), prefix)
 				},
 				"both, then mounted while serving": func(s, child *server.Server) error {
 					connect(t, s, era)
 					replace(t, s, outside)
 					replace(t, child, inside, other)
-					return s.Mount(child, "p_")
+					return s.Mount(child.Provider(), prefix)
 				},
 				"mounted, then outside": func(s, child *server.Server) error {
 					replace(t, child, inside)
 					mount(t, s, child, "p_")
 					return s.Replace(other, outside)
 				},
-				"mounted, then inside": func(s, child *server.Server) error {
-					replace(t, s, outside)
-					mount(t, s, child, "p_")
-					return child.Replace(other, inside)
-				},
 				"two mounted": func(s, child *server.Server) error {
 					sibling := newServer(nil)
 					replace(t, sibling, outside)
 					mount(t, s, sibling, "")
 					replace(t, child, inside, other)
-					return s.Mount(child, "p_")
-				},
-				"two mounted, then inside": func(s, child *server.Server) error {
-					sibling := newServer(nil)
-					replace(t, sibling, outside)
-					mount(t, s, sibling, "")
-					mount(t, s, child, "p_")
-					return child.Replace(other, inside)
+					return s.Mount(child.Provider(), prefix)
 				},
 				"deep, then mounted": func(s, child *server.Server) error {
 					middle := newServer(nil)
 					replace(t, s, outside)
 					replace(t, child, inside, other)
 					mount(t, middle, child, "_")
-					return s.Mount(middle, "p")
-				},
-				"mounted, then deep": func(s, child *server.Server) error {
-					middle := newServer(nil)
-					replace(t, s, outside)
-					mount(t, s, middle, "p")
-					replace(t, child, inside, other)
-					return middle.Mount(child, "_")
-				},
-				"mounted, then deep inside": func(s, child *server.Server) error {
-					middle := newServer(nil)
-					replace(t, s, outside)
-					mount(t, s, middle, "p")
-					mount(t, middle, child, "_")
-					return child.Replace(other, inside)
+					return s.Mount(middle.Provider(), &server.MountOptions{Prefix: "p"})
 				},
 			} {
 				t.Run(test.kind+" "+order, func(t *testing.T) {
@@ -130,22 +109,90 @@ func TestCollisions(t *testing.T) {
 	})
 }
 
+// TestCollisionsAtStart: what collides because of what came after the mount is an error
+// when the server starts.
+func TestCollisionsAtStart(t *testing.T) {
+	for _, test := range collisions {
+		inside, outside := entryOf(t, test.kind, test.inside), entryOf(t, test.kind, test.outside)
+		s, middle, child := newServer(&server.Options{Logger: quiet()}), newServer(nil), newServer(nil)
+		replace(t, s, outside)
+		mount(t, s, middle, "p")
+		mount(t, middle, child, "_")
+		replace(t, child, inside)
+		wantCollision(t, s.Start(t.Context()), test.kind, test.outside)
+	}
+}
+
+// TestLaterCollisions: in a server that serves, the part that had a name first keeps it. The
+// entry of the other is not offered, and the operator's log names both.
+func TestLaterCollisions(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		for _, test := range collisions {
+			var log bytes.Buffer
+			inside, outside := entryOf(t, test.kind, test.inside), entryOf(t, test.kind, test.outside)
+			s, middle, child := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))}), newServer(nil), newServer(nil)
+			replace(t, s, outside)
+			mount(t, s, middle, "p")
+			mount(t, middle, child, "_")
+			session := connect(t, s, era)
+			listed(t, session)
+			for range 2 {
+				replace(t, child, inside)
+				if names := listed(t, session); !slices.Equal(names, []string{test.outside}) {
+					t.Errorf("%s: listed are %q", test.kind, names)
+				}
+			}
+			if n := strings.Count(log.String(), "mount 1"); n != 1 || !strings.Contains(log.String(), "the server itself") {
+				t.Errorf("%s: the operator is told %d times: %s", test.kind, n, &log)
+			}
+			if got := s.Catalog().Collisions(); len(got) != 1 || got[0].Name != test.outside {
+				t.Errorf("%s: the collisions are %v", test.kind, got)
+			}
+			s.Remove(outside.Kind, test.outside)
+			if names := listed(t, session); !slices.Equal(names, []string{test.outside}) || len(s.Catalog().Collisions()) > 0 {
+				t.Errorf("%s: after the other is gone, listed are %q", test.kind, names)
+			}
+		}
+	})
+}
+
+// TestTemplateCoversLaterResources: a later part cannot take a URI that the template of an
+// earlier part matches.
+func TestTemplateCoversLaterResources(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s, first, second := newServer(&server.Options{Logger: quiet()}), newServer(nil), newServer(nil)
+		server.AddTemplate(first, server.Template{URITemplate: "app:{x}"}, func(_ context.Context, _ *server.Request, in xIn) (string, error) { return "first " + in.X, nil })
+		mount(t, s, first, "")
+		mount(t, s, second, "")
+		session := connect(t, s, era)
+		listed(t, session)
+		reads(second, server.Resource{URI: "app:a"}, "second")
+		reads(second, server.Resource{URI: "app:b/c"}, "second")
+		if names := listed(t, session); !slices.Equal(names, []string{"app:b/c", "app:{x}"}) {
+			t.Errorf("listed are %q", names)
+		}
+		for uri, want := range map[string]string{"app:a": "first a", "app:b/c": "second"} {
+			if got, err := raw(t, session, mcp.MethodResourcesRead, `{"uri":"`+uri+`"}`); err != nil || !strings.Contains(got, want) {
+				t.Errorf("%s is %s, %v", uri, got, err)
+			}
+		}
+		if got := s.Catalog().Collisions(); len(got) != 1 || got[0].Name != "app:a" || got[0].Owner == got[0].Other {
+			t.Errorf("the collisions are %v", got)
+		}
+	})
+}
+
 // TestCollisionPanics where start-up code registers, naming the place.
 func TestCollisionPanics(t *testing.T) {
 	s, child := newServer(nil), newServer(nil)
 	returns(child, "a", "")
 	mount(t, s, child, "p_")
-	returns(s, "p_b", "")
-	for name, add := range map[string]func(){"p_a": func() { returns(s, "p_a", "") }, "p_b": func() { returns(child, "b", "") }} {
-		func() {
-			defer func() {
-				if got := fmt.Sprint(recover()); !strings.Contains(got, ".go:") || !strings.Contains(got, fmt.Sprintf("there are two of the tool %q", name)) {
-					t.Errorf("the panic is %s", got)
-				}
-			}()
-			add()
-		}()
-	}
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, ".go:") || !strings.Contains(got, `the tool "p_a" of the server itself is not offered: mount 1`) {
+			t.Errorf("the panic is %s", got)
+		}
+	}()
+	returns(s, "p_a", "")
 }
 
 // TestNoCollision: what was there already may be replaced, what was removed may come
@@ -166,31 +213,32 @@ func TestNoCollision(t *testing.T) {
 			}
 		}
 		wantCollision(t, s.Replace(newTool(t, "p_a", "moved")), "tool", "p_a")
-		child.RemoveTools("a")
+		child.Remove(mcp.KindTool, "a")
 		replace(t, s, newTool(t, "p_a", "moved"))
 		if got := texts(call(t, session, "p_a", `{}`)); got != "moved" {
 			t.Errorf("p_a says %q", got)
 		}
-		wantCollision(t, child.Replace(newTool(t, "a", "")), "tool", "p_a")
 	})
 }
 
-// TestLongNames: a prefix makes no name longer than names may be, whenever it comes.
+// TestLongNames: a prefix makes no name longer than names may be. At mounting that is an
+// error; an entry that comes later is not offered.
 func TestLongNames(t *testing.T) {
 	long, fits := strings.Repeat("x", 127), strings.Repeat("x", 126)
 	for _, kind := range []string{"tool", "prompt"} {
-		s, child, full := newServer(nil), newServer(nil), newServer(nil)
+		s, child, full := newServer(&server.Options{Logger: quiet()}), newServer(nil), newServer(nil)
 		replace(t, full, entryOf(t, kind, long))
-		if err := s.Mount(full, "p_"); err == nil || !strings.Contains(err.Error(), "a name has 1 to 128 characters, not 129") {
+		if err := s.Mount(full.Provider(), &server.MountOptions{Prefix: "p_"}); err == nil || !strings.Contains(err.Error(), "a name has 1 to 128 characters, not 129") {
 			t.Errorf("a %s: the error is %v", kind, err)
 		}
 		replace(t, child, entryOf(t, kind, fits))
 		mount(t, s, child, "p_")
-		if err := child.Replace(entryOf(t, kind, long)); err == nil || !strings.Contains(err.Error(), "not 129") {
-			t.Errorf("a %s: the error is %v", kind, err)
+		replace(t, child, entryOf(t, kind, long))
+		if got := s.Catalog().Len(mcp.KindTool) + s.Catalog().Len(mcp.KindPrompt); got != 1 {
+			t.Errorf("%d %ss are offered", got, kind)
 		}
 		outer := newServer(nil)
-		if err := outer.Mount(s, "q"); err == nil || !strings.Contains(err.Error(), "not 129") {
+		if err := outer.Mount(s.Provider(), &server.MountOptions{Prefix: "q"}); err == nil || !strings.Contains(err.Error(), "not 129") {
 			t.Errorf("a %s: the error is %v", kind, err)
 		}
 		mount(t, outer, s, "")

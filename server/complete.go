@@ -2,12 +2,11 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -24,90 +23,45 @@ type Completion struct {
 	Template string
 	// Argument is the argument's or the variable's name.
 	Argument string
-	// Around stands around the function.
-	Around Around
 }
 
 // AddCompletion registers a function that completes what a person has typed so
 // far. others are the values of other arguments that are known already (since
-// 2025-06-18). More than 100 values are cut, and the client is told that there are
-// more. It panics, naming the place, when the completion cannot be registered.
+// 2025-06-18). More than 100 values are cut, and the client gets to know that there are
+// more. The guards of the prompt or template surround the function; it may be registered
+// before that. It panics, naming the place, when the completion cannot be registered.
 func AddCompletion(s *Server, completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)) {
 	s.mustAdd(NewCompletion(completion, fn))
 }
 
 // NewCompletion checks a completion for [Server.Replace].
-func NewCompletion(completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)) (Entry, error) {
+func NewCompletion(completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)) (*Entry, error) {
 	if (completion.Prompt == "") == (completion.Template == "") || completion.Argument == "" {
 		return nil, fmt.Errorf("completion {Prompt:%s Template:%s Argument:%s}: one of Prompt and Template, and Argument, must be set",
 			completion.Prompt, completion.Template, completion.Argument)
 	}
-	return &completionEntry{attended{of: completion.key(), around: completion.Around}, fn}, nil
-}
-
-type completionEntry struct {
-	attended
-	fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)
-}
-
-// completionMark keeps the parts of a completion's key apart: none of them holds it.
-const completionMark = "\x00"
-
-func (c Completion) key() entryKey {
-	return entryKey{completionKind, c.Prompt + completionMark + c.Template + completionMark + c.Argument}
-}
-
-// completion is the key of the completion of an argument of a prompt or template.
-func (k entryKey) completion(argument string) entryKey {
-	if k.kind == promptKind {
-		return Completion{Prompt: k.name, Argument: argument}.key()
+	of := mcp.Target{Kind: mcp.KindPrompt, Name: completion.Prompt}
+	if completion.Template != "" {
+		of = mcp.Target{Kind: mcp.KindResourceTemplate, Name: completion.Template}
 	}
-	return Completion{Template: k.name, Argument: argument}.key()
-}
-
-// about is the key of the prompt or template that a completion is about; any other key
-// is about itself.
-func (k entryKey) about() entryKey {
-	if k.kind != completionKind {
-		return k
-	}
-	if template, ok := strings.CutPrefix(k.name, completionMark); ok {
-		template, _, _ = strings.Cut(template, completionMark)
-		return entryKey{templateKind, template}
-	}
-	prompt, _, _ := strings.Cut(k.name, completionMark)
-	return entryKey{promptKind, prompt}
-}
-
-// label is the name as callers know it.
-func (k entryKey) label() string { return k.about().name }
-
-func (e *completionEntry) listed() Listed { return Listed{} }
-
-func (e *completionEntry) within(more Around) Entry {
-	inner := *e
-	inner.around = e.around.within(more)
-	return &inner
-}
-
-func (e *completionEntry) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error) {
-	return e.answer(ctx, s, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
-		typed, err := stringMember(r.call, "argument", "value")
-		if err != nil {
-			return nil, err
-		}
-		others, err := knownArguments(r.call)
-		if err != nil {
-			return nil, err
-		}
-		return inner(ctx, r, typed, func(ctx context.Context, r *Request, typed string) (mcp.Result, error) {
-			values, err := e.fn(ctx, r, typed, others)
+	return &Entry{Target: of, draft: &draft{argument: completion.Argument, bind: func(s *Server, _ mcp.Middleware) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
+			defer recovered(&err)
+			typed, err := stringMember(call, "argument", "value")
 			if err != nil {
 				return nil, err
 			}
+			others, err := knownArguments(call)
+			if err != nil {
+				return nil, err
+			}
+			values, err := fn(ctx, &Request{call, s}, typed, others)
+			if err != nil {
+				return nil, own(err)
+			}
 			return completed(values), nil
-		})
-	})
+		}
+	}}}, nil
 }
 
 func knownArguments(call *mcp.Call) (map[string]string, error) {
@@ -129,65 +83,68 @@ func knownArguments(call *mcp.Call) (map[string]string, error) {
 	return known, nil
 }
 
-// complete answers completion/complete. An argument that exists and has no completion
-// has the values that it is limited to, if it is; one that does not exist is an error.
-func (r *registry) complete(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	argument, err := stringMember(call, "argument", "name")
-	if err != nil {
-		return nil, err
+// completes returns the kind and the name, in quotes, of what a call wants completed.
+func completes(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
+	if _, err := stringMember(call, "argument", "name"); err != nil {
+		return 0, nil, err
 	}
-	of := Completion{Argument: argument}
-	var about entryKey
-	switch kind, _ := stringMember(call, "ref", "type"); kind {
+	member := "uri"
+	switch of, _ := stringMember(call, "ref", "type"); of {
 	case "ref/prompt":
-		of.Prompt, err = stringMember(call, "ref", "name")
-		about = entryKey{promptKind, of.Prompt}
+		kind, member = mcp.KindPrompt, "name"
 	case "ref/resource":
-		of.Template, err = stringMember(call, "ref", "uri")
-		about = entryKey{templateKind, of.Template}
+		kind = mcp.KindResourceTemplate
 	default:
-		err = invalidParams(`ref.type must be "ref/prompt" or "ref/resource"`)
+		return 0, nil, invalidParams(`ref.type must be "ref/prompt" or "ref/resource"`)
 	}
-	if err != nil {
+	if name = call.Member("ref", member); jsonscan.KindOf(name) != jsonscan.String {
+		return 0, nil, invalidParams("%s must be a string", member)
+	}
+	return kind, name, nil
+}
+
+// complete answers completion/complete for an entry.
+func complete(ctx context.Context, call *mcp.Call, e *Entry) (mcp.Result, error) {
+	switch {
+	case e == nil, e.Visible != nil && !e.Visible(ctx, call.Caller):
+		return nil, unknown(call)
+	case e.Complete == nil:
+		return completeNothing(call, e)
+	}
+	return e.Complete(ctx, call)
+}
+
+// completeNothing answers for an argument without values. One that does not exist is an
+// error.
+func completeNothing(call *mcp.Call, e *Entry) (mcp.Result, error) {
+	argument := jsonscan.Unquote(call.Member("argument", "name"))
+	if !slices.Contains(e.arguments(), argument) {
+		return nil, noArgument(argument, e.Name)
+	}
+	if _, err := stringMember(call, "argument", "value"); err != nil {
 		return nil, err
 	}
-	if !r.isVisible(ctx, about, call) {
-		return nil, noArgument(argument, about.name)
-	}
-	now := r.snapshot()
-	if entry := now.entries[of.key()]; entry != nil {
-		result, err := entry.call(ctx, r.server, call)
-		if d, denied := errors.AsType[*denial](err); !denied || !d.hides {
-			return result, err
+	return completed(nil), nil
+}
+
+// arguments are the names of a prompt's arguments, or of a template's variables.
+func (e *Entry) arguments() []string {
+	if e.Kind == mcp.KindResourceTemplate {
+		template, err := uritemplate.Parse(e.Name)
+		if err != nil {
+			return nil
 		}
+		return template.Names()
 	}
-	values, ok := argumentValues(now.entries[about], argument)
-	if !ok {
-		return nil, noArgument(argument, about.name)
+	var prompt mcp.Prompt
+	if err := prompt.UnmarshalJSON(e.Definition.JSON()); err != nil {
+		return nil
 	}
-	typed, err := stringMember(call, "argument", "value")
-	if err != nil {
-		return nil, err
+	names := make([]string, len(prompt.Arguments))
+	for i, a := range prompt.Arguments {
+		names[i] = a.Name
 	}
-	return completed(slices.DeleteFunc(slices.Clone(values), func(value string) bool {
-		return !strings.HasPrefix(value, typed)
-	})), nil
-}
-
-func noArgument(argument, of string) error {
-	return invalidParams("there is no argument %.80q of %.256q", argument, of)
-}
-
-// argumentValues are those that an argument may have, nil if they are not limited. It
-// says whether there is such an argument.
-func argumentValues(entry Entry, argument string) (values []string, ok bool) {
-	switch e := entry.(type) {
-	case *templateEntry:
-		return e.values[argument], slices.Contains(e.names, argument)
-	case *promptEntry:
-		return e.values[argument], slices.Contains(e.arguments, argument)
-	}
-	return nil, false
+	return names
 }
 
 // completed is the answer with these values, as many as it may hold.

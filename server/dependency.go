@@ -10,18 +10,21 @@ import (
 )
 
 // A Dependency is a value that lives as long as its server serves: a database, a
-// client, a cache. [Depend] makes one.
+// client, a cache. [Provide] makes one.
 type Dependency struct {
 	of    reflect.Type
 	start func(ctx context.Context) (value any, stop func(context.Context) error, err error)
 }
 
-// Depend describes a dependency of type T. start is called once, before the server
-// answers its first request; its context ends when all has been started. stop, which
+// Provide describes a dependency of type T. start is called once, before the server
+// answers its first call; its context ends when all has been started. stop, which
 // may be nil, is called once, when the server is shut down or cannot start, unless
-// start itself has failed. Functions get the value by [State], methods of a service as
-// a parameter. There is one dependency of a type.
-func Depend[T any](start func(ctx context.Context) (value T, stop func(context.Context) error, err error)) Dependency {
+// start itself has failed. Functions get the value by [Value], methods of a service as
+// a parameter, and may use it concurrently. There is one dependency of a type.
+//
+// Starting all dependencies and what is mounted takes at most a minute. An error or panic
+// of start is one of [Server.Start]; clients get a reference to the log only.
+func Provide[T any](start func(ctx context.Context) (value T, stop func(context.Context) error, err error)) Dependency {
 	return Dependency{
 		of: reflect.TypeFor[T](),
 		start: func(ctx context.Context) (any, func(context.Context) error, error) {
@@ -30,32 +33,40 @@ func Depend[T any](start func(ctx context.Context) (value T, stop func(context.C
 	}
 }
 
-// State returns the server's dependency of type T. It panics if the server has none:
-// that is a mistake in the program, which costs the call that meets it.
-func State[T any](r *Request) T {
-	value, ok := r.server.life.values[reflect.TypeFor[T]()]
+// Value returns the server's dependency of type T. It panics if the server has none:
+// that is a mistake in the program, which fails the call that meets it.
+func Value[T any](r *Request) T {
+	value, ok := r.dependency(reflect.TypeFor[T]())
 	if !ok {
-		panic(fmt.Sprintf("server.State: Options.Lifespan has no dependency of type %v", reflect.TypeFor[T]()))
+		panic(fmt.Sprintf("server.Value: Options.Dependencies has none of type %v", reflect.TypeFor[T]()))
 	}
 	t, _ := value.(T) // a nil value of an interface type is no T
 	return t
+}
+
+func (r *Request) dependency(of reflect.Type) (value any, ok bool) {
+	if r.server == nil {
+		return nil, false
+	}
+	value, ok = r.server.life.values[of]
+	return value, ok
 }
 
 // checkDependencies refuses two dependencies of one type.
 func checkDependencies(dependencies []Dependency) error {
 	for i, d := range dependencies {
 		if d.start == nil {
-			return errors.New("a Dependency is made by Depend")
+			return errors.New("Dependencies: a Dependency is made by Provide")
 		}
 		if slices.ContainsFunc(dependencies[:i], func(other Dependency) bool { return other.of == d.of }) {
-			return fmt.Errorf("there are two dependencies of type %v", d.of)
+			return fmt.Errorf("Dependencies: there are two of type %v", d.of)
 		}
 	}
 	return nil
 }
 
 // begin starts the dependency. What it returns stops it again.
-func (d Dependency) begin(ctx context.Context, l *lifespan) (func(context.Context) error, error) {
+func (d Dependency) begin(ctx context.Context, l *lifecycle) (func(context.Context) error, error) {
 	var stop func(context.Context) error
 	err := d.safely(l, "starting", func() error {
 		value, started, err := d.start(ctx)
@@ -74,7 +85,7 @@ func (d Dependency) begin(ctx context.Context, l *lifespan) (func(context.Contex
 }
 
 // safely survives a panic of the dependency's functions.
-func (d Dependency) safely(l *lifespan, doing string, do func() error) (err error) {
+func (d Dependency) safely(l *lifecycle, doing string, do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.server.options.Logger.Error("panic of a dependency", "doing", doing, "type", d.of.String(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))

@@ -19,7 +19,7 @@ import (
 func TestErrorsNameNoTypes(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Logger: quiet()})
-		addEveryKind(s, server.Around{}, func(*server.Request) error { return fmt.Errorf("baking: %w", &shortage{"salt"}) })
+		addEveryKind(s, surround{}, func(*server.Request) error { return fmt.Errorf("baking: %w", &shortage{"salt"}) })
 		session := connect(t, s, era)
 		for _, test := range everyKind {
 			result, err := raw(t, session, test.method, test.params)
@@ -38,17 +38,17 @@ func TestErrorsNameNoTypes(t *testing.T) {
 	})
 }
 
-// TestMapperMakesNonsense: what is no result is for the operator, and the connection
+// TestMiddlewareMakesNonsense: what is no result is for the operator, and the connection
 // goes on.
-func TestMapperMakesNonsense(t *testing.T) {
+func TestMiddlewareMakesNonsense(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var log bytes.Buffer
 		s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
 		for name, nonsense := range map[string]mcp.Result{
 			"number": mcp.Raw(`7`), "list": mcp.Raw(`[]`), "nothing": mcp.Raw(``), "nil_block": &mcp.CallToolResult{Content: []mcp.Content{nil}},
 		} {
-			server.AddTool(s, server.Tool{Name: name, Around: server.Around{Mappers: []server.ErrorMapper{
-				func(context.Context, *server.Request, error) (mcp.Result, error) { return nonsense, nil },
+			server.AddTool(s, server.Tool{Name: name, CallMiddleware: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
+				return func(context.Context, *mcp.Call) (mcp.Result, error) { return nonsense, nil }
 			}}}, func(context.Context, *server.Request, struct{}) (string, error) { return "", &shortage{"salt"} })
 		}
 		returns(s, "alive", "yes")

@@ -49,10 +49,10 @@ func steps(t testing.TB, session *client.Session, tool string) (*mcp.CallToolRes
 func TestStreamChunksAreProgress(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(nil)
-		server.AddStream(s, server.Tool{Name: "words"}, chunks("a", `"b"`, "", "<c>\n"), server.Join)
-		server.AddStream(s, server.Tool{Name: "points"}, chunks(point{1, 2}, point{X: 3}), server.Last[point])
-		server.AddStream(s, server.Tool{Name: "anything"}, chunks[any](nil, true, []int{1}, 1.5), server.Last[any])
-		server.AddStream(s, server.Tool{Name: "raw"}, chunks(jsonRaw(`{"z":1.0}`)), server.Last[jsonRaw])
+		server.AddStream(s, server.Tool{Name: "words"}, chunks("a", `"b"`, "", "<c>\n"), server.JoinText)
+		server.AddStream(s, server.Tool{Name: "points"}, chunks(point{1, 2}, point{X: 3}), server.LastChunk[point])
+		server.AddStream(s, server.Tool{Name: "anything"}, chunks[any](nil, true, []int{1}, 1.5), server.LastChunk[any])
+		server.AddStream(s, server.Tool{Name: "raw"}, chunks(jsonRaw(`{"z":1.0}`)), server.LastChunk[jsonRaw])
 		session := connect(t, s, era)
 		for tool, want := range map[string][]string{
 			"words":    {`"a"`, `"\"b\""`, `""`, `"<c>\n"`},
@@ -77,9 +77,9 @@ func TestStreamChunksAreProgress(t *testing.T) {
 func TestStreamOfNothing(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(nil)
-		server.AddStream(s, server.Tool{Name: "join"}, chunks[string](), server.Join)
-		server.AddStream(s, server.Tool{Name: "last"}, chunks[point](), server.Last[point])
-		server.AddStream(s, server.Tool{Name: "content"}, chunks[*mcp.CallToolResult](), server.Last[*mcp.CallToolResult])
+		server.AddStream(s, server.Tool{Name: "join"}, chunks[string](), server.JoinText)
+		server.AddStream(s, server.Tool{Name: "last"}, chunks[point](), server.LastChunk[point])
+		server.AddStream(s, server.Tool{Name: "content"}, chunks[*mcp.CallToolResult](), server.LastChunk[*mcp.CallToolResult])
 		server.AddStream(s, server.Tool{Name: "own"}, chunks[int](), func(numbers iter.Seq[int]) string {
 			return fmt.Sprint(len(slices.Collect(numbers)), " numbers")
 		})
@@ -117,8 +117,8 @@ func TestStreamResultIsChecked(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Logger: quiet()})
 		small := jsonRaw(`{"type":"object","properties":{"x":{"maximum":2}}}`)
-		server.AddStream(s, server.Tool{Name: "small", OutputSchema: small}, chunks(point{X: 9}, point{X: 2}), server.Last[point])
-		server.AddStream(s, server.Tool{Name: "big", OutputSchema: small}, chunks(point{X: 2}, point{X: 9}), server.Last[point])
+		server.AddStream(s, server.Tool{Name: "small", OutputSchema: small}, chunks(point{X: 9}, point{X: 2}), server.LastChunk[point])
+		server.AddStream(s, server.Tool{Name: "big", OutputSchema: small}, chunks(point{X: 2}, point{X: 9}), server.LastChunk[point])
 		session := connect(t, s, era)
 		if result := call(t, session, "small", `{}`); string(result.StructuredContent) != `{"x":2}` {
 			t.Errorf("the result is %+v", result)
@@ -169,7 +169,7 @@ func TestStreamTimeout(t *testing.T) {
 					}
 				}
 			}
-		}, server.Last[int])
+		}, server.LastChunk[int])
 		begin := time.Now()
 		result, got := steps(t, connectInMemory(t, s, &client.Options{Era: era}), "drip")
 		if !result.IsError || texts(result) != `tool "drip" took longer than 5s` || len(got) != 2 || time.Since(begin) != 5*time.Second {
@@ -225,9 +225,8 @@ func TestStreamInterceptors(t *testing.T) {
 				return &changed, nil
 			}
 		}
-		around := server.Around{Inner: []mcp.Middleware{change}}
-		s := newServer(&server.Options{Around: server.Around{Outer: []mcp.Middleware{change}}})
-		server.AddStream(s, server.Tool{Name: "tool", Around: around}, chunks(point{X: 1}, point{X: 2}), server.Last[point])
+		s := newServer(&server.Options{Middleware: []mcp.Middleware{change}})
+		server.AddStream(s, server.Tool{Name: "tool", CallMiddleware: []mcp.Middleware{change}}, chunks(point{X: 1}, point{X: 2}), server.LastChunk[point])
 		result, got := steps(t, connect(t, s, era), "tool")
 		if string(result.StructuredContent) != `{"x":112}` || runs.Load() != 2 || len(got) != 2 {
 			t.Errorf("the result is %s, after %d chunks and %d interceptors", result.StructuredContent, len(got), runs.Load())
@@ -235,17 +234,22 @@ func TestStreamInterceptors(t *testing.T) {
 	})
 }
 
-// TestStreamMapped: the error at the end of a stream passes the mappers.
-func TestStreamMapped(t *testing.T) {
+// TestStreamFails: middleware sees the error at the end of a stream.
+func TestStreamFails(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newServer(&server.Options{Around: server.Around{Mappers: []server.ErrorMapper{func(_ context.Context, _ *server.Request, err error) (mcp.Result, error) {
-			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("instead of: " + err.Error())}}, nil
-		}}}})
+		s := newServer(&server.Options{CallMiddleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				if _, err := next(ctx, call); err != nil {
+					return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("instead of: " + err.Error())}}, nil
+				}
+				return nil, errors.New("there is no error")
+			}
+		}}})
 		server.AddStream(s, server.Tool{Name: "tool"}, func(context.Context, *server.Request, struct{}) iter.Seq2[string, error] {
 			return func(yield func(string, error) bool) {
 				_ = yield("half", nil) && yield("", errors.New("out of flour"))
 			}
-		}, server.Join)
+		}, server.JoinText)
 		if result, got := steps(t, connect(t, s, era), "tool"); texts(result) != "instead of: out of flour" || len(got) != 1 {
 			t.Errorf("after %d chunks the tool says %q", len(got), texts(result))
 		}
@@ -261,7 +265,7 @@ func TestStreamPanics(t *testing.T) {
 				yield("half", nil)
 				panic("the secret is 42")
 			}
-		}, server.Join)
+		}, server.JoinText)
 		var got []string
 		var failure error
 		for chunk, err := range connect(t, s, era).Stream(t.Context(), "tool", nil) {
@@ -298,7 +302,7 @@ func TestMountedStream(t *testing.T) {
 func TestStreamOfMany(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(nil)
-		server.AddStream(s, server.Tool{Name: "count"}, count, server.Last[int])
+		server.AddStream(s, server.Tool{Name: "count"}, count, server.LastChunk[int])
 		session := connect(t, s, era)
 		const many = 3000
 		next := 1

@@ -31,7 +31,7 @@ func ExampleElicit() {
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 	server.AddTool(s, server.Tool{Name: "order"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
 		loaves, err := server.Elicit[Loaves](r, "loaves", "How many loaves?")
-		if _, ok := errors.AsType[*server.Declined](err); ok {
+		if _, ok := errors.AsType[*server.DeclinedError](err); ok {
 			return "nothing then", nil
 		}
 		if err != nil {

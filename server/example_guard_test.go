@@ -17,23 +17,23 @@ func asBaker(s *server.Server) *client.Session {
 	return dial(s, &client.Options{Info: mcp.Implementation{Name: "baker", Version: "1"}})
 }
 
-// A guard refuses calls before their arguments are looked at. This one reads what was
+// A guard refuses calls before their arguments are validated. This one reads what was
 // registered with the tool.
-func ExampleGuard() {
-	bakersOnly := server.Guard{Name: "bakers", Allow: func(ctx context.Context, r *server.Request) error {
-		if r.Metadata("open to all") == true || r.Caller().Info.Name == "baker" {
+func ExampleOptions_guards() {
+	bakersOnly := mcp.Guard{Name: "bakers", Check: func(ctx context.Context, call *mcp.Call) error {
+		if call.Target().Metadata["open to all"] == true || call.Caller.Info.Name == "baker" {
 			return nil
 		}
 		return errors.New("not a baker") // for the log only
 	}}
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{
-		Around: server.Around{Guards: []server.Guard{bakersOnly}},
+		Guards: []mcp.Guard{bakersOnly},
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	says := func(text string) func(context.Context, *server.Request, struct{}) (string, error) {
 		return func(context.Context, *server.Request, struct{}) (string, error) { return text, nil }
 	}
-	server.AddTool(s, server.Tool{Name: "opening", Around: server.Around{Metadata: map[string]any{"open to all": true}}}, says("7 to 18"))
+	server.AddTool(s, server.Tool{Name: "opening", Metadata: map[string]any{"open to all": true}}, says("7 to 18"))
 	server.AddTool(s, server.Tool{Name: "bake"}, says("baking"))
 
 	guest := dial(s, nil)
@@ -49,16 +49,14 @@ func ExampleGuard() {
 	// baking
 }
 
-// What a guard hides is not listed, and called as if it did not exist.
-func ExampleGuard_hides() {
-	bakersOnly := server.Guard{Name: "bakers", Hides: true, Allow: func(ctx context.Context, r *server.Request) error {
-		if r.Caller().Info.Name != "baker" {
-			return errors.New("not a baker")
-		}
-		return nil
+// An entry that Visible of a guard hides is not listed, and a call of it is answered as if it
+// did not exist.
+func ExampleOptions_guards_visible() {
+	bakersOnly := mcp.Guard{Name: "bakers", Visible: func(ctx context.Context, caller *mcp.Caller, target *mcp.Target) bool {
+		return caller.Info.Name == "baker"
 	}}
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
-	server.AddTool(s, server.Tool{Name: "bake", Around: server.Around{Guards: []server.Guard{bakersOnly}}},
+	server.AddTool(s, server.Tool{Name: "bake", Guards: []mcp.Guard{bakersOnly}},
 		func(context.Context, *server.Request, struct{}) (string, error) { return "baking", nil })
 
 	for _, session := range []*client.Session{asBaker(s), dial(s, nil)} {
@@ -74,18 +72,19 @@ func ExampleGuard_hides() {
 	// protocol error: jsonrpc: -32602 "unknown tool: \"bake\""
 }
 
-// An error mapper tells a model what to do about an error.
-func ExampleErrorMapper() {
+// Middleware may make a result of an error, which tells a model what to do about it.
+func ExampleOptions_callMiddleware() {
 	errClosed := errors.New("the bakery is closed")
-	advise := func(ctx context.Context, r *server.Request, err error) (mcp.Result, error) {
-		if !errors.Is(err, errClosed) {
-			return nil, nil
+	advise := func(next mcp.Handler) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			result, err := next(ctx, call)
+			if !errors.Is(err, errClosed) {
+				return result, err
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("Call " + call.Target().Name + " again between 7 and 18.")}, IsError: true}, nil
 		}
-		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("Call " + r.Name() + " again between 7 and 18.")}, IsError: true}, nil
 	}
-	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{
-		Around: server.Around{Mappers: []server.ErrorMapper{advise}},
-	})
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{CallMiddleware: []mcp.Middleware{advise}})
 	server.AddTool(s, server.Tool{Name: "order"}, func(context.Context, *server.Request, struct{}) (string, error) {
 		return "", fmt.Errorf("ordering: %w", errClosed)
 	})

@@ -100,7 +100,7 @@ func ExampleAddStream() {
 				}
 			}
 		}
-	}, server.Join)
+	}, server.JoinText)
 
 	session := dial(s, nil)
 	defer session.Close()

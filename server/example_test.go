@@ -70,8 +70,8 @@ func ExampleNew() {
 	// Add before you multiply.
 }
 
-// An interceptor stands around every call.
-func ExampleOptions_interceptors() {
+// Middleware surrounds every request.
+func ExampleOptions_middleware() {
 	trace := func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			fmt.Println("before", call.Method(), string(call.Member("name")))
@@ -80,7 +80,7 @@ func ExampleOptions_interceptors() {
 		}
 	}
 	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, &server.Options{
-		Around: server.Around{Outer: []mcp.Middleware{trace}},
+		Middleware: []mcp.Middleware{trace},
 	})
 	server.AddTool(s, server.Tool{Name: "add"}, func(ctx context.Context, r *server.Request, in AddIn) (int, error) {
 		return in.A + in.B, nil

@@ -60,7 +60,7 @@ func ExampleAddTool_errors() {
 
 // Replace changes what is offered while clients are connected; they are told.
 func ExampleServer_Replace() {
-	saying := func(word string) server.Entry {
+	saying := func(word string) *server.Entry {
 		tool, err := server.NewTool(server.Tool{Name: "greet"}, func(context.Context, *server.Request, struct{}) (string, error) {
 			return word, nil
 		})

@@ -23,9 +23,12 @@ type answerOf[T any] struct {
 	Value T `json:"value"`
 }
 
-// formOf returns T's form, which the server keeps once it is made.
+// formOf returns T's form, which the server, if there is one, keeps.
 func formOf[T any](s *Server) (*form[T], error) {
 	key := reflect.TypeFor[T]()
+	if s == nil {
+		return newForm[T]()
+	}
 	if known, ok := s.forms.Load(key); ok {
 		return known.(*form[T]), nil
 	}

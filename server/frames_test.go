@@ -16,8 +16,8 @@ import (
 // The longest way that a typed call may take from its goroutine to the function, in
 // frames and in files that a reader has to open.
 const (
-	maxFrames = 24
-	maxFiles  = 13
+	maxFrames = 17
+	maxFiles  = 11
 )
 
 // TestCallFrames prints the way of a typed call over a pipe, from the goroutine of the

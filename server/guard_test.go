@@ -28,39 +28,50 @@ var everyKind = []struct{ kind, name, method, params string }{
 	{"completion", "app:t/{x}", mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":"app:t/{x}"},"argument":{"name":"x","value":""}}`},
 }
 
+// targetKinds are the kinds of their targets: that of a completion is what it completes.
+var targetKinds = map[string]mcp.Kind{
+	"tool": mcp.KindTool, "raw": mcp.KindTool, "app:r": mcp.KindResource, "app:t/{x}": mcp.KindResourceTemplate, "prompt": mcp.KindPrompt,
+}
+
 type xIn struct {
 	X string `json:"x"`
 }
 
 // addEveryKind registers one of each kind, all with one function.
-func addEveryKind(s *server.Server, around server.Around, fn func(r *server.Request) error) {
-	server.AddTool(s, server.Tool{Name: "tool", Around: around}, func(_ context.Context, r *server.Request, _ xIn) (string, error) { return "", fn(r) })
-	server.AddRawTool(s, server.Tool{Name: "raw", Around: around, InputSchema: jsonRaw(`{"type":"object","required":["x"]}`)},
-		func(_ context.Context, r *server.Request, _ jsonRaw) (mcp.Result, error) {
-			return mcp.Raw(`{"content":[]}`), fn(r)
-		})
-	server.AddResource(s, server.Resource{URI: "app:r", Around: around}, func(_ context.Context, r *server.Request) (string, error) { return "", fn(r) })
-	server.AddTemplate(s, server.Template{URITemplate: "app:t/{x}", Around: around}, func(_ context.Context, r *server.Request, _ xIn) (string, error) { return "", fn(r) })
-	server.AddPrompt(s, server.Prompt{Name: "prompt", Around: around}, func(_ context.Context, r *server.Request, _ xIn) (string, error) { return "", fn(r) })
+func addEveryKind(s *server.Server, a surround, fn func(r *server.Request) error) {
+	server.AddTool(s, server.Tool{Name: "tool", Guards: a.Guards, CallMiddleware: a.CallMiddleware, Scopes: a.Scopes, Metadata: a.Metadata},
+		func(_ context.Context, r *server.Request, _ xIn) (string, error) { return "", fn(r) })
+	server.AddRawTool(s, server.Tool{
+		Name: "raw", Guards: a.Guards, CallMiddleware: a.CallMiddleware, Scopes: a.Scopes, Metadata: a.Metadata,
+		InputSchema: jsonRaw(`{"type":"object","required":["x"]}`),
+	}, func(_ context.Context, r *server.Request, _ jsonRaw) (mcp.Result, error) {
+		return mcp.Raw(`{"content":[]}`), fn(r)
+	})
+	server.AddResource(s, server.Resource{URI: "app:r", Guards: a.Guards, CallMiddleware: a.CallMiddleware, Scopes: a.Scopes, Metadata: a.Metadata},
+		func(_ context.Context, r *server.Request) (string, error) { return "", fn(r) })
+	server.AddTemplate(s, server.Template{URITemplate: "app:t/{x}", Guards: a.Guards, CallMiddleware: a.CallMiddleware, Scopes: a.Scopes, Metadata: a.Metadata},
+		func(_ context.Context, r *server.Request, _ xIn) (string, error) { return "", fn(r) })
+	server.AddPrompt(s, server.Prompt{Name: "prompt", Guards: a.Guards, CallMiddleware: a.CallMiddleware, Scopes: a.Scopes, Metadata: a.Metadata},
+		func(_ context.Context, r *server.Request, _ xIn) (string, error) { return "", fn(r) })
 	complete := func(_ context.Context, r *server.Request, _ string, _ map[string]string) ([]string, error) {
 		return nil, fn(r)
 	}
-	server.AddCompletion(s, server.Completion{Prompt: "prompt", Argument: "x", Around: around}, complete)
-	server.AddCompletion(s, server.Completion{Template: "app:t/{x}", Argument: "x", Around: around}, complete)
+	server.AddCompletion(s, server.Completion{Prompt: "prompt", Argument: "x"}, complete)
+	server.AddCompletion(s, server.Completion{Template: "app:t/{x}", Argument: "x"}, complete)
 }
 
-func allow(context.Context, *server.Request) error { return nil }
+func allow(context.Context, *mcp.Call) error { return nil }
 
 // TestGuardsStandBeforeEverything, wherever they are.
 func TestGuardsStandBeforeEverything(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		deny := server.Around{Guards: []server.Guard{{Name: "nobody", Allow: func(context.Context, *server.Request) error { return errors.New("the secret reason") }}}}
+		deny := guarded(denying("nobody"))
 		var runs atomic.Int64
 		run := func(*server.Request) error { runs.Add(1); return nil }
-		atEntry, atServer := newServer(&server.Options{Logger: quiet()}), newServer(&server.Options{Around: deny, Logger: quiet()})
+		atEntry, atServer := newServer(&server.Options{Logger: quiet()}), newServer(deny.options())
 		addEveryKind(atEntry, deny, run)
 		returns(atEntry, "alive", "yes")
-		addEveryKind(atServer, server.Around{}, run)
+		addEveryKind(atServer, surround{}, run)
 		for where, s := range map[string]*server.Server{"entry": atEntry, "server": atServer} {
 			session := connect(t, s, era)
 			for _, test := range everyKind {
@@ -90,14 +101,14 @@ func TestGuardsStandBeforeEverything(t *testing.T) {
 func TestGuardsAreAskedInOrder(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var asked []string
-		guard := func(name string, err error) server.Guard {
-			return server.Guard{Name: name, Allow: func(context.Context, *server.Request) error { asked = append(asked, name); return err }}
+		guard := func(name string, err error) mcp.Guard {
+			return mcp.Guard{Name: name, Check: func(context.Context, *mcp.Call) error { asked = append(asked, name); return err }}
 		}
-		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Guards: []server.Guard{guard("s1", nil), guard("s2", nil)}}})
-		for name, guards := range map[string][]server.Guard{
+		s := newServer(&server.Options{Logger: quiet(), Guards: []mcp.Guard{guard("s1", nil), guard("s2", nil)}})
+		for name, guards := range map[string][]mcp.Guard{
 			"open": {guard("e1", nil), guard("e2", nil)}, "shut": {guard("deny", errors.New("no")), guard("allow", nil)}, "late": {guard("allow", nil), guard("deny", errors.New("no"))},
 		} {
-			server.AddTool(s, server.Tool{Name: name, Around: server.Around{Guards: guards}}, nothing[struct{}])
+			server.AddTool(s, server.Tool{Name: name, Guards: guards}, nothing[struct{}])
 		}
 		session := connect(t, s, era)
 		for _, test := range []struct {
@@ -125,23 +136,22 @@ func TestGuardsFailClosed(t *testing.T) {
 		var log bytes.Buffer
 		s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
 		var runs atomic.Int64
-		add := func(name string, allow func(context.Context, *server.Request) error) {
-			server.AddTool(s, server.Tool{Name: name, Around: server.Around{Guards: []server.Guard{{Name: "g", Allow: allow}}}},
+		add := func(name string, check func(context.Context, *mcp.Call) error) {
+			server.AddTool(s, server.Tool{Name: name, Guards: []mcp.Guard{{Name: "g", Check: check}}},
 				func(context.Context, *server.Request, struct{}) (string, error) { runs.Add(1); return "", nil })
 		}
 		const secret = "the safe is behind the picture"
-		add("error", func(context.Context, *server.Request) error { return errors.New(secret) })
-		add("panic", func(context.Context, *server.Request) error { panic(secret) })
-		add("nilmap", func(context.Context, *server.Request) error {
+		add("error", func(context.Context, *mcp.Call) error { return errors.New(secret) })
+		add("panic", func(context.Context, *mcp.Call) error { panic(secret) })
+		add("nilmap", func(context.Context, *mcp.Call) error {
 			return []error{}[len(secret)]
 		})
-		add("none", nil)
-		add("ended", func(ctx context.Context, _ *server.Request) error { return context.Canceled })
-		add("own", func(context.Context, *server.Request) error {
+		add("ended", func(context.Context, *mcp.Call) error { return context.Canceled })
+		add("own", func(context.Context, *mcp.Call) error {
 			return fmt.Errorf("%s: %w", secret, &jsonrpc.Error{Code: -403, Message: "ask the baker", Data: jsonRaw(`{"a":1}`)})
 		})
 		session := connect(t, s, era)
-		for _, tool := range []string{"error", "panic", "nilmap", "none", "ended"} {
+		for _, tool := range []string{"error", "panic", "nilmap", "ended"} {
 			log.Reset()
 			_, err := session.CallTool(t.Context(), tool, nil, nil)
 			if wantCode(t, err, jsonrpc.InternalError); message(err) != "Guard 'g' denied the tool call for '"+tool+"'" {
@@ -169,20 +179,21 @@ func TestGuardsFailClosed(t *testing.T) {
 func TestGuardSeesTheCall(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var seen string
-		look := server.Guard{Name: "look", Allow: func(_ context.Context, r *server.Request) error {
-			seen = fmt.Sprint(r.Kind(), " ", r.Name(), " ", r.Metadata("shared"), " ", r.Metadata("server"), " ", r.Metadata("entry"), " ", r.Metadata("none"),
-				" ", r.Call().Method(), " ", string(r.Call().Params()) != "", " ", string(r.Meta("m")), " ", r.Caller().Info.Name)
+		look := mcp.Guard{Name: "look", Check: func(_ context.Context, call *mcp.Call) error {
+			target := call.Target()
+			seen = fmt.Sprint(target.Kind, " ", target.Name, " ", target.Metadata["shared"], " ", target.Metadata["server"], " ", target.Metadata["entry"], " ", target.Metadata["none"],
+				" ", call.Method(), " ", string(call.Params()) != "", " ", string(call.Member("_meta", "m")), " ", call.Caller.Info.Name)
 			return nil
 		}}
-		s := newServer(&server.Options{Around: server.Around{Guards: []server.Guard{look}, Metadata: map[string]any{"shared": "of server", "server": 1}}})
-		addEveryKind(s, server.Around{Metadata: map[string]any{"shared": "of entry", "entry": 2}}, func(*server.Request) error { return nil })
+		s := newServer(&server.Options{Guards: []mcp.Guard{look}, Metadata: map[string]any{"shared": "of server", "server": 1}})
+		addEveryKind(s, surround{Metadata: map[string]any{"shared": "of entry", "entry": 2}}, func(*server.Request) error { return nil })
 		session := connectWith(t, s, &client.Options{Era: era, Info: mcp.Implementation{Name: "baker", Version: "1"}})
 		for _, test := range everyKind {
 			params := strings.TrimSuffix(test.params, "}") + `,"_meta":{"m":7}}`
 			if _, err := raw(t, session, test.method, params); err != nil {
 				t.Errorf("%s: %v", params, err)
 			}
-			want := test.kind + " " + test.name + " of entry 1 2 <nil> " + test.method + " true 7 baker"
+			want := targetKinds[test.name].String() + " " + test.name + " of entry 1 2 <nil> " + test.method + " true 7 baker"
 			if seen != want {
 				t.Errorf("the guard sees %q, want %q", seen, want)
 			}
@@ -206,7 +217,7 @@ func TestGuardSeesTheCall(t *testing.T) {
 func TestGuardRefusesBeforeValidation(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Logger: quiet()})
-		addEveryKind(s, server.Around{Guards: []server.Guard{{Name: "shut"}}}, func(*server.Request) error { return nil })
+		addEveryKind(s, guarded(denying("shut")), func(*server.Request) error { return nil })
 		session := connect(t, s, era)
 		for _, test := range []struct{ method, params string }{
 			{mcp.MethodToolsCall, `{"name":"tool","arguments":{"x":7}}`},
@@ -229,18 +240,19 @@ func TestGuardRefusesBeforeValidation(t *testing.T) {
 // each run of the call.
 func TestGuardAsks(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		confirm := server.Guard{Name: "confirm", Allow: func(_ context.Context, r *server.Request) error {
-			answer, err := server.Elicit[sure](r, "sure", "Sure?")
+		confirm := mcp.Guard{Name: "confirm", Check: func(_ context.Context, call *mcp.Call) error {
+			answer, err := call.Input("sure", mcp.InputRequest{Method: mcp.MethodElicit, Params: jsonRaw(
+				`{"message":"Sure?","requestedSchema":{"type":"object","properties":{"sure":{"type":"boolean"}},"required":["sure"]}}`)})
 			if err != nil {
 				return err
 			}
-			if !answer.Sure {
+			if !strings.Contains(string(answer), `"sure":true`) {
 				return errors.New("not sure")
 			}
 			return nil
 		}}
 		var runs atomic.Int64
-		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Guards: []server.Guard{confirm}}})
+		s := newServer(&server.Options{Logger: quiet(), Guards: []mcp.Guard{confirm}})
 		server.AddTool(s, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 			runs.Add(1)
 			_, err := server.Elicit[sure](r, "really", "Really?")
@@ -270,7 +282,7 @@ func TestGuardAsks(t *testing.T) {
 // TestReplacedKeepsGuards: an entry that is replaced is still within what its server has.
 func TestReplacedKeepsGuards(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Guards: []server.Guard{{Name: "shut"}}}})
+		s := newServer(&server.Options{Logger: quiet(), Guards: []mcp.Guard{denying("shut")}})
 		session := connect(t, s, era)
 		for range 2 {
 			if err := s.Replace(newTool(t, "a", "")); err != nil {
@@ -280,4 +292,27 @@ func TestReplacedKeepsGuards(t *testing.T) {
 			wantCode(t, err, jsonrpc.InternalError)
 		}
 	})
+}
+
+// TestGuardsWithoutFunctions are mistakes, wherever they are.
+func TestGuardsWithoutFunctions(t *testing.T) {
+	none := []mcp.Guard{{Name: "idle"}}
+	for name, register := range map[string]func(s *server.Server) error{
+		"tool": func(s *server.Server) error {
+			_, err := server.NewTool(server.Tool{Name: "a", Guards: none}, nothing[struct{}])
+			return err
+		},
+		"mount": func(s *server.Server) error {
+			return s.Mount(newServer(nil).Provider(), &server.MountOptions{Guards: none})
+		},
+		"server": func(*server.Server) (err error) {
+			defer func() { err = fmt.Errorf("panic: %v", recover()) }()
+			newServer(&server.Options{Guards: none})
+			return nil
+		},
+	} {
+		if err := register(newServer(nil)); err == nil || !strings.Contains(err.Error(), `the guard "idle" has no function`) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
 }

@@ -16,11 +16,8 @@ import (
 )
 
 // staffOnly hides from everybody but clients named staff.
-var staffOnly = server.Guard{Name: "staff", Hides: true, Allow: func(_ context.Context, r *server.Request) error {
-	if r.Caller().Info == nil || r.Caller().Info.Name != "staff" {
-		return errors.New("not of the staff")
-	}
-	return nil
+var staffOnly = mcp.Guard{Name: "staff", Visible: func(_ context.Context, caller *mcp.Caller, _ *mcp.Target) bool {
+	return caller.Info != nil && caller.Info.Name == "staff"
 }}
 
 func connectAs(t testing.TB, s *server.Server, era client.Era, name string) *client.Session {
@@ -58,7 +55,7 @@ func listed(t testing.TB, session *client.Session) []string {
 func TestHidden(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Logger: quiet()})
-		addEveryKind(s, server.Around{Guards: []server.Guard{staffOnly}}, func(*server.Request) error { return nil })
+		addEveryKind(s, guarded(staffOnly), func(*server.Request) error { return nil })
 		returns(s, "open", "")
 		empty := newServer(&server.Options{Logger: quiet()})
 		staff, guest, lost := connectAs(t, s, era, "staff"), connectAs(t, s, era, "guest"), connectAs(t, empty, era, "guest")
@@ -102,67 +99,58 @@ func protocolError(t testing.TB, err error) *jsonrpc.Error {
 	return e
 }
 
-// TestHiddenWhateverTheError: no error of a hiding guard betrays what it hides, but a
-// question does, and so what is asked about is listed.
-func TestHiddenWhateverTheError(t *testing.T) {
+// TestVisibleFailsClosed: an entry whose guard panics is hidden.
+func TestVisibleFailsClosed(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Logger: quiet()})
-		for name, allow := range map[string]func(context.Context, *server.Request) error{
-			"protocol": func(context.Context, *server.Request) error {
-				return &jsonrpc.Error{Code: -403, Message: "it is there"}
-			},
-			"panics": func(context.Context, *server.Request) error { panic("it is there") },
-			"none":   nil,
-			"asks": func(_ context.Context, r *server.Request) error {
-				_, err := server.Elicit[sure](r, "sure", "Sure?")
-				return err
-			},
-		} {
-			server.AddTool(s, server.Tool{Name: name, Around: server.Around{Guards: []server.Guard{{Name: "g", Hides: true, Allow: allow}}}}, nothing[struct{}])
-		}
-		session := connectWith(t, s, accepting(era))
-		if names := toolNames(t, session); !slices.Equal(names, []string{"asks"}) {
+		server.AddTool(s, server.Tool{Name: "panics", Guards: []mcp.Guard{{Name: "g", Visible: func(context.Context, *mcp.Caller, *mcp.Target) bool {
+			panic("it is there")
+		}}}}, nothing[struct{}])
+		session := connect(t, s, era)
+		if names := toolNames(t, session); len(names) > 0 {
 			t.Errorf("listed are %q", names)
 		}
-		for _, tool := range []string{"protocol", "panics", "none"} {
-			_, err := session.CallTool(t.Context(), tool, nil, nil)
-			if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != fmt.Sprintf("unknown tool: %q", tool) {
-				t.Errorf("%s: the caller is told %+v", tool, e)
-			}
-		}
-		if _, err := session.CallTool(t.Context(), "asks", nil, nil); err != nil {
-			t.Error(err)
-		}
-		// Who cannot be asked does not see it.
-		if names := toolNames(t, connect(t, s, era)); len(names) != 0 {
-			t.Errorf("a client that cannot be asked sees %q", names)
+		_, err := session.CallTool(t.Context(), "panics", nil, nil)
+		if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != `unknown tool: "panics"` {
+			t.Errorf("the caller is told %+v", e)
 		}
 	})
 }
 
-// TestHiddenCompletion: a completion that is hidden leaves its prompt as it would be
-// without, and one of a hidden prompt does not betray the prompt.
+// TestCheckDecidesCalls: where a guard has Check, Visible is for lists only.
+func TestCheckDecidesCalls(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		hidden := func(context.Context, *mcp.Caller, *mcp.Target) bool { return false }
+		s := newServer(&server.Options{Logger: quiet()})
+		server.AddTool(s, server.Tool{Name: "callable", Guards: []mcp.Guard{{Name: "g", Visible: hidden, Check: allow}}}, nothing[struct{}])
+		server.AddTool(s, server.Tool{Name: "refused", Guards: []mcp.Guard{{Name: "g", Visible: hidden, Check: denying("").Check}}}, nothing[struct{}])
+		session := connect(t, s, era)
+		if names := toolNames(t, session); len(names) > 0 {
+			t.Errorf("listed are %q", names)
+		}
+		if _, err := session.CallTool(t.Context(), "callable", nil, nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := session.CallTool(t.Context(), "refused", nil, nil); !client.IsForbidden(err) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// TestHiddenCompletion: the completion of a hidden prompt does not betray the prompt.
 func TestHiddenCompletion(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Logger: quiet()})
-		complete := func(context.Context, *server.Request, string, map[string]string) ([]string, error) {
+		server.AddPrompt(s, server.Prompt{Name: "hidden", Guards: []mcp.Guard{staffOnly}}, nothing[xIn])
+		server.AddPrompt(s, server.Prompt{Name: "bare", Guards: []mcp.Guard{staffOnly}}, nothing[xIn])
+		server.AddCompletion(s, server.Completion{Prompt: "hidden", Argument: "x"}, func(context.Context, *server.Request, string, map[string]string) ([]string, error) {
 			return []string{"secret"}, nil
-		}
-		hiding := server.Around{Guards: []server.Guard{staffOnly}}
-		server.AddPrompt(s, server.Prompt{Name: "shown"}, nothing[xIn])
-		server.AddCompletion(s, server.Completion{Prompt: "shown", Argument: "x", Around: hiding}, complete)
-		server.AddPrompt(s, server.Prompt{Name: "hidden", Around: hiding}, nothing[xIn])
-		server.AddCompletion(s, server.Completion{Prompt: "hidden", Argument: "x"}, complete)
+		})
 		staff, guest := connectAs(t, s, era, "staff"), connectAs(t, s, era, "guest")
-		for _, prompt := range []string{"shown", "hidden"} {
-			if got, err := staff.CompletePrompt(t.Context(), prompt, "x", "", nil); err != nil || !slices.Equal(got.Values, []string{"secret"}) {
-				t.Errorf("for the staff %s is completed to %+v, %v", prompt, got, err)
-			}
+		if got, err := staff.CompletePrompt(t.Context(), "hidden", "x", "", nil); err != nil || !slices.Equal(got.Values, []string{"secret"}) {
+			t.Errorf("for the staff the prompt is completed to %+v, %v", got, err)
 		}
-		if got, err := guest.CompletePrompt(t.Context(), "shown", "x", "", nil); err != nil || len(got.Values) > 0 {
-			t.Errorf("for a guest the prompt is completed to %+v, %v", got, err)
-		}
-		for _, prompt := range []string{"hidden", "absent"} {
+		for _, prompt := range []string{"hidden", "bare", "absent"} {
 			_, err := guest.CompletePrompt(t.Context(), prompt, "x", "", nil)
 			if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != fmt.Sprintf("there is no argument %q of %q", "x", prompt) {
 				t.Errorf("%s: the error is %+v", prompt, e)
@@ -178,7 +166,7 @@ func TestHiddenInPages(t *testing.T) {
 		for i := range 9 {
 			tool := server.Tool{Name: fmt.Sprint("tool", i)}
 			if i%3 > 0 {
-				tool.Around.Guards = []server.Guard{staffOnly}
+				tool.Guards = []mcp.Guard{staffOnly}
 			}
 			server.AddTool(s, tool, nothing[struct{}])
 		}
@@ -219,7 +207,7 @@ func TestHiddenListsArePrivate(t *testing.T) {
 		if got := scope(); got != "public" {
 			t.Errorf("nothing is hidden, and the scope is %q", got)
 		}
-		server.AddTool(s, server.Tool{Name: "hidden", Around: server.Around{Guards: []server.Guard{staffOnly}}}, nothing[struct{}])
+		server.AddTool(s, server.Tool{Name: "hidden", Guards: []mcp.Guard{staffOnly}}, nothing[struct{}])
 		if got := scope(); got != "private" {
 			t.Errorf("something is hidden, and the scope is %q", got)
 		}
@@ -229,7 +217,7 @@ func TestHiddenListsArePrivate(t *testing.T) {
 // TestHiddenAtOnce is for the race detector: callers who may see different things ask
 // at the same time.
 func TestHiddenAtOnce(t *testing.T) {
-	s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Guards: []server.Guard{staffOnly}}})
+	s := newServer(&server.Options{Logger: quiet(), Guards: []mcp.Guard{staffOnly}})
 	returns(s, "tool", "")
 	var work sync.WaitGroup
 	for name, want := range map[string]int{"staff": 1, "guest": 0} {

@@ -57,7 +57,7 @@ func TestInputSchema(t *testing.T) {
 	if got := string(s.InputSchema("raw")); got != other {
 		t.Errorf("after a change the schema is %s, want %s", got, other)
 	}
-	s.RemoveTools("raw")
+	s.Remove(mcp.KindTool, "raw")
 	if got := s.InputSchema("raw"); got != nil {
 		t.Errorf("a tool that is gone has %s", got)
 	}

@@ -5,78 +5,58 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"sync"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// lists are what a catalogue says to the list methods.
-type lists struct {
-	from                                 *Catalogue
-	tools, prompts, resources, templates list
-	schemas                              map[string]json.RawMessage // of the input of each tool
+// A list is the answer to a list method for those who may see all of it: encoded once,
+// sent often.
+type list struct {
+	once  sync.Once
+	hides bool // some entries, from some callers
+	whole mcp.Raw
 }
 
-// lists are made once for each catalogue.
-func (s *Server) lists() *lists {
-	catalogue := s.provider.Catalogue()
-	if l := s.listed.Load(); l != nil && l.from == catalogue {
-		return l
-	}
-	l := &lists{
-		from:      catalogue,
-		tools:     newList("tools", catalogue.Tools),
-		prompts:   newList("prompts", catalogue.Prompts),
-		resources: newList("resources", catalogue.Resources),
-		templates: newList("resourceTemplates", catalogue.Templates),
-		schemas:   inputSchemas(catalogue.Tools),
-	}
-	s.listed.Store(l)
+// listMembers are the members that hold the entries of a list.
+var listMembers = [kinds]string{
+	mcp.KindTool: "tools", mcp.KindPrompt: "prompts", mcp.KindResource: "resources", mcp.KindResourceTemplate: "resourceTemplates",
+}
+
+func (c *Catalog) list(kind mcp.Kind) *list {
+	l := &c.lists[kind]
+	l.once.Do(func() {
+		l.whole = encodeList(kind, c.entries[kind], "")
+		l.hides = slices.ContainsFunc(c.entries[kind], func(e *Entry) bool { return e.Visible != nil })
+	})
 	return l
 }
 
-// InputSchema returns the input schema of a tool as it stands in the list of
-// tools, nil when there is no such tool. It is for transports that have to know
-// which arguments are mirrored into headers: the lookup is done without a lock or
-// an allocation, and as fast for many tools as for one. Do not change the result.
-func (s *Server) InputSchema(tool string) json.RawMessage { return s.lists().schemas[tool] }
-
-func inputSchemas(tools []Listed) map[string]json.RawMessage {
-	schemas := make(map[string]json.RawMessage, len(tools))
-	for _, tool := range tools {
-		if listed, err := jsonscan.ReadObject(tool.JSON); err == nil {
-			schemas[tool.Name] = listed.Get("inputSchema")
+// hides reports whether any list differs between callers.
+func (c *Catalog) hides() bool {
+	for kind := mcp.KindTool; kind < kinds; kind++ {
+		if c.list(kind).hides {
+			return true
 		}
 	}
-	return schemas
+	return false
 }
 
-// A list is the answer to a list method: encoded once, sent often.
-type list struct {
-	member  string
-	entries []Listed
-	whole   mcp.Raw
-}
-
-func newList(member string, entries []Listed) list {
-	l := list{member: member, entries: entries}
-	l.whole = l.encode(entries, "")
-	return l
-}
-
-func (l *list) encode(entries []Listed, next string) mcp.Raw {
+// encodeList returns a page of a list; next names the next one, "" if there is none.
+func encodeList(kind mcp.Kind, entries []*Entry, next string) mcp.Raw {
 	size := 64 + len(next)
 	for _, e := range entries {
-		size += len(e.JSON) + 1
+		size += len(e.Definition.JSON()) + 1
 	}
 	out := append(make([]byte, 0, size), `{"`...)
-	out = append(append(out, l.member...), `":[`...)
+	out = append(append(out, listMembers[kind]...), `":[`...)
 	for i, e := range entries {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, e.JSON...)
+		out = append(out, e.Definition.JSON()...)
 	}
 	out = append(out, ']')
 	if next != "" {
@@ -85,51 +65,40 @@ func (l *list) encode(entries []Listed, next string) mcp.Raw {
 	return append(out, '}')
 }
 
-// list answers a list method with what its caller may see.
-func (s *Server) list(ctx context.Context, call *mcp.Call, kind kind, all *list) (mcp.Result, error) {
-	if !s.provider.hides() {
-		return all.page(call, s.options.PageSize)
-	}
-	visible := list{member: all.member}
-	for _, entry := range all.entries {
-		if s.provider.isVisible(ctx, entryKey{kind, entry.Name}, call) {
-			visible.entries = append(visible.entries, entry)
-		}
-	}
-	visible.whole = visible.encode(visible.entries, "")
-	return visible.page(call, s.options.PageSize)
-}
-
-// page answers a list method: all of it, or a page when pages are wanted.
-func (l *list) page(call *mcp.Call, size int) (mcp.Result, error) {
-	cursor := call.Member("cursor")
+// list answers a list method with what its caller may see: all of it, or a page.
+func (s *Server) list(ctx context.Context, call *mcp.Call, kind mcp.Kind) (mcp.Result, error) {
+	catalog, size, cursor := s.Catalog(), s.options.PageSize, call.Member("cursor")
 	if string(cursor) == "null" {
 		cursor = nil
 	}
-	if size <= 0 && cursor == nil {
+	l := catalog.list(kind)
+	if !l.hides && size <= 0 && cursor == nil {
 		return l.whole, nil
 	}
-	start, err := l.after(cursor)
+	entries := catalog.entries[kind]
+	if l.hides {
+		entries = slices.DeleteFunc(slices.Clone(entries), func(e *Entry) bool { return e.Visible != nil && !e.Visible(ctx, call.Caller) })
+	}
+	start, err := after(entries, cursor)
 	if err != nil {
 		return nil, err
 	}
-	rest := l.entries[start:]
-	if size <= 0 || len(rest) <= size {
-		return l.encode(rest, ""), nil
+	if entries = entries[start:]; size <= 0 || len(entries) <= size {
+		return encodeList(kind, entries, ""), nil
 	}
-	return l.encode(rest[:size], cursorAfter(rest[size-1].Name)), nil
+	return encodeList(kind, entries[:size], cursorAfter(entries[size-1].Name)), nil
 }
 
 // after finds where the page behind a cursor begins. A cursor names the last
 // entry of the page before, so it survives changes elsewhere in the list.
-func (l *list) after(cursor json.RawMessage) (int, error) {
+func after(entries []*Entry, cursor json.RawMessage) (int, error) {
 	if cursor == nil {
 		return 0, nil
 	}
 	var text string
 	if err := json.Unmarshal(cursor, &text); err == nil {
 		if name, err := base64.RawURLEncoding.DecodeString(text); err == nil {
-			at := slices.IndexFunc(l.entries, func(e Listed) bool { return e.Name == string(name) })
+			at := slices.IndexFunc(entries, func(e *Entry) bool { return e.Name == string(name) })
 			if at >= 0 {
 				return at + 1, nil
 			}

@@ -65,7 +65,7 @@ func TestStableCursor(t *testing.T) {
 		s := newPaged(9, 3)
 		session := connect(t, s, era)
 		_, next := page(t, session, "")
-		s.RemoveTools("tool00", "tool04")
+		s.Remove(mcp.KindTool, "tool00", "tool04")
 		returns(s, "another", "")
 		names, next := page(t, session, next)
 		if want := []string{"tool03", "tool05", "tool06"}; !slices.Equal(names, want) {
@@ -83,7 +83,7 @@ func TestInvalidCursor(t *testing.T) {
 		s := newPaged(9, 3)
 		session := connect(t, s, era)
 		_, stale := page(t, session, "")
-		s.RemoveTools("tool02")
+		s.Remove(mcp.KindTool, "tool02")
 		cursors := []string{`"nonsense"`, `""`, `7`, `{}`, `"` + stale + `"`, `"` + strings.Repeat("A", 1<<16) + `"`}
 		for _, method := range []string{mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList} {
 			for _, cursor := range cursors {

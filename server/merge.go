@@ -1,193 +1,149 @@
 package server
 
 import (
-	"encoding/json"
+	"cmp"
+	"context"
 	"fmt"
-	"iter"
+	"slices"
 
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/uritemplate"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// merged is what all parts of a server offer, as they were between two changes.
-type merged struct {
-	parts     []part
-	catalogue Catalogue
-	owners    map[entryKey]*owner
-	templates []ownedTemplate
-	refused   []refusal
+// A Part is a catalog that is merged with others.
+type Part struct {
+	// Owner names the part among the others, in words for the operator.
+	Owner   string
+	Catalog *Catalog
 }
 
-// A part is the registry, which is no mount, or something mounted.
-type part struct {
-	mount   *mount
-	offered *Catalogue
+// A CollisionError says that two parts of a catalog have an entry of one name: two tools,
+// two prompts, or two resources with one URI, or that the template of one part covers the
+// URI of a resource of a later part. One of them is not offered.
+type CollisionError struct {
+	Kind mcp.Kind
+	// Name is the name, with its prefix, or the URI.
+	Name string
+	// Owner is the part whose entry is not offered, Other the one whose entry is. They
+	// are the same if one part has both, and "" in a catalog that is not merged.
+	Owner, Other string
 }
 
-// An owner is who offers something.
-type owner struct {
-	key    entryKey
-	mount  *mount          // nil: the registry
-	name   string          // that it has there
-	quoted json.RawMessage // the name, as JSON, if it is another there
-	listed bool
-}
-
-type ownedTemplate struct {
-	*owner
-	matcher *uritemplate.Matcher
-}
-
-// A refusal is what cannot be offered, and why.
-type refusal struct {
-	of  *mount
-	err error
-}
-
-// merge puts the parts together. Of two that offer the same, the one that did so
-// before keeps it, so that nobody takes over what is in use; else the first does.
-func merge(before *merged, own *registry, mounts []*mount) *merged {
-	m := &merged{owners: make(map[entryKey]*owner), parts: []part{{nil, own.Catalogue()}}}
-	for _, mount := range mounts {
-		m.parts = append(m.parts, part{mount, mount.provider.Catalogue()})
+// Error names what collides, and its owners.
+func (e *CollisionError) Error() string {
+	if e.Owner == e.Other {
+		return fmt.Sprintf("a second %v %.256q of %s is not offered", e.Kind, e.Name, cmp.Or(e.Owner, "the catalog"))
 	}
+	return fmt.Sprintf("the %v %.256q of %s is not offered: %s has one; a prefix keeps them apart", e.Kind, e.Name, e.Owner, e.Other)
+}
+
+func (e *CollisionError) equals(other *CollisionError) bool { return *e == *other }
+
+// Merge returns the catalog of all parts, in their order. Where two parts have an entry of
+// one kind and name, the part keeps it that has it in before, otherwise the first; an
+// earlier part's template likewise keeps the resources that it matches. The entry of the
+// other is not offered, and is among the [Catalog.Collisions].
+//
+// before is the result for the parts as they were, or nil. If nothing has changed since,
+// Merge returns it.
+func Merge(before *Catalog, parts ...Part) *Catalog {
+	if before != nil && slices.Equal(before.parts, parts) {
+		return before
+	}
+	m := &Catalog{parts: slices.Clone(parts)}
 	for _, p := range m.parts {
 		m.claim(before, p)
 	}
 	for _, p := range m.parts {
-		m.take(p)
+		m.take(before, p)
 	}
+	m.mergeResolvers()
 	return m
 }
 
-// isOf says whether the parts are as they were merged.
-func (m *merged) isOf(own *registry, mounts []*mount) bool {
-	if m == nil || len(m.parts) != 1+len(mounts) || m.parts[0].offered != own.Catalogue() {
-		return false
-	}
-	for i, mount := range mounts {
-		if m.parts[i+1].offered != mount.provider.Catalogue() {
-			return false
+// Collisions returns what the catalog does not offer because of another entry. Do not
+// change it.
+func (c *Catalog) Collisions() []*CollisionError { return c.collisions }
+
+// duplicates returns the collisions within a catalog, as those of an owner.
+func (c *Catalog) duplicates(owner string) (all []*CollisionError) {
+	for _, e := range c.collisions {
+		if e.Owner == "" {
+			all = append(all, &CollisionError{e.Kind, e.Name, owner, owner})
 		}
 	}
-	return true
+	return all
 }
 
-// claim notes what a part wants to offer.
-func (m *merged) claim(before *merged, p part) {
-	for kind, l := range p.offered.all() {
-		key := p.mount.outside(entryKey{kind, l.Name})
-		_, claimed := m.owners[key]
-		if claimed && !before.isOwner(key, p.mount) || p.mount.check(key) != nil {
-			continue
-		}
-		of := &owner{key: key, mount: p.mount, name: l.Name}
-		if key.name != l.Name {
-			of.quoted = jsonscan.AppendString(nil, l.Name)
-		}
-		m.owners[key] = of
-	}
-}
-
-func (m *merged) isOwner(key entryKey, of *mount) bool {
-	if m == nil {
-		return false
-	}
-	owner := m.owners[key]
-	return owner != nil && owner.mount == of
-}
-
-// take lists what a part owns.
-func (m *merged) take(p part) {
-	for kind, l := range p.offered.all() {
-		key := p.mount.outside(entryKey{kind, l.Name})
-		of := m.owners[key]
-		err := p.mount.check(key)
-		if err == nil && (of.mount != p.mount || of.listed) {
-			err = collision(key)
-		}
-		if err == nil && p.mount != nil {
-			if l.JSON, err = of.entry(l.JSON); err != nil {
-				err = fmt.Errorf("%v %.256q: %w", kind, key.name, err)
-				delete(m.owners, key)
+// claim notes the names that a part gets.
+func (c *Catalog) claim(before *Catalog, p Part) {
+	for kind, entries := range p.Catalog.entries {
+		for _, e := range entries {
+			if c.owners[kind] == nil {
+				c.owners[kind] = make(map[string]string)
+			}
+			if _, claimed := c.owners[kind][e.Name]; !claimed || before.owns(p, e) {
+				c.owners[kind][e.Name] = p.Owner
 			}
 		}
-		if err != nil {
-			m.refused = append(m.refused, refusal{p.mount, err})
-			continue
-		}
-		of.listed = true
-		list := m.catalogue.list(kind)
-		*list = append(*list, Listed{key.name, l.JSON})
-		if kind == templateKind {
-			m.addTemplate(of)
-		}
 	}
-	m.catalogue.Completes = m.catalogue.Completes || p.offered.Completes
-	m.catalogue.Partial = m.catalogue.Partial || p.offered.Partial
 }
 
-// entry is something mounted as it stands in the list here.
-func (o *owner) entry(listed json.RawMessage) (json.RawMessage, error) {
-	if o.quoted == nil {
-		_, err := jsonscan.ReadObject(listed)
-		return listed, err
-	}
-	return jsonscan.Splice(nil, listed, jsonscan.Edit{Name: "name", Value: jsonscan.AppendString(nil, o.key.name)})
+// owns reports whether the part had the name before.
+func (c *Catalog) owns(p Part, e *Entry) bool {
+	return c != nil && c.owners[e.Kind][e.Name] == p.Owner && c.index[e.Kind][e.Name] != nil
 }
 
-// addTemplate remembers how to match a template. One that cannot be matched here is
-// listed, and its resources are read when they are listed too.
-func (m *merged) addTemplate(of *owner) {
-	parsed, err := uritemplate.Parse(of.name)
-	if err != nil {
+// take adds the entries that a part gets.
+func (c *Catalog) take(before *Catalog, p Part) {
+	earlier := c.templates
+	c.collisions = append(c.collisions, p.Catalog.duplicates(p.Owner)...)
+	for kind, entries := range p.Catalog.entries {
+		for i, e := range entries {
+			other := c.owners[kind][e.Name]
+			if e.Kind == mcp.KindResource && other == p.Owner && !before.owns(p, e) {
+				other = c.covering(earlier, e.Name, p.Owner)
+			}
+			if other != p.Owner {
+				c.collisions = append(c.collisions, &CollisionError{e.Kind, e.Name, p.Owner, other})
+				continue
+			}
+			var dropped map[string]bool
+			if e.Kind == mcp.KindResourceTemplate {
+				dropped = p.Catalog.templates[i].dropped
+			}
+			c.add(e, dropped)
+		}
+	}
+}
+
+// covering returns the owner of the first of the templates that matches a URI.
+func (c *Catalog) covering(templates []matcher, uri, otherwise string) string {
+	for _, t := range templates {
+		if t.matches(uri) {
+			return c.owners[mcp.KindResourceTemplate][t.Name]
+		}
+	}
+	return otherwise
+}
+
+// mergeResolvers has each part resolve what the parts before it do not have.
+func (c *Catalog) mergeResolvers() {
+	var resolving []*Catalog
+	for _, p := range c.parts {
+		c.partial = c.partial || p.Catalog.partial
+		if p.Catalog.resolve != nil {
+			resolving = append(resolving, p.Catalog)
+		}
+	}
+	if len(resolving) == 0 {
 		return
 	}
-	if matcher, err := parsed.Matcher(); err == nil {
-		m.templates = append(m.templates, ownedTemplate{of, matcher})
-	}
-}
-
-// owner returns who offers what has the name, which stands here as a call has it; nil
-// if nobody does.
-func (m *merged) owner(kind kind, raw json.RawMessage) *owner { return named(m.owners, kind, raw) }
-
-// resource returns who has a resource: the one that lists it, else the first with a
-// template that matches it.
-func (m *merged) resource(uri string) *owner {
-	if of := m.owners[entryKey{resourceKind, uri}]; of != nil {
-		return of
-	}
-	for _, template := range m.templates {
-		if _, ok := template.matcher.Match(uri); ok {
-			return template.owner
-		}
-	}
-	return nil
-}
-
-// all are the entries of all lists.
-func (c *Catalogue) all() iter.Seq2[kind, Listed] {
-	return func(yield func(kind, Listed) bool) {
-		for kind := range completionKind {
-			for _, l := range *c.list(kind) {
-				if !yield(kind, l) {
-					return
-				}
+	c.resolve = func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
+		for _, part := range resolving {
+			if e, err := part.Resolve(ctx, kind, name); e != nil || err != nil {
+				return e, err
 			}
 		}
-	}
-}
-
-func (c *Catalogue) list(kind kind) *[]Listed {
-	switch kind {
-	case toolKind:
-		return &c.Tools
-	case promptKind:
-		return &c.Prompts
-	case resourceKind:
-		return &c.Resources
-	default:
-		return &c.Templates
+		return nil, nil
 	}
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // A desk is a service whose methods carry metadata.
-type desk struct{ around server.Around }
+type desk struct{ metadata map[string]any }
 
-func (d desk) Annotations() server.Annotations { return server.Annotations{Around: d.around} }
+func (d desk) Annotations() server.Annotations { return server.Annotations{Metadata: d.metadata} }
 
 type (
 	deskToolIn struct {
@@ -32,7 +32,7 @@ type (
 		X string             `json:"x"`
 	}
 	deskWordIn struct {
-		_     server.CompletionTag `prompt:"prompt" argument:"x" metadata:"team=search,tier=2,note=a=b,empty="`
+		_     server.CompletionTag `prompt:"prompt" argument:"x"`
 		Value string
 	}
 )
@@ -48,17 +48,15 @@ func (desk) Word(context.Context, deskWordIn) ([]string, error)       { return n
 func TestMethodMetadata(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var seen string
-		look := server.Guard{Name: "look", Allow: func(_ context.Context, r *server.Request) error {
+		look := mcp.Guard{Name: "look", Check: func(_ context.Context, call *mcp.Call) error {
 			seen = ""
 			for _, key := range []string{"team", "tier", "note", "empty", "floor", "house", "none"} {
-				seen += fmt.Sprintf("%s=%v ", key, r.Metadata(key))
+				seen += fmt.Sprintf("%s=%v ", key, call.Target().Metadata[key])
 			}
 			return nil
 		}}
-		s := newServer(&server.Options{Around: server.Around{
-			Guards: []server.Guard{look}, Metadata: map[string]any{"team": "server", "floor": 1, "house": "white"},
-		}})
-		server.AddService(s, desk{server.Around{Metadata: map[string]any{"team": "service", "floor": 2}}})
+		s := newServer(&server.Options{Guards: []mcp.Guard{look}, Metadata: map[string]any{"team": "server", "floor": 1, "house": "white"}})
+		server.AddService(s, desk{map[string]any{"team": "service", "floor": 2}})
 		session := connect(t, s, era)
 		for _, call := range []struct{ method, params string }{
 			{mcp.MethodToolsCall, `{"name":"tool"}`},
@@ -95,11 +93,6 @@ type (
 	twoTeamsIn struct {
 		_ server.ToolTag `metadata:"team=search,team=stock"`
 	}
-	scoped   struct{}
-	scopedIn struct {
-		_     server.CompletionTag `prompt:"p" argument:"x" metadata:"scopes=read"`
-		Value string
-	}
 	longLived   struct{}
 	longLivedIn struct {
 		_ server.ResourceTag `uri:"app:r" ttl:"30"`
@@ -122,7 +115,6 @@ type (
 func (unpaired) Run(context.Context, unpairedIn) error               { return nil }
 func (unnamed) Run(context.Context, unnamedIn) (string, error)       { return "", nil }
 func (twoTeams) Run(context.Context, twoTeamsIn) error               { return nil }
-func (scoped) Run(context.Context, scopedIn) ([]string, error)       { return nil, nil }
 func (longLived) Run(context.Context, longLivedIn) (string, error)   { return "", nil }
 func (backwards) Run(context.Context, backwardsIn) (string, error)   { return "", nil }
 func (everybodys) Run(context.Context, everybodysIn) (string, error) { return "", nil }
@@ -137,7 +129,6 @@ func TestTagsThatMeanNothing(t *testing.T) {
 		{unpaired{}, `metadata must be pairs such as team=search, not "tier"`},
 		{unnamed{}, `metadata must be pairs such as team=search, not "=search"`},
 		{twoTeams{}, `metadata has two values of "team"`},
-		{scoped{}, `metadata has scopes, which is a tag of its own`},
 		{longLived{}, `ttl must be a duration such as 30s, not "30"`},
 		{backwards{}, `ttl must be a duration such as 30s, not "-1s"`},
 		{everybodys{}, `cache must be "private" or "public", not "shared"`},

@@ -15,7 +15,7 @@ import (
 
 // slowly is a dependency that takes its time to start, unless its context ends.
 func slowly(tr *trace, takes time.Duration) server.Dependency {
-	return server.Depend(func(ctx context.Context) (mill, func(context.Context) error, error) {
+	return server.Provide(func(ctx context.Context) (mill, func(context.Context) error, error) {
 		tr.step("start mill")
 		select {
 		case <-time.After(takes):
@@ -64,7 +64,7 @@ func TestMountIsRefusedBeforeStart(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantCollision(t, s.Mount(child, "c_"), "tool", "c_tool")
+	wantCollision(t, s.Mount(child.Provider(), &server.MountOptions{Prefix: "c_"}), "tool", "c_tool")
 	wantSteps(t, &tr)
 	mount(t, s, child, "d_")
 	if err := s.Shutdown(t.Context()); err != nil {
@@ -83,7 +83,7 @@ func TestShutdownWhileMounting(t *testing.T) {
 			t.Fatal(err)
 		}
 		mounted := make(chan error, 1)
-		go func() { mounted <- s.Mount(child, "c_") }()
+		go func() { mounted <- s.Mount(child.Provider(), &server.MountOptions{Prefix: "c_"}) }()
 		synctest.Wait()
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -111,7 +111,7 @@ func TestCollisionWhileMounting(t *testing.T) {
 		for range 2 {
 			child := newServer(depends(slowly(&tr, 10*time.Second)))
 			returns(child, "tool", "")
-			go func() { mounted <- s.Mount(child, "c_") }()
+			go func() { mounted <- s.Mount(child.Provider(), &server.MountOptions{Prefix: "c_"}) }()
 		}
 		first, second := <-mounted, <-mounted
 		if first == nil {
@@ -134,7 +134,7 @@ func TestMountedLife(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var tr trace
 		state := func(_ context.Context, r *server.Request, _ struct{}) (int, error) {
-			return server.State[*oven](r).degrees, nil
+			return server.Value[*oven](r).degrees, nil
 		}
 		s := newServer(depends(lives(&tr, "oven", &oven{1})))
 		middle := newServer(depends(lives(&tr, "mill", mill{})))
@@ -146,12 +146,12 @@ func TestMountedLife(t *testing.T) {
 		mount(t, middle, child, "c_")
 		wantSteps(t, &tr)
 		session := connect(t, s, era)
-		wantSteps(t, &tr, "start oven", "start mill", "start child's oven")
 		for tool, want := range map[string]string{"tool": "1", "m_c_tool": "3"} {
 			if got := texts(call(t, session, tool, `{}`)); got != want {
 				t.Errorf("%s says %s, want %s", tool, got, want)
 			}
 		}
+		wantSteps(t, &tr, "start oven", "start mill", "start child's oven")
 		_, err := session.CallTool(t.Context(), "m_tool", nil, nil)
 		if wantCode(t, err, jsonrpc.InternalError); !reference.MatchString(message(err)) {
 			t.Errorf("the middle one has an oven: %v", err)
@@ -163,7 +163,7 @@ func TestMountedLife(t *testing.T) {
 			t.Error(err)
 		}
 		wantSteps(t, &tr, "stop late", "stop child's oven", "stop mill", "stop oven")
-		if err := s.Mount(newServer(depends(lives(&tr, "too late", 0))), "t_"); err == nil || err.Error() != "the server is shutting down" {
+		if err := s.Mount(newServer(depends(lives(&tr, "too late", 0))).Provider(), &server.MountOptions{Prefix: "t_"}); err == nil || err.Error() != "the server is shutting down" {
 			t.Errorf("mounting gives %v", err)
 		}
 		wantSteps(t, &tr)
@@ -181,7 +181,7 @@ func TestMountedStartFails(t *testing.T) {
 		s := newServer(depends(lives(&tr, "oven", oven{})))
 		mount(t, s, sibling, "s_")
 		mount(t, s, middle, "m_")
-		const want = `starting what is mounted as "m_": starting what is mounted as "c_": starting string: out of flour`
+		const want = `starting mount 2 (prefix "m_"): starting mount 1 (prefix "c_"): starting string: out of flour`
 		if err := s.Start(t.Context()); err == nil || err.Error() != want {
 			t.Errorf("starting gives %v, want %s", err, want)
 		}
@@ -192,7 +192,7 @@ func TestMountedStartFails(t *testing.T) {
 		session := connect(t, serving, era)
 		failing := newServer(depends(lives(&tr, "b", "", errors.New("out of flour"))))
 		returns(failing, "tool", "")
-		if err := serving.Mount(failing, "f_"); err == nil || !strings.HasSuffix(err.Error(), `"f_": starting string: out of flour`) {
+		if err := serving.Mount(failing.Provider(), &server.MountOptions{Prefix: "f_"}); err == nil || !strings.HasSuffix(err.Error(), `"f_"): starting string: out of flour`) {
 			t.Errorf("mounting gives %v", err)
 		}
 		if names := toolNames(t, session); len(names) > 0 {
@@ -209,10 +209,10 @@ func TestMountWhileStarting(t *testing.T) {
 		var tr trace
 		var s *server.Server
 		child := newServer(depends(lives(&tr, "child", 7)))
-		server.AddTool(child, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, _ struct{}) (int, error) { return server.State[int](r), nil })
-		s = newServer(depends(server.Depend(func(context.Context) (oven, func(context.Context) error, error) {
+		server.AddTool(child, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, _ struct{}) (int, error) { return server.Value[int](r), nil })
+		s = newServer(depends(server.Provide(func(context.Context) (oven, func(context.Context) error, error) {
 			tr.step("mount")
-			return oven{}, nil, s.Mount(child, "c_")
+			return oven{}, nil, s.Mount(child.Provider(), &server.MountOptions{Prefix: "c_"})
 		})))
 		if got := texts(call(t, connect(t, s, era), "c_tool", `{}`)); got != "7" {
 			t.Errorf("the tool says %q", got)

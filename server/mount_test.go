@@ -18,9 +18,7 @@ import (
 
 func mount(t testing.TB, s, child *server.Server, prefix string) {
 	t.Helper()
-	if err := s.Mount(child, prefix); err != nil {
-		t.Fatal(err)
-	}
+	mountProvider(t, s, child.Provider(), prefix)
 }
 
 // mountedKinds are the calls of everyKind for what is mounted with a prefix.
@@ -42,8 +40,8 @@ func TestMount(t *testing.T) {
 		for _, prefixes := range [][]string{{""}, {"p_"}, {"p.", "q-"}, {"p_", ""}, {"", "p_"}} {
 			s := newServer(nil)
 			var seen string
-			addEveryKind(s, server.Around{}, func(r *server.Request) error {
-				seen = r.Kind() + " " + r.Name() + " " + string(r.Call().Params())
+			addEveryKind(s, surround{}, func(r *server.Request) error {
+				seen = r.Call().Target().Name + " " + string(r.Call().Params())
 				return nil
 			})
 			prefix := ""
@@ -66,7 +64,7 @@ func TestMount(t *testing.T) {
 					t.Errorf("%s: %v", test.params, err)
 				}
 				own := everyKind[i]
-				if !strings.HasPrefix(seen, own.kind+" "+own.name+" {") || !strings.Contains(seen, strings.TrimSuffix(own.params, "}")) {
+				if !strings.HasPrefix(seen, own.name+" {") || !strings.Contains(seen, strings.TrimSuffix(own.params, "}")) {
 					t.Errorf("%q %s: the function sees %s", prefixes, test.params, seen)
 				}
 			}
@@ -78,7 +76,7 @@ func TestMount(t *testing.T) {
 			}
 			if prefix != "" { // whichever way the name is written
 				written := fmt.Sprintf(`{"\u006eame":"\u%04x%stool","arguments":{"x":""}}`, prefix[0], prefix[1:])
-				if _, err := raw(t, session, mcp.MethodToolsCall, written); err != nil || !strings.HasPrefix(seen, "tool tool ") {
+				if _, err := raw(t, session, mcp.MethodToolsCall, written); err != nil || !strings.HasPrefix(seen, "tool ") {
 					t.Errorf("%s: the function sees %s, %v", written, seen, err)
 				}
 			}
@@ -106,12 +104,11 @@ func TestMountedTemplates(t *testing.T) {
 		add(a, "app:a/{x}", "a")
 		add(b, "app:b/{x}", "b")
 		add(b, "app:{+x}", "rest")
-		reads(b, server.Resource{URI: "app:a/fixed"}, "fixed")
 		mount(t, s, a, "a_")
 		mount(t, a, b, "b_")
 		session := connect(t, s, era)
 		for uri, want := range map[string]string{
-			"app:own/1": "own 1", "app:a/1": "a 1", "app:b/1": "b 1", "app:c/d": "rest c/d", "app:a/fixed": "fixed",
+			"app:own/1": "own 1", "app:a/1": "a 1", "app:b/1": "b 1", "app:c/d": "rest c/d",
 		} {
 			if got := contents(t, session, uri); !strings.Contains(got, want) {
 				t.Errorf("%s is %q, want %q", uri, got, want)
@@ -147,7 +144,7 @@ func TestMountedTemplates(t *testing.T) {
 func TestMountedCapabilities(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s, child := newServer(nil), newServer(nil)
-		addEveryKind(child, server.Around{}, func(*server.Request) error { return nil })
+		addEveryKind(child, surround{}, func(*server.Request) error { return nil })
 		mount(t, s, child, "c_")
 		has := connect(t, s, era).Capabilities()
 		if has.Tools == nil || has.Prompts == nil || has.Resources == nil || !has.Resources.Subscribe || has.Completions == nil {
@@ -165,10 +162,10 @@ func TestMountedCallIsTheSame(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s, child := newServer(nil), newServer(nil)
 		var seen string
-		addEveryKind(child, server.Around{Guards: []server.Guard{{Allow: func(_ context.Context, r *server.Request) error {
-			seen = string(r.Call().Params())
+		addEveryKind(child, guarded(mcp.Guard{Check: func(_ context.Context, call *mcp.Call) error {
+			seen = string(call.Params())
 			return nil
-		}}}}, func(*server.Request) error { return nil })
+		}}), func(*server.Request) error { return nil })
 		mount(t, s, child, "p_")
 		for _, test := range []struct{ method, params, name string }{
 			{mcp.MethodToolsCall, with, "tool"}, {mcp.MethodPromptsGet, prompt, "prompt"}, {mcp.MethodComplete, ref, "prompt"},
@@ -260,12 +257,12 @@ func TestMountRefuses(t *testing.T) {
 	mount(t, a, b, "b_")
 	mount(t, b, c, "c_")
 	for child, s := range map[*server.Server]*server.Server{a: c, b: b} {
-		if err := s.Mount(child, "x_"); err == nil || err.Error() != "a server cannot be mounted in itself" {
+		if err := s.Mount(child.Provider(), &server.MountOptions{Prefix: "x_"}); err == nil || err.Error() != "a server cannot be mounted in itself" {
 			t.Errorf("the error is %v", err)
 		}
 	}
 	for _, prefix := range []string{"a b", "ä", "a/", "\x00", strings.Repeat("x", 129), strings.Repeat("é", 1000)} {
-		err := a.Mount(newServer(nil), prefix)
+		err := a.Mount(newServer(nil).Provider(), &server.MountOptions{Prefix: prefix})
 		if err == nil || !strings.HasPrefix(err.Error(), "the prefix ") || len(err.Error()) > 400 {
 			t.Errorf("%.40q: the error is %v", prefix, err)
 		}
@@ -276,12 +273,18 @@ func TestMountRefuses(t *testing.T) {
 func TestMountTells(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		s := newServer(nil)
-		addEveryKind(s, server.Around{}, func(*server.Request) error { return nil }) // so that all is declared
+		addEveryKind(s, surround{}, func(*server.Request) error { return nil }) // so that all is declared
 		var told []mcp.Change
 		session := connectInMemory(t, s, &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told = append(told, change) }})
-		filter := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true, ResourceSubscriptions: []string{"app:child", "app:c/1"}}
+		filter := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
 		if _, err := session.Subscribe(t.Context(), filter); err != nil {
 			t.Fatal(err)
+		}
+		subscribe := func(uri string) {
+			t.Helper()
+			if _, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		wantTold := func(what string, want ...mcp.Change) {
 			t.Helper()
@@ -299,12 +302,13 @@ func TestMountTells(t *testing.T) {
 		wantTold("mounted", mcp.Change{Kind: mcp.KindTool})
 		reads(child, server.Resource{URI: "app:child"}, "")
 		wantTold("a new resource", mcp.Change{Kind: mcp.KindResource})
-		child.RemoveTools("a")
+		child.Remove(mcp.KindTool, "a")
 		wantTold("a removed tool", mcp.Change{Kind: mcp.KindTool})
 		if err := child.Replace(newTool(t, "b", ""), newPrompt(t, "p")); err != nil {
 			t.Fatal(err)
 		}
 		wantTold("replaced", mcp.Change{Kind: mcp.KindTool}, mcp.Change{Kind: mcp.KindPrompt})
+		subscribe("app:child")
 		child.ResourceUpdated("app:child")
 		wantTold("updated", mcp.Change{Kind: mcp.KindResource, URI: "app:child"})
 		child.ResourceUpdated("app:other")
@@ -312,6 +316,9 @@ func TestMountTells(t *testing.T) {
 		late := newServer(nil)
 		mount(t, child, late, "l_")
 		wantTold("an empty one")
+		reads(late, server.Resource{URI: "app:c/1"}, "")
+		wantTold("a new resource of the last", mcp.Change{Kind: mcp.KindResource})
+		subscribe("app:c/1")
 		late.ResourceUpdated("app:c/1")
 		wantTold("updated by the last", mcp.Change{Kind: mcp.KindResource, URI: "app:c/1"})
 		returns(late, "z", "deep")
@@ -342,10 +349,10 @@ func TestMountWhileServing(t *testing.T) {
 			for j := range 10 {
 				child := newServer(depends(lives(&trace{}, "oven", &oven{j})))
 				server.AddTool(child, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, _ struct{}) (int, error) {
-					return server.State[*oven](r).degrees, nil
+					return server.Value[*oven](r).degrees, nil
 				})
 				prefix := fmt.Sprintf("c%d.%d.", i, j)
-				if err := s.Mount(child, prefix); err != nil {
+				if err := s.Mount(child.Provider(), &server.MountOptions{Prefix: prefix}); err != nil {
 					t.Error(err)
 				}
 				session := connectInMemory(t, s, nil)

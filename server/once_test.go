@@ -83,7 +83,7 @@ func TestDeclined(t *testing.T) {
 			s := newServer(nil)
 			server.AddTool(s, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 				_, err := server.Elicit[sure](r, "sure", "Sure?")
-				if declined, ok := errors.AsType[*server.Declined](err); ok {
+				if declined, ok := errors.AsType[*server.DeclinedError](err); ok {
 					return fmt.Sprint(declined.Key, " ", declined.Action), nil
 				}
 				return "", err

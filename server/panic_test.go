@@ -71,20 +71,20 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// TestInterceptorPanics: there is no name to log, but the server lives.
-func TestInterceptorPanics(t *testing.T) {
+// TestMiddlewarePanics: the panic costs its call, and the server goes on.
+func TestMiddlewarePanics(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var log bytes.Buffer
 		s := newServer(&server.Options{
 			Logger: slog.New(slog.NewJSONHandler(&log, nil)),
-			Around: server.Around{Outer: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+			Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					if call.Method() == mcp.MethodToolsCall {
 						panic("intercepted")
 					}
 					return next(ctx, call)
 				}
-			}}},
+			}},
 		})
 		returns(s, "alive", "yes")
 		session := connect(t, s, era)

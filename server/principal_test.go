@@ -31,7 +31,7 @@ func TestUpdatesForOnePrincipal(t *testing.T) {
 		child, middle, s := newServer(nil), newServer(nil), newServer(nil)
 		reads(child, server.Resource{URI: "app:r"}, "")
 		reads(s, server.Resource{URI: "app:own"}, "")
-		for _, err := range []error{middle.Mount(child, "c."), s.Mount(middle, "m.")} {
+		for _, err := range []error{middle.Mount(child.Provider(), &server.MountOptions{Prefix: "c."}), s.Mount(middle.Provider(), &server.MountOptions{Prefix: "m."})} {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,8 +19,13 @@ type Prompt struct {
 	Description string
 	Icons       []mcp.Icon
 	Meta        mcp.Meta
-	// Around stands around the function.
-	Around Around
+	// Guards and CallMiddleware surround the function; see [mcp.Guard].
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	// Scopes are OAuth scopes that a call needs; see [Server.Scopes].
+	Scopes []string
+	// Metadata is for guards and functions, as that of the call's target. It is never sent.
+	Metadata map[string]any
 }
 
 // AddPrompt registers a function as a prompt. Args is a struct whose fields are
@@ -34,33 +39,19 @@ func AddPrompt[Args, Out any](s *Server, prompt Prompt, fn func(ctx context.Cont
 }
 
 // NewPrompt checks and compiles a prompt for [Server.Replace].
-func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) (Entry, error) {
+func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) (*Entry, error) {
 	args, err := newFields(reflect.TypeFor[Args]())
 	if err != nil {
 		return nil, fmt.Errorf("prompt %q: arguments: %w", prompt.Name, err)
 	}
-	if err := checkPromptResult(reflect.TypeFor[Out]()); err != nil {
-		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
-	}
-	answer := func(ctx context.Context, r *Request, in Args) (mcp.Result, error) {
-		out, err := fn(ctx, r, in)
-		if err != nil {
-			return nil, err
-		}
-		return promptResult(prompt.Description, out)
-	}
-	return newPromptEntry(prompt, args, func(ctx context.Context, r *Request) (mcp.Result, error) {
-		var in Args
-		if err := decodeArguments(&in, args, r.call); err != nil {
-			return nil, err
-		}
-		return inner(ctx, r, in, answer)
-	})
+	decode := func(call *mcp.Call) (in Args, err error) { return in, decodeArguments(&in, args, call) }
+	return newPrompt(prompt, args, reflect.TypeFor[Out](), decode, func(ctx context.Context, r *Request, in Args) (any, error) { return fn(ctx, r, in) })
 }
 
-func newPromptEntry(prompt Prompt, args *fields, run func(ctx context.Context, r *Request) (mcp.Result, error)) (Entry, error) {
-	if err := checkName(promptKind, prompt.Name); err != nil {
-		return nil, err
+// newPrompt makes the entry of a prompt, typed or annotated.
+func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode func(*mcp.Call) (In, error), run func(ctx context.Context, r *Request, in In) (any, error)) (*Entry, error) {
+	if err := checkPromptResult(out); err != nil {
+		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
 	}
 	listed := &mcp.Prompt{
 		Name: prompt.Name, Title: prompt.Title, Description: prompt.Description,
@@ -71,14 +62,23 @@ func newPromptEntry(prompt Prompt, args *fields, run func(ctx context.Context, r
 			Name: a.name, Description: a.description, Required: !a.optional,
 		})
 	}
-	encoded, err := listed.AppendJSON(nil)
+	definition, err := listed.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
 	}
-	return &promptEntry{
-		answering: answering{attended{of: entryKey{promptKind, prompt.Name}, around: prompt.Around}, encoded, run},
-		arguments: args.names(), values: args.limited(),
-	}, nil
+	e := newEntry(mcp.KindPrompt, prompt.Name, definition, prompt.Scopes, prompt.Metadata, draft{
+		guards: prompt.Guards, middleware: prompt.CallMiddleware, values: args.limited(),
+		bind: func(s *Server, within mcp.Middleware) mcp.Handler {
+			return decoded(s, within, decode, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
+				out, err := run(ctx, r, in)
+				if err != nil {
+					return nil, err
+				}
+				return promptResult(prompt.Description, out)
+			})
+		},
+	})
+	return e, e.check()
 }
 
 func decodeArguments(into any, args *fields, call *mcp.Call) error {
@@ -110,7 +110,7 @@ func decodeArguments(into any, args *fields, call *mcp.Call) error {
 	return nil
 }
 
-// promptResult is what a function gave, as a prompt's result.
+// promptResult makes a prompt's result of what a function returned.
 func promptResult(description string, out any) (mcp.Result, error) {
 	switch out := out.(type) {
 	case string:
@@ -132,17 +132,4 @@ func checkPromptResult(t reflect.Type) error {
 		return nil
 	}
 	return fmt.Errorf("a prompt gives string, []mcp.PromptMessage or *mcp.GetPromptResult, not %v", t)
-}
-
-// promptEntry is a prompt and the names of its arguments, which may be completed.
-type promptEntry struct {
-	answering
-	arguments []string
-	values    map[string][]string // of those that may have some only
-}
-
-func (e *promptEntry) within(more Around) Entry {
-	inner := *e
-	inner.around = e.around.within(more)
-	return &inner
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-func newTool(t testing.TB, name, says string) server.Entry {
+func newTool(t testing.TB, name, says string) *server.Entry {
 	t.Helper()
 	entry, err := server.NewTool(server.Tool{Name: name}, func(context.Context, *server.Request, struct{}) (string, error) { return says, nil })
 	if err != nil {
@@ -22,7 +22,7 @@ func newTool(t testing.TB, name, says string) server.Entry {
 	return entry
 }
 
-func newPrompt(t testing.TB, name string) server.Entry {
+func newPrompt(t testing.TB, name string) *server.Entry {
 	t.Helper()
 	entry, err := server.NewPrompt(server.Prompt{Name: name}, nothing[struct{}])
 	if err != nil {
@@ -78,13 +78,13 @@ func TestReplace(t *testing.T) {
 			t.Error("the same tool twice is no error")
 		}
 		wantTold()
-		s.RemoveTools("a", "c", "unknown")
+		s.Remove(mcp.KindTool, "a", "c", "unknown")
 		wantTold(mcp.Change{Kind: mcp.KindTool})
 		if got, want := toolNames(t, session), []string{"b", "d", "e"}; !slices.Equal(got, want) {
 			t.Errorf("the tools are %q, want %q", got, want)
 		}
-		s.RemoveTools("a")
-		s.RemovePrompts("unknown")
+		s.Remove(mcp.KindTool, "a")
+		s.Remove(mcp.KindPrompt, "unknown")
 		wantTold()
 		if err := s.Replace(); err != nil {
 			t.Error(err)
@@ -100,8 +100,8 @@ func TestRemoveAll(t *testing.T) {
 		reads(s, server.Resource{URI: "app:r"}, "")
 		server.AddTemplate(s, server.Template{URITemplate: "app:t/{x}"}, nothing[map[string]string])
 		session := connect(t, s, era)
-		s.RemoveResources("app:r")
-		s.RemoveTemplates("app:t/{x}")
+		s.Remove(mcp.KindResource, "app:r")
+		s.Remove(mcp.KindResourceTemplate, "app:t/{x}")
 		for _, uri := range []string{"app:r", "app:t/1"} {
 			if _, err := session.Read(t.Context(), uri, nil); !mcp.IsResourceNotFound(err) {
 				t.Errorf("reading %s gives %v", uri, err)
@@ -129,7 +129,7 @@ func TestRegisterWhileServing(t *testing.T) {
 					t.Error(err)
 				}
 				s.ResourceUpdated("app:x")
-				s.RemoveTools(name)
+				s.Remove(mcp.KindTool, name)
 			}
 		})
 	}

@@ -10,31 +10,18 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Request is the call that a function answers, and the way back to who made
-// it. It is valid until the function returns; its methods may be called
-// concurrently.
+// A Request is the call that a function answers, and the way back to its caller. It is
+// valid until the function returns; its methods may be called concurrently.
 type Request struct {
 	call   *mcp.Call
-	server *Server
-	entry  *attended
+	server *Server // nil if the function is registered with none
 }
 
-// Call is the call as it came.
+// Call returns the call as it came. Its Target says what is called.
 func (r *Request) Call() *mcp.Call { return r.call }
 
-// Caller says who calls. It is shared: do not change it.
+// Caller describes the caller. It is shared: do not change it.
 func (r *Request) Caller() *mcp.Caller { return r.call.Caller }
-
-// Kind is what is called: "tool", "resource", "resource template", "prompt" or
-// "completion".
-func (r *Request) Kind() string { return r.entry.of.kind.String() }
-
-// Name is that of the tool or prompt that is called, the URI of the resource or the
-// URI template; of a completion, that of its prompt or template.
-func (r *Request) Name() string { return r.entry.of.label() }
-
-// Metadata returns what was registered with the key (see [Around]), nil if nothing.
-func (r *Request) Metadata(key string) any { return r.entry.around.Metadata[key] }
 
 // Meta returns a member of the request's _meta, nil if there is none.
 func (r *Request) Meta(key string) json.RawMessage { return r.call.Member("_meta", key) }
@@ -83,4 +70,12 @@ func (r *Request) Detach(retry time.Duration) { r.call.Detach(retry) }
 // empty.
 func (r *Request) Logger(name string) *slog.Logger {
 	return slog.New(&logHandler{request: r, name: name})
+}
+
+// logger is that of the operator.
+func (r *Request) logger() *slog.Logger {
+	if r.server == nil {
+		return slog.Default()
+	}
+	return r.server.options.Logger
 }

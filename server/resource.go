@@ -1,10 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
+	"slices"
 
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -27,54 +30,73 @@ type Resource struct {
 	Meta        mcp.Meta
 	// CacheHint says how long clients may keep what is read (2026-07-28). By default
 	// not at all. What an *mcp.ReadResourceResult says of itself wins; a negative TTLMs
-	// there is none. Where guards stand, what is read is private in any case.
+	// there is none. Behind guards, what is read is private in any case.
 	CacheHint mcp.CacheHint
-	// Around stands around the function.
-	Around Around
+	// Guards and CallMiddleware surround the function; see [mcp.Guard].
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	// Scopes are OAuth scopes that a call needs; see [Server.Scopes].
+	Scopes []string
+	// Metadata is for guards and functions, as that of the call's target. It is never sent.
+	Metadata map[string]any
 }
 
 // AddResource registers a function that reads a resource. The result is what
 // Out says: a string is text, []byte is binary, mcp.ResourceContents,
-// []mcp.ResourceContents and *mcp.ReadResourceResult are themselves, anything else
-// is JSON text. It panics, naming the place, when the resource cannot be
-// registered.
+// []mcp.ResourceContents and *mcp.ReadResourceResult are themselves, with the resource's
+// URI where they name none, anything else is JSON text. It panics, naming the place, when
+// the resource cannot be registered.
 func AddResource[Out any](s *Server, resource Resource, fn func(ctx context.Context, r *Request) (Out, error)) {
 	s.mustAdd(NewResource(resource, fn))
 }
 
 // NewResource checks and compiles a resource for [Server.Replace].
-func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Request) (Out, error)) (Entry, error) {
-	read := func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
-		out, err := fn(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		return readResult(resource.URI, resource.MIMEType, resource.CacheHint, out)
-	}
-	return newResourceEntry(resource, func(ctx context.Context, r *Request) (mcp.Result, error) {
-		return inner(ctx, r, struct{}{}, read)
-	})
+func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Request) (Out, error)) (*Entry, error) {
+	return newResource(resource, reflect.TypeFor[Out](), func(ctx context.Context, r *Request) (any, error) { return fn(ctx, r) })
 }
 
-func newResourceEntry(resource Resource, run func(ctx context.Context, r *Request) (mcp.Result, error)) (Entry, error) {
+// newResource makes the entry of a resource, typed or annotated.
+func newResource(resource Resource, out reflect.Type, run func(ctx context.Context, r *Request) (any, error)) (*Entry, error) {
 	if u, err := url.Parse(resource.URI); err != nil || u.Scheme == "" {
 		return nil, fmt.Errorf("resource %q: a URI needs a scheme, as in file:///a or app://settings", resource.URI)
 	}
-	if err := errors.Join(checkAnnotations(resource.Annotations), checkCacheHint(resource.CacheHint)); err != nil {
+	if err := errors.Join(checkAnnotations(resource.Annotations), checkCacheHint(resource.CacheHint), checkContents(out)); err != nil {
 		return nil, fmt.Errorf("resource %q: %w", resource.URI, err)
 	}
-	if resource.Name == "" {
-		resource.Name = resource.URI
-	}
-	encoded, err := (&mcp.Resource{
-		URI: resource.URI, Name: resource.Name, Title: resource.Title, Description: resource.Description,
+	definition, err := (&mcp.Resource{
+		URI: resource.URI, Name: cmp.Or(resource.Name, resource.URI), Title: resource.Title, Description: resource.Description,
 		MIMEType: resource.MIMEType, Size: resource.Size, Annotations: resource.Annotations,
 		Icons: resource.Icons, Meta: resource.Meta,
-	}).AppendJSON(nil)
+	}).MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("resource %q: %w", resource.URI, err)
 	}
-	return &answering{attended{of: entryKey{resourceKind, resource.URI}, around: resource.Around}, encoded, run}, nil
+	e := newEntry(mcp.KindResource, resource.URI, definition, resource.Scopes, resource.Metadata, draft{
+		guards: resource.Guards, middleware: resource.CallMiddleware,
+		bind: func(s *Server, within mcp.Middleware) mcp.Handler {
+			return decoded(s, within, func(*mcp.Call) (struct{}, error) { return struct{}{}, nil }, func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
+				out, err := run(ctx, r)
+				if err != nil {
+					return nil, err
+				}
+				return readResult(resource.URI, resource.MIMEType, resource.CacheHint, out)
+			})
+		},
+	})
+	return e, e.check()
+}
+
+// checkContents refuses types whose values would be taken for data, and are none.
+func checkContents(t reflect.Type) error {
+	for _, contents := range []reflect.Type{reflect.TypeFor[mcp.ReadResourceResult](), reflect.TypeFor[mcp.TextResourceContents](), reflect.TypeFor[mcp.BlobResourceContents]()} {
+		switch t {
+		case contents:
+			return fmt.Errorf("%v is a result or contents: return a pointer, *%v", t, t)
+		case reflect.SliceOf(contents), reflect.SliceOf(reflect.PointerTo(contents)):
+			return fmt.Errorf("%v is a list of contents: return []mcp.ResourceContents", t)
+		}
+	}
+	return nil
 }
 
 // checkAnnotations refuses what clients would misread.
@@ -93,19 +115,28 @@ func checkAnnotations(a *mcp.Annotations) error {
 	return nil
 }
 
-// readResult is what a function read, as a result.
+// checkCacheHint refuses what clients would misread.
+func checkCacheHint(hint mcp.CacheHint) error {
+	if hint.TTLMs < 0 {
+		return fmt.Errorf("CacheHint: a time to live is 0 or more milliseconds, not %d", hint.TTLMs)
+	}
+	switch hint.Scope {
+	case "", mcp.CachePrivate, mcp.CachePublic:
+		return nil
+	}
+	return fmt.Errorf("CacheHint: the scope is %q or %q, not %.40q", mcp.CachePrivate, mcp.CachePublic, hint.Scope)
+}
+
+// readResult makes the result of a read of what a function returned.
 func readResult(uri, mimeType string, hint mcp.CacheHint, out any) (mcp.Result, error) {
 	contents := func(c ...mcp.ResourceContents) (mcp.Result, error) {
-		return &mcp.ReadResourceResult{Contents: c, CacheHint: hint}, nil
+		return &mcp.ReadResourceResult{Contents: withURI(c, uri), CacheHint: hint}, nil
 	}
 	switch out := out.(type) {
 	case string:
 		return contents(&mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: out})
 	case []byte:
-		if mimeType == "" {
-			mimeType = "application/octet-stream"
-		}
-		return contents(&mcp.BlobResourceContents{URI: uri, MIMEType: mimeType, Blob: out})
+		return contents(&mcp.BlobResourceContents{URI: uri, MIMEType: cmp.Or(mimeType, "application/octet-stream"), Blob: out})
 	case mcp.ResourceContents:
 		return contents(out)
 	case []mcp.ResourceContents:
@@ -114,33 +145,46 @@ func readResult(uri, mimeType string, hint mcp.CacheHint, out any) (mcp.Result, 
 		if out == nil {
 			return nil, errNoResult
 		}
-		return hinted(out, hint), nil
+		result := *out // the function may return it again
+		result.Contents = withURI(result.Contents, uri)
+		result.TTLMs = max(0, cmp.Or(result.TTLMs, hint.TTLMs))
+		result.Scope = cmp.Or(result.Scope, hint.Scope)
+		return &result, nil
 	}
 	text, err := encode(out)
 	if err != nil {
 		return nil, fmt.Errorf("encoding what was read: %w", err)
 	}
-	if mimeType == "" {
-		mimeType = "application/json"
-	}
-	return contents(&mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: string(text)})
+	return contents(&mcp.TextResourceContents{URI: uri, MIMEType: cmp.Or(mimeType, "application/json"), Text: string(text)})
 }
 
-// read answers resources/read: the resource with that URI, else the first
-// template that matches it.
-func (r *registry) read(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	uri, err := stringMember(call, "uri")
-	if err != nil {
-		return nil, err
-	}
-	now := r.snapshot()
-	if entry := now.entries[entryKey{resourceKind, uri}]; entry != nil {
-		return entry.call(ctx, r.server, call)
-	}
-	for _, template := range now.templates {
-		if values, ok := template.match(uri); ok {
-			return template.read(ctx, r.server, call, uri, values)
+// withURI returns contents with the URI where they have none. The contents themselves are
+// the function's, and stay as they are.
+func withURI(contents []mcp.ResourceContents, uri string) []mcp.ResourceContents {
+	var copied bool
+	for i, c := range contents {
+		var with mcp.ResourceContents
+		switch c := c.(type) {
+		case *mcp.TextResourceContents:
+			if c != nil && c.URI == "" {
+				text := *c
+				text.URI = uri
+				with = &text
+			}
+		case *mcp.BlobResourceContents:
+			if c != nil && c.URI == "" {
+				blob := *c
+				blob.URI = uri
+				with = &blob
+			}
 		}
+		if with == nil {
+			continue
+		}
+		if !copied {
+			contents, copied = slices.Clone(contents), true
+		}
+		contents[i] = with
 	}
-	return nil, mcp.ResourceNotFound(uri)
+	return contents
 }

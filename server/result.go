@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -13,34 +14,80 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/schema"
 )
 
-// isProtocolError says whether an error is meant for the protocol, not for the
-// model: an answer of the peer's own kind, or a question.
-func isProtocolError(err error) bool {
-	_, protocol := errors.AsType[*jsonrpc.Error](err)
-	_, question := mcp.AsInputRequired(err)
-	return protocol || question
+var (
+	contentType     = reflect.TypeFor[mcp.Content]()
+	contentListType = reflect.TypeFor[mcp.ContentList]()
+	toolResultType  = reflect.TypeFor[*mcp.CallToolResult]()
+)
+
+// An output makes results of what a tool's function returns.
+type output struct {
+	schema json.RawMessage // nil if the result is content, or may be anything
+	codec  *codec.Codec    // of values that are structured content
+	// structured says that a value is structured content with a schema.
+	structured bool
+	pointer    bool // to a value that the schema does not allow to be absent
 }
 
-func orEmpty(result *mcp.CallToolResult) *mcp.CallToolResult {
-	if result == nil {
-		return &mcp.CallToolResult{}
+// newOutput finds out what becomes of values of a type. The schema is reflected unless it
+// is given.
+func newOutput(t reflect.Type, given json.RawMessage) (o output, err error) {
+	o.schema = given
+	if isContent(t) || t == reflect.TypeFor[string]() || t == reflect.TypeFor[any]() {
+		return o, nil
 	}
-	return result
+	if err := checkStructured(t); err != nil {
+		return o, err
+	}
+	o.structured, o.codec = true, codec.For(t)
+	if given == nil {
+		o.pointer = t.Kind() == reflect.Pointer
+		o.schema, err = schema.ForWritten(t)
+	}
+	return o, err
 }
 
-func contentResult(content ...mcp.Content) *mcp.CallToolResult {
-	return &mcp.CallToolResult{Content: content}
+// isContent reports whether values of a type are content of a result, or a result.
+func isContent(t reflect.Type) bool {
+	return t == toolResultType || t == contentListType || t == reflect.TypeFor[[]mcp.Content]() || t.Implements(contentType)
 }
 
-// anyResult finds out at run time what a function without a result type gave.
-func anyResult(out any) (mcp.Result, error) {
+// checkStructured refuses types whose values would be taken for data, and are none.
+func checkStructured(t reflect.Type) error {
+	element := t
+	for element.Kind() == reflect.Slice {
+		element = element.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[[]byte]():
+		return errors.New("[]byte does not say what it holds: return an mcp.Image, mcp.Audio or mcp.Embed, or a string")
+	case element != t && isContent(element), element != t && isContent(reflect.PointerTo(element)):
+		return fmt.Errorf("%v is a list of content: return []mcp.Content", t)
+	case isContent(reflect.PointerTo(t)):
+		return fmt.Errorf("%v is a result or content: return a pointer, *%v", t, t)
+	}
+	return nil
+}
+
+// result makes the result of a value.
+func (o *output) result(out any) (mcp.Result, error) {
+	switch {
+	case o.pointer && reflect.ValueOf(out).IsNil():
+		return nil, errNoResult
+	case o.structured:
+		return newStructured(o.codec, out)
+	}
 	switch out := out.(type) {
 	case nil:
 		return contentResult(), nil
 	case *mcp.CallToolResult:
-		return orEmpty(out), nil
+		if out == nil {
+			return contentResult(), nil
+		}
+		return out, nil
 	case string:
 		return text(out), nil
 	case []mcp.Content:
@@ -53,6 +100,30 @@ func anyResult(out any) (mcp.Result, error) {
 	return newStructured(nil, out)
 }
 
+// typedResult is result without a copy of the value on the heap, for the usual types.
+func typedResult[Out any](o *output, out Out) (mcp.Result, error) {
+	if s, ok := any(out).(string); ok {
+		return text(s), nil
+	}
+	if !o.structured || o.pointer {
+		return o.result(out)
+	}
+	// Encoding needs a pointer to the value, and the result is one: one allocation for both.
+	result := &struct {
+		structured
+		of Out
+	}{of: out}
+	var err error
+	if result.structured, err = newStructured(o.codec, &result.of); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+func contentResult(content ...mcp.Content) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Content: content}
+}
+
 // text is a tool's result that is one text.
 type text string
 
@@ -62,31 +133,26 @@ func (t text) AppendJSON(dst []byte) ([]byte, error) {
 	return append(jsonscan.AppendString(dst, string(t)), `}]}`...), nil
 }
 
-// Bare tells that there is nothing else in it.
+// Bare reports that there is nothing else in it.
 func (text) Bare() bool { return true }
 
 // structured is a tool's result that is a value: as structured content, and the
-// same JSON as text for clients that know nothing of it.
+// same JSON as text for clients that do not know structured content.
 type structured struct{ value json.RawMessage }
 
-// newStructured takes the codec of out's type, nil when that is not known.
+// newStructured encodes a value; plain is the codec of its type, nil if there is none.
 func newStructured(plain *codec.Codec, out any) (structured, error) {
-	value, err := encodeBy(plain, out)
-	if err != nil {
-		return structured{}, fmt.Errorf("encoding the result: %w", err)
+	value, ok := plain.Append(nil, out)
+	if !ok {
+		var err error
+		if value, err = encode(out); err != nil {
+			return structured{}, fmt.Errorf("encoding the result: %w", err)
+		}
 	}
 	return structured{value}, nil
 }
 
-// encodeBy is encode, sooner for values of the codec's type.
-func encodeBy(plain *codec.Codec, value any) (json.RawMessage, error) {
-	if text, ok := plain.Append(nil, value); ok {
-		return text, nil
-	}
-	return encode(value)
-}
-
-// encode is the JSON of a Go value, the same each time. omitempty means what it
+// encode returns the JSON of a Go value, the same each time. omitempty means what it
 // means in encoding/json.
 func encode(value any) (json.RawMessage, error) {
 	return jsonv2.Marshal(value, jsonv2.Deterministic(true), jsonv1.OmitEmptyWithLegacySemantics(true))
@@ -98,7 +164,7 @@ const structuredFrame = 256
 
 // AppendJSON appends the result object.
 func (s structured) AppendJSON(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, 2*len(s.value)+len(s.value)/8+structuredFrame) // at once, rather than again and again
+	dst = slices.Grow(dst, 2*len(s.value)+len(s.value)/8+structuredFrame) // once, rather than by steps
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
 	dst = jsonscan.AppendText(dst, s.value)
 	dst = append(dst, `}],"structuredContent":`...)
@@ -107,5 +173,46 @@ func (s structured) AppendJSON(dst []byte) ([]byte, error) {
 
 func (s structured) content() json.RawMessage { return s.value }
 
-// Bare tells that there is nothing in it but the text and an object.
+// Bare reports that there is nothing in it except the text and an object.
 func (s structured) Bare() bool { return jsonscan.KindOf(s.value) == jsonscan.Object }
+
+// An outputCheck validates results by an output schema that was given. One that was
+// reflected from the result's type needs none: the type is the check.
+type outputCheck struct{ validator *schema.Validator }
+
+func newOutputCheck(given json.RawMessage) (outputCheck, error) {
+	if given == nil {
+		return outputCheck{}, nil
+	}
+	validator, err := schema.Compile(given, nil)
+	return outputCheck{validator}, err
+}
+
+// result refuses a result that does not fit. That is the tool's fault, not the
+// caller's: the operator's log says where, the caller learns no more than that.
+func (c outputCheck) result(r *Request, tool string, result mcp.Result) error {
+	if c.validator == nil {
+		return nil
+	}
+	var value json.RawMessage
+	switch result := result.(type) {
+	case interface{ content() json.RawMessage }:
+		value = result.content()
+	case *mcp.CallToolResult:
+		if result.IsError {
+			return nil
+		}
+		value = result.StructuredContent
+	case text: // and nothing structured
+	default:
+		return nil // a tool that passes on what it has not read
+	}
+	if value == nil {
+		value = json.RawMessage("null")
+	}
+	if err := c.validator.Validate(value); err != nil {
+		r.logger().Error("a tool's result does not fit its output schema", "tool", tool, "error", err)
+		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the tool's result does not fit its output schema"}
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -19,6 +20,27 @@ type jsonRaw = json.RawMessage
 
 func newServer(opts *server.Options) *server.Server {
 	return server.New(mcp.Implementation{Name: "test", Version: "1"}, opts)
+}
+
+// surround is what surrounds entries, wherever it is.
+type surround struct {
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	Scopes         []string
+	Metadata       map[string]any
+}
+
+// options are those of a server that surrounds everything so.
+func (a surround) options() *server.Options {
+	return &server.Options{Guards: a.Guards, CallMiddleware: a.CallMiddleware, Scopes: a.Scopes, Metadata: a.Metadata, Logger: quiet()}
+}
+
+// guarded surrounds by one guard.
+func guarded(guard mcp.Guard) surround { return surround{Guards: []mcp.Guard{guard}} }
+
+// denying is a guard whose Check refuses everything.
+func denying(name string) mcp.Guard {
+	return mcp.Guard{Name: name, Check: func(context.Context, *mcp.Call) error { return errors.New("the secret reason") }}
 }
 
 // quiet is a logger for what a test provokes.

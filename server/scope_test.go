@@ -11,10 +11,6 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-func needs(scopes any) server.Around {
-	return server.Around{Metadata: map[string]any{server.MetadataScopes: scopes}}
-}
-
 type scopedNotes struct{}
 
 type scopedToolIn struct {
@@ -31,7 +27,7 @@ type scopedPromptIn struct {
 func (scopedNotes) Draft(context.Context, scopedPromptIn) (string, error) { return "", nil }
 
 type scopedValuesIn struct {
-	_     server.CompletionTag `prompt:"draft" argument:"title" scopes:"titles"`
+	_     server.CompletionTag `prompt:"draft" argument:"title"`
 	Value string
 }
 
@@ -42,20 +38,19 @@ func TestScopes(t *testing.T) {
 	reads := func(s *server.Server, r server.Resource) {
 		server.AddResource(s, r, func(context.Context, *server.Request) (string, error) { return "", nil })
 	}
-	s, child, grandchild := newServer(nil), newServer(&server.Options{Around: needs([]string{"child"})}), newServer(nil)
+	s, child, grandchild := newServer(nil), newServer(&server.Options{Scopes: []string{"child"}}), newServer(nil)
 	server.AddService(s, scopedNotes{})
 	returns(s, "open", "")
-	server.AddTool(s, server.Tool{Name: "odd", Around: needs("text")}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
-	reads(s, server.Resource{URI: "app:own", Around: needs([]string{"own"})})
-	server.AddTemplate(s, server.Template{URITemplate: "app:all/{+path}", Around: needs([]string{"all"})}, func(context.Context, *server.Request, struct {
+	reads(s, server.Resource{URI: "app:own", Scopes: []string{"own"}})
+	server.AddTemplate(s, server.Template{URITemplate: "app:all/{+path}", Scopes: []string{"all"}}, func(context.Context, *server.Request, struct {
 		Path string `json:"path"`
 	}) (string, error) {
 		return "", nil
 	})
 	returns(child, "plain", "")
-	server.AddTool(child, server.Tool{Name: "own", Around: needs([]string{"nearer"})}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	server.AddTool(child, server.Tool{Name: "own", Scopes: []string{"nearer"}}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
 	server.AddService(grandchild, scopedNotes{})
-	reads(grandchild, server.Resource{URI: "app:deep", Around: needs([]string{"deep"})})
+	reads(grandchild, server.Resource{URI: "app:deep", Scopes: []string{"deep"}})
 	mount(t, child, grandchild, "g.")
 	mounted := newServer(nil)
 	mount(t, mounted, s, "")
@@ -69,10 +64,9 @@ func TestScopes(t *testing.T) {
 		{s, mcp.MethodToolsCall, "open", nil},
 		{s, mcp.MethodToolsCall, "draft", nil},
 		{s, mcp.MethodToolsCall, "unknown", nil},
-		{s, mcp.MethodToolsCall, "odd", []string{""}},
 		{s, mcp.MethodPromptsGet, "draft", []string{"notes:read"}},
 		{s, mcp.MethodPromptsGet, "write", nil},
-		{s, mcp.MethodComplete, "draft", []string{"notes:read", "titles"}},
+		{s, mcp.MethodComplete, "draft", []string{"notes:read"}},
 		{s, mcp.MethodComplete, "app:all/{+path}", []string{"all"}},
 		{s, mcp.MethodResourcesRead, "app:own", []string{"own"}},
 		{s, mcp.MethodResourcesRead, "app:all/x/y", []string{"all"}},
@@ -90,8 +84,8 @@ func TestScopes(t *testing.T) {
 		{mounted, mcp.MethodToolsCall, "c.g.write", []string{"child", "notes:write", "notes:read"}},
 		{mounted, mcp.MethodToolsCall, "own", nil},
 		{mounted, mcp.MethodPromptsGet, "c.g.draft", []string{"child", "notes:read"}},
-		{mounted, mcp.MethodComplete, "c.g.draft", []string{"child", "notes:read", "titles"}},
-		{mounted, mcp.MethodComplete, "draft", []string{"notes:read", "titles"}},
+		{mounted, mcp.MethodComplete, "c.g.draft", []string{"child", "notes:read"}},
+		{mounted, mcp.MethodComplete, "draft", []string{"notes:read"}},
 		{mounted, mcp.MethodResourcesRead, "app:deep", []string{"child", "deep"}},
 		{mounted, mcp.MethodResourcesRead, "app:own", []string{"own"}},
 		{mounted, mcp.MethodResourcesRead, "app:all/x", []string{"all"}},
@@ -108,14 +102,14 @@ func TestScopesOfProviders(t *testing.T) {
 	notes := newServer(nil)
 	server.AddService(notes, scopedNotes{})
 	reads := func(context.Context, *server.Request) (string, error) { return "", nil }
-	server.AddResource(notes, server.Resource{URI: "app:own", Around: needs([]string{"own"})}, reads)
-	middle, outer := newServer(&server.Options{Around: needs([]string{"middle"})}), newServer(nil)
+	server.AddResource(notes, server.Resource{URI: "app:own", Scopes: []string{"own"}}, reads)
+	middle, outer := newServer(&server.Options{Scopes: []string{"middle"}}), newServer(nil)
 	for _, mounted := range []struct {
 		on     *server.Server
 		p      server.Provider
 		prefix string
 	}{{middle, notes.Provider(), "n."}, {middle, newMarket("apples"), ""}, {outer, middle.Provider(), "m."}} {
-		if err := mounted.on.MountProvider(mounted.p, mounted.prefix); err != nil {
+		if err := mounted.on.Mount(mounted.p, &server.MountOptions{Prefix: mounted.prefix}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +121,7 @@ func TestScopesOfProviders(t *testing.T) {
 		{mcp.MethodToolsCall, "m.apples", []string{"middle"}},
 		{mcp.MethodToolsCall, "write", nil},
 		{mcp.MethodPromptsGet, "m.n.draft", []string{"middle", "notes:read"}},
-		{mcp.MethodComplete, "m.n.draft", []string{"middle", "notes:read", "titles"}},
+		{mcp.MethodComplete, "m.n.draft", []string{"middle", "notes:read"}},
 		{mcp.MethodResourcesRead, "app:own", []string{"middle", "own"}},
 		{mcp.MethodResourcesSubscribe, "app:own", []string{"middle", "own"}},
 	} {
@@ -137,27 +131,26 @@ func TestScopesOfProviders(t *testing.T) {
 	}
 }
 
-// Who stands around sees all the scopes, and what is no scope spoils them all.
+// Guards see all the scopes, in the order from the server to the entry.
 func TestScopesAddUp(t *testing.T) {
-	var seen any
-	around := needs([]string{"server", "shared"})
-	around.Guards = []server.Guard{{Name: "sees", Allow: func(_ context.Context, r *server.Request) error {
-		seen = r.Metadata(server.MetadataScopes)
+	var seen []string
+	around := guarded(mcp.Guard{Name: "sees", Check: func(_ context.Context, call *mcp.Call) error {
+		seen = call.Target().Scopes
 		return nil
-	}}}
-	s, child := newServer(&server.Options{Around: around}), newServer(&server.Options{Around: needs([]string{"child"})})
-	server.AddTool(child, server.Tool{Name: "t", Around: needs([]string{"shared", "tool"})}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
-	server.AddTool(child, server.Tool{Name: "odd", Around: needs(7)}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
-	mount(t, s, child, "c.")
-	want := []string{"server", "shared", "child", "tool"}
+	}})
+	around.Scopes = []string{"server", "shared"}
+	s, child := newServer(around.options()), newServer(&server.Options{Scopes: []string{"child"}})
+	server.AddTool(child, server.Tool{Name: "t", Scopes: []string{"shared", "tool"}}, nothing[struct{}])
+	shutsDown(t, s)
+	if err := s.Mount(child.Provider(), &server.MountOptions{Prefix: "c.", Scopes: []string{"mount"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"server", "shared", "mount", "child", "tool"}
 	call(t, connect(t, s, client.Modern), "c.t", `{}`)
-	if diff := cmp.Diff(any(want), seen); diff != "" {
+	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("a guard sees (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(want, s.Scopes(mcp.MethodToolsCall, "c.t")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"server", "shared", "child", ""}, s.Scopes(mcp.MethodToolsCall, "c.odd")); diff != "" {
-		t.Errorf("what is none (-want +got):\n%s", diff)
 	}
 }

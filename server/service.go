@@ -1,15 +1,22 @@
 package server
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/schema"
 )
 
 // These types annotate the methods of a service: a blank field of one of them in
@@ -19,7 +26,7 @@ type (
 	// ToolTag makes a method a tool. Tags: name (default: the method's name in
 	// snake_case), title, description, readOnly, destructive, idempotent, openWorld
 	// ("true" or "false"), timeout (a Go duration), tags and scopes (lists, with
-	// commas), metadata (such a list of key=value).
+	// commas), metadata (such a list of key=value), and for streams reduce.
 	ToolTag struct{}
 	// ResourceTag makes a method a resource, or a resource template when its uri
 	// has variables, which are the struct's other fields. Tags: uri, name, title,
@@ -30,18 +37,10 @@ type (
 	// fields. Tags: name, title, description, tags, scopes, metadata.
 	PromptTag struct{}
 	// CompletionTag makes a method a completion. Tags: prompt or template, and
-	// argument; scopes, metadata. The struct's field Value string is what has been
+	// argument. The struct's field Value string is what has been
 	// typed, and a field Others map[string]string, if there is one, what is known
 	// already.
 	CompletionTag struct{}
-)
-
-// What tags and scopes are called in the metadata of an entry (see [Around]). The tag
-// metadata adds strings by other keys, and wins over the service's Around. Scopes are
-// needed in addition to those of all that stands around.
-const (
-	MetadataTags   = "tags"   // []string
-	MetadataScopes = "scopes" // []string
 )
 
 // Annotations are what all methods of a service have in common, unless their own
@@ -52,11 +51,30 @@ type Annotations struct {
 	Tool mcp.ToolAnnotations
 	// Timeout is that of its tools.
 	Timeout time.Duration
-	// Tags and Scopes are added to those of each method.
-	Tags   []string
-	Scopes []string
-	// Around stands around all its methods.
-	Around Around
+	// Tags, Scopes and Metadata are added to those of each method; of metadata, the
+	// method's own wins.
+	Tags, Scopes []string
+	Metadata     map[string]any
+	// Guards and CallMiddleware surround all its methods.
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	// Methods are what no tag can say of single methods, by their Go names.
+	Methods map[string]Method
+}
+
+// A Method is what an annotated method has beyond its tags.
+type Method struct {
+	// Guards and CallMiddleware surround the method, inside of those of the service.
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	// Icons and Meta are listed with the entry.
+	Icons []mcp.Icon
+	Meta  mcp.Meta
+	// OutputSchema is that of a tool, in place of the reflected one.
+	OutputSchema json.RawMessage
+	// Annotations and Size are those of a resource; a template has no size.
+	Annotations *mcp.Annotations
+	Size        *int64
 }
 
 // Descriptions are texts for the methods of a service and the fields of their
@@ -70,8 +88,11 @@ type Descriptions map[string]string // "Method" or "Method.field"
 //
 // A method fits that takes, in any order, a context.Context, a struct with a blank
 // field of type [ToolTag], [ResourceTag], [PromptTag] or [CompletionTag], and as it
-// likes a *[Request] and values of Options.Lifespan; and that returns an error, or a
-// result as in [AddTool], [AddResource], [AddPrompt] and an error.
+// likes a *[Request] and values of Options.Dependencies; and that returns an error, or a
+// result as in [AddTool], [AddResource], [AddPrompt] and an error. A tool's method may
+// return an iter.Seq2[Chunk, error] instead: a stream as in [AddStream], whose result is
+// the joined text if Chunk is a string, otherwise the list of all chunks; the tag
+// reduce:"last" makes it the last chunk.
 //
 //	type SearchIn struct {
 //		_     server.ToolTag `name:"search" description:"Full-text search" readOnly:"true"`
@@ -93,12 +114,12 @@ func AddService(s *Server, service any) {
 		_, file, line, _ := runtime.Caller(1)
 		panic(fmt.Sprintf("%s:%d: %v", file, line, err))
 	}
-	s.tellListsChanged(entries)
+	s.notifyLists(entries)
 }
 
 // Service checks and compiles the methods of a service for [Server.Replace]. The
 // entries are in the order of the methods' names.
-func Service(service any) ([]Entry, error) {
+func Service(service any) ([]*Entry, error) {
 	value := reflect.ValueOf(service)
 	if !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil() {
 		return nil, errors.New("a service must not be nil")
@@ -107,26 +128,31 @@ func Service(service any) ([]Entry, error) {
 		return nil, fmt.Errorf("service %T: %w", service, err)
 	}
 	of := serviceOf(service)
-	var entries []Entry
-	methods := make(map[entryKey]string)
+	var entries []*Entry
+	methods := make(map[completionKey]string)
 	for method := range value.Type().Methods() {
 		if !takesContext(method.Type) {
 			continue
 		}
-		entry, err := of.method(value, method)
+		entry, err := of.entry(value, method)
 		if err == nil {
-			if other, there := methods[entry.key()]; there {
-				err = fmt.Errorf("%s is the %v %q already", other, entry.key().kind, entry.key().label())
+			if other, there := methods[entry.completionKey()]; there {
+				err = fmt.Errorf("%s is the %v already", other, entry.completionKey())
 			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("service %T: method %s%s: %w", service, method.Name, signature(value.Method(method.Index).Type()), err)
 		}
-		methods[entry.key()] = method.Name
+		methods[entry.completionKey()] = method.Name
 		entries = append(entries, entry)
 	}
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("service %T has no exported method that takes a context.Context", service)
+	}
+	for name := range of.Methods {
+		if !slices.Contains(slices.Collect(maps.Values(methods)), name) {
+			return nil, fmt.Errorf("service %T: Annotations.Methods names %s, which is no method that takes a context.Context", service, name)
+		}
 	}
 	return entries, nil
 }
@@ -162,30 +188,262 @@ func serviceOf(value any) *service {
 	return s
 }
 
-// method makes an entry of a method.
-func (s *service) method(value reflect.Value, method reflect.Method) (Entry, error) {
-	plan, err := newPlan(value, method)
+// entry makes an entry of a method.
+func (s *service) entry(value reflect.Value, method reflect.Method) (*Entry, error) {
+	b, err := bindMethod(value, method)
 	if err != nil {
 		return nil, err
 	}
-	entry, err := s.entry(method.Name, plan)
+	e, err := s.annotated(&annotated{binding: b, name: method.Name, Method: s.Methods[method.Name]})
 	if err != nil {
 		return nil, err
 	}
-	return entry.within(s.Around), nil
+	e.draft.dependencies = b.dependencies()
+	if !e.isListed() {
+		return e, nil
+	}
+	return e.require(s.Scopes, s.Metadata).Wrap(s.Guards, s.CallMiddleware), nil
 }
 
-// metadata is that of one method.
-func (s *service) metadata(tag *methodTag) Around {
-	metadata := overlaid(tag.metadata, make(map[string]any))
-	if tags := append(slices.Clip(s.Tags), tag.list("tags")...); len(tags) > 0 {
-		metadata[MetadataTags] = tags
+// annotated is a method with all that is said of it.
+type annotated struct {
+	*binding
+	Method
+	name string
+}
+
+// annotated makes of a method what its annotation says.
+func (s *service) annotated(m *annotated) (*Entry, error) {
+	switch m.tag.of {
+	case reflect.TypeFor[ToolTag]():
+		return s.tool(m)
+	case reflect.TypeFor[PromptTag]():
+		return s.prompt(m)
+	case reflect.TypeFor[ResourceTag]():
+		return s.resource(m)
+	default:
+		return m.completion()
 	}
-	if scopes := append(slices.Clip(s.Scopes), tag.list("scopes")...); len(scopes) > 0 {
-		metadata[MetadataScopes] = scopes
+}
+
+// description is what the tag says, otherwise what was generated.
+func (s *service) description(m *annotated) string {
+	return cmp.Or(m.tag.text("description"), s.descriptions[m.name])
+}
+
+// meta is the _meta of a listed entry, with its tags.
+func (s *service) meta(m *annotated) (mcp.Meta, error) {
+	meta := m.Meta
+	tags := append(slices.Clip(s.Tags), m.tag.list("tags")...)
+	if len(tags) == 0 {
+		return meta, nil
 	}
-	if len(metadata) == 0 {
-		return Around{}
+	encoded, err := encode(tags)
+	if err != nil {
+		return nil, err
 	}
-	return Around{Metadata: metadata}
+	return meta, meta.Set(mcp.MetaTags, encoded)
+}
+
+func (s *service) tool(m *annotated) (*Entry, error) {
+	decoder, err := schema.NewTypeDecoder(m.arguments, nil)
+	if err != nil {
+		return nil, fmt.Errorf("arguments: %w", err)
+	}
+	tool := Tool{
+		Name: cmp.Or(m.tag.text("name"), snakeCase(m.name)), Title: m.tag.text("title"),
+		Description: s.description(m), Icons: m.Icons, OutputSchema: m.OutputSchema,
+		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: m.tag.list("scopes"), Metadata: m.tag.metadata,
+	}
+	if tool.InputSchema, err = s.described(m.name, decoder.Schema()); err != nil {
+		return nil, err
+	}
+	if tool.Annotations, err = s.hints(m.tag); err != nil {
+		return nil, err
+	}
+	if tool.Timeout, err = m.tag.duration("timeout", s.Timeout); err != nil {
+		return nil, err
+	}
+	if tool.Meta, err = s.meta(m); err != nil {
+		return nil, err
+	}
+	call, out, err := m.caller()
+	if err != nil {
+		return nil, err
+	}
+	decode := func(arguments json.RawMessage) (reflect.Value, error) {
+		in := reflect.New(m.arguments)
+		return in.Elem(), decoder.Decode(arguments, in.Interface())
+	}
+	return newTool(tool, out, decode, func(ctx context.Context, r *Request, in reflect.Value, o *output) (mcp.Result, error) {
+		out, err := call(ctx, r, in)
+		if err != nil {
+			return nil, err
+		}
+		return o.result(out)
+	})
+}
+
+// hints are the annotations that a client may show, nil if there are none.
+func (s *service) hints(tag *methodTag) (*mcp.ToolAnnotations, error) {
+	hints := s.Annotations.Tool
+	for _, hint := range []struct {
+		key   string
+		value **bool
+	}{
+		{"readOnly", &hints.ReadOnlyHint}, {"destructive", &hints.DestructiveHint},
+		{"idempotent", &hints.IdempotentHint}, {"openWorld", &hints.OpenWorldHint},
+	} {
+		var err error
+		if *hint.value, err = tag.hint(hint.key, *hint.value); err != nil {
+			return nil, err
+		}
+	}
+	if reflect.ValueOf(hints).IsZero() {
+		return nil, nil
+	}
+	return &hints, nil
+}
+
+// described is a schema with the descriptions of properties that have none.
+func (s *service) described(method string, raw json.RawMessage) (json.RawMessage, error) {
+	if len(s.descriptions) == 0 {
+		return raw, nil
+	}
+	root, err := jsonscan.ReadObject(raw)
+	if err != nil || root.Get("properties") == nil {
+		return raw, err
+	}
+	properties, err := jsonscan.ReadObject(root.Get("properties"))
+	if err != nil {
+		return nil, err
+	}
+	var edits []jsonscan.Edit
+	for property := range properties.All() {
+		name := jsonscan.Unquote(property.Key)
+		text := s.descriptions[method+"."+name]
+		object, err := jsonscan.ReadObject(property.Value)
+		if text == "" || err != nil || object.Get("description") != nil {
+			continue
+		}
+		value, err := jsonscan.Splice(nil, property.Value, jsonscan.Edit{Name: "description", Value: jsonscan.AppendString(nil, text)})
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, jsonscan.Edit{Name: name, Value: value})
+	}
+	described, err := jsonscan.Splice(nil, root.Get("properties"), edits...)
+	if err != nil {
+		return nil, err
+	}
+	return jsonscan.Splice(nil, raw, jsonscan.Edit{Name: "properties", Value: described})
+}
+
+func (s *service) prompt(m *annotated) (*Entry, error) {
+	args, err := newFields(m.arguments)
+	if err != nil {
+		return nil, fmt.Errorf("arguments: %w", err)
+	}
+	for i := range args.list {
+		a := &args.list[i]
+		a.description = cmp.Or(a.description, s.descriptions[m.name+"."+a.name])
+	}
+	if m.result == nil {
+		return nil, errors.New("a prompt must have a result")
+	}
+	prompt := Prompt{
+		Name: cmp.Or(m.tag.text("name"), snakeCase(m.name)), Title: m.tag.text("title"), Description: s.description(m), Icons: m.Icons,
+		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: m.tag.list("scopes"), Metadata: m.tag.metadata,
+	}
+	if prompt.Meta, err = s.meta(m); err != nil {
+		return nil, err
+	}
+	decode := func(call *mcp.Call) (reflect.Value, error) {
+		in := reflect.New(m.arguments)
+		return in.Elem(), decodeArguments(in.Interface(), args, call)
+	}
+	return newPrompt(prompt, args, m.result, decode, m.call)
+}
+
+func (s *service) resource(m *annotated) (*Entry, error) {
+	vars, err := newFields(m.arguments)
+	if err != nil {
+		return nil, fmt.Errorf("variables: %w", err)
+	}
+	if m.result == nil {
+		return nil, errors.New("a resource must have a result")
+	}
+	meta, err := s.meta(m)
+	if err != nil {
+		return nil, err
+	}
+	hint, err := m.tag.cacheHint()
+	if err != nil {
+		return nil, err
+	}
+	resource := Resource{
+		URI: m.tag.text("uri"), Name: cmp.Or(m.tag.text("name"), snakeCase(m.name)), Title: m.tag.text("title"),
+		Description: s.description(m), MIMEType: m.tag.text("mimeType"), Size: m.Size, Annotations: m.Method.Annotations, Icons: m.Icons,
+		Meta: meta, CacheHint: hint,
+		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: m.tag.list("scopes"), Metadata: m.tag.metadata,
+	}
+	if !strings.Contains(resource.URI, "{") && len(vars.list) == 0 {
+		return newResource(resource, m.result, func(ctx context.Context, r *Request) (any, error) {
+			return m.call(ctx, r, reflect.Zero(m.arguments))
+		})
+	}
+	template := Template{
+		URITemplate: resource.URI, Name: resource.Name, Title: resource.Title, Description: resource.Description,
+		MIMEType: resource.MIMEType, Annotations: resource.Annotations, Icons: m.Icons, Meta: meta, CacheHint: hint,
+		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: resource.Scopes, Metadata: resource.Metadata,
+	}
+	decode := func(values uritemplate.Variables) (reflect.Value, error) {
+		in := reflect.New(m.arguments)
+		return in.Elem(), vars.decode(in.Interface(), namesOf(values), valuesOf(values))
+	}
+	return newTemplate(template, vars, m.result, decode, m.call)
+}
+
+func (m *annotated) completion() (*Entry, error) {
+	value, others, err := completionFields(m.arguments)
+	if err != nil {
+		return nil, err
+	}
+	if m.result != reflect.TypeFor[[]string]() {
+		return nil, errors.New("a completion's result must be []string")
+	}
+	completion := Completion{Prompt: m.tag.text("prompt"), Template: m.tag.text("template"), Argument: m.tag.text("argument")}
+	return NewCompletion(completion, func(ctx context.Context, r *Request, typed string, known map[string]string) ([]string, error) {
+		in := reflect.New(m.arguments).Elem()
+		in.Field(value).SetString(typed)
+		if others >= 0 {
+			in.Field(others).Set(reflect.ValueOf(known))
+		}
+		out, err := m.call(ctx, r, in)
+		if err != nil {
+			return nil, err
+		}
+		return out.([]string), nil
+	})
+}
+
+// completionFields finds the fields of a completion's struct, by their index; others is
+// -1 if it has no such field.
+func completionFields(of reflect.Type) (value, others int, err error) {
+	value, others = -1, -1
+	for i := range of.NumField() {
+		switch field := of.Field(i); {
+		case field.Name == "_":
+		case field.Name == "Value" && field.Type.Kind() == reflect.String:
+			value = i
+		case field.Name == "Others" && field.Type == reflect.TypeFor[map[string]string]():
+			others = i
+		default:
+			return 0, 0, fmt.Errorf("%v has a field %s %v; it may have Value string, for what has been typed, and Others map[string]string", of, field.Name, field.Type)
+		}
+	}
+	if value < 0 {
+		return 0, 0, fmt.Errorf("%v needs a field Value string, for what has been typed", of)
+	}
+	return value, others, nil
 }

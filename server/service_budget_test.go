@@ -43,7 +43,7 @@ func TestServiceCallBudget(t *testing.T) {
 	server.AddTool(generic, server.Tool{Name: "point"}, func(_ context.Context, _ *server.Request, in echoIn) (point, error) {
 		return point{X: in.N, Y: in.N}, nil
 	})
-	annotated := newServer(&server.Options{Lifespan: []server.Dependency{shelf()}})
+	annotated := newServer(&server.Options{Dependencies: []server.Dependency{shelf()}})
 	server.AddService(annotated, echoService{})
 	if err := annotated.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ type (
 func (shelf7) Count() int { return 7 }
 
 func depend[T any](value T) server.Dependency {
-	return server.Depend(func(context.Context) (T, func(context.Context) error, error) { return value, nil, nil })
+	return server.Provide(func(context.Context) (T, func(context.Context) error, error) { return value, nil, nil })
 }
 
 // counter takes dependencies in methods of all kinds.
@@ -98,7 +98,7 @@ func TestServiceDependencies(t *testing.T) {
 			{[]server.Dependency{depend[stock](shelf7{}), depend(tariff{3}), depend(&shelfDB{})}, "7 at 3, shelf true"},
 			{[]server.Dependency{depend[stock](nil), depend(tariff{}), depend[*shelfDB](nil)}, "-1 at 0, shelf false"},
 		} {
-			s := newServer(&server.Options{Lifespan: test.lifespan})
+			s := newServer(&server.Options{Dependencies: test.lifespan})
 			server.AddService(s, counter{})
 			session := connect(t, s, era)
 			for _, c := range counterCalls {
@@ -122,7 +122,7 @@ func TestServiceDependenciesAreExact(t *testing.T) {
 		{nil, "it provides nothing"},
 		{[]server.Dependency{depend(shelf7{}), depend(1)}, "it provides server_test.shelf7, int"},
 	} {
-		s := newServer(&server.Options{Lifespan: test.lifespan})
+		s := newServer(&server.Options{Dependencies: test.lifespan})
 		entries, err := server.Service(counter{})
 		if err != nil {
 			t.Fatal(err)
@@ -138,10 +138,11 @@ func TestServiceDependenciesAreExact(t *testing.T) {
 
 // A mounted service sees what its own server depends on.
 func TestServiceDependenciesThroughMounts(t *testing.T) {
-	child := newServer(&server.Options{Lifespan: []server.Dependency{depend[stock](shelf7{}), depend(tariff{3}), depend(&shelfDB{})}})
+	child := newServer(&server.Options{Dependencies: []server.Dependency{depend[stock](shelf7{}), depend(tariff{3}), depend(&shelfDB{})}})
 	server.AddService(child, counter{})
-	s := newServer(&server.Options{Lifespan: []server.Dependency{depend(tariff{99})}})
-	if err := s.Mount(child, "child_"); err != nil {
+	s := newServer(&server.Options{Dependencies: []server.Dependency{depend(tariff{99})}})
+	shutsDown(t, s)
+	if err := s.Mount(child.Provider(), &server.MountOptions{Prefix: "child_"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := texts(call(t, connect(t, s, client.Legacy), "child_tool", `{}`)); got != "7 at 3, shelf true" {
@@ -186,14 +187,14 @@ func place(ctx context.Context, r *server.Request, in placedIn) (string, error) 
 	if r == nil {
 		return fmt.Sprint(ctx != nil, " ", in.N), nil
 	}
-	return fmt.Sprint(ctx != nil, " ", in.N, " ", r.Name()), r.Progress(ctx, float64(in.N), 0, "")
+	return fmt.Sprint(ctx != nil, " ", in.N, " ", r.Call().Target().Name), r.Progress(ctx, float64(in.N), 0, "")
 }
 
 // TestServiceRequest: the request is injected wherever a method wants it, and is that
 // of the call.
 func TestServiceRequest(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newServer(&server.Options{Lifespan: []server.Dependency{
+		s := newServer(&server.Options{Dependencies: []server.Dependency{
 			shelf(), depend(int8(0)), depend(int16(0)), depend(int32(0)), depend(int64(0)), depend(uint8(0)), depend(uint16(0)), depend(uint32(0)),
 		}})
 		server.AddService(s, placed{})

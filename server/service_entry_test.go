@@ -62,7 +62,7 @@ func (library) Page(_ context.Context, in pageIn) ([]byte, error) {
 }
 
 type isbnIn struct {
-	_      server.CompletionTag `template:"library:books/{isbn}/{+path}{?page,of*}" argument:"isbn" scopes:"read"`
+	_      server.CompletionTag `template:"library:books/{isbn}/{+path}{?page,of*}" argument:"isbn"`
 	Value  string
 	Others map[string]string
 }
@@ -167,7 +167,7 @@ type (
 		_ server.ResourceTag `uri:"w:thing/fixed" scopes:"own"`
 	}
 	wordIn struct {
-		_     server.CompletionTag `prompt:"ask" argument:"which" scopes:"own"`
+		_     server.CompletionTag `prompt:"ask" argument:"which"`
 		Value string
 	}
 )
@@ -261,55 +261,49 @@ func TestServiceMethodFails(t *testing.T) {
 	})
 }
 
-// TestServiceAround: what stands around a service stands around methods of all kinds,
-// within what stands around the server.
-func TestServiceAround(t *testing.T) {
+// TestServiceChain: what surrounds a service surrounds methods of all kinds, inside of what
+// surrounds the server and outside of what surrounds a single method.
+func TestServiceChain(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var passed []string
-		note := func(name string) mcp.Middleware {
-			return func(next mcp.Handler) mcp.Handler {
+		note := func(name string) []mcp.Middleware {
+			return []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					passed = append(passed, name)
 					return next(ctx, call)
 				}
-			}
-		}
-		guard := func(name string) server.Guard {
-			return server.Guard{Name: name, Allow: func(_ context.Context, r *server.Request) error {
-				passed = append(passed, fmt.Sprintf("%s %v %v %v", name, r.Metadata(server.MetadataScopes), r.Metadata(server.MetadataTags), r.Metadata("own")))
-				return nil
 			}}
 		}
-		mapper := func(name string) server.ErrorMapper {
-			return func(_ context.Context, _ *server.Request, err error) (mcp.Result, error) {
-				passed = append(passed, name)
-				return nil, nil
-			}
+		guard := func(name string) []mcp.Guard {
+			return []mcp.Guard{{Name: name, Check: func(_ context.Context, call *mcp.Call) error {
+				t := call.Target()
+				passed = append(passed, fmt.Sprintf("%s %v %v %v", name, t.Scopes, t.Definition.Tags(), t.Metadata["own"]))
+				return nil
+			}}}
 		}
-		around := func(name string) server.Around {
-			return server.Around{
-				Outer: []mcp.Middleware{note(name + " outer")}, Guards: []server.Guard{guard(name + " guard")},
-				Mappers: []server.ErrorMapper{mapper(name + " mapper")}, Inner: []mcp.Middleware{note(name + " inner")},
-				Metadata: map[string]any{"own": name, server.MetadataScopes: []string{name}},
-			}
+		s := newServer(&server.Options{
+			Guards: guard("server guard"), CallMiddleware: note("server call"), Logger: quiet(),
+			Scopes: []string{"server"}, Metadata: map[string]any{"own": "server"},
+		})
+		methods := make(map[string]server.Method)
+		for _, name := range []string{"Tool", "Ask", "File"} {
+			methods[name] = server.Method{Guards: guard("method guard"), CallMiddleware: note("method call")}
 		}
-		s := newServer(&server.Options{Around: around("server"), Logger: quiet()})
-		server.AddService(s, &watched{server.Annotations{Around: around("service"), Scopes: []string{"all"}, Tags: []string{"every"}}})
+		server.AddService(s, &watched{server.Annotations{
+			Guards: guard("service guard"), CallMiddleware: note("service call"), Methods: methods,
+			Scopes: []string{"service", "all"}, Tags: []string{"every"}, Metadata: map[string]any{"own": "service"},
+		}})
 		session := connect(t, s, era)
 		for _, test := range watchedCalls("error") {
 			passed = nil
 			_, _ = raw(t, session, test.method, test.params)
-			tags := "[every]"
+			seen := "[server service all own] [every] service"
 			if test.method == mcp.MethodToolsCall {
-				tags = "[every own]"
+				seen = "[server service all own] [every own] service"
 			}
-			seen := slices.DeleteFunc(passed, func(name string) bool { return name == "server outer" }) // it sees lists as well
-			want := []string{
-				"service outer", "server guard [server service all own] " + tags + " service", "service guard [server service all own] " + tags + " service",
-				"server inner", "service inner", "service mapper", "server mapper",
-			}
-			if !slices.Equal(seen, want) {
-				t.Errorf("%s passes\n%q, want\n%q", test.method, seen, want)
+			want := []string{"server guard " + seen, "service guard " + seen, "method guard " + seen, "server call", "service call", "method call"}
+			if !slices.Equal(passed, want) {
+				t.Errorf("%s passes\n%q, want\n%q", test.method, passed, want)
 			}
 		}
 	})
@@ -318,12 +312,11 @@ func TestServiceAround(t *testing.T) {
 // TestServiceGuards: a guard of a service refuses and hides its methods, and no others.
 func TestServiceGuards(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		for _, hides := range []bool{false, true} {
+		hiding := mcp.Guard{Name: "nobody", Visible: func(context.Context, *mcp.Caller, *mcp.Target) bool { return false }}
+		for hides, guard := range map[bool]mcp.Guard{false: denying("nobody"), true: hiding} {
 			s := newServer(&server.Options{Logger: quiet()})
 			returns(s, "open", "yes")
-			server.AddService(s, &watched{server.Annotations{Around: server.Around{Guards: []server.Guard{{
-				Name: "nobody", Hides: hides, Allow: func(context.Context, *server.Request) error { return errors.New("no") },
-			}}}}})
+			server.AddService(s, &watched{server.Annotations{Guards: []mcp.Guard{guard}}})
 			session := connect(t, s, era)
 			for _, test := range watchedCalls("fine") {
 				got, err := raw(t, session, test.method, test.params)
@@ -347,32 +340,35 @@ func TestServiceGuards(t *testing.T) {
 	})
 }
 
-// TestServiceMappers: the error of a method becomes a result.
-func TestServiceMappers(t *testing.T) {
-	s := newServer(nil)
-	server.AddService(s, &watched{server.Annotations{Around: server.Around{Mappers: []server.ErrorMapper{
-		func(_ context.Context, r *server.Request, err error) (mcp.Result, error) {
-			if !errors.Is(err, errOwn) {
-				return nil, nil
+// TestMethodOptions: what no tag can say of a method is listed and holds.
+func TestMethodOptions(t *testing.T) {
+	s := newServer(&server.Options{Logger: quiet()})
+	priority := 0.5
+	server.AddService(s, &watched{server.Annotations{Tags: []string{"every"}, Methods: map[string]server.Method{
+		"Usual": {Meta: mcp.Meta(`{"m":1}`), OutputSchema: jsonRaw(`{"type":"object","required":["x"]}`), Icons: []mcp.Icon{{Src: "data:,"}}},
+		"Thing": {Annotations: &mcp.Annotations{Priority: &priority}, Size: new(int64(7))},
+		"File":  {Annotations: &mcp.Annotations{Priority: &priority}},
+		"Ask":   {Meta: mcp.Meta(`{"m":2}`)},
+	}}})
+	for kind, want := range map[mcp.Kind][]string{
+		mcp.KindTool:             {`"_meta":{"m":1,"io.github.dovetail-go/tags":["every"]}`, `"outputSchema":{"type":"object","required":["x"]}`, `"icons":[{"src":"data:,"}]`},
+		mcp.KindResource:         {`"annotations":{"priority":0.5}`, `"size":7`},
+		mcp.KindResourceTemplate: {`"annotations":{"priority":0.5}`},
+		mcp.KindPrompt:           {`"_meta":{"m":2,"io.github.dovetail-go/tags":["every"]}`},
+	} {
+		var list string
+		for e := range s.Catalog().All(kind) {
+			list += string(e.Definition.JSON())
+		}
+		for _, member := range want {
+			if !strings.Contains(list, member) {
+				t.Errorf("the %ss are %s, want %s", kind, list, member)
 			}
-			if r.Kind() != "tool" {
-				return nil, &jsonrpc.Error{Code: 1234, Message: r.Kind()}
-			}
-			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("try " + r.Name() + " again")}}, nil
-		},
-	}}}})
-	session := connect(t, s, client.Legacy)
-	for _, test := range watchedCalls("error") {
-		got, err := raw(t, session, test.method, test.params)
-		if test.method != mcp.MethodToolsCall {
-			wantCode(t, err, 1234)
-		} else if err != nil || !strings.Contains(got, "try tool again") || strings.Contains(got, "isError") {
-			t.Errorf("the tool gives %s, %v", got, err)
 		}
 	}
-	for _, test := range watchedCalls("protocol") {
-		_, err := raw(t, session, test.method, test.params)
-		wantCode(t, err, 4711)
+	_, err := server.Service(&watched{server.Annotations{Methods: map[string]server.Method{"Usuall": {}}}})
+	if err == nil || !strings.Contains(err.Error(), "Annotations.Methods names Usuall") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

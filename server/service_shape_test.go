@@ -411,7 +411,7 @@ func panicOf(fn func()) (message string) {
 // TestReplaceServices: the entries of a service can be put in again, and those of
 // another version of it, and into another server.
 func TestReplaceServices(t *testing.T) {
-	entries := func(says string) []server.Entry {
+	entries := func(says string) []*server.Entry {
 		t.Helper()
 		entries, err := server.Service(&pinger{says})
 		if err != nil {
@@ -422,7 +422,7 @@ func TestReplaceServices(t *testing.T) {
 	one, other := newServer(nil), newServer(nil)
 	first, second := entries("first"), entries("second")
 	for _, step := range []struct {
-		entries []server.Entry
+		entries []*server.Entry
 		want    string
 	}{{first, "first"}, {first, "first"}, {second, "second"}, {first, "first"}} {
 		if err := one.Replace(step.entries...); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -19,10 +20,10 @@ func TestServersShareAService(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		serve := func(count int, guards ...server.Guard) *client.Session {
+		serve := func(count int, guards ...mcp.Guard) *client.Session {
 			s := newServer(&server.Options{
-				Logger: quiet(), Around: server.Around{Guards: guards},
-				Lifespan: []server.Dependency{depend[stock](shelf7{}), depend(tariff{count}), shelf()},
+				Logger: quiet(), Guards: guards,
+				Dependencies: []server.Dependency{depend[stock](shelf7{}), depend(tariff{count}), shelf()},
 			})
 			if err := s.Replace(entries...); err != nil {
 				t.Fatal(err)
@@ -30,7 +31,7 @@ func TestServersShareAService(t *testing.T) {
 			return connect(t, s, era)
 		}
 		first, second := serve(1), serve(2)
-		shut := serve(3, server.Guard{Name: "shut", Allow: func(context.Context, *server.Request) error { return errors.New("no") }})
+		shut := serve(3, mcp.Guard{Name: "shut", Check: func(context.Context, *mcp.Call) error { return errors.New("no") }})
 		for session, want := range map[*client.Session]string{first: "7 at 1, shelf true", second: "7 at 2, shelf true"} {
 			if got := texts(call(t, session, "tool", `{}`)); got != want {
 				t.Errorf("the method says %q, want %q", got, want)

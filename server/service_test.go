@@ -103,13 +103,13 @@ func (s *shop) Descriptions() server.Descriptions {
 }
 
 func shelf() server.Dependency {
-	return server.Depend(func(context.Context) (*shelfDB, func(context.Context) error, error) {
+	return server.Provide(func(context.Context) (*shelfDB, func(context.Context) error, error) {
 		return &shelfDB{items: []string{"rye bread", "wheat bread", "tea"}}, nil, nil
 	})
 }
 
 func newShop() *server.Server {
-	s := newServer(&server.Options{Lifespan: []server.Dependency{shelf()}, Logger: quiet()})
+	s := newServer(&server.Options{Dependencies: []server.Dependency{shelf()}, Logger: quiet()})
 	server.AddService(s, &shop{greeting: "Welcome"})
 	return s
 }
@@ -186,17 +186,17 @@ func TestServiceIsDescribed(t *testing.T) {
 	}
 }
 
-func TestServiceMetadataReachesGuards(t *testing.T) {
-	var seen any
-	s := newServer(&server.Options{Lifespan: []server.Dependency{shelf()}, Around: server.Around{Guards: []server.Guard{{
-		Name: "scopes", Allow: func(_ context.Context, r *server.Request) error {
-			seen = r.Metadata(server.MetadataScopes)
+func TestServiceScopesReachGuards(t *testing.T) {
+	var seen []string
+	s := newServer(&server.Options{Dependencies: []server.Dependency{shelf()}, Guards: []mcp.Guard{{
+		Name: "scopes", Check: func(_ context.Context, call *mcp.Call) error {
+			seen = call.Target().Scopes
 			return nil
 		},
-	}}}})
+	}}})
 	server.AddService(s, &shop{})
 	call(t, connect(t, s, client.Legacy), "search", `{"query":"tea"}`)
-	if scopes, ok := seen.([]string); !ok || !slices.Equal(scopes, []string{"read"}) {
+	if !slices.Equal(seen, []string{"read"}) {
 		t.Errorf("the guard sees %v", seen)
 	}
 }
@@ -252,7 +252,7 @@ func TestServicesThatDoNotFit(t *testing.T) {
 	}{
 		{noStruct{}, []string{"Run(context.Context, int) error", "no annotated struct", "a method takes a context.Context"}},
 		{twoStructs{}, []string{"two annotated structs"}},
-		{badResult{}, []string{"results", "an error, or a result and an error"}},
+		{badResult{}, []string{"results", "an error, a result and an error, or a stream"}},
 		{badKey{}, []string{`"nmae"`, "accepted: name, title"}},
 		{notBlank{}, []string{"must be blank"}},
 		{badHint{}, []string{"readOnly", `"true" or "false"`}},

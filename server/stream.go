@@ -14,7 +14,7 @@ import (
 // Each chunk goes to the caller at once, if the caller wants to know how the call gets
 // on (a client does so with its Stream): as progress 0, 1, 2, … whose message is the
 // chunk's JSON (since 2025-03-26). What reduce makes of all chunks is the tool's
-// result, as in [AddTool]; [Join] and [Last] are often what is needed. It ranges over
+// result, as in [AddTool]; [JoinText] and [LastChunk] are often what is needed. It ranges over
 // them once at most. The function waits while the caller is slow.
 //
 // An error ends the stream, and is the result; chunks that were sent stay sent. For
@@ -25,7 +25,7 @@ func AddStream[In, Chunk, Out any](s *Server, tool Tool, fn func(ctx context.Con
 }
 
 // NewStream checks and compiles a streaming tool for [Server.Replace].
-func NewStream[In, Chunk, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) iter.Seq2[Chunk, error], reduce func(iter.Seq[Chunk]) Out) (Entry, error) {
+func NewStream[In, Chunk, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) iter.Seq2[Chunk, error], reduce func(iter.Seq[Chunk]) Out) (*Entry, error) {
 	return NewTool(tool, func(ctx context.Context, r *Request, in In) (Out, error) {
 		var failure error
 		reduced := false
@@ -74,8 +74,8 @@ func (r *Request) sendChunk(ctx context.Context, index int, chunk any) error {
 	return r.Progress(ctx, float64(index), 0, string(text))
 }
 
-// Join reduces chunks of text to the whole text.
-func Join(chunks iter.Seq[string]) string {
+// JoinText reduces chunks of text to the whole text.
+func JoinText(chunks iter.Seq[string]) string {
 	var b strings.Builder
 	for chunk := range chunks {
 		b.WriteString(chunk)
@@ -83,8 +83,8 @@ func Join(chunks iter.Seq[string]) string {
 	return b.String()
 }
 
-// Last reduces chunks to the last one, the zero value if there is none.
-func Last[T any](chunks iter.Seq[T]) T {
+// LastChunk reduces chunks to the last one, the zero value if there is none.
+func LastChunk[T any](chunks iter.Seq[T]) T {
 	var last T
 	for last = range chunks {
 	}

@@ -42,7 +42,7 @@ func count(_ context.Context, r *server.Request, in countIn) iter.Seq2[int, erro
 
 func newCounter() *server.Server {
 	s := newServer(&server.Options{Logger: quiet()})
-	server.AddStream(s, server.Tool{Name: "count"}, count, server.Last[int])
+	server.AddStream(s, server.Tool{Name: "count"}, count, server.LastChunk[int])
 	server.AddStream(s, server.Tool{Name: "first"}, count, func(numbers iter.Seq[int]) int {
 		for n := range numbers {
 			return n
@@ -59,7 +59,7 @@ func newCounter() *server.Server {
 				}
 			}
 		}
-	}, server.Join)
+	}, server.JoinText)
 	return s
 }
 
@@ -146,7 +146,7 @@ func TestStreamIsCancelledByItsReader(t *testing.T) {
 			}
 			<-ctx.Done()
 		}
-	}, server.Last[int])
+	}, server.LastChunk[int])
 	session := connect(t, s, client.Legacy)
 	for chunk, err := range session.Stream(t.Context(), "endless", nil) {
 		if err != nil {

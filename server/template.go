@@ -1,12 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -19,8 +19,9 @@ type Template struct {
 	// cross slashes, the query is matched by name. A template that cannot be
 	// matched in linear time is refused.
 	//
-	// No value that crosses slashes has a segment "..", encoded or not: there is no
-	// such resource. It may begin with a slash.
+	// Values of the path lead nowhere else, whatever was percent-encoded: the value of
+	// {x} holds no slash or backslash, is not "." or "..", and no segment of {+x} is;
+	// neither holds a NUL. There is no such resource.
 	URITemplate string
 	// Name is for programs, Title for people; Name defaults to the template.
 	Name        string
@@ -33,8 +34,13 @@ type Template struct {
 	Meta        mcp.Meta
 	// CacheHint is that of all resources of the template; see [Resource].
 	CacheHint mcp.CacheHint
-	// Around stands around the function.
-	Around Around
+	// Guards and CallMiddleware surround the function; see [mcp.Guard].
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	// Scopes are OAuth scopes that a call needs; see [Server.Scopes].
+	Scopes []string
+	// Metadata is for guards and functions, as that of the call's target. It is never sent.
+	Metadata map[string]any
 }
 
 // AddTemplate registers a function that reads the resources of a template. Vars
@@ -49,59 +55,67 @@ func AddTemplate[Vars, Out any](s *Server, template Template, fn func(ctx contex
 }
 
 // NewTemplate checks and compiles a resource template for [Server.Replace].
-func NewTemplate[Vars, Out any](template Template, fn func(ctx context.Context, r *Request, vars Vars) (Out, error)) (Entry, error) {
+func NewTemplate[Vars, Out any](template Template, fn func(ctx context.Context, r *Request, vars Vars) (Out, error)) (*Entry, error) {
 	vars, err := newFields(reflect.TypeFor[Vars]())
 	if err != nil {
 		return nil, fmt.Errorf("resource template %q: variables: %w", template.URITemplate, err)
 	}
-	return newTemplateEntry(template, vars, func(ctx context.Context, r *Request, uri string, values uritemplate.Variables) (mcp.Result, error) {
-		var in Vars
-		if err := vars.decode(&in, namesOf(values), valuesOf(values)); err != nil {
-			return nil, invalidParams("uri %.256q: %v", uri, err)
-		}
-		return inner(ctx, r, in, func(ctx context.Context, r *Request, in Vars) (mcp.Result, error) {
-			out, err := fn(ctx, r, in)
-			if err != nil {
-				return nil, err
-			}
-			return readResult(uri, template.MIMEType, template.CacheHint, out)
-		})
-	})
+	decode := func(values uritemplate.Variables) (in Vars, err error) {
+		return in, vars.decode(&in, namesOf(values), valuesOf(values))
+	}
+	return newTemplate(template, vars, reflect.TypeFor[Out](), decode, func(ctx context.Context, r *Request, in Vars) (any, error) { return fn(ctx, r, in) })
 }
 
-// A templateReader reads the resource of a template with these variables.
-type templateReader func(ctx context.Context, r *Request, uri string, values uritemplate.Variables) (mcp.Result, error)
-
-func newTemplateEntry(template Template, vars *fields, run templateReader) (Entry, error) {
+// newTemplate makes the entry of a template, typed or annotated.
+func newTemplate[In any](template Template, vars *fields, out reflect.Type, decode func(uritemplate.Variables) (In, error), run func(ctx context.Context, r *Request, in In) (any, error)) (*Entry, error) {
+	fail := func(err error) (*Entry, error) {
+		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+	}
 	parsed, err := uritemplate.Parse(template.URITemplate)
 	if err != nil {
-		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+		return fail(err)
 	}
 	matcher, err := parsed.Matcher()
 	if err != nil {
-		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+		return fail(err)
 	}
-	if err := errors.Join(checkAnnotations(template.Annotations), checkCacheHint(template.CacheHint)); err != nil {
-		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+	if err := errors.Join(checkAnnotations(template.Annotations), checkCacheHint(template.CacheHint), checkContents(out)); err != nil {
+		return fail(err)
 	}
 	if err := sameNames(vars.open, vars.names(), parsed.Names()); err != nil {
-		return nil, fmt.Errorf("resource template %q: variables: %w", template.URITemplate, err)
+		return fail(fmt.Errorf("variables: %w", err))
 	}
-	if template.Name == "" {
-		template.Name = template.URITemplate
-	}
-	encoded, err := (&mcp.ResourceTemplate{
-		URITemplate: template.URITemplate, Name: template.Name, Title: template.Title,
+	definition, err := (&mcp.ResourceTemplate{
+		URITemplate: template.URITemplate, Name: cmp.Or(template.Name, template.URITemplate), Title: template.Title,
 		Description: template.Description, MIMEType: template.MIMEType,
 		Annotations: template.Annotations, Icons: template.Icons, Meta: template.Meta,
-	}).AppendJSON(nil)
+	}).MarshalJSON()
 	if err != nil {
-		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+		return fail(err)
 	}
-	return &templateEntry{
-		attended: attended{of: entryKey{templateKind, template.URITemplate}, around: template.Around}, names: parsed.Names(), values: vars.limited(), matcher: matcher,
-		list: Listed{template.URITemplate, encoded}, run: run,
-	}, nil
+	e := newEntry(mcp.KindResourceTemplate, template.URITemplate, definition, template.Scopes, template.Metadata, draft{
+		guards: template.Guards, middleware: template.CallMiddleware, values: vars.limited(),
+		bind: func(s *Server, within mcp.Middleware) mcp.Handler {
+			return decoded(s, within, func(call *mcp.Call) (in In, err error) {
+				values, _ := matcher.MatchContained(call.URI())
+				if in, err = decode(values); err != nil {
+					return in, invalidParams("uri %.256q: %v", call.URI(), err)
+				}
+				return in, nil
+			}, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
+				out, err := run(ctx, r, in)
+				if err != nil {
+					return nil, err
+				}
+				return readResult(r.call.URI(), template.MIMEType, template.CacheHint, out)
+			})
+		},
+	})
+	e.Match = func(uri string) bool {
+		_, ok := matcher.MatchContained(uri)
+		return ok
+	}
+	return e, e.check()
 }
 
 func namesOf(variables uritemplate.Variables) []string {
@@ -142,50 +156,4 @@ func sameNames(open bool, fields, variables []string) error {
 		}
 	}
 	return nil
-}
-
-type templateEntry struct {
-	attended
-	values  map[string][]string // of the variables that may have some only
-	names   []string
-	matcher *uritemplate.Matcher
-	list    Listed
-	run     templateReader
-}
-
-func (e *templateEntry) listed() Listed { return e.list }
-
-func (e *templateEntry) within(more Around) Entry {
-	inner := *e
-	inner.around = e.around.within(more)
-	return &inner
-}
-
-// match returns the values of the variables if the template has such a resource. A
-// function may take a value for a path below some directory: it must not lead out.
-func (e *templateEntry) match(uri string) (uritemplate.Variables, bool) {
-	values, ok := e.matcher.Match(uri)
-	if !ok {
-		return nil, false
-	}
-	path, _ := values.Lookup(e.matcher.Crossing())
-	for segment := range strings.FieldsFuncSeq(path.Value, isSlash) {
-		if segment == ".." {
-			return nil, false
-		}
-	}
-	return values, true
-}
-
-func isSlash(r rune) bool { return r == '/' || r == '\\' }
-
-// call is for a template named by itself, which is no resource.
-func (e *templateEntry) call(_ context.Context, _ *Server, _ *mcp.Call) (mcp.Result, error) {
-	return nil, mcp.ResourceNotFound(e.of.name)
-}
-
-func (e *templateEntry) read(ctx context.Context, s *Server, call *mcp.Call, uri string, values uritemplate.Variables) (mcp.Result, error) {
-	return e.answer(ctx, s, call, func(ctx context.Context, r *Request) (mcp.Result, error) {
-		return e.run(ctx, r, uri, values)
-	})
 }

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/mirror"
@@ -29,12 +32,17 @@ type Tool struct {
 	// headers, must follow the protocol's rules for that (since 2026-07-28).
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
-	// Timeout bounds one run of the function, cooperatively: its context ends,
-	// and the reply goes out when it returns. Time spent waiting for a person
-	// does not count. 0 means no bound.
+	// Timeout bounds one run of a call, guards included, cooperatively: its context
+	// ends, and the reply goes out when the function returns. Time spent waiting for a
+	// person does not count. 0 means no bound.
 	Timeout time.Duration
-	// Around stands around the function.
-	Around Around
+	// Guards and CallMiddleware surround the function; see [mcp.Guard].
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	// Scopes are OAuth scopes that a call needs; see [Server.Scopes].
+	Scopes []string
+	// Metadata is for guards and functions, as that of the call's target. It is never sent.
+	Metadata map[string]any
 }
 
 // AddTool registers a function as a tool. Arguments are validated against In's
@@ -44,8 +52,8 @@ type Tool struct {
 //   - an [mcp.Content] type, []mcp.Content or [mcp.ContentList]: that content;
 //   - *mcp.CallToolResult: the result as it is;
 //   - anything else: structured content with an output schema, and the same JSON
-//     as text. A nil pointer is an error, and []byte is refused: it does not say
-//     what it holds.
+//     as text. A nil pointer is an error. []byte is refused, since it does not say
+//     what it holds, and so are results and content that are no pointers.
 //
 // It panics, naming the place, when the tool cannot be registered.
 func AddTool[In, Out any](s *Server, tool Tool, fn func(ctx context.Context, r *Request, in In) (Out, error)) {
@@ -53,44 +61,18 @@ func AddTool[In, Out any](s *Server, tool Tool, fn func(ctx context.Context, r *
 }
 
 // NewTool checks and compiles a tool for [Server.Replace].
-func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) (Out, error)) (Entry, error) {
-	if err := checkName(toolKind, tool.Name); err != nil {
-		return nil, err
-	}
+func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) (Out, error)) (*Entry, error) {
 	decoder, err := schema.NewDecoder[In](&schema.DecoderOptions{Schema: tool.InputSchema})
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: arguments: %w", tool.Name, err)
 	}
 	tool.InputSchema = decoder.Schema()
-	if err := checkInput(tool.InputSchema); err != nil {
-		return nil, fmt.Errorf("tool %q: arguments: %w", tool.Name, err)
-	}
-	check, err := newOutputCheck(tool.OutputSchema)
-	if err != nil {
-		return nil, fmt.Errorf("tool %q: OutputSchema: %w", tool.Name, err)
-	}
-	output, err := newOutput[Out](tool.OutputSchema)
-	if err != nil {
-		return nil, fmt.Errorf("tool %q: result: %w", tool.Name, err)
-	}
-	tool.OutputSchema = output.schema
-	run := func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
+	return newTool(tool, reflect.TypeFor[Out](), decoder.Decode, func(ctx context.Context, r *Request, in In, o *output) (mcp.Result, error) {
 		out, err := fn(ctx, r, in)
 		if err != nil {
 			return nil, err
 		}
-		result, err := output.result(out)
-		if err != nil {
-			return nil, err
-		}
-		return result, check.result(r, tool.Name, result)
-	}
-	return newToolEntry(tool, func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error) {
-		in, err := decoder.Decode(arguments)
-		if err != nil {
-			return nil, err
-		}
-		return inner(ctx, r, in, run)
+		return typedResult(o, out)
 	})
 }
 
@@ -102,10 +84,7 @@ func AddRawTool(s *Server, tool Tool, fn func(ctx context.Context, r *Request, a
 }
 
 // NewRawTool checks and compiles a raw tool for [Server.Replace].
-func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error)) (Entry, error) {
-	if err := checkName(toolKind, tool.Name); err != nil {
-		return nil, err
-	}
+func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error)) (*Entry, error) {
 	if err := checkInput(tool.InputSchema); err != nil {
 		return nil, fmt.Errorf("tool %q: InputSchema: %w", tool.Name, err)
 	}
@@ -113,26 +92,72 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: InputSchema: %w", tool.Name, err)
 	}
-	check, err := newOutputCheck(tool.OutputSchema)
-	if err != nil {
-		return nil, fmt.Errorf("tool %q: OutputSchema: %w", tool.Name, err)
-	}
-	run := func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error) {
-		result, err := fn(ctx, r, arguments)
-		if err != nil {
-			return nil, err
-		}
-		return result, check.result(r, tool.Name, result)
-	}
-	return newToolEntry(tool, func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error) {
+	decode := func(arguments json.RawMessage) (json.RawMessage, error) {
 		if arguments == nil || string(arguments) == "null" {
 			arguments = json.RawMessage("{}")
 		}
-		if err := validator.Validate(arguments); err != nil {
-			return nil, err
-		}
-		return inner(ctx, r, arguments, run)
+		return arguments, validator.Validate(arguments)
+	}
+	return newTool(tool, reflect.TypeFor[any](), decode, func(ctx context.Context, r *Request, arguments json.RawMessage, _ *output) (mcp.Result, error) {
+		return fn(ctx, r, arguments)
 	})
+}
+
+// newTool makes the entry of a tool: typed, raw or annotated, which differ in how arguments
+// are decoded and how run encodes results of the type out.
+func newTool[In any](tool Tool, out reflect.Type, decode func(json.RawMessage) (In, error), run func(ctx context.Context, r *Request, in In, o *output) (mcp.Result, error)) (*Entry, error) {
+	fail := func(part string, err error) (*Entry, error) {
+		return nil, fmt.Errorf("tool %q: %s%w", tool.Name, part, err)
+	}
+	if err := checkInput(tool.InputSchema); err != nil {
+		return fail("arguments: ", err)
+	}
+	check, err := newOutputCheck(tool.OutputSchema)
+	if err != nil {
+		return fail("OutputSchema: ", err)
+	}
+	o, err := newOutput(out, tool.OutputSchema)
+	if err != nil {
+		return fail("result: ", err)
+	}
+	definition, err := (&mcp.Tool{
+		Name: tool.Name, Title: tool.Title, Description: tool.Description,
+		InputSchema: tool.InputSchema, OutputSchema: o.schema,
+		Annotations: tool.Annotations, Icons: tool.Icons, Meta: tool.Meta,
+	}).AppendJSON(make([]byte, 0, 128+len(tool.Description)+len(tool.InputSchema)+len(o.schema)))
+	if err != nil {
+		return fail("", err)
+	}
+	e := newEntry(mcp.KindTool, tool.Name, definition, tool.Scopes, tool.Metadata, draft{
+		guards: tool.Guards, middleware: tool.CallMiddleware, timeout: tool.Timeout,
+		bind: func(s *Server, within mcp.Middleware) mcp.Handler {
+			return decoded(s, within, func(call *mcp.Call) (In, error) {
+				arguments := call.Member("arguments")
+				if arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
+					var none In
+					return none, invalidParams("arguments must be an object")
+				}
+				in, err := decode(arguments)
+				return in, own(err)
+			}, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
+				result, err := run(ctx, r, in, &o)
+				if err != nil {
+					return nil, err
+				}
+				return result, check.result(r, tool.Name, result)
+			})
+		},
+	})
+	return e, e.check()
+}
+
+// newEntry makes an entry of a server's own.
+func newEntry(kind mcp.Kind, name string, definition []byte, scopes []string, metadata map[string]any, d draft) *Entry {
+	d.guards, d.middleware = slices.Clone(d.guards), slices.Clone(d.middleware)
+	return &Entry{Target: mcp.Target{
+		Kind: kind, Name: name, Definition: mcp.NewDefinition(definition),
+		Scopes: slices.Clone(scopes), Metadata: maps.Clone(metadata),
+	}, draft: &d}
 }
 
 // checkInput refuses what no version of the protocol has a form for, and what
@@ -143,68 +168,4 @@ func checkInput(inputSchema json.RawMessage) error {
 	}
 	_, err := mirror.Compile(inputSchema)
 	return err
-}
-
-// toolEntry is a tool with its compiled way from bytes to bytes.
-type toolEntry struct {
-	attended
-	timeout time.Duration
-	list    Listed
-	run     func(ctx context.Context, r *Request) (mcp.Result, error)
-}
-
-func newToolEntry(tool Tool, run toolRun) (Entry, error) {
-	encoded, err := (&mcp.Tool{
-		Name: tool.Name, Title: tool.Title, Description: tool.Description,
-		InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema,
-		Annotations: tool.Annotations, Icons: tool.Icons, Meta: tool.Meta,
-	}).AppendJSON(make([]byte, 0, 128+len(tool.Description)+len(tool.InputSchema)+len(tool.OutputSchema)))
-	if err != nil {
-		return nil, fmt.Errorf("tool %q: %w", tool.Name, err)
-	}
-	return &toolEntry{
-		attended: attended{of: entryKey{toolKind, tool.Name}, around: tool.Around}, timeout: tool.Timeout,
-		list: Listed{tool.Name, encoded}, run: run.withObject,
-	}, nil
-}
-
-// A toolRun runs a tool's function on its arguments as they came, nil if there are none.
-type toolRun func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error)
-
-// withObject refuses what cannot be arguments, and not before the guards have been asked.
-func (run toolRun) withObject(ctx context.Context, r *Request) (mcp.Result, error) {
-	arguments := r.call.Member("arguments")
-	if arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
-		return nil, invalidParams("arguments must be an object")
-	}
-	return run(ctx, r, arguments)
-}
-
-func (e *toolEntry) listed() Listed { return e.list }
-
-func (e *toolEntry) within(more Around) Entry {
-	inner := *e
-	inner.around = e.around.within(more)
-	return &inner
-}
-
-func (e *toolEntry) call(ctx context.Context, s *Server, call *mcp.Call) (mcp.Result, error) {
-	if e.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("tool %q took longer than %v", e.of.name, e.timeout))
-		defer cancel()
-	}
-	result, err := e.attend(ctx, s, call, e.run)
-	if err == nil {
-		return result, nil
-	}
-	if cause := context.Cause(ctx); cause != nil && ctx.Err() == context.DeadlineExceeded && !isProtocolError(err) {
-		err = cause
-	}
-	return e.tell(ctx, err)
-}
-
-// toolError is an error as the model sees it.
-func toolError(err error) mcp.Result {
-	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(err.Error())}, IsError: true}
 }

@@ -179,7 +179,7 @@ func do(t *testing.T, s *server.Server, command string) {
 	case "add-tool":
 		returns(s, what, "new")
 	case "remove-tool":
-		s.RemoveTools(what)
+		s.Remove(mcp.KindTool, what)
 	case "update":
 		s.ResourceUpdated(what)
 	case "shut-down":

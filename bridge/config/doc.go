@@ -8,7 +8,7 @@
 //	file, err := config.Load("mcp.json")
 //	configs, err := file.Bridge(ctx, &config.Expander{Ask: config.AskEnv}, nil)
 //	servers, err := bridge.New(nil, configs...)
-//	err = s.MountProvider(servers, "")
+//	err = s.Mount(servers, nil)
 //
 // [Watch] follows a file, and [bridge.Bridge.Update] leaves the servers alone that are as
 // they were. What stands between the bridge and the server it is mounted on is made by
@@ -16,7 +16,7 @@
 // bridge/search, which shows two tools in place of hundreds; each is optional:
 //
 //	found, err := search.New(pin.Guarded(servers, "all", lock, nil), nil)
-//	err = s.MountProvider(found, "")
+//	err = s.Mount(found, nil)
 //
 // Without a bridge, [Server.Expand] gives a [Resolved], [Resolved.Dialer] the way to that
 // server, and [Resolved.Fingerprint] tells whether a new version of a file means another.

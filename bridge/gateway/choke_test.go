@@ -161,8 +161,8 @@ func documentList(t *testing.T, r *rig) (exposed []string) {
 
 func mcpList(t *testing.T, r *rig, around []mcp.Middleware, principal string) (exposed []string) {
 	t.Helper()
-	face := server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{Logger: quiet(), Around: server.Around{Outer: around}})
-	if err := face.MountProvider(catalogue{r.bridge}, ""); err != nil {
+	face := server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{Logger: quiet(), Middleware: around})
+	if err := face.Mount(catalogue{r.bridge}, nil); err != nil {
 		t.Fatal(err)
 	}
 	session, err := client.Connect(t.Context(), transport.Pipe(named{face, principal}), nil)
@@ -180,10 +180,11 @@ func mcpList(t *testing.T, r *rig, around []mcp.Middleware, principal string) (e
 	return exposed
 }
 
-// A catalogue is a provider that runs elsewhere.
+// catalogue is a provider that is run elsewhere.
 type catalogue struct{ server.Provider }
 
-func (catalogue) Run(ctx context.Context, _ func(mcp.Change)) error {
+func (catalogue) Run(ctx context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
 	<-ctx.Done()
 	return nil
 }

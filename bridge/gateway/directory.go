@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge"
@@ -19,11 +17,8 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// Servers know which servers there are, and whose something is. A *[bridge.Bridge] does.
+// Servers know which servers there are. A *[bridge.Bridge] does.
 type Servers interface {
-	// Origin says whose a tool is that callers see by a name, and its name there; and whose
-	// prompts, resources and templates are.
-	Origin(kind mcp.Kind, exposed string) (alias, own string, ok bool)
 	// States says how the servers do, in their order.
 	States() []bridge.State
 }
@@ -35,9 +30,9 @@ type ToolFunc func(ctx context.Context, name string, arguments json.RawMessage) 
 
 // DirectoryOptions configure a [Directory]. The zero value is good for a bridge.
 type DirectoryOptions struct {
-	// Servers know whose the provider's tools are. By default the provider itself, if it
-	// does; set it where something stands between, such as a provider of package pin. With
-	// nobody to ask, all is the server ""'s.
+	// Servers know how the servers do whose entries the provider has. By default the
+	// provider itself, if it does; set it where something is between, such as a provider of
+	// package pin.
 	Servers Servers
 	// Launch says how a server is launched, for those who approve calls; see [Launch]. By
 	// default nothing is said of it.
@@ -53,15 +48,12 @@ type DirectoryOptions struct {
 // A Directory says what it is that callers see by a name. It may be used concurrently.
 type Directory struct {
 	provider server.Provider
+	server   *server.Server // has the provider mounted, for calls
 	opts     DirectoryOptions
-
-	build sync.Mutex // of who makes the table anew
-	table atomic.Pointer[table]
 }
 
 // NewDirectory returns the directory of a provider; nil is one that offers nothing, for a
-// [ToolServer] without servers of the operator's. Until the offer changes, the provider's
-// Catalogue must return the same pointer: in one that changes all the time there is nothing. The
+// [ToolServer] without servers of the operator's. The
 // error names a pseudo-server that has the alias of a server, or none.
 func NewDirectory(provider server.Provider, opts *DirectoryOptions) (*Directory, error) {
 	if provider == nil {
@@ -82,19 +74,26 @@ func NewDirectory(provider server.Provider, opts *DirectoryOptions) (*Directory,
 			return nil, fmt.Errorf("gateway: the pseudo-server %q would stand before a server with that alias", alias)
 		}
 	}
-	return d, nil
+	d.server = server.New(mcp.Implementation{Name: "gateway"}, nil)
+	return d, d.server.Mount(running{provider}, nil)
 }
 
 // nothing is a provider that offers nothing.
-type nothing struct{ catalogue server.Catalogue }
+type nothing struct{ catalog server.Catalog }
 
-func (n *nothing) Catalogue() *server.Catalogue { return &n.catalogue }
+func (n *nothing) Catalog() *server.Catalog { return &n.catalog }
 
-func (n *nothing) Call(context.Context, *mcp.Call) (mcp.Result, error) { return nil, errUnknown }
+func (n *nothing) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
+	return nil
+}
 
-func (n *nothing) Run(ctx context.Context, _ func(mcp.Change)) error {
-	<-ctx.Done()
-	return ctx.Err()
+// running is a provider that is run elsewhere.
+type running struct{ server.Provider }
+
+func (running) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
+	return nil
 }
 
 func (d *Directory) states() []bridge.State {
@@ -229,19 +228,12 @@ func (d *Directory) find(kind mcp.Kind, exposed string) (*entry, error) {
 	if alias, own, fn := d.pseudo(exposed); fn != nil && kind == mcp.KindTool {
 		return &entry{target: policy.Target{Kind: kind, Server: alias, Name: own, Exposed: exposed}, pseudo: fn}, nil
 	}
-	if kind == mcp.KindResource || kind == mcp.KindResourceTemplate { // one that a template stands for
-		if alias, own, ok := d.origin(kind, exposed); ok {
-			return &entry{target: policy.Target{Kind: kind, Server: alias, Name: own, Exposed: exposed}}, nil
+	if kind == mcp.KindResource { // one that a template matches
+		if e := t.catalog.Lookup(kind, exposed); e != nil {
+			return &entry{target: policy.Target{Kind: kind, Server: e.Origin.Server, Name: exposed, Exposed: exposed}}, nil
 		}
 	}
 	return nil, errUnknown
-}
-
-func (d *Directory) origin(kind mcp.Kind, exposed string) (alias, own string, ok bool) {
-	if d.opts.Servers == nil {
-		return "", exposed, true
-	}
-	return d.opts.Servers.Origin(kind, exposed)
 }
 
 // exposed is the name by which callers see a server's tool. One that is not there is called

@@ -78,7 +78,7 @@ func TestDirectory(t *testing.T) {
 	}
 
 	described, err := d.Describe(t.Context(), newCall(t, mcp.MethodToolsCall, `{"name":"s__get"}`))
-	digest, _ := pin.Digest(b.Catalogue().Tools[0].JSON)
+	digest, _ := pin.Digest(b.Catalog().Lookup(mcp.KindTool, "s__get").Definition.JSON())
 	if want := (approval.Target{Server: "s", Launch: "how s", Tool: "read", ToolDigest: digest}); err != nil || described != want {
 		t.Errorf("described is %+v, %v, want %+v", described, err, want)
 	}
@@ -145,15 +145,14 @@ func TestGuardedProvider(t *testing.T) {
 func TestNobodyKnowsServers(t *testing.T) {
 	upstream := bridge.Proxy(to("", newShelf()).Dialer, &bridge.ProxyOptions{Logger: quiet()})
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		upstream.Run(ctx, func(mcp.Change) {})
-	}()
-	defer func() { cancel(); <-done }()
-	if err := upstream.Started(ctx); err != nil {
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- upstream.Run(ctx, func() { close(ready) }, func(mcp.Change) {}) }()
+	select {
+	case <-ready:
+	case err := <-done:
 		t.Fatal(err)
 	}
+	defer func() { cancel(); <-done }()
 	d, err := gateway.NewDirectory(upstream, nil)
 	if err != nil {
 		t.Fatal(err)

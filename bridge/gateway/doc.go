@@ -21,7 +21,7 @@
 // [Options].Around, and so is a list of tools. Around the MCP face of the same provider stand
 // the same interceptors:
 //
-//	server.Options{Around: server.Around{Outer: around}}
+//	server.Options{Middleware: around}
 //
 // Arguments pass byte by byte as they came, and so do results, but for what a face by its
 // nature reduces.

@@ -81,7 +81,7 @@ func TestDocumentBringsTheToolsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	face := server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{Logger: quiet()})
-	if err := face.MountProvider(imported, ""); err != nil {
+	if err := face.Mount(imported, nil); err != nil {
 		t.Fatal(err)
 	}
 	defer face.Shutdown(context.Background())

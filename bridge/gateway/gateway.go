@@ -177,11 +177,11 @@ func (g *Gateway) answer(ctx context.Context, call *mcp.Call) (mcp.Result, error
 	switch call.Method() {
 	case mcp.MethodToolsList:
 		list := []byte(`{"tools":[`)
-		for i, l := range g.directory.provider.Catalogue().Tools {
-			if i > 0 {
+		for e := range g.directory.provider.Catalog().All(mcp.KindTool) {
+			if list[len(list)-1] != '[' {
 				list = append(list, ',')
 			}
-			list = append(list, l.JSON...)
+			list = append(list, e.Definition.JSON()...)
 		}
 		return mcp.Raw(append(list, "]}"...)), nil
 	case mcp.MethodToolsCall:
@@ -189,7 +189,7 @@ func (g *Gateway) answer(ctx context.Context, call *mcp.Call) (mcp.Result, error
 		if e, err := g.directory.find(mcp.KindTool, name); err == nil && e.pseudo != nil {
 			return callFunc(ctx, e.pseudo, name, call.Member("arguments"))
 		}
-		return g.directory.provider.Call(ctx, call)
+		return g.directory.server.Serve(ctx, call)
 	default:
 		return nil, &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "method not found: " + jsonscan.Quote(call.Method())}
 	}

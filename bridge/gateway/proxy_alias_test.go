@@ -85,23 +85,24 @@ func TestUnlistedServers(t *testing.T) {
 	}
 }
 
-// A restless provider has never the same catalogue twice.
+// A restless provider has another catalog each time.
 type restless struct{ *stub }
 
-func (r restless) Catalogue() *server.Catalogue {
-	other := r.stub.catalogue
-	return &other
+func (r restless) Catalog() *server.Catalog {
+	return r.stub.catalog.Map(func(e *server.Entry) *server.Entry { return e })
 }
 
-// TestRestlessProvider: nothing is there, rather than something of somebody else, and nobody waits
-// for it.
+// TestRestlessProvider: an entry says itself of which server it is, in whatever catalog.
 func TestRestlessProvider(t *testing.T) {
 	s := newStub(`{"type":"object"}`, "a")
 	d, err := gateway.NewDirectory(restless{s}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if target, err := d.Locate(t.Context(), mcp.KindTool, "s__a"); err == nil {
-		t.Errorf("it is %+v", target)
+	if target, err := d.Locate(t.Context(), mcp.KindTool, "s__a"); err != nil || target.Server != "s" || target.Name != "a" {
+		t.Errorf("it is %+v, %v", target, err)
+	}
+	if target, err := d.Locate(t.Context(), mcp.KindTool, "s__b"); err == nil {
+		t.Errorf("what is not there is %+v", target)
 	}
 }

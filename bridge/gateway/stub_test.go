@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,36 +17,45 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A stub is a provider with one server, s, that has whatever tools a test says.
+// A stub is a provider with one server, s, that has the tools that a test chooses.
 type stub struct {
-	catalogue server.Catalogue
-	result    mcp.Result
-	called    []json.RawMessage // params
+	catalog *server.Catalog
+	result  mcp.Result
+	called  []json.RawMessage // params
 }
 
 // newStub lists tools by their own names; a schema is that of input and output.
 func newStub(schema string, tools ...string) *stub {
 	s := &stub{result: mcp.Raw(`{"content":[]}`)}
+	var entries []*server.Entry
 	for _, own := range tools {
 		name, _ := json.Marshal("s__" + own)
-		entry := `{"name":` + string(name) + `,"inputSchema":` + schema + `,"outputSchema":` + schema + `}`
-		s.catalogue.Tools = append(s.catalogue.Tools, server.Listed{Name: "s__" + own, JSON: json.RawMessage(entry)})
+		e := s.tool("s__"+own, `{"name":`+string(name)+`,"inputSchema":`+schema+`,"outputSchema":`+schema+`}`)
+		e.Origin = mcp.Origin{Server: "s", Name: own}
+		entries = append(entries, e)
 	}
+	s.catalog = server.NewCatalog(entries, nil)
 	return s
 }
 
-func (s *stub) Catalogue() *server.Catalogue { return &s.catalogue }
+// tool returns the entry of a tool that is no server's.
+func (s *stub) tool(name, definition string) *server.Entry {
+	return &server.Entry{
+		Target: mcp.Target{Kind: mcp.KindTool, Name: name, Definition: mcp.NewDefinition(json.RawMessage(definition))},
+		Handle: s.answer,
+	}
+}
 
-func (s *stub) Call(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+func (s *stub) Catalog() *server.Catalog { return s.catalog }
+
+func (s *stub) answer(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 	s.called = append(s.called, call.Params())
 	return s.result, nil
 }
 
-func (s *stub) Run(ctx context.Context, _ func(mcp.Change)) error { return nil }
-
-func (s *stub) Origin(_ mcp.Kind, exposed string) (alias, own string, ok bool) {
-	own, ok = strings.CutPrefix(exposed, "s__")
-	return "s", own, ok
+func (s *stub) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
+	return nil
 }
 
 func (s *stub) States() []bridge.State { return []bridge.State{{Alias: "s", Status: bridge.Ready}} }
@@ -187,7 +197,7 @@ func TestPanicsCostOneCall(t *testing.T) {
 // TestToolNamedCall: the general call is what its path stands for, and calls that tool too.
 func TestToolNamedCall(t *testing.T) {
 	s := newStub(`{"type":"object"}`, "x")
-	s.catalogue.Tools = append(s.catalogue.Tools, server.Listed{Name: "call", JSON: json.RawMessage(`{"name":"call","inputSchema":{"type":"object"}}`)})
+	s.catalog = server.NewCatalog(append(slices.Collect(s.catalog.All(mcp.KindTool)), s.tool("call", `{"name":"call","inputSchema":{"type":"object"}}`)), nil)
 	rest := s.gateway(t, gateway.Options{}).REST(nil)
 	if w := send(rest, http.MethodGet, "/openapi.json", ""); strings.Contains(w.Body.String(), `"/tools/call"`) || !strings.Contains(w.Body.String(), `"/tools/s__x"`) {
 		t.Errorf("the document is %s", w.Body)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 )
 
 // large returns a provider of as many tools, all of them accepted but one.
@@ -17,7 +18,7 @@ func large(tools int) (*shop, *pin.Provider) {
 	}
 	p := newShop(all...)
 	g := pin.Guarded(p, "s", new(pin.Lock), &pin.Options{TrustNew: true, Logger: quiet()})
-	g.Catalogue()
+	g.Catalog()
 	all[0] = tool("tool_0", "Does something else.")
 	p.show(all...)
 	return p, g
@@ -30,25 +31,35 @@ func TestCallBudget(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	p, g := large(100)
+	plain, guarded := faceOf(t, p), faceOf(t, g)
 	call := newCall(t, mcp.MethodToolsCall, `{"name":"tool_7","arguments":{}}`)
-	direct := testing.AllocsPerRun(100, func() { _, _ = p.Call(t.Context(), call) })
+	serve := func(s *server.Server) func() {
+		return func() {
+			if _, err := s.Serve(t.Context(), call); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	direct := serve(plain)
+	limit := testing.AllocsPerRun(100, direct)
 	for what, f := range map[string]func(){
-		"a call":           func() { _, _ = g.Call(t.Context(), call) },
-		"the catalogue":    func() { g.Catalogue(); _, _ = p.Call(t.Context(), call) },
-		"a look at a tool": func() { _ = g.Check("tool_7"); _, _ = p.Call(t.Context(), call) },
+		"a call":           serve(guarded),
+		"the catalogue":    func() { g.Catalog(); direct() },
+		"a look at a tool": func() { _ = g.Check("tool_7"); direct() },
 	} {
-		if n := testing.AllocsPerRun(100, f); n > direct {
-			t.Errorf("%s costs %v allocations, and the provider's own call %v", what, n, direct)
+		if n := testing.AllocsPerRun(100, f); n > limit {
+			t.Errorf("%s costs %v allocations, and the provider's own call %v", what, n, limit)
 		}
 	}
 }
 
 func BenchmarkCall(b *testing.B) {
 	_, g := large(1000)
+	face := faceOf(b, g)
 	call := newCall(b, mcp.MethodToolsCall, `{"name":"tool_7","arguments":{}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := g.Call(b.Context(), call); err != nil {
+		if _, err := face.Serve(b.Context(), call); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -68,14 +79,15 @@ func BenchmarkDigest(b *testing.B) {
 // BenchmarkJudge is a catalogue of 1,000 tools of which one has changed.
 func BenchmarkJudge(b *testing.B) {
 	p, g := large(1000)
-	one, other := p.Catalogue(), *p.Catalogue()
+	one := p.Catalog()
+	other := one.Map(func(e *server.Entry) *server.Entry { return e })
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if i%2 == 0 {
-			p.offer.Store(&other)
+			p.offer.Store(other)
 		} else {
 			p.offer.Store(one)
 		}
-		g.Catalogue()
+		g.Catalog()
 	}
 }

@@ -8,7 +8,7 @@
 //		lock, err = pin.NewLock("mcp.lock"), nil
 //	}
 //	...
-//	err = s.MountProvider(pin.Guarded(servers, "all", lock, nil), "")
+//	err = s.Mount(pin.Guarded(servers, "all", lock, nil), nil)
 //
 // Here servers may be a proxy, a bridge, or any other [server.Provider]. Nothing is offered
 // until somebody has looked at what [Lock.Pending] returns, and has called [Lock.Accept];
@@ -36,9 +36,7 @@
 //     named; one that has come meanwhile is quarantined still.
 //
 // Prompts, resources and templates pass through: they are asked for by people and
-// programs, and not pinned. A [server.Server] finds out by the catalogue whose a tool is,
-// and so says of one that is quarantined that it is unknown; [Provider.Check] serves those
-// who want to say more.
+// programs, and not pinned.
 //
 // # Concurrency
 //

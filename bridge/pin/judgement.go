@@ -2,23 +2,24 @@ package pin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A judgement is what becomes of a catalogue, given what is pinned. It does not change.
+// A judgement is what becomes of a catalog, given what is pinned. It does not change.
 type judgement struct {
-	offered   *server.Catalogue
-	pinned    *digests
-	catalogue server.Catalogue
-	tools     map[string]*judged
+	offered *server.Catalog
+	pinned  *digests
+	catalog *server.Catalog
+	tools   map[string]*judged
 }
 
 // A judged tool is one that is offered, whether it is quarantined or not.
@@ -29,30 +30,53 @@ type judged struct {
 	accepted   json.RawMessage // the definition that was accepted, if it has been seen
 	pending    *Pending        // nil if it is as it was accepted
 	isListed   bool
+	refusing   *server.Entry // in its place if it is quarantined, in no list
 }
 
-// isOf says whether this is the judgement of a catalogue by these pins.
-func (j *judgement) isOf(offered *server.Catalogue, pinned *digests) bool {
+// isOf says whether this is the judgement of a catalog by these pins.
+func (j *judgement) isOf(offered *server.Catalog, pinned *digests) bool {
 	return j != nil && j.offered == offered && j.pinned == pinned
 }
 
 // judge decides on each tool.
-func (p *Provider) judge(before *judgement, offered *server.Catalogue) *judgement {
-	j := &judgement{offered: offered, pinned: p.pins.current.Load(), catalogue: *offered}
-	j.tools = make(map[string]*judged, len(offered.Tools))
-	for _, l := range offered.Tools {
-		j.add(l, before.tool(l.Name))
+func (p *Provider) judge(before *judgement, offered *server.Catalog) *judgement {
+	j := &judgement{offered: offered, pinned: p.pins.current.Load()}
+	j.tools = make(map[string]*judged, offered.Len(mcp.KindTool))
+	for e := range offered.All(mcp.KindTool) {
+		j.add(e, before.tool(e.Name))
 	}
 	if p.options.TrustNew {
 		p.trust(j)
 	}
 	for name, tool := range j.tools {
 		p.decide(j, name, tool, before.tool(name))
+		if !tool.isListed {
+			tool.refusing = refusing(offered.Lookup(mcp.KindTool, name), tool.pending)
+		}
 	}
-	j.catalogue.Tools = slices.DeleteFunc(slices.Clone(offered.Tools), func(l server.Listed) bool {
-		return !j.tools[l.Name].isListed
+	accepted := offered.Map(func(e *server.Entry) *server.Entry {
+		if e.Kind == mcp.KindTool && j.check(e.Name) != nil {
+			return nil
+		}
+		return e
 	})
+	quarantined := server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
+		if tool := j.tools[name]; kind == mcp.KindTool && tool != nil {
+			return tool.refusing, nil
+		}
+		return nil, nil
+	}})
+	j.catalog = server.Merge(nil, server.Part{Owner: p.pins.alias, Catalog: accepted}, server.Part{Owner: p.pins.alias + ", quarantined", Catalog: quarantined})
 	return j
+}
+
+// refusing returns the entry that answers calls of a quarantined tool. Its definition,
+// which guards see, has only the name: nothing else of it has been accepted.
+func refusing(e *server.Entry, pending *Pending) *server.Entry {
+	refuses := &server.Entry{Target: e.Target}
+	refuses.Definition = mcp.NewDefinition(fmt.Appendf(nil, `{"name":%s}`, jsonscan.AppendString(nil, e.Name)))
+	refuses.Handle = func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, pending.refusal() }
+	return refuses
 }
 
 // tool returns what was found about a tool, nil if nothing was.
@@ -65,20 +89,15 @@ func (j *judgement) tool(name string) *judged {
 
 // add notes a tool. The digest of the same bytes is not made again; why they had none may
 // have been another tool.
-func (j *judgement) add(l server.Listed, before *judged) {
-	tool := &judged{definition: l.JSON}
-	if before != nil && before.err == nil && bytes.Equal(before.definition, l.JSON) {
+func (j *judgement) add(e *server.Entry, before *judged) {
+	tool := &judged{definition: e.Definition.JSON()}
+	if before != nil && before.err == nil && bytes.Equal(before.definition, tool.definition) {
 		tool.digest = before.digest
-	} else if tool.err = checkName("tool", l.Name); tool.err == nil {
-		tool.digest, tool.err = Digest(l.JSON)
+	} else if tool.err = checkName("tool", e.Name); tool.err == nil {
+		tool.digest, tool.err = Digest(tool.definition)
 	}
-	if twin := j.tools[l.Name]; twin != nil && (twin.err != nil || tool.err != nil || twin.digest != tool.digest) {
-		tool.digest, tool.err = "", errTwice
-	}
-	j.tools[l.Name] = tool
+	j.tools[e.Name] = tool
 }
-
-var errTwice = errors.New("it is listed twice, with two definitions")
 
 // trust pins what is new.
 func (p *Provider) trust(j *judgement) {
@@ -136,19 +155,6 @@ func (j *judgement) pending() []Pending {
 		}
 	}
 	return pending
-}
-
-// checkRaw is check of a name as a call has it.
-func (j *judgement) checkRaw(name json.RawMessage) error {
-	if jsonscan.KindOf(name) != jsonscan.String {
-		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "name must be a string"}
-	}
-	if bytes.IndexByte(name, '\\') < 0 {
-		if tool := j.tools[string(name[1:len(name)-1])]; tool != nil && tool.isListed {
-			return nil // nothing is copied for a look-up
-		}
-	}
-	return j.check(jsonscan.Unquote(name))
 }
 
 // check says whether a tool may be called.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/bridge/pin"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // someDigest is a digest that is told apart by a number.
@@ -69,7 +70,7 @@ func TestLockIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
-	if n := len(g.Catalogue().Tools); n != len(tools) {
+	if n := g.Catalog().Len(mcp.KindTool); n != len(tools) {
 		t.Errorf("%d tools are listed, want %d", n, len(tools))
 	}
 	p.show(tool("t0", ""), tool("more", ""))

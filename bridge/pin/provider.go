@@ -25,8 +25,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A Provider offers what another does, except for tools that are quarantined. It is a
-// [server.Starter], a [server.Subscriber] and a [server.Scoper] as far as the other is. Use
+// A Provider offers what another does, except for tools that are quarantined. Use
 // [Guarded].
 type Provider struct {
 	provider server.Provider
@@ -38,19 +37,11 @@ type Provider struct {
 	trusted chan struct{} // something has been pinned that is to be saved
 }
 
-var (
-	_ server.Provider   = (*Provider)(nil)
-	_ server.Starter    = (*Provider)(nil)
-	_ server.Subscriber = (*Provider)(nil)
-	_ server.Scoper     = (*Provider)(nil)
-)
+var _ server.Provider = (*Provider)(nil)
 
 // Guarded returns a provider of what p offers, as far as the lock has it for the server
 // with that alias. Two providers at a time should not have one alias in one lock. opts may
 // be nil.
-//
-// What of p stands in a catalogue is not copied. Its catalogues must be as those of any
-// [server.Provider]: one that has changed is another.
 func Guarded(p server.Provider, alias string, lock *Lock, opts *Options) *Provider {
 	g := &Provider{provider: p, pins: lock.server(alias), trusted: make(chan struct{}, 1)}
 	if opts != nil {
@@ -62,60 +53,26 @@ func Guarded(p server.Provider, alias string, lock *Lock, opts *Options) *Provid
 	return g
 }
 
-// Catalogue is what p offers now, without the tools that are quarantined.
-func (p *Provider) Catalogue() *server.Catalogue { return &p.now().catalogue }
-
-// Call has p answer, unless the tool is quarantined or not listed: the error is then that
-// of [Provider.Check].
-func (p *Provider) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	if call.Method() == mcp.MethodToolsCall {
-		if err := p.now().checkRaw(call.Member("name")); err != nil {
-			return nil, err
-		}
-	}
-	return p.provider.Call(ctx, call)
-}
+// Catalog returns what p offers now, without the tools that are quarantined: the error of a
+// call of one of them is that of [Provider.Check].
+func (p *Provider) Catalog() *server.Catalog { return p.now().catalog }
 
 // Check says whether a call of a tool would be passed on now. The error is a
 // *[QuarantinedError], or a *jsonrpc.Error if p does not list the tool. It serves those who
 // find out by the catalogue where to send a call, and want to say why it goes nowhere.
 func (p *Provider) Check(tool string) error { return p.now().check(tool) }
 
-// Started waits for p, if it has something to wait for.
-func (p *Provider) Started(ctx context.Context) error {
-	if s, ok := p.provider.(server.Starter); ok {
-		return s.Started(ctx)
-	}
-	return nil
-}
-
-// Subscribe has p report changes of a resource, if it can.
-func (p *Provider) Subscribe(ctx context.Context, uri string) (unsubscribe func(), err error) {
-	if s, ok := p.provider.(server.Subscriber); ok {
-		return s.Subscribe(ctx, uri)
-	}
-	return func() {}, nil
-}
-
-// Scopes are p's, if it knows of any.
-func (p *Provider) Scopes(method, name string) []string {
-	if s, ok := p.provider.(server.Scoper); ok {
-		return s.Scopes(method, name)
-	}
-	return nil
-}
-
 // Run is p's, and reports [mcp.KindTool] as well when something is pinned. Meanwhile
 // what p offers is judged whenever it has changed, and the lock is saved when something has
 // been pinned.
-func (p *Provider) Run(ctx context.Context, changed func(mcp.Change)) error {
+func (p *Provider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	offered := make(chan struct{}, 1) // another catalogue
 	running, stop := context.WithCancel(ctx)
 	var keeper sync.WaitGroup
 	keeper.Go(func() { p.keep(running, offered, changed) })
 	defer keeper.Wait()
 	defer stop()
-	return p.provider.Run(ctx, func(change mcp.Change) {
+	return p.provider.Run(ctx, ready, func(change mcp.Change) {
 		if change.Kind == mcp.KindTool {
 			wake(offered)
 		}
@@ -155,12 +112,12 @@ func wake(sleeper chan<- struct{}) {
 
 // now is the judgement of what p offers now.
 func (p *Provider) now() *judgement {
-	if j := p.current.Load(); j.isOf(p.provider.Catalogue(), p.pins.current.Load()) {
+	if j := p.current.Load(); j.isOf(p.provider.Catalog(), p.pins.current.Load()) {
 		return j
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	offered, before := p.provider.Catalogue(), p.current.Load()
+	offered, before := p.provider.Catalog(), p.current.Load()
 	if before.isOf(offered, p.pins.current.Load()) {
 		return before
 	}

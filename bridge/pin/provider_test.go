@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,7 +69,7 @@ func TestSameTool(t *testing.T) {
 	p := newShop(reordered)
 	g := pin.Guarded(p, "s", lock, nil)
 	wantTools(t, g, lock, "pay")
-	if got := string(g.Catalogue().Tools[0].JSON); got != reordered {
+	if got := string(g.Catalog().Lookup(mcp.KindTool, "pay").Definition.JSON()); got != reordered {
 		t.Errorf("the tool is listed as\n%s\nwant\n%s", got, reordered)
 	}
 }
@@ -113,27 +114,30 @@ func TestChangedToolIsOfferedIfSoDecided(t *testing.T) {
 	wantTools(t, g, lock, "a")
 }
 
-// A tool that was listed twice is judged anew when it is listed once.
-func TestToolsListedTwiceRecover(t *testing.T) {
+// Of a tool that is listed twice the catalog has the first, which is judged.
+func TestToolListedTwice(t *testing.T) {
 	lock, accepted := new(pin.Lock), tool("a", "2")
 	pinAll(t, lock, "s", accepted)
 	offered := newShop(tool("a", "1"), accepted)
 	p := pin.Guarded(offered, "s", lock, &pin.Options{Logger: quiet()})
-	wantTools(t, p, lock, "", "s a invalid")
+	wantTools(t, p, lock, "", "s a changed")
+	offered.show(accepted, tool("a", "1"))
+	wantTools(t, p, lock, "a")
+	if got := string(p.Catalog().Lookup(mcp.KindTool, "a").Definition.JSON()); got != accepted {
+		t.Errorf("the tool is listed as %s, want %s", got, accepted)
+	}
 	offered.show(accepted)
 	wantTools(t, p, lock, "a")
 }
 
 // TestInvalidTool is quarantined whatever is decided, and does not hinder the others.
 func TestInvalidTool(t *testing.T) {
-	for what, invalid := range map[string][]string{
-		"listed twice":     {tool("x", "1"), tool("x", "2")},
-		"listed 3 times":   {tool("x", "1"), tool("x", "2"), tool("x", "1")},
-		"duplicate member": {`{"name":"x","inputSchema":{"a":1,"a":2}}`},
-		"one has none":     {tool("x", "1"), `{"name":"x","Title":""}`},
+	for what, invalid := range map[string]string{
+		"duplicate member": `{"name":"x","inputSchema":{"a":1,"a":2}}`,
+		"a wrong case":     `{"name":"x","Title":""}`,
 	} {
 		lock := pin.NewLock("")
-		p := newShop(append(invalid, tool("a", ""))...)
+		p := newShop(invalid, tool("a", ""))
 		g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, OfferChanged: true, Logger: quiet()})
 		wantTools(t, g, lock, "a", "s x invalid")
 		if t.Failed() {
@@ -146,7 +150,7 @@ func TestInvalidTool(t *testing.T) {
 	wantTools(t, g, lock, "a", "s "+long+" invalid")
 
 	twice := pin.Guarded(newShop(tool("a", ""), tool("a", "")), "twice", new(pin.Lock), &pin.Options{TrustNew: true, Logger: quiet()})
-	wantTools(t, twice, new(pin.Lock), "a a")
+	wantTools(t, twice, new(pin.Lock), "a")
 }
 
 // TestTwoServers may have a tool of one name.
@@ -155,13 +159,13 @@ func TestTwoServers(t *testing.T) {
 	a, b := newShop(tool("x", "a")), newShop(tool("x", "b"))
 	pinAll(t, lock, "a", tool("x", "a"))
 	ga, gb := pin.Guarded(a, "a", lock, &pin.Options{Logger: quiet()}), pin.Guarded(b, "b", lock, &pin.Options{Logger: quiet()})
-	before := ga.Catalogue()
+	before := ga.Catalog()
 	wantTools(t, gb, lock, "", "b x new")
 	if err := lock.Accept("b", "x"); err != nil {
 		t.Fatal(err)
 	}
 	wantTools(t, gb, lock, "x")
-	if ga.Catalogue() != before {
+	if ga.Catalog() != before {
 		t.Error("what is accepted of one server changes the catalogue of another")
 	}
 	b.show(tool("x", "a")) // which is accepted of the other
@@ -174,6 +178,7 @@ func TestRefusal(t *testing.T) {
 	pinAll(t, lock, "s", tool("a", "one"))
 	p := newShop(tool("a", "two"), tool("n", ""), `{"name":"i","_meta":{"a":1,"a":2}}`)
 	g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
+	face := faceOf(t, g)
 	for name, want := range map[string]struct {
 		refused *pin.QuarantinedError
 		told    jsonrpc.Error
@@ -195,7 +200,7 @@ func TestRefusal(t *testing.T) {
 			`: _meta: duplicate member "a"`,
 		},
 	} {
-		for _, err := range []error{callTool(t, g, `"`+name+`"`), callTool(t, g, `"\u00`+map[string]string{"a": "61", "n": "6e", "i": "69"}[name]+`"`), g.Check(name)} {
+		for _, err := range []error{callTool(t, face, `"`+name+`"`), callTool(t, face, `"\u00`+map[string]string{"a": "61", "n": "6e", "i": "69"}[name]+`"`), g.Check(name)} {
 			refused, ok := errors.AsType[*pin.QuarantinedError](err)
 			if !ok {
 				t.Fatalf("%s: the error is %v", name, err)
@@ -216,12 +221,12 @@ func TestRefusal(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{`"x"`: `unknown tool: "x"`, `7`: "name must be a string", `"A"`: `unknown tool: "A"`} {
-		told, ok := errors.AsType[*jsonrpc.Error](callTool(t, g, name))
+		told, ok := errors.AsType[*jsonrpc.Error](callTool(t, face, name))
 		if !ok || told.Code != jsonrpc.InvalidParams || told.Message != want {
 			t.Errorf("%s: the error is %v, want %s", name, told, want)
 		}
 	}
-	if _, err := g.Call(t.Context(), newCall(t, mcp.MethodToolsCall, `{}`)); err == nil {
+	if _, err := face.Serve(t.Context(), newCall(t, mcp.MethodToolsCall, `{}`)); err == nil {
 		t.Error("a call without a name is passed on")
 	}
 	if n := p.calls.Load(); n != 0 {
@@ -231,68 +236,117 @@ func TestRefusal(t *testing.T) {
 
 // TestPassThrough: only tools are judged.
 func TestPassThrough(t *testing.T) {
-	p := newShop(tool("a", ""))
+	p := &watcher{}
+	p.show(tool("a", ""))
 	g := pin.Guarded(p, "s", pin.NewLock(""), &pin.Options{Logger: quiet()})
-	want := *p.Catalogue()
-	want.Tools = []server.Listed{}
-	if diff := cmp.Diff(want, *g.Catalogue()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if n := g.Catalog().Len(mcp.KindTool); n != 0 {
+		t.Errorf("%d tools are offered, want none", n)
 	}
-	for _, method := range []string{mcp.MethodPromptsGet, mcp.MethodResourcesRead, mcp.MethodComplete} {
-		if _, err := g.Call(t.Context(), newCall(t, method, `{"name":"a"}`)); err != nil {
+	for _, kind := range []mcp.Kind{mcp.KindPrompt, mcp.KindResource, mcp.KindResourceTemplate} {
+		offered, got := slices.Collect(p.Catalog().All(kind)), slices.Collect(g.Catalog().All(kind))
+		if len(got) == 0 || !slices.Equal(offered, got) {
+			t.Errorf("the %v entries are %v, want %v", kind, got, offered)
+		}
+	}
+	face := faceOf(t, g)
+	for method, params := range map[string]string{
+		mcp.MethodPromptsGet:    `{"name":"p"}`,
+		mcp.MethodResourcesRead: `{"uri":"app:r"}`,
+		mcp.MethodComplete:      `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"x","value":""}}`,
+	} {
+		if _, err := face.Serve(t.Context(), newCall(t, method, params)); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if err := g.Started(t.Context()); err != nil {
-		t.Error(err)
+	if n := p.calls.Load(); n != 3 {
+		t.Errorf("the provider was called %d times, want 3", n)
 	}
-	unsubscribe, err := g.Subscribe(t.Context(), "app:r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unsubscribe()
-	var watched watcher
-	watched.shop.show()
-	g = pin.Guarded(&watched, "s", pin.NewLock(""), nil)
-	if err := g.Started(t.Context()); !errors.Is(err, errNotStarted) {
+	err := g.Run(t.Context(), func() { t.Error("a provider that has failed is ready") }, func(mcp.Change) {})
+	if !errors.Is(err, errNotStarted) {
 		t.Errorf("the error is %v, want %v", err, errNotStarted)
 	}
-	unsubscribe, err = g.Subscribe(t.Context(), "app:r")
+	call := newCall(t, mcp.MethodResourcesSubscribe, `{"uri":"app:r"}`)
+	resource := g.Catalog().Lookup(mcp.KindResource, "app:r")
+	call.Resolve(&resource.Target, "app:r", nil)
+	unsubscribe, err := resource.Subscribe(t.Context(), call)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unsubscribe()
-	if diff := cmp.Diff([]string{"app:r", "end"}, watched.uris); diff != "" {
+	if diff := cmp.Diff([]string{"app:r", "end"}, p.uris); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 var errNotStarted = errors.New("not started")
 
-// What calls need is asked of the server that is judged.
+// A guarded provider is ready when the provider is that it guards.
+func TestReadyWhenTheProviderIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &late{begin: make(chan struct{})}
+		p.show(tool("a", ""))
+		g := pin.Guarded(p, "s", pin.NewLock(""), &pin.Options{Logger: quiet()})
+		ctx, cancel := context.WithCancel(t.Context())
+		var ready atomic.Bool
+		ended := make(chan error)
+		go func() { ended <- g.Run(ctx, func() { ready.Store(true) }, func(mcp.Change) {}) }()
+		synctest.Wait()
+		if ready.Load() {
+			t.Error("it is ready before the provider is")
+		}
+		close(p.begin)
+		synctest.Wait()
+		if !ready.Load() {
+			t.Error("it is not ready, and the provider is")
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// late is a shop that is not ready before begin is closed.
+type late struct {
+	shop
+	begin chan struct{}
+}
+
+func (l *late) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
+	<-l.begin
+	return l.shop.Run(ctx, ready, changed)
+}
+
+// A call needs the scopes that it needs without the guard.
 func TestScopesPassThrough(t *testing.T) {
 	s := server.New(mcp.Implementation{Name: "s"}, nil)
-	around := server.Around{Metadata: map[string]any{server.MetadataScopes: []string{"write"}}}
-	server.AddTool(s, server.Tool{Name: "a", Around: around}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	server.AddTool(s, server.Tool{Name: "a", Scopes: []string{"write"}}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
 	for want, p := range map[string]server.Provider{"write": s.Provider(), "": newShop(tool("a", ""))} {
-		if got := strings.Join(pin.Guarded(p, "s", pin.NewLock(""), nil).Scopes(mcp.MethodToolsCall, "a"), " "); got != want {
+		g := pin.Guarded(p, "s", pin.NewLock(""), &pin.Options{TrustNew: true, Logger: quiet()})
+		if got := strings.Join(faceOf(t, g).Scopes(mcp.MethodToolsCall, "a"), " "); got != want {
 			t.Errorf("a call needs %q, want %q", got, want)
 		}
 	}
 }
 
-// A watcher is told which resources are watched, and cannot be started.
+// A watcher has a resource and notes subscriptions to it. It cannot be started.
 type watcher struct {
 	shop
 	uris []string
 }
 
-func (w *watcher) Started(context.Context) error { return errNotStarted }
-
-func (w *watcher) Subscribe(_ context.Context, uri string) (func(), error) {
-	w.uris = append(w.uris, uri)
-	return func() { w.uris = append(w.uris, "end") }, nil
+func (w *watcher) show(tools ...string) {
+	resource := w.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`)
+	resource.Subscribe = func(_ context.Context, call *mcp.Call) (func(), error) {
+		w.uris = append(w.uris, call.URI())
+		return func() { w.uris = append(w.uris, "end") }, nil
+	}
+	template := w.entry(mcp.KindResourceTemplate, "app:{x}", `{"uriTemplate":"app:{x}","name":"t"}`)
+	more := server.NewCatalog([]*server.Entry{resource, template}, nil)
+	w.offer.Store(server.Merge(nil, server.Part{Owner: "tools", Catalog: w.catalogue(tools...)}, server.Part{Owner: "more", Catalog: more}))
 }
+
+func (w *watcher) Run(context.Context, func(), func(mcp.Change)) error { return errNotStarted }
 
 // TestPending has what an operator needs to decide.
 func TestPending(t *testing.T) {
@@ -301,9 +355,9 @@ func TestPending(t *testing.T) {
 	pinAll(t, lock, "s", one)
 	p := newShop(one)
 	g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
-	g.Catalogue()
+	g.Catalog()
 	p.show(two)
-	g.Catalogue()
+	g.Catalog()
 	p.show(three)
 	wantTools(t, g, lock, "", "s a changed")
 	want := pin.Pending{
@@ -339,15 +393,15 @@ func TestCatalogueStaysTheSame(t *testing.T) {
 	lock := pin.NewLock("")
 	p := newShop(tool("a", ""))
 	g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
-	first := g.Catalogue()
-	p.Catalogue()
+	first := g.Catalog()
+	p.Catalog()
 	pinAll(t, lock, "s", tool("a", "")) // as it is
 	pinAll(t, lock, "other", tool("b", ""))
-	if g.Catalogue() != first {
+	if g.Catalog() != first {
 		t.Error("the catalogue is another")
 	}
 	p.show(tool("a", ""))
-	if g.Catalogue() == first {
+	if g.Catalog() == first {
 		t.Error("the catalogue is the same, of another")
 	}
 }
@@ -359,9 +413,9 @@ func TestLogged(t *testing.T) {
 	pinAll(t, lock, "s", tool("a", "one"))
 	p := newShop(tool("a", "two"), tool("b", ""))
 	g := pin.Guarded(p, "s", lock, &pin.Options{OfferChanged: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	g.Catalogue()
+	g.Catalog()
 	p.show(tool("b", ""), tool("a", "two"))
-	g.Catalogue()
+	g.Catalog()
 	for _, want := range []string{"tool=a reason=changed quarantined=false", "tool=b reason=new quarantined=true"} {
 		if strings.Count(log.String(), want) != 1 {
 			t.Errorf("the log does not have %q once:\n%s", want, log.String())
@@ -375,11 +429,12 @@ func TestLogged(t *testing.T) {
 // TestCallRacesChange: once another catalogue is there, no call of a changed tool gets
 // through, however many are made.
 func TestCallRacesChange(t *testing.T) {
-	good, bad := catalogue(tool("a", "good")), catalogue(tool("a", "bad"))
 	lock := pin.NewLock("")
 	pinAll(t, lock, "s", tool("a", "good"))
 	p := newShop()
+	good, bad := p.catalogue(tool("a", "good")), p.catalogue(tool("a", "bad"))
 	g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
+	face := faceOf(t, g)
 	var callers sync.WaitGroup
 	for range 20 {
 		var isBad atomic.Bool
@@ -388,15 +443,15 @@ func TestCallRacesChange(t *testing.T) {
 			callers.Go(func() {
 				for range 500 {
 					before := isBad.Load() // the change was over before the call began
-					err := callTool(t, g, `"a"`)
+					err := callTool(t, face, `"a"`)
 					_, refused := errors.AsType[*pin.QuarantinedError](err)
 					if before && !refused || err != nil && !refused {
 						t.Errorf("after the change: %t, the error is %v", before, err)
 						return
 					}
-					for _, l := range g.Catalogue().Tools {
-						if string(l.JSON) != string(good.Tools[0].JSON) {
-							t.Errorf("listed is %s", l.JSON)
+					for e := range g.Catalog().All(mcp.KindTool) {
+						if got := string(e.Definition.JSON()); got != tool("a", "good") {
+							t.Errorf("listed is %s", got)
 						}
 					}
 				}
@@ -413,11 +468,12 @@ func TestConcurrentUse(t *testing.T) {
 	lock := pin.NewLock(writeFile(t, "") + ".new")
 	p := newShop(tool("a", "0"))
 	g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+	face := faceOf(t, g)
 	var users sync.WaitGroup
 	for _, use := range []func(n int){
 		func(n int) { p.show(tool("a", string(rune('0'+n%3))), tool("b", "")) },
-		func(int) { g.Catalogue() },
-		func(int) { _ = callTool(t, g, `"a"`) },
+		func(int) { g.Catalog() },
+		func(int) { _ = callTool(t, face, `"a"`) },
 		func(int) { _ = lock.Accept("s", "a") },
 		func(int) { lock.Pending() },
 		func(n int) { pinOne(t, lock, "t", "a", n) },
@@ -440,7 +496,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	users.Wait()
 	p.show(tool("a", "last"))
-	g.Catalogue()
+	g.Catalog()
 	if err := lock.Accept("s", "a"); err != nil {
 		t.Error(err)
 	}
@@ -456,7 +512,7 @@ func TestServerShowsWhatIsAccepted(t *testing.T) {
 			p := newShop(tool("a", ""), tool("b", ""))
 			s := server.New(mcp.Implementation{Name: "test", Version: "1"}, nil)
 			g := pin.Guarded(p, "shop", lock, &pin.Options{Logger: quiet()})
-			if err := s.MountProvider(g, "shop_"); err != nil {
+			if err := s.Mount(g, &server.MountOptions{Prefix: "shop_"}); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Start(t.Context()); err != nil {

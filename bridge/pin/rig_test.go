@@ -18,51 +18,65 @@ import (
 
 // A shop is a provider whose tools change.
 type shop struct {
-	offer   atomic.Pointer[server.Catalogue]
+	offer   atomic.Pointer[server.Catalog]
 	changed atomic.Pointer[func(mcp.Change)]
-	result  mcp.Result // made once: what a call allocates is counted
 	calls   atomic.Int64
 }
 
 func newShop(tools ...string) *shop {
-	s := &shop{result: mcp.Raw(`{"content":[]}`)}
+	s := &shop{}
 	s.show(tools...)
 	return s
 }
 
-// catalogue has tools, each a definition with a name.
-func catalogue(tools ...string) *server.Catalogue {
-	c := &server.Catalogue{
-		Prompts:   []server.Listed{{Name: "p", JSON: json.RawMessage(`{"name":"p"}`)}},
-		Completes: true,
-	}
+// answer counts a call. Its result is made once: what a call allocates is counted.
+func (s *shop) answer(context.Context, *mcp.Call) (mcp.Result, error) {
+	s.calls.Add(1)
+	return emptyResult, nil
+}
+
+var emptyResult mcp.Result = mcp.Raw(`{"content":[]}`)
+
+// catalogue has tools, each a definition with a name, and a prompt with completions.
+func (s *shop) catalogue(tools ...string) *server.Catalog {
+	var entries []*server.Entry
 	for _, tool := range tools {
-		var named struct{ Name string }
-		if err := json.Unmarshal([]byte(tool), &named); err != nil {
-			panic(err)
-		}
-		c.Tools = append(c.Tools, server.Listed{Name: named.Name, JSON: json.RawMessage(tool)})
+		entries = append(entries, s.entry(mcp.KindTool, nameOf(tool), tool))
 	}
-	return c
+	prompt := s.entry(mcp.KindPrompt, "p", `{"name":"p"}`)
+	prompt.Complete = s.answer
+	return server.NewCatalog(append(entries, prompt), nil)
+}
+
+func (s *shop) entry(kind mcp.Kind, name, definition string) *server.Entry {
+	return &server.Entry{
+		Target: mcp.Target{Kind: kind, Name: name, Definition: mcp.NewDefinition(json.RawMessage(definition))},
+		Handle: s.answer,
+	}
+}
+
+// nameOf returns the name in the definition of a tool.
+func nameOf(tool string) string {
+	var named struct{ Name string }
+	if err := json.Unmarshal([]byte(tool), &named); err != nil {
+		panic(err)
+	}
+	return named.Name
 }
 
 // show offers other tools from now on.
 func (s *shop) show(tools ...string) {
-	s.offer.Store(catalogue(tools...))
+	s.offer.Store(s.catalogue(tools...))
 	if changed := s.changed.Load(); changed != nil {
 		(*changed)(mcp.Change{Kind: mcp.KindTool})
 	}
 }
 
-func (s *shop) Catalogue() *server.Catalogue { return s.offer.Load() }
+func (s *shop) Catalog() *server.Catalog { return s.offer.Load() }
 
-func (s *shop) Call(context.Context, *mcp.Call) (mcp.Result, error) {
-	s.calls.Add(1)
-	return s.result, nil
-}
-
-func (s *shop) Run(ctx context.Context, changed func(mcp.Change)) error {
+func (s *shop) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	s.changed.Store(&changed)
+	ready()
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -84,10 +98,28 @@ func newCall(t testing.TB, method, params string) *mcp.Call {
 	return &call
 }
 
-// callTool calls a tool, whose name stands here as in JSON.
-func callTool(t testing.TB, p server.Provider, quoted string) error {
+// faceOf returns a server of what a provider offers. It does not run the provider.
+func faceOf(t testing.TB, p server.Provider) *server.Server {
 	t.Helper()
-	_, err := p.Call(t.Context(), newCall(t, mcp.MethodToolsCall, `{"name":`+quoted+`,"arguments":{}}`))
+	s := server.New(mcp.Implementation{Name: "face"}, &server.Options{Logger: quiet()})
+	if err := s.Mount(still{p}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// still is a provider that a server does not run.
+type still struct{ server.Provider }
+
+func (still) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
+	return nil
+}
+
+// callTool calls a tool. Its name is quoted as in JSON.
+func callTool(t testing.TB, s *server.Server, quoted string) error {
+	t.Helper()
+	_, err := s.Serve(t.Context(), newCall(t, mcp.MethodToolsCall, `{"name":`+quoted+`,"arguments":{}}`))
 	return err
 }
 
@@ -95,10 +127,11 @@ func callTool(t testing.TB, p server.Provider, quoted string) error {
 func wantTools(t testing.TB, p *pin.Provider, lock *pin.Lock, listed string, pending ...string) {
 	t.Helper()
 	var names []string
-	for _, l := range p.Catalogue().Tools {
-		names = append(names, l.Name)
-		if err := callTool(t, p, fmt.Sprintf("%q", l.Name)); err != nil {
-			t.Errorf("%s is listed, and calling it fails: %v", l.Name, err)
+	face := faceOf(t, p)
+	for e := range p.Catalog().All(mcp.KindTool) {
+		names = append(names, e.Name)
+		if err := callTool(t, face, fmt.Sprintf("%q", e.Name)); err != nil {
+			t.Errorf("%s is listed, and calling it fails: %v", e.Name, err)
 		}
 	}
 	if got := strings.Join(names, " "); got != listed {
@@ -128,8 +161,8 @@ func digest(t testing.TB, tool string) string {
 // pinAll pins tools as they are.
 func pinAll(t testing.TB, lock *pin.Lock, alias string, tools ...string) {
 	t.Helper()
-	for _, l := range catalogue(tools...).Tools {
-		if err := lock.Pin(alias, l.Name, digest(t, string(l.JSON))); err != nil {
+	for _, tool := range tools {
+		if err := lock.Pin(alias, nameOf(tool), digest(t, tool)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,7 +45,9 @@ func run(t *testing.T, g *pin.Provider) (r *record, stop func()) {
 	r = &record{}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- g.Run(ctx, r.tell) }()
+	ready := make(chan struct{})
+	go func() { ended <- g.Run(ctx, func() { close(ready) }, r.tell) }()
+	<-ready
 	synctest.Wait()
 	return r, func() {
 		t.Helper()
@@ -147,8 +149,8 @@ func TestRunSaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		pinned(tool("a", "another"), tool("b", ""))
-		p.offer.Store(catalogue(tool("a", "another"), tool("b", ""), tool("c", ""))) // which it does not tell
-		g.Catalogue()
+		p.offer.Store(p.catalogue(tool("a", "another"), tool("b", ""), tool("c", ""))) // which it does not tell
+		g.Catalog()
 		pinned(tool("a", "another"), tool("b", ""), tool("c", ""))
 		r.take()
 		pinOne(t, lock, "s", "c", 3) // at the last moment

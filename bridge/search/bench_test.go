@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/bridge/search"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -27,7 +28,7 @@ func catalogueOf(n int) []string {
 	return tools
 }
 
-// request makes calls to a provider, without a transport.
+// request makes calls of a tool of a provider, without a transport.
 func request(tb testing.TB, params string) func(p server.Provider) {
 	r, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, []byte(params))
 	if err != nil {
@@ -35,8 +36,11 @@ func request(tb testing.TB, params string) func(p server.Provider) {
 	}
 	call := mcp.NewCall(r, &mcp.Caller{Info: &mcp.Implementation{Name: "guest"}}, nil)
 	var room []byte
+	name := jsonscan.Unquote(call.Member("name"))
 	return func(p server.Provider) {
-		result, err := p.Call(context.Background(), &call)
+		entry := p.Catalog().Lookup(mcp.KindTool, name)
+		call.Resolve(&entry.Target, "", nil)
+		result, err := entry.Handle(context.Background(), &call)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -46,13 +50,29 @@ func request(tb testing.TB, params string) func(p server.Provider) {
 	}
 }
 
+// runs is newProvider for a provider that runs.
+func runs(tb testing.TB, from server.Provider, guards ...mcp.Guard) *search.Provider {
+	p := newProvider(tb, from, guards...)
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan struct{}), make(chan error)
+	go func() { ended <- p.Run(ctx, func() { close(ready) }, func(mcp.Change) {}) }()
+	tb.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			tb.Error(err)
+		}
+	})
+	<-ready
+	return p
+}
+
 const benchQuery = `{"name":"search_tools","arguments":{"query":"close the pull requests of a repository"}}`
 
 func BenchmarkSearch(b *testing.B) {
 	for _, n := range []int{100, 1000, search.MaxTools} {
-		for name, around := range map[string]server.Around{"": {}, "-hiding": guarding("server1", true)} {
+		for name, guards := range map[string][]mcp.Guard{"": nil, "-hiding": {hiding("server1")}} {
 			b.Run(fmt.Sprint(n, name), func(b *testing.B) {
-				p, search := newProvider(b, newSource(catalogueOf(n)...), around), request(b, benchQuery)
+				p, search := runs(b, newSource(catalogueOf(n)...), guards...), request(b, benchQuery)
 				search(p)
 				b.ReportAllocs()
 				for b.Loop() {
@@ -69,7 +89,7 @@ func BenchmarkFirstSearch(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
-		p, search := newProvider(b, newSource(tools...), server.Around{}), request(b, benchQuery)
+		p, search := runs(b, newSource(tools...)), request(b, benchQuery)
 		b.StartTimer()
 		search(p)
 	}
@@ -78,7 +98,7 @@ func BenchmarkFirstSearch(b *testing.B) {
 func BenchmarkCall(b *testing.B) {
 	from := newSource("tool")
 	from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{"content":[]}`), nil }
-	p, call := newProvider(b, from, server.Around{}), request(b, `{"name":"call_tool","arguments":{"name":"tool","arguments":{"message":"hello","n":12345}}}`)
+	p, call := runs(b, from), request(b, `{"name":"call_tool","arguments":{"name":"tool","arguments":{"message":"hello","n":12345}}}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		call(p)
@@ -93,7 +113,7 @@ func TestBudgets(t *testing.T) {
 	}
 	from := newSource(catalogueOf(1000)...)
 	from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{"content":[]}`), nil }
-	p := newProvider(t, from, server.Around{})
+	p := runs(t, from)
 	for _, test := range []struct {
 		params string
 		most   float64

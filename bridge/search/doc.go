@@ -4,10 +4,10 @@
 //
 //	found, err := search.New(provider, &search.Options{
 //		Description: "GitHub, the wiki and the ticket system.",
-//		Around:      server.Around{Guards: guards},
+//		Guards:      guards,
 //	})
 //	…
-//	err = s.MountProvider(found, "")
+//	err = s.Mount(found, nil)
 //
 // The provider is a bridge, say, or one whose tools have to be accepted before they are
 // found: pin.Guarded(servers, "all", lock, nil), of bridge/pin.
@@ -22,7 +22,7 @@
 //
 // # Policy
 //
-// What has to act on the tools stands in [Options].Around: guards, approval, audit. It
+// What has to act on the tools is in [Options]: guards, approval, audit. It
 // sees the tool that is called, not [CallTool]. What a guard there hides from a caller
 // is not found, and a call for it is answered as one for what does not exist. A guard of
 // the server on which the provider is mounted sees the two tools only, and protects none

@@ -3,7 +3,6 @@ package search_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -21,40 +20,44 @@ import (
 // An Office is a provider of tools: it stands here for one with hundreds.
 type Office struct{}
 
-var officeCatalogue = &server.Catalogue{Tools: []server.Listed{
-	{Name: "wiki__read", JSON: []byte(`{"name":"wiki__read","description":"Reads a page of the wiki","inputSchema":{"type":"object"}}`)},
-	{Name: "mail__send", JSON: []byte(`{"name":"mail__send","description":"Sends an e-mail","inputSchema":{"type":"object"}}`)},
-	{Name: "mail__delete", JSON: []byte(`{"name":"mail__delete","description":"Deletes an e-mail","inputSchema":{"type":"object"}}`)},
-}}
+var officeCatalog = server.NewCatalog([]*server.Entry{
+	officeTool("wiki__read", "Reads a page of the wiki"),
+	officeTool("mail__send", "Sends an e-mail"),
+	officeTool("mail__delete", "Deletes an e-mail"),
+}, nil)
 
-func (Office) Catalogue() *server.Catalogue { return officeCatalogue }
-
-func (Office) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(fmt.Sprintf("%s is done with %s", call.Member("name"), call.Member("arguments")))}}, nil
+func officeTool(name, description string) *server.Entry {
+	definition := fmt.Appendf(nil, `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, name, description)
+	return &server.Entry{
+		Target: mcp.Target{Kind: mcp.KindTool, Name: name, Definition: mcp.NewDefinition(definition)},
+		Handle: func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(fmt.Sprintf("%q is done with %s", name, call.Member("arguments")))}}, nil
+		},
+	}
 }
 
-func (Office) Run(ctx context.Context, changed func(mcp.Change)) error {
-	<-ctx.Done() // its offer never changes
+func (Office) Catalog() *server.Catalog { return officeCatalog }
+
+func (Office) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
+	ready() // and nothing ever changes
+	<-ctx.Done()
 	return nil
 }
 
 // Tools are searched and called; guards act on the tools behind.
 func ExampleNew() {
-	careful := server.Guard{Name: "careful", Hides: true, Allow: func(ctx context.Context, r *server.Request) error {
-		if strings.HasSuffix(r.Name(), "__delete") {
-			return errors.New("nothing is deleted here")
-		}
-		return nil
+	careful := mcp.Guard{Name: "careful", Visible: func(ctx context.Context, caller *mcp.Caller, target *mcp.Target) bool {
+		return !strings.HasSuffix(target.Name, "__delete")
 	}}
 	office, err := search.New(Office{}, &search.Options{
 		Description: "E-mail and the wiki.",
-		Around:      server.Around{Guards: []server.Guard{careful}},
+		Guards:      []mcp.Guard{careful},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	s := server.New(mcp.Implementation{Name: "office", Version: "1.0.0"}, nil)
-	if err := s.MountProvider(office, ""); err != nil {
+	if err := s.Mount(office, nil); err != nil {
 		log.Fatal(err)
 	}
 	defer s.Shutdown(context.Background())
@@ -103,7 +106,7 @@ func Example_pinned() {
 		log.Fatal(err)
 	}
 	face := server.New(mcp.Implementation{Name: "face", Version: "1.0.0"}, &server.Options{Logger: quiet})
-	if err := face.MountProvider(found, ""); err != nil {
+	if err := face.Mount(found, nil); err != nil {
 		log.Fatal(err)
 	}
 	defer face.Shutdown(ctx)
@@ -135,5 +138,5 @@ func Example_pinned() {
 	// wiki__read is new
 	// wiki__write is new
 	// done
-	// jsonrpc: -32602 "unknown tool: \"wiki__write\""
+	// jsonrpc: -32602 "the tool \"wiki__write\" of \"all\" is quarantined: it is new, and has not been accepted"
 }

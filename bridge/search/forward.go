@@ -22,7 +22,7 @@ func (p *Provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	if err != nil {
 		return nil, err
 	}
-	return p.invoke(ctx, inner)
+	return p.within.Serve(ctx, inner)
 }
 
 // wanted is a call that somebody wants to be made.

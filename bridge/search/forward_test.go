@@ -15,7 +15,6 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -30,7 +29,7 @@ func TestForwardedCallIsTheSame(t *testing.T) {
 			seen = string(call.Params())
 			return mcp.Raw(`{"structuredContent":{"n":9007199254740993, "o":1.0},"content":[{"type":"odd","x":"\u00e9"}],"zz":1.50}`), nil
 		}
-		through := connect(t, newFace(t, from, server.Around{}), &client.Options{Era: era})
+		through := connect(t, newFace(t, from), &client.Options{Era: era})
 		direct := connect(t, mounted(t, from, "", nil), &client.Options{Era: era})
 		for outer, inner := range map[string]string{
 			`{ "zz" : [1.0] ,"na\u006de":"call_tool", "arguments":{"arguments":%s ,"name":"tool"} ,"other":null}`:                `{ "zz" : [1.0] ,"na\u006de":"tool", "arguments":%s ,"other":null}`,
@@ -58,7 +57,7 @@ func TestForwardedCallIsTheSame(t *testing.T) {
 func TestForwardedErrorIsTheSame(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		from := newSource("tool")
-		session := connect(t, newFace(t, from, server.Around{}), &client.Options{Era: era})
+		session := connect(t, newFace(t, from), &client.Options{Era: era})
 		want := jsonrpc.Error{Code: -77, Message: "no", Data: json.RawMessage(`{"n":1.50}`)}
 		from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, fmt.Errorf("wrapped: %w", &want) }
 		_, err := callInner(t, session, "tool", "{}")
@@ -75,7 +74,7 @@ func TestForwardedErrorIsTheSame(t *testing.T) {
 // TestUnknownInnerTool is answered as a server answers it.
 func TestUnknownInnerTool(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, newSource("tool"), server.Around{}), &client.Options{Era: era})
+		session := connect(t, newFace(t, newSource("tool")), &client.Options{Era: era})
 		for _, name := range []string{"other", "", "Tool", "search_tools", "call_tool", strings.Repeat("x", 10_000)} {
 			_, err := callInner(t, session, name, "{}")
 			if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != fmt.Sprintf("unknown tool: %.256q", name) {
@@ -88,7 +87,7 @@ func TestUnknownInnerTool(t *testing.T) {
 // TestToolsOfTheSameNames as the two are reached through them.
 func TestToolsOfTheSameNames(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, newSource("search_tools", "call_tool"), server.Around{}), &client.Options{Era: era})
+		session := connect(t, newFace(t, newSource("search_tools", "call_tool")), &client.Options{Era: era})
 		if got := foundNames(t, session, "call_tool"); got != "call_tool search_tools" {
 			t.Errorf("found is %q", got)
 		}
@@ -98,8 +97,8 @@ func TestToolsOfTheSameNames(t *testing.T) {
 				t.Errorf("%s gives %+v, %v", name, result, err)
 			}
 		}
-		inner := newProvider(t, newSource("deep"), server.Around{})
-		session = connect(t, newFace(t, inner, server.Around{}), &client.Options{Era: era})
+		inner := newProvider(t, newSource("deep"))
+		session = connect(t, newFace(t, inner), &client.Options{Era: era})
 		result, err := callInner(t, session, search.CallTool, `{"name":"deep","arguments":{"x":1.0}}`)
 		if err != nil || !strings.HasPrefix(texts(result), `{"name":"deep","arguments":{"x":1.0}`) {
 			t.Errorf("two deep gives %+v, %v", result, err)
@@ -115,7 +114,7 @@ func TestForwardRefuses(t *testing.T) {
 		return text(""), nil
 	}
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, from, server.Around{}), &client.Options{Era: era})
+		session := connect(t, newFace(t, from), &client.Options{Era: era})
 		for params, want := range map[string]string{
 			`{"name":"call_tool"}`:                                                            "name must be a string",
 			`{"name":"call_tool","arguments":{}}`:                                             "name must be a string",
@@ -184,7 +183,7 @@ func TestForwardedCallAsks(t *testing.T) {
 		from := newSource("order")
 		var times atomic.Int64
 		from.answer = asking(&times)
-		session := connect(t, newFace(t, from, server.Around{}), accepting(era))
+		session := connect(t, newFace(t, from), accepting(era))
 		for want := range 2 {
 			var told []string
 			result, err := session.CallTool(t.Context(), search.CallTool, json.RawMessage(`{"name":"order"}`),
@@ -214,7 +213,7 @@ func TestForwardedCallIsCancelled(t *testing.T) {
 			close(ended)
 			return nil, ctx.Err()
 		}
-		s := newFace(t, from, server.Around{})
+		s := newFace(t, from)
 		session := connectBy(t, transport.Pipe(s), &client.Options{Era: era})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

@@ -5,25 +5,33 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// guarding refuses calls of tools whose names begin with the prefix, but for the staff.
-func guarding(prefix string, hides bool) server.Around {
-	return server.Around{Guards: []server.Guard{{Name: "staff", Hides: hides, Allow: func(_ context.Context, r *server.Request) error {
-		if strings.HasPrefix(r.Name(), prefix) && r.Caller().Info.Name != "staff" {
+// hiding hides tools whose names begin with the prefix, from all but the staff.
+func hiding(prefix string) mcp.Guard {
+	return mcp.Guard{Name: "staff", Visible: func(_ context.Context, caller *mcp.Caller, target *mcp.Target) bool {
+		return !strings.HasPrefix(target.Name, prefix) || caller.Info.Name == "staff"
+	}}
+}
+
+// refusing refuses calls of such tools.
+func refusing(prefix string) mcp.Guard {
+	return mcp.Guard{Name: "staff", Check: func(_ context.Context, call *mcp.Call) error {
+		if strings.HasPrefix(call.Target().Name, prefix) && call.Caller.Info.Name != "staff" {
 			return errors.New("not of the staff")
 		}
 		return nil
-	}}}}
+	}}
 }
 
 func as(name string, era client.Era) *client.Options {
@@ -35,8 +43,8 @@ func as(name string, era client.Era) *client.Options {
 func TestHiddenTools(t *testing.T) {
 	const shown, hidden = `{"name":"open","description":"unlock a door","inputSchema":{"type":"object"}}`, `{"name":"secret_door","description":"unlock another","inputSchema":{"type":"object"}}`
 	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newFace(t, newSource(hidden, shown), guarding("secret", true))
-		without := newFace(t, newSource(shown), server.Around{})
+		s := newFace(t, newSource(hidden, shown), hiding("secret"))
+		without := newFace(t, newSource(shown))
 		staff, guest, lost := connect(t, s, as("staff", era)), connect(t, s, as("guest", era)), connect(t, without, as("guest", era))
 		for range 3 { // in turn, so that no cache serves one what another may see
 			for query, want := range map[string]string{"unlock": "open secret_door", "secret_door": "secret_door open", "": "secret_door open"} {
@@ -66,7 +74,7 @@ func TestHiddenTools(t *testing.T) {
 // TestGuardedTools can be found, and the guard sees the tool that is called.
 func TestGuardedTools(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, newSource("open", "secret"), guarding("secret", false)), as("guest", era))
+		session := connect(t, newFace(t, newSource("open", "secret"), refusing("secret")), as("guest", era))
 		if got := foundNames(t, session, "secret"); got != "secret" {
 			t.Errorf("found is %q", got)
 		}
@@ -82,20 +90,33 @@ func TestGuardedTools(t *testing.T) {
 	})
 }
 
-// TestGuardOfTheInnerTool sees its arguments, what was registered for guards, and the
-// request's _meta, in a search as well.
+// TestGuardOfTheInnerTool: Check of a guard sees the arguments of the tool, its metadata
+// and the _meta of the request. Visible, which a search asks, sees the same target.
 func TestGuardOfTheInnerTool(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var seen []string
-		around := server.Around{Metadata: map[string]any{"level": 3}, Guards: []server.Guard{{Hides: true, Allow: func(_ context.Context, r *server.Request) error {
-			seen = append(seen, fmt.Sprint(r.Kind(), " ", r.Name(), " ", r.Call().Method(), " ", string(r.Call().Member("arguments")), " ",
-				r.Metadata("level"), " ", string(r.Meta("vendor/token"))))
-			return nil
-		}}}}
-		session := connect(t, newFace(t, newSource("add"), around), &client.Options{Era: era})
+		about := func(target *mcp.Target) string {
+			return fmt.Sprint(target.Kind, " ", target.Name, " ", target.Metadata["level"], " ", string(target.Definition.InputSchema()))
+		}
+		guard := mcp.Guard{
+			Visible: func(_ context.Context, caller *mcp.Caller, target *mcp.Target) bool {
+				seen = append(seen, fmt.Sprint(about(target), " ", caller.Info.Name))
+				return true
+			},
+			Check: func(_ context.Context, call *mcp.Call) error {
+				seen = append(seen, fmt.Sprint(about(call.Target()), " ", call.Caller.Info.Name, " ", call.Method(), " ",
+					string(call.Member("arguments")), " ", string(call.Member("_meta", "vendor/token"))))
+				return nil
+			},
+		}
+		from := newSource()
+		add := from.tools("add")[0]
+		add.Metadata = map[string]any{"level": 3}
+		from.show(add)
+		session := connect(t, newFace(t, from, guard), as("guest", era))
 		for params, want := range map[string]string{
-			`{"name":"call_tool","arguments":{"name":"add","arguments":{"a":1.0}},"_meta":{"vendor/token":"t"}}`: `tool add tools/call {"a":1.0} 3 "t"`,
-			`{"name":"search_tools","arguments":{"query":"add"},"_meta":{"vendor/token":"t"}}`:                   `tool add tools/list  3 "t"`,
+			`{"name":"call_tool","arguments":{"name":"add","arguments":{"a":1.0}},"_meta":{"vendor/token":"t"}}`: `tool add 3 {"type":"object"} guest tools/call {"a":1.0} "t"`,
+			`{"name":"search_tools","arguments":{"query":"add"},"_meta":{"vendor/token":"t"}}`:                   `tool add 3 {"type":"object"} guest`,
 		} {
 			seen = nil
 			if _, err := session.Call(t.Context(), mcp.MethodToolsCall, []byte(params), nil); err != nil {
@@ -108,14 +129,19 @@ func TestGuardOfTheInnerTool(t *testing.T) {
 	})
 }
 
-// TestAskingGuard asks when the tool is called; in a search the tool is there for who
-// can be asked.
+// TestAskingGuard asks when the tool is called. A search shows the tool to callers that
+// can be asked, and asks nobody.
 func TestAskingGuard(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		around := server.Around{Guards: []server.Guard{{Name: "approval", Hides: true, Allow: func(_ context.Context, r *server.Request) error {
-			_, err := server.Elicit[struct{}](r, "sure", "May "+r.Name()+" be called?")
-			return err
-		}}}}
+		guard := mcp.Guard{
+			Name: "approval",
+			Visible: func(_ context.Context, caller *mcp.Caller, _ *mcp.Target) bool {
+				return caller.Capabilities.Elicitation != nil
+			},
+			Check: func(_ context.Context, call *mcp.Call) error {
+				return elicit(call, "May "+call.Target().Name+" be called?")
+			},
+		}
 		var mu sync.Mutex
 		var asked []string
 		asks := accepting(era)
@@ -126,7 +152,7 @@ func TestAskingGuard(t *testing.T) {
 			asked = append(asked, p.Message)
 			return accept(ctx, p)
 		}
-		s := newFace(t, newSource("launch"), around)
+		s := newFace(t, newSource("launch"), guard)
 		session := connect(t, s, asks)
 		if got := foundNames(t, session, "launch"); got != "launch" || len(asked) != 0 {
 			t.Errorf("found is %q, asked is %q", got, asked)
@@ -136,86 +162,130 @@ func TestAskingGuard(t *testing.T) {
 		}
 		mute := connect(t, s, &client.Options{Era: era})
 		if got := foundNames(t, mute, "launch"); got != "" {
-			t.Errorf("who cannot be asked finds %q", got)
+			t.Errorf("a caller that cannot be asked finds %q", got)
 		}
 		if _, err := callInner(t, mute, "launch", "{}"); err == nil {
-			t.Error("who cannot be asked may call it")
+			t.Error("a caller that cannot be asked may call it")
 		}
 	})
 }
 
-// TestInterceptors see calls of the tools and searches as lists, and decide what is
-// found of these, and how it is described. What stands around the server where the
-// provider is mounted sees the two tools.
-func TestInterceptors(t *testing.T) {
+// elicit asks the caller to confirm.
+func elicit(call *mcp.Call, message string) error {
+	params, err := (&mcp.ElicitParams{Mode: mcp.ElicitForm, Message: message, RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}).AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	_, err = call.Input("sure", mcp.InputRequest{Method: mcp.MethodElicit, Params: params})
+	return err
+}
+
+// TestCallMiddleware sees calls of the tools that are found, not the two tools, and may
+// turn errors into results. The middleware of the server where the provider is mounted
+// sees the two tools.
+func TestCallMiddleware(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var inner, outer []string
 		noting := func(notes *[]string) mcp.Middleware {
 			return func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					if strings.HasPrefix(call.Method(), "tools/") {
-						*notes = append(*notes, call.Method()+" "+string(call.Member("name")))
+						*notes = append(*notes, call.Method()+" "+string(call.Member("name"))+" of "+call.Target().Name)
 					}
 					return next(ctx, call)
 				}
 			}
 		}
-		editing := func(next mcp.Handler) mcp.Handler {
-			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-				if call.Method() == mcp.MethodToolsList {
-					return &mcp.ListToolsResult{Tools: []mcp.Tool{{Name: "sub", Description: "another"}, {Name: "added"}}}, nil
-				}
-				return next(ctx, call)
-			}
-		}
 		failing := errors.New("out of order")
-		mapped := func(_ context.Context, _ *server.Request, err error) (mcp.Result, error) {
-			if errors.Is(err, failing) {
-				return text("try later"), nil
+		mapping := func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				result, err := next(ctx, call)
+				if errors.Is(err, failing) {
+					return text("try later"), nil
+				}
+				return result, err
 			}
-			return nil, nil
 		}
 		from := newSource("add", "sub")
-		p := newProvider(t, from, server.Around{Outer: []mcp.Middleware{noting(&inner), editing}, Mappers: []server.ErrorMapper{mapped}})
-		session := connect(t, mounted(t, p, "", &server.Options{Around: server.Around{Outer: []mcp.Middleware{noting(&outer)}}}), &client.Options{Era: era})
-		if got := found(t, session, `{"query":""}`); len(got) != 1 || string(got[0]) != `{"name":"sub","description":"another","inputSchema":{"type":"object"}}` {
-			t.Errorf("found is %s", got)
+		p, err := search.New(from, &search.Options{CallMiddleware: []mcp.Middleware{noting(&inner), mapping}, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		session := connect(t, mounted(t, p, "", &server.Options{Middleware: []mcp.Middleware{noting(&outer)}}), &client.Options{Era: era})
+		if got := foundNames(t, session, ""); got != "add sub" {
+			t.Errorf("found is %q", got)
 		}
 		from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, failing }
 		if result, err := callInner(t, session, "add", "{}"); err != nil || texts(result) != "try later" {
 			t.Errorf("the tool gives %+v, %v", result, err)
 		}
-		if want := []string{"tools/list ", `tools/call "add"`}; !slices.Equal(inner, want) {
+		if want := []string{`tools/call "add" of add`}; !slices.Equal(inner, want) {
 			t.Errorf("around the tools is seen %q, want %q", inner, want)
 		}
-		if want := []string{`tools/call "search_tools"`, `tools/call "call_tool"`}; !slices.Equal(outer, want) {
+		if want := []string{`tools/call "search_tools" of search_tools`, `tools/call "call_tool" of call_tool`}; !slices.Equal(outer, want) {
 			t.Errorf("around the server is seen %q, want %q", outer, want)
 		}
 	})
 }
 
-// TestSearchFails when the tools cannot be listed: none is shown that might be hidden.
-func TestSearchFails(t *testing.T) {
-	for name, answer := range map[string]func() (mcp.Result, error){
-		"refused":   func() (mcp.Result, error) { return nil, &jsonrpc.Error{Code: -429, Message: "too many"} },
-		"no list":   func() (mcp.Result, error) { return mcp.Raw(`{"tools":{}}`), nil },
-		"nothing":   func() (mcp.Result, error) { return mcp.Raw(`{}`), nil },
-		"no object": func() (mcp.Result, error) { return mcp.Raw(`[]`), nil },
-		"no entry":  func() (mcp.Result, error) { return mcp.Raw(`{"tools":[7]}`), nil },
-		"no JSON":   func() (mcp.Result, error) { return mcp.Raw(`{"tools":[`), nil },
-		"no encoding": func() (mcp.Result, error) {
-			return &mcp.ListToolsResult{Tools: []mcp.Tool{{InputSchema: json.RawMessage(`{`)}}}, nil
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			around := server.Around{Outer: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
-				return func(context.Context, *mcp.Call) (mcp.Result, error) { return answer() }
-			}}}
-			session := connect(t, newFace(t, newSource("add"), around), nil)
-			result, err := session.CallTool(t.Context(), "search_tools", json.RawMessage(`{"query":"add"}`), nil)
-			if err == nil {
-				t.Errorf("the search gives %s", texts(result))
+// edited is a provider that drops and changes entries of another.
+type edited struct {
+	server.Provider
+	edit func(*server.Entry) *server.Entry
+}
+
+func (e edited) Catalog() *server.Catalog {
+	c := e.Provider.Catalog()
+	return c.Memo("edited", func() any { return c.Map(e.edit) }).(*server.Catalog)
+}
+
+// TestEditedTools: a search shows tools as the provider has them that it was made of, and
+// those alone can be called.
+func TestEditedTools(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		from := newSource("add", "sub")
+		edit := func(e *server.Entry) *server.Entry {
+			if e.Name != "sub" {
+				return nil
 			}
-		})
-	}
+			changed := *e
+			changed.Definition = mcp.NewDefinition([]byte(`{"name":"sub","description":"another","inputSchema":{"type":"object"}}`))
+			return &changed
+		}
+		session := connect(t, newFace(t, edited{from, edit}), &client.Options{Era: era})
+		if got := found(t, session, `{"query":""}`); len(got) != 1 || string(got[0]) != `{"name":"sub","description":"another","inputSchema":{"type":"object"}}` {
+			t.Errorf("found is %s", got)
+		}
+		if got := foundNames(t, session, "another"); got != "sub" {
+			t.Errorf("by the other description found is %q", got)
+		}
+		if _, err := callInner(t, session, "sub", "{}"); err != nil {
+			t.Error(err)
+		}
+		_, err := callInner(t, session, "add", "{}")
+		if e := protocolError(t, err); e.Message != `unknown tool: "add"` {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// TestFailingVisible: a tool is not shown, nor called, if it cannot be said whether the
+// caller may see it. The others are.
+func TestFailingVisible(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		guard := mcp.Guard{Name: "broken", Visible: func(_ context.Context, _ *mcp.Caller, target *mcp.Target) bool {
+			if target.Name == "add" {
+				panic("out of order")
+			}
+			return true
+		}}
+		session := connect(t, newFace(t, newSource("add", "sub"), guard), &client.Options{Era: era})
+		if got := foundNames(t, session, ""); got != "sub" {
+			t.Errorf("found is %q", got)
+		}
+		_, err := callInner(t, session, "add", "{}")
+		if e := protocolError(t, err); e.Message != `unknown tool: "add"` {
+			t.Errorf("the error is %v", err)
+		}
+	})
 }

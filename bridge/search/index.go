@@ -1,13 +1,11 @@
 package search
 
 import (
-	"bytes"
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -27,10 +25,10 @@ const (
 	inArgumentDescription = 0.5
 )
 
-// An index knows which words the tools of a catalogue have. It is immutable. Tools are
-// numbered in the order of the catalogue.
+// An index has the words of the tools of a catalog. It is immutable. Tools are numbered in
+// the order of the catalog.
 type index struct {
-	names    []string
+	entries  []*server.Entry
 	tools    map[string]int32 // by name
 	words    map[string]int32
 	postings [][]posting // of each word
@@ -42,14 +40,17 @@ type posting struct {
 	weight float32
 }
 
-func newIndex(tools []server.Listed) *index {
+// indexOf returns the index of a catalog, which is made when it is needed first.
+func indexOf(c *server.Catalog) *index {
+	type key struct{}
+	return c.Memo(key{}, func() any { return newIndex(slices.Collect(c.All(mcp.KindTool))) }).(*index)
+}
+
+func newIndex(tools []*server.Entry) *index {
 	tools = tools[:min(len(tools), MaxTools)]
-	x := &index{tools: make(map[string]int32, len(tools)), words: make(map[string]int32)}
+	x := &index{entries: tools, tools: make(map[string]int32, len(tools)), words: make(map[string]int32)}
 	for i, tool := range tools {
-		if _, there := x.tools[tool.Name]; !there { // the first of two is offered
-			x.tools[tool.Name] = int32(i)
-		}
-		x.names = append(x.names, tool.Name)
+		x.tools[tool.Name] = int32(i)
 	}
 	lengths := make([]float32, len(tools))
 	for i, tool := range tools {
@@ -78,25 +79,12 @@ func (x *index) weigh(lengths []float32) {
 	}
 }
 
-// find finds a tool by its name, which stands here as in its entry.
-func (x *index) find(name json.RawMessage) (tool int32, ok bool) {
-	if jsonscan.KindOf(name) != jsonscan.String {
-		return 0, false
-	}
-	if bytes.IndexByte(name, '\\') >= 0 {
-		tool, ok = x.tools[jsonscan.Unquote(name)]
-		return tool, ok
-	}
-	tool, ok = x.tools[string(name[1:len(name)-1])] // nothing is copied for a look-up
-	return tool, ok
-}
-
-// search finds the best tools of those that are visible, which have an entry.
-func (x *index) search(q query, entries []json.RawMessage) []int32 {
+// search finds the best tools of those that are visible.
+func (x *index) search(q query, visible func(tool int32) bool) []int32 {
 	scores, any := x.score(q.text)
 	best := ranking{limit: q.limit}
 	for i, score := range scores {
-		if entries[i] == nil || any && score == 0 || !strings.HasPrefix(x.names[i], q.prefix) {
+		if any && score == 0 || !strings.HasPrefix(x.entries[i].Name, q.prefix) || !visible(int32(i)) {
 			continue
 		}
 		best.add(int32(i), score)
@@ -106,7 +94,7 @@ func (x *index) search(q query, entries []json.RawMessage) []int32 {
 
 // score is what a text is worth for each tool, and says whether it has any word at all.
 func (x *index) score(text string) (scores []float32, any bool) {
-	scores = make([]float32, len(x.names))
+	scores = make([]float32, len(x.entries))
 	var room [32]int32
 	known := room[:0]
 	for word := range words(text) {

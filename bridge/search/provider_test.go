@@ -3,7 +3,6 @@ package search_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -22,15 +21,23 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// everything is a catalogue with all kinds of offers.
-func everything() *server.Catalogue {
-	return &server.Catalogue{
-		Tools:     entries("add", "sub"),
-		Prompts:   []server.Listed{{Name: "greet", JSON: []byte(`{"name":"greet"}`)}},
-		Resources: []server.Listed{{Name: "app:r", JSON: []byte(`{"uri":"app:r","name":"r"}`)}},
-		Templates: []server.Listed{{Name: "app:t/{x}", JSON: []byte(`{"uriTemplate":"app:t/{x}","name":"t"}`)}},
-		Completes: true,
+// everything returns tools and one entry of each other kind.
+func (s *source) everything(tools ...string) []*server.Entry {
+	entries := append(s.tools(tools...),
+		s.entry(mcp.KindPrompt, "greet", `{"name":"greet"}`),
+		s.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`),
+		s.entry(mcp.KindResourceTemplate, "app:t/{x}", `{"uriTemplate":"app:t/{x}","name":"t"}`))
+	for _, e := range entries {
+		switch e.Kind {
+		case mcp.KindPrompt:
+			e.Complete = s.call
+		case mcp.KindResource:
+			e.Subscribe = s.watch
+		case mcp.KindResourceTemplate:
+			e.Match = func(uri string) bool { return strings.HasPrefix(uri, "app:t/") }
+		}
 	}
+	return entries
 }
 
 // TestProviderShowsTwoTools in place of the source's, and all else as it is.
@@ -38,8 +45,8 @@ func TestProviderShowsTwoTools(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		for _, prefix := range []string{"", "p_"} {
 			from := newSource()
-			from.offer.Store(everything())
-			session := connect(t, mounted(t, newProvider(t, from, server.Around{}), prefix, nil), &client.Options{Era: era})
+			from.show(from.everything("add", "sub")...)
+			session := connect(t, mounted(t, newProvider(t, from), prefix, nil), &client.Options{Era: era})
 			var tools []string
 			for tool, err := range session.Tools(t.Context()) {
 				if err != nil {
@@ -77,9 +84,11 @@ func TestProviderShowsTwoTools(t *testing.T) {
 	})
 }
 
-// TestProviderWithoutMount answers calls as a server would that has the two tools.
-func TestProviderWithoutMount(t *testing.T) {
-	p := newProvider(t, newSource("add"), server.Around{})
+// TestProviderHasNoOtherTools: calls of others are answered as by a server that has the two
+// tools only, also where its catalog is asked.
+func TestProviderHasNoOtherTools(t *testing.T) {
+	p := newProvider(t, newSource("add"))
+	s := mounted(t, p, "", nil)
 	for params, want := range map[string]string{
 		`{"name":"add"}`: `unknown tool: "add"`,
 		`{"name":7}`:     "name must be a string",
@@ -90,13 +99,17 @@ func TestProviderWithoutMount(t *testing.T) {
 			t.Fatal(err)
 		}
 		call := mcp.NewCall(request, &mcp.Caller{}, nil)
-		_, err = p.Call(t.Context(), &call)
+		_, err = s.Serve(t.Context(), &call)
 		if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != want {
 			t.Errorf("%s: the error is %v, want %q", params, err, want)
 		}
 	}
-	if first := p.Catalogue(); p.Catalogue() != first {
-		t.Error("the same offer is another catalogue")
+	catalog := p.Catalog()
+	if e, err := catalog.Resolve(t.Context(), mcp.KindTool, "add"); catalog.Lookup(mcp.KindTool, "add") != nil || e != nil || err != nil {
+		t.Errorf("the tool of the source is in the catalog: %v, %v", e, err)
+	}
+	if p.Catalog() != catalog {
+		t.Error("the same entries are another catalog")
 	}
 }
 
@@ -104,9 +117,9 @@ func TestProviderWithoutMount(t *testing.T) {
 func TestProviderTellsChanges(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		from := newSource()
-		from.offer.Store(everything())
+		from.show(from.everything("add", "sub")...)
 		var told []mcp.Change
-		s := newFace(t, from, server.Around{})
+		s := newFace(t, from)
 		session := connectBy(t, transport.Pipe(s), &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told = append(told, change) }})
 		synctest.Wait() // until the source runs
 		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{
@@ -122,9 +135,7 @@ func TestProviderTellsChanges(t *testing.T) {
 		if got := foundNames(t, session, "mul"); got != "" {
 			t.Errorf("found is %q", got)
 		}
-		next := everything()
-		next.Tools = entries("mul", "sub")
-		from.offer.Store(next)
+		from.show(from.everything("mul", "sub")...)
 		changes := []mcp.Change{{Kind: mcp.KindPrompt}, {Kind: mcp.KindResource}, {Kind: mcp.KindResource, URI: "app:r"}}
 		for _, change := range append([]mcp.Change{{Kind: mcp.KindTool}}, changes...) {
 			(*from.changed.Load())(change)
@@ -154,25 +165,24 @@ func TestProviderTellsChanges(t *testing.T) {
 	})
 }
 
-// deaf is a provider that need not know what is watched.
-type deaf struct{ server.Provider }
-
-func TestProviderOfWhoDoesNotSubscribe(t *testing.T) {
-	unsubscribe, err := newProvider(t, deaf{newSource()}, server.Around{}).Subscribe(t.Context(), "app:r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unsubscribe()
+// A resource of which nothing has to be known that is watched can be subscribed to.
+func TestResourceWithoutSubscribe(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		from := newSource()
+		from.show(from.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`))
+		session := connect(t, newFace(t, from), &client.Options{Era: era})
+		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"app:r"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub.Close()
+	})
 }
 
 // TestNewRefuses what a server would refuse to mount.
 func TestNewRefuses(t *testing.T) {
-	_, err := search.New(newSource("add", "sub", "add"), nil)
-	if c, ok := errors.AsType[*server.CollisionError](err); !ok || c.Name != "add" {
-		t.Errorf("the error is %v", err)
-	}
 	broken := newSource()
-	broken.offer.Store(&server.Catalogue{Tools: []server.Listed{{Name: "bad", JSON: []byte(`{"name":`)}}})
+	broken.show(broken.entry(mcp.KindTool, "bad", `{"name":`))
 	if _, err := search.New(broken, nil); err == nil || !strings.Contains(err.Error(), `"bad"`) {
 		t.Errorf("the error is %v", err)
 	}
@@ -187,15 +197,18 @@ func TestLaterFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	session := connect(t, mounted(t, p, "", nil), nil)
-	tools := append(entries(`{"name":"add","description":"the first","inputSchema":{}}`, `{"name":"add","description":"another","inputSchema":{}}`, `{"name":"odd","inputSchema":7}`),
-		server.Listed{Name: "bad", JSON: []byte(`{"name":`)})
-	from.offer.Store(&server.Catalogue{Tools: tools})
+	if got := foundNames(t, session, ""); got != "add" { // the server has started
+		t.Errorf("found is %q", got)
+	}
+	tools := append(from.tools(`{"name":"add","description":"the first","inputSchema":{}}`, `{"name":"add","description":"another","inputSchema":{}}`, `{"name":"odd","inputSchema":7}`),
+		from.entry(mcp.KindTool, "bad", `{"name":`))
+	from.show(tools...)
 	for query, want := range map[string]string{"first": "add", "another": "", "bad": "", "odd": "odd", "": "add odd"} {
 		if got := foundNames(t, session, query); got != want {
 			t.Errorf("%q finds %q, want %q", query, got, want)
 		}
 	}
-	if !strings.Contains(log.String(), "bad") || !strings.Contains(log.String(), "two of the tool") {
+	if !strings.Contains(log.String(), "bad") {
 		t.Errorf("the log is %s", &log)
 	}
 }
@@ -245,11 +258,11 @@ func TestDescription(t *testing.T) {
 // TestAtOnce is for the race detector: tools are searched, called and changed.
 func TestAtOnce(t *testing.T) {
 	from := newSource("steady")
-	s := newFace(t, from, server.Around{})
+	s := newFace(t, from)
 	var work sync.WaitGroup
 	work.Go(func() {
 		for i := range 200 {
-			from.offer.Store(&server.Catalogue{Tools: entries(fmt.Sprint("other_", i), "steady")})
+			from.show(from.tools(fmt.Sprint("other_", i), "steady")...)
 		}
 	})
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
@@ -268,23 +281,20 @@ func TestAtOnce(t *testing.T) {
 	work.Wait()
 }
 
-// Which tool a call will reach stands in its arguments, where nobody looks for scopes: so
-// it needs those of all.
+// The arguments of a call name the tool that it will reach, and are not looked at for
+// scopes: so the call needs the scopes of all tools.
 func TestScopesOfHiddenTools(t *testing.T) {
-	around := func(scope string) server.Around {
-		return server.Around{Metadata: map[string]any{server.MetadataScopes: []string{scope}}}
-	}
 	s := server.New(mcp.Implementation{Name: "s"}, nil)
 	for _, name := range []string{"write", "read"} {
-		server.AddTool(s, server.Tool{Name: name, Around: around(name)}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+		server.AddTool(s, server.Tool{Name: name, Scopes: []string{"use", name}}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
 	}
-	server.AddResource(s, server.Resource{URI: "app:r", Around: around("see")}, func(context.Context, *server.Request) (string, error) { return "", nil })
-	p, err := search.New(s.Provider(), &search.Options{Around: around("use")})
+	server.AddResource(s, server.Resource{URI: "app:r", Scopes: []string{"see"}}, func(context.Context, *server.Request) (string, error) { return "", nil })
+	p, err := search.New(s.Provider(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	outer := server.New(mcp.Implementation{Name: "outer"}, nil)
-	if err := outer.MountProvider(p, ""); err != nil {
+	if err := outer.Mount(p, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, call := range []struct {

@@ -21,11 +21,11 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A source is a provider whose offer changes. It answers calls with their params.
+// A source is a provider whose entries change. It answers calls with their params.
 type source struct {
-	offer   atomic.Pointer[server.Catalogue]
+	offer   atomic.Pointer[server.Catalog]
 	changed atomic.Pointer[func(mcp.Change)]
-	answer  func(ctx context.Context, call *mcp.Call) (mcp.Result, error)
+	answer  mcp.Handler // nil: see call
 
 	mu    sync.Mutex
 	steps []string
@@ -33,13 +33,16 @@ type source struct {
 
 func newSource(tools ...string) *source {
 	s := &source{}
-	s.offer.Store(&server.Catalogue{Tools: entries(tools...)})
+	s.show(s.tools(tools...)...)
 	return s
 }
 
-// entries are tools that have nothing but a name, or all that their JSON says.
-func entries(tools ...string) []server.Listed {
-	var listed []server.Listed
+// show offers other entries from now on.
+func (s *source) show(entries ...*server.Entry) { s.offer.Store(server.NewCatalog(entries, nil)) }
+
+// tools returns entries that have nothing but a name, or all that their JSON says.
+func (s *source) tools(tools ...string) []*server.Entry {
+	var entries []*server.Entry
 	for _, tool := range tools {
 		if tool[0] != '{' {
 			tool = fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, tool)
@@ -48,14 +51,21 @@ func entries(tools ...string) []server.Listed {
 		if err := json.Unmarshal([]byte(tool), &named); err != nil {
 			panic(err)
 		}
-		listed = append(listed, server.Listed{Name: named.Name, JSON: json.RawMessage(tool)})
+		entries = append(entries, s.entry(mcp.KindTool, named.Name, tool))
 	}
-	return listed
+	return entries
 }
 
-func (s *source) Catalogue() *server.Catalogue { return s.offer.Load() }
+func (s *source) entry(kind mcp.Kind, name, definition string) *server.Entry {
+	return &server.Entry{
+		Target: mcp.Target{Kind: kind, Name: name, Definition: mcp.NewDefinition(json.RawMessage(definition))},
+		Handle: s.call,
+	}
+}
 
-func (s *source) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+func (s *source) Catalog() *server.Catalog { return s.offer.Load() }
+
+func (s *source) call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	if s.answer != nil {
 		return s.answer(ctx, call)
 	}
@@ -70,17 +80,18 @@ func (s *source) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	return mcp.Raw(`{"completion":{"values":["ada"]}}`), nil
 }
 
-func (s *source) Run(ctx context.Context, changed func(mcp.Change)) error {
+func (s *source) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	s.changed.Store(&changed)
 	s.step("run")
+	ready()
 	<-ctx.Done()
 	s.step("end")
 	return ctx.Err()
 }
 
-func (s *source) Subscribe(_ context.Context, uri string) (func(), error) {
-	s.step("watch " + uri)
-	return func() { s.step("unwatch " + uri) }, nil
+func (s *source) watch(_ context.Context, call *mcp.Call) (func(), error) {
+	s.step("watch " + call.URI())
+	return func() { s.step("unwatch " + call.URI()) }, nil
 }
 
 func (s *source) step(step string) {
@@ -103,19 +114,19 @@ func text(text string) *mcp.CallToolResult {
 }
 
 // newProvider is search.New for sources without faults.
-func newProvider(t testing.TB, p server.Provider, around server.Around) *search.Provider {
+func newProvider(t testing.TB, p server.Provider, guards ...mcp.Guard) *search.Provider {
 	t.Helper()
-	provider, err := search.New(p, &search.Options{Around: around, Logger: slog.New(slog.DiscardHandler)})
+	provider, err := search.New(p, &search.Options{Guards: guards, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return provider
 }
 
-// newFace is a server that offers what a source has, but for its tools.
-func newFace(t testing.TB, p server.Provider, around server.Around) *server.Server {
+// newFace is a server of what a source offers, with the two tools in place of its own.
+func newFace(t testing.TB, p server.Provider, guards ...mcp.Guard) *server.Server {
 	t.Helper()
-	return mounted(t, newProvider(t, p, around), "", nil)
+	return mounted(t, newProvider(t, p, guards...), "", nil)
 }
 
 func mounted(t testing.TB, p server.Provider, prefix string, opts *server.Options) *server.Server {
@@ -125,7 +136,7 @@ func mounted(t testing.TB, p server.Provider, prefix string, opts *server.Option
 	}
 	opts.Logger = slog.New(slog.DiscardHandler)
 	s := server.New(mcp.Implementation{Name: "face", Version: "1"}, opts)
-	if err := s.MountProvider(p, prefix); err != nil {
+	if err := s.Mount(p, &server.MountOptions{Prefix: prefix}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

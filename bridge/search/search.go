@@ -2,61 +2,33 @@ package search
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 )
 
-// search answers a call of [SearchTool].
-func (p *Provider) search(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+// find answers a call of [SearchTool] with tools that its caller may see.
+func (p *Provider) find(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	q, err := readQuery(call.Member("arguments"))
 	if err != nil {
 		return refused(err), nil
 	}
-	o := p.now()
-	answer, err := p.list(ctx, call)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := o.show(answer)
-	if err != nil {
-		return nil, err
-	}
-	return newFound(entries, o.index().search(q, entries)), nil
-}
-
-// list lists the tools that the caller of a search may see, as if it were a call of
-// tools/list: guards that hide have to know who asks, and may want to ask back.
-func (p *Provider) list(ctx context.Context, call *mcp.Call) ([]byte, error) {
-	var params json.RawMessage
-	if meta := call.Member("_meta"); meta != nil {
-		params = append(append(append(params, `{"_meta":`...), meta...), '}')
-	}
-	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsList, params)
-	if err != nil {
-		return nil, err
-	}
-	list := mcp.NewCall(request, call.Caller, call)
-	result, err := p.invoke(ctx, &list)
-	if err != nil {
-		return nil, err
-	}
-	if raw, ok := result.(mcp.Raw); ok {
-		return raw, nil
-	}
-	return result.AppendJSON(nil)
+	index := indexOf(p.within.Catalog())
+	return newFound(index.entries, index.search(q, func(tool int32) bool {
+		visible := index.entries[tool].Visible
+		return visible == nil || visible(ctx, call.Caller)
+	})), nil
 }
 
 // found is the result of a search: the entries of tools, as structured content and the
 // same as text.
 type found []byte
 
-func newFound(entries []json.RawMessage, tools []int32) found {
+func newFound(entries []*server.Entry, tools []int32) found {
 	size := len(`{"tools":[]}`)
 	for i, tool := range tools {
-		size += len(entries[tool]) + 1
+		size += len(entries[tool].Definition.JSON()) + 1
 		if i > 0 && size > maxFound {
 			tools = tools[:i]
 			break
@@ -67,7 +39,7 @@ func newFound(entries []json.RawMessage, tools []int32) found {
 		if i > 0 {
 			f = append(f, ',')
 		}
-		f = append(f, entries[tool]...)
+		f = append(f, entries[tool].Definition.JSON()...)
 	}
 	return append(f, `]}`...)
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/server"
 )
 
 // office is what a few servers behind one bridge offer.
@@ -24,7 +23,7 @@ var office = []string{
 
 func TestSearch(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, newSource(office...), server.Around{}), &client.Options{Era: era})
+		session := connect(t, newFace(t, newSource(office...)), &client.Options{Era: era})
 		for _, test := range []struct{ query, want string }{
 			{"create issue", "github__create_issue github__create_issue_comment"},
 			{"comment on an issue", "github__create_issue_comment"},
@@ -73,7 +72,7 @@ func TestSearchWeighs(t *testing.T) {
 		{`{"name":"a","description":"often"}|{"name":"b","description":"often"}|{"name":"c","description":"rare"}`, "often rare", "c a b"},
 		{`{"name":"a","description":"needle in a very large stack of hay"}|{"name":"b","description":"needle"}`, "needle", "b a"},
 	} {
-		session := connect(t, newFace(t, newSource(strings.Split(test.tools, "|")...), server.Around{}), nil)
+		session := connect(t, newFace(t, newSource(strings.Split(test.tools, "|")...)), nil)
 		if got := foundNames(t, session, test.query); got != test.want {
 			t.Errorf("%q finds %q of %s, want %q", test.query, got, test.tools, test.want)
 		}
@@ -84,7 +83,7 @@ func TestSearchWeighs(t *testing.T) {
 func TestFoundEntries(t *testing.T) {
 	odd := `{ "zz":[1.0,1e2,9007199254740993], "inputSchema":{"type":"object","$defs":{"x":{}},"if":{},"unknown":-0 },"description":"a \u00e9 \/ \"<b>\"" ,"name":"odd","_meta":{"vendor/x":1.50}}`
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, newSource("plain", odd, `{"name":"\u0065scaped"}`), server.Around{}), &client.Options{Era: era})
+		session := connect(t, newFace(t, newSource("plain", odd, `{"name":"\u0065scaped"}`)), &client.Options{Era: era})
 		for query, want := range map[string]string{"odd": odd, "escaped": `{"name":"\u0065scaped"}`} {
 			got := found(t, session, `{"query":"`+query+`"}`)
 			if len(got) != 1 || string(got[0]) != want {
@@ -103,7 +102,7 @@ func TestSearchOrder(t *testing.T) {
 	for i := range tools {
 		tools[i] = fmt.Sprintf(`{"name":%q,"description":"does it","inputSchema":{}}`, tools[i])
 	}
-	session := connect(t, newFace(t, newSource(tools...), server.Around{}), nil)
+	session := connect(t, newFace(t, newSource(tools...)), nil)
 	all := strings.Fields(namesOf(t, found(t, session, `{"query":"","limit":50}`)))
 	if len(all) != len(tools) {
 		t.Fatalf("found are %d", len(all))
@@ -125,7 +124,7 @@ func TestSearchRanksTheBestLast(t *testing.T) {
 	for i := range 100 {
 		tools = append(tools, fmt.Sprintf(`{"name":"tool%d","description":"%s %s"}`, i, strings.Repeat("needle ", i), strings.Repeat("hay ", 100-i)))
 	}
-	session := connect(t, newFace(t, newSource(tools...), server.Around{}), nil)
+	session := connect(t, newFace(t, newSource(tools...)), nil)
 	for limit := 1; limit <= 50; limit++ {
 		var want []string
 		for i := range limit {
@@ -142,11 +141,11 @@ func TestFoundIsBounded(t *testing.T) {
 	entry := func(name string, size int) string {
 		return fmt.Sprintf(`{"name":%q,"description":"big","_meta":{"x":%q}}`, name, strings.Repeat("x", size))
 	}
-	session := connect(t, newFace(t, newSource(entry("a", 500<<10), entry("b", 500<<10), entry("c", 500<<10)), server.Around{}), nil)
+	session := connect(t, newFace(t, newSource(entry("a", 500<<10), entry("b", 500<<10), entry("c", 500<<10))), nil)
 	if got := foundNames(t, session, "big"); got != "a b" {
 		t.Errorf("found is %q", got)
 	}
-	session = connect(t, newFace(t, newSource(entry("a", 1100<<10), "b"), server.Around{}), nil)
+	session = connect(t, newFace(t, newSource(entry("a", 1100<<10), "b")), nil)
 	if got := foundNames(t, session, ""); got != "a" {
 		t.Errorf("found is %q", got)
 	}
@@ -160,7 +159,7 @@ func TestIndexIsBounded(t *testing.T) {
 	}
 	long := strings.Repeat("y", 100)
 	session := connect(t, newFace(t, newSource(
-		fmt.Sprintf(`{"name":"many","description":%q}`, text.String()), fmt.Sprintf(`{"name":"long","description":%q}`, long)), server.Around{}), nil)
+		fmt.Sprintf(`{"name":"many","description":%q}`, text.String()), fmt.Sprintf(`{"name":"long","description":%q}`, long))), nil)
 	for query, want := range map[string]string{"w1x": "many", "w500x": "many", "w600x": "", long: "long", long[:70]: "long", long[:60]: ""} {
 		if got := foundNames(t, session, query); got != want {
 			t.Errorf("%.20q finds %q, want %q", query, got, want)

@@ -3,7 +3,6 @@ package search
 import (
 	"fmt"
 
-	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -35,35 +34,37 @@ func searchInput() []byte {
 		`"required":["query"],"additionalProperties":false}`, MaxQuery, MaxLimit, DefaultLimit)
 }
 
-// listTools are the two tools, as they stand in lists.
-func listTools(about string) ([]server.Listed, error) {
+// newTools returns the entries of the two tools.
+func newTools(about string, search, call mcp.Handler) (searchEntry, callEntry *server.Entry, err error) {
 	description := searchDescription
 	if about != "" {
 		description += "\n\n" + about
 	}
-	tools := []mcp.Tool{{
+	if searchEntry, err = newTool(&mcp.Tool{
 		Name: SearchTool, Title: "Search tools", Description: description,
 		InputSchema: searchInput(), OutputSchema: []byte(searchOutput),
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true), OpenWorldHint: new(false)},
-	}, {
-		Name: CallTool, Title: "Call a tool", Description: callDescription, InputSchema: []byte(callInput),
-	}}
-	var listed []server.Listed
-	for _, tool := range tools {
-		encoded, err := tool.AppendJSON(nil)
-		if err != nil {
-			return nil, err
-		}
-		listed = append(listed, server.Listed{Name: tool.Name, JSON: encoded})
+	}, search); err != nil {
+		return nil, nil, err
 	}
-	return listed, nil
+	callEntry, err = newTool(&mcp.Tool{
+		Name: CallTool, Title: "Call a tool", Description: callDescription, InputSchema: []byte(callInput),
+	}, call)
+	return searchEntry, callEntry, err
+}
+
+func newTool(tool *mcp.Tool, handle mcp.Handler) (*server.Entry, error) {
+	definition, err := tool.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &server.Entry{
+		Target: mcp.Target{Kind: mcp.KindTool, Name: tool.Name, Definition: mcp.NewDefinition(definition)},
+		Handle: handle,
+	}, nil
 }
 
 // refused tells the model what is wrong with its arguments.
 func refused(err error) mcp.Result {
 	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(err.Error())}, IsError: true}
-}
-
-func invalidParams(format string, args ...any) error {
-	return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf(format, args...)}
 }

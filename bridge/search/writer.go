@@ -15,8 +15,8 @@ type writer struct {
 	left   int // how many words may still come
 }
 
-func (w *writer) writeTool(tool server.Listed) {
-	entry, err := jsonscan.ReadObject(tool.JSON)
+func (w *writer) writeTool(tool *server.Entry) {
+	entry, err := jsonscan.ReadObject(tool.Definition.JSON())
 	if err != nil {
 		return // and so it is not listed
 	}

@@ -38,7 +38,7 @@ func open(ctx context.Context, path string, logger *slog.Logger) (*desk, error) 
 		return nil, err
 	}
 	d.face = server.New(mcp.Implementation{Name: "bridge", Version: "1.0.0"}, &server.Options{Logger: logger})
-	return d, d.face.MountProvider(d.bridge, "")
+	return d, d.face.Mount(d.bridge, nil)
 }
 
 // servers are those of a file, with values in place of variables.

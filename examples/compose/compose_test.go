@@ -157,11 +157,11 @@ func TestCollision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = desk.Mount(newClock(time.Now), "clock_")
+	err = desk.Mount(newClock(time.Now).Provider(), &server.MountOptions{Prefix: "clock_"})
 	if collision, ok := errors.AsType[*server.CollisionError](err); !ok || collision.Name != "clock_now" {
 		t.Errorf("a second clock gives %v", err)
 	}
-	if err := desk.Mount(newClock(time.Now), "wall_clock_"); err != nil {
+	if err := desk.Mount(newClock(time.Now).Provider(), &server.MountOptions{Prefix: "wall_clock_"}); err != nil {
 		t.Error(err)
 	}
 	if got := say(t, connect(t, desk, nil), "wall_clock_now", map[string]string{"zone": "UTC"}); !strings.HasSuffix(got, "Z") {

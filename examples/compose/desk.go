@@ -10,18 +10,18 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// newDesk is a server with two others in it, and with a tool of its own. What stands
-// around it stands around what is mounted, too.
+// newDesk is a server with two others in it, and with a tool of its own. Its middleware
+// surrounds what is mounted, too.
 func newDesk(now func() time.Time, calls *log.Logger) (*server.Server, error) {
 	desk := server.New(mcp.Implementation{Name: "desk", Title: "A desk", Version: "1.0.0"}, &server.Options{
 		Instructions: "The tools of the clock begin with clock_, those of the notes with notes_.",
-		Around:       server.Around{Outer: []mcp.Middleware{logged(calls)}},
+		Middleware:   []mcp.Middleware{logged(calls)},
 	})
 	server.AddTool(desk, server.Tool{Name: "tidy", Description: "Tidies the desk."},
 		func(context.Context, *server.Request, struct{}) (string, error) { return "The desk is tidy.", nil })
 	return desk, errors.Join(
-		desk.Mount(newClock(now), "clock_"),
-		desk.Mount(newNotes(), "notes_"),
+		desk.Mount(newClock(now).Provider(), &server.MountOptions{Prefix: "clock_"}),
+		desk.Mount(newNotes().Provider(), &server.MountOptions{Prefix: "notes_"}),
 	)
 }
 

@@ -41,15 +41,15 @@ func (b *board) note(number int) (string, bool) {
 
 // newNotes is a server that takes notes. It knows nothing of the desk either.
 func newNotes() *server.Server {
-	s := server.New(mcp.Implementation{Name: "notes", Version: "1.0.0"}, &server.Options{Lifespan: []server.Dependency{
-		server.Depend(func(context.Context) (*board, func(context.Context) error, error) { return &board{}, nil, nil }),
+	s := server.New(mcp.Implementation{Name: "notes", Version: "1.0.0"}, &server.Options{Dependencies: []server.Dependency{
+		server.Provide(func(context.Context) (*board, func(context.Context) error, error) { return &board{}, nil, nil }),
 	}})
 	uri := func(number int) string { return fmt.Sprint("note://", number) }
 	server.AddTool(s, server.Tool{Name: "add", Description: "Pins a note to the board."},
 		func(_ context.Context, r *server.Request, in struct {
 			Text string `json:"text" jsonschema:"minLength=1,maxLength=500"`
 		}) (*mcp.ResourceLink, error) {
-			number, err := server.State[*board](r).add(in.Text)
+			number, err := server.Value[*board](r).add(in.Text)
 			if err != nil {
 				return nil, err
 			}
@@ -60,7 +60,7 @@ func newNotes() *server.Server {
 		func(_ context.Context, r *server.Request, in struct {
 			Number int `json:"number"`
 		}) (string, error) {
-			text, ok := server.State[*board](r).note(in.Number)
+			text, ok := server.Value[*board](r).note(in.Number)
 			if !ok {
 				return "", mcp.ResourceNotFound(uri(in.Number))
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -12,19 +13,19 @@ import (
 func addChanges(s *server.Server) {
 	tool, err := server.NewTool(server.Tool{Name: "test_dynamic_tool", Description: "Comes and goes."},
 		func(context.Context, *server.Request, struct{}) (string, error) { return "Still here", nil })
-	addToggle(s, "test_trigger_tool_change", tool, err, func() { s.RemoveTools("test_dynamic_tool") })
+	addToggle(s, "test_trigger_tool_change", tool, err, func() { s.Remove(mcp.KindTool, "test_dynamic_tool") })
 
 	prompt, err := server.NewPrompt(server.Prompt{Name: "test_dynamic_prompt", Description: "Comes and goes."},
 		func(context.Context, *server.Request, struct{}) (string, error) { return "Still here", nil })
-	addToggle(s, "test_trigger_prompt_change", prompt, err, func() { s.RemovePrompts("test_dynamic_prompt") })
+	addToggle(s, "test_trigger_prompt_change", prompt, err, func() { s.Remove(mcp.KindPrompt, "test_dynamic_prompt") })
 
 	resource, err := server.NewResource(server.Resource{URI: "test://dynamic-resource", Description: "Comes and goes."},
 		func(context.Context, *server.Request) (string, error) { return "Still here", nil })
-	addToggle(s, "test_trigger_resource_change", resource, err, func() { s.RemoveResources("test://dynamic-resource") })
+	addToggle(s, "test_trigger_resource_change", resource, err, func() { s.Remove(mcp.KindResource, "test://dynamic-resource") })
 }
 
 // addToggle adds the tool that adds an entry and takes it out by turns.
-func addToggle(s *server.Server, name string, entry server.Entry, err error, remove func()) {
+func addToggle(s *server.Server, name string, entry *server.Entry, err error, remove func()) {
 	if err != nil {
 		panic(err)
 	}

@@ -65,7 +65,7 @@ func titled(titles ...string) []mcp.EnumOption {
 
 // outcome says what the user did with a question; any other error stays one.
 func outcome[T any](content T, err error) (string, error) {
-	if declined, ok := errors.AsType[*server.Declined](err); ok {
+	if declined, ok := errors.AsType[*server.DeclinedError](err); ok {
 		return fmt.Sprintf("action=%s, content={}", declined.Action), nil
 	}
 	if err != nil {

@@ -57,9 +57,9 @@ func open(ctx context.Context, o *options, in io.Reader, said io.Writer) (*hub, 
 	}
 	h.surround(compiled, gate)
 	h.face = server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, &server.Options{
-		Logger: h.logger, Around: server.Around{Outer: h.around},
+		Logger: h.logger, Middleware: h.around,
 	})
-	if err := h.face.MountProvider(servers, ""); err != nil {
+	if err := h.face.Mount(servers, nil); err != nil {
 		return nil, errors.Join(err, h.close())
 	}
 	return h, nil

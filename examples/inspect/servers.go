@@ -50,7 +50,7 @@ func openServers(ctx context.Context, c *command, stderr io.Writer) (*servers, e
 	if s.bridge, err = bridge.New(&bridge.Options{Logger: logger, StartPatience: c.timeout}, configs...); err != nil {
 		return nil, err
 	}
-	if err := s.face.MountProvider(s.bridge, ""); err != nil {
+	if err := s.face.Mount(s.bridge, nil); err != nil {
 		return nil, err
 	}
 	if err := s.face.Start(ctx); err != nil {

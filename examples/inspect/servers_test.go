@@ -81,7 +81,7 @@ func TestWrongConfigurationsSayWhatIsExpected(t *testing.T) {
 	for _, test := range []struct{ path, line, want string }{
 		{path, "tools -- true", "expected no command"},
 		{path, "-header a:b tools", "expected headers in the file"},
-		{path, "call gone__greet", "unknown tool"},
+		{path, "call gone__greet", `the server \"gone\" is not available at the moment; the call was not executed`},
 		{path + ".no", "tools", "no such file"},
 	} {
 		t.Run(test.line, func(t *testing.T) {

@@ -32,5 +32,5 @@ func newServer(url, key string) (*server.Server, error) {
 		return nil, err
 	}
 	s := server.New(mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
-	return s, s.MountProvider(notes, "")
+	return s, s.Mount(notes, nil)
 }

@@ -50,13 +50,13 @@ func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser,
 	if err := json.Unmarshal(browserTools, &tools); err != nil {
 		return nil, err
 	}
-	known := new(server.Catalogue)
+	var known []*server.Entry
 	for _, tool := range tools {
 		var entry mcp.Tool
 		if err := json.Unmarshal(tool, &entry); err != nil {
 			return nil, err
 		}
-		known.Tools = append(known.Tools, server.Listed{Name: entry.Name, JSON: tool})
+		known = append(known, &server.Entry{Target: mcp.Target{Kind: mcp.KindTool, Name: entry.Name, Definition: mcp.NewDefinition(tool)}})
 	}
 	b := &browser{npx: command[0], chromium: o.chromium}
 	var err error
@@ -71,9 +71,9 @@ func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser,
 	b.dialer = stdio.Command(path, args, &stdio.CommandOptions{Dir: b.folder, Env: process.Variables(strings.Split(o.pass, ",")...)})
 	b.Upstream = bridge.Proxy(b, &bridge.ProxyOptions{
 		Select: func(kind mcp.Kind, name string) bool {
-			return kind == mcp.KindTool && slices.ContainsFunc(known.Tools, func(t server.Listed) bool { return t.Name == name })
+			return kind == mcp.KindTool && slices.ContainsFunc(known, func(e *server.Entry) bool { return e.Name == name })
 		},
-		Known: known, Lazy: true, Shared: true, ConnectTimeout: 3 * time.Minute, CallTimeout: 2 * time.Minute, Logger: logger,
+		CachedCatalog: server.NewCatalog(known, nil), Lazy: true, Shared: true, ConnectTimeout: 3 * time.Minute, CallTimeout: 2 * time.Minute, Logger: logger,
 	})
 	return b, nil
 }
@@ -113,14 +113,16 @@ func (b *browser) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 	return b.dialer.Dial(ctx, handler)
 }
 
-// Call is as an Upstream's, but that the server cannot be reached is told to the model.
-func (b *browser) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	result, err := b.Upstream.Call(ctx, call)
-	if failed, ok := errors.AsType[*bridge.UpstreamError](err); ok && failed.Delivery == jsonrpc.NotSent && ctx.Err() == nil {
-		text := fmt.Sprintf("The browser cannot be used: %v. It takes Node.js with npx, which fetches @playwright/mcp, and Chromium.", failed.Err)
-		return &mcp.CallToolResult{IsError: true, Content: mcp.ContentList{mcp.Text(text)}}, nil
+// explain tells the model that the browser cannot be reached, and why.
+func explain(next mcp.Handler) mcp.Handler {
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		result, err := next(ctx, call)
+		if failed, ok := errors.AsType[*bridge.UpstreamError](err); ok && failed.Delivery == jsonrpc.NotSent && ctx.Err() == nil {
+			text := fmt.Sprintf("The browser cannot be used: %v. It takes Node.js with npx, which fetches @playwright/mcp, and Chromium.", failed.Err)
+			return &mcp.CallToolResult{IsError: true, Content: mcp.ContentList{mcp.Text(text)}}, nil
+		}
+		return result, err
 	}
-	return result, err
 }
 
 func (b *browser) close() error { return os.RemoveAll(b.folder) }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -357,11 +358,14 @@ func TestAddedServerChangesNoRules(t *testing.T) {
 	if status, answer := s.send("POST", "/custom-mcp", customServers(t, "run", "command")); status != http.StatusOK {
 		t.Fatal(answer)
 	}
-	if alias, name, _ := s.Origin(mcp.KindTool, "run_command"); alias != own || name != "run_command" {
-		t.Errorf("run_command is %s of %s", name, alias)
-	}
-	if alias, name, _ := s.Origin(mcp.KindTool, "mcp_run_command"); alias != "run" || name != "command" {
-		t.Errorf("mcp_run_command is %s of %s", name, alias)
+	for exposed, want := range map[string]policy.Target{
+		"run_command":     {Server: "", Name: "run_command", Trusted: true}, // of the sandbox itself, which rules call own
+		"mcp_run_command": {Server: "run", Name: "command", Trusted: false},
+	} {
+		target, err := s.directory.Locate(t.Context(), mcp.KindTool, exposed)
+		if err != nil || target.Server != want.Server || target.Name != want.Name || target.Trusted != want.Trusted {
+			t.Errorf("%s is %+v, %v, want %+v", exposed, target, err, want)
+		}
 	}
 	if got := u.call("run_command", `{"command":"echo hi"}`); !strings.HasPrefix(got, "failure: ") {
 		t.Errorf("run_command: %s", got)

@@ -93,9 +93,9 @@ func (c *custom) add(ctx context.Context, text []byte, all bool) (tools []string
 		return nil, err
 	}
 	c.servers = servers
-	for _, name := range c.Names() {
-		if alias, _, ok := c.Origin(mcp.KindTool, name); ok && indexOf(added, alias) >= 0 {
-			tools = append(tools, customPrefix+name)
+	for e := range c.Catalog().All(mcp.KindTool) {
+		if indexOf(added, e.Origin.Server) >= 0 {
+			tools = append(tools, customPrefix+e.Name)
 		}
 	}
 	return tools, nil

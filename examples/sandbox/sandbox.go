@@ -60,12 +60,13 @@ const instructions = "A workspace: paths are relative to it. Start programs that
 
 // assemble puts the server together.
 func (s *sandbox) assemble(ctx context.Context) error {
-	around, err := s.rules()
+	opts := &server.Options{Logger: s.logger, Instructions: instructions, Capabilities: everything()}
+	err := s.surround(opts)
 	if err != nil {
 		return err
 	}
 	info := mcp.Implementation{Name: "sandbox", Version: "1.0.0"}
-	s.face = server.New(info, &server.Options{Logger: s.logger, Instructions: instructions, Around: around, Capabilities: everything()})
+	s.face = server.New(info, opts)
 	s.tools = server.New(info, &server.Options{Logger: s.logger})
 	if s.browser, err = newBrowser(s.commands.guard, s.options, s.logger); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (s *sandbox) assemble(ctx context.Context) error {
 	if s.customMCP != "" {
 		err = s.custom.load(ctx, s.customMCP)
 	}
-	err = errors.Join(err, s.direct(), s.tools.MountProvider(s.browser, ""), s.face.MountProvider(s.custom, customPrefix))
+	err = errors.Join(err, s.direct(), s.tools.Mount(s.browser, &server.MountOptions{CallMiddleware: []mcp.Middleware{explain}}), s.face.Mount(s.custom, &server.MountOptions{Prefix: customPrefix}))
 	if err != nil || s.deferred {
 		return err
 	}
@@ -110,7 +111,7 @@ func (s *sandbox) register() error {
 	if err := s.tools.Replace(entries...); err != nil || s.control.registered {
 		return err
 	}
-	err = s.face.Mount(s.tools, "")
+	err = s.face.Mount(s.tools.Provider(), nil)
 	s.control.registered = err == nil
 	return err
 }

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
 
-	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // staff is the scope of what is not for customers, and the principal of a caller who
@@ -14,12 +13,8 @@ const staff = "staff"
 
 // staffOnly keeps what has the scope of the staff from everyone else, and out of their
 // lists.
-func staffOnly(everyoneIsStaff bool) server.Guard {
-	return server.Guard{Name: "staff", Hides: true, Allow: func(_ context.Context, r *server.Request) error {
-		scopes, _ := r.Metadata(server.MetadataScopes).([]string)
-		if everyoneIsStaff || !slices.Contains(scopes, staff) || r.Caller().Principal == staff {
-			return nil
-		}
-		return errors.New("for the staff only")
+func staffOnly(everyoneIsStaff bool) mcp.Guard {
+	return mcp.Guard{Name: "staff", Visible: func(_ context.Context, caller *mcp.Caller, target *mcp.Target) bool {
+		return everyoneIsStaff || !slices.Contains(target.Scopes, staff) || caller.Principal == staff
 	}}
 }

@@ -18,8 +18,8 @@ type options struct {
 func newServer(o options) *server.Server {
 	s := server.New(mcp.Implementation{Name: "shop", Title: "The corner shop", Version: "1.0.0"}, &server.Options{
 		Instructions: "Search before you order. Prices are in cents.",
-		Lifespan: []server.Dependency{
-			server.Depend(func(context.Context) (*DB, func(context.Context) error, error) {
+		Dependencies: []server.Dependency{
+			server.Provide(func(context.Context) (*DB, func(context.Context) error, error) {
 				db, err := openDB(o.file)
 				if err != nil {
 					return nil, nil, err

@@ -28,7 +28,7 @@ func (s *Shop) Annotations() server.Annotations {
 	return server.Annotations{
 		Tool:    mcp.ToolAnnotations{OpenWorldHint: new(false)},
 		Timeout: 10 * time.Second,
-		Around:  server.Around{Guards: []server.Guard{staffOnly(s.everyoneIsStaff)}},
+		Guards:  []mcp.Guard{staffOnly(s.everyoneIsStaff)},
 	}
 }
 

@@ -26,16 +26,14 @@ func addStocktaking(s *server.Server, everyoneIsStaff bool) {
 	server.AddStream(s, server.Tool{
 		Name: "take_stock", Description: "Counts what is on the shelves, item by item.",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true), OpenWorldHint: new(false)},
-		Around: server.Around{
-			Guards:   []server.Guard{staffOnly(everyoneIsStaff)},
-			Metadata: map[string]any{server.MetadataScopes: []string{staff}},
-		},
+		Guards:      []mcp.Guard{staffOnly(everyoneIsStaff)},
+		Scopes:      []string{staff},
 	}, takeStock, total)
 }
 
 func takeStock(ctx context.Context, r *server.Request, _ struct{}) iter.Seq2[Count, error] {
 	return func(yield func(Count, error) bool) {
-		for item, err := range server.State[*DB](r).items() {
+		for item, err := range server.Value[*DB](r).items() {
 			if err == nil {
 				err = ctx.Err()
 			}

@@ -88,7 +88,7 @@ func dovetailWay(ctx context.Context, s transport.Binder, w Work, closing *close
 		}
 	}
 	face := server.New(mcp.Implementation{Name: "face", Version: "1"}, nil)
-	if err := face.MountProvider(behind, ""); err != nil {
+	if err := face.Mount(behind, nil); err != nil {
 		return nil, err
 	}
 	if err := face.Start(ctx); err != nil {

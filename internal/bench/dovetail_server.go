@@ -20,10 +20,10 @@ func dovetailServer(w Work) (*server.Server, error) {
 			return nil, err
 		}
 		if w.Way == Policed {
-			opts.Around.Outer = []mcp.Middleware{enforcer.Intercept}
+			opts.Middleware = []mcp.Middleware{enforcer.Intercept}
 		} else {
 			gate := approval.Gate(approval.ByPolicy(enforcer), approval.ByCaller(), &approval.Options{Logger: opts.Logger})
-			opts.Around.Inner = []mcp.Middleware{gate}
+			opts.CallMiddleware = []mcp.Middleware{gate}
 		}
 	}
 	s := server.New(mcp.Implementation{Name: "bench", Version: "1"}, opts)

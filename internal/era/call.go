@@ -21,12 +21,12 @@ type call struct {
 
 	mu       sync.Mutex
 	state    state
-	progress float64 // the last value sent, valid if progressed
+	progress float64 // the last value sent, valid if moved
+	logged   int     // lines logged in this run
+	done     func()  // runs when the call has ended, may be nil
 	moved    bool
-	logged   int  // lines logged in this run
 	asks     bool // the caller has been asked, and will come back
 	closed   bool
-	finally  []func()
 }
 
 // A state is what a call knows from its earlier runs. In the modern era the
@@ -168,11 +168,15 @@ func (c *call) endRun() {
 	c.logged = 0
 }
 
-// Finally has fn run when the call is over.
+// OnDone registers fn to run when the call has ended.
 func (c *call) OnDone(fn func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.finally = append(c.finally, fn)
+	if earlier := c.done; earlier != nil {
+		c.done = func() { earlier(); fn() }
+		return
+	}
+	c.done = fn
 }
 
 // close stops notifications: the result goes out next, and nothing may follow it.
@@ -180,12 +184,12 @@ func (c *call) OnDone(fn func()) {
 func (c *call) close() {
 	c.mu.Lock()
 	c.closed = true
-	finally := c.finally
+	done := c.done
 	if c.asks {
-		finally = nil
+		done = nil
 	}
 	c.mu.Unlock()
-	for _, fn := range finally {
-		fn()
+	if done != nil {
+		done()
 	}
 }

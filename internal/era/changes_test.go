@@ -39,13 +39,13 @@ func testListChanges(t *testing.T, version mcp.Version) {
 	if got, want := p.next(), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`; got != want {
 		t.Errorf("the change is told as %s, want %s", got, want)
 	}
-	s.RemovePrompts("review")
+	s.Remove(mcp.KindPrompt, "review")
 	want(t, p.next(), `"notifications/prompts/list_changed"`, "method")
 	addResource(s, "book:3")
 	want(t, p.next(), `"notifications/resources/list_changed"`, "method")
-	s.RemoveTemplates("page:{n}")
+	s.Remove(mcp.KindResourceTemplate, "page:{n}")
 	want(t, p.next(), `"notifications/resources/list_changed"`, "method")
-	s.RemoveTools("nothing of that name")
+	s.Remove(mcp.KindTool, "nothing of that name")
 	p.expectSilence()
 }
 
@@ -89,10 +89,11 @@ func testUpdates(t *testing.T, version mcp.Version) {
 		wantError(t, p.call(mcp.MethodResourcesSubscribe, params), jsonrpc.InvalidParams)
 		wantError(t, p.call(mcp.MethodResourcesUnsubscribe, params), jsonrpc.InvalidParams)
 	}
+	wantError(t, p.call(mcp.MethodResourcesSubscribe, `{"uri":"book:7"}`), mcp.CodeResourceNotFound)
 	for i := range era.MaxSubscribed {
-		p.call(mcp.MethodResourcesSubscribe, fmt.Sprintf(`{"uri":"book:%d"}`, i))
+		want(t, p.call(mcp.MethodResourcesSubscribe, fmt.Sprintf(`{"uri":"page:%d"}`, i)), "{}", "result")
 	}
-	wantError(t, p.call(mcp.MethodResourcesSubscribe, `{"uri":"one too many"}`), jsonrpc.InvalidParams)
+	wantError(t, p.call(mcp.MethodResourcesSubscribe, `{"uri":"page:more"}`), jsonrpc.InvalidParams)
 }
 
 func listen(p *peer, id, filter string) {
@@ -134,6 +135,20 @@ func TestListen(t *testing.T) {
 			s.ResourceUpdated("book:1")
 			p.expectSilence()
 		}
+	})
+}
+
+// TestListenToUnknownResources: what does not exist is not agreed to.
+func TestListenToUnknownResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		p := open(t, s, mcp.LatestVersion, "{}")
+		listen(p, "1", `{"resourceSubscriptions":["book:7","book:1","page:3","else:1"]}`)
+		want(t, p.next(), `{"resourceSubscriptions":["book:1","page:3"]}`, "params", "notifications")
+		s.ResourceUpdated("book:7")
+		p.expectSilence()
+		s.ResourceUpdated("page:3")
+		want(t, p.next(), `"page:3"`, "params", "uri")
 	})
 }
 

@@ -148,16 +148,14 @@ func testResultsNameThisServerOnly(t *testing.T) {
 // What is left out of something leaves the white space around it as it was.
 func TestFilterKeepsWhiteSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := server.New(mcp.Implementation{Name: "near", Version: "1"}, &server.Options{Around: server.Around{
-			Outer: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
-				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-					if call.Method() != mcp.MethodPromptsGet {
-						return next(ctx, call)
-					}
-					return mcp.Raw(`{ "messages" : [ {"role":"user" , "content":{"type":"text", "text":"a"}} , {"role":"user","content":{"type":"text","text":"b"} } ] , "resultType":"complete"}`), nil
+		s := server.New(mcp.Implementation{Name: "near", Version: "1"}, &server.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				if call.Method() != mcp.MethodPromptsGet {
+					return next(ctx, call)
 				}
-			}},
-		}})
+				return mcp.Raw(`{ "messages" : [ {"role":"user" , "content":{"type":"text", "text":"a"}} , {"role":"user","content":{"type":"text","text":"b"} } ] , "resultType":"complete"}`), nil
+			}
+		}}})
 		server.AddPrompt(s, server.Prompt{Name: "sing"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
 		want := `[ {"role":"user" , "content":{"type":"text", "text":"a"}} , {"role":"user","content":{"type":"text","text":"b"} } ]`
 		for _, version := range mcp.Versions() {

@@ -18,8 +18,14 @@ type Bare interface {
 }
 
 func isBare(result mcp.Result) bool {
-	b, ok := result.(Bare)
-	return ok && b.Bare()
+	switch result := result.(type) {
+	case Bare:
+		return result.Bare()
+	case *mcp.CallToolResult:
+		return result.ResultType == "" && result.Meta == nil && result.Extra == nil &&
+			(result.StructuredContent == nil || jsonscan.KindOf(result.StructuredContent) == jsonscan.Object)
+	}
+	return false
 }
 
 // writeObject appends a result as the core has made it.
@@ -52,9 +58,8 @@ func (s *Server) writeLegacy(method string, version mcp.Version, result mcp.Resu
 		}
 		return err
 	}
-	filter.bare = isBare(result)
 	start := len(reply.Buf)
-	if err := writeObject(method, result, reply); err != nil {
+	if err := writeObject(method, result, reply); err != nil || isBare(result) && !filter.concernsBare() {
 		return err
 	}
 	reply.Buf, err = filter.apply(reply.Buf, start)

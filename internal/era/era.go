@@ -23,19 +23,21 @@ import (
 
 // A Core is a server without an era.
 type Core interface {
-	// Ready has the server started, and says why it cannot serve.
-	Ready(ctx context.Context) error
-	// Describe says what the server is now. The description must not change;
-	// a changed server has another one.
-	Describe() *Description
-	// Serve answers one call: any method that is not the protocol's own.
+	// Describe says what the server is now, without waiting for its start, which it
+	// begins. The description must not change; a changed server has another one. The
+	// error is that of a server that cannot serve.
+	Describe() (*Description, error)
+	// Serve answers one call: any method that is not the protocol's own. It waits until
+	// the server has started.
 	Serve(ctx context.Context, call *mcp.Call) (mcp.Result, error)
 	// Failed is told of an error that the caller must not be shown, and says what
 	// the caller is shown instead.
 	Failed(method string, err error) error
-	// Watch reports changes for the principal that match the filter until stop is
-	// called. notify does not block.
-	Watch(ctx context.Context, principal string, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (stop func(), err error)
+	// Watch reports changes that match the filter, until stop is called, to the caller of
+	// a call that subscribes. It returns the part of the filter that it has agreed to:
+	// resources that do not exist for the caller are left out. ctx is that of the call, not
+	// of the subscription. notify does not block.
+	Watch(ctx context.Context, call *mcp.Call, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (agreed mcp.SubscriptionFilter, stop func(), err error)
 	// Stopping is closed when the server shuts down.
 	Stopping() <-chan struct{}
 }

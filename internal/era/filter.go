@@ -21,7 +21,6 @@ type filter struct {
 	content string   // the member that holds content, if kinds must be translated
 	kinds   []string // the kinds to translate into text
 	object  string   // a member that may only be an object
-	bare    bool     // the result is a [Bare] one
 }
 
 const (
@@ -66,70 +65,17 @@ func filterFor(version mcp.Version, method string) filter {
 	return f
 }
 
+// concernsBare reports whether there may be anything to leave out of a [Bare] result.
+func (f *filter) concernsBare() bool { return len(f.result) > len(onlyModern) || len(f.kinds) > 0 }
+
 // append appends a result that stands elsewhere, without what the version has no
 // words for.
-func (f filter) append(dst, result []byte) ([]byte, error) {
-	if !f.concerns(result) {
-		return append(dst, result...), nil
-	}
-	return f.splice(dst, result)
-}
-
-// apply leaves out of the result that begins at start and ends the buffer what the
-// version has no words for.
-func (f filter) apply(buf []byte, start int) ([]byte, error) {
-	result := buf[start:]
-	if !f.concerns(result) {
-		return buf, nil
-	}
-	return f.splice(buf[:start], bytes.Clone(result))
-}
-
-// concerns says whether the text may hold anything to leave out. It may say so
-// wrongly; splice looks exactly.
-func (f *filter) concerns(body []byte) bool {
-	return !f.bare && f.concernsAny(body) || mentions(body, f.result[len(onlyModern):]...) || mentions(body, f.entries...) ||
-		f.content != "" && mentions(body, f.kinds...)
-}
-
-// concernsAny is concerns for what a [Bare] result has none of.
-func (f *filter) concernsAny(body []byte) bool {
-	return mentions(body, onlyModern...) || mentions(body, mcp.MetaServerInfo) ||
-		f.object == memberStructured && isOtherThanObject(body, f.object) || f.object == memberOutputSchema && mentions(body, f.object)
-}
-
-func mentions(body []byte, names ...string) bool {
-	for _, name := range names {
-		if bytes.Contains(body, quoted(name)) {
-			return true
-		}
-	}
-	return false
-}
-
-// isOtherThanObject says whether a member may be anything but an object. Most structured
-// content is one, and is to go out as it is.
-func isOtherThanObject(body []byte, member string) bool {
-	for {
-		_, value, found := bytes.Cut(body, quoted(member))
-		if !found || !bytes.HasPrefix(value, []byte(":{")) {
-			return found
-		}
-		body = value
-	}
-}
-
-func quoted(name string) []byte {
-	text := make([]byte, 0, 64)
-	return append(append(append(text, '"'), name...), '"')
-}
-
-func (f *filter) splice(dst, body []byte) ([]byte, error) {
+func (f filter) append(dst, body []byte) ([]byte, error) {
 	result, err := jsonscan.ReadObject(body)
 	if err != nil {
 		return dst, f.failed(err)
 	}
-	edits, err := leaveOutServer(leaveOut(f.result), result.Get(memberMeta))
+	edits, err := leaveOutServer(leaveOut(&result, f.result), result.Get(memberMeta))
 	if err != nil {
 		return dst, f.failed(err)
 	}
@@ -146,7 +92,16 @@ func (f *filter) splice(dst, body []byte) ([]byte, error) {
 		}
 		edits = append(edits, more...)
 	}
+	if len(edits) == 0 {
+		return append(dst, body...), nil
+	}
 	return jsonscan.Splice(dst, body, edits...)
+}
+
+// apply leaves out of the result that begins at start and ends the buffer what the
+// version has no words for.
+func (f filter) apply(buf []byte, start int) ([]byte, error) {
+	return f.append(buf[:start], bytes.Clone(buf[start:]))
 }
 
 // leaveOutServer leaves out who has made a result that has come from a server further on:
@@ -173,12 +128,15 @@ func (f *filter) entry(element []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	edits := leaveOut(f.entries)
+	edits := leaveOut(&object, f.entries)
 	more, err := f.contentEdits(&object)
 	if err != nil {
 		return nil, err
 	}
-	return jsonscan.Splice(nil, element, append(edits, more...)...)
+	if edits = append(edits, more...); len(edits) == 0 {
+		return element, nil
+	}
+	return jsonscan.Splice(nil, element, edits...)
 }
 
 // contentEdits translate an object's content and leave out the member that may
@@ -208,7 +166,7 @@ func (f *filter) block(block []byte) ([]byte, error) {
 		return nil, err
 	}
 	for _, kind := range f.kinds {
-		if string(object.Get("type")) == `"`+kind+`"` {
+		if jsonscan.KeyIs(object.Get("type"), kind) {
 			return asText(kind, &object), nil
 		}
 	}
@@ -244,10 +202,13 @@ func mayBeObject(member string, value []byte) bool {
 	return err == nil && string(schema.Get("type")) == `"object"`
 }
 
-func leaveOut(names []string) []jsonscan.Edit {
-	edits := make([]jsonscan.Edit, len(names))
-	for i, name := range names {
-		edits[i] = jsonscan.Edit{Name: name}
+// leaveOut removes members of an object, as far as it has them.
+func leaveOut(object *jsonscan.Members, names []string) []jsonscan.Edit {
+	var edits []jsonscan.Edit
+	for _, name := range names {
+		if object.Get(name) != nil {
+			edits = append(edits, jsonscan.Edit{Name: name})
+		}
 	}
 	return edits
 }

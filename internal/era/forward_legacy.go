@@ -24,7 +24,7 @@ func (*legacyClient) serves(s *Session, can *mcp.ClientCapabilities) bool {
 
 func capabilityText(version mcp.Version, can *mcp.ClientCapabilities) ([]byte, error) {
 	as := capabilitiesAs(version, *can)
-	return as.AppendJSON(nil)
+	return as.MarshalJSON()
 }
 
 // forward makes the call and waits for its result. If the server asks meanwhile, the

@@ -42,7 +42,7 @@ func (l *legacyClient) watch(ctx context.Context, s *Session, uris []string) (wa
 	defer l.endTurn()
 	for i, uri := range uris {
 		if l.watched[uri] == 0 {
-			if _, err := s.conn.Call(ctx, mcp.MethodResourcesSubscribe, &mcp.SubscribeParams{URI: uri}); err != nil {
+			if _, err := s.conn.Call(ctx, mcp.MethodResourcesSubscribe, &mcp.ResourceParams{URI: uri}); err != nil {
 				return uris[:i], fmt.Errorf("subscribing to %s: %w", jsonscan.Quote(uri), err)
 			}
 		}
@@ -63,7 +63,7 @@ func (l *legacyClient) unwatch(s *Session, uris []string) {
 	for _, uri := range uris {
 		if l.watched[uri]--; l.watched[uri] == 0 {
 			delete(l.watched, uri)
-			_, _ = s.conn.Call(ctx, mcp.MethodResourcesUnsubscribe, &mcp.UnsubscribeParams{URI: uri})
+			_, _ = s.conn.Call(ctx, mcp.MethodResourcesUnsubscribe, &mcp.ResourceParams{URI: uri})
 		}
 	}
 }

@@ -20,7 +20,12 @@ type legacySession struct {
 
 	mu      sync.Mutex
 	lists   func()            // stops the watch of lists
-	watched map[string]func() // URI to what stops the watch
+	watched map[string]*watch // by URI
+}
+
+// A watch is that of one resource, which may still be beginning.
+type watch struct {
+	stop func() // nil as long as it begins
 }
 
 const emptyObject = "{}"
@@ -32,6 +37,9 @@ var emptyResult = mcp.Raw(emptyObject)
 func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	switch req.Method {
 	case mcp.MethodInitialize:
+		if b.link.Shared {
+			return sharedLink(req)
+		}
 		return b.initialize(req, reply)
 	case mcp.MethodPing:
 		return reply.Write(emptyResult)
@@ -44,7 +52,7 @@ func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *json
 	case mcp.MethodSetLevel:
 		return b.legacy.setLevel(req, reply)
 	case mcp.MethodResourcesSubscribe:
-		return b.subscribe(req, reply)
+		return b.subscribe(ctx, req, caller, reply)
 	case mcp.MethodResourcesUnsubscribe:
 		return b.unsubscribe(req, reply)
 	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
@@ -68,6 +76,16 @@ func (b *binding) notOpened(req *jsonrpc.Request) error {
 	}
 }
 
+// sharedLink refuses a session on a link of several clients: calls of the others would be
+// taken for calls of the session.
+func sharedLink(req *jsonrpc.Request) error {
+	return &jsonrpc.Error{
+		Code: jsonrpc.InvalidRequest,
+		Message: fmt.Sprintf("%s opens a session, and clients share this link: put %q and %q into _meta of each request instead",
+			jsonscan.Quote(req.Method), mcp.MetaProtocolVersion, mcp.MetaClientCapabilities),
+	}
+}
+
 // initialize opens the session. MCP 2025-11-25, basic/lifecycle.
 func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	var params mcp.InitializeParams
@@ -87,8 +105,11 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	if !b.legacy.caller.CompareAndSwap(nil, caller) {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "this session is initialized already"}
 	}
-	description := b.server.core.Describe()
-	if err := b.watchLists(&description.Capabilities); err != nil {
+	description, err := b.server.core.Describe()
+	if err != nil {
+		return err
+	}
+	if err := b.watchLists(req, caller, &description.Capabilities); err != nil {
 		return errorFor(version, err)
 	}
 	return b.server.writeLegacy(mcp.MethodInitialize, version, &mcp.InitializeResult{
@@ -101,10 +122,10 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 
 // watchLists tells a session of changed lists, unasked. It watches before the
 // handshake is answered, so that the client misses nothing.
-func (b *binding) watchLists(has *mcp.ServerCapabilities) error {
+func (b *binding) watchLists(req *jsonrpc.Request, caller *mcp.Caller, has *mcp.ServerCapabilities) error {
 	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
-	ctx := context.Background() // the watch outlives this request; it ends with the session
-	stop, err := b.server.core.Watch(ctx, b.link.Principal, agreed(all, has), b.changed)
+	call := mcp.NewCall(req, caller, nil)
+	_, stop, err := b.server.core.Watch(b.link.Input, &call, agreed(all, has), b.changed)
 	if err != nil {
 		return err
 	}
@@ -159,49 +180,97 @@ func (l *legacySession) setLevel(req *jsonrpc.Request, reply *jsonrpc.Reply) err
 	return reply.Write(emptyResult)
 }
 
-func (b *binding) subscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	core, l := b.server.core, &b.legacy
-	if has := core.Describe().Capabilities.Resources; has == nil || !has.Subscribe {
-		return methodNotFound(req.Method)
-	}
-	uri, err := uriOf(req)
+// subscribe begins to watch a resource. The session is not locked while the server finds
+// out whether it may: the request may be cancelled, and another may unsubscribe.
+func (b *binding) subscribe(ctx context.Context, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
+	uri, err := b.subscribable(req)
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, watching := l.watched[uri]
-	if watching || b.link.Input.Err() != nil { // a watch that begins after the session would not end with it
+	w, err := b.legacy.begin(uri)
+	switch {
+	case err != nil:
+		return err
+	case w == nil:
 		return reply.Write(emptyResult)
 	}
-	if len(l.watched) >= MaxSubscribed {
-		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched", MaxSubscribed)}
+	call := mcp.NewCall(req, caller, nil)
+	agreed, stop, err := b.server.core.Watch(ctx, &call, mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, b.changed)
+	if err == nil && len(agreed.ResourceSubscriptions) == 0 {
+		stop()
+		err = mcp.ResourceNotFound(uri)
 	}
-	ctx := context.Background() // the watch outlives this request; it ends with the session
-	stop, err := core.Watch(ctx, b.link.Principal, mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, b.changed)
 	if err != nil {
-		return errorFor(l.caller.Load().Version, err)
+		b.legacy.forget(uri, w)
+		return errorFor(caller.Version, err)
 	}
-	if l.watched == nil {
-		l.watched = make(map[string]func())
+	if !b.legacy.watch(uri, w, stop) || b.link.Input.Err() != nil { // a watch that begins after the session would not end with it
+		b.legacy.forget(uri, w)
+		stop()
 	}
-	l.watched[uri] = stop
 	return reply.Write(emptyResult)
 }
 
-func (b *binding) unsubscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	if has := b.server.core.Describe().Capabilities.Resources; has == nil || !has.Subscribe {
-		return methodNotFound(req.Method)
+// subscribable returns the URI of a request to subscribe or to unsubscribe.
+func (b *binding) subscribable(req *jsonrpc.Request) (uri string, err error) {
+	description, err := b.server.core.Describe()
+	if err != nil {
+		return "", err
 	}
-	uri, err := uriOf(req)
+	if has := description.Capabilities.Resources; has == nil || !has.Subscribe {
+		return "", methodNotFound(req.Method)
+	}
+	return uriOf(req)
+}
+
+// begin makes room for a watch; nil says that the resource is watched already.
+func (l *legacySession) begin(uri string) (*watch, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watched[uri] != nil {
+		return nil, nil
+	}
+	if len(l.watched) >= MaxSubscribed {
+		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched", MaxSubscribed)}
+	}
+	if l.watched == nil {
+		l.watched = make(map[string]*watch)
+	}
+	w := new(watch)
+	l.watched[uri] = w
+	return w, nil
+}
+
+// watch keeps what stops a watch, unless it has been stopped while it began.
+func (l *legacySession) watch(uri string, w *watch, stop func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watched[uri] != w {
+		return false
+	}
+	w.stop = stop
+	return true
+}
+
+func (l *legacySession) forget(uri string, w *watch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watched[uri] == w {
+		delete(l.watched, uri)
+	}
+}
+
+func (b *binding) unsubscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	uri, err := b.subscribable(req)
 	if err != nil {
 		return err
 	}
 	b.legacy.mu.Lock()
-	defer b.legacy.mu.Unlock()
-	if stop := b.legacy.watched[uri]; stop != nil {
-		stop()
-		delete(b.legacy.watched, uri)
+	w := b.legacy.watched[uri]
+	delete(b.legacy.watched, uri)
+	b.legacy.mu.Unlock()
+	if w != nil && w.stop != nil {
+		w.stop()
 	}
 	return reply.Write(emptyResult)
 }
@@ -213,8 +282,10 @@ func (l *legacySession) unwatchAll() {
 		l.lists()
 		l.lists = nil
 	}
-	for uri, stop := range l.watched {
-		stop()
+	for uri, w := range l.watched {
+		if w.stop != nil {
+			w.stop()
+		}
 		delete(l.watched, uri)
 	}
 }

@@ -46,14 +46,18 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 	if open > MaxListens && !b.link.Shared {
 		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("at most %d subscriptions can be open on one connection", MaxListens)}
 	}
-	filter := agreed(want, &b.server.core.Describe().Capabilities)
+	description, err := b.server.core.Describe()
+	if err != nil {
+		return nil, err
+	}
+	filter := agreed(want, &description.Capabilities)
 	s := &subscription{tag: subscriptionTag(req.ID), changes: newOutbox()}
 	s.tell = func(change mcp.Change) error { return tell(ctx, from, change, s.tag) }
-	var err error
-	if s.stop, err = b.server.core.Watch(ctx, caller.Principal, filter, func(change mcp.Change) { s.changes.add(change) }); err != nil {
+	call := mcp.NewCall(req, caller, nil)
+	if filter, s.stop, err = b.server.core.Watch(ctx, &call, filter, func(change mcp.Change) { s.changes.add(change) }); err != nil {
 		return nil, errorFor(caller.Version, err)
 	}
-	if err := from.Notify(ctx, mcp.NotificationAcknowledged, &mcp.SubscriptionsAcknowledgedParams{Notifications: filter, Meta: s.tag}); err != nil {
+	if err := from.Notify(ctx, mcp.NotificationAcknowledged, &mcp.SubscriptionsListenParams{Notifications: filter, Meta: s.tag}); err != nil {
 		s.stop()
 		return nil, err
 	}

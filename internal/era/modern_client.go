@@ -76,12 +76,12 @@ type modernClient struct {
 }
 
 func newModernClient(config *Config, version mcp.Version) (*modernClient, error) {
-	info, err := config.Info.AppendJSON(nil)
+	info, err := config.Info.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
 	can := capabilitiesAs(version, config.Capabilities)
-	capabilities, err := can.AppendJSON(nil)
+	capabilities, err := can.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}

@@ -50,8 +50,12 @@ func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 }
 
 // writeModern appends a complete result in its envelope.
-func (s *Server) writeModern(method string, version mcp.Version, result mcp.Result, reply *jsonrpc.Reply) (err error) {
-	stamp := s.stampFor(method)
+func (s *Server) writeModern(method string, version mcp.Version, result mcp.Result, reply *jsonrpc.Reply) error {
+	description, err := s.core.Describe()
+	if err != nil {
+		return err
+	}
+	stamp := s.stampFor(method, description)
 	if raw, ok := result.(mcp.Raw); ok {
 		if err := checkObject(method, raw); err != nil {
 			return err
@@ -75,9 +79,12 @@ func (s *Server) writeModern(method string, version mcp.Version, result mcp.Resu
 	return err
 }
 
-// discover answers who this server is. MCP 2026-07-28, server/discover.
+// discover says what this server is. MCP 2026-07-28, server/discover.
 func (s *Server) discover(caller *mcp.Caller, reply *jsonrpc.Reply) error {
-	description := s.core.Describe()
+	description, err := s.core.Describe()
+	if err != nil {
+		return err
+	}
 	result := &mcp.DiscoverResult{
 		SupportedVersions: mcp.Versions(),
 		Capabilities:      capabilitiesFor(caller.Version, description.Capabilities),

@@ -2,6 +2,7 @@ package era_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // newServer is a server with an echo and a tool that says who calls.
@@ -251,4 +253,30 @@ func TestNothingSharedBetweenLinks(t *testing.T) {
 		stranger := connect(t, s)
 		wantError(t, stranger.call(mcp.MethodToolsList, ""), jsonrpc.InvalidParams)
 	})
+}
+
+// TestNoSessionOnASharedLink: a link of several clients carries requests that describe
+// themselves, and no session.
+func TestNoSessionOnASharedLink(t *testing.T) {
+	h := newServer(nil).Bind(transport.Link{Input: t.Context(), Shared: true})
+	handle := func(method, params string) (string, error) {
+		req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, jsonRaw(params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var reply jsonrpc.Reply
+		err = h.Handle(t.Context(), nil, req, &reply)
+		return string(reply.Buf), err
+	}
+	_, err := handle(mcp.MethodInitialize, initializeParams(mcp.LatestLegacyVersion, "{}"))
+	if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.InvalidRequest {
+		t.Errorf("a session is opened with %v", err)
+	}
+	if _, err := handle(mcp.MethodToolsList, "{}"); err == nil {
+		t.Error("a request that does not describe itself is answered")
+	}
+	modern := &peer{t: t, version: mcp.LatestVersion, capabilities: "{}"}
+	if list, err := handle(mcp.MethodToolsList, modern.stamped("{}")); err != nil || at(list, "resultType") != `"complete"` {
+		t.Errorf("a request that describes itself is answered with %s, %v", list, err)
+	}
 }

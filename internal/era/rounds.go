@@ -30,6 +30,10 @@ func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply)
 	if !mayAsk(c.Method()) {
 		return mayNotAsk(c.Method())
 	}
+	description, err := s.core.Describe()
+	if err != nil {
+		return err
+	}
 	c.ID()
 	plain, err := json.Marshal(&c.state)
 	if err != nil {
@@ -42,7 +46,7 @@ func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply)
 	err = reply.Write(&mcp.InputRequiredResult{
 		InputRequests: question.Requests,
 		RequestState:  token,
-		Meta:          mcp.Meta(`{"` + mcp.MetaServerInfo + `":` + string(s.hello.of(s.core.Describe()).info) + `}`),
+		Meta:          mcp.Meta(`{"` + mcp.MetaServerInfo + `":` + string(s.hello.of(description).info) + `}`),
 	})
 	c.asks = err == nil
 	return err

@@ -376,8 +376,8 @@ func TestNobodyAnswers(t *testing.T) {
 	})
 }
 
-// TestInterceptorSeesQuestion: a question passes interceptors as an error value.
-func TestInterceptorSeesQuestion(t *testing.T) {
+// TestMiddlewareSeesQuestion: a question passes middleware as an error value.
+func TestMiddlewareSeesQuestion(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version mcp.Version) {
 		questions := 0
 		look := func(next mcp.Handler) mcp.Handler {
@@ -389,10 +389,10 @@ func TestInterceptorSeesQuestion(t *testing.T) {
 				return result, err
 			}
 		}
-		p := open(t, newAsker(&server.Options{Around: server.Around{Outer: []mcp.Middleware{look}}}), version, askable)
+		p := open(t, newAsker(&server.Options{Middleware: []mcp.Middleware{look}}), version, askable)
 		p.converse(mcp.MethodToolsCall, `{"name":"three"}`, answers)
 		if questions != 3 {
-			t.Errorf("the interceptor saw %d questions, want 3", questions)
+			t.Errorf("the middleware saw %d questions, want 3", questions)
 		}
 	})
 }

@@ -79,9 +79,6 @@ func isForCaller(err error) bool {
 
 // handle chooses the era of a call, once.
 func (b *binding) handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	if err := b.server.core.Ready(ctx); err != nil {
-		return err
-	}
 	if claim(req) != nil {
 		return b.handleModern(ctx, from, req, reply)
 	}

@@ -27,18 +27,34 @@ var (
 
 // append appends a result that stands elsewhere, stamped.
 func (s stamp) append(dst, result []byte) ([]byte, error) {
-	if s.mentioned(result) {
-		return s.splice(dst, result)
+	has, err := jsonscan.ReadObject(result)
+	if err != nil {
+		return dst, err
 	}
-	return s.press(append(dst, result...)), nil
+	meta := has.Get("_meta")
+	if meta == nil && has.Get("resultType") == nil && has.Get("ttlMs") == nil && has.Get("cacheScope") == nil {
+		return s.press(append(dst, result...)), nil
+	}
+	if meta == nil {
+		meta = json.RawMessage("{}")
+	}
+	edits := []jsonscan.Edit{{Name: "resultType", Value: resultComplete}}
+	if s.ttl != nil && has.Get("ttlMs") == nil {
+		edits = append(edits, jsonscan.Edit{Name: "ttlMs", Value: s.ttl})
+	}
+	if s.ttl != nil && has.Get("cacheScope") == nil {
+		edits = append(edits, jsonscan.Edit{Name: "cacheScope", Value: s.scope})
+	}
+	if meta, err = jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaServerInfo, Value: s.serverInfo}); err != nil {
+		return dst, err
+	}
+	edits = append(edits, jsonscan.Edit{Name: "_meta", Value: meta})
+	return jsonscan.Splice(dst, result, edits...)
 }
 
 // apply stamps the result that begins at start and ends the buffer.
 func (s stamp) apply(buf []byte, start int) ([]byte, error) {
-	if result := buf[start:]; s.mentioned(result) {
-		return s.splice(buf[:start], bytes.Clone(result))
-	}
-	return s.press(buf), nil
+	return s.append(buf[:start], bytes.Clone(buf[start:]))
 }
 
 // press stamps the result that ends the buffer and holds nothing of a stamp: the usual
@@ -60,42 +76,11 @@ func (s stamp) press(buf []byte) []byte {
 	return append(buf, '}', '}')
 }
 
-// mentioned says whether the text may already hold a member of the stamp. It
-// may say so wrongly, of a string or a deeper member; splice looks exactly.
-func (s stamp) mentioned(result []byte) bool {
-	return bytes.Contains(result, []byte(`"_meta"`)) || bytes.Contains(result, []byte(`"resultType"`)) ||
-		s.ttl != nil && (bytes.Contains(result, []byte(`"ttlMs"`)) || bytes.Contains(result, []byte(`"cacheScope"`)))
-}
-
-// splice appends a result with the members of the stamp in their places.
-func (s stamp) splice(dst, result []byte) ([]byte, error) {
-	has, err := jsonscan.ReadObject(result)
-	if err != nil {
-		return dst, err
-	}
-	meta := has.Get("_meta")
-	if meta == nil {
-		meta = json.RawMessage("{}")
-	}
-	edits := []jsonscan.Edit{{Name: "resultType", Value: resultComplete}}
-	if s.ttl != nil && has.Get("ttlMs") == nil {
-		edits = append(edits, jsonscan.Edit{Name: "ttlMs", Value: s.ttl})
-	}
-	if s.ttl != nil && has.Get("cacheScope") == nil {
-		edits = append(edits, jsonscan.Edit{Name: "cacheScope", Value: s.scope})
-	}
-	if meta, err = jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaServerInfo, Value: s.serverInfo}); err != nil {
-		return dst, err
-	}
-	edits = append(edits, jsonscan.Edit{Name: "_meta", Value: meta})
-	return jsonscan.Splice(dst, result, edits...)
-}
-
 // stampFor is the stamp of a method's results. Some must carry a cache hint: the
 // server's own is for what it tells of itself. MCP 2026-07-28,
 // server/utilities/caching.
-func (s *Server) stampFor(method string) stamp {
-	hello := s.hello.of(s.core.Describe())
+func (s *Server) stampFor(method string, d *Description) stamp {
+	hello := s.hello.of(d)
 	st := stamp{serverInfo: hello.info}
 	switch {
 	case method == mcp.MethodDiscover, isList(method):
@@ -129,7 +114,7 @@ func (c *helloCache) of(d *Description) *hello {
 	if h := c.last.Load(); h != nil && h.description == d {
 		return h
 	}
-	info, err := d.Info.AppendJSON(nil)
+	info, err := d.Info.MarshalJSON()
 	if err != nil {
 		info = []byte("{}")
 	}

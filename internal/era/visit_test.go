@@ -228,6 +228,6 @@ func faceOf(s *client.Session, opts *client.ForwardOptions) *server.Server {
 func faceOfFunc(answer mcp.Handler) *server.Server {
 	return server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{}, Logging: &mcp.EmptyObject{}, Completions: &mcp.EmptyObject{}},
-		Around:       server.Around{Outer: []mcp.Middleware{func(mcp.Handler) mcp.Handler { return answer }}},
+		Middleware:   []mcp.Middleware{func(mcp.Handler) mcp.Handler { return answer }},
 	})
 }

@@ -84,7 +84,7 @@ func tell(ctx context.Context, peer jsonrpc.Peer, change mcp.Change, tag mcp.Met
 	}
 	switch {
 	case change.URI != "":
-		return peer.Notify(ctx, mcp.NotificationResourceUpdated, &mcp.ResourceUpdatedParams{URI: change.URI, Meta: tag})
+		return peer.Notify(ctx, mcp.NotificationResourceUpdated, &mcp.ResourceParams{URI: change.URI, Meta: tag})
 	case change.Kind == mcp.KindTool:
 		return peer.Notify(ctx, mcp.NotificationToolsListChanged, params)
 	case change.Kind == mcp.KindPrompt:

@@ -18,20 +18,18 @@ type watchedCore struct {
 	began   func() // runs when a watch begins
 }
 
-func (*watchedCore) Ready(context.Context) error { return nil }
-
-func (*watchedCore) Describe() *era.Description {
-	return &era.Description{Capabilities: mcp.ServerCapabilities{Resources: &mcp.ResourcesCapability{Subscribe: true, ListChanged: true}}}
+func (*watchedCore) Describe() (*era.Description, error) {
+	return &era.Description{Capabilities: mcp.ServerCapabilities{Resources: &mcp.ResourcesCapability{Subscribe: true, ListChanged: true}}}, nil
 }
 
 func (*watchedCore) Serve(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{}`), nil }
 func (*watchedCore) Failed(_ string, err error) error                     { return err }
 func (*watchedCore) Stopping() <-chan struct{}                            { return nil }
 
-func (c *watchedCore) Watch(context.Context, string, mcp.SubscriptionFilter, func(mcp.Change)) (func(), error) {
+func (c *watchedCore) Watch(_ context.Context, _ *mcp.Call, filter mcp.SubscriptionFilter, _ func(mcp.Change)) (mcp.SubscriptionFilter, func(), error) {
 	c.watches.Add(1)
 	c.began()
-	return func() { c.watches.Add(-1) }, nil
+	return filter, func() { c.watches.Add(-1) }, nil
 }
 
 // A session that ends while it subscribes leaves no watch behind.

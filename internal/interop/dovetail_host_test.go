@@ -106,7 +106,7 @@ func addQuestions(s *server.Server) {
 	server.AddTool(s, server.Tool{Name: "order"},
 		func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 			answer, err := server.Elicit[order](r, "loaves", "How many loaves?")
-			if declined, ok := errors.AsType[*server.Declined](err); ok {
+			if declined, ok := errors.AsType[*server.DeclinedError](err); ok {
 				return string(declined.Action), nil
 			}
 			return fmt.Sprint(answer.Loaves, " loaves"), err
@@ -152,7 +152,7 @@ func addChanges(s *server.Server, h *host) {
 		if there {
 			return s.Replace(extra)
 		}
-		s.RemoveTools("extra")
+		s.Remove(mcp.KindTool, "extra")
 		return nil
 	}
 	var turns atomic.Int64

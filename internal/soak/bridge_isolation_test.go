@@ -109,7 +109,7 @@ func newFace(t *testing.T, url string) *server.Server {
 		t.Fatal(err)
 	}
 	face := server.New(mcp.Implementation{Name: "bridge", Version: "1"}, &server.Options{Logger: logger})
-	if err := face.MountProvider(b, ""); err != nil {
+	if err := face.Mount(b, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := face.Start(t.Context()); err != nil {

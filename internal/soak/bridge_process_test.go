@@ -67,7 +67,7 @@ func serveBridge() error {
 		return err
 	}
 	face := server.New(mcp.Implementation{Name: "bridge", Version: "1"}, &server.Options{Logger: logger})
-	if err := face.MountProvider(b, ""); err != nil {
+	if err := face.Mount(b, nil); err != nil {
 		return err
 	}
 	return serveAt(os.Getenv(addressVariable), face)

@@ -30,7 +30,7 @@
 // that was not needed makes no difference, nor does the case of hexadecimal digits,
 // of the scheme and of the host where they are literal text. Non-ASCII characters equal their percent-encoded
 // UTF-8 (RFC 3987, section 3.1). Dot segments are left alone: a value may be
-// ".." or hold a decoded "/", and whoever opens files with it has to refuse that.
+// ".." or hold a decoded "/". [Matcher.MatchContained] refuses such values.
 //
 // Time and memory are linear in the length of the URI, whatever the template.
 //

@@ -19,17 +19,6 @@ type Matcher struct {
 // templates that match a URI, the one with more of it is the more specific.
 func (m *Matcher) Literals() int { return m.literals }
 
-// Crossing returns the name of the variable that may hold "/", of which a path has one
-// at most; "" if it has none.
-func (m *Matcher) Crossing() string {
-	for _, v := range m.path.variables {
-		if v.crosses {
-			return v.name
-		}
-	}
-	return ""
-}
-
 // A Variable is a variable that a URI gave a value.
 type Variable struct {
 	Name  string
@@ -80,6 +69,41 @@ func (m *Matcher) Match(uri string) (Variables, bool) {
 		found[i].decode()
 	}
 	return found, true
+}
+
+// MatchContained is Match for values that may become paths of files: there is no match if
+// a value of the path could lead to another place. A value that must not cross "/" holds
+// no slash and no backslash, none of its segments is "." or "..", and none holds NUL,
+// percent-encoded or not. Values of the query and the fragment may be anything.
+func (m *Matcher) MatchContained(uri string) (Variables, bool) {
+	values, ok := m.Match(uri)
+	if !ok {
+		return nil, false
+	}
+	for i, v := range m.path.variables { // they come first, and are always there
+		if v.list {
+			for _, element := range values[i].List {
+				if !isContained(element, false) {
+					return nil, false
+				}
+			}
+		} else if !isContained(values[i].Value, v.crosses) {
+			return nil, false
+		}
+	}
+	return values, true
+}
+
+func isContained(value string, crosses bool) bool {
+	if strings.IndexByte(value, 0) >= 0 || !crosses && strings.ContainsAny(value, `/\`) {
+		return false
+	}
+	for segment := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
 }
 
 // decode turns canonical text into values. It comes last, so that an encoded

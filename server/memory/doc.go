@@ -16,6 +16,9 @@
 //
 //	memory://conversations/{id}   a snapshot as JSON text, which can be subscribed to
 //
+// A conversation whose id is not a path segment ("a/b", "..") has no such resource; the
+// tools have it.
+//
 // # Stores
 //
 // A [Store] keeps the records. [InMemory] is one that lasts as long as the process.

@@ -31,10 +31,12 @@ func BenchmarkCall(b *testing.B) {
 	}
 	const note = `{"id":7,"text":"hello","tags":["a","b"]}`
 	p := provide(b, text, openapi.Options{HTTPClient: saying(http.StatusCreated, "application/json", note)})
+	entry := p.Catalog().Lookup(mcp.KindTool, "addNote")
 	call := request(b, mcp.MethodToolsCall, `{"name":"addNote","arguments":{"text":"hello","tags":["a","b"]}}`)
+	call.Resolve(&entry.Target, "", nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		result, err := p.Call(b.Context(), call)
+		result, err := entry.Handle(b.Context(), call)
 		if err != nil {
 			b.Fatal(err)
 		}

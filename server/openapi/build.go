@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ type builder struct {
 	requests  *converter
 	responses *converter
 	problems  problems
+	entries   []*server.Entry       // in the order of the document
+	tools     map[string]*operation // by name
+	resources map[string]*operation // by URI or URI template
 }
 
 // described is an operation as the document has it.
@@ -59,7 +63,7 @@ func (b *builder) build() error {
 	if err := b.problems.err(); err != nil {
 		return err
 	}
-	if len(b.catalogue.Tools)+len(b.catalogue.Resources)+len(b.catalogue.Templates) == 0 {
+	if len(b.entries) == 0 {
 		b.options.Logger.Warn("an OpenAPI document offers no operation", "title", b.title())
 	}
 	return nil
@@ -184,8 +188,15 @@ func (b *builder) addTool(o *operation, d *described, input json.RawMessage) err
 		return err
 	}
 	b.tools[o.name] = o
-	b.catalogue.Tools = append(b.catalogue.Tools, server.Listed{Name: o.name, JSON: encoded})
+	b.offer(mcp.KindTool, o.name, encoded, func(ctx context.Context, call *mcp.Call) (mcp.Result, error) { return b.callTool(ctx, call, o) })
 	return nil
+}
+
+// offer adds an entry.
+func (b *builder) offer(kind mcp.Kind, name string, definition []byte, handle mcp.Handler) *server.Entry {
+	e := &server.Entry{Target: mcp.Target{Kind: kind, Name: name, Definition: mcp.NewDefinition(definition)}, Handle: handle}
+	b.entries = append(b.entries, e)
+	return e
 }
 
 // text is the operation's description.

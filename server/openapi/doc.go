@@ -7,7 +7,7 @@
 //		Rules:     []openapi.Rule{{Path: regexp.MustCompile("^/admin"), Expose: openapi.Excluded}},
 //	})
 //	…
-//	err = s.MountProvider(p, "")
+//	err = s.Mount(p, nil)
 //
 // Tools made by hand are better than these: a document is written for programmers,
 // and says too much or too little for a model. Expose what is needed, and describe

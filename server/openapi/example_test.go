@@ -57,7 +57,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	s := server.New(mcp.Implementation{Name: "weather", Version: "1.0.0"}, nil)
-	if err := s.MountProvider(p, ""); err != nil {
+	if err := s.Mount(p, nil); err != nil {
 		log.Fatal(err)
 	}
 	defer s.Shutdown(ctx)
@@ -108,7 +108,7 @@ func ExampleSecurityScheme_Apply() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, tool := range p.Catalogue().Tools {
+	for tool := range p.Catalog().All(mcp.KindTool) {
 		fmt.Println(tool.Name)
 	}
 	// Output:

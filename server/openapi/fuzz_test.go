@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server/openapi"
 )
 
@@ -38,9 +39,9 @@ func FuzzNew(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, listed := range p.Catalogue().Tools {
-			if !json.Valid(listed.JSON) {
-				t.Errorf("no JSON: %q", listed.JSON)
+		for listed := range p.Catalog().All(mcp.KindTool) {
+			if !json.Valid(listed.Definition.JSON()) {
+				t.Errorf("no JSON: %q", listed.Definition.JSON())
 			}
 			for _, arguments := range []string{`{}`, `{"id":1,"a":"b","body":[{}]}`} {
 				if _, err := tryCall(t, p, listed.Name, arguments); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/openapi"
 )
 
@@ -81,6 +82,21 @@ func request(t testing.TB, method, params string) *mcp.Call {
 	return &call
 }
 
+// handle has a call answered by a server that the provider is mounted on.
+func handle(ctx context.Context, t testing.TB, p *openapi.Provider, call *mcp.Call) (mcp.Result, error) {
+	t.Helper()
+	s := server.New(mcp.Implementation{Name: "test", Version: "1"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err := s.Mount(p, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	return s.Serve(ctx, call)
+}
+
 // tryCall calls a tool.
 func tryCall(t testing.TB, p *openapi.Provider, tool, arguments string) (*mcp.CallToolResult, error) {
 	t.Helper()
@@ -89,7 +105,7 @@ func tryCall(t testing.TB, p *openapi.Provider, tool, arguments string) (*mcp.Ca
 
 func tryCallIn(ctx context.Context, t testing.TB, p *openapi.Provider, tool, arguments string) (*mcp.CallToolResult, error) {
 	t.Helper()
-	result, err := p.Call(ctx, request(t, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)))
+	result, err := handle(ctx, t, p, request(t, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)))
 	if err != nil {
 		return nil, err
 	}
@@ -147,22 +163,20 @@ func texts(result *mcp.CallToolResult) string {
 // tool is a tool as it is listed.
 func tool(t testing.TB, p *openapi.Provider, name string) *mcp.Tool {
 	t.Helper()
-	for _, listed := range p.Catalogue().Tools {
-		if listed.Name == name {
-			tool := new(mcp.Tool)
-			if err := tool.UnmarshalJSON(listed.JSON); err != nil {
-				t.Fatal(err)
-			}
-			return tool
-		}
+	listed := p.Catalog().Lookup(mcp.KindTool, name)
+	if listed == nil {
+		t.Fatalf("there is no tool %q among %q", name, toolNames(p))
 	}
-	t.Fatalf("there is no tool %q among %q", name, toolNames(p))
-	return nil
+	tool := new(mcp.Tool)
+	if err := tool.UnmarshalJSON(listed.Definition.JSON()); err != nil {
+		t.Fatal(err)
+	}
+	return tool
 }
 
 func toolNames(p *openapi.Provider) []string {
 	var names []string
-	for _, listed := range p.Catalogue().Tools {
+	for listed := range p.Catalog().All(mcp.KindTool) {
 		names = append(names, listed.Name)
 	}
 	return names

@@ -26,7 +26,7 @@ func TestProviderIsMounted(t *testing.T) {
 				BaseURL: serve(t, echoing), OmitOutputSchemas: true, Authorize: openapi.Credentials{"key": "hunter2"}.Authorize,
 				Rules: []openapi.Rule{{Methods: []string{"GET"}, Expose: openapi.AsResource}},
 			})
-			if err := s.MountProvider(p, "notes."); err != nil {
+			if err := s.Mount(p, &server.MountOptions{Prefix: "notes."}); err != nil {
 				t.Fatal(err)
 			}
 			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era})

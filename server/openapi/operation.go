@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
@@ -27,7 +26,6 @@ type operation struct {
 	output *schema.Validator // nil: none is declared
 
 	uri       string                // of a resource or resource template
-	matcher   *uritemplate.Matcher  // of a resource template
 	variables map[string]*parameter // its variables
 }
 

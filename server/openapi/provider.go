@@ -16,13 +16,11 @@ import (
 )
 
 // A Provider offers the operations of a document. Make one with [New] and mount it
-// with [server.Server.MountProvider]. It is immutable.
+// with [server.Server.Mount]. It is immutable.
 type Provider struct {
-	options   *Options
-	client    *http.Client
-	catalogue server.Catalogue
-	tools     map[string]*operation // by name
-	resources []*operation          // in the order of the document
+	options *Options
+	client  *http.Client
+	catalog *server.Catalog
 }
 
 var _ server.Provider = (*Provider)(nil)
@@ -43,43 +41,30 @@ func New(document []byte, opts *Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{options: options, client: newClient(options.HTTPClient), tools: make(map[string]*operation)}
-	b := &builder{Provider: p, document: d, requests: newConverter(d, false), responses: newConverter(d, true)}
+	p := &Provider{options: options, client: newClient(options.HTTPClient)}
+	b := &builder{
+		Provider: p, document: d, requests: newConverter(d, false), responses: newConverter(d, true),
+		tools: make(map[string]*operation), resources: make(map[string]*operation),
+	}
 	if err := b.build(); err != nil {
 		return nil, err
 	}
+	p.catalog = server.NewCatalog(b.entries, nil)
 	return p, nil
 }
 
-// Catalogue says what is offered. It is always the same.
-func (p *Provider) Catalogue() *server.Catalogue { return &p.catalogue }
+// Catalog returns what is offered. It is always the same.
+func (p *Provider) Catalog() *server.Catalog { return p.catalog }
 
 // Run waits until ctx ends: a document does not change.
-func (p *Provider) Run(ctx context.Context, _ func(mcp.Change)) error {
+func (p *Provider) Run(ctx context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
 	<-ctx.Done()
 	return nil
 }
 
-// Call answers tools/call and resources/read.
-func (p *Provider) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	switch call.Method() {
-	case mcp.MethodToolsCall:
-		return p.callTool(ctx, call)
-	case mcp.MethodResourcesRead:
-		return p.read(ctx, call)
-	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "method not found: " + jsonscan.Quote(call.Method())}
-}
-
-func (p *Provider) callTool(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	name, ok := asString(call.Member("name"))
-	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "name must be a string"}
-	}
-	o := p.tools[name]
-	if o == nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "unknown tool: " + jsonscan.Quote(name)}
-	}
+// callTool answers tools/call for an operation.
+func (p *Provider) callTool(ctx context.Context, call *mcp.Call, o *operation) (mcp.Result, error) {
 	arguments := call.Member("arguments")
 	switch jsonscan.KindOf(arguments) {
 	case jsonscan.Object:

@@ -67,9 +67,9 @@ func tryDocument(t *testing.T, file string) {
 		},
 	})
 	took, size, called := time.Since(began), 0, 0
-	for _, listed := range p.Catalogue().Tools {
-		size += len(listed.JSON)
-		tool := checkTool(t, listed.Name, listed.JSON)
+	for listed := range p.Catalog().All(mcp.KindTool) {
+		size += len(listed.Definition.JSON())
+		tool := checkTool(t, listed.Name, listed.Definition.JSON())
 		arguments := instanceOf(t, tool.InputSchema)
 		asked = nil
 		result := call(t, p, tool.Name, string(arguments))
@@ -84,14 +84,14 @@ func tryDocument(t *testing.T, file string) {
 			t.Errorf("%s(%.200s) asked for %s %s, want %s %s", tool.Name, arguments, asked.Method, asked.URL, security.Method, security.Path)
 		}
 	}
-	tools := len(p.Catalogue().Tools)
+	tools := p.Catalog().Len(mcp.KindTool)
 	t.Logf("%d bytes in %v: %d tools of %d bytes, %d called", len(text), took.Round(time.Millisecond), tools, size, called)
 	if called < tools/2 {
 		t.Errorf("only %d of %d tools were called", called, tools)
 	}
 	// Output schemas must be usable, too.
-	for _, listed := range provide(t, text, openapi.Options{}).Catalogue().Tools {
-		checkTool(t, listed.Name, listed.JSON)
+	for listed := range provide(t, text, openapi.Options{}).Catalog().All(mcp.KindTool) {
+		checkTool(t, listed.Name, listed.Definition.JSON())
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/server"
 )
 
 // uriScheme is that of resources: clients are to ask this server for them, and not
@@ -32,7 +31,7 @@ func (b *builder) addResource(o *operation, d *described) error {
 	if o.uri, err = o.makeURI(); err != nil {
 		return err
 	}
-	if other := b.resource(o.uri); other != nil {
+	if other := b.resources[o.uri]; other != nil {
 		return fmt.Errorf("its URI %s is that of %v too", jsonscan.Quote(o.uri), other)
 	}
 	_, media, _ := onlySuccess(d.Responses)
@@ -42,13 +41,15 @@ func (b *builder) addResource(o *operation, d *described) error {
 			return err
 		}
 	} else {
-		encoded, err := r.AppendJSON(nil)
+		encoded, err := r.MarshalJSON()
 		if err != nil {
 			return err
 		}
-		b.catalogue.Resources = append(b.catalogue.Resources, server.Listed{Name: o.uri, JSON: encoded})
+		b.offer(mcp.KindResource, o.uri, encoded, func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			return b.read(ctx, call, o, json.RawMessage(`{}`))
+		})
 	}
-	b.resources = append(b.resources, o)
+	b.resources[o.uri] = o
 	return nil
 }
 
@@ -58,21 +59,23 @@ func (b *builder) addTemplate(o *operation, r *mcp.Resource) error {
 	if err != nil {
 		return err
 	}
-	if o.matcher, err = template.Matcher(); err != nil {
+	matcher, err := template.Matcher()
+	if err != nil {
 		return err
 	}
 	encoded, err := (&mcp.ResourceTemplate{
 		URITemplate: o.uri, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType,
-	}).AppendJSON(nil)
-	b.catalogue.Templates = append(b.catalogue.Templates, server.Listed{Name: o.uri, JSON: encoded})
-	return err
-}
-
-func (p *Provider) resource(uri string) *operation {
-	for _, o := range p.resources {
-		if o.uri == uri {
-			return o
-		}
+	}).MarshalJSON()
+	if err != nil {
+		return err
+	}
+	e := b.offer(mcp.KindResourceTemplate, o.uri, encoded, func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		values, _ := matcher.Match(call.URI())
+		return b.read(ctx, call, o, o.argumentsFrom(values))
+	})
+	e.Match = func(uri string) bool {
+		_, ok := matcher.Match(uri)
+		return ok
 	}
 	return nil
 }
@@ -140,16 +143,9 @@ func (p *parameter) isVariable() error {
 	return nil
 }
 
-// read answers resources/read.
-func (p *Provider) read(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	uri, ok := asString(call.Member("uri"))
-	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "uri must be a string"}
-	}
-	o, arguments := p.find(uri)
-	if o == nil {
-		return nil, mcp.ResourceNotFound(uri)
-	}
+// read answers resources/read for an operation, with the arguments that the URI holds.
+func (p *Provider) read(ctx context.Context, call *mcp.Call, o *operation, arguments json.RawMessage) (mcp.Result, error) {
+	uri := call.URI()
 	if err := o.input.Validate(arguments); err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("uri %s: %v", jsonscan.Quote(uri), err)}
 	}
@@ -164,22 +160,6 @@ func (p *Provider) read(ctx context.Context, call *mcp.Call) (mcp.Result, error)
 		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: answer.failure()}
 	}
 	return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{answer.contents(uri)}}, nil
-}
-
-// find returns the operation that a URI names, with the arguments in it.
-func (p *Provider) find(uri string) (*operation, json.RawMessage) {
-	if o := p.resource(uri); o != nil && o.matcher == nil {
-		return o, json.RawMessage(`{}`)
-	}
-	for _, o := range p.resources {
-		if o.matcher == nil {
-			continue
-		}
-		if values, ok := o.matcher.Match(uri); ok {
-			return o, o.argumentsFrom(values)
-		}
-	}
-	return nil, nil
 }
 
 // argumentsFrom writes the values of a URI as arguments.

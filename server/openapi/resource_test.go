@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,7 +41,7 @@ func read(t *testing.T, p *openapi.Provider, uri string) (*mcp.ReadResourceResul
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := p.Call(t.Context(), request(t, mcp.MethodResourcesRead, fmt.Sprintf(`{"uri":%s}`, quoted)))
+	result, err := handle(t.Context(), t, p, request(t, mcp.MethodResourcesRead, fmt.Sprintf(`{"uri":%s}`, quoted)))
 	if err != nil {
 		return nil, err
 	}
@@ -48,16 +50,17 @@ func read(t *testing.T, p *openapi.Provider, uri string) (*mcp.ReadResourceResul
 
 func TestResources(t *testing.T) {
 	p := provide(t, document("3.1.0", resourceDocument), openapi.Options{BaseURL: serve(t, echoing) + "/v1", Rules: asResources})
-	catalogue := p.Catalogue()
-	if len(catalogue.Tools) > 0 || len(catalogue.Resources) != 1 || len(catalogue.Templates) != 1 {
-		t.Fatalf("the catalogue is %+v", catalogue)
+	resources := slices.Collect(p.Catalog().All(mcp.KindResource))
+	templates := slices.Collect(p.Catalog().All(mcp.KindResourceTemplate))
+	if p.Catalog().Len(mcp.KindTool) > 0 || len(resources) != 1 || len(templates) != 1 {
+		t.Fatalf("there are %d tools, the resources %v and the templates %v", p.Catalog().Len(mcp.KindTool), resources, templates)
 	}
-	origin := catalogue.Resources[0].Name[:len(catalogue.Resources[0].Name)-len("/settings")]
+	origin := strings.TrimSuffix(resources[0].Name, "/settings")
 	want := []string{
 		fmt.Sprintf(`{"uri":"%s/settings","name":"settings","title":"Settings.","description":"Settings.","mimeType":"application/json"}`, origin),
 		fmt.Sprintf(`{"uriTemplate":"%s/pets/{id}{?fields*,deep,q}","name":"pet","description":"One pet."}`, origin),
 	}
-	if diff := cmp.Diff(want, []string{string(catalogue.Resources[0].JSON), string(catalogue.Templates[0].JSON)}); diff != "" {
+	if diff := cmp.Diff(want, []string{string(resources[0].Definition.JSON()), string(templates[0].Definition.JSON())}); diff != "" {
 		t.Error(diff)
 	}
 	for uri, want := range map[string]string{
@@ -148,14 +151,15 @@ func TestOtherCallsAreRefused(t *testing.T) {
 		method, params string
 		want           jsonrpc.Code
 	}{
-		{"prompts/get", `{}`, jsonrpc.MethodNotFound},
+		{"prompts/get", `{"name":"pet"}`, jsonrpc.InvalidParams},
+		{"none/such", `{}`, jsonrpc.MethodNotFound},
 		{"tools/call", `{}`, jsonrpc.InvalidParams},
 		{"tools/call", `{"name":7}`, jsonrpc.InvalidParams},
 		{"tools/call", `{"name":"none"}`, jsonrpc.InvalidParams},
 		{"tools/call", `{"name":"pet","arguments":[]}`, jsonrpc.InvalidParams},
 		{"resources/read", `{}`, jsonrpc.InvalidParams},
 	} {
-		_, err := p.Call(t.Context(), request(t, test.method, test.params))
+		_, err := handle(t.Context(), t, p, request(t, test.method, test.params))
 		if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != test.want {
 			t.Errorf("%s %s: the error is %v, want code %d", test.method, test.params, err, test.want)
 		}

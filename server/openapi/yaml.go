@@ -6,7 +6,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/oasdiff/yaml3"
+	yaml "github.com/oasdiff/yaml3"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )

@@ -16,7 +16,8 @@ import (
 type DirectoryOptions struct {
 	// Resource describes the listing. Its default URI is file:///, its default Name
 	// is files. The URIs of the files begin with its URI and a slash. Name, Title,
-	// Annotations, Icons and Around are those of the template too.
+	// Annotations, Icons, Scopes, Metadata, guards and middleware are those of the template
+	// too.
 	server.Resource
 	// Pattern says which files are offered, by their paths: as in path.Match, with **
 	// for any number of directories, and with slashes on every system. Default "*",
@@ -40,7 +41,7 @@ type DirectoryOptions struct {
 // or hold a backslash are not offered, nor are those more than 64 levels down.
 //
 // For the URI of a file, whatever is not allowed in a path is percent-encoded.
-func Directory(root *os.Root, opts *DirectoryOptions) ([]server.Entry, error) {
+func Directory(root *os.Root, opts *DirectoryOptions) ([]*server.Entry, error) {
 	if root == nil {
 		return nil, errNoRoot
 	}
@@ -49,7 +50,7 @@ func Directory(root *os.Root, opts *DirectoryOptions) ([]server.Entry, error) {
 
 // FS does what [Directory] does for a file system, such as an embed.FS. For a directory
 // of the system prefer Directory: os.DirFS lets links lead out of it.
-func FS(fsys fs.FS, opts *DirectoryOptions) ([]server.Entry, error) {
+func FS(fsys fs.FS, opts *DirectoryOptions) ([]*server.Entry, error) {
 	if fsys == nil {
 		return nil, errNoRoot
 	}
@@ -66,7 +67,7 @@ type directory struct {
 	base     string // of the files' URIs
 }
 
-func entries(tree tree, opts *DirectoryOptions) ([]server.Entry, error) {
+func entries(tree tree, opts *DirectoryOptions) ([]*server.Entry, error) {
 	var options DirectoryOptions
 	if opts != nil {
 		options = *opts
@@ -85,7 +86,8 @@ func entries(tree tree, opts *DirectoryOptions) ([]server.Entry, error) {
 	template := server.Template{
 		URITemplate: d.base + "{+path}", Name: cmp.Or(listing.Name, "file"), Title: listing.Title,
 		Description: "A file that " + listing.URI + " lists, by its path.",
-		Annotations: listing.Annotations, Icons: listing.Icons, Around: listing.Around,
+		Annotations: listing.Annotations, Icons: listing.Icons, Guards: listing.Guards, CallMiddleware: listing.CallMiddleware,
+		Scopes: listing.Scopes, Metadata: listing.Metadata,
 	}
 	listing.Name = cmp.Or(listing.Name, "files")
 	listing.MIMEType = cmp.Or(listing.MIMEType, "application/json")
@@ -106,15 +108,15 @@ func entries(tree tree, opts *DirectoryOptions) ([]server.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	watched := &watchedEntry{Entry: list, list: listing.URI, readable: !options.ListOnly, look: d.stamps}
+	list = withWatched(list, &watched{list: listing.URI, readable: !options.ListOnly, look: d.stamps})
 	if options.ListOnly {
-		return []server.Entry{watched}, nil
+		return []*server.Entry{list}, nil
 	}
 	read, err := server.NewTemplate(template, d.read)
 	if err != nil {
 		return nil, err
 	}
-	return []server.Entry{watched, read}, nil
+	return []*server.Entry{list, read}, nil
 }
 
 type pathVariable struct {

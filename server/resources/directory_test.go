@@ -22,7 +22,7 @@ import (
 //go:embed testdata/docs
 var embedded embed.FS
 
-var denies = server.Guard{Name: "nobody", Allow: func(context.Context, *server.Request) error { return errors.New("no") }}
+var denies = mcp.Guard{Name: "nobody", Check: func(context.Context, *mcp.Call) error { return errors.New("no") }}
 
 // garden has some of everything.
 var garden = map[string]string{
@@ -108,7 +108,7 @@ func TestNothingOutsideIsRead(t *testing.T) {
 	root := open(t, garden)
 	makeFIFO(t, root, "fifo.md")
 	fsys := os.DirFS(root.Name())
-	for name, entries := range map[string][]server.Entry{
+	for name, entries := range map[string][]*server.Entry{
 		"Directory": directory(t, root, &resources.DirectoryOptions{Pattern: "**"}),
 		"FS":        fileSystem(t, fsys, &resources.DirectoryOptions{Pattern: "**"}),
 	} {
@@ -303,7 +303,7 @@ func TestDirectoriesThatCannotBeOffered(t *testing.T) {
 // What stands around the listing stands around the files.
 func TestGuardsOfDirectories(t *testing.T) {
 	root := open(t, garden)
-	opts := &resources.DirectoryOptions{Resource: server.Resource{Around: server.Around{Guards: []server.Guard{denies}}}}
+	opts := &resources.DirectoryOptions{Resource: server.Resource{Guards: []mcp.Guard{denies}}}
 	session := offer(t, directory(t, root, opts)...)
 	wantFailed(t, session, "file:///", "denied")
 	wantFailed(t, session, "file:///a.md", "denied")
@@ -356,7 +356,7 @@ func (f filesOnly) Open(name string) (fs.File, error) {
 	return struct{ fs.File }{file}, err
 }
 
-func fileSystem(t testing.TB, fsys fs.FS, opts *resources.DirectoryOptions) []server.Entry {
+func fileSystem(t testing.TB, fsys fs.FS, opts *resources.DirectoryOptions) []*server.Entry {
 	t.Helper()
 	entries, err := resources.FS(fsys, opts)
 	if err != nil {

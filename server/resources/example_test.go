@@ -42,7 +42,7 @@ func bakery() *os.Root {
 }
 
 // ask connects a client to a server with these entries.
-func ask(opts *client.Options, entries ...server.Entry) (*client.Session, *server.Server) {
+func ask(opts *client.Options, entries ...*server.Entry) (*client.Session, *server.Server) {
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 	if err := s.Replace(entries...); err != nil {
 		log.Fatal(err)

@@ -24,7 +24,7 @@ type FileOptions struct {
 
 // File makes a resource of one file below root. name is relative, with slashes. The file
 // need not be there yet. A symbolic link is followed as long as it stays below root.
-func File(root *os.Root, name string, opts *FileOptions) (server.Entry, error) {
+func File(root *os.Root, name string, opts *FileOptions) (*server.Entry, error) {
 	if root == nil {
 		return nil, errNoRoot
 	}
@@ -65,7 +65,7 @@ func File(root *os.Root, name string, opts *FileOptions) (server.Entry, error) {
 		}
 		return nil, err
 	}
-	return &watchedEntry{Entry: entry, readable: true, look: look}, nil
+	return withWatched(entry, &watched{readable: true, look: look}), nil
 }
 
 // defaultURI is that of a directory. The path of the real one is nobody's business.

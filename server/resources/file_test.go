@@ -32,7 +32,7 @@ func TestFilesAreTextOrBlobs(t *testing.T) {
 		all[name] = f.content
 	}
 	root := open(t, all)
-	var entries []server.Entry
+	var entries []*server.Entry
 	for name := range all {
 		entries = append(entries, file(t, root, name, nil))
 	}
@@ -68,7 +68,7 @@ func TestFileIsListedAsDescribed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoded, _ := resource.AppendJSON(nil)
+		encoded, _ := resource.MarshalJSON()
 		listed = append(listed, string(encoded))
 	}
 	want := []string{
@@ -148,7 +148,7 @@ func TestFileWhoseSizeIsNotTrue(t *testing.T) {
 
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	root := open(t, map[string]string{"dir/a": "text"})
-	entries := []server.Entry{file(t, root, "dir", nil), file(t, root, "dir/a/b", nil)}
+	entries := []*server.Entry{file(t, root, "dir", nil), file(t, root, "dir/a/b", nil)}
 	names := []string{"dir", "dir/a/b"}
 	if makeFIFO(t, root, "fifo") {
 		names = append(names, "fifo")
@@ -183,7 +183,7 @@ func TestLinksOfSingleFiles(t *testing.T) {
 		"out -> ../secret": "", "absolute -> OUTSIDE/secret": "", "dangling -> nowhere": "", "loop -> loop": "", "up -> ..": "",
 	})
 	names := []string{"out", "absolute", "loop", "up/secret"}
-	entries := []server.Entry{file(t, root, "config.toml", nil), file(t, root, "dangling", nil)}
+	entries := []*server.Entry{file(t, root, "config.toml", nil), file(t, root, "dangling", nil)}
 	for _, name := range names {
 		entries = append(entries, file(t, root, name, nil))
 	}
@@ -241,7 +241,7 @@ func TestFilesThatCannotBeOffered(t *testing.T) {
 // What stands around a resource stands around ready-made ones.
 func TestGuardsOfFiles(t *testing.T) {
 	root := open(t, map[string]string{"a": "text"})
-	opts := &resources.FileOptions{Resource: server.Resource{Around: server.Around{Guards: []server.Guard{denies}}}}
+	opts := &resources.FileOptions{Resource: server.Resource{Guards: []mcp.Guard{denies}}}
 	session, _ := offerBy(t, &client.Options{}, file(t, root, "a", opts))
 	wantFailed(t, session, "file:///a", "denied")
 }

@@ -50,7 +50,7 @@ type HTTPOptions struct {
 // which three are followed, leads into the networks of this machine, unless the options
 // allow it. The answers 404 and 410 are mcp.ResourceNotFound; no other that is not a
 // success is read.
-func HTTP(url string, opts *HTTPOptions) (server.Entry, error) {
+func HTTP(url string, opts *HTTPOptions) (*server.Entry, error) {
 	var options HTTPOptions
 	if opts != nil {
 		options = *opts

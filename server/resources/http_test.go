@@ -27,7 +27,7 @@ func fetched(t testing.TB, opts resources.HTTPOptions, handler http.HandlerFunc)
 	return offer(t, remote(t, origin.URL+"/doc?token=hush", opts))
 }
 
-func remote(t testing.TB, url string, opts resources.HTTPOptions) server.Entry {
+func remote(t testing.TB, url string, opts resources.HTTPOptions) *server.Entry {
 	t.Helper()
 	opts.AllowLoopback = true
 	if opts.URI == "" {

@@ -61,13 +61,13 @@ func write(t testing.TB, name, text string) {
 }
 
 // offer connects a client to a server with these entries.
-func offer(t testing.TB, entries ...server.Entry) *client.Session {
+func offer(t testing.TB, entries ...*server.Entry) *client.Session {
 	t.Helper()
 	session, _ := offerBy(t, &client.Options{}, entries...)
 	return session
 }
 
-func offerBy(t testing.TB, opts *client.Options, entries ...server.Entry) (*client.Session, *server.Server) {
+func offerBy(t testing.TB, opts *client.Options, entries ...*server.Entry) (*client.Session, *server.Server) {
 	t.Helper()
 	s := server.New(mcp.Implementation{Name: "test", Version: "1"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err := s.Replace(entries...); err != nil {
@@ -81,7 +81,7 @@ func offerBy(t testing.TB, opts *client.Options, entries ...server.Entry) (*clie
 	return session, s
 }
 
-func file(t testing.TB, root *os.Root, name string, opts *resources.FileOptions) server.Entry {
+func file(t testing.TB, root *os.Root, name string, opts *resources.FileOptions) *server.Entry {
 	t.Helper()
 	entry, err := resources.File(root, name, opts)
 	if err != nil {
@@ -90,7 +90,7 @@ func file(t testing.TB, root *os.Root, name string, opts *resources.FileOptions)
 	return entry
 }
 
-func directory(t testing.TB, root *os.Root, opts *resources.DirectoryOptions) []server.Entry {
+func directory(t testing.TB, root *os.Root, opts *resources.DirectoryOptions) []*server.Entry {
 	t.Helper()
 	entries, err := resources.Directory(root, opts)
 	if err != nil {

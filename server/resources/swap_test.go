@@ -53,7 +53,7 @@ func TestFilesThatAreSwappedWhileTheyAreRead(t *testing.T) {
 			}
 			entries := directory(t, root, &resources.DirectoryOptions{Pattern: "**"})
 			if c.file {
-				entries = []server.Entry{file(t, root, c.uri, nil)}
+				entries = []*server.Entry{file(t, root, c.uri, nil)}
 			}
 			session := offer(t, entries...)
 			stop := keepSwapping(t, filepath.Join(root.Name(), c.swap), filepath.Join(root.Name(), "other"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"time"
 
 	"github.com/dovetail-go/dovetail/server"
@@ -19,10 +20,10 @@ import (
 // entries are what [File], [Directory] and [FS] have made; others are ignored. It is an
 // error if there is nothing to look at, or the first look fails. When a later one
 // fails, nothing is told until one succeeds.
-func Watch(ctx context.Context, s *server.Server, interval time.Duration, entries ...server.Entry) (stop func(), err error) {
+func Watch(ctx context.Context, s *server.Server, interval time.Duration, entries ...*server.Entry) (stop func(), err error) {
 	w := &watch{server: s}
 	for _, entry := range entries {
-		watched, ok := entry.(*watchedEntry)
+		watched, ok := entry.Metadata[watchedKey].(*watched)
 		if !ok {
 			continue
 		}
@@ -47,12 +48,24 @@ func Watch(ctx context.Context, s *server.Server, interval time.Duration, entrie
 	}, nil
 }
 
-// A watchedEntry is an entry whose files can be looked at.
-type watchedEntry struct {
-	server.Entry
+// watchedKey is the key of an entry's *watched in its metadata.
+const watchedKey = "github.com/dovetail-go/dovetail/server/resources.watched"
+
+// watched is what Watch needs to know of an entry: how its files are looked at.
+type watched struct {
 	list     string // the URI of the listing, "" if there is none
 	readable bool   // the files have URIs of their own
 	look     func(context.Context) (map[string]stamp, error)
+}
+
+func withWatched(e *server.Entry, w *watched) *server.Entry {
+	with := *e
+	with.Metadata = maps.Clone(e.Metadata)
+	if with.Metadata == nil {
+		with.Metadata = make(map[string]any, 1)
+	}
+	with.Metadata[watchedKey] = w
+	return &with
 }
 
 // A stamp is another when a file has changed.
@@ -70,7 +83,7 @@ type watch struct {
 
 // seen are the files of an entry, by URI, as they were at the last look.
 type seen struct {
-	entry *watchedEntry
+	entry *watched
 	files map[string]stamp
 }
 
@@ -119,7 +132,7 @@ func (w *watch) again(ctx context.Context, last *seen) {
 	last.files = files
 }
 
-func (w *watch) tell(entry *watchedEntry, uri string) {
+func (w *watch) tell(entry *watched, uri string) {
 	if entry.readable {
 		w.server.ResourceUpdated(uri)
 	}

@@ -31,7 +31,7 @@ func told(changes <-chan mcp.Change) []string {
 
 // watching connects a client that is told of these URIs to a server that watches its
 // files.
-func watching(t *testing.T, interval time.Duration, entries []server.Entry, uris ...string) (<-chan mcp.Change, func()) {
+func watching(t *testing.T, interval time.Duration, entries []*server.Entry, uris ...string) (<-chan mcp.Change, func()) {
 	t.Helper()
 	changes := make(chan mcp.Change, 100)
 	session, s := offerBy(t, &client.Options{Changed: func(_ context.Context, change mcp.Change) { changes <- change }}, entries...)
@@ -94,7 +94,7 @@ func TestWatchTellsOfChanges(t *testing.T) {
 func TestWatchOfSingleFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := open(t, map[string]string{"a": "1"})
-		changes, _ := watching(t, time.Second, []server.Entry{file(t, root, "a", nil), file(t, root, "later", nil)}, "file:///a", "file:///later", "file:///")
+		changes, _ := watching(t, time.Second, []*server.Entry{file(t, root, "a", nil), file(t, root, "later", nil)}, "file:///a", "file:///later", "file:///")
 		play(t, changes, time.Second,
 			step{"nothing", func() error { return nil }, nil},
 			step{"another size", func() error { return root.WriteFile("a", []byte("12"), 0o666) }, []string{"file:///a"}},

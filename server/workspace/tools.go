@@ -11,8 +11,8 @@ import (
 // server.Server.Replace: read_file, write_file, edit_file, multi_edit, list_directory,
 // create_directory, delete_file, search_files and search_content. What their annotations say
 // is true. They are tagged "files" or "search".
-func Tools(w *Workspace) ([]server.Entry, error) {
-	var entries []server.Entry
+func Tools(w *Workspace) ([]*server.Entry, error) {
+	var entries []*server.Entry
 	for _, service := range []any{&fileTools{w}, &editTools{w}, &searchTools{w}} {
 		more, err := server.Service(service)
 		if err != nil {

@@ -233,19 +233,16 @@ func (v *visits) take() []*http.Request {
 func shop(t testing.TB) *server.Server {
 	t.Helper()
 	s := server.New(mcp.Implementation{Name: "shop", Version: "1"}, &server.Options{Logger: quiet()})
-	needs := func(scopes ...string) server.Around {
-		return server.Around{Metadata: map[string]any{server.MetadataScopes: scopes}}
-	}
 	server.AddTool(s, server.Tool{Name: "look"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 		return "hello " + r.Caller().Principal, nil
 	})
-	server.AddTool(s, server.Tool{Name: "buy", Around: needs("orders:write")}, func(context.Context, *server.Request, struct{}) (string, error) {
+	server.AddTool(s, server.Tool{Name: "buy", Scopes: []string{"orders:write"}}, func(context.Context, *server.Request, struct{}) (string, error) {
 		return "bought", nil
 	})
 	server.AddTool(s, server.Tool{Name: "late"}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
 		return "done", oauth.Require(ctx, "late:scope")
 	})
-	server.AddResource(s, server.Resource{URI: "shop:books", Around: needs("books:read")}, func(context.Context, *server.Request) (string, error) {
+	server.AddResource(s, server.Resource{URI: "shop:books", Scopes: []string{"books:read"}}, func(context.Context, *server.Request) (string, error) {
 		return "the books", nil
 	})
 	return s

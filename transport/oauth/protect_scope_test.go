@@ -263,14 +263,14 @@ func textOf(result *mcp.CallToolResult) string {
 // A guard of the server sees what was granted.
 func TestGrantInGuard(t *testing.T) {
 	m := newMint(t, "k")
-	guard := server.Guard{Name: "tenant", Allow: func(ctx context.Context, _ *server.Request) error {
+	guard := mcp.Guard{Name: "tenant", Check: func(ctx context.Context, _ *mcp.Call) error {
 		var claims struct{ Tenant string }
 		if err := json.Unmarshal(oauth.FromContext(ctx).Claims, &claims); err != nil || claims.Tenant != "blue" {
 			return errors.New("another tenant")
 		}
 		return nil
 	}}
-	s := server.New(mcp.Implementation{Name: "x", Version: "1"}, &server.Options{Around: server.Around{Guards: []server.Guard{guard}}, Logger: quiet()})
+	s := server.New(mcp.Implementation{Name: "x", Version: "1"}, &server.Options{Guards: []mcp.Guard{guard}, Logger: quiet()})
 	server.AddTool(s, server.Tool{Name: "t"}, func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })
 	endpoint := streamable.Handler(s, &streamable.Options{Hosts: []string{"mcp.example.com"}})
 	defer endpoint.Close()

@@ -134,7 +134,7 @@ func TestPrincipalInPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	enforcer := &policy.Enforcer{Policy: compiled}
-	s := server.New(mcp.Implementation{Name: "x", Version: "1"}, &server.Options{Around: server.Around{Outer: []mcp.Middleware{enforcer.Intercept}}, Logger: quiet()})
+	s := server.New(mcp.Implementation{Name: "x", Version: "1"}, &server.Options{Middleware: []mcp.Middleware{enforcer.Intercept}, Logger: quiet()})
 	server.AddTool(s, server.Tool{Name: "t"}, func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })
 	endpoint := streamable.Handler(s, &streamable.Options{Hosts: []string{"mcp.example.com"}})
 	defer endpoint.Close()

@@ -58,13 +58,13 @@ func serve(ctx context.Context, address string) error {
 	}
 	everything := stdio.Command(filepath.Join(filepath.Dir(self), "everything"), nil, nil)
 	face := server.New(mcp.Implementation{Name: "proxied", Version: "1.0.0"}, &server.Options{
-		Around: server.Around{Outer: []mcp.Middleware{hangUp}},
+		Middleware: []mcp.Middleware{hangUp},
 	})
 	era := client.Modern
 	if os.Getenv("PROXIED_ERA") == "legacy" {
 		era = client.Legacy
 	}
-	if err := face.MountProvider(bridge.Proxy(everything, &bridge.ProxyOptions{Era: era}), ""); err != nil {
+	if err := face.Mount(bridge.Proxy(everything, &bridge.ProxyOptions{Era: era}), nil); err != nil {
 		return err
 	}
 	if err := face.Start(ctx); err != nil {

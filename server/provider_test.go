@@ -22,42 +22,66 @@ import (
 
 // A market is a provider whose offer changes.
 type market struct {
-	offer   atomic.Pointer[server.Catalogue]
+	offer   atomic.Pointer[server.Catalog]
 	changed atomic.Pointer[func(mcp.Change)]
-	answer  func(ctx context.Context, call *mcp.Call) (mcp.Result, error)
-	run     func(ctx context.Context) error
+	answer  mcp.Handler
+	start   func(ctx context.Context) error // before it is ready
+	run     func(ctx context.Context) error // afterwards
 	watched trace
-	refuse  error // of Subscribe
+	refuse  error // of subscriptions
 }
 
 func newMarket(tools ...string) *market {
 	m := &market{}
-	m.offer.Store(stalls(tools...))
+	m.sell(tools...)
 	return m
 }
 
-// stalls is a catalogue of tools.
-func stalls(tools ...string) *server.Catalogue {
-	c := &server.Catalogue{}
+// stalls are entries of tools.
+func (m *market) stalls(tools ...string) (entries []*server.Entry) {
 	for _, name := range tools {
-		c.Tools = append(c.Tools, server.Listed{Name: name, JSON: jsonRaw(fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"},"x":1.0}`, name))})
+		entries = append(entries, m.entry(mcp.KindTool, name, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"},"x":1.0}`, name)))
 	}
-	return c
+	return entries
 }
 
-func (m *market) Catalogue() *server.Catalogue { return m.offer.Load() }
-
-func (m *market) Call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	if m.answer != nil {
-		return m.answer(ctx, call)
+func (m *market) entry(kind mcp.Kind, name, definition string) *server.Entry {
+	handle := func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if m.answer != nil {
+			return m.answer(ctx, call)
+		}
+		return mcp.Raw(fmt.Sprintf(`{"content":[{"type":"text","text":%q}],"x":1.0}`, call.Params())), nil
 	}
-	return mcp.Raw(fmt.Sprintf(`{"content":[{"type":"text","text":%q}],"x":1.0}`, call.Params())), nil
+	e := &server.Entry{Target: mcp.Target{Kind: kind, Name: name, Definition: mcp.NewDefinition(jsonRaw(definition))}, Handle: handle}
+	if kind == mcp.KindResource || kind == mcp.KindResourceTemplate {
+		e.Subscribe = func(_ context.Context, call *mcp.Call) (func(), error) {
+			uri := call.URI()
+			m.watched.step("watch " + uri)
+			return func() { m.watched.step("unwatch " + uri) }, m.refuse
+		}
+	}
+	if kind == mcp.KindPrompt || kind == mcp.KindResourceTemplate {
+		e.Complete = handle
+	}
+	if kind == mcp.KindResourceTemplate {
+		prefix, _, _ := strings.Cut(name, "{")
+		e.Match = func(uri string) bool { return strings.HasPrefix(uri, prefix) }
+	}
+	return e
 }
 
-func (m *market) Run(ctx context.Context, changed func(mcp.Change)) error {
+func (m *market) Catalog() *server.Catalog { return m.offer.Load() }
+
+func (m *market) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	m.changed.Store(&changed)
 	m.watched.step("run")
 	defer m.watched.step("end")
+	if m.start != nil {
+		if err := m.start(ctx); err != nil {
+			return err
+		}
+	}
+	ready()
 	if m.run != nil {
 		return m.run(ctx)
 	}
@@ -65,22 +89,24 @@ func (m *market) Run(ctx context.Context, changed func(mcp.Change)) error {
 	return ctx.Err()
 }
 
-func (m *market) Subscribe(_ context.Context, uri string) (func(), error) {
-	m.watched.step("watch " + uri)
-	return func() { m.watched.step("unwatch " + uri) }, m.refuse
-}
+// sell changes the tools that are offered.
+func (m *market) sell(tools ...string) { m.offers(m.stalls(tools...)...) }
 
-// change changes the offer and says so.
-func (m *market) change(offer *server.Catalogue, change mcp.Change) {
-	m.offer.Store(offer)
-	(*m.changed.Load())(change)
+func (m *market) offers(entries ...*server.Entry) { m.offer.Store(server.NewCatalog(entries, nil)) }
+
+// change reports a change.
+func (m *market) change(change mcp.Change) { (*m.changed.Load())(change) }
+
+// shutsDown shuts a server down in the end.
+func shutsDown(t testing.TB, s *server.Server) {
+	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 }
 
 // mountProvider mounts, and shuts the server down in the end if the test has not.
 func mountProvider(t testing.TB, s *server.Server, p server.Provider, prefix string) {
 	t.Helper()
-	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
-	if err := s.MountProvider(p, prefix); err != nil {
+	shutsDown(t, s)
+	if err := s.Mount(p, &server.MountOptions{Prefix: prefix}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -90,10 +116,9 @@ func mountProvider(t testing.TB, s *server.Server, p server.Provider, prefix str
 func TestProvider(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		for _, prefix := range []string{"", "p_"} {
-			m := newMarket("a", "b")
-			m.offer.Load().Prompts = []server.Listed{{Name: "p", JSON: jsonRaw(`{"title":"p","name":"p"}`)}}
-			m.offer.Load().Resources = []server.Listed{{Name: "app:r", JSON: jsonRaw(`{"uri":"app:r","name":"r"}`)}}
-			m.offer.Load().Templates = []server.Listed{{Name: "app:{x}", JSON: jsonRaw(`{"uriTemplate":"app:{x}","name":"t"}`)}}
+			m := newMarket()
+			m.offers(append(m.stalls("a", "b"), m.entry(mcp.KindPrompt, "p", `{"title":"p","name":"p"}`), m.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`),
+				m.entry(mcp.KindResourceTemplate, "app:{x}", `{"uriTemplate":"app:{x}","name":"t"}`))...)
 			var seen string
 			m.answer = func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 				seen = call.Method() + " " + string(call.Params())
@@ -130,8 +155,8 @@ func TestProvider(t *testing.T) {
 	})
 }
 
-// TestProviderErrors: those of the protocol arrive as they are, any other is masked,
-// whatever stands around; a mapper sees it itself.
+// TestProviderErrors: those of the protocol arrive as they are, any other is replaced by a
+// reference, whatever surrounds the provider; middleware sees it itself.
 func TestProviderErrors(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var log bytes.Buffer
@@ -151,15 +176,20 @@ func TestProviderErrors(t *testing.T) {
 			}
 			panic(secret)
 		}
-		mapped := 0
-		count := server.Around{Mappers: []server.ErrorMapper{func(_ context.Context, _ *server.Request, err error) (mcp.Result, error) {
-			if errors.Is(err, secret) {
-				mapped++
+		seen := 0
+		count := surround{CallMiddleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				result, err := next(ctx, call)
+				if errors.Is(err, secret) {
+					seen++
+				}
+				return result, err
 			}
-			return nil, nil
 		}}}
-		for _, around := range []server.Around{{}, {Guards: []server.Guard{{Allow: allow}}}, count} {
-			s := newServer(&server.Options{Around: around, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		for _, around := range []surround{{}, guarded(mcp.Guard{Check: allow}), count} {
+			opts := around.options()
+			opts.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+			s := newServer(opts)
 			mountProvider(t, s, m, "m_")
 			session := connectWith(t, s, accepting(era))
 			_, err := session.CallTool(t.Context(), "m_protocol", nil, nil)
@@ -180,8 +210,8 @@ func TestProviderErrors(t *testing.T) {
 				t.Errorf("the answer is %q", got)
 			}
 		}
-		if mapped != 2 {
-			t.Errorf("the mapper sees %d errors, want 2", mapped)
+		if seen != 2 {
+			t.Errorf("the middleware sees %d errors, want 2", seen)
 		}
 	})
 }
@@ -200,7 +230,8 @@ func TestProviderChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		m.change(stalls("b", "c"), mcp.Change{Kind: mcp.KindTool})
+		m.sell("b", "c")
+		m.change(mcp.Change{Kind: mcp.KindTool})
 		synctest.Wait()
 		if names := toolNames(t, session); told != 1 || !slices.Equal(names, []string{"p_m_b", "p_m_c"}) {
 			t.Errorf("told %d times, and listed are %q", told, names)
@@ -231,8 +262,7 @@ func TestProviderCollisions(t *testing.T) {
 		returns(s, "own", "own")
 		mountProvider(t, s, first, "")
 		mountProvider(t, s, second, "")
-		wantCollision(t, s.MountProvider(newMarket("b"), ""), "tool", "b")
-		wantCollision(t, s.MountProvider(newMarket("x", "x"), ""), "tool", "x")
+		wantCollision(t, s.Mount(newMarket("b"), nil), "tool", "b")
 		session := connect(t, s, era)
 		wantTools := func(want ...string) {
 			t.Helper()
@@ -247,10 +277,10 @@ func TestProviderCollisions(t *testing.T) {
 		}
 		wantTools("a first", "b second", "own own")
 		log.Reset()
-		first.offer.Store(stalls("a", "b", "own", "c", "c"))
+		first.sell("a", "b", "own", "c")
 		wantTools("a first", "b second", "c first", "own own")
-		for _, name := range []string{"b", "own", "c"} {
-			if want := fmt.Sprintf(`there are two of the tool \"%s\"`, name); !strings.Contains(log.String(), want) {
+		for name, other := range map[string]string{"b": `mount 2 (prefix \"\")`, "own": "the server itself"} {
+			if want := fmt.Sprintf(`the tool \"%s\" of mount 1 (prefix \"\") is not offered: %s has one`, name, other); !strings.Contains(log.String(), want) {
 				t.Errorf("the operator is told %s, want %s", &log, want)
 			}
 		}
@@ -258,11 +288,11 @@ func TestProviderCollisions(t *testing.T) {
 		mountProvider(t, s, newMarket(), "n_")
 		wantCollision(t, s.Replace(newTool(t, "c", "")), "tool", "c")
 		replace(t, s, newTool(t, "own", "own")) // it was there first
-		second.offer.Store(stalls("a"))
+		second.sell("a")
 		wantTools("a first", "b first", "c first", "own own")
-		first.offer.Store(stalls())
+		first.sell()
 		wantTools("a second", "own own")
-		first.offer.Store(stalls("a"))
+		first.sell("a")
 		wantTools("a second", "own own")
 	})
 }
@@ -272,40 +302,39 @@ func TestProviderCollisions(t *testing.T) {
 func TestProviderOffersNonsense(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		long := strings.Repeat("x", 127)
-		nonsense := []*server.Catalogue{stalls(long), stalls("a b"), stalls(""), {Tools: []server.Listed{{Name: "a", JSON: jsonRaw(`{"name":`)}}}}
-		s := newServer(&server.Options{Logger: quiet()})
-		for _, offer := range nonsense {
-			m := newMarket()
-			m.offer.Store(offer)
-			if err := s.MountProvider(m, "p_"); (err == nil) != (offer.Tools[0].Name == "") {
-				t.Errorf("%.40q is mounted: %v", offer.Tools[0].Name, err)
+		m := newMarket()
+		nonsense := []*server.Entry{
+			m.stalls(long)[0], m.stalls("a b")[0], m.entry(mcp.KindTool, "a", `{"name":`), m.entry(mcp.KindTool, "a", `[]`),
+			{Target: mcp.Target{Kind: mcp.KindTool, Name: "bare"}},
+		}
+		for _, prefix := range []string{"", "p_"} {
+			for i, entry := range nonsense {
+				m := newMarket()
+				m.offers(entry)
+				err := newServer(&server.Options{Logger: quiet()}).Mount(m, &server.MountOptions{Prefix: prefix})
+				if fine := prefix == "" && i < 2; (err == nil) != fine { // a name without a prefix is the provider's
+					t.Errorf("with the prefix %q, %.40q is mounted: %v", prefix, entry.Name, err)
+				}
 			}
 		}
-		broken := newMarket()
-		broken.offer.Store(nonsense[3])
-		if err := s.MountProvider(broken, ""); err == nil {
-			t.Error("what is no JSON is mounted")
-		}
-		s = newServer(&server.Options{Logger: quiet()})
-		m := newMarket("a")
+		s := newServer(&server.Options{Logger: quiet()})
+		m = newMarket("a")
 		mountProvider(t, s, m, "p_")
 		session := connect(t, s, era)
-		for _, offer := range nonsense {
-			m.offer.Store(&server.Catalogue{Tools: slices.Concat(stalls("fine").Tools, offer.Tools, stalls("good").Tools)})
-			names := toolNames(t, session)
-			if names = slices.DeleteFunc(names, func(name string) bool { return name == "p_" }); !slices.Equal(names, []string{"p_fine", "p_good"}) {
+		for _, entry := range nonsense {
+			m.offers(m.stalls("fine")[0], entry, m.stalls("good")[0])
+			if names := toolNames(t, session); !slices.Equal(names, []string{"p_fine", "p_good"}) {
 				t.Errorf("listed are %q", names)
 			}
-			_, err := raw(t, session, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q}`, "p_"+offer.Tools[0].Name))
-			if (err == nil) != (offer.Tools[0].Name == "") {
-				t.Errorf("%.40q is called: %v", offer.Tools[0].Name, err)
+			if _, err := raw(t, session, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q}`, "p_"+entry.Name)); err == nil {
+				t.Errorf("%.40q is called", entry.Name)
 			}
 		}
 	})
 }
 
-// TestProviderRun lasts as long as the server serves; how it failed is told at once to
-// the operator, and to who shuts down.
+// TestProviderRun lasts as long as the server serves; how it failed is logged when it does,
+// and returned by Shutdown.
 func TestProviderRun(t *testing.T) {
 	for name, test := range map[string]struct {
 		run  func(ctx context.Context) error
@@ -314,10 +343,10 @@ func TestProviderRun(t *testing.T) {
 	}{
 		"waits":              {nil, "", false},
 		"has nothing to do":  {func(context.Context) error { return nil }, "", false},
-		"fails":              {func(context.Context) error { return errors.New("no connection") }, `running what is mounted as "p_": no connection`, true},
-		"panics":             {func(context.Context) error { panic("no connection") }, `running what is mounted as "p_": panic: no connection`, true},
-		"is cancelled early": {func(context.Context) error { return context.Canceled }, `running what is mounted as "p_": context canceled`, true},
-		"fails at the end":   {func(ctx context.Context) error { <-ctx.Done(); return errors.New("no connection") }, `running what is mounted as "p_": no connection`, false},
+		"fails":              {func(context.Context) error { return errors.New("no connection") }, `mount 1 (prefix "p_"): no connection`, true},
+		"panics":             {func(context.Context) error { panic("no connection") }, `mount 1 (prefix "p_"): panic: no connection`, true},
+		"is cancelled early": {func(context.Context) error { return context.Canceled }, `mount 1 (prefix "p_"): context canceled`, true},
+		"fails at the end":   {func(ctx context.Context) error { <-ctx.Done(); return errors.New("no connection") }, `mount 1 (prefix "p_"): no connection`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -332,12 +361,12 @@ func TestProviderRun(t *testing.T) {
 					t.Error(err)
 				}
 				synctest.Wait()
-				if strings.Contains(log.String(), "something mounted has failed") != test.logs {
-					t.Errorf("the operator is told %q", log.String())
-				}
 				err := s.Shutdown(t.Context())
 				if first, _, _ := strings.Cut(fmt.Sprint(err), "\n"); err == nil && test.want != "" || err != nil && first != test.want {
 					t.Errorf("shutting down gives %v, want %s", err, test.want)
+				}
+				if strings.Contains(log.String(), "a mounted provider has failed") != test.logs {
+					t.Errorf("the operator is told %q", log.String())
 				}
 				wantSteps(t, &m.watched, "run", "end")
 			})
@@ -371,10 +400,7 @@ func TestProviderRunForever(t *testing.T) {
 func TestProviderSubscribers(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		m, other := newMarket(), newMarket()
-		m.offer.Store(&server.Catalogue{
-			Resources: []server.Listed{{Name: "app:r", JSON: jsonRaw(`{"uri":"app:r","name":"r"}`)}},
-			Templates: []server.Listed{{Name: "app:t/{x}", JSON: jsonRaw(`{"uriTemplate":"app:t/{x}","name":"t"}`)}},
-		})
+		m.offers(m.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`), m.entry(mcp.KindResourceTemplate, "app:t/{x}", `{"uriTemplate":"app:t/{x}","name":"t"}`))
 		s, middle := newServer(&server.Options{Logger: quiet()}), newServer(nil)
 		mountProvider(t, middle, m, "m_")
 		mountProvider(t, s, other, "o_")
@@ -384,14 +410,14 @@ func TestProviderSubscribers(t *testing.T) {
 		session := connectInMemory(t, s, &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told = append(told, change) }})
 		synctest.Wait()
 		wantSteps(t, &m.watched, "run")
-		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"app:r", "app:t/1", "app:own", "app:nobody"}})
+		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"app:r", "app:t/1", "app:own"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		wantSteps(t, &m.watched, "watch app:r", "watch app:t/1")
-		(*m.changed.Load())(mcp.Change{Kind: mcp.KindResource, URI: "app:t/1"})
-		(*m.changed.Load())(mcp.Change{Kind: mcp.KindResource, URI: "app:t/2"})
+		m.change(mcp.Change{Kind: mcp.KindResource, URI: "app:t/1"})
+		m.change(mcp.Change{Kind: mcp.KindResource, URI: "app:t/2"})
 		synctest.Wait()
 		if !slices.Equal(told, []mcp.Change{{Kind: mcp.KindResource, URI: "app:t/1"}}) {
 			t.Errorf("the client is told %v", told)
@@ -411,11 +437,11 @@ func TestProviderSubscribers(t *testing.T) {
 func TestProviderRefusesSubscription(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		m := newMarket()
-		m.offer.Store(&server.Catalogue{Resources: []server.Listed{{Name: "app:r", JSON: jsonRaw(`{"uri":"app:r","name":"r"}`)}}})
+		m.offers(m.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`))
 		m.refuse = &jsonrpc.Error{Code: -429, Message: "too many"}
 		s := newServer(&server.Options{Logger: quiet()})
 		good := newMarket()
-		good.offer.Store(&server.Catalogue{Resources: []server.Listed{{Name: "app:a", JSON: jsonRaw(`{"uri":"app:a","name":"a"}`)}}})
+		good.offers(good.entry(mcp.KindResource, "app:a", `{"uri":"app:a","name":"a"}`))
 		mountProvider(t, s, m, "m_")
 		mountProvider(t, s, good, "g_")
 		session := connectInMemory(t, s, &client.Options{Era: era})
@@ -439,9 +465,7 @@ func TestProviderGuarded(t *testing.T) {
 			t.Error("the provider is called")
 			return nil, nil
 		}
-		s := newServer(&server.Options{Logger: quiet(), Around: server.Around{Guards: []server.Guard{{Name: "shut", Allow: func(_ context.Context, r *server.Request) error {
-			return errors.New("no")
-		}}}}})
+		s := newServer(guarded(denying("shut")).options())
 		mountProvider(t, s, m, "p_")
 		_, err := connect(t, s, era).CallTool(t.Context(), "p_a", nil, nil)
 		if message(err) != "Guard 'shut' denied the tool call for 'p_a'" {
@@ -456,10 +480,13 @@ func TestProviderChangesWhileCalled(t *testing.T) {
 	first, second := newMarket("steady"), newMarket("a")
 	mountProvider(t, s, first, "")
 	mountProvider(t, s, second, "")
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	var work sync.WaitGroup
 	work.Go(func() {
 		for i := range 200 {
-			second.offer.Store(stalls("a", fmt.Sprint("b", i), "steady"))
+			second.sell("a", fmt.Sprint("b", i), "steady")
 		}
 	})
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
@@ -479,54 +506,115 @@ func TestProviderChangesWhileCalled(t *testing.T) {
 	}
 }
 
-// A provider that does not know yet all that it has, has clients listen for all of it.
-func TestPartialCatalogueDeclaresAllKinds(t *testing.T) {
+// TestPartialCatalogDeclaresAllKinds: clients of a provider that will have more subscribe to
+// changes of all lists.
+func TestPartialCatalogDeclaresAllKinds(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		m := newMarket()
 		s := newServer(nil)
 		mountProvider(t, s, m, "")
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if has := connect(t, s, era).Capabilities(); has.Tools != nil || has.Prompts != nil || has.Resources != nil || has.Completions != nil {
 			t.Errorf("nothing is offered, and declared is %+v", has)
 		}
-		m.offer.Store(&server.Catalogue{Partial: true})
-		has := connect(t, s, era).Capabilities()
-		if has.Tools == nil || !has.Tools.ListChanged || has.Prompts == nil || !has.Prompts.ListChanged ||
-			has.Resources == nil || !has.Resources.ListChanged || !has.Resources.Subscribe || has.Completions == nil {
-			t.Errorf("more is to come, and declared is %+v", has)
-		}
+		m.offer.Store(server.NewCatalog(nil, &server.CatalogOptions{Partial: true}))
+		wantAllKinds(t, connect(t, s, era).Capabilities())
 	})
 }
 
-// A late market has something to wait for.
-type late struct {
-	*market
-	started func(ctx context.Context) error
+func wantAllKinds(t testing.TB, has mcp.ServerCapabilities) {
+	t.Helper()
+	if has.Tools == nil || !has.Tools.ListChanged || has.Prompts == nil || !has.Prompts.ListChanged ||
+		has.Resources == nil || !has.Resources.ListChanged || !has.Resources.Subscribe || has.Completions == nil {
+		t.Errorf("more is to come, and declared is %+v", has)
+	}
 }
 
-func (l late) Started(ctx context.Context) error { return l.started(ctx) }
-
-// A server waits for what is mounted on it, while that runs, and does not serve without it.
-func TestServerWaitsForAStarter(t *testing.T) {
+// TestServerWaitsForProviders until they are ready, and does not serve without one that
+// fails.
+func TestServerWaitsForProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMarket()
 		s := newServer(nil)
-		mountProvider(t, s, late{m, func(context.Context) error {
+		m.start = func(context.Context) error {
 			<-time.After(5 * time.Second)
-			m.change(stalls("a"), mcp.Change{Kind: mcp.KindTool})
+			m.sell("a")
+			m.change(mcp.Change{Kind: mcp.KindTool})
 			return nil
-		}}, "p_")
+		}
+		mountProvider(t, s, m, "p_")
 		if got := listed(t, connectInMemory(t, s, nil)); !slices.Equal(got, []string{"p_a"}) {
 			t.Errorf("listed are %q", got)
 		}
 
 		broken := newMarket()
+		broken.start = func(context.Context) error { return errors.New("no stalls") }
 		s = newServer(&server.Options{Logger: quiet()})
-		mountProvider(t, s, late{broken, func(context.Context) error { return errors.New("no stalls") }}, "p_")
-		if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `mounted as "p_": no stalls`) {
+		mountProvider(t, s, broken, "p_")
+		if err := s.Start(t.Context()); err == nil || err.Error() != `starting mount 1 (prefix "p_"): no stalls` {
 			t.Errorf("the server starts with %v", err)
 		}
 		if got := broken.watched.take(); !slices.Equal(got, []string{"run", "end"}) {
 			t.Errorf("the provider has seen %q", got)
+		}
+	})
+}
+
+// TestResolver: an entry that is in no list is called by the name that the resolver knows,
+// within all that surrounds the mount, and a server that was started for it is asked once.
+func TestResolver(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var tr trace
+		m, starting := newMarket(), newMarket()
+		hidden := m.stalls("hidden")[0]
+		m.offer.Store(server.NewCatalog(m.stalls("shown"), &server.CatalogOptions{Resolve: func(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
+			tr.step("resolve " + name)
+			switch name {
+			case "hidden":
+				return hidden, nil
+			case "broken":
+				return nil, &jsonrpc.Error{Code: -500, Message: "no power"}
+			}
+			return nil, nil
+		}}))
+		starting.offer.Store(server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
+			tr.step("start for " + name)
+			starting.sell("late")
+			return starting.Catalog().Lookup(kind, name), nil
+		}}))
+		made := 0
+		count := func(next mcp.Handler) mcp.Handler {
+			made++
+			return next
+		}
+		check := mcp.Guard{Name: "g", Check: func(_ context.Context, call *mcp.Call) error { tr.step("check " + call.Target().Name); return nil }}
+		s := newServer(&server.Options{Guards: []mcp.Guard{check}, CallMiddleware: []mcp.Middleware{count}})
+		mountProvider(t, s, m, "p_")
+		mountProvider(t, s, starting, "q_")
+		session := connect(t, s, era)
+		for range 3 {
+			call(t, session, "p_hidden", `{}`)
+			wantSteps(t, &tr, "resolve hidden", "check p_hidden")
+		}
+		if made != 2 {
+			t.Errorf("the middleware was called %d times for two entries", made)
+		}
+		if names := toolNames(t, session); !slices.Equal(names, []string{"p_shown"}) {
+			t.Errorf("listed are %q", names)
+		}
+		_, err := session.CallTool(t.Context(), "p_broken", nil, nil)
+		if wantCode(t, err, -500); !slices.Equal(tr.take(), []string{"resolve broken"}) {
+			t.Errorf("the error is %v", err)
+		}
+		for _, want := range [][]string{{"start for late", "check q_late"}, {"check q_late"}} {
+			call(t, session, "q_late", `{}`)
+			wantSteps(t, &tr, want...)
+		}
+		_, err = session.CallTool(t.Context(), "none", nil, nil)
+		if wantCode(t, err, jsonrpc.InvalidParams); message(err) != `unknown tool: "none"` {
+			t.Errorf("the error is %v", err)
 		}
 	})
 }

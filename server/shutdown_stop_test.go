@@ -12,8 +12,8 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
-	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // TestStopWaitsForCalls: what functions need is there as long as they run.
@@ -45,9 +45,9 @@ func TestStopWaitsForCalls(t *testing.T) {
 func TestStopErrors(t *testing.T) {
 	var log bytes.Buffer
 	var tr trace
-	s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil)), Lifespan: []server.Dependency{
+	s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil)), Dependencies: []server.Dependency{
 		lives(&tr, "oven", oven{}, nil, errors.New("the door is stuck")),
-		server.Depend(func(context.Context) (mill, func(context.Context) error, error) {
+		server.Provide(func(context.Context) (mill, func(context.Context) error, error) {
 			return mill{}, func(context.Context) error { panic("the secret is 42") }, nil
 		}),
 		lives(&tr, "salt", 0, nil, errors.New("spilt")),
@@ -72,7 +72,7 @@ func TestStopErrors(t *testing.T) {
 func TestStopOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
-		s := newServer(depends(server.Depend(func(context.Context) (oven, func(context.Context) error, error) {
+		s := newServer(depends(server.Provide(func(context.Context) (oven, func(context.Context) error, error) {
 			return oven{}, func(context.Context) error { <-time.After(time.Second); tr.step("cold"); return nil }, nil
 		})))
 		if err := s.Start(t.Context()); err != nil {
@@ -102,11 +102,11 @@ func TestShutdownBeforeStart(t *testing.T) {
 	if err := s.Start(t.Context()); err == nil || err.Error() != "the server is shutting down" {
 		t.Errorf("starting gives %v", err)
 	}
-	err := firstRequest(t, s, mcp.MethodToolsList)
+	_, err := client.Connect(t.Context(), transport.Pipe(s), nil)
 	if wantCode(t, err, jsonrpc.InternalError); message(err) != "the server is shutting down" {
 		t.Errorf("a client is told %v", err)
 	}
-	if err := s.Mount(newServer(nil), "a_"); err == nil {
+	if err := s.Mount(newServer(nil).Provider(), &server.MountOptions{Prefix: "a_"}); err == nil {
 		t.Error("something can be mounted")
 	}
 	wantSteps(t, &tr)
@@ -117,7 +117,7 @@ func TestShutdownBeforeStart(t *testing.T) {
 func TestShutdownWhileStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
-		s := newServer(depends(lives(&tr, "oven", oven{}), server.Depend(func(ctx context.Context) (mill, func(context.Context) error, error) {
+		s := newServer(depends(lives(&tr, "oven", oven{}), server.Provide(func(ctx context.Context) (mill, func(context.Context) error, error) {
 			<-ctx.Done()
 			<-time.After(time.Second)
 			tr.step("given up")
@@ -142,7 +142,7 @@ func TestShutdownWhileStarting(t *testing.T) {
 func TestShutdownGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
-		s := newServer(depends(server.Depend(func(context.Context) (mill, func(context.Context) error, error) {
+		s := newServer(depends(server.Provide(func(context.Context) (mill, func(context.Context) error, error) {
 			<-time.After(40 * time.Second)
 			return mill{}, func(ctx context.Context) error { tr.step("stop mill"); return ctx.Err() }, nil
 		})))
@@ -168,7 +168,7 @@ func TestShutdownWithoutTime(t *testing.T) {
 	end()
 	for range 20 {
 		stopped := false
-		s := newServer(depends(server.Depend(func(context.Context) (oven, func(context.Context) error, error) {
+		s := newServer(depends(server.Provide(func(context.Context) (oven, func(context.Context) error, error) {
 			return oven{}, func(context.Context) error { stopped = true; return nil }, nil
 		})))
 		if err := s.Start(t.Context()); err != nil {

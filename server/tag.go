@@ -23,13 +23,13 @@ type methodTag struct {
 func tagKeys(of reflect.Type) []string {
 	switch of {
 	case reflect.TypeFor[ToolTag]():
-		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes", "metadata"}
+		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes", "metadata", "reduce"}
 	case reflect.TypeFor[ResourceTag]():
 		return []string{"uri", "name", "title", "description", "mimeType", "ttl", "cache", "tags", "scopes", "metadata"}
 	case reflect.TypeFor[PromptTag]():
 		return []string{"name", "title", "description", "tags", "scopes", "metadata"}
 	case reflect.TypeFor[CompletionTag]():
-		return []string{"prompt", "template", "argument", "scopes", "metadata"}
+		return []string{"prompt", "template", "argument"}
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (t *methodTag) pairs(key string) (map[string]any, error) {
 		switch {
 		case !ok || name == "":
 			return nil, fmt.Errorf("%s must be pairs such as team=search, not %.40q", key, item)
-		case name == MetadataTags || name == MetadataScopes:
+		case name == "tags" || name == "scopes":
 			return nil, fmt.Errorf("%s has %s, which is a tag of its own", key, name)
 		case twice:
 			return nil, fmt.Errorf("%s has two values of %.40q", key, name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
-	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -30,7 +30,7 @@ type (
 
 // lives is a dependency that tells when it is started and stopped.
 func lives[T any](tr *trace, name string, value T, failures ...error) server.Dependency {
-	return server.Depend(func(context.Context) (T, func(context.Context) error, error) {
+	return server.Provide(func(context.Context) (T, func(context.Context) error, error) {
 		tr.step("start " + name)
 		if len(failures) > 0 && failures[0] != nil {
 			return value, func(context.Context) error { tr.step("stop " + name + " that has not started"); return nil }, failures[0]
@@ -49,18 +49,7 @@ func lives[T any](tr *trace, name string, value T, failures ...error) server.Dep
 }
 
 func depends(on ...server.Dependency) *server.Options {
-	return &server.Options{Lifespan: on, Logger: quiet()}
-}
-
-// firstRequest makes a request before any other, and returns the error.
-func firstRequest(t testing.TB, s *server.Server, method string) error {
-	t.Helper()
-	req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler := s.Bind(transport.Link{Peer: nobody{}, Input: t.Context(), Go: func(func(context.Context)) {}})
-	return handler.Handle(t.Context(), nobody{}, req, &jsonrpc.Reply{})
+	return &server.Options{Dependencies: on, Logger: quiet()}
 }
 
 func wantSteps(t testing.TB, tr *trace, want ...string) {
@@ -70,21 +59,20 @@ func wantSteps(t testing.TB, tr *trace, want ...string) {
 	}
 }
 
-// TestLifespan: the first request starts what the server depends on, in its order;
+// TestDependencies: the first request starts what the server depends on, in its order;
 // shutting down stops it in the reverse order.
-func TestLifespan(t *testing.T) {
+func TestDependencies(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var tr trace
-		s := newServer(depends(lives(&tr, "oven", &oven{230}), lives(&tr, "mill", mill{"stone"}), server.Depend(
+		s := newServer(depends(lives(&tr, "oven", &oven{230}), lives(&tr, "mill", mill{"stone"}), server.Provide(
 			func(context.Context) (scale, func(context.Context) error, error) { return nil, nil, nil })))
 		server.AddTool(s, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 			tr.step("call")
-			server.State[*oven](r).degrees++ // it is the same each time
-			return fmt.Sprintf("%d %s %v", server.State[*oven](r).degrees, server.State[mill](r).name, server.State[scale](r)), nil
+			server.Value[*oven](r).degrees++ // it is the same each time
+			return fmt.Sprintf("%d %s %v", server.Value[*oven](r).degrees, server.Value[mill](r).name, server.Value[scale](r)), nil
 		})
 		wantSteps(t, &tr)
 		session := connect(t, s, era)
-		wantSteps(t, &tr, "start oven", "start mill")
 		for _, want := range []string{"231 stone <nil>", "232 stone <nil>"} {
 			if got := texts(call(t, session, "tool", `{}`)); got != want {
 				t.Errorf("the tool says %q, want %q", got, want)
@@ -93,7 +81,7 @@ func TestLifespan(t *testing.T) {
 		if err := s.Start(t.Context()); err != nil {
 			t.Error(err)
 		}
-		wantSteps(t, &tr, "call", "call")
+		wantSteps(t, &tr, "start oven", "start mill", "call", "call")
 		for range 2 {
 			if err := s.Shutdown(t.Context()); err != nil {
 				t.Error(err)
@@ -103,16 +91,16 @@ func TestLifespan(t *testing.T) {
 	})
 }
 
-// TestStateMissing: a mistake in the program costs the call that meets it, and no
+// TestMissingDependency: a mistake in the program costs the call that meets it, and no
 // caller learns of it.
-func TestStateMissing(t *testing.T) {
+func TestMissingDependency(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		for _, opts := range []*server.Options{depends(), depends(lives(&trace{}, "oven", oven{}))} {
 			var log bytes.Buffer
 			opts.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 			s := newServer(opts)
 			server.AddTool(s, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
-				return server.State[mill](r).name, nil
+				return server.Value[mill](r).name, nil
 			})
 			returns(s, "alive", "yes")
 			session := connect(t, s, era)
@@ -120,7 +108,7 @@ func TestStateMissing(t *testing.T) {
 			if wantCode(t, err, jsonrpc.InternalError); !reference.MatchString(message(err)) {
 				t.Errorf("the client is told %q", message(err))
 			}
-			if want := "Options.Lifespan has no dependency of type server_test.mill"; !strings.Contains(log.String(), want) {
+			if want := "Options.Dependencies has none of type server_test.mill"; !strings.Contains(log.String(), want) {
 				t.Errorf("the operator is told %s", &log)
 			}
 			if got := texts(call(t, session, "alive", `{}`)); got != "yes" {
@@ -130,15 +118,15 @@ func TestStateMissing(t *testing.T) {
 	})
 }
 
-// TestLifespanIsChecked when the server is made.
-func TestLifespanIsChecked(t *testing.T) {
+// TestDependenciesAreChecked when the server is made.
+func TestDependenciesAreChecked(t *testing.T) {
 	for want, on := range map[string][]server.Dependency{
-		"there are two dependencies of type *server_test.oven": {lives(&trace{}, "", &oven{}), lives(&trace{}, "", mill{}), lives(&trace{}, "", &oven{})},
-		"a Dependency is made by Depend":                       {{}},
+		"there are two of type *server_test.oven": {lives(&trace{}, "", &oven{}), lives(&trace{}, "", mill{}), lives(&trace{}, "", &oven{})},
+		"a Dependency is made by Provide":         {{}},
 	} {
 		func() {
 			defer func() {
-				if got := fmt.Sprint(recover()); got != "server.New: Lifespan: "+want {
+				if got := fmt.Sprint(recover()); got != "server.New: Dependencies: "+want {
 					t.Errorf("the panic is %q, want %q", got, want)
 				}
 			}()
@@ -151,13 +139,13 @@ func TestLifespanIsChecked(t *testing.T) {
 func TestStartOnce(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		var tr trace
-		s := newServer(depends(server.Depend(func(ctx context.Context) (*oven, func(context.Context) error, error) {
+		s := newServer(depends(server.Provide(func(ctx context.Context) (*oven, func(context.Context) error, error) {
 			tr.step("start")
 			<-time.After(10 * time.Second)
 			return &oven{230}, nil, ctx.Err()
 		})))
 		server.AddTool(s, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, _ struct{}) (int, error) {
-			return server.State[*oven](r).degrees, nil
+			return server.Value[*oven](r).degrees, nil
 		})
 		var work sync.WaitGroup
 		var answered atomic.Int64
@@ -177,11 +165,12 @@ func TestStartOnce(t *testing.T) {
 	})
 }
 
-// TestSlowStart: who does not want to wait goes; starting goes on.
+// TestSlowStart: a client connects and pings while the server starts, and its calls wait.
+// Whoever does not want to wait leaves, and starting goes on.
 func TestSlowStart(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		var tr trace
-		s := newServer(depends(server.Depend(func(ctx context.Context) (*oven, func(context.Context) error, error) {
+		s := newServer(depends(server.Provide(func(ctx context.Context) (*oven, func(context.Context) error, error) {
 			tr.step("start")
 			select {
 			case <-time.After(30 * time.Second):
@@ -201,12 +190,16 @@ func TestSlowStart(t *testing.T) {
 		if err := s.Start(gone); err == nil || err.Error() != "I have left" {
 			t.Errorf("starting ends with %v", err)
 		}
+		began := time.Now()
+		session := connectInMemory(t, s, &client.Options{Era: era})
+		if err := session.Ping(t.Context()); err != nil || time.Since(began) != 0 {
+			t.Errorf("a ping while the server starts gives %v after %v", err, time.Since(began))
+		}
 		soon, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := client.Connect(soon, transport.Pipe(s), &client.Options{Era: era}); err == nil {
-			t.Error("a client is served before the server has started")
+		if _, err := session.CallTool(soon, "tool", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a call while the server starts gives %v", err)
 		}
-		session := connectInMemory(t, s, &client.Options{Era: era, ProbeTimeout: time.Minute})
 		if got := texts(call(t, session, "tool", `{}`)); got != "warm" {
 			t.Errorf("the tool says %q", got)
 		}
@@ -217,14 +210,19 @@ func TestSlowStart(t *testing.T) {
 	})
 }
 
-// TestStartFails: what was started is stopped in reverse order, and everybody is told
-// why there is nothing to be had.
+// couldNotStart is all that a client learns of a failed start.
+var couldNotStart = regexp.MustCompile(`^the server could not start, reference [A-Z0-9]{26}$`)
+
+// TestStartFails: what was started is stopped in reverse order. The program and the log
+// get the error, a client only a reference to it.
 func TestStartFails(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var tr trace
-		s := newServer(depends(
+		var log bytes.Buffer
+		s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil)), Dependencies: []server.Dependency{
 			lives(&tr, "oven", oven{}, nil, errors.New("the door is stuck")), lives(&tr, "mill", mill{}),
-			lives(&tr, "water", "", errors.New("the pipe has burst")), lives(&tr, "salt", 0)))
+			lives(&tr, "water", "", errors.New("the pipe has burst")), lives(&tr, "salt", 0),
+		}})
 		returns(s, "tool", "")
 		for range 2 { // it is not tried again
 			err := s.Start(t.Context())
@@ -233,14 +231,11 @@ func TestStartFails(t *testing.T) {
 			}
 		}
 		_, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era})
-		if err == nil || !strings.Contains(err.Error(), "the server could not start: starting string: the pipe has burst") {
+		if wantCode(t, err, jsonrpc.InternalError); !couldNotStart.MatchString(message(err)) {
 			t.Errorf("a client is told %v", err)
 		}
-		for _, method := range []string{mcp.MethodInitialize, mcp.MethodPing, mcp.MethodToolsList, mcp.MethodDiscover, "x/unknown"} {
-			err := firstRequest(t, s, method)
-			if wantCode(t, err, jsonrpc.InternalError); !strings.Contains(message(err), "could not start") {
-				t.Errorf("%s is answered %v", method, err)
-			}
+		if !strings.Contains(log.String(), "the pipe has burst") {
+			t.Errorf("the operator is told %s", &log)
 		}
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -253,14 +248,14 @@ func TestStartFails(t *testing.T) {
 func TestStartPanics(t *testing.T) {
 	var log bytes.Buffer
 	var tr trace
-	s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil)), Lifespan: []server.Dependency{
+	s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil)), Dependencies: []server.Dependency{
 		lives(&tr, "oven", oven{}),
-		server.Depend(func(context.Context) (mill, func(context.Context) error, error) { panic("the secret is 42") }),
+		server.Provide(func(context.Context) (mill, func(context.Context) error, error) { panic("the secret is 42") }),
 	}})
 	if err := s.Start(t.Context()); err == nil || err.Error() != "starting server_test.mill: it panicked" {
 		t.Errorf("starting gives %v", err)
 	}
-	if !strings.Contains(log.String(), "the secret is 42") || !strings.Contains(log.String(), "lifespan_test.go") {
+	if !strings.Contains(log.String(), "the secret is 42") || !strings.Contains(log.String(), "dependency_test.go") {
 		t.Errorf("the operator is told %s", &log)
 	}
 	wantSteps(t, &tr, "start oven", "stop oven")
@@ -271,7 +266,7 @@ func TestStartTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
 		began := time.Now()
-		s := newServer(depends(lives(&tr, "oven", oven{}), server.Depend(func(ctx context.Context) (mill, func(context.Context) error, error) {
+		s := newServer(depends(lives(&tr, "oven", oven{}), server.Provide(func(ctx context.Context) (mill, func(context.Context) error, error) {
 			<-ctx.Done()
 			return mill{}, nil, ctx.Err()
 		})))
@@ -289,7 +284,7 @@ func TestStartTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, last := range []bool{false, true} {
 			var tr trace
-			late := server.Depend(func(context.Context) (mill, func(context.Context) error, error) {
+			late := server.Provide(func(context.Context) (mill, func(context.Context) error, error) {
 				<-time.After(2 * time.Minute)
 				return mill{}, func(context.Context) error { tr.step("stop mill"); return nil }, nil
 			})

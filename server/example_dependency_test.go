@@ -15,8 +15,8 @@ import (
 type Stock struct{ loaves int }
 
 // A dependency lives as long as its server serves.
-func ExampleDepend() {
-	stock := server.Depend(func(ctx context.Context) (*Stock, func(context.Context) error, error) {
+func ExampleProvide() {
+	stock := server.Provide(func(ctx context.Context) (*Stock, func(context.Context) error, error) {
 		fmt.Println("opening the stock")
 		return &Stock{loaves: 3}, func(context.Context) error {
 			fmt.Println("closing the stock")
@@ -24,10 +24,10 @@ func ExampleDepend() {
 		}, nil
 	})
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{
-		Lifespan: []server.Dependency{stock},
+		Dependencies: []server.Dependency{stock},
 	})
 	server.AddTool(s, server.Tool{Name: "loaves"}, func(ctx context.Context, r *server.Request, _ struct{}) (int, error) {
-		return server.State[*Stock](r).loaves, nil
+		return server.Value[*Stock](r).loaves, nil
 	})
 
 	session := dial(s, nil) // the first request starts it
@@ -44,12 +44,12 @@ func ExampleDepend() {
 
 // A program that starts its server by itself learns of a failure before it serves.
 func ExampleServer_Start() {
-	stock := server.Depend(func(ctx context.Context) (*Stock, func(context.Context) error, error) {
+	stock := server.Provide(func(ctx context.Context) (*Stock, func(context.Context) error, error) {
 		return nil, nil, errors.New("the door is locked")
 	})
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{
-		Lifespan: []server.Dependency{stock},
-		Logger:   slog.New(slog.DiscardHandler),
+		Dependencies: []server.Dependency{stock},
+		Logger:       slog.New(slog.DiscardHandler),
 	})
 	fmt.Println(s.Start(context.Background()))
 	// Output: starting *server_test.Stock: the door is locked

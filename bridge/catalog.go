@@ -1,0 +1,252 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// catalogOf returns what is offered of a server's lists. Entries that are as they were
+// before are the same. What cannot be offered is logged. Of two tools or prompts that
+// would have one name none is offered: one must not be called in place of the other. Of
+// two resources with one URI the first is.
+func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
+	uses := make(map[mcp.Kind]map[string]int)
+	for _, entry := range l.entries {
+		if uses[entry.kind] == nil {
+			uses[entry.kind] = make(map[string]int)
+		}
+		if u.selects(entry) {
+			uses[entry.kind][u.nameOf(entry)]++
+		}
+	}
+	var entries []*server.Entry
+	left := make(map[*server.Entry]bool) // resources that templates must not match
+	for _, entry := range l.entries {
+		selected := u.selects(entry)
+		if !selected && entry.kind != mcp.KindResource {
+			continue
+		}
+		name := u.nameOf(entry)
+		if isNamed(entry.kind) && uses[entry.kind][name] > 1 {
+			u.refuse(entry, fmt.Errorf("another would have the name %.256q too", name))
+			continue
+		}
+		e, err := u.entry(entry, name, l.completes)
+		if err != nil {
+			u.refuse(entry, err)
+			continue
+		}
+		if !selected {
+			left[e] = true
+		} else if old := before.Lookup(entry.kind, name); old != nil && isSame(old, e) {
+			e = old
+		}
+		entries = append(entries, e)
+	}
+	return server.NewCatalog(entries, nil).Map(func(e *server.Entry) *server.Entry {
+		if left[e] {
+			return nil
+		}
+		return e
+	})
+}
+
+// isNamed reports whether entries of a kind get names of the bridge's own.
+func isNamed(kind mcp.Kind) bool { return kind == mcp.KindTool || kind == mcp.KindPrompt }
+
+func isSame(old, now *server.Entry) bool {
+	return old.Kind == now.Kind && old.Origin == now.Origin && (old.Complete == nil) == (now.Complete == nil) &&
+		bytes.Equal(old.Definition.JSON(), now.Definition.JSON())
+}
+
+func (u *Upstream) selects(l listed) bool {
+	return u.opts.Select == nil || u.opts.Select(l.kind, l.name)
+}
+
+// nameOf returns the name that an entry has here.
+func (u *Upstream) nameOf(l listed) string {
+	if !isNamed(l.kind) {
+		return l.name
+	}
+	if renamed, ok := u.opts.Rename[l.name]; ok {
+		return u.name(renamed)
+	}
+	return u.name(l.name)
+}
+
+// entry returns a listed entry as it is offered here.
+func (u *Upstream) entry(l listed, name string, completes bool) (*server.Entry, error) {
+	definition, err := u.definition(l, name)
+	if err != nil {
+		return nil, err
+	}
+	own := l.name
+	if own == name {
+		own = "" // calls have it already
+	}
+	e := &server.Entry{Target: mcp.Target{
+		Kind: l.kind, Name: name, Definition: mcp.NewDefinition(definition),
+		Origin: mcp.Origin{Server: u.alias, Name: l.name, Launch: u.opts.Launch, Trusted: u.opts.Trusted},
+	}}
+	e.Handle = func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if err := u.startLazy(ctx, e); err != nil {
+			return nil, err
+		}
+		return u.forward(ctx, call, own)
+	}
+	switch l.kind {
+	case mcp.KindResource, mcp.KindResourceTemplate:
+		e.Subscribe = func(ctx context.Context, call *mcp.Call) (func(), error) { return u.subscribe(ctx, call.URI()) }
+	}
+	if l.kind == mcp.KindResourceTemplate {
+		e.Match = matching(l.name)
+	}
+	if completes && (l.kind == mcp.KindPrompt || l.kind == mcp.KindResourceTemplate) {
+		e.Complete = e.Handle
+	}
+	return e, nil
+}
+
+// definition returns the definition of an entry with the name and the words that it has
+// here.
+func (u *Upstream) definition(l listed, name string) ([]byte, error) {
+	var edits []jsonscan.Edit
+	change := func(member, value string) {
+		edits = append(edits, jsonscan.Edit{Name: member, Value: jsonscan.AppendString(nil, value)})
+	}
+	if name != l.name {
+		change("name", name)
+	}
+	if override := u.opts.Override[l.name]; l.kind == mcp.KindTool {
+		if override.Title != "" {
+			change("title", override.Title)
+		}
+		if override.Description != "" {
+			change("description", override.Description)
+		}
+	}
+	if len(edits) == 0 {
+		return l.definition, nil
+	}
+	return jsonscan.Splice(nil, l.definition, edits...)
+}
+
+// matching returns what matches URIs with a template; nil if that is not possible here.
+// Then the resources are read that are listed too.
+func matching(template string) func(uri string) bool {
+	parsed, err := uritemplate.Parse(template)
+	if err != nil {
+		return nil
+	}
+	matcher, err := parsed.Matcher()
+	if err != nil {
+		return nil
+	}
+	return func(uri string) bool {
+		_, ok := matcher.Match(uri)
+		return ok
+	}
+}
+
+// startLazy starts a server of which cached definitions are offered. What guards have
+// decided about a call was decided about these: a tool that has become another is not
+// called.
+func (u *Upstream) startLazy(ctx context.Context, e *server.Entry) error {
+	if !u.pool.main.sleeps || isClosed(u.loaded) {
+		return nil
+	}
+	if err := u.pool.await(ctx); err != nil {
+		return notRun(ctx, u.alias, err)
+	}
+	u.pool.main.want()
+	if err := u.waitReady(ctx); err != nil {
+		return err
+	}
+	if now := u.Catalog().Lookup(e.Kind, e.Name); now == nil || e.Kind == mcp.KindTool && now.Definition.Digest() != e.Definition.Digest() {
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the %v is not as it was listed: list again", e.Kind)}
+	}
+	return nil
+}
+
+// forward passes a call on, when there is room for it, by the session that is for its
+// caller.
+func (u *Upstream) forward(ctx context.Context, call *mcp.Call, name string) (mcp.Result, error) {
+	if err := u.limit.enter(ctx); err != nil {
+		return nil, notRun(ctx, u.alias, err)
+	}
+	defer u.limit.leave()
+	session, slot, err := u.pool.acquire(ctx, call.Caller)
+	if err != nil {
+		return nil, notRun(ctx, u.alias, err)
+	}
+	asked := false
+	defer func() { slot.release(asked) }()
+	result, err := session.Forward(ctx, call, &client.ForwardOptions{Name: name, Asker: u.alias, Timeout: u.opts.CallTimeout})
+	if err != nil {
+		_, asked = mcp.AsInputRequired(err)
+		return nil, failed(ctx, u.alias, err)
+	}
+	return result, nil
+}
+
+// resolve finds an entry of a server whose lists have not been read yet: it waits for
+// that, and starts a lazy server.
+func (u *Upstream) resolve(ctx context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
+	if isClosed(u.loaded) {
+		return u.Catalog().Lookup(kind, name), nil
+	}
+	if !u.mayHave(kind, name) {
+		return nil, nil
+	}
+	if err := u.pool.await(ctx); err != nil {
+		return nil, notRun(ctx, u.alias, err)
+	}
+	u.pool.main.want()
+	if err := u.waitReady(ctx); err != nil {
+		return nil, err
+	}
+	return u.Catalog().Lookup(kind, name), nil
+}
+
+// mayHave reports whether a name can be one of the server's. A URI can be of any server,
+// and starts none of many.
+func (u *Upstream) mayHave(kind mcp.Kind, name string) bool {
+	if u.alias == "" {
+		return true
+	}
+	return isNamed(kind) && strings.HasPrefix(name, u.prefix)
+}
+
+// changes are the lists that differ between two catalogs.
+func changes(before, now *server.Catalog) []mcp.Change {
+	var found []mcp.Change
+	for _, kinds := range [][]mcp.Kind{{mcp.KindTool}, {mcp.KindPrompt}, {mcp.KindResource, mcp.KindResourceTemplate}} {
+		for _, kind := range kinds {
+			if !sameList(kind, before, now) {
+				found = append(found, mcp.Change{Kind: kinds[0]})
+				break
+			}
+		}
+	}
+	return found
+}
+
+func sameList(kind mcp.Kind, a, b *server.Catalog) bool {
+	return slices.EqualFunc(slices.Collect(a.All(kind)), slices.Collect(b.All(kind)), func(a, b *server.Entry) bool {
+		return a == b || a.Name == b.Name && bytes.Equal(a.Definition.JSON(), b.Definition.JSON())
+	})
+}
+
+func (u *Upstream) refuse(l listed, err error) {
+	u.opts.Logger.Warn("an entry of a server is not offered", "kind", l.kind, "name", l.name, "error", err)
+}
