@@ -134,16 +134,14 @@ func (c *Call) WithParams(params json.RawMessage) (*Call, error) {
 // the server or provider that it comes from, which recheck asks as in [Call.Resolve].
 // params take the place of the call's, unless they are nil; see [Call.WithParams].
 func (c *Call) Enter(inner *Target, params json.RawMessage, recheck func(ctx context.Context, t *Target) error) (*Call, error) {
-	entered := c
-	if params != nil {
-		var err error
-		if entered, err = c.WithParams(params); err != nil {
-			return nil, err
-		}
-	} else {
-		copied := *c
-		copied.original = c
-		entered = &copied
+	if params == nil {
+		entered := *c
+		entered.original, entered.target, entered.recheck = c, inner, recheck
+		return &entered, nil
+	}
+	entered, err := c.WithParams(params)
+	if err != nil {
+		return nil, err
 	}
 	entered.target, entered.recheck = inner, recheck
 	return entered, nil
