@@ -47,8 +47,9 @@ type Guard struct {
 	// validated. Its error is logged; callers are told the guard's name, unless the
 	// error is a *[jsonrpc.Error] or *[InputRequired], which are sent as they are.
 	Check func(ctx context.Context, call *Call) error
-	// Run wraps the function of the entry, and runs after the arguments are validated.
-	// It may ask, hold and record.
+	// Run wraps the function of the entry, and runs after the arguments are validated. It
+	// may ask, hold and record. An entry of a mounted provider validates its arguments
+	// itself, so the Run of a server or mount that the provider is mounted on comes before.
 	Run Middleware
 }
 
