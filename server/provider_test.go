@@ -562,6 +562,36 @@ func TestServerWaitsForProviders(t *testing.T) {
 	})
 }
 
+// TestChangesOfTheStartAreNotReported: a client that is connected already has read no list
+// yet that could have changed.
+func TestChangesOfTheStartAreNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMarket()
+		m.start = func(context.Context) error {
+			<-time.After(5 * time.Second)
+			m.sell("a")
+			m.change(mcp.Change{Kind: mcp.KindTool})
+			return nil
+		}
+		s := newServer(nil)
+		mountProvider(t, s, m, "")
+		var changes atomic.Int32
+		session := connectInMemory(t, s, &client.Options{Era: client.Legacy, Changed: func(context.Context, mcp.Change) { changes.Add(1) }})
+		if got := listed(t, session); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("listed are %q", got)
+		}
+		synctest.Wait()
+		if n := changes.Load(); n != 0 {
+			t.Errorf("%d changes are reported", n)
+		}
+		m.change(mcp.Change{Kind: mcp.KindTool})
+		synctest.Wait()
+		if n := changes.Load(); n != 1 {
+			t.Errorf("%d changes are reported, want 1", n)
+		}
+	})
+}
+
 // TestResolver: an entry that is in no list is called by the name that the resolver knows,
 // within all that surrounds the mount, and a server that was started for it is asked once.
 func TestResolver(t *testing.T) {

@@ -34,6 +34,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := desk.Start(ctx); err != nil {
+		return err
+	}
 	err = stdio.Serve(ctx, desk, nil)
 	if ctx.Err() != nil {
 		err = nil // the program was told to end

@@ -51,6 +51,9 @@ func run(ctx context.Context, address string, said io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.Start(ctx); err != nil { // so that clients learn from the start what there is
+		return err
+	}
 	if address == "" {
 		if err := stdio.Serve(ctx, s, nil); ctx.Err() == nil {
 			return err
