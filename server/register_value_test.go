@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// givenBy registers a tool, resource, template, prompt and stream whose functions return a type, and
+// givenBy makes a tool, a resource, a template and a prompt whose functions return a type, and
 // returns the errors.
 func givenBy[Out any]() (tool, resource, template, prompt error) {
 	_, tool = server.NewTool(server.Tool{Name: "x"}, func(context.Context, *server.Request, struct{}) (out Out, err error) { return out, nil })
