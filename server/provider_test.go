@@ -592,6 +592,31 @@ func TestChangesOfTheStartAreNotReported(t *testing.T) {
 	})
 }
 
+// TestMiddlewareOfResolvedEntries is called once for each entry, whoever has wrapped it.
+func TestMiddlewareOfResolvedEntries(t *testing.T) {
+	made := make(map[string]int)
+	count := func(name string) []mcp.Middleware {
+		return []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+			made[name]++
+			return next
+		}}
+	}
+	m := newMarket()
+	hidden := m.stalls("hidden")[0].Wrap(nil, count("entry"))
+	m.offer.Store(server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(context.Context, mcp.Kind, string) (*server.Entry, error) {
+		return hidden, nil
+	}}).Map(func(e *server.Entry) *server.Entry { return e.Wrap(nil, count("map")) }))
+	s := newServer(&server.Options{CallMiddleware: count("server")})
+	mountProvider(t, s, m, "p_")
+	session := connectInMemory(t, s, nil)
+	for range 3 {
+		call(t, session, "p_hidden", `{}`)
+	}
+	if made["entry"] != 1 || made["map"] != 1 || made["server"] != 1 {
+		t.Errorf("called are %v, want each once", made)
+	}
+}
+
 // TestResolver: an entry that is in no list is called by the name that the resolver knows,
 // within all that surrounds the mount, and a server that was started for it is asked once.
 func TestResolver(t *testing.T) {
