@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // subscribed subscribes to one resource, and returns the error of a server that does not
@@ -204,3 +206,61 @@ func TestStubbornSubscription(t *testing.T) {
 		}
 	})
 }
+
+// TestSecondSubscriptionWaits: a legacy client that subscribes twice learns from both
+// answers whether it is subscribed, and one that gives up the first still has the second.
+func TestSecondSubscriptionWaits(t *testing.T) {
+	for name, refused := range map[string]error{"agreed": nil, "refused": errors.New("no")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, answer := newMarket(), make(chan struct{})
+				slow := m.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`)
+				slow.Subscribe = func(context.Context, *mcp.Call) (func(), error) {
+					<-answer
+					return func() {}, refused
+				}
+				m.offers(slow)
+				s := newServer(&server.Options{Logger: quiet()})
+				mountProvider(t, s, m, "")
+				conn, err := transport.Pipe(s).Dial(t.Context(), silent{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				open := jsonrpc.Raw(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+				if _, err := conn.Call(t.Context(), mcp.MethodInitialize, open); err != nil {
+					t.Fatal(err)
+				}
+				answers := make(chan error, 2)
+				for range 2 {
+					go func() {
+						resp, err := conn.Call(t.Context(), mcp.MethodResourcesSubscribe, jsonrpc.Raw(`{"uri":"app:r"}`))
+						if err == nil && resp.Error != nil {
+							err = resp.Error
+						}
+						answers <- err
+					}()
+				}
+				synctest.Wait()
+				if len(answers) != 0 {
+					t.Error("a request is answered before the provider has decided")
+				}
+				close(answer)
+				for range 2 {
+					if err := <-answers; (err != nil) != (refused != nil) {
+						t.Errorf("the answer is %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// silent is a client that refuses calls and ignores notifications.
+type silent struct{}
+
+func (silent) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "not here"}
+}
+
+func (silent) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
