@@ -190,7 +190,7 @@ func (u *Upstream) forward(ctx context.Context, call *mcp.Call, name string) (mc
 		return nil, notRun(ctx, u.alias, err)
 	}
 	asked := false
-	defer func() { slot.release(asked) }()
+	defer func() { slot.release(ctx, asked) }()
 	result, err := session.Forward(ctx, call, &client.ForwardOptions{Name: name, Asker: u.alias, Timeout: u.opts.CallTimeout})
 	if err != nil {
 		_, asked = mcp.AsInputRequired(err)

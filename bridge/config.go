@@ -62,8 +62,10 @@ type ProxyOptions struct {
 	ConnectTimeout time.Duration
 	// ListTimeout bounds reading all lists. Default 10 s.
 	ListTimeout time.Duration
-	// CallTimeout bounds the server's part of a call; the clock stands still while a
-	// caller is asked. By default it is the transport's, a minute.
+	// CallTimeout ends a call when the server has reported no progress for so long. Time
+	// in which a caller is asked does not count. By default a call of this process ends at
+	// the deadline of its context, and any other after the transport's timeout, a minute,
+	// without progress.
 	CallTimeout time.Duration
 	// RefreshInterval is how often lists are read anew, whatever the server tells.
 	// Default 5 minutes; a server's own ttlMs may shorten it, to a second.

@@ -108,7 +108,7 @@ func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session
 		case err == nil && session == last.session:
 			return session, last.slot, nil
 		case err == nil:
-			last.slot.release(false) // the server may be another one now, of another era
+			last.slot.release(ctx, false) // the server may be another one now, of another era
 		case !last.slot.is(Stopped):
 			return nil, nil, err
 		}
@@ -167,7 +167,7 @@ func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *
 	if err != nil || session.Serves(can.capabilities()) {
 		return session, first, err
 	}
-	first.release(false)
+	first.release(ctx, false)
 	s, err := p.slot(slotKey{principal: principal, can: can}, can)
 	if err != nil {
 		return nil, nil, err

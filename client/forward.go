@@ -25,9 +25,10 @@ type ForwardOptions struct {
 	// Asker names the server in the questions that it asks the caller; "" for not
 	// at all.
 	Asker string
-	// Timeout bounds the server's part of the call; the clock stands still while the
-	// caller is asked. By default it is the transport's, and where the server of a
-	// legacy session can ask 60 s.
+	// Timeout ends the call when the server has reported no progress for so long. Time in
+	// which the caller is asked does not count. By default a context with a deadline is
+	// the only bound; without one it is the transport's timeout, and 60 s where the server
+	// of a legacy session can ask.
 	Timeout time.Duration
 }
 
