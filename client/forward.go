@@ -45,6 +45,19 @@ type ForwardOptions struct {
 //
 // The session must be one for such callers; see [Session.Serves].
 func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *ForwardOptions) (mcp.Result, error) {
+	if s.handle == nil {
+		return s.forward(ctx, call, opts)
+	}
+	sending := &sending{forward: opts, forwards: true}
+	call.Set(s, sending)
+	result, err := s.handle(ctx, call)
+	if err != nil {
+		return nil, sending.failed(call.Method(), err)
+	}
+	return result, nil
+}
+
+func (s *Session) forward(ctx context.Context, call *mcp.Call, opts *ForwardOptions) (mcp.Result, error) {
 	for {
 		link, err := s.live(ctx)
 		if err != nil {

@@ -17,8 +17,8 @@ import (
 type passage struct {
 	deadline.Activity                 // the call's timeout counts from the last progress
 	token             json.RawMessage // that the server reports progress by
-	principal string
-	asker     string
+	principal         string
+	asker             string
 
 	mu      sync.Mutex
 	ctx     context.Context // of the run of the call that waits here
