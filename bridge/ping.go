@@ -18,6 +18,7 @@ func (p *pool) pings(ctx context.Context, s *slot, session *client.Session) erro
 	if p.opts.PingInterval < 0 {
 		return nil
 	}
+	patience := max(p.opts.CallTimeout, jsonrpc.DefaultCallTimeout) + p.opts.PingInterval
 	ticker := time.NewTicker(p.opts.PingInterval)
 	defer ticker.Stop()
 	heard, missed := time.Now(), 0
@@ -31,7 +32,7 @@ func (p *pool) pings(ctx context.Context, s *slot, session *client.Session) erro
 			heard, missed = time.Now(), 0
 			continue
 		}
-		if missed++; missed > 1 && !s.mayBeSilent(time.Since(heard), max(p.opts.CallTimeout, jsonrpc.DefaultCallTimeout)) {
+		if missed++; missed > 1 && !s.mayBeSilent(time.Since(heard), patience) {
 			return errSilent
 		}
 	}

@@ -32,6 +32,7 @@ const (
 type slot struct {
 	open   func(ctx context.Context) (*client.Session, error)
 	lasts  func(ctx context.Context, s *client.Session) error // runs while the session is open; an error ends it
+	can    askable                                            // what it is opened for
 	idle   time.Duration                                      // after which it is closed, 0 for never
 	sleeps bool                                               // it is not opened before it is needed
 	tries  int                                                // attempts in a row, 0 for no bound
@@ -177,10 +178,10 @@ func (s *slot) isBusy() (busy bool, used time.Time) {
 
 // mayBeSilent reports whether a call may be the reason that nothing was heard for so long: one
 // with a deadline of its caller, or one that has not timed out yet.
-func (s *slot) mayBeSilent(silent, timeout time.Duration) bool {
+func (s *slot) mayBeSilent(silent, patience time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bounded > 0 || s.using > 0 && silent <= timeout
+	return s.bounded > 0 || s.using > 0 && silent <= patience
 }
 
 func (s *slot) is(status Status) bool {
