@@ -196,6 +196,7 @@ func (u *Upstream) forward(ctx context.Context, call *mcp.Call, name string) (mc
 		_, asked = mcp.AsInputRequired(err)
 		return nil, failed(ctx, u.alias, err)
 	}
+	slot.hear()
 	return result, nil
 }
 

@@ -21,7 +21,8 @@ func (p *pool) pings(ctx context.Context, s *slot, session *client.Session) erro
 	patience := max(p.opts.CallTimeout, jsonrpc.DefaultCallTimeout) + p.opts.PingInterval
 	ticker := time.NewTicker(p.opts.PingInterval)
 	defer ticker.Stop()
-	heard, missed := time.Now(), 0
+	missed := 0
+	s.hear()
 	for {
 		select {
 		case <-ticker.C:
@@ -29,10 +30,11 @@ func (p *pool) pings(ctx context.Context, s *slot, session *client.Session) erro
 			return nil
 		}
 		if p.isAlive(ctx, session) {
-			heard, missed = time.Now(), 0
+			missed = 0
+			s.hear()
 			continue
 		}
-		if missed++; missed > 1 && !s.mayBeSilent(time.Since(heard), patience) {
+		if missed++; missed > 1 && !s.mayBeSilent(patience) {
 			return errSilent
 		}
 	}

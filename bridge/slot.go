@@ -48,6 +48,7 @@ type slot struct {
 	using    int           // who has the session, or waits for it
 	bounded  int           // of those, callers with a deadline of their own
 	used     time.Time     // until when somebody needed it
+	heard    time.Time     // when the server last gave a sign of life
 	changed  chan struct{} // closed when status changes
 	wanted   chan struct{} // has room for one who wants it opened
 }
@@ -176,12 +177,19 @@ func (s *slot) isBusy() (busy bool, used time.Time) {
 	return s.using > 0, s.used
 }
 
-// mayBeSilent reports whether a call may be the reason that nothing was heard for so long: one
-// with a deadline of its caller, or one that has not timed out yet.
-func (s *slot) mayBeSilent(silent, patience time.Duration) bool {
+// hear notes a sign of life.
+func (s *slot) hear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bounded > 0 || s.using > 0 && silent <= patience
+	s.heard = time.Now()
+}
+
+// mayBeSilent reports whether a call may be the reason that nothing is heard: one with a
+// deadline of its caller, or one that has not timed out yet.
+func (s *slot) mayBeSilent(patience time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bounded > 0 || s.using > 0 && time.Since(s.heard) <= patience
 }
 
 func (s *slot) is(status Status) bool {
