@@ -18,7 +18,8 @@ type Config struct {
 	Alias string
 	// Dialer reaches the server.
 	Dialer transport.Dialer
-	// Required has [Bridge.Start] fail when this server cannot be started.
+	// Required has [Bridge.Start] fail when this server cannot be started, or lacks what
+	// its options name.
 	Required bool
 	// Fingerprint stands for all that decides what runs. [Bridge.Update] leaves a server
 	// alone whose fingerprint is what it was; one without is always started anew.
@@ -48,9 +49,15 @@ type ProxyOptions struct {
 	Rename map[string]string
 	// Override gives tools other words, by the names that the server has.
 	Override map[string]Override
+	// Expect names tools that the server must have, as those in Rename and Override: see
+	// [MissingError].
+	Expect []string
 
 	// Lazy starts the server when it is first needed: once to learn what it offers,
-	// unless CachedCatalog says so, and then when it is called.
+	// unless CachedCatalog says so, and then when it is called. A tool or prompt that is
+	// not known yet is looked up once the server has been started: the prefix of the name
+	// chooses the server. A URI that is not known starts none of a bridge's servers that
+	// have a CachedCatalog.
 	Lazy bool
 	// CachedCatalog has the kinds, names and definitions that a lazy server listed in an
 	// earlier run. They are offered until the server is started.
@@ -94,9 +101,6 @@ type ProxyOptions struct {
 	Era client.Era
 	// Info is who this client says it is. Default: "dovetail".
 	Info mcp.Implementation
-	// Parking holds calls whose callers are asked. By default the bridge's, or the
-	// proxy's own.
-	Parking *Parking
 	// Logger is told of starts, ends and failures. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -122,9 +126,6 @@ func (o ProxyOptions) withDefaults() ProxyOptions {
 	}
 	if o.Info.Name == "" {
 		o.Info = mcp.Implementation{Name: "dovetail", Version: "0"}
-	}
-	if o.Parking == nil {
-		o.Parking = NewParking()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
