@@ -113,12 +113,7 @@ func (u *Upstream) entry(l listed, name string, completes bool) (*server.Entry, 
 		Kind: l.kind, Name: name, Definition: mcp.NewDefinition(definition),
 		Origin: mcp.Origin{Server: u.alias, Name: l.name, Launch: u.opts.Launch, Trusted: u.opts.Trusted},
 	}}
-	e.Handle = func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-		if err := u.startLazy(ctx, e); err != nil {
-			return nil, err
-		}
-		return u.forward(ctx, call, own)
-	}
+	e.Handle = u.forward(e, own)
 	switch l.kind {
 	case mcp.KindResource, mcp.KindResourceTemplate:
 		e.Subscribe = func(ctx context.Context, call *mcp.Call) (func(), error) { return u.subscribe(ctx, call.URI()) }
@@ -189,26 +184,31 @@ func (u *Upstream) startLazy(ctx context.Context, e *server.Entry) error {
 	return nil
 }
 
-// forward passes a call on, when there is room for it, by the session that is for its
-// caller.
-func (u *Upstream) forward(ctx context.Context, call *mcp.Call, name string) (mcp.Result, error) {
-	if err := u.limit.enter(ctx); err != nil {
-		return nil, notRun(ctx, u.alias, err)
+// forward returns the handler that passes a call on, when there is room for it, by the session
+// that is for its caller.
+func (u *Upstream) forward(e *server.Entry, name string) mcp.Handler {
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if err := u.startLazy(ctx, e); err != nil {
+			return nil, err
+		}
+		if err := u.limit.enter(ctx); err != nil {
+			return nil, notRun(ctx, u.alias, err)
+		}
+		defer u.limit.leave()
+		session, slot, err := u.pool.acquire(ctx, call.Caller)
+		if err != nil {
+			return nil, notRun(ctx, u.alias, err)
+		}
+		asked := false
+		defer func() { slot.release(ctx, asked) }()
+		result, err := session.Forward(ctx, call, &client.ForwardOptions{Name: name, Asker: u.alias, Timeout: u.opts.CallTimeout})
+		if err != nil {
+			_, asked = mcp.AsInputRequired(err)
+			return nil, failed(ctx, u.alias, err)
+		}
+		slot.hear()
+		return result, nil
 	}
-	defer u.limit.leave()
-	session, slot, err := u.pool.acquire(ctx, call.Caller)
-	if err != nil {
-		return nil, notRun(ctx, u.alias, err)
-	}
-	asked := false
-	defer func() { slot.release(ctx, asked) }()
-	result, err := session.Forward(ctx, call, &client.ForwardOptions{Name: name, Asker: u.alias, Timeout: u.opts.CallTimeout})
-	if err != nil {
-		_, asked = mcp.AsInputRequired(err)
-		return nil, failed(ctx, u.alias, err)
-	}
-	slot.hear()
-	return result, nil
 }
 
 // resolve finds an entry of a server whose lists have not been read yet: it waits for
