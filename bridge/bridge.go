@@ -10,40 +10,31 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
 // Options configure a [Bridge]. The zero value is good.
 type Options struct {
-	// Name says what a server's tool or prompt is called here. It must depend on nothing
-	// else, and give no two of them one name: only the first is offered then, see
-	// [server.Merge]. A server that has not been started yet is started for names that
-	// begin with its name for "".
-	// Default [Name].
+	// Name returns the name that a server's tool or prompt has here. It must depend on
+	// nothing else, and give no two of them one name: see [Bridge.Run]. A server that has
+	// not been listed yet is waited for when a name is called that begins with its name
+	// for "". Default [Name].
 	Name func(alias, name string) string
-	// Guards and CallMiddleware surround everything that the bridge offers, to clients and
-	// to [Bridge.CallTool]; see [mcp.Guard].
+	// Guards and CallMiddleware surround everything that the bridge offers: calls by
+	// clients of the server that it is mounted on, and those by [Bridge.CallTool] and
+	// [Bridge.Handler]. Guards decide as well what [Bridge.Tools] and [Bridge.Functions]
+	// list. Guards of the server that the bridge is mounted on are asked for calls that
+	// come by that server only.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
-	// Registry is told of each server's tools whenever they change.
-	Registry Registry
 	// StartPatience is how long a start waits for servers that are not required. What
-	// comes later is told as a change. Default 4 s, which is less than clients wait for
-	// a first answer.
+	// they offer later is a change. Default 4 s, which is less than clients wait for a
+	// first answer.
 	StartPatience time.Duration
-	// Parking holds calls whose callers are asked, of all servers. Default: one of the
-	// bridge's own.
-	Parking *Parking
-	// Logger is told of starts, ends and failures. Default slog.Default().
+	// Logger takes starts, ends and failures. Default slog.Default().
 	Logger *slog.Logger
-}
-
-// A Registry takes the tools of each server, under the names that they have here.
-type Registry interface {
-	// Register replaces what is known of a server; no tools means that it has none, or
-	// is gone. It is called from one goroutine at a time, and must not call the bridge.
-	Register(alias string, tools []mcp.Tool)
 }
 
 // A Bridge is many servers behind one face: a server.Provider of all they offer, and
@@ -57,10 +48,10 @@ type Bridge struct {
 	changed func(mcp.Change)
 	group   sync.WaitGroup // of the servers that run
 
+	parking *client.Parking
 	members atomic.Pointer[[]*member]
 	merged  atomic.Pointer[server.Catalog]
 	server  *server.Server // has the members mounted, within guards and middleware
-	telling sync.Mutex     // of who tells the registry
 }
 
 // A member is a server of the bridge.
@@ -71,16 +62,14 @@ type member struct {
 }
 
 // New returns a bridge to servers, of which none is started yet. Mount it on a server,
-// or call [Bridge.Start]. The error says which alias is none, or given twice.
+// or call [Bridge.Start]. The error names an alias that is invalid or given twice, or is a
+// *[server.CollisionError] of tools or prompts in cached catalogs.
 func New(opts *Options, configs ...Config) (*Bridge, error) {
-	b := new(Bridge)
+	b := &Bridge{parking: client.NewParking()}
 	if opts != nil {
 		b.opts = *opts
 	}
 	setDefault(&b.opts.StartPatience, 4*time.Second)
-	if b.opts.Parking == nil {
-		b.opts.Parking = NewParking()
-	}
 	if b.opts.Logger == nil {
 		b.opts.Logger = slog.Default()
 	}
@@ -90,6 +79,9 @@ func New(opts *Options, configs ...Config) (*Bridge, error) {
 	members := make([]*member, len(configs))
 	for i, config := range configs {
 		members[i] = b.newMember(config)
+	}
+	if err := checkNames(nil, members); err != nil {
+		return nil, err
 	}
 	b.members.Store(&members)
 	b.server = server.New(mcp.Implementation{Name: "bridge"}, &server.Options{
@@ -106,20 +98,14 @@ func (b *Bridge) Catalog() *server.Catalog { return b.server.Provider().Catalog(
 type merged struct{ *Bridge }
 
 func (m merged) Catalog() *server.Catalog {
-	var parts []server.Part
-	for _, member := range *m.members.Load() {
-		parts = append(parts, server.Part{Owner: "server " + member.alias, Catalog: member.Catalog()})
-	}
 	for {
 		before := m.Bridge.merged.Load()
-		now := server.Merge(before, parts...)
+		now := merge(before, *m.members.Load())
 		if now == before {
 			return now
 		}
 		if m.Bridge.merged.CompareAndSwap(before, now) {
-			for _, collision := range now.Collisions() {
-				m.opts.Logger.Warn("an entry of a server is not offered", "error", collision)
-			}
+			logNew(m.opts.Logger, errorsOf(collisionsOf(before)), errorsOf(now.Collisions()))
 			return now
 		}
 	}
@@ -149,21 +135,20 @@ func check(configs []Config) error {
 
 func (b *Bridge) newMember(config Config) *member {
 	opts := config.ProxyOptions
-	if opts.Parking == nil {
-		opts.Parking = b.opts.Parking
-	}
 	if opts.Logger == nil {
 		opts.Logger = b.opts.Logger
 	}
 	name := func(name string) string { return b.opts.name(config.Alias, name) }
-	return &member{Upstream: newUpstream(config.Alias, b.opts.prefix(config.Alias), config.Dialer, opts, name), config: config}
+	return &member{Upstream: newUpstream(config.Alias, b.opts.prefix(config.Alias), config.Dialer, opts, b.parking, name), config: config}
 }
 
 // Run starts the servers and keeps them running until ctx ends. It is ready when each server
 // has been started, or could not be; for those that are not required it waits no longer
-// than [Options.StartPatience]. The error joins those of required servers; what has become
-// of the others, [Bridge.States] says. Run returns when no server runs any more. It must not
-// run twice at a time.
+// than [Options.StartPatience]. The error joins those of required servers, and a
+// *[server.CollisionError] for each tool or prompt whose name two servers have.
+// [Bridge.States] says what has become of the other servers, and what is not offered:
+// resources whose URI an earlier server has, and all that collides later. Run returns when
+// no server runs any more. It must not run twice at a time.
 func (b *Bridge) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -171,6 +156,10 @@ func (b *Bridge) Run(ctx context.Context, ready func(), changed func(mcp.Change)
 		return err
 	}
 	err := b.waitStarted(ctx)
+	if err == nil {
+		b.merged.Store(nil) // which server was ready first decides nothing
+		err = checkNames(nil, *b.members.Load())
+	}
 	if err == nil {
 		ready()
 	} else {
@@ -220,28 +209,13 @@ func (b *Bridge) launch(m *member) {
 	b.group.Go(func() {
 		defer close(stopped)
 		defer cancel()
-		if m.Catalog().Len(mcp.KindTool) > 0 && b.has(m) {
-			b.register(m)
-		}
-		m.run(ctx, b.heard(m))
+		m.run(ctx, func(change mcp.Change) {
+			if slices.Contains(*b.members.Load(), m) { // one that is tried is not there yet
+				b.tell(change)
+			}
+		})
 	})
 }
-
-// heard passes on what a server tells, once it is one of the bridge's.
-func (b *Bridge) heard(m *member) func(mcp.Change) {
-	return func(change mcp.Change) {
-		if !b.has(m) {
-			return
-		}
-		if change.Kind == mcp.KindTool {
-			b.register(m)
-		}
-		b.tell(change)
-	}
-}
-
-// has says whether a server is one of the bridge's: one that is tried is not yet.
-func (b *Bridge) has(m *member) bool { return slices.Contains(*b.members.Load(), m) }
 
 func (b *Bridge) tell(change mcp.Change) {
 	b.mu.Lock()
@@ -250,16 +224,6 @@ func (b *Bridge) tell(change mcp.Change) {
 	if changed != nil {
 		changed(change)
 	}
-}
-
-// register is told in the order of the changes of one server, and of one at a time.
-func (b *Bridge) register(m *member) {
-	if b.opts.Registry == nil {
-		return
-	}
-	b.telling.Lock()
-	defer b.telling.Unlock()
-	b.opts.Registry.Register(m.alias, decodeTools(m.Catalog()))
 }
 
 // waitStarted returns when each server has been started, or could not be. The error joins
@@ -275,9 +239,9 @@ func (b *Bridge) waitStarted(ctx context.Context) error {
 			switch {
 			case m.pool.main.sleeps:
 			case m.config.Required:
-				failures[i] = m.waitReady(ctx)
+				failures[i] = m.waitConfigured(ctx)
 			default:
-				_ = m.waitReady(patient) // the operator has been told
+				_ = m.waitReady(patient) // it is logged, and in States
 			}
 		})
 	}
@@ -311,7 +275,7 @@ func (b *Bridge) Start(ctx context.Context) (stop func(), err error) {
 
 // Update makes the servers those of configs. One whose fingerprint is what it was goes on
 // undisturbed; those that are gone, or different, are stopped, and then the others
-// started. After an error everything is as it was.
+// started. The error is as that of [New]; then everything is as it was.
 func (b *Bridge) Update(configs ...Config) error {
 	if err := check(configs); err != nil {
 		return err
@@ -320,10 +284,11 @@ func (b *Bridge) Update(configs ...Config) error {
 	defer b.update.Unlock()
 	before, offered := *b.members.Load(), b.Catalog()
 	members, _ := b.successors(before, configs)
-	b.mu.Lock()
+	if err := checkNames(b.merged.Load(), members); err != nil {
+		return err
+	}
 	b.members.Store(&members)
-	b.mu.Unlock()
-	b.stop(without(before, members))
+	stopAll(without(before, members))
 	b.mu.Lock()
 	for _, m := range members {
 		if m.stop == nil {
@@ -335,19 +300,6 @@ func (b *Bridge) Update(configs ...Config) error {
 		b.tell(change)
 	}
 	return nil
-}
-
-// stop stops servers, all at once, and takes back their tools.
-func (b *Bridge) stop(members []*member) {
-	stopAll(members)
-	if b.opts.Registry == nil {
-		return
-	}
-	b.telling.Lock()
-	defer b.telling.Unlock()
-	for _, m := range members {
-		b.opts.Registry.Register(m.alias, nil)
-	}
 }
 
 func (m *member) isStill(config Config) bool {

@@ -16,34 +16,41 @@ import (
 )
 
 // catalogOf returns what is offered of a server's lists. Entries that are as they were
-// before are the same. What cannot be offered is logged. Of two tools or prompts that
-// would have one name none is offered: one must not be called in place of the other. Of
-// two resources with one URI the first is.
+// before are the same. Of two tools or prompts that would have one name none is offered: one
+// must not be called in place of the other. Of two resources with one URI the first is. What
+// is not offered is logged, and kept with the catalog.
 func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
-	uses := make(map[mcp.Kind]map[string]int)
+	type key struct {
+		kind mcp.Kind
+		name string
+	}
+	uses := make(map[key]int)
 	for _, entry := range l.entries {
-		if uses[entry.kind] == nil {
-			uses[entry.kind] = make(map[string]int)
-		}
 		if u.selects(entry) {
-			uses[entry.kind][u.nameOf(entry)]++
+			uses[key{entry.kind, u.nameOf(entry)}]++
 		}
 	}
 	var entries []*server.Entry
+	var refused []error
 	left := make(map[*server.Entry]bool) // resources that templates must not match
+	seen := make(map[key]bool)
 	for _, entry := range l.entries {
-		selected := u.selects(entry)
+		selected, name := u.selects(entry), u.nameOf(entry)
 		if !selected && entry.kind != mcp.KindResource {
 			continue
 		}
-		name := u.nameOf(entry)
-		if isNamed(entry.kind) && uses[entry.kind][name] > 1 {
-			u.refuse(entry, fmt.Errorf("another would have the name %.256q too", name))
+		at := key{entry.kind, name}
+		again := seen[at]
+		seen[at] = true
+		if selected && again {
+			refused = append(refused, &server.CollisionError{Kind: entry.kind, Name: name, Owner: ownerOf(u.alias), Other: ownerOf(u.alias)})
+		}
+		if again || isNamed(entry.kind) && uses[at] > 1 {
 			continue
 		}
 		e, err := u.entry(entry, name, l.completes)
 		if err != nil {
-			u.refuse(entry, err)
+			refused = append(refused, fmt.Errorf("the %v %.256q of %s: %w", entry.kind, entry.name, ownerOf(u.alias), err))
 			continue
 		}
 		if !selected {
@@ -53,12 +60,20 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		}
 		entries = append(entries, e)
 	}
-	return server.NewCatalog(entries, nil).Map(func(e *server.Entry) *server.Entry {
+	opts := &server.CatalogOptions{Resolve: u.resolve}
+	if !l.cached {
+		opts = nil
+		refused = append(refused, u.missing(l)...)
+	}
+	c := server.NewCatalog(entries, opts).Map(func(e *server.Entry) *server.Entry {
 		if left[e] {
 			return nil
 		}
 		return e
 	})
+	logNew(u.opts.Logger, notOffered(before), refused)
+	c.Memo(notOfferedKey{}, func() any { return refused })
+	return c
 }
 
 // isNamed reports whether entries of a kind get names of the bridge's own.
@@ -98,12 +113,7 @@ func (u *Upstream) entry(l listed, name string, completes bool) (*server.Entry, 
 		Kind: l.kind, Name: name, Definition: mcp.NewDefinition(definition),
 		Origin: mcp.Origin{Server: u.alias, Name: l.name, Launch: u.opts.Launch, Trusted: u.opts.Trusted},
 	}}
-	e.Handle = func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-		if err := u.startLazy(ctx, e); err != nil {
-			return nil, err
-		}
-		return u.forward(ctx, call, own)
-	}
+	e.Handle = u.forward(e, own)
 	switch l.kind {
 	case mcp.KindResource, mcp.KindResourceTemplate:
 		e.Subscribe = func(ctx context.Context, call *mcp.Call) (func(), error) { return u.subscribe(ctx, call.URI()) }
@@ -165,11 +175,7 @@ func (u *Upstream) startLazy(ctx context.Context, e *server.Entry) error {
 	if !u.pool.main.sleeps || isClosed(u.loaded) {
 		return nil
 	}
-	if err := u.pool.await(ctx); err != nil {
-		return notRun(ctx, u.alias, err)
-	}
-	u.pool.main.want()
-	if err := u.waitReady(ctx); err != nil {
+	if err := u.wake(ctx); err != nil {
 		return err
 	}
 	if now := u.Catalog().Lookup(e.Kind, e.Name); now == nil || e.Kind == mcp.KindTool && now.Definition.Digest() != e.Definition.Digest() {
@@ -178,53 +184,59 @@ func (u *Upstream) startLazy(ctx context.Context, e *server.Entry) error {
 	return nil
 }
 
-// forward passes a call on, when there is room for it, by the session that is for its
-// caller.
-func (u *Upstream) forward(ctx context.Context, call *mcp.Call, name string) (mcp.Result, error) {
-	if err := u.limit.enter(ctx); err != nil {
-		return nil, notRun(ctx, u.alias, err)
+// forward returns the handler that passes a call on, when there is room for it, by the session
+// that is for its caller.
+func (u *Upstream) forward(e *server.Entry, name string) mcp.Handler {
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if err := u.startLazy(ctx, e); err != nil {
+			return nil, err
+		}
+		if err := u.limit.enter(ctx); err != nil {
+			return nil, notRun(ctx, u.alias, err)
+		}
+		defer u.limit.leave()
+		session, slot, err := u.pool.acquire(ctx, call.Caller)
+		if err != nil {
+			return nil, notRun(ctx, u.alias, err)
+		}
+		asked := false
+		defer func() { slot.release(ctx, asked) }()
+		result, err := session.Forward(ctx, call, &client.ForwardOptions{Name: name, Asker: u.alias, Timeout: u.opts.CallTimeout})
+		if err != nil {
+			_, asked = mcp.AsInputRequired(err)
+			return nil, failed(ctx, u.alias, err)
+		}
+		slot.hear()
+		return result, nil
 	}
-	defer u.limit.leave()
-	session, slot, err := u.pool.acquire(ctx, call.Caller)
-	if err != nil {
-		return nil, notRun(ctx, u.alias, err)
-	}
-	asked := false
-	defer func() { slot.release(asked) }()
-	result, err := session.Forward(ctx, call, &client.ForwardOptions{Name: name, Asker: u.alias, Timeout: u.opts.CallTimeout})
-	if err != nil {
-		_, asked = mcp.AsInputRequired(err)
-		return nil, failed(ctx, u.alias, err)
-	}
-	return result, nil
 }
 
 // resolve finds an entry of a server whose lists have not been read yet: it waits for
-// that, and starts a lazy server.
+// that, and starts a lazy server. A name chooses the server by its prefix; then the lists
+// decide. A URI can be of any server: of those of a bridge it waits for the ones that are
+// being started, starts none that has a cached catalog, and passes over those that fail.
 func (u *Upstream) resolve(ctx context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
 	if isClosed(u.loaded) {
 		return u.Catalog().Lookup(kind, name), nil
 	}
-	if !u.mayHave(kind, name) {
+	byPrefix := u.alias == "" || isNamed(kind)
+	if byPrefix && !strings.HasPrefix(name, u.prefix) || !byPrefix && u.pool.main.sleeps {
 		return nil, nil
 	}
-	if err := u.pool.await(ctx); err != nil {
-		return nil, notRun(ctx, u.alias, err)
-	}
-	u.pool.main.want()
-	if err := u.waitReady(ctx); err != nil {
+	err := u.wake(ctx)
+	if err != nil && (byPrefix || ctx.Err() != nil) {
 		return nil, err
 	}
 	return u.Catalog().Lookup(kind, name), nil
 }
 
-// mayHave reports whether a name can be one of the server's. A URI can be of any server,
-// and starts none of many.
-func (u *Upstream) mayHave(kind mcp.Kind, name string) bool {
-	if u.alias == "" {
-		return true
+// wake starts the server if it waits to be needed, and waits until its lists have been read.
+func (u *Upstream) wake(ctx context.Context) error {
+	if err := u.pool.await(ctx); err != nil {
+		return notRun(ctx, u.alias, err)
 	}
-	return isNamed(kind) && strings.HasPrefix(name, u.prefix)
+	u.pool.main.want()
+	return u.waitReady(ctx)
 }
 
 // changes are the lists that differ between two catalogs.
@@ -245,8 +257,4 @@ func sameList(kind mcp.Kind, a, b *server.Catalog) bool {
 	return slices.EqualFunc(slices.Collect(a.All(kind)), slices.Collect(b.All(kind)), func(a, b *server.Entry) bool {
 		return a == b || a.Name == b.Name && bytes.Equal(a.Definition.JSON(), b.Definition.JSON())
 	})
-}
-
-func (u *Upstream) refuse(l listed, err error) {
-	u.opts.Logger.Warn("an entry of a server is not offered", "kind", l.kind, "name", l.name, "error", err)
 }

@@ -18,7 +18,8 @@ type Config struct {
 	Alias string
 	// Dialer reaches the server.
 	Dialer transport.Dialer
-	// Required has [Bridge.Start] fail when this server cannot be started.
+	// Required has [Bridge.Start] fail when this server cannot be started, or lacks what
+	// its options name.
 	Required bool
 	// Fingerprint stands for all that decides what runs. [Bridge.Update] leaves a server
 	// alone whose fingerprint is what it was; one without is always started anew.
@@ -48,9 +49,15 @@ type ProxyOptions struct {
 	Rename map[string]string
 	// Override gives tools other words, by the names that the server has.
 	Override map[string]Override
+	// Expect names tools that the server must have, as those in Rename and Override: see
+	// [MissingError].
+	Expect []string
 
 	// Lazy starts the server when it is first needed: once to learn what it offers,
-	// unless CachedCatalog says so, and then when it is called.
+	// unless CachedCatalog says so, and then when it is called. A tool or prompt that is
+	// not known yet is looked up once the server has been started: the prefix of the name
+	// chooses the server. A URI that is not known starts none of a bridge's servers that
+	// have a CachedCatalog.
 	Lazy bool
 	// CachedCatalog has the kinds, names and definitions that a lazy server listed in an
 	// earlier run. They are offered until the server is started.
@@ -62,8 +69,10 @@ type ProxyOptions struct {
 	ConnectTimeout time.Duration
 	// ListTimeout bounds reading all lists. Default 10 s.
 	ListTimeout time.Duration
-	// CallTimeout bounds the server's part of a call; the clock stands still while a
-	// caller is asked. By default it is the transport's, a minute.
+	// CallTimeout ends a call when the server has reported no progress for so long. Time
+	// in which a caller is asked does not count. By default a call of this process ends at
+	// the deadline of its context, and any other after the transport's timeout, a minute,
+	// without progress.
 	CallTimeout time.Duration
 	// RefreshInterval is how often lists are read anew, whatever the server tells.
 	// Default 5 minutes; a server's own ttlMs may shorten it, to a second.
@@ -92,9 +101,6 @@ type ProxyOptions struct {
 	Era client.Era
 	// Info is who this client says it is. Default: "dovetail".
 	Info mcp.Implementation
-	// Parking holds calls whose callers are asked. By default the bridge's, or the
-	// proxy's own.
-	Parking *Parking
 	// Logger is told of starts, ends and failures. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -120,9 +126,6 @@ func (o ProxyOptions) withDefaults() ProxyOptions {
 	}
 	if o.Info.Name == "" {
 		o.Info = mcp.Implementation{Name: "dovetail", Version: "0"}
-	}
-	if o.Parking == nil {
-		o.Parking = NewParking()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

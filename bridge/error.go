@@ -9,17 +9,9 @@ import (
 	"net"
 	"slices"
 
-	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
-
-// A Parking holds calls to servers of the legacy era whose callers are asked; see
-// [client.Parking].
-type Parking = client.Parking
-
-// NewParking returns an empty parking, for proxies that are to share its bounds.
-func NewParking() *Parking { return client.NewParking() }
 
 // A Failure is why a call has no answer of the server.
 type Failure string

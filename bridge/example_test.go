@@ -34,14 +34,18 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer stop()
-	fmt.Println(b.Names())
+	tools, err := b.Tools(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tools[0].Name)
 	result, err := b.CallTool(ctx, "calc__add", json.RawMessage(`{"A":1,"B":2}`))
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(bridge.ReduceText(result))
 	// Output:
-	// [calc__add]
+	// calc__add
 	// 3 <nil>
 }
 

@@ -1,15 +1,14 @@
 package bridge
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/server"
 )
 
-// A Style is how a model's API wants to be told of functions.
+// A Style is the form of functions that a model's API takes.
 type Style int
 
 const (
@@ -19,24 +18,27 @@ const (
 	Anthropic
 )
 
-// Functions are all tools as a model's API wants to be told of them: a JSON array whose
-// schemas are the servers' own, byte by byte.
-func (b *Bridge) Functions(style Style) (json.RawMessage, error) {
+// Functions returns the tools of [Bridge.Tools] in the form that a model's API takes: a JSON
+// array whose schemas are the servers' own, byte by byte.
+func (b *Bridge) Functions(ctx context.Context, style Style) (json.RawMessage, error) {
+	tools, err := b.listTools(ctx)
+	if err != nil {
+		return nil, err
+	}
 	out := []byte{'['}
-	for e := range b.Catalog().All(mcp.KindTool) {
+	for _, tool := range tools {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		var err error
-		if out, err = appendFunction(out, style, e); err != nil {
-			return nil, fmt.Errorf("tool %q: %w", e.Name, err)
+		if out, err = appendFunction(out, style, tool); err != nil {
+			return nil, fmt.Errorf("tool %q: %w", tool.name, err)
 		}
 	}
 	return append(out, ']'), nil
 }
 
-func appendFunction(out []byte, style Style, e *server.Entry) ([]byte, error) {
-	tool, err := jsonscan.ReadObject(e.Definition.JSON())
+func appendFunction(out []byte, style Style, l listed) ([]byte, error) {
+	tool, err := jsonscan.ReadObject(l.definition)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +46,7 @@ func appendFunction(out []byte, style Style, e *server.Entry) ([]byte, error) {
 	if style == Anthropic {
 		open, schema, end = `{"name":`, `,"input_schema":`, "}"
 	}
-	out = jsonscan.AppendString(append(out, open...), e.Name)
+	out = jsonscan.AppendString(append(out, open...), l.name)
 	if description := tool.Get("description"); description != nil {
 		out = append(append(out, `,"description":`...), description...)
 	}

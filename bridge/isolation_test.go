@@ -134,7 +134,7 @@ func TestServerThatComesLate(t *testing.T) {
 		if told.Load() == 0 {
 			t.Error("nobody is told that the server has come")
 		}
-		if names := b.Names(); len(names) == 0 {
+		if names := names(b.Catalog(), mcp.KindTool); names == "" {
 			t.Errorf("offered are %q", names)
 		}
 		later := connect(t, transport.Pipe(face), client.Options{Era: client.Legacy})
@@ -170,25 +170,6 @@ func TestOrigin(t *testing.T) {
 			t.Errorf("a call of %s is for %+v, want %+v; %v", name, called, want, err)
 		}
 	}
-}
-
-// A registry that takes its time holds up no calls.
-func TestSlowRegistry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		up := echo(nil)
-		slow := newRegister()
-		b := newBridge(t, &bridge.Options{Registry: slow}, bridge.Config{Alias: "a", Dialer: lineTo(up)}, bridge.Config{Alias: "b", Dialer: lineTo(echo(nil))})
-		pass(time.Second)
-		slow.pause.Store(int64(time.Hour))
-		server.AddTool(up, server.Tool{Name: "new"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
-		pass(time.Second)
-		within(t, 0, 0, func() {
-			if text, err := say(t.Context(), b, "b__echo", "x"); err != nil || text != "x" {
-				t.Errorf("it says %q, %v", text, err)
-			}
-		})
-		pass(2 * time.Hour)
-	})
 }
 
 // Calls to a server that dies fail, each once, and say that they may have been executed;

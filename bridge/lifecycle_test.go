@@ -156,7 +156,7 @@ func TestLazyServer(t *testing.T) {
 		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: way, ProxyOptions: bridge.ProxyOptions{
 			Lazy: true, CachedCatalog: eager.Catalog(), IdleTimeout: time.Minute,
 		}})
-		if got := b.Names(); len(got) != 1 || got[0] != "a__echo" {
+		if got := names(b.Catalog(), mcp.KindTool); got != "a__echo" {
 			t.Errorf("known are %q", got)
 		}
 		pass(time.Hour)

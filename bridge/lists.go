@@ -28,6 +28,7 @@ const (
 type lists struct {
 	entries   []listed
 	completes bool
+	cached    bool          // of an earlier run: the server may have others now
 	fresh     time.Duration // how long they are good for, as the server says; 0 if it does not
 }
 
@@ -40,14 +41,14 @@ type listed struct {
 
 // isSame reports whether the same is listed.
 func (l *lists) isSame(other *lists) bool {
-	return other != nil && l.completes == other.completes && slices.EqualFunc(l.entries, other.entries, func(a, b listed) bool {
+	return other != nil && l.cached == other.cached && l.completes == other.completes && slices.EqualFunc(l.entries, other.entries, func(a, b listed) bool {
 		return a.kind == b.kind && a.name == b.name && bytes.Equal(a.definition, b.definition)
 	})
 }
 
 // cachedLists are those of an earlier run.
 func cachedLists(c *server.Catalog) *lists {
-	l := &lists{}
+	l := &lists{cached: true}
 	for kind := mcp.KindTool; kind <= mcp.KindResourceTemplate; kind++ {
 		for e := range c.All(kind) {
 			l.entries = append(l.entries, listed{kind, e.Name, e.Definition.JSON()})

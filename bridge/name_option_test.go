@@ -27,7 +27,7 @@ func TestNameOption(t *testing.T) {
 	}
 	defer stop()
 	if e := b.Catalog().Lookup(mcp.KindTool, "one_greet"); e == nil || e.Origin.Server != "one" || e.Origin.Name != "greet" {
-		t.Errorf("of %q one is %+v", b.Names(), e)
+		t.Errorf("of %q one is %+v", names(b.Catalog(), mcp.KindTool), e)
 	}
 	if result, err := b.CallTool(t.Context(), "one_greet", nil); err != nil || result.IsError {
 		t.Error(result, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
@@ -70,16 +71,26 @@ func TestNamesAreInjective(t *testing.T) {
 	}
 }
 
-// A tool that is named here as one of an earlier server takes nothing from it: it is not
-// offered.
+// A tool that is named here as one of another server takes nothing from it: a bridge does not
+// start with both, and later the newcomer is not offered.
 func TestForgedName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		good := toolsOnly(client.Legacy, "read.file", "other")
 		forged := strings.TrimPrefix(bridge.Name("a.b", "read.file"), "a_b__")
-		b := newBridge(t, nil,
-			bridge.Config{Alias: "a.b", Dialer: pipeTo(good)},
-			bridge.Config{Alias: "a_b", Dialer: pipeTo(toolsOnly(client.Legacy, forged, "own"))})
-		if got, want := strings.Join(b.Names(), " "), bridge.Name("a.b", "read.file")+" "+bridge.Name("a.b", "other")+" a_b__own"; got != want {
+		bad := newServer("bad")
+		addTool(bad, "own")
+		configs := []bridge.Config{{Alias: "a.b", Dialer: pipeTo(good)}, {Alias: "a_b", Dialer: pipeTo(bad)}}
+		b := newBridge(t, nil, configs...)
+		addTool(bad, forged)
+		pass(time.Second)
+		other, err := bridge.New(&bridge.Options{Logger: quiet()}, configs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `"a.b"`) || !strings.Contains(err.Error(), `"a_b"`) {
+			t.Errorf("a bridge starts with both: %v", err)
+		}
+		if got, want := names(b.Catalog(), mcp.KindTool), bridge.Name("a.b", "read.file")+" "+bridge.Name("a.b", "other")+" a_b__own"; got != want {
 			t.Errorf("the tools are %q, want %q", got, want)
 		}
 		e := b.Catalog().Lookup(mcp.KindTool, bridge.Name("a.b", "read.file"))
@@ -92,14 +103,14 @@ func TestForgedName(t *testing.T) {
 // A server's names are the same with others and without.
 func TestNamesDoNotDependOnOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		names := func(aliases ...string) (all []string) {
+		namesOf := func(aliases ...string) (all []string) {
 			var configs []bridge.Config
 			for _, alias := range aliases {
 				configs = append(configs, bridge.Config{Alias: alias, Dialer: pipeTo(toolsOnly(client.Legacy, "t", "b.c", "__"))})
 			}
-			return newBridge(t, nil, configs...).Names()
+			return strings.Fields(names(newBridge(t, nil, configs...).Catalog(), mcp.KindTool))
 		}
-		alone, among := names("x"), names("a", "x", "y")
+		alone, among := namesOf("x"), namesOf("a", "x", "y")
 		if got := among[3:6]; fmt.Sprint(got) != fmt.Sprint(alone) {
 			t.Errorf("alone they are %q, among others %q", alone, got)
 		}

@@ -9,22 +9,20 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-const (
-	pingTimeout = 15 * time.Second
-	// callTimeout is how long a call takes at most, if nothing else is said.
-	callTimeout = time.Minute
-)
+const pingTimeout = 15 * time.Second
 
 // pings asks a server for signs of life while its session lasts, and has the session
 // ended when two in a row do not come. A server that does one thing at a time gives none
-// while it works: it may be silent for as long as a call may take.
+// while it works: it may be silent for as long as a call may take without progress.
 func (p *pool) pings(ctx context.Context, s *slot, session *client.Session) error {
 	if p.opts.PingInterval < 0 {
 		return nil
 	}
+	patience := max(p.opts.CallTimeout, jsonrpc.DefaultCallTimeout) + p.opts.PingInterval
 	ticker := time.NewTicker(p.opts.PingInterval)
 	defer ticker.Stop()
-	heard, missed := time.Now(), 0
+	missed := 0
+	s.hear()
 	for {
 		select {
 		case <-ticker.C:
@@ -32,12 +30,11 @@ func (p *pool) pings(ctx context.Context, s *slot, session *client.Session) erro
 			return nil
 		}
 		if p.isAlive(ctx, session) {
-			heard, missed = time.Now(), 0
+			missed = 0
+			s.hear()
 			continue
 		}
-		missed++
-		works, _ := s.isBusy()
-		if missed > 1 && (!works || time.Since(heard) > max(p.opts.CallTimeout, callTimeout)) {
+		if missed++; missed > 1 && !s.mayBeSilent(patience) {
 			return errSilent
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
@@ -24,17 +23,16 @@ const (
 // A pool has the sessions with one server: one that lists are read by, which serves
 // calls too where it may, and others by whose and what for they are.
 type pool struct {
-	opts   *ProxyOptions
-	dialer transport.Dialer
-	main   *slot
-	begun  chan struct{} // closed when it runs for the first time
+	opts    *ProxyOptions
+	dialer  transport.Dialer
+	parking *client.Parking
+	main    *slot
+	begun   chan struct{} // closed when it runs for the first time
 
 	mu      sync.Mutex
 	ctx     context.Context // while it runs, nil otherwise
 	slots   map[slotKey]*slot
 	running sync.WaitGroup
-
-	last atomic.Pointer[lastUse]
 }
 
 // A slotKey says whose calls a session is for: a legacy server is told once what can
@@ -45,16 +43,9 @@ type slotKey struct {
 	can       askable
 }
 
-// lastUse is the last caller's: most calls are of who has just called.
-type lastUse struct {
-	caller  *mcp.Caller
-	session *client.Session
-	slot    *slot
-}
-
-func newPool(dialer transport.Dialer, opts *ProxyOptions) *pool {
-	p := &pool{opts: opts, dialer: dialer, slots: make(map[slotKey]*slot), begun: make(chan struct{})}
-	p.main = newSlot(&slot{})
+func newPool(dialer transport.Dialer, opts *ProxyOptions, parking *client.Parking) *pool {
+	p := &pool{opts: opts, dialer: dialer, parking: parking, slots: make(map[slotKey]*slot), begun: make(chan struct{})}
+	p.main = newSlot(&slot{can: everything})
 	if opts.Lazy {
 		p.main.idle, p.main.sleeps = opts.IdleTimeout, opts.CachedCatalog != nil
 	}
@@ -80,7 +71,6 @@ func (p *pool) run(ctx context.Context) {
 	p.ctx = nil
 	p.mu.Unlock()
 	p.running.Wait()
-	p.last.Store(nil)
 }
 
 // connect opens a session.
@@ -94,25 +84,14 @@ func (p *pool) connect(ctx context.Context, principal string, opts client.Option
 			return nil, err
 		}
 	}
-	opts.Info, opts.Parking = p.opts.Info, p.opts.Parking
+	opts.Info, opts.Parking = p.opts.Info, p.parking
 	opts.ConnectTimeout, opts.Era = p.opts.ConnectTimeout, p.opts.Era
 	opts.MaxReconnects = -1 // the slot does
 	return client.Connect(ctx, dialer, &opts)
 }
 
-// acquire returns the session for the calls of a caller, and what releases it.
+// acquire returns the session for the calls of a caller, and its slot, which must be released.
 func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session, *slot, error) {
-	if last := p.last.Load(); last != nil && last.caller == caller {
-		session, err := last.slot.acquire(ctx)
-		switch {
-		case err == nil && session == last.session:
-			return session, last.slot, nil
-		case err == nil:
-			last.slot.release(false) // the server may be another one now, of another era
-		case !last.slot.is(Stopped):
-			return nil, nil, err
-		}
-	}
 	if err := p.await(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -120,11 +99,7 @@ func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session
 	if err != nil && s != nil && s.is(Stopped) && s != p.main {
 		session, s, err = p.find(ctx, caller) // it has just been stopped because nobody used it
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	p.last.Store(&lastUse{caller, session, s})
-	return session, s, nil
+	return session, s, err
 }
 
 var errNotStarted = errors.New("the bridge has not been started")
@@ -148,14 +123,20 @@ func (p *pool) await(ctx context.Context) error {
 	}
 }
 
-// find returns the session for a caller: the first one of its user, unless that is one
-// for callers that can be asked something else.
+// find returns the session for a caller: one for what this caller can be asked, if there is
+// one, or else the first one of its user, unless it is for callers that can be asked
+// something else.
 func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *slot, error) {
 	principal := caller.Principal
 	if p.opts.Shared {
 		principal = ""
 	}
 	can := askableOf(&caller.Capabilities)
+	own := slotKey{principal: principal, can: can}
+	if s := p.existing(own); s != nil {
+		session, err := s.acquire(ctx)
+		return session, s, err
+	}
 	first := p.main
 	if principal != "" {
 		var err error
@@ -164,16 +145,26 @@ func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *
 		}
 	}
 	session, err := first.acquire(ctx)
-	if err != nil || session.Serves(can.capabilities()) {
+	if err != nil || first.can == can || session.Serves(can.capabilities()) {
 		return session, first, err
 	}
-	first.release(false)
-	s, err := p.slot(slotKey{principal: principal, can: can}, can)
+	first.release(ctx, false)
+	s, err := p.slot(own, can)
 	if err != nil {
 		return nil, nil, err
 	}
 	session, err = s.acquire(ctx)
 	return session, s, err
+}
+
+// existing returns the slot with the key, nil if there is none.
+func (p *pool) existing(key slotKey) *slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.slots[key]; s != nil && !s.is(Stopped) {
+		return s
+	}
+	return nil
 }
 
 var errTooManySessions = errors.New("too many users have sessions with the server, and all are in use")
@@ -192,7 +183,7 @@ func (p *pool) slot(key slotKey, can askable) (*slot, error) {
 		return nil, errTooManySessions
 	}
 	ctx, cancel := context.WithCancel(p.ctx)
-	s := newSlot(&slot{idle: p.opts.IdleTimeout, tries: slotTries, stop: cancel})
+	s := newSlot(&slot{can: can, idle: p.opts.IdleTimeout, tries: slotTries, stop: cancel})
 	s.open = func(ctx context.Context) (*client.Session, error) {
 		return p.connect(ctx, key.principal, client.Options{Capabilities: can.capabilities()})
 	}

@@ -49,10 +49,10 @@ func Proxy(dialer transport.Dialer, opts *ProxyOptions) *Upstream {
 	if opts == nil {
 		opts = &ProxyOptions{}
 	}
-	return newUpstream("", "", dialer, *opts, func(name string) string { return name })
+	return newUpstream("", "", dialer, *opts, client.NewParking(), func(name string) string { return name })
 }
 
-func newUpstream(alias, prefix string, dialer transport.Dialer, opts ProxyOptions, name func(string) string) *Upstream {
+func newUpstream(alias, prefix string, dialer transport.Dialer, opts ProxyOptions, parking *client.Parking, name func(string) string) *Upstream {
 	u := &Upstream{
 		alias: alias, prefix: prefix, opts: opts.withDefaults(), name: name,
 		stale: make(chan struct{}, 1), loaded: make(chan struct{}), unread: make(chan struct{}),
@@ -60,7 +60,7 @@ func newUpstream(alias, prefix string, dialer transport.Dialer, opts ProxyOption
 	if alias != "" {
 		u.opts.Logger = u.opts.Logger.With("server", alias)
 	}
-	u.pool = newPool(dialer, &u.opts)
+	u.pool = newPool(dialer, &u.opts, parking)
 	u.pool.main.open = func(ctx context.Context) (*client.Session, error) {
 		return u.pool.connect(ctx, "", client.Options{Capabilities: everything.capabilities(), Changed: u.heard})
 	}
@@ -85,11 +85,19 @@ func (u *Upstream) waitStarted(ctx context.Context) error {
 	if u.pool.main.sleeps {
 		return nil
 	}
-	err := u.waitReady(ctx)
-	if err == nil || u.opts.Optional {
+	err := u.waitConfigured(ctx)
+	if u.opts.Optional {
 		return nil
 	}
 	return err
+}
+
+// waitConfigured is waitReady for a server that must have what its options name.
+func (u *Upstream) waitConfigured(ctx context.Context) error {
+	if err := u.waitReady(ctx); err != nil {
+		return err
+	}
+	return misconfigured(u.Catalog())
 }
 
 // waitReady waits until the lists have been read for the first time, or an attempt to has
@@ -126,9 +134,10 @@ func (u *Upstream) unreadable() error {
 	return u.failure
 }
 
-// Run keeps the server running until ctx ends. It is ready when the lists have been read;
-// a server that cannot be started is an error, unless it is optional. It must not run twice
-// at a time.
+// Run keeps the server running until ctx ends. It is ready when the lists have been read.
+// Unless the server is optional, it is an error that it cannot be started, lists two tools
+// or prompts of one name, a *[server.CollisionError], or lacks one that its options name, a
+// *[MissingError]. Run must not run twice at a time.
 func (u *Upstream) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -2,6 +2,8 @@ package bridge_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,9 +92,19 @@ func TestSelectBehindTemplate(t *testing.T) {
 
 func TestRename(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, session := started(t, lineTo(newShop()), bridge.ProxyOptions{
-			Rename: map[string]string{"add": "sum", "greet": "hello", "work": "twice", "fail": "twice"},
-		})
+		renamed := bridge.ProxyOptions{Rename: map[string]string{"add": "sum", "greet": "hello", "work": "twice", "fail": "twice"}, Logger: quiet()}
+		face := newServer("face")
+		if err := face.Mount(bridge.Proxy(lineTo(newShop()), &renamed), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := errors.AsType[*server.CollisionError](face.Start(t.Context())); !ok {
+			t.Error("it starts with two tools of one name")
+		}
+		renamed.Optional = true
+		p, session := started(t, lineTo(newShop()), renamed)
+		if got := fmt.Sprint(p.State().NotOffered); got != `[a second tool "twice" of the server is not offered]` {
+			t.Errorf("not offered are %s", got)
+		}
 		if got := names(p.Catalog(), mcp.KindTool); got != "sum ask" {
 			t.Errorf("the tools are %q: of two with one name none is to be there", got)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
@@ -31,6 +32,7 @@ const (
 type slot struct {
 	open   func(ctx context.Context) (*client.Session, error)
 	lasts  func(ctx context.Context, s *client.Session) error // runs while the session is open; an error ends it
+	can    askable                                            // what it is opened for
 	idle   time.Duration                                      // after which it is closed, 0 for never
 	sleeps bool                                               // it is not opened before it is needed
 	tries  int                                                // attempts in a row, 0 for no bound
@@ -44,7 +46,9 @@ type slot struct {
 	failed   time.Time       // since when there has been no session that there should be
 	restarts int
 	using    int           // who has the session, or waits for it
+	bounded  int           // of those, callers with a deadline of their own
 	used     time.Time     // until when somebody needed it
+	heard    time.Time     // when the server last gave a sign of life
 	changed  chan struct{} // closed when status changes
 	wanted   chan struct{} // has room for one who wants it opened
 }
@@ -76,27 +80,31 @@ func newSlot(s *slot) *slot {
 // acquire returns the session, which must be released. It waits while the server is
 // started, but not long for one that has failed.
 func (s *slot) acquire(ctx context.Context) (*client.Session, error) {
-	session := s.use()
+	session := s.use(ctx)
 	if session != nil {
 		return session, nil
 	}
 	session, err := s.await(ctx)
 	if err != nil {
-		s.release(false)
+		s.release(ctx, false)
 	}
 	return session, err
 }
 
 // use counts one more who needs the session, and returns it if it is open.
-func (s *slot) use() *client.Session {
+func (s *slot) use(ctx context.Context) *client.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.using++
+	if deadline.Has(ctx) {
+		s.bounded++
+	}
 	return s.session
 }
 
-// release counts one less. Who has asked its caller may have left a call open.
-func (s *slot) release(asked bool) {
+// release counts one less, with the context of use. Who has asked its caller may have left
+// a call open.
+func (s *slot) release(ctx context.Context, asked bool) {
 	until := time.Now()
 	if asked {
 		until = until.Add(askPatience)
@@ -104,6 +112,9 @@ func (s *slot) release(asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.using--
+	if deadline.Has(ctx) {
+		s.bounded--
+	}
 	if until.After(s.used) {
 		s.used = until
 	}
@@ -164,6 +175,21 @@ func (s *slot) isBusy() (busy bool, used time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.using > 0, s.used
+}
+
+// hear notes a sign of life.
+func (s *slot) hear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = time.Now()
+}
+
+// mayBeSilent reports whether a call may be the reason that nothing is heard: one with a
+// deadline of its caller, or one that has not timed out yet.
+func (s *slot) mayBeSilent(patience time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bounded > 0 || s.using > 0 && time.Since(s.heard) <= patience
 }
 
 func (s *slot) is(status Status) bool {

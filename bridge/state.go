@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dovetail-go/dovetail/mcp"
@@ -25,6 +26,10 @@ type State struct {
 	Sessions int
 	// Tools, Prompts and Resources count what is offered, templates as resources.
 	Tools, Prompts, Resources int
+	// NotOffered says what is not offered and why: *[server.CollisionError] where another
+	// entry has the name or URI, *[MissingError] where the server lacks what its options
+	// name, and other errors for entries that cannot be offered as they are.
+	NotOffered []error
 }
 
 // State says how the server does.
@@ -33,7 +38,7 @@ func (u *Upstream) State() State {
 	state := State{
 		Alias: u.alias, Calls: int(u.limit.calls.Load()), Queued: int(max(u.limit.queued.Load(), 0)),
 		Tools: offered.Len(mcp.KindTool), Prompts: offered.Len(mcp.KindPrompt),
-		Resources: offered.Len(mcp.KindResource) + offered.Len(mcp.KindResourceTemplate),
+		Resources: offered.Len(mcp.KindResource) + offered.Len(mcp.KindResourceTemplate), NotOffered: slices.Clone(notOffered(offered)),
 	}
 	u.pool.mu.Lock()
 	state.Sessions = len(u.pool.slots)
@@ -51,9 +56,15 @@ func (u *Upstream) State() State {
 // States says how the servers do, in their order.
 func (b *Bridge) States() []State {
 	members := *b.members.Load()
+	collisions := merged{b}.Catalog().Collisions()
 	states := make([]State, len(members))
 	for i, m := range members {
 		states[i] = m.State()
+		for _, collision := range collisions {
+			if collision.Owner == ownerOf(m.alias) {
+				states[i].NotOffered = append(states[i].NotOffered, collision)
+			}
+		}
 	}
 	return states
 }

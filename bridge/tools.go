@@ -9,41 +9,58 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// Names are those of all tools, in the order of the servers.
-func (b *Bridge) Names() []string {
-	var names []string
-	for e := range b.Catalog().All(mcp.KindTool) {
-		names = append(names, e.Name)
-	}
-	return names
-}
-
-// Tools are all tools, under the names that they have here.
-func (b *Bridge) Tools() []mcp.Tool { return decodeTools(b.Catalog()) }
-
-// decodeTools leaves out what is no tool: a server may list anything.
-func decodeTools(c *server.Catalog) []mcp.Tool {
-	tools := make([]mcp.Tool, 0, c.Len(mcp.KindTool))
-	for e := range c.All(mcp.KindTool) {
+// Tools returns all tools that the user whom [transport.Principal] of ctx names may see, under
+// the names that they have here. Definitions that are no tool are left out.
+func (b *Bridge) Tools(ctx context.Context) ([]mcp.Tool, error) {
+	entries, err := b.listTools(ctx)
+	tools := make([]mcp.Tool, 0, len(entries))
+	for _, entry := range entries {
 		var tool mcp.Tool
-		if tool.UnmarshalJSON(e.Definition.JSON()) == nil {
+		if tool.UnmarshalJSON(entry.definition) == nil {
 			tools = append(tools, tool)
 		}
 	}
-	return tools
+	return tools, err
 }
 
-// nobody is the caller of calls that a Go program makes for itself: it cannot be asked.
-var nobody = &mcp.Caller{}
+func (b *Bridge) listTools(ctx context.Context) ([]listed, error) {
+	result, _, err := b.serve(ctx, mcp.MethodToolsList, nil)
+	if err != nil {
+		return nil, err
+	}
+	list, err := jsonscan.ReadObject(result)
+	if err != nil {
+		return nil, err
+	}
+	return appendEntries(nil, mcp.KindTool, list.Get("tools"), "name")
+}
+
+// serve answers a call that the program makes for itself. It passes all that a call of a
+// client passes.
+func (b *Bridge) serve(ctx context.Context, method string, params json.RawMessage) (result json.RawMessage, call *mcp.Call, err error) {
+	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, params)
+	if err != nil {
+		return nil, nil, err
+	}
+	made := mcp.NewCall(request, &mcp.Caller{Principal: transport.Principal(ctx)}, nil) // who cannot be asked
+	answer, err := b.server.Serve(ctx, &made)
+	if err != nil {
+		return nil, &made, err
+	}
+	result, err = answer.AppendJSON(nil)
+	return result, &made, err
+}
 
 // CallTool calls a tool by its name here, for the user that [transport.Principal] of ctx
-// names, if any, and past the bridge's guards. arguments are an object, nil means none.
+// names, if any, who cannot be asked. The call passes [Options.Guards] and
+// [Options.CallMiddleware], as calls of clients do, and ends with ctx; see also
+// [ProxyOptions.CallTimeout]. arguments are an object, nil means none.
 // The result is as the server gave it; a failure that the tool reports is a result with
-// IsError. The error of a name that no tool has is [ErrUnknownTool].
+// IsError. The error of a name that no tool has, or none that the user may see, is
+// [ErrUnknownTool].
 func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	if arguments == nil {
 		arguments = json.RawMessage("{}")
@@ -53,24 +70,11 @@ func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMe
 	}
 	params := jsonscan.AppendString([]byte(`{"name":`), name)
 	params = append(append(append(params, `,"arguments":`...), arguments...), '}')
-	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, params)
-	if err != nil {
-		return nil, err
-	}
-	caller := nobody
-	if principal := transport.Principal(ctx); principal != "" {
-		caller = &mcp.Caller{Principal: principal}
-	}
-	call := mcp.NewCall(request, caller, nil)
-	answer, err := b.server.Serve(ctx, &call)
-	if err != nil {
-		if spoken, ok := err.(*jsonrpc.Error); ok && spoken.Code == jsonrpc.InvalidParams && call.Target() == nil {
-			err = fmt.Errorf("%w: %.256q", ErrUnknownTool, name)
-		}
-		return nil, err
-	}
-	encoded, err := answer.AppendJSON(nil)
-	if err != nil {
+	encoded, call, err := b.serve(ctx, mcp.MethodToolsCall, params)
+	switch {
+	case err != nil && call != nil && b.isUnknown(ctx, call, err):
+		return nil, fmt.Errorf("%w: %.256q", ErrUnknownTool, name)
+	case err != nil:
 		return nil, err
 	}
 	result := new(mcp.CallToolResult)
@@ -78,6 +82,19 @@ func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMe
 		return nil, &UpstreamError{Server: call.Target().Origin.Server, Failure: Malformed, Delivery: jsonrpc.MaybeExecuted, Err: err}
 	}
 	return result, nil
+}
+
+// isUnknown reports whether a call has failed since its caller knows no such tool.
+func (b *Bridge) isUnknown(ctx context.Context, call *mcp.Call, err error) bool {
+	refused, ok := err.(*jsonrpc.Error)
+	if !ok || refused.Code != jsonrpc.InvalidParams {
+		return false
+	}
+	if call.Target() == nil {
+		return true
+	}
+	e := b.server.Catalog().Lookup(mcp.KindTool, call.Target().Name)
+	return e == nil || e.Visible != nil && !e.Visible(ctx, call.Caller)
 }
 
 // Instructions are those of all servers, each under a heading with its alias, for

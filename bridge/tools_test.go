@@ -37,11 +37,11 @@ func library() *played {
 func TestTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBridge(t, nil, bridge.Config{Alias: "l", Dialer: pipeTo(library())})
-		if got := strings.Join(b.Names(), " "); got != "l__text l__fail l__value l__odd" {
+		if got := names(b.Catalog(), mcp.KindTool); got != "l__text l__fail l__value l__odd" {
 			t.Errorf("the names are %q", got)
 		}
-		if tools := b.Tools(); tools[0].Name != "l__text" || tools[0].Description != "Says a." {
-			t.Errorf("the first tool is %+v", tools[0])
+		if tools, err := b.Tools(t.Context()); err != nil || len(tools) != 4 || tools[0].Name != "l__text" || tools[0].Description != "Says a." {
+			t.Errorf("the tools are %+v, %v", tools, err)
 		}
 		for style, want := range map[bridge.Style]string{
 			bridge.OpenAI: `[{"type":"function","function":{"name":"l__text","description":"Says \u0061.","parameters":{"type":"object","properties":{"b":{"const":1e2}}}}},` +
@@ -53,7 +53,7 @@ func TestTools(t *testing.T) {
 				`{"name":"l__value","input_schema":{"type":"object"}},` +
 				`{"name":"l__odd","input_schema":{}}]`,
 		} {
-			if got, err := b.Functions(style); err != nil || string(got) != want {
+			if got, err := b.Functions(t.Context(), style); err != nil || string(got) != want {
 				t.Errorf("the functions are\n%s, %v\nwant\n%s", got, err, want)
 			}
 		}

@@ -8,10 +8,11 @@ import (
 	"sync"
 )
 
-// Try is [Bridge.Update] for a bridge that runs, if all servers that are new can be
-// started, but for lazy ones: otherwise the error says why not, and nothing has changed.
-// The new ones are started before the old ones are stopped, so for a while a server may run
-// twice, as it was and as it will be. Clients are told of the change once.
+// Try is [Bridge.Update] for a bridge that runs, if all new servers can be started, except
+// for lazy ones with a cached catalog: otherwise the error says why not, and nothing has
+// changed. It is also an error that one of them makes [Bridge.Run] fail. The new ones are
+// started before the old ones are stopped, so for a while a server may run twice, as it was
+// and as it will be. Clients are told of the change once.
 func (b *Bridge) Try(ctx context.Context, configs ...Config) error {
 	if err := check(configs); err != nil {
 		return err
@@ -29,17 +30,16 @@ func (b *Bridge) Try(ctx context.Context, configs ...Config) error {
 	if !running {
 		return errors.New("bridge: it does not run")
 	}
-	if err := waitAll(ctx, added); err != nil {
+	err := waitAll(ctx, added)
+	if err == nil {
+		err = checkNames(b.merged.Load(), members)
+	}
+	if err != nil {
 		stopAll(added)
 		return err
 	}
-	b.mu.Lock()
 	b.members.Store(&members)
-	b.mu.Unlock()
-	b.stop(without(before, members))
-	for _, m := range added {
-		b.register(m)
-	}
+	stopAll(without(before, members))
 	for _, change := range changes(offered, b.Catalog()) {
 		b.tell(change)
 	}
@@ -75,7 +75,11 @@ func waitAll(ctx context.Context, members []*member) error {
 			if m.pool.main.sleeps {
 				return
 			}
-			if err := m.waitReady(ctx); err != nil {
+			wait := m.waitReady
+			if m.config.Required {
+				wait = m.waitConfigured
+			}
+			if err := wait(ctx); err != nil {
 				failures[i] = fmt.Errorf("bridge: the server %q: %w", m.config.Alias, err)
 			}
 		})

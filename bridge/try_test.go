@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,31 +72,42 @@ func TestTry(t *testing.T) {
 	})
 }
 
-// The registry hears nothing of servers that are tried, unless all of them become the
-// bridge's.
-func TestTryAndTheRegistry(t *testing.T) {
+// Nothing is told of servers that are tried, and their tools are not offered, unless all of
+// them become the bridge's.
+func TestTryTellsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRegister()
 		known := cached("known", `{"name":"known","inputSchema":{"type":"object"}}`)
 		config := func(alias, tool string) bridge.Config {
 			return bridge.Config{Alias: alias, Dialer: lineTo(toolsOnly(client.Legacy, tool)), Fingerprint: tool, ProxyOptions: bridge.ProxyOptions{CachedCatalog: known}}
 		}
-		b := newBridge(t, &bridge.Options{Registry: r}, bridge.Config{Alias: "one", Dialer: lineTo(toolsOnly(client.Legacy, "t1")), Fingerprint: "t1"})
+		b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "one", Dialer: lineTo(toolsOnly(client.Legacy, "t1")), Fingerprint: "t1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told atomic.Int32
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx, func() {}, func(mcp.Change) { told.Add(1) }) }()
 		pass(time.Second)
+		told.Store(0)
 		wrong := bridge.Config{Alias: "wrong", Dialer: nowhere{}, ProxyOptions: bridge.ProxyOptions{CachedCatalog: known}}
 		if err := b.Try(t.Context(), config("one", "t2"), config("two", "t3"), wrong); err == nil {
 			t.Error("one that cannot be started is taken")
 		}
 		pass(time.Second)
-		if got := strings.Join(r.history, " "); got != "one[one__t1]" {
-			t.Errorf("the registry was told %s", got)
+		if got := names(b.Catalog(), mcp.KindTool); got != "one__t1" || told.Load() != 0 {
+			t.Errorf("the tools are %s after %d changes", got, told.Load())
 		}
 		if err := b.Try(t.Context(), config("one", "t2"), config("two", "t3")); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
-		if got := r.String(); got != "one__t2 two__t3" {
-			t.Errorf("the registry has %s", got)
+		if got := names(b.Catalog(), mcp.KindTool); got != "one__t2 two__t3" || told.Load() != 1 {
+			t.Errorf("the tools are %s after %d changes", got, told.Load())
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

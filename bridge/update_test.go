@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,45 +14,8 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A register is a registry that takes down what it is told.
-type register struct {
-	pause atomic.Int64
-
-	mu      sync.Mutex
-	tools   map[string][]string
-	history []string
-}
-
-func newRegister() *register { return &register{tools: make(map[string][]string)} }
-
-func (r *register) Register(alias string, tools []mcp.Tool) {
-	if pause := r.pause.Load(); pause > 0 {
-		<-time.After(time.Duration(pause))
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var names []string
-	for _, tool := range tools {
-		names = append(names, tool.Name)
-	}
-	r.tools[alias] = names
-	r.history = append(r.history, fmt.Sprint(alias, names))
-}
-
-func (r *register) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []string
-	for _, names := range r.tools {
-		all = append(all, names...)
-	}
-	slices.Sort(all)
-	return strings.Join(all, " ")
-}
-
 func TestUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRegister()
 		ways := make(map[string]*line)
 		config := func(alias, fingerprint string) bridge.Config {
 			key := alias + " " + fingerprint
@@ -63,7 +24,7 @@ func TestUpdate(t *testing.T) {
 			}
 			return bridge.Config{Alias: alias, Dialer: ways[key], Fingerprint: fingerprint}
 		}
-		b, err := bridge.New(&bridge.Options{Registry: r, Logger: quiet()}, config("keep", "1"), config("change", "1"), config("go", "1"))
+		b, err := bridge.New(&bridge.Options{Logger: quiet()}, config("keep", "1"), config("change", "1"), config("go", "1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,13 +34,8 @@ func TestUpdate(t *testing.T) {
 		check := func(what, want string) {
 			t.Helper()
 			pass(time.Second)
-			if got := strings.Join(b.Names(), " "); got != want {
+			if got := names(b.Catalog(), mcp.KindTool); got != want {
 				t.Errorf("%s: the tools are %q, want %q", what, got, want)
-			}
-			words := strings.Fields(want)
-			slices.Sort(words)
-			if got := r.String(); got != strings.Join(words, " ") {
-				t.Errorf("%s: registered are %q, want %q; %q", what, got, words, r.history)
 			}
 			if got := g.tools(t); got != want {
 				t.Errorf("%s: the face has %q, want %q", what, got, want)
@@ -125,19 +81,6 @@ func TestUpdate(t *testing.T) {
 		update()
 		dials = ways["keep 1"].dials.Load()
 		check("none", "")
-	})
-}
-
-// Known tools of a server that has not been started are registered too.
-func TestKnownToolsAreRegistered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRegister()
-		known := cached("x", `{"name":"x","inputSchema":{"type":"object"}}`)
-		newBridge(t, &bridge.Options{Registry: r}, bridge.Config{Alias: "a", Dialer: lineTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{Lazy: true, CachedCatalog: known}})
-		synctest.Wait()
-		if got := r.String(); got != "a__x" {
-			t.Errorf("registered are %q", got)
-		}
 	})
 }
 

@@ -48,7 +48,7 @@ func (w *watches) add(uri string) (one *watched, remove func(), err error) {
 		one = &watched{settled: make(chan struct{})}
 		w.watched[uri] = one
 		w.touch()
-		w.main.use()
+		w.main.use(context.Background())
 		w.main.want()
 	}
 	one.count++
@@ -61,7 +61,7 @@ func (w *watches) remove(uri string, one *watched) {
 	if one.count--; one.count == 0 {
 		delete(w.watched, uri)
 		w.touch()
-		w.main.release(false)
+		w.main.release(context.Background(), false)
 	}
 }
 

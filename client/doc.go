@@ -16,6 +16,12 @@
 // *jsonrpc.CallError, which says whether the request may have been executed: also
 // when the answer made no sense, or a handler failed over a question.
 //
+// # Timeouts
+//
+// A call ends at the deadline of its context. Without one it ends after the timeout of the
+// transport, a minute by default: without progress, if [CallOptions] ask for it. Time in
+// which handlers answer a question of the server does not count.
+//
 // # Concurrency
 //
 //  1. All methods of Session may be called from any goroutine.

@@ -139,3 +139,25 @@ func ExampleOptions() {
 	// Which wood shall it be?
 	// a table of cherry
 }
+
+func ExampleOptions_middleware() {
+	ctx := context.Background()
+	logged := func(next mcp.Handler) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			result, err := next(ctx, call)
+			fmt.Printf("%s %s: %v\n", call.Method(), call.Member("name"), err)
+			return result, err
+		}
+	}
+	session, err := client.Connect(ctx, transport.Pipe(newWorkshop()), &client.Options{Middleware: []mcp.Middleware{logged}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	length, err := client.CallAs[int](ctx, session, "measure", map[string]int{"length": 240, "count": 3})
+	fmt.Println(length, err)
+	// Output:
+	// tools/call "measure": <nil>
+	// 720 <nil>
+}

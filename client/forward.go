@@ -25,9 +25,10 @@ type ForwardOptions struct {
 	// Asker names the server in the questions that it asks the caller; "" for not
 	// at all.
 	Asker string
-	// Timeout bounds the server's part of the call; the clock stands still while the
-	// caller is asked. By default it is the transport's, and where the server of a
-	// legacy session can ask 60 s.
+	// Timeout ends the call when the server has reported no progress for so long. Time in
+	// which the caller is asked does not count. By default a context with a deadline is
+	// the only bound; without one it is the transport's timeout, and 60 s where the server
+	// of a legacy session can ask.
 	Timeout time.Duration
 }
 
@@ -44,6 +45,19 @@ type ForwardOptions struct {
 //
 // The session must be one for such callers; see [Session.Serves].
 func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *ForwardOptions) (mcp.Result, error) {
+	if s.handle == nil {
+		return s.forward(ctx, call, opts)
+	}
+	sending := &sending{forward: opts, forwards: true}
+	call.Set(s, sending)
+	result, err := s.handle(ctx, call)
+	if err != nil {
+		return nil, sending.failed(call.Method(), err)
+	}
+	return result, nil
+}
+
+func (s *Session) forward(ctx context.Context, call *mcp.Call, opts *ForwardOptions) (mcp.Result, error) {
 	for {
 		link, err := s.live(ctx)
 		if err != nil {

@@ -38,6 +38,15 @@ type Options struct {
 	// Roots, when set, lists the directories that are open to the server.
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 
+	// Middleware surrounds each request that the session sends for a call of its methods or
+	// of [Session.Forward]: calls of tools, lists, reads, prompts and completions, not
+	// pings, subscriptions and the opening. The first is outermost. It sees a call once,
+	// however often the server asks questions on the way; they go to the handlers above.
+	// Target of the call is nil, since a client has no catalog, and Caller is this
+	// client, except for forwarded calls. Results are [mcp.Raw]. What a middleware refuses
+	// is a *jsonrpc.CallError that wraps its error.
+	Middleware []mcp.Middleware
+
 	// Capabilities, when set, are declared instead of what the handlers can do, and the
 	// handlers are not asked: this is a session for the calls of others, who can be
 	// asked this much. See [Session.Forward].

@@ -113,9 +113,9 @@ func (s *Session) live(ctx context.Context) (*era.Session, error) {
 	}
 }
 
-// do makes one call. A call that met the end of a connection before it was sent
+// send makes one call. A call that met the end of a connection before it was sent
 // is made on the next one.
-func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
+func (s *Session) send(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
 	for {
 		link, err := s.live(ctx)
 		if err != nil {

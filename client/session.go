@@ -23,6 +23,7 @@ type Session struct {
 	answerer *answerer
 	cache    cache
 	codecs   codecs
+	handle   mcp.Handler // Options.Middleware around transmit; nil if there is none
 
 	ctx    context.Context // the session's life
 	cancel context.CancelCauseFunc
@@ -44,6 +45,7 @@ func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Sess
 	}
 	s := &Session{opts: opts.withDefaults(), dialer: dialer, ended: make(chan struct{}), renewed: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.handle = s.intercept(s.opts.Middleware)
 	s.answerer = newAnswerer(&s.opts, s.cache.invalidate)
 	link, err := s.open(ctx)
 	if err != nil {

@@ -16,8 +16,9 @@ type Options struct {
 	MaxPending int
 	// MaxBatch is how many messages a batch may hold. Default [DefaultMaxBatch].
 	MaxBatch int
-	// CallTimeout bounds a call whose context has no deadline. Default
-	// [DefaultCallTimeout]; negative means no bound.
+	// CallTimeout bounds a call whose context has no deadline. A client of MCP counts it
+	// from the last progress of the call. Default [DefaultCallTimeout]; negative means no
+	// bound.
 	CallTimeout time.Duration
 	// Drain is how long calls of a Conn may go on after the end of input.
 	// Default [DefaultDrain]; negative means not at all.

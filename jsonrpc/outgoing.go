@@ -29,19 +29,26 @@ func (r *Route) Call(ctx context.Context, method string, params Appender) (*Resp
 		r.d.state.forget(id)
 		return nil, err
 	}
-	var timeout <-chan time.Time
+	var late <-chan time.Time
+	var timer *time.Timer
 	if !deadline.Has(ctx) && r.d.opts.CallTimeout > 0 {
-		timer := r.d.timer(r.d.opts.CallTimeout)
+		timer = r.d.timer(r.d.opts.CallTimeout)
 		defer r.d.stop(timer)
-		timeout = timer.C
+		late = timer.C
 	}
-	select {
-	case resp, ok := <-answer:
-		return r.answered(method, answer, resp, ok)
-	case <-ctx.Done():
-		return r.abandon(id, method, answer, context.Cause(ctx))
-	case <-timeout:
-		return r.abandon(id, method, answer, context.DeadlineExceeded)
+	for {
+		select {
+		case resp, ok := <-answer:
+			return r.answered(method, answer, resp, ok)
+		case <-ctx.Done():
+			return r.abandon(id, method, answer, context.Cause(ctx))
+		case <-late:
+			if left := deadline.Left(ctx, r.d.opts.CallTimeout); left > 0 {
+				timer.Reset(left)
+				continue
+			}
+			return r.abandon(id, method, answer, context.DeadlineExceeded)
+		}
 	}
 }
 

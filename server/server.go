@@ -226,14 +226,19 @@ func (s *Server) resolve(ctx context.Context, call *mcp.Call) (*Entry, error) {
 }
 
 // resolveLater finds an entry that is in no list yet. If a server was started for it, the
-// entry is now in the catalog.
+// catalog is another one now, and decides.
 func (s *Server) resolveLater(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
-	entry, err := s.Catalog().Resolve(ctx, kind, name)
+	before := s.Catalog()
+	entry, err := before.Resolve(ctx, kind, name)
 	if err != nil {
 		return nil, err
 	}
-	if listed := s.Catalog().Lookup(kind, name); listed != nil {
+	now := s.Catalog()
+	if listed := now.Lookup(kind, name); listed != nil {
 		return listed, nil
+	}
+	if entry == nil && now != before {
+		return now.Resolve(ctx, kind, name)
 	}
 	return entry, nil
 }

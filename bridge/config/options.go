@@ -40,7 +40,8 @@ type Options struct {
 }
 
 // Tools select and describe the tools of a server. Names are those that the server
-// gives; in Allow and Deny a * stands for any text.
+// gives; in Allow and Deny a * stands for any text. A tool that is named here without one,
+// and that the server lacks, is a [bridge.MissingError].
 type Tools struct {
 	// Allow are the only tools to show. None means all.
 	Allow []string
@@ -59,6 +60,11 @@ type Override struct {
 func (t *Tools) Permits(name string) bool {
 	fits := func(pattern string) bool { return matches(pattern, name) }
 	return (len(t.Allow) == 0 || slices.ContainsFunc(t.Allow, fits)) && !slices.ContainsFunc(t.Deny, fits)
+}
+
+// named returns the tools that Allow and Deny name without a *.
+func (t *Tools) named() []string {
+	return slices.DeleteFunc(slices.Concat(t.Allow, t.Deny), func(name string) bool { return strings.Contains(name, "*") })
 }
 
 // matches looks for the pieces between the stars from left to right; the first must

@@ -100,13 +100,17 @@ func TestDocumentBringsTheToolsBack(t *testing.T) {
 		tools[tool.Name] = tool
 		names = append(names, tool.Name)
 	}
-	before := r.bridge.Names()
+	before := r.names()
 	slices.Sort(before)
 	slices.Sort(names)
 	if diff := cmp.Diff(before, names); diff != "" {
 		t.Errorf("the tools (-there +here):\n%s", diff)
 	}
-	for _, there := range r.bridge.Tools() {
+	there, err := r.bridge.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, there := range there {
 		switch here := tools[there.Name]; there.Name {
 		case "library__add":
 			sameSchema(t, "output", there.OutputSchema, here.OutputSchema)

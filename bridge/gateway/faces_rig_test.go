@@ -272,12 +272,20 @@ func answers(result string) func(context.Context, *server.Request, json.RawMessa
 	}
 }
 
+// names are those of all tools of the bridge.
+func (r *rig) names() (all []string) {
+	for e := range r.bridge.Catalog().All(mcp.KindTool) {
+		all = append(all, e.Name)
+	}
+	return all
+}
+
 // settle waits until the bridge has heard of tools that have been added.
 func (r *rig) settle(t testing.TB, names ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	for !slices.ContainsFunc(r.bridge.Names(), func(name string) bool { return name == names[len(names)-1] }) {
+	for !slices.ContainsFunc(r.names(), func(name string) bool { return name == names[len(names)-1] }) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("the bridge has not heard of %q", names)

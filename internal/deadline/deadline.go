@@ -13,20 +13,17 @@ import (
 )
 
 // With returns a context that is cancelled with the cause once timeout has passed, not
-// counting pauses. A timeout that is not positive has passed already. The context
-// reports no Deadline, since pauses move it; use [Has]. Call cancel when the work is done.
+// counting pauses. Each [Activity] of ctx extends it. A timeout that is not positive has
+// passed already. The context reports no Deadline, since pauses move it; use [Has]. Call
+// cancel when the work is done.
 func With(ctx context.Context, timeout time.Duration, cause error) (_ context.Context, cancel context.CancelFunc) {
-	d := &deadline{left: timeout}
+	d := &deadline{timeout: timeout, left: timeout, cause: cause, activity: activityOf(ctx)}
 	d.outer, _ = ctx.Value(key{}).(*deadline)
-	ctx, end := context.WithCancelCause(context.WithValue(ctx, key{}, d))
-	d.expire = func() { end(cause) }
+	d.Context, d.end = context.WithCancelCause(ctx)
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.start()
-	d.mu.Unlock()
-	return ctx, func() {
-		d.pause()
-		end(context.Canceled)
-	}
+	return d, d.cancel
 }
 
 // Pause stops the clocks of all deadlines of ctx, until resume is called. Of several
@@ -56,9 +53,14 @@ func Has(ctx context.Context) bool {
 
 type key struct{}
 
+// A deadline is the context that it ends.
 type deadline struct {
-	outer  *deadline // of a parent context
-	expire func()
+	context.Context
+	outer    *deadline // of a parent context
+	timeout  time.Duration
+	activity *activeContext
+	end      context.CancelCauseFunc
+	cause    error
 
 	mu      sync.Mutex
 	left    time.Duration // when started was set
@@ -67,14 +69,41 @@ type deadline struct {
 	pauses  int
 }
 
+// Value returns the deadline itself for the key of deadlines.
+func (d *deadline) Value(k any) any {
+	if k == (key{}) {
+		return d
+	}
+	return d.Context.Value(k)
+}
+
+func (d *deadline) cancel() {
+	d.pause()
+	d.end(context.Canceled)
+}
+
 // start is called with mu held.
 func (d *deadline) start() {
 	d.started = time.Now()
 	if d.left <= 0 {
-		d.expire()
+		d.end(d.cause)
 		return
 	}
-	d.timer = time.AfterFunc(d.left, d.expire)
+	d.timer = time.AfterFunc(d.left, d.lapse)
+}
+
+// lapse ends the context, unless an activity has extended it.
+func (d *deadline) lapse() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pauses > 0 {
+		return
+	}
+	if d.left = d.activity.left(d.timeout); d.left > 0 {
+		d.start()
+		return
+	}
+	d.end(d.cause)
 }
 
 func (d *deadline) pause() {
@@ -86,7 +115,7 @@ func (d *deadline) pause() {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
-	d.left -= time.Since(d.started)
+	d.left = max(d.left-time.Since(d.started), d.activity.left(d.timeout))
 }
 
 func (d *deadline) resume() {

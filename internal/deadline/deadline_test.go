@@ -120,3 +120,61 @@ func TestHas(t *testing.T) {
 		}
 	}
 }
+
+// An activity extends the deadlines that are set within it, and none outside.
+func TestActivity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, errOuter := time.Now(), errors.New("outer")
+		outer, cancel := deadline.With(t.Context(), 2*time.Minute, errOuter)
+		defer cancel()
+		var first, second deadline.Activity
+		between := second.Context(first.Context(outer))
+		inner, cancel := deadline.With(between, time.Minute, errLate)
+		defer cancel()
+		pass(50 * time.Second)
+		first.Renew()
+		pass(20 * time.Second)
+		second.Renew()
+		if left := deadline.Left(between, time.Minute); left != time.Minute {
+			t.Errorf("%v are left of a minute", left)
+		}
+		if left := deadline.Left(outer, time.Minute); left != 0 {
+			t.Errorf("%v are left without any activity", left)
+		}
+		wantEnd(outer, t, began, 2*time.Minute, errOuter)
+		wantEnd(inner, t, began, 2*time.Minute, errOuter)
+
+		began = time.Now()
+		alone, cancel := deadline.With(first.Context(t.Context()), time.Minute, errLate)
+		defer cancel()
+		for range 10 {
+			pass(50 * time.Second)
+			first.Renew()
+		}
+		wantEnd(alone, t, began, 560*time.Second, errLate)
+	})
+}
+
+// Neither an activity that waits nor a paused deadline counts time, and together they do not
+// shorten it.
+func TestActivityPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var a deadline.Activity
+		ctx, cancel := deadline.With(a.Context(t.Context()), time.Minute, errLate)
+		defer cancel()
+		pass(50 * time.Second)
+		one, other := a.Pause(), a.Pause()
+		pass(time.Hour)
+		one()
+		pass(time.Hour)
+		other()
+		pass(50 * time.Second)
+		a.Renew()
+		pass(5 * time.Second)
+		resume := deadline.Pause(ctx)
+		pass(time.Hour)
+		resume()
+		wantEnd(ctx, t, began, 3*time.Hour+50*time.Second+50*time.Second+time.Minute, errLate)
+	})
+}

@@ -2,12 +2,12 @@ package era
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -66,12 +66,8 @@ func (l *legacyClient) forwardMute(ctx context.Context, s *Session, call *mcp.Ca
 	defer s.passages.end(p)
 	p.attach(ctx, call)
 	defer p.detach()
-	requesting := p.carries(ctx)
-	if how.Timeout > 0 {
-		var cancel context.CancelFunc
-		requesting, cancel = context.WithTimeout(requesting, how.Timeout)
-		defer cancel()
-	}
+	requesting, cancel := p.carries(ctx, how.Timeout)
+	defer cancel()
 	resp, err := s.conn.Call(requesting, call.Method(), &forwardParams{call: call, name: how.Name, token: p.token})
 	if err != nil {
 		return nil, err
@@ -85,7 +81,11 @@ func (l *legacyClient) begin(ctx context.Context, s *Session, call *mcp.Call, ho
 	if ctx.Err() != nil {
 		return nil, notSent(call, context.Cause(ctx))
 	}
-	h := &heldCall{left: cmp.Or(how.Timeout, jsonrpc.DefaultCallTimeout)}
+	h := &heldCall{timeout: how.Timeout}
+	if h.timeout <= 0 && !deadline.Has(ctx) {
+		h.timeout = jsonrpc.DefaultCallTimeout
+	}
+	h.left = h.timeout
 	h.asked, h.ended = make(chan *question), make(chan struct{})
 	s.passages.begin(s, &h.passage, call, how)
 	h.attach(ctx, call)

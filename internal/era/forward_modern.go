@@ -31,12 +31,8 @@ func (m *modernClient) forward(ctx context.Context, s *Session, call *mcp.Call, 
 	defer s.passages.end(p)
 	p.attach(ctx, call)
 	defer p.detach()
-	requesting := p.carries(ctx)
-	if how.Timeout > 0 {
-		var cancel context.CancelFunc
-		requesting, cancel = context.WithTimeout(requesting, how.Timeout)
-		defer cancel()
-	}
+	requesting, cancel := p.carries(ctx, how.Timeout)
+	defer cancel()
 	params := &forwardParams{call: call, name: how.Name, meta: meta, token: p.token, state: round.State, responses: round.responses}
 	wait := backoff.Backoff{}
 	for again := range maxStateOnly + 1 {

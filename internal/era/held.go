@@ -17,7 +17,8 @@ type heldCall struct {
 	err      error
 
 	// These belong to who attends the call.
-	left    time.Duration // until it takes too long; stands still while it waits for an answer
+	timeout time.Duration // without progress; not positive if the caller's context ends the call
+	left    time.Duration // of it; does not shrink while the caller is asked
 	waiting *question     // that the caller has been asked
 	keys    int
 }
@@ -27,11 +28,16 @@ type heldCall struct {
 func (h *heldCall) attend(ctx context.Context, call *mcp.Call, how *Forwarding) (mcp.Result, error) {
 	defer h.detach()
 	began := time.Now()
-	late := time.NewTimer(h.left)
-	defer late.Stop()
+	var late *time.Timer
+	var lapsed <-chan time.Time
+	if h.timeout > 0 {
+		late = time.NewTimer(h.left)
+		defer late.Stop()
+		lapsed = late.C
+	}
 	for {
 		if err := h.answered(call); err != nil {
-			h.left -= time.Since(began)
+			h.left = max(h.left-time.Since(began), h.Left(h.timeout))
 			return nil, err
 		}
 		select {
@@ -40,7 +46,11 @@ func (h *heldCall) attend(ctx context.Context, call *mcp.Call, how *Forwarding) 
 		case q := <-h.asked:
 			h.keys++
 			q.key, h.waiting = keyOf(how, "question "+strconv.Itoa(h.keys)), q
-		case <-late.C:
+		case <-lapsed:
+			if left := h.Left(h.timeout); left > 0 {
+				late.Reset(left)
+				continue
+			}
 			return h.end(context.DeadlineExceeded)
 		case <-ctx.Done():
 			return h.end(context.Cause(ctx))

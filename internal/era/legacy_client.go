@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -51,18 +52,19 @@ type legacyClient struct {
 	turn    chan struct{}  // taken by who subscribes or unsubscribes
 	watched map[string]int // how many listen to a resource; belongs to who has the turn
 
-	level atomic.Pointer[mcp.LoggingLevel] // that the server was told last
+	level     atomic.Pointer[mcp.LoggingLevel] // that the server was told last
+	questions deadline.Activity                // while one is answered, calls do not time out
 }
 
 func newLegacyClient() *legacyClient {
 	return &legacyClient{turn: make(chan struct{}, 1), watched: make(map[string]int)}
 }
 
-func (*legacyClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage) (*jsonrpc.Response, error) {
+func (l *legacyClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage) (*jsonrpc.Response, error) {
 	if token != nil {
 		params = &tokenParams{params, token}
 	}
-	return s.conn.Call(ctx, method, params)
+	return s.conn.Call(l.questions.Context(ctx), method, params)
 }
 
 // tokenParams are parameters with a progress token.
@@ -103,5 +105,6 @@ func (l *legacyClient) asked(ctx context.Context, s *Session, from jsonrpc.Peer,
 	if s.config.Forwards {
 		return l.askCaller(ctx, s, from, question)
 	}
+	defer l.questions.Pause()()
 	return s.config.Answerer.Answer(ctx, question)
 }

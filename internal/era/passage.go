@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -14,9 +15,10 @@ import (
 // A passage is a call that is being forwarded: what the server tells meanwhile
 // belongs to it.
 type passage struct {
-	token     json.RawMessage // that the server reports progress by
-	principal string
-	asker     string
+	deadline.Activity                 // the call's timeout counts from the last progress
+	token             json.RawMessage // that the server reports progress by
+	principal         string
+	asker             string
 
 	mu      sync.Mutex
 	ctx     context.Context // of the run of the call that waits here
@@ -59,6 +61,9 @@ func (p *passage) detach() {
 
 // add takes a note. It does not block.
 func (p *passage) add(note *jsonrpc.Request) {
+	if note.Method == mcp.NotificationProgress {
+		p.Renew()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.notes = append(p.notes, note)

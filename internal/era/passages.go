@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -87,8 +89,17 @@ func (ps *passages) of(from jsonrpc.Peer, asks bool) (found *passage, next <-cha
 	return found, next
 }
 
-func (p *passage) carries(ctx context.Context) context.Context {
-	return context.WithValue(ctx, passageKey{}, p)
+// carries returns the context of the request to the server. If there is a timeout, it ends
+// when the server has told of no progress for so long.
+func (p *passage) carries(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx = context.WithValue(ctx, passageKey{}, p)
+	if p.token != nil {
+		ctx = p.Activity.Context(ctx)
+	}
+	if timeout <= 0 {
+		return ctx, func() {}
+	}
+	return deadline.With(ctx, timeout, context.DeadlineExceeded)
 }
 
 // isListening says whether a run of the call waits for what is told.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -22,7 +23,8 @@ const (
 // A track takes the progress of one call from the read loop to the goroutine
 // that makes the call.
 type track struct {
-	token json.RawMessage
+	deadline.Activity // the call's timeout counts from the last progress
+	token             json.RawMessage
 
 	mu     sync.Mutex
 	queued []*mcp.ProgressParams
@@ -31,6 +33,7 @@ type track struct {
 }
 
 func (t *track) add(p *mcp.ProgressParams) {
+	t.Renew()
 	t.mu.Lock()
 	t.queued = append(t.queued, p)
 	t.text += len(p.Message)
@@ -122,7 +125,7 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		resp, err := s.era.do(ctx, s, method, params, t.token)
+		resp, err := s.era.do(t.Context(ctx), s, method, params, t.token)
 		done <- outcome{resp, err}
 	}()
 	var taken []*mcp.ProgressParams

@@ -48,8 +48,6 @@ func (c *clientConn) newPost(ctx context.Context, method string) (*post, error) 
 	timeout := c.dialer.opts.Conn.CallTimeout
 	if deadline.Has(ctx) || timeout < 0 {
 		p.ctx, p.cancel = context.WithCancel(ctx)
-	} else if c.dialer.opts.Authorizer == nil {
-		p.ctx, p.cancel = context.WithTimeout(ctx, timeout)
 	} else {
 		p.ctx, p.cancel = deadline.With(ctx, timeout, context.DeadlineExceeded)
 	}
@@ -102,15 +100,15 @@ func (p *post) encode(id jsonrpc.ID, params jsonrpc.Appender) error {
 	if err != nil {
 		return err
 	}
-	req, err := jsonrpc.NewRequest(id, p.method, raw)
-	if err != nil {
+	var req jsonrpc.Request
+	if err := req.Init(id, p.method, raw); err != nil {
 		return fmt.Errorf("%v", err) // it is not the server that says so
 	}
 	claim := req.Member("_meta", mcp.MetaProtocolVersion)
 	p.modern = jsonscan.KindOf(claim) == jsonscan.String
 	p.header = p.newHeader()
 	if p.modern {
-		p.mirror(req, claim)
+		p.mirror(&req, claim)
 	}
 	if trace := p.conn.dialer.opts.Conn.Trace; trace != nil {
 		trace(true, memory.Bytes)
