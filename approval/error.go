@@ -73,7 +73,7 @@ type Error struct {
 // Error names the tool and why it was not called: "Approval request for S.T rejected",
 // "… expired", "… failed: …", or "… refused: …" if nobody was asked.
 func (e *Error) Error() string {
-	of := "Approval request for " + Printable(cut(e.Server, 256)) + "." + Printable(cut(e.Tool, 256))
+	of := "Approval request for " + nameOf(cut(e.Server, 256), cut(e.Tool, 256))
 	reason := Printable(cut(e.Reason, MaxReason))
 	switch {
 	case e.Kind == Forbidden && reason == "":

@@ -22,7 +22,7 @@ import (
 // nobody to ask. opts may be nil.
 func Gate(decide Decide, approver Approver, opts *Options) mcp.Middleware {
 	o := opts.withDefaults()
-	g := &gate{decide: decide, approver: approver, opts: o, grants: newGrants(&o), key: "io.dovetail/" + o.Name}
+	g := &gate{decide: decide, approver: approver, opts: o, grants: newGrants(&o), key: "io.dovetail/" + o.Name, describe: o.Describe}
 	return func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			switch d, err := g.effect(ctx, call); {
@@ -43,6 +43,8 @@ func Gate(decide Decide, approver Approver, opts *Options) mcp.Middleware {
 
 type gate struct {
 	decide   Decide
+	policy   *policy.Compiled
+	describe func(ctx context.Context, call *mcp.Call) (Target, error)
 	approver Approver
 	opts     Options
 	grants   *grants
@@ -99,7 +101,7 @@ func (g *gate) target(ctx context.Context, call *mcp.Call) (t Target, err error)
 			err = panicked("describing a call", p)
 		}
 	}()
-	return g.opts.Describe(ctx, call)
+	return g.describe(ctx, call)
 }
 
 // grant finds the call's grant, or opens one.

@@ -8,10 +8,12 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 )
 
 // Options configure a [Gate]. The zero value is good for a server of one's own.
 type Options struct {
+	policy.GuardOptions
 	// Server is the server's name, for requests. Describe replaces it.
 	Server string
 	// Describe says what a call is for. It is asked when the call comes and again right

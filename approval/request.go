@@ -90,8 +90,15 @@ func (r *Request) ArgumentsDigest() Digest { return sha256.Sum256(r.Arguments) }
 // their names, nothing in it that a terminal would act on or that cannot be seen, and cut
 // after [MaxText] bytes. Decide by [Request.Text], which leaves nothing out.
 func (r *Request) String() string {
-	text := Printable(r.Server) + "." + Printable(r.Tool) + "(" + keywords(r.Arguments) + ")"
-	return cut(text, MaxText)
+	return cut(nameOf(r.Server, r.Tool)+"("+keywords(r.Arguments)+")", MaxText)
+}
+
+// nameOf names a tool as server.tool, or one of the program's own as tool.
+func nameOf(server, tool string) string {
+	if server == "" {
+		return Printable(tool)
+	}
+	return Printable(server) + "." + Printable(tool)
 }
 
 // Text are the arguments in full: their exact bytes, save that characters which cannot be

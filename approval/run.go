@@ -29,6 +29,7 @@ func (r *run) through(ctx context.Context, next mcp.Handler) (mcp.Result, error)
 		}
 	}
 	r.executing = true
+	r.call.FreezeArguments(refusal(&r.grant.request.Target, Changed, Changed))
 	return next(withApproved(ctx, r.grant.request, r.call), r.call)
 }
 
@@ -113,6 +114,11 @@ func (r *run) recheck(ctx context.Context) error {
 	target, err := r.gate.target(ctx, r.call)
 	if err != nil {
 		return err
+	}
+	if r.gate.decide == nil {
+		if err := recheckTarget(ctx, r.call); err != nil {
+			return err
+		}
 	}
 	if target != request.Target || request.Digest() != r.grant.digest || !bytes.Equal(argumentsOf(r.call), request.Arguments) {
 		return Changed

@@ -2,8 +2,6 @@ package policy
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -147,20 +145,4 @@ func (e *Enforcer) decide(ctx context.Context, call *mcp.Call, s Subject, nobody
 	default:
 		return q, e.Policy.Decide(q)
 	}
-}
-
-var errNoPolicy = errors.New("there is no policy")
-
-func undecided(err error) Decision {
-	return Decision{Effect: Deny, Reason: "it cannot be decided: " + err.Error()}
-}
-
-// safely makes a panic an error.
-func safely(fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return fn()
 }
