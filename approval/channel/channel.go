@@ -285,6 +285,7 @@ func (c *Channel) enter(conn *connection, change int) (refusal string) {
 		refusal = "the token has changed"
 	default:
 		c.conn = conn
+		conn.note([]byte(registeredFrame))
 		for _, o := range c.offers.inOrder() {
 			conn.show(o)
 		}

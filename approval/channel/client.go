@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -29,7 +30,10 @@ type Client struct {
 	err       error // of the last connection
 }
 
-// Dial connects to a channel. The URL is one of ws, wss, http or https. Each request is
+// Dial connects to a channel, and returns when the channel has registered this approver:
+// requests that are made from then on are shown to it. Another approver that is connected
+// keeps it waiting, for [Options.Wait] at most. An original server does not confirm; then
+// Dial returns when the connection is open. The URL is one of ws, wss, http or https. Each request is
 // handed to the handler, on a goroutine of its own; a panic in it refuses the request. The
 // context that a handler gets ends with its request and with the connection: an answer
 // after that is [approval.ErrWithdrawn], and the next connection may bring the request
@@ -107,6 +111,12 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
 	if resp != nil {
 		defer resp.Body.Close() // what is left of it is in memory
 	}
+	if err == nil && socket.Subprotocol() == subprotocol {
+		if err = registered(ctx, socket); err != nil {
+			_ = socket.Close() // err says what matters
+			resp = nil
+		}
+	}
 	switch {
 	case err == nil:
 		return socket, nil
@@ -116,6 +126,22 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
 		return nil, fmt.Errorf("the server answered the handshake with %d", resp.StatusCode)
 	}
 	return nil, err
+}
+
+// registered waits until the server has registered this approver. It ends when ctx does, or
+// after handshakeTimeout.
+func registered(ctx context.Context, socket *websocket.Conn) error {
+	defer context.AfterFunc(ctx, func() { _ = socket.NetConn().Close() })()
+	socket.SetReadLimit(MaxFrame)
+	_ = socket.SetReadDeadline(time.Now().Add(handshakeTimeout)) // if it fails, so does reading
+	_, frame, err := socket.ReadMessage()
+	if err != nil {
+		return fmt.Errorf("the server has not registered this approver: %w", err)
+	}
+	if c, err := readCall(frame); err != nil || c.method != methodRegistered {
+		return errors.New("the server has not registered this approver: it sent something else first")
+	}
+	return nil
 }
 
 // Connected tells whether there is a connection now.
