@@ -84,7 +84,7 @@ server/workspace:         mcp server net/http
 policy:                   jsonrpc mcp internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp policy internal/deadline internal/jsonscan internal/seal
+approval:                 jsonrpc mcp policy internal/deadline internal/jsonscan internal/seal golang.org/x/sys
 approval/channel:         jsonrpc approval internal/backoff internal/edge internal/jsonscan net/http github.com/gorilla/websocket
 
 approval/page:            internal/edge net/http
