@@ -203,6 +203,38 @@ func TestGatesWithinEachOther(t *testing.T) {
 	}
 }
 
+// TestToolThatCallsAnother: one guard asks about both, once each, in however many runs.
+func TestToolThatCallsAnother(t *testing.T) {
+	f := asker(2)
+	var d diary
+	var shown []string
+	guard := approval.Guard(asking(), approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
+		shown = append(shown, r.String())
+		return yes, nil
+	}), options(&d))
+	inner := within(guard, f.invoke)
+	outer := within(guard, func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		entered, err := call.Enter(target("write"), json.RawMessage(`{"name":"write","arguments":{"n":1}}`), nil)
+		if err != nil {
+			return nil, err
+		}
+		return inner(ctx, entered)
+	})
+	e := newExchange("call")
+	for i := range 3 {
+		_, err := outer(t.Context(), newCall(t, "", "call_tool", `{"name":"write","arguments":{"n":1}}`, e))
+		if _, asks := mcp.AsInputRequired(err); asks != (i < 2) {
+			t.Fatalf("run %d: %v", i, err)
+		}
+		e.answers[fmt.Sprint("q", i)] = json.RawMessage(`{}`)
+	}
+	if want := []string{`files.call_tool(arguments={"n":1}, name='write')`, `files.write(n=1)`}; !slices.Equal(shown, want) {
+		t.Errorf("shown was %q, want %q", shown, want)
+	}
+	wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting,
+		approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted, approval.EventExecuted)
+}
+
 // TestPanicOfATool: it goes on as it was, and the approval is spent.
 func TestPanicOfATool(t *testing.T) {
 	f := &tool{then: func(context.Context, *mcp.Call) (mcp.Result, error) { panic("tool") }}

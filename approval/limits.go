@@ -19,7 +19,7 @@ const (
 	MaxReason = 1 << 10
 	// MaxText is how many bytes [Request.String] returns.
 	MaxText = 500
-	// MaxRemembered is how many approvals a gate remembers.
+	// MaxRemembered is how many approvals a guard remembers.
 	MaxRemembered = 10_000
 	// MaxLine is how many bytes a line of a journal may have.
 	MaxLine = 1 << 20

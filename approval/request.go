@@ -32,15 +32,14 @@ type Request struct {
 
 // A Target is a tool, as those know it who decide.
 type Target struct {
-	// Server is what the operator calls the server, such as an alias of a bridge.
+	// Server is the alias of the server; "" for a tool of the program itself.
 	Server string
-	// Launch says how the server is reached, for a person to read, with a fingerprint of all
-	// that belongs to it, such as bridge/gateway makes it. "" if it is not known.
+	// Launch says how the server is reached, for a person to read: [mcp.Origin].Launch. ""
+	// if it is not known.
 	Launch string
-	// Tool is the name of the tool.
+	// Tool is the name of the tool on its server.
 	Tool string
-	// ToolDigest is a digest of the tool's definition, such as bridge/pin has it. "" if it
-	// is not known.
+	// ToolDigest is [mcp.Definition.Digest] of the tool.
 	ToolDigest string
 }
 

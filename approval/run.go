@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A run is one run of a call through a gate, which has the call's grant meanwhile.
+// A run is one run of a call through a guard, which has the call's grant meanwhile.
 type run struct {
-	gate  *gate
+	guard *guard
 	grant *grant
 	call  *mcp.Call // with bytes of its own
 
@@ -30,13 +31,22 @@ func (r *run) through(ctx context.Context, next mcp.Handler) (mcp.Result, error)
 	}
 	r.executing = true
 	r.call.FreezeArguments(refusal(&r.grant.request.Target, Changed, Changed))
-	return next(withApproved(ctx, r.grant.request, r.call), r.call)
+	return next(context.WithValue(ctx, approvedKey{}, r.grant.request), r.call)
+}
+
+type approvedKey struct{}
+
+// FromContext returns the request that was approved for the call of a context, nil if none
+// was asked for.
+func FromContext(ctx context.Context) *Request {
+	r, _ := ctx.Value(approvedKey{}).(*Request)
+	return r
 }
 
 // approve has the request decided, and gets the approval on record. The error refuses the
 // call, or asks its caller.
 func (r *run) approve(ctx context.Context) error {
-	g, request := r.gate, r.grant.request
+	g, request := r.guard, r.grant.request
 	answer, known := g.grants.recall(request.Subject(), time.Now())
 	if known {
 		answer.Reason = "remembered"
@@ -76,15 +86,10 @@ func (r *run) approve(ctx context.Context) error {
 	return nil
 }
 
-// answer asks the approver, and fails closed. The clock of the call's budget stands still.
+// answer asks the approver, and fails closed. The call's deadline is paused.
 func (r *run) answer(ctx context.Context) (a Answer, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			a, err = Answer{}, panicked("an approver", p)
-		}
-	}()
 	defer deadline.Pause(ctx)()
-	if r.gate.approver == nil {
+	if r.guard.approver == nil {
 		return Answer{}, NoApprover
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, r.grant.request.Deadline, Expired)
@@ -92,7 +97,7 @@ func (r *run) answer(ctx context.Context) (a Answer, err error) {
 	if ctx.Err() != nil {
 		return Answer{}, context.Cause(ctx)
 	}
-	return r.gate.approver.Approve(ctx, r.grant.request)
+	return ask(ctx, r.guard.approver, r.grant.request)
 }
 
 // failureOf says what an approver's error means.
@@ -108,19 +113,11 @@ func failureOf(ctx context.Context, r *Request, err error) Kind {
 	}
 }
 
-// recheck compares what would run with what was asked.
+// recheck reports whether the tool is still what it was, and what would run is what was
+// asked.
 func (r *run) recheck(ctx context.Context) error {
 	request := r.grant.request
-	target, err := r.gate.target(ctx, r.call)
-	if err != nil {
-		return err
-	}
-	if r.gate.decide == nil {
-		if err := recheckTarget(ctx, r.call); err != nil {
-			return err
-		}
-	}
-	if target != request.Target || request.Digest() != r.grant.digest || !bytes.Equal(argumentsOf(r.call), request.Arguments) {
+	if request.Digest() != r.grant.digest || !bytes.Equal(argumentsOf(r.call), request.Arguments) {
 		return Changed
 	}
 	if !time.Now().Before(request.Deadline) {
@@ -129,18 +126,27 @@ func (r *run) recheck(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("the caller has gone: %w", context.Cause(ctx))
 	}
-	return nil
+	return safely("looking up what was approved", func() error {
+		err := r.call.Recheck(ctx)
+		if said, ok := errors.AsType[*jsonrpc.Error](err); ok {
+			return Errorf(Changed, "%s", said.Message)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", Changed, err)
+		}
+		return nil
+	})
 }
 
 // refuse ends the grant without a call.
 func (r *run) refuse(kind Kind, cause error) error {
-	r.gate.finish(r.grant, kind, cause)
+	r.guard.finish(r.grant, kind, cause)
 	r.ended = true
-	return r.gate.refuse(&r.grant.request.Target, kind, cause)
+	return r.guard.refuse(&r.grant.request.Target, kind, cause)
 }
 
 func (r *run) end() {
-	r.gate.grants.end(r.grant)
+	r.guard.grants.end(r.grant)
 	r.ended = true
 }
 
@@ -149,14 +155,14 @@ func (r *run) leave(panicking bool, err error) {
 	if r.ended {
 		return
 	}
-	g := r.gate
+	g := r.guard
 	if _, asks := mcp.AsInputRequired(err); asks && !panicking {
 		until := r.grant.request.Deadline
 		if r.executing {
 			until = time.Now().Add(g.opts.Expiry)
 		}
 		m := g.grants.pause(r.grant, until)
-		r.call.Store(g.key, m.json())
+		r.call.Store(r.grant.key, m.json())
 		return
 	}
 	event, reason := EventExecuted, ""

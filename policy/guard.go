@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +45,7 @@ func Guard(p *Compiled, opts *GuardOptions) mcp.Guard {
 // lenient one that a call of the entry can get. What cannot be decided is denied. A nil
 // Compiled denies. opts may be nil. Guards use it.
 func (c *Compiled) DecideListed(ctx context.Context, caller *mcp.Caller, target *mcp.Target, opts *GuardOptions) Decision {
-	q := newRequest(target, "")
-	q.Listed = true
+	q := Request{Target: *target, Listed: true}
 	return c.decideFor(ctx, caller, &q, opts)
 }
 
@@ -69,9 +67,8 @@ func (c *Compiled) decideCall(ctx context.Context, call *mcp.Call, opts *GuardOp
 	if target == nil {
 		return undecided(errNoTarget)
 	}
-	q := newRequest(target, call.URI())
-	q.Listed = call.Method() == mcp.MethodComplete
-	if q.Kind == mcp.KindTool || q.Kind == mcp.KindPrompt {
+	q := Request{Target: *target, URI: call.URI(), Listed: call.Method() == mcp.MethodComplete}
+	if kind := q.kind(); kind == mcp.KindTool || kind == mcp.KindPrompt {
 		q.Arguments = call.Member("arguments")
 	}
 	d := c.decideFor(ctx, call.Caller, &q, opts)
@@ -87,22 +84,6 @@ func (c *Compiled) decideCall(ctx context.Context, call *mcp.Call, opts *GuardOp
 		return undecided(err)
 	}
 	return d
-}
-
-// newRequest returns the request about a target, or with a URI about that resource.
-func newRequest(t *mcp.Target, uri string) Request {
-	q := Request{Target: Target{
-		Kind: t.Kind, Server: t.Origin.Server, Name: cmp.Or(t.Origin.Name, t.Name), Exposed: t.Name,
-		Trusted: t.Origin.Trusted || t.Origin == mcp.Origin{}, Tags: t.Definition.Tags(),
-	}}
-	if uri != "" {
-		q.Kind, q.Name, q.Exposed = mcp.KindResource, uri, uri
-	}
-	if t.Kind == mcp.KindTool {
-		hints := t.Definition.Annotations()
-		q.Annotations = &hints
-	}
-	return q
 }
 
 // decideFor sets the subject of a request, and decides.

@@ -241,7 +241,10 @@ func TestAsk(t *testing.T) {
 		{"effect":"ask","names":["move"],"unless":[{"arguments":[{"path":"/to","prefix":["/tmp/"]}]}]},
 		{"effect":"allow"}]}`),
 		&policy.GuardOptions{Decided: func(_ context.Context, call *mcp.Call, q *policy.Request, d policy.Decision) {
-			decided = append(decided, call.Method()+" "+q.Exposed+" "+d.Effect.String())
+			if uri := call.URI(); q.URI != uri || q.Target.Name != call.Target().Name {
+				t.Errorf("the request is %+v", q)
+			}
+			decided = append(decided, call.Method()+" "+q.Target.Name+" "+d.Effect.String())
 		}})
 	eachEra(t, func(t *testing.T, era client.Era) {
 		session := connect(t, shop(t, &server.Options{Guards: []mcp.Guard{guard}}, "move", "read", "write"), era)
