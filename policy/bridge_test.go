@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
@@ -41,6 +42,10 @@ func TestOfManyServers(t *testing.T) {
 					configs = append(configs, bridge.Config{Alias: alias, Dialer: transport.Pipe(upstream), ProxyOptions: bridge.ProxyOptions{Rename: map[string]string{"sell": "read2"}}})
 				}
 				bridgeOptions, serverOptions, mountOptions := options(guard)
+				if bridgeOptions == nil {
+					bridgeOptions = &bridge.Options{}
+				}
+				bridgeOptions.Logger = slog.New(slog.DiscardHandler)
 				b, err := bridge.New(bridgeOptions, configs...)
 				if err != nil {
 					t.Fatal(err)
@@ -122,6 +127,51 @@ func TestTrustOfOrigins(t *testing.T) {
 			_, err := session.CallTool(t.Context(), test.tool, nil, nil)
 			if (len(shown) == 1) != test.trusted || (err == nil) != test.trusted || err != nil && !client.IsForbidden(err) {
 				t.Errorf("listed are %q, the call: %v", shown, err)
+			}
+		})
+	}
+}
+
+// TestOriginsOfRemoteEntries: whatever comes from another server says so, in each kind, and
+// also while it is quarantined.
+func TestOriginsOfRemoteEntries(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	proxied := func() server.Provider {
+		return bridge.Proxy(transport.Pipe(shop(t, &server.Options{}, "a")), &bridge.ProxyOptions{Logger: quiet})
+	}
+	bridged, err := bridge.New(&bridge.Options{Logger: quiet}, bridge.Config{Alias: "s", Dialer: transport.Pipe(shop(t, &server.Options{}, "a"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]server.Provider{
+		"a proxy": proxied(), "a bridge": bridged,
+		"pinned":      pin.Guarded(proxied(), "s", pin.NewLock(""), &pin.Options{TrustNew: true, Logger: quiet}),
+		"quarantined": pin.Guarded(proxied(), "s", pin.NewLock(""), &pin.Options{Logger: quiet}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			face := faceOf(t, p, &server.Options{}, &server.MountOptions{Prefix: "p."})
+			listed(t, connect(t, face, client.Modern), mcp.MethodToolsList, "tools", "name") // which waits for the server
+			found := 0
+			for _, catalog := range []*server.Catalog{p.Catalog(), face.Catalog()} {
+				entry := func(e *server.Entry) {
+					found++
+					if e.Origin.Name == "" || e.Origin.Trusted {
+						t.Errorf("%v %q is of %+v", e.Kind, e.Name, e.Origin)
+					}
+				}
+				for kind := mcp.KindTool; kind <= mcp.KindResourceTemplate; kind++ {
+					for e := range catalog.All(kind) {
+						entry(e)
+					}
+				}
+				if e, err := catalog.Resolve(t.Context(), mcp.KindTool, map[bool]string{true: "p.a", false: "a"}[catalog == face.Catalog()]); err != nil {
+					t.Error(err)
+				} else if e != nil {
+					entry(e)
+				}
+			}
+			if found != 8 {
+				t.Errorf("there are %d entries, want 4 at each of two servers", found)
 			}
 		})
 	}
