@@ -138,14 +138,14 @@ func (s *grants) overdue(now time.Time) (list []*grant) {
 func (s *grants) remember(subject Digest, a Answer, now, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.remembered) >= MaxRemembered {
+	if len(s.remembered) >= maxRemembered {
 		for subject, r := range s.remembered {
 			if !now.Before(r.until) {
 				delete(s.remembered, subject)
 			}
 		}
 	}
-	if len(s.remembered) < MaxRemembered {
+	if len(s.remembered) < maxRemembered {
 		s.remembered[subject] = remembered{a, until}
 	}
 }

@@ -143,7 +143,7 @@ func (g *guard) grant(call *mcp.Call, target Target) (*grant, error) {
 	if err := g.grants.begin(opened); err != nil {
 		return nil, err
 	}
-	if err := g.record(opened, EventAsked, Answer{}); err != nil {
+	if err := g.record(time.Now(), opened, EventAsked, Answer{}); err != nil {
 		g.grants.end(opened)
 		return nil, err
 	}
@@ -153,27 +153,25 @@ func (g *guard) grant(call *mcp.Call, target Target) (*grant, error) {
 // sweep ends what callers have left behind.
 func (g *guard) sweep() {
 	for _, left := range g.grants.overdue(time.Now()) {
-		g.recordAbandoned(left, "the caller has not come back in time")
+		g.recordEnd(left, Lost, "the caller has not come back in time")
 	}
 }
 
 // abandon ends a grant whose caller will not come back, unless it has ended.
 func (g *guard) abandon(of *grant, reason string) {
 	if g.grants.drop(of) {
-		g.recordAbandoned(of, reason)
+		g.recordEnd(of, Lost, reason)
 	}
-}
-
-func (g *guard) recordAbandoned(of *grant, reason string) {
-	event := EventWithdrawn
-	if of.approved {
-		event = EventFailed
-	}
-	_ = g.record(of, event, Answer{Reason: reason}) // it is logged, and nothing runs because of it
 }
 
 // finish ends a grant without its call having been made, or made on.
 func (g *guard) finish(of *grant, kind Kind, cause error) {
+	g.recordEnd(of, kind, cause.Error())
+	g.grants.end(of)
+}
+
+// recordEnd records that a request has come to nothing.
+func (g *guard) recordEnd(of *grant, kind Kind, reason string) {
 	event := EventWithdrawn
 	switch {
 	case of.approved:
@@ -181,16 +179,11 @@ func (g *guard) finish(of *grant, kind Kind, cause error) {
 	case kind == Expired:
 		event = EventExpired
 	}
-	_ = g.record(of, event, Answer{Reason: cause.Error()}) // as above
-	g.grants.end(of)
+	_ = g.record(time.Now(), of, event, Answer{Reason: reason}) // it is logged, and nothing runs because of it
 }
 
 // record tells the journal and the log.
-func (g *guard) record(of *grant, event Event, a Answer) error {
-	return g.recordAt(time.Now(), of, event, a)
-}
-
-func (g *guard) recordAt(now time.Time, of *grant, event Event, a Answer) error {
+func (g *guard) record(now time.Time, of *grant, event Event, a Answer) error {
 	r := of.request
 	log := g.opts.Logger.With("request", r.ID, "server", r.Server, "tool", r.Tool, "caller", r.Caller)
 	log.Info("approval "+string(event), "by", a.By, "reason", a.Reason)

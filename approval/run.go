@@ -60,7 +60,7 @@ func (r *run) approve(ctx context.Context) error {
 		}
 	}
 	if !answer.Approved {
-		_ = g.record(r.grant, EventRejected, answer) // it is logged; the call is not made anyway
+		_ = g.record(time.Now(), r.grant, EventRejected, answer) // it is logged; the call is not made anyway
 		r.end()
 		refused := g.refuse(&request.Target, Rejected, nil)
 		refused.Reason = answer.Reason
@@ -69,14 +69,14 @@ func (r *run) approve(ctx context.Context) error {
 	if err := r.recheck(ctx); err != nil {
 		return r.refuse(kindOf(err, Failed), err)
 	}
-	if err := g.record(r.grant, EventApproved, answer); err != nil {
+	if err := g.record(time.Now(), r.grant, EventApproved, answer); err != nil {
 		return r.refuse(Failed, err)
 	}
 	now := time.Now() // the moment that counts, and that the journal has
 	if !now.Before(request.Deadline) {
 		return r.refuse(Expired, Expired)
 	}
-	if err := g.recordAt(now, r.grant, EventExecuting, Answer{}); err != nil {
+	if err := g.record(now, r.grant, EventExecuting, Answer{}); err != nil {
 		return r.refuse(Failed, err)
 	}
 	g.grants.spend(r.grant)
@@ -174,6 +174,6 @@ func (r *run) leave(panicking bool, err error) {
 	case err != nil:
 		event, reason = EventFailed, err.Error()
 	}
-	_ = g.record(r.grant, event, Answer{Reason: reason}) // it is logged; the call has been made
+	_ = g.record(time.Now(), r.grant, event, Answer{Reason: reason}) // it is logged; the call has been made
 	r.end()
 }
