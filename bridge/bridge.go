@@ -303,7 +303,9 @@ func (b *Bridge) Start(ctx context.Context) (stop func(), err error) {
 	}
 	return func() {
 		cancel()
-		<-ended
+		if err := <-ended; err != nil {
+			b.opts.Logger.Error("the bridge failed", "error", err)
+		}
 	}, nil
 }
 

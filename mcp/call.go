@@ -48,8 +48,9 @@ type Guard struct {
 	// validated. Its error is logged; callers are told the guard's name, unless the
 	// error is a *[jsonrpc.Error] or *[InputRequired], which are sent as they are.
 	Check func(ctx context.Context, call *Call) error
-	// Run wraps the function of the entry, and runs after the arguments are validated.
-	// It may ask, hold and record.
+	// Run wraps the function of the entry, and runs after the arguments are validated. It
+	// may ask, hold and record. An entry of a mounted provider validates its arguments
+	// itself, so the Run of a server or mount that the provider is mounted on comes before.
 	Run Middleware
 }
 
@@ -153,16 +154,14 @@ func (c *Call) withParams(params json.RawMessage) (*Call, error) {
 // arguments may be others here: an entry that stands for another one, such as a tool that
 // calls tools, takes the arguments of the second out of its own.
 func (c *Call) Enter(inner *Target, params json.RawMessage, recheck func(ctx context.Context, t *Target) error) (*Call, error) {
-	entered := c
-	if params != nil {
-		var err error
-		if entered, err = c.withParams(params); err != nil {
-			return nil, err
-		}
-	} else {
-		copied := *c
-		copied.original = c
-		entered = &copied
+	if params == nil {
+		entered := *c
+		entered.original, entered.target, entered.recheck = c, inner, recheck
+		return &entered, nil
+	}
+	entered, err := c.withParams(params)
+	if err != nil {
+		return nil, err
 	}
 	entered.target, entered.recheck = inner, recheck
 	return entered, nil

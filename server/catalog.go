@@ -65,7 +65,17 @@ type CatalogOptions struct {
 func NewCatalog(entries []*Entry, opts *CatalogOptions) *Catalog {
 	c := &Catalog{}
 	if opts != nil {
-		c.resolve, c.partial = opts.Resolve, opts.Partial
+		c.partial = opts.Partial
+	}
+	if opts != nil && opts.Resolve != nil {
+		finished := newMapping(func(e *Entry) *Entry { return e })
+		c.resolve = func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
+			e, err := opts.Resolve(ctx, kind, name)
+			if e == nil || err != nil || e.Kind != kind || e.Name != name {
+				return nil, err
+			}
+			return finished.of(e), nil
+		}
 	}
 	for _, e := range entries {
 		c.add(e.finish(nil), nil)
@@ -134,29 +144,19 @@ func (c *Catalog) Resolve(ctx context.Context, kind mcp.Kind, name string) (*Ent
 	if c.resolve == nil {
 		return nil, nil
 	}
-	e, err := c.resolve(ctx, kind, name)
-	if e == nil || err != nil || e.Kind != kind || e.Name != name {
-		return nil, err
-	}
-	return e.finish(nil), nil
+	return c.resolve(ctx, kind, name)
 }
 
 // Map returns the catalog of what f makes of each entry, also of those that are resolved
 // later. f returns the entry itself, a changed copy, or nil to drop it. A provider keeps
 // the result with [Catalog.Memo], so that it is made once for each catalog.
 func (c *Catalog) Map(f func(*Entry) *Entry) *Catalog {
-	return c.mapped(f, func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
-		e, err := c.Resolve(ctx, kind, name)
-		if e == nil || err != nil {
-			return nil, err
-		}
-		return f(e), nil
-	})
+	return newMapping(f).apply(c)
 }
 
 // mapped is Map with another way to resolve entries, if c resolves any.
 func (c *Catalog) mapped(f func(*Entry) *Entry, more resolver) *Catalog {
-	to := &Catalog{partial: c.partial, collisions: c.duplicates("")}
+	to := &Catalog{partial: c.partial, collisions: slices.Clip(c.collisions)}
 	dropped := make(map[string]bool)
 	for kind, entries := range c.entries { // resources come before templates
 		for i, e := range entries {
@@ -294,6 +294,14 @@ func (m *mapping) more(ctx context.Context, c *Catalog, kind mcp.Kind, name stri
 	if e == nil || err != nil {
 		return nil, err
 	}
+	if to := m.of(e); to != nil && to.Kind == kind && to.Name == name {
+		return to, nil
+	}
+	return nil, nil
+}
+
+// of returns what an entry that is in no list is mapped to.
+func (m *mapping) of(e *Entry) *Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	to, known := m.made[e]
@@ -307,5 +315,5 @@ func (m *mapping) more(ctx context.Context, c *Catalog, kind mcp.Kind, name stri
 		}
 		m.resolved[e] = to
 	}
-	return to, nil
+	return to
 }

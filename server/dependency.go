@@ -56,10 +56,10 @@ func (r *Request) dependency(of reflect.Type) (value any, ok bool) {
 func checkDependencies(dependencies []Dependency) error {
 	for i, d := range dependencies {
 		if d.start == nil {
-			return errors.New("Dependencies: a Dependency is made by Provide")
+			return errors.New("a Dependency is made by Provide")
 		}
 		if slices.ContainsFunc(dependencies[:i], func(other Dependency) bool { return other.of == d.of }) {
-			return fmt.Errorf("Dependencies: there are two of type %v", d.of)
+			return fmt.Errorf("there are two dependencies of type %v", d.of)
 		}
 	}
 	return nil

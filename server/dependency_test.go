@@ -121,12 +121,12 @@ func TestMissingDependency(t *testing.T) {
 // TestDependenciesAreChecked when the server is made.
 func TestDependenciesAreChecked(t *testing.T) {
 	for want, on := range map[string][]server.Dependency{
-		"there are two of type *server_test.oven": {lives(&trace{}, "", &oven{}), lives(&trace{}, "", mill{}), lives(&trace{}, "", &oven{})},
-		"a Dependency is made by Provide":         {{}},
+		"there are two dependencies of type *server_test.oven": {lives(&trace{}, "", &oven{}), lives(&trace{}, "", mill{}), lives(&trace{}, "", &oven{})},
+		"a Dependency is made by Provide":                      {{}},
 	} {
 		func() {
 			defer func() {
-				if got := fmt.Sprint(recover()); got != "server.New: Dependencies: "+want {
+				if got := fmt.Sprint(recover()); got != "server.New: "+want {
 					t.Errorf("the panic is %q, want %q", got, want)
 				}
 			}()

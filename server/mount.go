@@ -254,5 +254,9 @@ func (m *mount) run(ctx context.Context, s *Server, ready func()) (err error) {
 	return m.provider.Run(ctx, func() {
 		isReady.Store(true)
 		ready()
-	}, s.changes.notify)
+	}, func(change mcp.Change) {
+		if s.life.ready.Load() { // before, no client has read anything
+			s.changes.notify(change)
+		}
+	})
 }

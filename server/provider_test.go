@@ -562,6 +562,61 @@ func TestServerWaitsForProviders(t *testing.T) {
 	})
 }
 
+// TestChangesOfTheStartAreNotReported: a client that is connected already has read no list
+// yet that could have changed.
+func TestChangesOfTheStartAreNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMarket()
+		m.start = func(context.Context) error {
+			<-time.After(5 * time.Second)
+			m.sell("a")
+			m.change(mcp.Change{Kind: mcp.KindTool})
+			return nil
+		}
+		s := newServer(nil)
+		mountProvider(t, s, m, "")
+		var changes atomic.Int32
+		session := connectInMemory(t, s, &client.Options{Era: client.Legacy, Changed: func(context.Context, mcp.Change) { changes.Add(1) }})
+		if got := listed(t, session); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("listed are %q", got)
+		}
+		synctest.Wait()
+		if n := changes.Load(); n != 0 {
+			t.Errorf("%d changes are reported", n)
+		}
+		m.change(mcp.Change{Kind: mcp.KindTool})
+		synctest.Wait()
+		if n := changes.Load(); n != 1 {
+			t.Errorf("%d changes are reported, want 1", n)
+		}
+	})
+}
+
+// TestMiddlewareOfResolvedEntries is called once for each entry, whoever has wrapped it.
+func TestMiddlewareOfResolvedEntries(t *testing.T) {
+	made := make(map[string]int)
+	count := func(name string) []mcp.Middleware {
+		return []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+			made[name]++
+			return next
+		}}
+	}
+	m := newMarket()
+	hidden := m.stalls("hidden")[0].Wrap(nil, count("entry"))
+	m.offer.Store(server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(context.Context, mcp.Kind, string) (*server.Entry, error) {
+		return hidden, nil
+	}}).Map(func(e *server.Entry) *server.Entry { return e.Wrap(nil, count("map")) }))
+	s := newServer(&server.Options{CallMiddleware: count("server")})
+	mountProvider(t, s, m, "p_")
+	session := connectInMemory(t, s, nil)
+	for range 3 {
+		call(t, session, "p_hidden", `{}`)
+	}
+	if made["entry"] != 1 || made["map"] != 1 || made["server"] != 1 {
+		t.Errorf("called are %v, want each once", made)
+	}
+}
+
 // TestResolver: an entry that is in no list is called by the name that the resolver knows,
 // within all that surrounds the mount, and a server that was started for it is asked once.
 func TestResolver(t *testing.T) {

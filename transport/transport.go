@@ -41,6 +41,17 @@ type Binder interface {
 	Bind(link Link) jsonrpc.Handler
 }
 
+// A Server is a [Binder] that a program serves for as long as it runs, such as a
+// *server.Server.
+type Server interface {
+	Binder
+	// Start returns when the server can answer calls.
+	Start(ctx context.Context) error
+	// Shutdown refuses new calls, and returns when those that run have finished or ctx
+	// has ended.
+	Shutdown(ctx context.Context) error
+}
+
 // A Conn is the client's end of an open connection.
 type Conn interface {
 	jsonrpc.Peer

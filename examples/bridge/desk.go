@@ -12,9 +12,6 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// grace is how long calls may take to finish when the program is told to end.
-const grace = 5 * time.Second
-
 // A desk is the bridge with the server that shows it.
 type desk struct {
 	path   string
@@ -69,10 +66,4 @@ func (d *desk) update(ctx context.Context, file *config.File) error {
 		return err
 	}
 	return d.bridge.Update(configs...)
-}
-
-func (d *desk) shutdown(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	return d.face.Shutdown(ctx)
 }

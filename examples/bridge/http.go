@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,32 +13,15 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// serveHTTP serves MCP at /mcp and how the servers do at /health until ctx ends, and says
-// where.
+// serveHTTP serves MCP at /mcp and the states of the servers at /health until ctx ends, and
+// prints the address.
 func (d *desk) serveHTTP(ctx context.Context, address string, said io.Writer) error {
-	endpoint := streamable.Handler(d.face, nil)
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", endpoint)
 	mux.HandleFunc("GET /health", d.health)
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
-	served := make(chan error, 1)
-	go func() {
-		served <- web.Serve(listener)
-		close(served)
-	}()
-	fmt.Fprintf(said, "serving http://%s/mcp and /health\n", listener.Addr())
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-	}
-	// Calls may finish; then what is left are connections on which nothing has come.
-	err = errors.Join(err, d.shutdown(ctx), endpoint.Close(), web.Close())
-	<-served
-	return err
+	return streamable.Serve(ctx, address, d.face, &streamable.ServeOptions{
+		Other:    mux,
+		OnListen: func(at net.Addr) { fmt.Fprintf(said, "serving http://%s/mcp and /health\n", at) },
+	})
 }
 
 // health says how each server does, but not why: that is for who reads the log.

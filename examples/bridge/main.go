@@ -11,7 +11,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"io"
 	"log"
@@ -52,8 +51,5 @@ func run(ctx context.Context, path, address string, said io.Writer) error {
 	}
 	stop()
 	<-followed
-	if ctx.Err() != nil {
-		err = nil // the program was told to end
-	}
-	return errors.Join(err, desk.shutdown(ctx))
+	return err
 }

@@ -243,7 +243,7 @@ func followed(t *testing.T, path string, log io.Writer) *desk {
 	t.Cleanup(func() {
 		cancel()
 		<-ended
-		if err := d.shutdown(context.Background()); err != nil {
+		if err := d.face.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log"
 	"os"
 	"os/signal"
@@ -17,9 +16,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
-
-// grace is how long calls may take to finish when the program is told to end.
-const grace = 5 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -34,11 +30,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = stdio.Serve(ctx, desk, nil)
-	if ctx.Err() != nil {
-		err = nil // the program was told to end
+	if err := desk.Start(ctx); err != nil {
+		return err
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	return errors.Join(err, desk.Shutdown(ending))
+	return stdio.Serve(ctx, desk, nil)
 }

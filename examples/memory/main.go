@@ -10,14 +10,17 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"log"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/dovetail-go/dovetail/server/memory"
 	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 func main() {
@@ -37,13 +40,12 @@ func run(ctx context.Context, path, address string, said io.Writer) error {
 		return err
 	}
 	s := memory.New(store, nil)
-	if address != "" {
-		return serveHTTP(ctx, s, address, said)
+	if address == "" {
+		return stdio.Serve(ctx, s, nil)
 	}
-	if err := stdio.Serve(ctx, s, nil); ctx.Err() == nil {
-		return err
-	}
-	return nil // it was told to end
+	return streamable.Serve(ctx, address, s, &streamable.ServeOptions{
+		OnListen: func(at net.Addr) { fmt.Fprintf(said, "serving http://%s/mcp\n", at) },
+	})
 }
 
 func openStore(path string) (memory.Store, error) {

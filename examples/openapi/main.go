@@ -15,17 +15,14 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
-
-// grace is how long calls may take to finish when the program is told to end.
-const grace = 5 * time.Second
 
 func main() {
 	address := flag.String("http", "", "the `address` to serve MCP over HTTP at; port 0 takes a free one")
@@ -51,23 +48,14 @@ func run(ctx context.Context, address string, said io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if address == "" {
-		if err := stdio.Serve(ctx, s, nil); ctx.Err() == nil {
-			return err
-		}
-		return nil // it was told to end
-	}
-	endpoint := streamable.Handler(s, nil)
-	face, err := listen(address, endpoint)
-	if err != nil {
+	if err := s.Start(ctx); err != nil { // so that clients learn from the start what there is
 		return err
 	}
-	fmt.Fprintf(said, "serving MCP at %s\n", face.url)
-	select {
-	case <-ctx.Done():
-	case <-face.ended:
+	if address == "" {
+		return stdio.Serve(ctx, s, nil)
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	return errors.Join(s.Shutdown(ending), endpoint.Close(), face.close())
+	return streamable.Serve(ctx, address, s, &streamable.ServeOptions{
+		Path:     "/",
+		OnListen: func(at net.Addr) { fmt.Fprintf(said, "serving MCP at http://%s\n", at) },
+	})
 }

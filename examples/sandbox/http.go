@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -37,39 +36,21 @@ func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := s.face.Start(ctx); err != nil {
-		return err
-	}
-	endpoint := streamable.Handler(s.face, &streamable.Options{Logger: s.logger})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", health)
-	mux.Handle("/mcp", agents.Handler(endpoint))
 	mux.Handle("/", operators.Handler(s.control.handler()))
-	listener, err := net.Listen("tcp", s.address)
-	if err != nil {
-		return errors.Join(err, endpoint.Close())
-	}
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	served := make(chan error, 1)
-	go func() {
-		defer close(served)
-		served <- web.Serve(listener)
-	}()
-	fmt.Fprintf(said, "serving http://%s/mcp\n", listener.Addr())
-	if token := agents.Token(); token != "" {
-		fmt.Fprintf(said, "the token is %s\n", token)
-	}
-	if token := operators.Token(); token != "" {
-		fmt.Fprintf(said, "the control token is %s\n", token)
-	}
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-	}
-	// Calls may finish; then what is left are connections on which nothing has come.
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	err = errors.Join(err, s.face.Shutdown(ending), endpoint.Close(), web.Close())
-	<-served
-	return err
+	return streamable.Serve(ctx, s.address, s.face, &streamable.ServeOptions{
+		Options: streamable.Options{Logger: s.logger},
+		Wrap:    agents.Handler,
+		Other:   mux,
+		OnListen: func(at net.Addr) {
+			fmt.Fprintf(said, "serving http://%s/mcp\n", at)
+			if token := agents.Token(); token != "" {
+				fmt.Fprintf(said, "the token is %s\n", token)
+			}
+			if token := operators.Token(); token != "" {
+				fmt.Fprintf(said, "the control token is %s\n", token)
+			}
+		},
+	})
 }

@@ -81,8 +81,5 @@ func run(ctx context.Context, guard *process.Guard, o options, said io.Writer) e
 	} else {
 		err = s.serveHTTP(ctx, said)
 	}
-	if ctx.Err() != nil {
-		err = nil // the program was told to end
-	}
 	return errors.Join(err, s.close(ctx))
 }

@@ -3,53 +3,23 @@ package main
 import (
 	"context"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// serveHTTP serves HTTP until ctx ends, and says where.
+// serveHTTP serves HTTP until ctx ends, and prints the address.
 func serveHTTP(ctx context.Context, s *server.Server, address, staffKey string, said io.Writer) error {
-	endpoint := streamable.Handler(s, nil)
-	mux := http.NewServeMux()
-	mux.Handle("/mcp", authenticated(endpoint, staffKey))
-
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	web := &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-	}
-	served := make(chan error, 1)
-	go func() {
-		served <- web.Serve(listener)
-		close(served)
-	}()
-	fmt.Fprintf(said, "serving http://%s/mcp\n", listener.Addr())
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-	}
-
-	// Calls may finish; then the database is closed, and streams end, which the web
-	// server would wait for.
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	err = errors.Join(err, s.Shutdown(ending), endpoint.Close(), web.Shutdown(ending))
-	<-served
-	return err
+	return streamable.Serve(ctx, address, s, &streamable.ServeOptions{
+		Wrap:     func(endpoint http.Handler) http.Handler { return authenticated(endpoint, staffKey) },
+		OnListen: func(at net.Addr) { fmt.Fprintf(said, "serving http://%s/mcp\n", at) },
+	})
 }
 
 // authenticated names a caller who has the key of the staff. Others are customers, who

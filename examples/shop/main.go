@@ -11,19 +11,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"log"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
-
-// grace is how long calls may take to finish when the program is told to end.
-const grace = 5 * time.Second
 
 func main() {
 	var o options
@@ -40,17 +35,11 @@ func main() {
 
 func run(ctx context.Context, o options, address string) error {
 	s := newServer(o)
-	if err := s.Start(ctx); err != nil { // a database that does not open is said at once
-		return err
-	}
 	if address != "" {
 		return serveHTTP(ctx, s, address, os.Getenv("SHOP_KEY"), os.Stderr)
 	}
-	err := stdio.Serve(ctx, s, nil)
-	if ctx.Err() != nil {
-		err = nil // the program was told to end
+	if err := s.Start(ctx); err != nil { // a database that does not open ends the program
+		return err
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	return errors.Join(err, s.Shutdown(ending))
+	return stdio.Serve(ctx, s, nil)
 }

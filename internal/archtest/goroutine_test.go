@@ -41,11 +41,10 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/mount.go":                             "the Run of a mounted provider; Shutdown waits for it",
 		"server/resources/watch.go":                   "looks at modification times until its context ends; Watch waits for it",
 		"server/memory/memorytest/concurrency.go":     "users of a store at the same time; the test waits for them",
-		"examples/memory/http.go":                     "the web server; serveHTTP waits for it",
-		"examples/everything/http.go":                 "the web server; serveHTTP waits for it",
 		"internal/conformance/server.go":              "reads what the server under test says; stop waits for it",
 		"transport/streamable/handler.go":             "what the server starts for no session; Close waits for it",
 		"transport/streamable/pulse.go":               "beats of a silent stream, one at a time; stop waits for one under way",
+		"transport/streamable/serve.go":               "the web server; Serve waits for it",
 		"transport/streamable/sessions.go":            "ends sessions that are idle, and all of them at the end; Close waits for both",
 		"internal/era/legacy_server.go":               "tells a session of changes, the transport that made the link waits for it; ends its watches when the link does, which only takes a lock",
 		"internal/era/modern_client.go":               "answers the questions of one round together; the round waits for all answers",
@@ -54,7 +53,6 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/era/client.go":                      "calls to legacy servers that outlast a run of their callers; Session.Close waits for them",
 		"internal/era/parking.go":                     "ends a call that waited too long for its caller; stopped when the caller comes",
 		"examples/inspect/lines.go":                   "reads standard input, which nothing can interrupt; it lasts as long as the process",
-		"examples/bridge/http.go":                     "the web server; serveHTTP waits for it",
 		"examples/bridge/main.go":                     "follows the configuration; run waits for it",
 		"internal/conformance/proxied/main.go":        "the web server; serve waits for it",
 		"bridge/bridge.go":                            "the Run of each server, and of a bridge without a face; Run and stop wait for them",
@@ -92,7 +90,6 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/pagehost/host.go":                   "requests that wait for their answers; obey waits for them",
 		"examples/oauth/serve.go":                     "the web server; its stop waits for it",
 		"examples/gateway/serve.go":                   "the web server; serve waits for it",
-		"examples/sandbox/http.go":                    "the web server; serveHTTP waits for it",
 		"examples/sandbox/port.go":                    "the proxies of registered ports; close waits for them",
 	})
 }

@@ -77,9 +77,9 @@ server/memory:            mcp server internal/jsonscan
 server/memory/memorytest: server/memory testing
 server/openapi:           jsonrpc mcp schema server internal/jsonscan internal/uritemplate net/http
                           github.com/getkin/kin-openapi github.com/oasdiff/yaml3
-server/resources:         mcp server internal/jsonscan internal/netguard net/http
+server/resources:         mcp server internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/process:           internal/spawn os/exec golang.org/x/sys
-server/workspace:         mcp server net/http
+server/workspace:         mcp server net/http github.com/bmatcuk/doublestar/v4
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
 policy:                   jsonrpc mcp internal/jsonscan

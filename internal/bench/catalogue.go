@@ -2,15 +2,13 @@ package main
 
 import "fmt"
 
-//go:generate go run cold_generate.go
-
-// coldDescription describes every tool of cold_tools.go.
+// coldDescription describes every of the tools.
 const coldDescription = "One of many: it gives back its arguments."
 
-// coldName is the name of tool i of cold_tools.go.
+// coldName is the name of tool i.
 func coldName(i int) string { return fmt.Sprintf("tool_%04d", i) }
 
-// A catalogue is what a list of tools has to hold: those of cold_tools.go, and nothing else.
+// A catalogue is what a list of tools has to hold: w.Tools tools, and nothing else.
 type catalogue map[string]bool
 
 // newCatalogue is for Kind List, whose servers do not have echo.

@@ -12,15 +12,20 @@ import (
 // A coldStart builds a server in a new process each time: what a library has seen once
 // it may know from then on.
 type coldStart struct {
-	peer string
-	work Work
+	peer    string
+	work    Work
+	program *coldProgram
 }
 
 func openCold(p Peer, w Work) (gauge, error) {
 	if _, ok := p.(coldStarter); !ok {
 		return nil, errAbsent
 	}
-	return &coldStart{p.Name(), w}, nil
+	program, err := buildCold(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return &coldStart{p.Name(), w, program}, nil
 }
 
 func (c *coldStart) measure(ctx context.Context, _ time.Duration) (Sample, error) {
@@ -28,6 +33,7 @@ func (c *coldStart) measure(ctx context.Context, _ time.Duration) (Sample, error
 	if err != nil {
 		return Sample{}, err
 	}
+	cmd.Path, cmd.Args = c.program.path(), []string{c.program.path()}
 	said, err := cmd.Output()
 	if err != nil {
 		return Sample{}, err
@@ -36,7 +42,7 @@ func (c *coldStart) measure(ctx context.Context, _ time.Duration) (Sample, error
 	return s, json.Unmarshal(said, &s)
 }
 
-func (c *coldStart) Close() error { return nil }
+func (c *coldStart) Close() error { return c.program.remove() }
 
 // build is what the process does: it says the sample.
 func build(p coldStarter, w Work, out io.Writer) error {

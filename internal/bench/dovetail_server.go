@@ -43,7 +43,7 @@ func dovetailServer(w Work) (*server.Server, error) {
 	return s, nil
 }
 
-// addDovetail adds a tool of cold_tools.go.
+// addDovetail adds a tool that takes and gives back a T.
 func addDovetail[T any](s *server.Server, name string) {
 	server.AddTool(s, server.Tool{Name: name, Description: coldDescription},
 		func(_ context.Context, _ *server.Request, in T) (T, error) { return in, nil })

@@ -37,7 +37,7 @@ type Rig interface {
 
 // A coldStarter is a peer that can be started cold.
 type coldStarter interface {
-	// Build makes a server that could begin to serve, with w.Tools tools (cold_tools.go)
+	// Build makes a server that could begin to serve, with w.Tools tools
 	// and no other. Nothing of that has happened in this process before.
 	Build(w Work) (server any, err error)
 }

@@ -71,8 +71,8 @@ type Work struct {
 	Raw bool
 	// Size is how many bytes the arguments of a call have, as JSON.
 	Size int
-	// Tools is how many tools there are besides echo or count: the first ones of
-	// cold_tools.go, by coldName. For List they are the only ones.
+	// Tools is how many tools there are besides echo or count, named by coldName. For List
+	// they are the only ones.
 	Tools int
 	// InFlight is how many callers there are at once; at least 1.
 	InFlight int

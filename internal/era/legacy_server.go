@@ -25,7 +25,8 @@ type legacySession struct {
 
 // A watch is that of one resource, which may still be beginning.
 type watch struct {
-	stop func() // nil as long as it begins
+	begun chan struct{} // closed when it has begun, or failed to
+	stop  func()        // nil as long as it begins
 }
 
 const emptyObject = "{}"
@@ -187,13 +188,14 @@ func (b *binding) subscribe(ctx context.Context, req *jsonrpc.Request, caller *m
 	if err != nil {
 		return err
 	}
-	w, err := b.legacy.begin(uri)
+	w, err := b.legacy.begin(ctx, uri)
 	switch {
 	case err != nil:
 		return err
 	case w == nil:
 		return reply.Write(emptyResult)
 	}
+	defer close(w.begun)
 	call := mcp.NewCall(req, caller, nil)
 	agreed, stop, err := b.server.core.Watch(ctx, &call, mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, b.changed)
 	if err == nil && len(agreed.ResourceSubscriptions) == 0 {
@@ -223,12 +225,25 @@ func (b *binding) subscribable(req *jsonrpc.Request) (uri string, err error) {
 	return uriOf(req)
 }
 
-// begin makes room for a watch; nil says that the resource is watched already.
-func (l *legacySession) begin(uri string) (*watch, error) {
+// begin makes room for a watch; nil says that the resource is watched already. It waits
+// for another request for the same resource, and makes room if that has failed.
+func (l *legacySession) begin(ctx context.Context, uri string) (*watch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.watched[uri] != nil {
-		return nil, nil
+	for l.watched[uri] != nil {
+		w := l.watched[uri]
+		if w.stop != nil {
+			return nil, nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-w.begun:
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 	}
 	if len(l.watched) >= MaxSubscribed {
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched", MaxSubscribed)}
@@ -236,7 +251,7 @@ func (l *legacySession) begin(uri string) (*watch, error) {
 	if l.watched == nil {
 		l.watched = make(map[string]*watch)
 	}
-	w := new(watch)
+	w := &watch{begun: make(chan struct{})}
 	l.watched[uri] = w
 	return w, nil
 }

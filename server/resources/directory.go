@@ -19,9 +19,10 @@ type DirectoryOptions struct {
 	// Annotations, Icons, Scopes, Metadata, guards and middleware are those of the template
 	// too.
 	server.Resource
-	// Pattern says which files are offered, by their paths: as in path.Match, with **
-	// for any number of directories, and with slashes on every system. Default "*",
-	// which is the files of the directory itself; "**" is all below it.
+	// Pattern selects files by their paths, with slashes on every system. The syntax is
+	// that of path.Match with ** for any number of directories and {a,b} for one of
+	// several. An element has at most four braces. Default "*", which is the files of
+	// the directory itself; "**" is all below it.
 	Pattern string
 	// Hidden also offers files with an element in their path that begins with a dot.
 	Hidden bool

@@ -3,11 +3,13 @@ package resources
 import (
 	"errors"
 	"fmt"
-	"path"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
-// A pattern matches the paths of files, element by element as path.Match does; the
+// A pattern matches the paths of files, element by element as doublestar.Match does; the
 // element ** matches any number of elements, also none.
 type pattern []string
 
@@ -28,6 +30,9 @@ func splitPattern(text string) (pattern, error) {
 	if strings.ContainsAny(text, "\\\x00") {
 		return nil, errors.New("its separators are slashes; it holds no backslash and no NUL")
 	}
+	if !utf8.ValidString(text) {
+		return nil, errors.New("it is not UTF-8")
+	}
 	p := pattern(strings.Split(text, "/"))
 	for _, element := range p {
 		switch {
@@ -38,12 +43,19 @@ func splitPattern(text string) (pattern, error) {
 		case element != anyElements && strings.Contains(element, anyElements):
 			return nil, fmt.Errorf("** must be an element of its own, not a part of %q", element)
 		}
-		if _, err := path.Match(element, ""); err != nil {
-			return nil, fmt.Errorf("%q is not closed, or not a range (see path.Match)", element)
+		if !doublestar.ValidatePattern(element) {
+			return nil, fmt.Errorf("%q is not closed, or not a range; braces hold no slash", element)
+		}
+		if strings.Count(element, "{") > maxBraces {
+			return nil, fmt.Errorf("%.80q has more than %d braces", element, maxBraces)
 		}
 	}
 	return p, nil
 }
+
+// maxBraces bounds how many braces an element of a pattern has: all combinations of their
+// alternatives are tried.
+const maxBraces = 4
 
 // matches tells whether a file is meant. It goes back to the last ** only, so that its
 // work is bounded by the product of the two lengths.
@@ -88,6 +100,5 @@ func (p pattern) leadsBelow(dir string) bool {
 }
 
 func matchElement(pattern, element string) bool {
-	matches, err := path.Match(pattern, element)
-	return err == nil && matches
+	return doublestar.MatchUnvalidated(pattern, element)
 }

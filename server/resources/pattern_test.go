@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/server/resources"
 )
@@ -25,7 +26,9 @@ func TestPatternsMatch(t *testing.T) {
 		"[^a]*":          {[]string{"b", "bc"}, []string{"a", "ab"}},
 		"a/*/c":          {[]string{"a/b/c"}, []string{"a/c", "a/b/b/c"}},
 		"[.][.]/*":       {nil, []string{"a", "a/b"}},
-		"{a,b}":          {[]string{"{a,b}"}, []string{"a", "b"}},
+		"{a,b}":          {[]string{"a", "b"}, []string{"{a,b}", "ab"}},
+		"**/*.{ts,tsx}":  {[]string{"a.ts", "x/a.tsx"}, []string{"a.js", "a.tsxx"}},
+		"[ab].ts":        {[]string{"a.ts", "b.ts"}, []string{"c.ts"}},
 	} {
 		p, err := resources.ParsePattern(pattern)
 		if err != nil {
@@ -78,7 +81,7 @@ func TestPatternsLead(t *testing.T) {
 func TestPatternsThatAreRefused(t *testing.T) {
 	for _, pattern := range []string{
 		"../*", "..", "a/../*", "a/..", "./a", ".", "a/./b", "/a", "/", "//a", "a//b", "a/", "a**", "**a", "a/**b/c", "***",
-		`..\*`, `a\b`, `C:\*`, `\\host\x`, "a\x00", "[", "[a", "a/[b-", "[]a]", strings.Repeat("a", resources.MaxPattern+1), "",
+		`..\*`, `a\b`, `C:\*`, `\\host\x`, "a\x00", "[a\xb90]", "[", "[a", "a/[b-", "[]a]", "{a", "{a/b,c}", "a/{}}/{", strings.Repeat("{a,b}", 5), strings.Repeat("a", resources.MaxPattern+1), "",
 	} {
 		if _, err := resources.ParsePattern(pattern); err == nil {
 			t.Errorf("the pattern %q was taken", pattern)
@@ -101,6 +104,9 @@ func FuzzPattern(f *testing.F) {
 			return
 		}
 		elements, names := strings.Split(text, "/"), strings.Split(name, "/")
+		if strings.ContainsAny(text, "{}[]") || !utf8.ValidString(name) { // path.Match has no alternatives and fewer classes
+			return
+		}
 		if len(elements) > 8 || len(names) > 12 {
 			return
 		}
@@ -125,6 +131,6 @@ func matchesByTrying(pattern, name []string) bool {
 	case len(name) == 0:
 		return false
 	}
-	ok, err := path.Match(pattern[0], name[0])
+	ok, err := path.Match(strings.ReplaceAll(pattern[0], "[!", "[^"), name[0])
 	return err == nil && ok && matchesByTrying(pattern[1:], name[1:])
 }

@@ -23,6 +23,8 @@ var (
 	ErrBinary = errors.New("is a binary file")
 	// ErrNotDirectory: it is no directory.
 	ErrNotDirectory = errors.New("is not a directory")
+	// ErrPattern: it is no pattern of doublestar.Match, or has more than four braces.
+	ErrPattern = errors.New("is not a pattern such as *.go, src/**/*.ts or *.{js,ts}")
 	// ErrRoot: the workspace itself cannot be removed or replaced.
 	ErrRoot = errors.New("is the workspace itself")
 )

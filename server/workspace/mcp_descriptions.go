@@ -47,7 +47,7 @@ func (*searchTools) Descriptions() server.Descriptions {
 		"SearchContent.path":    "the file or directory to search in",
 		"SearchContent.include": "a pattern for the names of files, as of search_files",
 		"SearchFiles":           "Finds files whose names fit a pattern, those first that changed last.",
-		"SearchFiles.pattern":   "such as *.go, or src/**/*.ts: ** stands for any directories",
+		"SearchFiles.pattern":   "such as *.go, *.{js,ts} or src/**/*.ts: ** matches any directories",
 		"SearchFiles.path":      "the directory to search in",
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
 // A File is one that was found.
@@ -97,13 +99,12 @@ func (w *Workspace) search(ctx context.Context, dir, pattern string, visit func(
 	if err != nil {
 		return false, err
 	}
-	if len(pattern) > MaxPath || !utf8.ValidString(pattern) {
-		return false, &Error{pattern, fs.ErrInvalid}
+	if err := checkPattern(pattern); err != nil {
+		return false, err
 	}
 	if w.isBelowProtected(base) {
 		return true, nil
 	}
-	fits := glob(pattern)
 	return w.Walk(ctx, dir, func(name string, entry fs.DirEntry) error {
 		if w.isProtected(entry.Name()) {
 			if entry.IsDir() {
@@ -115,25 +116,29 @@ func (w *Workspace) search(ctx context.Context, dir, pattern string, visit func(
 		if base != "." {
 			relative = strings.TrimPrefix(strings.TrimPrefix(name, base), "/")
 		}
-		if !entry.Type().IsRegular() || relative != "" && !fits(relative) {
+		if !entry.Type().IsRegular() || relative != "" && !matches(pattern, relative) {
 			return nil
 		}
 		return visit(name, entry)
 	})
 }
 
-// glob makes a pattern a function.
-func glob(pattern string) func(name string) bool {
-	if pattern == "" {
-		return func(string) bool { return true }
+// maxBraces bounds how many braces a pattern has: all combinations of their alternatives are
+// tried.
+const maxBraces = 4
+
+func checkPattern(pattern string) error {
+	if len(pattern) > MaxPath || !utf8.ValidString(pattern) || strings.Count(pattern, "{") > maxBraces || !doublestar.ValidatePattern(pattern) {
+		return &Error{pattern, ErrPattern}
 	}
-	quoted := regexp.QuoteMeta(strings.TrimPrefix(pattern, "./"))
-	quoted = strings.NewReplacer(`\*\*/`, `(?:.*/)?`, `\*\*`, `.*`, `\*`, `[^/]*`, `\?`, `[^/]`).Replace(quoted)
-	expression := regexp.MustCompile(`^(?s:` + quoted + `)$`)
-	return func(name string) bool {
-		if !strings.Contains(pattern, "/") {
-			name = path.Base(name)
-		}
-		return expression.MatchString(name)
+	return nil
+}
+
+// matches reports whether a pattern matches the path of a file; one without a slash, its
+// name.
+func matches(pattern, name string) bool {
+	if !strings.Contains(pattern, "/") {
+		name = path.Base(name)
 	}
+	return pattern == "" || doublestar.MatchUnvalidated(strings.TrimPrefix(pattern, "./"), name)
 }

@@ -23,7 +23,7 @@ func (searchTools) Annotations() server.Annotations {
 // searchFilesIn are the arguments of [searchTools.SearchFiles].
 type searchFilesIn struct {
 	_       server.ToolTag `tags:"search"`
-	Pattern string         `json:"pattern" jsonschema:"minLength=1,maxLength=500"` // such as *.go, or src/**/*.ts: ** stands for any directories
+	Pattern string         `json:"pattern" jsonschema:"minLength=1,maxLength=500"` // such as *.go, *.{js,ts} or src/**/*.ts: ** matches any directories
 	Path    string         `json:"path,omitempty" jsonschema:"default=."`          // the directory to search in
 }
 

@@ -3,7 +3,6 @@ package workspace_test
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -106,7 +105,11 @@ func TestFindAndGrep(t *testing.T) {
 		{"", "src/**/*.go", "src/main.go src/deep/er/x.go src/deep/y_test.go src/bin.go"},
 		{"src", "deep/**", "src/deep/er/x.go src/deep/y_test.go"},
 		{"", "?EADME.*", "README.md"},
-		{"", "[a-z].go", ""},
+		{"", "[a-z].go", "src/deep/er/x.go"},
+		{"", "{README,x}.{md,go}", "src/deep/er/x.go README.md"},
+		{"", "src/deep/**/{x,y_test}.go", "src/deep/er/x.go src/deep/y_test.go"},
+		{"", "s**/main.go", "src/main.go"},
+		{"", "src**/x.go", ""},
 		{"src/main.go", "", "src/main.go"},
 		{".", "./src/main.go", "src/main.go"},
 	} {
@@ -145,11 +148,11 @@ func TestFindAndGrep(t *testing.T) {
 	if _, _, err := w.Find(t.Context(), "..", "*"); !errors.Is(err, workspace.ErrOutside) {
 		t.Error(err)
 	}
-	for _, pattern := range []string{strings.Repeat("*", 5000), "\xff*"} {
-		if _, _, err := w.Find(t.Context(), "", pattern); !errors.Is(err, fs.ErrInvalid) {
+	for _, pattern := range []string{strings.Repeat("*", 5000), "\xff*", "[a", "{a,b", strings.Repeat("{a,b}", 5)} {
+		if _, _, err := w.Find(t.Context(), "", pattern); !errors.Is(err, workspace.ErrPattern) {
 			t.Errorf("%.10q: %v", pattern, err)
 		}
-		if _, _, err := w.Grep(t.Context(), "", pattern, regexp.MustCompile(""), 10); !errors.Is(err, fs.ErrInvalid) {
+		if _, _, err := w.Grep(t.Context(), "", pattern, regexp.MustCompile(""), 10); !errors.Is(err, workspace.ErrPattern) {
 			t.Errorf("%.10q: %v", pattern, err)
 		}
 	}
@@ -237,7 +240,7 @@ func FuzzFind(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, pattern string) {
-		if _, _, err := w.Find(t.Context(), "", pattern); err != nil && !errors.Is(err, fs.ErrInvalid) {
+		if _, _, err := w.Find(t.Context(), "", pattern); err != nil && !errors.Is(err, workspace.ErrPattern) {
 			t.Errorf("%q: %v", pattern, err)
 		}
 	})

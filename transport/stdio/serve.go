@@ -2,10 +2,14 @@ package stdio
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
@@ -26,8 +30,12 @@ type ServeOptions struct {
 	Logger *slog.Logger
 }
 
-// Serve serves one client on standard input and output until input ends, which
-// is nil, or ctx does. Calls that run when input ends may finish and are answered.
+// shutdownTimeout bounds how long what a server depends on may take to stop.
+const shutdownTimeout = 10 * time.Second
+
+// Serve serves one client on standard input and output until input or ctx ends: both are
+// nil. Calls that run when input ends may finish and are answered. At the end a server
+// that is a [transport.Server] is shut down, within 10 seconds.
 //
 // While it serves the standard streams, os.Stdout is standard error: a stray
 // print in a tool, or in a child process that a tool starts, cannot break the
@@ -55,10 +63,26 @@ func Serve(ctx context.Context, server transport.Binder, opts *ServeOptions) err
 	conn := jsonrpc.NewConn(lines, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		return server.Bind(transport.Link{Peer: c, Input: c.Input(), Go: c.Go})
 	}, &o.Conn)
-	if err := conn.Run(ctx); err != nil {
-		return fmt.Errorf("stdio: %w", err)
+	err := conn.Run(ctx)
+	switch {
+	case ctx.Err() != nil:
+		err = nil
+	case err != nil:
+		err = fmt.Errorf("stdio: %w", err)
 	}
-	return nil
+	if server, ok := server.(transport.Server); ok {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		err = errors.Join(err, server.Shutdown(ending))
+	}
+	return err
+}
+
+// Run is [Serve] until the process gets an interrupt or SIGTERM, which is nil.
+func Run(server transport.Binder, opts *ServeOptions) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return Serve(ctx, server, opts)
 }
 
 // interruptible reads a file whose own Close would not end a blocked read, as is

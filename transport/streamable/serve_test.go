@@ -1,0 +1,199 @@
+package streamable_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+// startServe serves s until stop is called, which returns the error of Serve.
+func startServe(t *testing.T, s *server.Server, opts streamable.ServeOptions) (address string, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	listening, ended := make(chan string, 1), make(chan error, 1)
+	opts.OnListen = func(at net.Addr) { listening <- at.String() }
+	go func() { ended <- streamable.Serve(ctx, "127.0.0.1:0", s, &opts) }()
+	select {
+	case address = <-listening:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	return address, func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func getText(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// TestServeLetsCallsFinish: a call that runs when the context ends is answered, and what
+// the server depends on is stopped after it.
+func TestServeLetsCallsFinish(t *testing.T) {
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		stopped := false
+		entered, finish := make(chan struct{}), make(chan struct{})
+		s := server.New(mcp.Implementation{Name: "slow", Version: "1"}, &server.Options{Dependencies: []server.Dependency{
+			server.Provide(func(context.Context) (string, func(context.Context) error, error) {
+				return "open", func(context.Context) error { stopped = true; return nil }, nil
+			}),
+		}})
+		server.AddTool(s, server.Tool{Name: "wait"}, func(context.Context, *server.Request, struct{}) (string, error) {
+			close(entered)
+			<-finish
+			if stopped {
+				return "", errors.New("stopped before the call has finished")
+			}
+			return "done", nil
+		})
+		address, stop := startServe(t, s, streamable.ServeOptions{})
+		session, err := client.Connect(t.Context(), streamable.Dial("http://"+address+"/mcp", nil), &client.Options{Era: era})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered, ended := make(chan error, 1), make(chan error, 1)
+		go func() {
+			text, err := client.CallAs[string](t.Context(), session, "wait", struct{}{})
+			if err == nil && text != "done" {
+				err = errors.New(text)
+			}
+			answered <- err
+		}()
+		<-entered
+		go func() { ended <- stop() }()
+		select {
+		case err := <-ended:
+			t.Errorf("Serve has returned %v before the call has finished", err)
+		default:
+		}
+		close(finish)
+		if err := <-answered; err != nil {
+			t.Errorf("the call: %v", err)
+		}
+		if err := <-ended; err != nil || !stopped {
+			t.Errorf("Serve returns %v, stopped is %v", err, stopped)
+		}
+		session.Close()
+	}
+}
+
+// TestServePaths: the endpoint is at Path behind Wrap, and all else is handled by Other.
+func TestServePaths(t *testing.T) {
+	other := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "other "+r.URL.Path) })
+	refuse := func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no key", http.StatusUnauthorized) })
+	}
+	address, stop := startServe(t, greeter(), streamable.ServeOptions{Path: "/tools", Wrap: refuse, Other: other})
+	if status, body := getText(t, "http://"+address+"/tools"); status != http.StatusUnauthorized || body != "no key\n" {
+		t.Errorf("the endpoint answers %d %q", status, body)
+	}
+	if status, body := getText(t, "http://"+address+"/health"); status != http.StatusOK || body != "other /health" {
+		t.Errorf("another path answers %d %q", status, body)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	address, stop = startServe(t, greeter(), streamable.ServeOptions{})
+	if status, _ := getText(t, "http://"+address+"/health"); status != http.StatusNotFound {
+		t.Errorf("without Other another path answers %d", status)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServeTLS(t *testing.T) {
+	issued := httptest.NewUnstartedServer(nil) // for its certificate
+	issued.StartTLS()
+	defer issued.Close()
+	address, stop := startServe(t, greeter(), streamable.ServeOptions{TLS: &tls.Config{Certificates: issued.TLS.Certificates}})
+	roots := x509.NewCertPool()
+	roots.AddCert(issued.Certificate())
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer web.CloseIdleConnections()
+	session, err := client.Connect(t.Context(), streamable.Dial("https://"+address+"/mcp", &streamable.DialOptions{HTTPClient: web}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := client.CallAs[string](t.Context(), session, "greet", struct{}{}); err != nil || text != "hello" {
+		t.Errorf("the tool gives %q, %v", text, err)
+	}
+	session.Close()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServeFails without having served: at an address in use, and with a server that does
+// not start.
+func TestServeFails(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	if err := streamable.Serve(t.Context(), taken.Addr().String(), greeter(), nil); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("at an address in use the error is %v", err)
+	}
+	cause := errors.New("no database")
+	broken := server.New(mcp.Implementation{Name: "broken", Version: "1"}, &server.Options{Logger: slog.New(slog.DiscardHandler), Dependencies: []server.Dependency{
+		server.Provide(func(context.Context) (int, func(context.Context) error, error) { return 0, nil, cause }),
+	}})
+	if err := streamable.Serve(t.Context(), "127.0.0.1:0", broken, nil); !errors.Is(err, cause) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func greeter() *server.Server {
+	s := server.New(mcp.Implementation{Name: "greeter", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "greet"}, func(context.Context, *server.Request, struct{}) (string, error) { return "hello", nil })
+	return s
+}
+
+// A program serves until its context ends. Run does so until the process is interrupted.
+func ExampleServe() {
+	ctx, stop := context.WithCancel(context.Background())
+	err := streamable.Serve(ctx, "127.0.0.1:0", greeter(), &streamable.ServeOptions{OnListen: func(address net.Addr) {
+		go func() { // a client in the same program
+			defer stop()
+			session, err := client.Connect(ctx, streamable.Dial("http://"+address.String()+"/mcp", nil), nil)
+			if err != nil {
+				log.Print(err)
+				return
+			}
+			defer session.Close()
+			greeting, err := client.CallAs[string](ctx, session, "greet", struct{}{})
+			fmt.Println(greeting, err)
+		}()
+	}})
+	fmt.Println(err)
+	// Output:
+	// hello <nil>
+	// <nil>
+}
