@@ -35,12 +35,11 @@ func connectTo(t *testing.T, era client.Era, approver approval.Approver, d *diar
 	t.Helper()
 	o := options(d)
 	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-		Logger:         quiet(),
-		CallMiddleware: []mcp.Middleware{approval.Gate(approval.AskAlways, approver, o)},
+		Logger: quiet(), Guards: []mcp.Guard{approval.Guard(asking(), approver, o)},
 	})
 	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	written := new([]string)
-	server.AddTool(s, server.Tool{Name: "write"}, func(_ context.Context, r *server.Request, in writeIn) (string, error) {
+	write, err := server.NewTool(server.Tool{Name: "write"}, func(_ context.Context, r *server.Request, in writeIn) (string, error) {
 		for _, key := range []string{"first", "second"} {
 			if _, err := server.Elicit[seats](r, key, key); err != nil {
 				return "", err
@@ -49,6 +48,13 @@ func connectTo(t *testing.T, era client.Era, approver approval.Approver, d *diar
 		*written = append(*written, in.Path)
 		return "done", nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write.Origin = mcp.Origin{Server: "files"}
+	if err := s.Replace(write); err != nil {
+		t.Fatal(err)
+	}
 	opts := &client.Options{Era: era}
 	opts.Elicit = func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		action := answer(p.Message)
@@ -122,8 +128,7 @@ func TestAnotherApprover(t *testing.T) {
 func TestCallerThatCannotBeAsked(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-			Logger:         quiet(),
-			CallMiddleware: []mcp.Middleware{approval.Gate(approval.AskAlways, approval.ByCaller(), options(nil))},
+			Logger: quiet(), Guards: []mcp.Guard{approval.Guard(asking(), approval.ByCaller(), options(nil))},
 		})
 		t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 		server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) {

@@ -1,16 +1,25 @@
-// Package approval has a person decide about calls before they are made.
+// Package approval has a person decide about tool calls before they are made.
 //
-// [Gate] is an interceptor: where a policy says ask, it puts a [Request] before an
-// [Approver] and makes the call only if the answer is yes. [ByCaller] asks the person
-// behind the calling client, [Terminal] one at a terminal, [Deferred] a function that may
-// answer later, and [Quorum] several of them; package approval/channel asks over a
-// WebSocket.
+// [Guard] enforces a policy of package policy on a server, mount, bridge or single entry.
+// Where the policy says ask, it puts a [Request] before an [Approver], and makes the call
+// only if the answer is yes:
 //
-// # What holds
+//	server.Options{Guards: []mcp.Guard{approval.Guard(compiled, approval.ByCaller(), nil)}}
+//
+// [ByCaller] asks the person behind the calling client, [Terminal] one at a terminal,
+// [Deferred] a function that may answer later, and [Quorum] several of them; package
+// approval/channel asks over a WebSocket.
+//
+// # Guarantees
 //
 //   - An approval is for one call: its server and how that is launched, its tool and the
-//     tool's definition, the exact bytes of its arguments, and its caller. What is passed
-//     on is what was shown. What differs by then is refused.
+//     tool's definition, the exact bytes of its arguments, and its caller. After the answer
+//     the tool is looked up again: one that was removed, changed or quarantined in the
+//     meantime is not called.
+//   - The bytes that were approved are those that run. A middleware between the guard and
+//     the function gets an error when it changes the arguments; see
+//     [mcp.Call.FreezeArguments]. What changes arguments belongs before the guard: among the
+//     Middleware of the server, or in the Run of an earlier guard.
 //   - It is good for one execution, until it expires. A call that has to ask its caller
 //     for more runs several times: that is one question to the approver, and one
 //     execution.
@@ -18,14 +27,6 @@
 //     ask, a journal that cannot be written.
 //   - A [Journal] has the approval, and that the call is about to be made, on disk before
 //     it is made.
-//
-// # Where a gate stands
-//
-// On a server it is the first CallMiddleware, for arguments that have been
-// validated, or among Middleware. Where arguments are changed after their validation, the server
-// ends the call; what comes after a gate elsewhere and changes the call is stopped by
-// [Recheck]. On a client, and around what a
-// bridge calls, a gate is like any other interceptor, but ByCaller cannot ask there.
 //
 // Everything may be used concurrently unless it says otherwise.
 package approval

@@ -30,8 +30,6 @@ const (
 	Changed Kind = "APPROVAL_CHANGED"
 	// TooMany: too many requests are open.
 	TooMany Kind = "TOO_MANY_APPROVALS"
-	// Forbidden: the policy denies the call, and nobody is asked.
-	Forbidden Kind = "FORBIDDEN"
 )
 
 // Error says it in words.
@@ -51,8 +49,6 @@ func (k Kind) Error() string {
 		return "what would run is not what was approved"
 	case TooMany:
 		return "too many requests are open"
-	case Forbidden:
-		return "the policy denies the call"
 	default:
 		return "the request could not be made"
 	}
@@ -71,15 +67,11 @@ type Error struct {
 }
 
 // Error names the tool and why it was not called: "Approval request for S.T rejected",
-// "… expired", "… failed: …", or "… refused: …" if nobody was asked.
+// "… expired" or "… failed: …". A tool of the server itself has no S.
 func (e *Error) Error() string {
-	of := "Approval request for " + Printable(cut(e.Server, 256)) + "." + Printable(cut(e.Tool, 256))
+	of := "Approval request for " + nameOf(cut(e.Server, 256), cut(e.Tool, 256))
 	reason := Printable(cut(e.Reason, MaxReason))
 	switch {
-	case e.Kind == Forbidden && reason == "":
-		return of + " refused: " + Forbidden.Error()
-	case e.Kind == Forbidden:
-		return of + " refused: " + reason
 	case e.Kind == Rejected && reason == "":
 		return of + " rejected"
 	case e.Kind == Rejected:

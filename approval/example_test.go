@@ -24,11 +24,11 @@ type deleteIn struct {
 	Path string `json:"path"`
 }
 
-// exampleServer is a server with one tool behind a gate.
-func exampleServer(gate mcp.Middleware) *server.Server {
+// exampleServer is a server with one tool within a guard.
+func exampleServer(guard mcp.Guard) *server.Server {
 	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-		Logger:         slog.New(slog.DiscardHandler),
-		CallMiddleware: []mcp.Middleware{gate},
+		Logger: slog.New(slog.DiscardHandler),
+		Guards: []mcp.Guard{guard},
 	})
 	server.AddTool(s, server.Tool{Name: "delete"}, func(_ context.Context, _ *server.Request, in deleteIn) (string, error) {
 		return "deleted " + in.Path, nil
@@ -50,7 +50,7 @@ func exampleCall(s *server.Server, path string, opts *client.Options) {
 }
 
 // A person decides about what the policy asks about; the rest is made as it comes.
-func ExampleGate() {
+func ExampleGuard() {
 	rules, err := policy.Parse([]byte(`{"rules": [
 		{"effect": "ask", "names": ["delete"], "unless": [{"arguments": [{"path": "/path", "prefix": ["/tmp/"]}]}]},
 		{"effect": "allow"}
@@ -68,9 +68,7 @@ func ExampleGate() {
 		fmt.Println("asked:", r)
 		return approval.Answer{Reason: "keep that", By: "anna"}, nil
 	})
-	s := exampleServer(approval.Gate(approval.ByPolicy(&policy.Enforcer{Policy: compiled}), person, &approval.Options{
-		Server: "files", Logger: slog.New(slog.DiscardHandler),
-	}))
+	s := exampleServer(approval.Guard(compiled, person, &approval.Options{Logger: slog.New(slog.DiscardHandler)}))
 	for _, path := range []string{"/tmp/a", "/etc/passwd"} {
 		session, err := client.Connect(context.Background(), transport.Pipe(s), nil)
 		if err != nil {
@@ -83,15 +81,13 @@ func ExampleGate() {
 	}
 	// Output:
 	// true <nil>
-	// asked: files.delete(path='/etc/passwd')
-	// false jsonrpc: -32603 "Approval request for files.delete rejected: keep that"
+	// asked: delete(path='/etc/passwd')
+	// false jsonrpc: -32603 "Approval request for delete rejected: keep that"
 }
 
 // The person behind the client is asked, whatever version of the protocol it speaks.
 func ExampleByCaller() {
-	s := exampleServer(approval.Gate(approval.AskAlways, approval.ByCaller(), &approval.Options{
-		Server: "files", Logger: slog.New(slog.DiscardHandler),
-	}))
+	s := exampleServer(approval.Guard(asking(), approval.ByCaller(), &approval.Options{Logger: slog.New(slog.DiscardHandler)}))
 	session, err := client.Connect(context.Background(), transport.Pipe(s), &client.Options{
 		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			fmt.Println(p.Message)
@@ -106,9 +102,9 @@ func ExampleByCaller() {
 	_, err = session.CallTool(context.Background(), "delete", json.RawMessage(`{"path":"/etc/passwd"}`), nil)
 	fmt.Println(err)
 	// Output:
-	// Allow this call of delete on files?
+	// Allow this call of delete?
 	// {"path":"/etc/passwd"}
-	// jsonrpc: -32603 "Approval request for files.delete rejected"
+	// jsonrpc: -32603 "Approval request for delete rejected"
 }
 
 // exampleRequest is one as a gate makes it.
@@ -209,7 +205,7 @@ func ExampleOpenJournal() {
 	yes := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 		return approval.Answer{Approved: true, By: "anna"}, nil
 	})
-	s := exampleServer(approval.Gate(approval.AskAlways, yes, &approval.Options{Journal: journal, Logger: logger}))
+	s := exampleServer(approval.Guard(asking(), yes, &approval.Options{Journal: journal, Logger: logger}))
 	exampleCall(s, "/tmp/a", nil)
 	fmt.Println(journal.Close())
 	summary, err := approval.Verify(path)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -27,7 +28,7 @@ func TestInjectedChanges(t *testing.T) {
 		}
 	}
 	var shown []string
-	target := approval.Target{Server: "files", Tool: "write", Launch: "a", ToolDigest: "1"}
+	var now, before mcp.Target // the tool as it is, and as it was when the call came
 	var params json.RawMessage
 	for name, test := range map[string]struct {
 		during func(r *approval.Request) // while it is decided
@@ -35,44 +36,53 @@ func TestInjectedChanges(t *testing.T) {
 		runs   string // what runs; "" if nothing
 		kind   approval.Kind
 	}{
-		"nothing":                  {nil, nil, approvedArgs, ""},
-		"before the gate":          {nil, func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return rewrite(gate(approval.Recheck(f))) }, other, ""},
-		"after the gate":           {nil, func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return gate(rewrite(approval.Recheck(f))) }, "", approval.Changed},
-		"the bytes of the call":    {func(*approval.Request) { copy(params[bytes.Index(params, []byte("/tmp/a")):], "/etc/b") }, nil, approvedArgs, ""},
-		"the request's arguments":  {func(r *approval.Request) { copy(r.Arguments, other) }, nil, "", approval.Changed},
-		"the request's id":         {func(r *approval.Request) { r.ID = "x" }, nil, "", approval.Changed},
-		"the request's deadline":   {func(r *approval.Request) { r.Deadline = r.Deadline.Add(time.Hour) }, nil, "", approval.Changed},
-		"the request's caller":     {func(r *approval.Request) { r.Caller = "eve" }, nil, "", approval.Changed},
-		"the tool's definition":    {func(*approval.Request) { target.ToolDigest = "2" }, nil, "", approval.Changed},
-		"how it is launched":       {func(*approval.Request) { target.Launch = "b" }, nil, "", approval.Changed},
-		"which server it is":       {func(*approval.Request) { target.Server = "other" }, nil, "", approval.Changed},
-		"that it can be described": {func(*approval.Request) { target.Tool = "panic" }, nil, "", approval.Failed},
+		"nothing":                 {nil, nil, approvedArgs, ""},
+		"before the gate":         {nil, func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return rewrite(gate(f)) }, other, ""},
+		"after the gate":          {nil, func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return gate(rewrite(f)) }, "", approval.Changed},
+		"the bytes of the call":   {func(*approval.Request) { copy(params[bytes.Index(params, []byte("/tmp/a")):], "/etc/b") }, nil, approvedArgs, ""},
+		"the request's arguments": {func(r *approval.Request) { copy(r.Arguments, other) }, nil, "", approval.Changed},
+		"the request's id":        {func(r *approval.Request) { r.ID = "x" }, nil, "", approval.Changed},
+		"the request's deadline":  {func(r *approval.Request) { r.Deadline = r.Deadline.Add(time.Hour) }, nil, "", approval.Changed},
+		"the request's caller":    {func(r *approval.Request) { r.Caller = "eve" }, nil, "", approval.Changed},
+		"the request's tool":      {func(r *approval.Request) { r.Tool = "read" }, nil, "", approval.Changed},
+		"the tool's definition":   {func(*approval.Request) { now.Definition = mcp.NewDefinition(json.RawMessage(`{"name":"other"}`)) }, nil, "", approval.Changed},
+		"how it is launched":      {func(*approval.Request) { now.Origin.Launch = "b" }, nil, "", approval.Changed},
+		"which server it is":      {func(*approval.Request) { now.Origin.Server = "other" }, nil, "", approval.Changed},
+		"that it is there":        {func(*approval.Request) { now.Name = "" }, nil, "", approval.Changed},
+		"that it can be found":    {func(*approval.Request) { now.Name = "panic" }, nil, "", approval.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			target = approval.Target{Server: "files", Tool: "write", Launch: "a", ToolDigest: "1"}
-			shown = nil
-			var f tool
-			o := options(nil)
-			o.Describe = func(context.Context, *mcp.Call) (approval.Target, error) {
-				if target.Tool == "panic" {
+			before = *target("write")
+			before.Origin.Launch, before.Definition = "a", mcp.NewDefinition(json.RawMessage(`{"name":"write"}`))
+			now = before
+			recheck := func(_ context.Context, t *mcp.Target) error {
+				if now.Name == "panic" {
 					panic("x")
 				}
-				return target, nil
+				if now.Name != t.Name || now.Origin != t.Origin || now.Definition.Digest() != t.Definition.Digest() {
+					return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the tool has changed"}
+				}
+				return nil
 			}
-			gate := approval.Gate(approval.AskAlways, approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
+			shown = nil
+			var f tool
+			guard := approval.Guard(asking(), approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
 				shown = append(shown, r.Text())
+				if want := (approval.Target{Server: "files", Launch: "a", Tool: "write", ToolDigest: before.Definition.Digest()}); r.Target != want {
+					t.Errorf("the target is %v, want %v", r.Target, want)
+				}
 				if test.during != nil {
 					test.during(r)
 				}
 				return yes, nil
-			}), o)
+			}), options(nil))
 			chain := test.chain
 			if chain == nil {
-				chain = func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return gate(approval.Recheck(f)) }
+				chain = func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return gate(f) }
 			}
-			call := newCall(t, "anna", "write", approvedArgs, nil)
+			call := newCallOf(t, "anna", &before, approvedArgs, nil, recheck)
 			params = call.Params()
-			_, err := chain(gate, f.invoke)(t.Context(), call)
+			_, err := chain(func(next mcp.Handler) mcp.Handler { return within(guard, next) }, f.invoke)(t.Context(), call)
 			if test.kind == "" {
 				if err != nil || !slices.Equal(f.ran(), []string{test.runs}) || !slices.Equal(shown, []string{test.runs}) {
 					t.Errorf("shown was %q, the tool got %q, error %v", shown, f.ran(), err)
@@ -144,31 +154,25 @@ func TestSeveralRuns(t *testing.T) {
 
 // TestRunsThatChange: the runs of a call must be of the same call.
 func TestRunsThatChange(t *testing.T) {
-	for name, change := range map[string]func(t *testing.T, e *exchange, target *approval.Target) *mcp.Call{
-		"arguments": func(t *testing.T, e *exchange, _ *approval.Target) *mcp.Call {
-			return newCall(t, "anna", "write", `{"a":2}`, e)
-		},
-		"caller": func(t *testing.T, e *exchange, _ *approval.Target) *mcp.Call {
-			return newCall(t, "eve", "write", `{"a":1}`, e)
-		},
-		"target": func(t *testing.T, e *exchange, target *approval.Target) *mcp.Call {
-			target.ToolDigest = "2"
-			return newCall(t, "anna", "write", `{"a":1}`, e)
+	for name, change := range map[string]func(t *testing.T, e *exchange) *mcp.Call{
+		"arguments": func(t *testing.T, e *exchange) *mcp.Call { return newCall(t, "anna", "write", `{"a":2}`, e) },
+		"caller":    func(t *testing.T, e *exchange) *mcp.Call { return newCall(t, "eve", "write", `{"a":1}`, e) },
+		"definition": func(t *testing.T, e *exchange) *mcp.Call {
+			changed := target("write")
+			changed.Definition = mcp.NewDefinition(json.RawMessage(`{"name":"write"}`))
+			return newCallOf(t, "anna", changed, `{"a":1}`, e, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := asker(1)
 			var d diary
-			target := approval.Target{Server: "files", Tool: "write"}
-			o := options(&d)
-			o.Describe = func(context.Context, *mcp.Call) (approval.Target, error) { return target, nil }
-			invoke := gated(f, says(yes, nil), o)
+			invoke := gated(f, says(yes, nil), options(&d))
 			e := newExchange("call")
 			if _, err := invoke(t.Context(), newCall(t, "anna", "write", `{"a":1}`, e)); err == nil {
 				t.Fatal("the tool did not ask")
 			}
 			e.answers["q0"] = json.RawMessage(`{}`)
-			_, err := invoke(t.Context(), change(t, e, &target))
+			_, err := invoke(t.Context(), change(t, e))
 			wantKind(t, err, approval.Changed)
 			if len(f.ran()) != 1 {
 				t.Errorf("the tool ran %d times", len(f.ran()))
@@ -188,7 +192,7 @@ func TestGatesWithinEachOther(t *testing.T) {
 	})
 	inner := options(nil)
 	inner.Name = "inner"
-	invoke := approval.Gate(approval.AskAlways, counting, options(nil))(gated(f, counting, inner))
+	invoke := within(approval.Guard(asking(), counting, options(nil)), gated(f, counting, inner))
 	e := newExchange("call")
 	if _, err := invoke(t.Context(), newCall(t, "", "write", `{}`, e)); err == nil {
 		t.Fatal("the tool did not ask")
@@ -197,6 +201,38 @@ func TestGatesWithinEachOther(t *testing.T) {
 	if _, err := invoke(t.Context(), newCall(t, "", "write", `{}`, e)); err != nil || prompts != 2 {
 		t.Errorf("error %v, %d prompts", err, prompts)
 	}
+}
+
+// TestToolThatCallsAnother: one guard asks about both, once each, in however many runs.
+func TestToolThatCallsAnother(t *testing.T) {
+	f := asker(2)
+	var d diary
+	var shown []string
+	guard := approval.Guard(asking(), approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
+		shown = append(shown, r.String())
+		return yes, nil
+	}), options(&d))
+	inner := within(guard, f.invoke)
+	outer := within(guard, func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		entered, err := call.Enter(target("write"), json.RawMessage(`{"name":"write","arguments":{"n":1}}`), nil)
+		if err != nil {
+			return nil, err
+		}
+		return inner(ctx, entered)
+	})
+	e := newExchange("call")
+	for i := range 3 {
+		_, err := outer(t.Context(), newCall(t, "", "call_tool", `{"name":"write","arguments":{"n":1}}`, e))
+		if _, asks := mcp.AsInputRequired(err); asks != (i < 2) {
+			t.Fatalf("run %d: %v", i, err)
+		}
+		e.answers[fmt.Sprint("q", i)] = json.RawMessage(`{}`)
+	}
+	if want := []string{`files.call_tool(arguments={"n":1}, name='write')`, `files.write(n=1)`}; !slices.Equal(shown, want) {
+		t.Errorf("shown was %q, want %q", shown, want)
+	}
+	wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting,
+		approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted, approval.EventExecuted)
 }
 
 // TestPanicOfATool: it goes on as it was, and the approval is spent.

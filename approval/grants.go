@@ -12,7 +12,8 @@ import (
 type grant struct {
 	request *Request
 	digest  Digest // of the request as it was asked
-	call    string // the id of the call
+	of      callOf
+	key     string // of the mark that the call keeps
 
 	// What follows is guarded by grants.mu, and changed by the run that goes on only.
 	approved bool      // and executing
@@ -21,13 +22,16 @@ type grant struct {
 	until    time.Time // when the caller must have come back; set between runs
 }
 
-// grants are those of a gate.
+// A callOf names a call of a tool: its id, and the tool with its server.
+type callOf struct{ id, server, tool string }
+
+// grants are those of a guard.
 type grants struct {
 	maxOpen, maxPerCaller int
 
 	mu         sync.Mutex
-	open       map[string]*grant // by calls
-	of         map[string]int    // how many a caller has
+	open       map[callOf]*grant
+	callers    map[string]int // how many are open of each
 	remembered map[Digest]remembered
 }
 
@@ -40,7 +44,7 @@ type remembered struct {
 func newGrants(opts *Options) *grants {
 	return &grants{
 		maxOpen: opts.MaxOpen, maxPerCaller: opts.MaxPerCaller,
-		open: make(map[string]*grant), of: make(map[string]int), remembered: make(map[Digest]remembered),
+		open: make(map[callOf]*grant), callers: make(map[string]int), remembered: make(map[Digest]remembered),
 	}
 }
 
@@ -49,25 +53,25 @@ func (s *grants) begin(g *grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.open[g.call] != nil:
+	case s.open[g.of] != nil:
 		return Spent
 	case len(s.open) >= s.maxOpen:
 		return Errorf(TooMany, "at most %d requests may be open", s.maxOpen)
-	case s.of[g.request.Caller] >= s.maxPerCaller:
+	case s.callers[g.request.Caller] >= s.maxPerCaller:
 		return Errorf(TooMany, "at most %d requests of one caller may be open", s.maxPerCaller)
 	}
 	g.running, g.run = true, 1
-	s.open[g.call] = g
-	s.of[g.request.Caller]++
+	s.open[g.of] = g
+	s.callers[g.request.Caller]++
 	return nil
 }
 
 // resume takes up the grant of a call that has come back, if the run before it is the last
 // one that there was.
-func (s *grants) resume(call string, kept mark, now time.Time) (*grant, error) {
+func (s *grants) resume(of callOf, kept mark, now time.Time) (*grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.open[call]
+	g := s.open[of]
 	if g == nil || g.running || g.request.ID != kept.Request || g.run != kept.Run || !now.Before(g.until) {
 		return nil, Spent
 	}
@@ -102,7 +106,7 @@ func (s *grants) end(g *grant) {
 func (s *grants) drop(g *grant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[g.call] != g || g.running {
+	if s.open[g.of] != g || g.running {
 		return false
 	}
 	s.remove(g)
@@ -110,9 +114,9 @@ func (s *grants) drop(g *grant) bool {
 }
 
 func (s *grants) remove(g *grant) {
-	delete(s.open, g.call)
-	if s.of[g.request.Caller]--; s.of[g.request.Caller] == 0 {
-		delete(s.of, g.request.Caller)
+	delete(s.open, g.of)
+	if s.callers[g.request.Caller]--; s.callers[g.request.Caller] == 0 {
+		delete(s.callers, g.request.Caller)
 	}
 }
 
@@ -134,14 +138,14 @@ func (s *grants) overdue(now time.Time) (list []*grant) {
 func (s *grants) remember(subject Digest, a Answer, now, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.remembered) >= MaxRemembered {
+	if len(s.remembered) >= maxRemembered {
 		for subject, r := range s.remembered {
 			if !now.Before(r.until) {
 				delete(s.remembered, subject)
 			}
 		}
 	}
-	if len(s.remembered) < MaxRemembered {
+	if len(s.remembered) < maxRemembered {
 		s.remembered[subject] = remembered{a, until}
 	}
 }

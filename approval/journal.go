@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Journal records what becomes of requests. A [Gate] goes on only if it could: an error
+// A Journal records what becomes of requests. A [Guard] goes on only if it could: an error
 // refuses the call. An entry with [EventExecuting] must outlive a crash, and all before it,
 // when Append returns; [OpenJournal] makes one in a file. It is called concurrently.
 type Journal interface {

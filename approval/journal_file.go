@@ -15,7 +15,7 @@ import (
 
 // A FileJournal is a [Journal] in a file that only grows: a JSON object a line, each with
 // the digest of the line before. What it refuses beside: an execution without an approval
-// before it that is in time and unused. One process at a time may have it open.
+// before it that is in time and unused. The file is locked while it is open.
 type FileJournal struct {
 	logger *slog.Logger
 
@@ -37,13 +37,15 @@ type journalFile interface {
 // its folder must exist. It reads all that was written. A last line that is not whole was
 // being written when the process ended: it is cut off, and that is recorded. Requests that
 // were open then are recorded as withdrawn, and executions as failed, since nobody knows
-// how they ended. Any other damage is [ErrBroken]. logger may be nil.
+// how they ended. Any other damage is [ErrBroken]. The file is locked until it is closed:
+// while another FileJournal has it open, in whatever process, the error is [ErrInUse]. The
+// lock is advisory, and not every network file system has it. logger may be nil.
 func OpenJournal(path string, logger *slog.Logger) (*FileJournal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	j, err := openJournal(file, logger)
+	j, err := lockAndOpen(file, logger)
 	if err == nil {
 		err = syncFolder(path)
 	}
@@ -52,6 +54,16 @@ func OpenJournal(path string, logger *slog.Logger) (*FileJournal, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// ErrInUse is the error of opening a journal that is open already.
+var ErrInUse = errors.New("approval: the journal is open already, in this process or another")
+
+func lockAndOpen(file *os.File, logger *slog.Logger) (*FileJournal, error) {
+	if err := lock(file); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
+	}
+	return openJournal(file, logger)
 }
 
 // syncFolder has a new file's name outlive a crash.

@@ -34,8 +34,8 @@ func (c chain) next(e Entry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(text) >= MaxLine {
-		return nil, fmt.Errorf("%w: it has %d bytes; a line may have %d", errRefused, len(text), MaxLine)
+	if len(text) >= maxLine {
+		return nil, fmt.Errorf("%w: it has %d bytes; a line may have %d", errRefused, len(text), maxLine)
 	}
 	return append(text, '\n'), nil
 }
@@ -105,12 +105,12 @@ func readRecord(from io.Reader) (*record, error) {
 }
 
 // readLine appends the next line, with its line break. The error is bufio.ErrBufferFull if
-// it is longer than [MaxLine].
+// it is longer than maxLine.
 func readLine(lines *bufio.Reader, dst []byte) ([]byte, error) {
 	for {
 		part, err := lines.ReadSlice('\n')
 		dst = append(dst, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) || len(dst) > MaxLine {
+		if !errors.Is(err, bufio.ErrBufferFull) || len(dst) > maxLine {
 			return dst, err
 		}
 	}

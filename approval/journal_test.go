@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -218,28 +219,64 @@ func TestJournalDamage(t *testing.T) {
 		swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
 		broken(fmt.Sprint("moved line ", i), bytes.Join(swapped, nil))
 	}
-	broken("a long line", append(bytes.Repeat([]byte("x"), approval.MaxLine+1), '\n'))
+	broken("a long line", append(bytes.Repeat([]byte("x"), 1<<20+1), '\n'))
 	broken("an empty line", append(bytes.Clone(text), '\n'))
 	broken("spaces in the last line", append(bytes.Clone(text[:last]), bytes.Replace(text[last:], []byte(`,"`), []byte(`, "`), 1)...))
 	broken("spaces", bytes.Replace(text, []byte(`{"seq"`), []byte(`{ "seq"`), 1))
 	broken("another member", bytes.Replace(text, []byte(`{"seq"`), []byte(`{"x":1,"seq"`), 1))
 }
 
-// TestJournalOfTwo: one process at a time writes it.
-func TestJournalOfTwo(t *testing.T) {
+// TestJournalOfAnother: once a program that takes no lock has written to the file, nothing
+// more is.
+func TestJournalOfAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	a, b := openJournal(t, path), openJournal(t, path)
-	if err := a.Append(entry(approval.EventAsked, "1")); err != nil {
+	j := openJournal(t, path)
+	if err := j.Append(entry(approval.EventAsked, "1")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(text, text...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := b.Append(entry(approval.EventAsked, "2")); !errors.Is(err, approval.ErrBroken) {
+		if err := j.Append(entry(approval.EventAsked, "2")); !errors.Is(err, approval.ErrBroken) {
 			t.Errorf("the error is %v, want ErrBroken", err)
 		}
 	}
-	if _, err := approval.Verify(path); err != nil {
+}
+
+// TestJournalInUse: a journal that is open cannot be opened again, in this process or
+// another, and its requests stay open. When it has been closed, it can.
+func TestJournalInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	if from := os.Getenv("DOVETAIL_TEST_JOURNAL"); from != "" { // the other process
+		if _, err := approval.OpenJournal(from, nil); !errors.Is(err, approval.ErrInUse) {
+			t.Errorf("the error of another process is %v", err)
+		}
+		return
+	}
+	j := openJournal(t, path)
+	if err := j.Append(entry(approval.EventAsked, "1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := approval.OpenJournal(path, nil); !errors.Is(err, approval.ErrInUse) || !strings.Contains(err.Error(), path) {
+		t.Errorf("the error is %v", err)
+	}
+	other := exec.Command(os.Args[0], "-test.run=^TestJournalInUse$")
+	other.Env = append(os.Environ(), "DOVETAIL_TEST_JOURNAL="+path)
+	if out, err := other.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if summary, err := approval.Verify(path); err != nil || !slices.Equal(summary.Open, []string{"1"}) {
+		t.Errorf("open are %q: %v", summary.Open, err)
+	}
+	if err := errors.Join(j.Append(entry(approval.EventApproved, "1")), j.Close()); err != nil {
 		t.Error(err)
 	}
+	openJournal(t, path)
 }
 
 // TestJournalClose: it can be closed twice, and not written then.

@@ -19,8 +19,9 @@ const (
 	MaxReason = 1 << 10
 	// MaxText is how many bytes [Request.String] returns.
 	MaxText = 500
-	// MaxRemembered is how many approvals a gate remembers.
-	MaxRemembered = 10_000
-	// MaxLine is how many bytes a line of a journal may have.
-	MaxLine = 1 << 20
+
+	// maxRemembered is how many approvals a guard remembers.
+	maxRemembered = 10_000
+	// maxLine is how many bytes a line of a journal may have.
+	maxLine = 1 << 20
 )

@@ -87,7 +87,8 @@ func (t *tally) count(v vote) (a Answer, decided bool, err error) {
 func (q *quorum) Approve(ctx context.Context, r *Request) (Answer, error) {
 	t := &tally{needed: q.count, open: len(q.callers) + len(q.others)}
 	for _, caller := range q.callers {
-		v := ask(ctx, caller, r)
+		var v vote
+		v.answer, v.err = ask(ctx, caller, r)
 		if _, asks := mcp.AsInputRequired(v.err); asks {
 			return Answer{}, v.err
 		}
@@ -106,7 +107,10 @@ func (q *quorum) poll(ctx context.Context, r *Request, t *tally) (Answer, error)
 	defer asked.Wait()
 	defer cancel()
 	for _, approver := range q.others {
-		asked.Go(func() { votes <- ask(ctx, approver, r) })
+		asked.Go(func() {
+			a, err := ask(ctx, approver, r)
+			votes <- vote{a, err}
+		})
 	}
 	for {
 		if a, decided, err := t.count(<-votes); decided {
@@ -115,13 +119,11 @@ func (q *quorum) poll(ctx context.Context, r *Request, t *tally) (Answer, error)
 	}
 }
 
-// ask turns a panic into an error: it happens on a goroutine of its own.
-func ask(ctx context.Context, approver Approver, r *Request) (v vote) {
-	defer func() {
-		if p := recover(); p != nil {
-			v = vote{err: panicked("an approver", p)}
-		}
-	}()
-	a, err := approver.Approve(ctx, r)
-	return vote{a, err}
+// ask returns the answer of an approver. A panic is an error.
+func ask(ctx context.Context, approver Approver, r *Request) (a Answer, err error) {
+	err = safely("an approver", func() (err error) {
+		a, err = approver.Approve(ctx, r)
+		return err
+	})
+	return a, err
 }

@@ -124,9 +124,7 @@ func TestRaces(t *testing.T) {
 	}}
 	var gates []mcp.Handler
 	for _, expiry := range []time.Duration{2 * time.Millisecond, 4 * time.Millisecond, 20 * time.Millisecond} {
-		gates = append(gates, approval.Gate(approval.AskAlways, approver, &approval.Options{
-			Expiry: expiry, Journal: w, Logger: quiet(), MaxPerCaller: 1024,
-		})(f.invoke))
+		gates = append(gates, gated(f, approver, &approval.Options{Expiry: expiry, Journal: w, Logger: quiet(), MaxPerCaller: 1024}))
 	}
 	numbers := make(chan int)
 	var callers sync.WaitGroup

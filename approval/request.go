@@ -32,15 +32,14 @@ type Request struct {
 
 // A Target is a tool, as those know it who decide.
 type Target struct {
-	// Server is what the operator calls the server, such as an alias of a bridge.
+	// Server is the alias of the server; "" for a tool of the program itself.
 	Server string
-	// Launch says how the server is reached, for a person to read, with a fingerprint of all
-	// that belongs to it, such as bridge/gateway makes it. "" if it is not known.
+	// Launch says how the server is reached, for a person to read: [mcp.Origin].Launch. ""
+	// if it is not known.
 	Launch string
-	// Tool is the name of the tool.
+	// Tool is the name of the tool on its server.
 	Tool string
-	// ToolDigest is a digest of the tool's definition, such as bridge/pin has it. "" if it
-	// is not known.
+	// ToolDigest is [mcp.Definition.Digest] of the tool.
 	ToolDigest string
 }
 
@@ -90,8 +89,15 @@ func (r *Request) ArgumentsDigest() Digest { return sha256.Sum256(r.Arguments) }
 // their names, nothing in it that a terminal would act on or that cannot be seen, and cut
 // after [MaxText] bytes. Decide by [Request.Text], which leaves nothing out.
 func (r *Request) String() string {
-	text := Printable(r.Server) + "." + Printable(r.Tool) + "(" + keywords(r.Arguments) + ")"
-	return cut(text, MaxText)
+	return cut(nameOf(r.Server, r.Tool)+"("+keywords(r.Arguments)+")", MaxText)
+}
+
+// nameOf names a tool as server.tool, or one of the program's own as tool.
+func nameOf(server, tool string) string {
+	if server == "" {
+		return Printable(tool)
+	}
+	return Printable(server) + "." + Printable(tool)
 }
 
 // Text are the arguments in full: their exact bytes, save that characters which cannot be

@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 )
 
 // quiet is a logger for what a test provokes.
@@ -77,9 +78,21 @@ func (e *exchange) copy() *exchange {
 	return c
 }
 
-// newCall is a call of a tool by somebody.
+// target is a tool of the server files.
+func target(tool string) *mcp.Target {
+	return &mcp.Target{Kind: mcp.KindTool, Name: tool, Origin: mcp.Origin{Server: "files", Name: tool}}
+}
+
+// newCall is a call of a tool of the server files by somebody.
 func newCall(t testing.TB, who, tool, arguments string, e mcp.Responder) *mcp.Call {
 	t.Helper()
+	return newCallOf(t, who, target(tool), arguments, e, nil)
+}
+
+// newCallOf is a call that has been resolved.
+func newCallOf(t testing.TB, who string, target *mcp.Target, arguments string, e mcp.Responder, recheck func(context.Context, *mcp.Target) error) *mcp.Call {
+	t.Helper()
+	tool := target.Name
 	params := fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)
 	if arguments == "" {
 		params = fmt.Sprintf(`{"name":%q}`, tool)
@@ -89,6 +102,7 @@ func newCall(t testing.TB, who, tool, arguments string, e mcp.Responder) *mcp.Ca
 		t.Fatal(err)
 	}
 	call := mcp.NewCall(request, &mcp.Caller{Principal: who}, e)
+	call.Resolve(target, "", recheck)
 	return &call
 }
 
@@ -175,16 +189,52 @@ func wantKind(t testing.TB, err error, kind approval.Kind) {
 }
 
 func options(d *diary) *approval.Options {
-	o := &approval.Options{Server: "files", Logger: quiet()}
+	o := &approval.Options{Logger: quiet()}
 	if d != nil {
 		o.Journal = d
 	}
 	return o
 }
 
-// gated puts a gate that always asks before a tool.
+// parsed is a policy.
+func parsed(t testing.TB, text string) *policy.Compiled {
+	t.Helper()
+	p, err := policy.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := policy.Compile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// asking is a policy that asks about tools, and allows all else.
+func asking() *policy.Compiled {
+	compiled, err := policy.Compile(&policy.Policy{Rules: []policy.Rule{
+		{Effect: policy.Ask, Match: policy.Match{Kinds: []mcp.Kind{mcp.KindTool}}}, {Effect: policy.Allow},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	return compiled
+}
+
+// within puts a function within a guard, as a server does.
+func within(guard mcp.Guard, f mcp.Handler) mcp.Handler {
+	run := guard.Run(f)
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if err := guard.Check(ctx, call); err != nil {
+			return nil, err
+		}
+		return run(ctx, call)
+	}
+}
+
+// gated is a tool within a guard that always asks.
 func gated(f *tool, approver approval.Approver, o *approval.Options) mcp.Handler {
-	return approval.Gate(approval.AskAlways, approver, o)(f.invoke)
+	return within(approval.Guard(asking(), approver, o), f.invoke)
 }
 
 // pass lets virtual time pass.

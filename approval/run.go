@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A run is one run of a call through a gate, which has the call's grant meanwhile.
+// A run is one run of a call through a guard, which has the call's grant meanwhile.
 type run struct {
-	gate  *gate
+	guard *guard
 	grant *grant
 	call  *mcp.Call // with bytes of its own
 
@@ -29,13 +30,23 @@ func (r *run) through(ctx context.Context, next mcp.Handler) (mcp.Result, error)
 		}
 	}
 	r.executing = true
-	return next(withApproved(ctx, r.grant.request, r.call), r.call)
+	r.call.FreezeArguments(refusal(&r.grant.request.Target, Changed, Changed))
+	return next(context.WithValue(ctx, approvedKey{}, r.grant.request), r.call)
+}
+
+type approvedKey struct{}
+
+// FromContext returns the request that was approved for the call of a context, nil if none
+// was asked for.
+func FromContext(ctx context.Context) *Request {
+	r, _ := ctx.Value(approvedKey{}).(*Request)
+	return r
 }
 
 // approve has the request decided, and gets the approval on record. The error refuses the
 // call, or asks its caller.
 func (r *run) approve(ctx context.Context) error {
-	g, request := r.gate, r.grant.request
+	g, request := r.guard, r.grant.request
 	answer, known := g.grants.recall(request.Subject(), time.Now())
 	if known {
 		answer.Reason = "remembered"
@@ -49,7 +60,7 @@ func (r *run) approve(ctx context.Context) error {
 		}
 	}
 	if !answer.Approved {
-		_ = g.record(r.grant, EventRejected, answer) // it is logged; the call is not made anyway
+		_ = g.record(time.Now(), r.grant, EventRejected, answer) // it is logged; the call is not made anyway
 		r.end()
 		refused := g.refuse(&request.Target, Rejected, nil)
 		refused.Reason = answer.Reason
@@ -58,14 +69,14 @@ func (r *run) approve(ctx context.Context) error {
 	if err := r.recheck(ctx); err != nil {
 		return r.refuse(kindOf(err, Failed), err)
 	}
-	if err := g.record(r.grant, EventApproved, answer); err != nil {
+	if err := g.record(time.Now(), r.grant, EventApproved, answer); err != nil {
 		return r.refuse(Failed, err)
 	}
 	now := time.Now() // the moment that counts, and that the journal has
 	if !now.Before(request.Deadline) {
 		return r.refuse(Expired, Expired)
 	}
-	if err := g.recordAt(now, r.grant, EventExecuting, Answer{}); err != nil {
+	if err := g.record(now, r.grant, EventExecuting, Answer{}); err != nil {
 		return r.refuse(Failed, err)
 	}
 	g.grants.spend(r.grant)
@@ -75,15 +86,10 @@ func (r *run) approve(ctx context.Context) error {
 	return nil
 }
 
-// answer asks the approver, and fails closed. The clock of the call's budget stands still.
+// answer asks the approver, and fails closed. The call's deadline is paused.
 func (r *run) answer(ctx context.Context) (a Answer, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			a, err = Answer{}, panicked("an approver", p)
-		}
-	}()
 	defer deadline.Pause(ctx)()
-	if r.gate.approver == nil {
+	if r.guard.approver == nil {
 		return Answer{}, NoApprover
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, r.grant.request.Deadline, Expired)
@@ -91,7 +97,7 @@ func (r *run) answer(ctx context.Context) (a Answer, err error) {
 	if ctx.Err() != nil {
 		return Answer{}, context.Cause(ctx)
 	}
-	return r.gate.approver.Approve(ctx, r.grant.request)
+	return ask(ctx, r.guard.approver, r.grant.request)
 }
 
 // failureOf says what an approver's error means.
@@ -107,14 +113,11 @@ func failureOf(ctx context.Context, r *Request, err error) Kind {
 	}
 }
 
-// recheck compares what would run with what was asked.
+// recheck reports whether the tool is still what it was, and what would run is what was
+// asked.
 func (r *run) recheck(ctx context.Context) error {
 	request := r.grant.request
-	target, err := r.gate.target(ctx, r.call)
-	if err != nil {
-		return err
-	}
-	if target != request.Target || request.Digest() != r.grant.digest || !bytes.Equal(argumentsOf(r.call), request.Arguments) {
+	if request.Digest() != r.grant.digest || !bytes.Equal(argumentsOf(r.call), request.Arguments) {
 		return Changed
 	}
 	if !time.Now().Before(request.Deadline) {
@@ -123,18 +126,27 @@ func (r *run) recheck(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("the caller has gone: %w", context.Cause(ctx))
 	}
-	return nil
+	return safely("looking up what was approved", func() error {
+		err := r.call.Recheck(ctx)
+		if said, ok := errors.AsType[*jsonrpc.Error](err); ok {
+			return Errorf(Changed, "%s", said.Message)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", Changed, err)
+		}
+		return nil
+	})
 }
 
 // refuse ends the grant without a call.
 func (r *run) refuse(kind Kind, cause error) error {
-	r.gate.finish(r.grant, kind, cause)
+	r.guard.finish(r.grant, kind, cause)
 	r.ended = true
-	return r.gate.refuse(&r.grant.request.Target, kind, cause)
+	return r.guard.refuse(&r.grant.request.Target, kind, cause)
 }
 
 func (r *run) end() {
-	r.gate.grants.end(r.grant)
+	r.guard.grants.end(r.grant)
 	r.ended = true
 }
 
@@ -143,14 +155,14 @@ func (r *run) leave(panicking bool, err error) {
 	if r.ended {
 		return
 	}
-	g := r.gate
+	g := r.guard
 	if _, asks := mcp.AsInputRequired(err); asks && !panicking {
 		until := r.grant.request.Deadline
 		if r.executing {
 			until = time.Now().Add(g.opts.Expiry)
 		}
 		m := g.grants.pause(r.grant, until)
-		r.call.Store(g.key, m.json())
+		r.call.Store(r.grant.key, m.json())
 		return
 	}
 	event, reason := EventExecuted, ""
@@ -162,6 +174,6 @@ func (r *run) leave(panicking bool, err error) {
 	case err != nil:
 		event, reason = EventFailed, err.Error()
 	}
-	_ = g.record(r.grant, event, Answer{Reason: reason}) // it is logged; the call has been made
+	_ = g.record(time.Now(), r.grant, event, Answer{Reason: reason}) // it is logged; the call has been made
 	r.end()
 }

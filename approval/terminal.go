@@ -10,11 +10,21 @@ import (
 	"sync"
 )
 
-// A TerminalApprover asks a person at a terminal, one question at a time. It shows all of
-// a request, escaped as [Printable] has it, and a code of four characters: who types the
-// code approves, anything else is the reason of a refusal. So what was typed before the
-// question was there, or for another one, approves nothing.
-type TerminalApprover struct {
+// Terminal returns an approver that asks a person at a terminal, one question at a time. It
+// writes all of a request to out, escaped as [Printable] has it, and a code of four
+// characters, and reads lines from in: the code approves, anything else is the reason of a
+// refusal. So what was typed before the question was there, or for another one, approves
+// nothing. Reading begins with the first question, and ends with in only, since nothing can
+// interrupt it: what is typed while nothing is asked is dropped. After the end of in nobody
+// can be asked.
+func Terminal(in io.Reader, out io.Writer) Approver {
+	return &terminal{
+		out: out, in: bufio.NewReaderSize(in, maxTyped),
+		turn: make(chan struct{}, 1), lines: make(chan string, 1), ended: make(chan struct{}),
+	}
+}
+
+type terminal struct {
 	out   io.Writer
 	turn  chan struct{} // held by the question that is shown
 	lines chan string   // what is typed while a question is shown
@@ -26,21 +36,11 @@ type TerminalApprover struct {
 	waiting bool // for a line
 }
 
-// Terminal returns an approver that writes to out and reads lines from in. Reading begins
-// with the first question, and ends with in only, since nothing can interrupt it: what is
-// typed while nothing is asked is dropped. After the end of in there is nobody to ask.
-func Terminal(in io.Reader, out io.Writer) *TerminalApprover {
-	return &TerminalApprover{
-		out: out, in: bufio.NewReaderSize(in, maxTyped),
-		turn: make(chan struct{}, 1), lines: make(chan string, 1), ended: make(chan struct{}),
-	}
-}
-
 // maxTyped is how many bytes of a line are read; the rest of it is dropped.
 const maxTyped = 4 << 10
 
 // Approve asks when it is this question's turn.
-func (t *TerminalApprover) Approve(ctx context.Context, r *Request) (Answer, error) {
+func (t *terminal) Approve(ctx context.Context, r *Request) (Answer, error) {
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -65,7 +65,7 @@ func (t *TerminalApprover) Approve(ctx context.Context, r *Request) (Answer, err
 	}
 }
 
-func (t *TerminalApprover) decide(line, code string) (Answer, error) {
+func (t *terminal) decide(line, code string) (Answer, error) {
 	a := Answer{Approved: line == code, By: "terminal"}
 	said := "Approved.\n"
 	if !a.Approved {
@@ -101,7 +101,7 @@ func terminalText(r *Request, code string) string {
 }
 
 // listen says whether lines are wanted, and drops what came before.
-func (t *TerminalApprover) listen(wanted bool) {
+func (t *terminal) listen(wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting = wanted
@@ -112,7 +112,7 @@ func (t *TerminalApprover) listen(wanted bool) {
 }
 
 // read reads lines up to the end of the input.
-func (t *TerminalApprover) read() {
+func (t *terminal) read() {
 	defer close(t.ended)
 	for {
 		line, err := t.readLine()
@@ -129,7 +129,7 @@ func (t *TerminalApprover) read() {
 }
 
 // readLine drops what is too long, and a last line without an end.
-func (t *TerminalApprover) readLine() (string, error) {
+func (t *terminal) readLine() (string, error) {
 	text, err := t.in.ReadSlice('\n')
 	line := string(text)
 	for errors.Is(err, bufio.ErrBufferFull) {

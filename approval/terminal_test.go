@@ -15,7 +15,7 @@ import (
 
 // A desk is a terminal with somebody at it.
 type desk struct {
-	*approval.TerminalApprover
+	approval.Approver
 	typed  *io.PipeWriter
 	screen chan string
 }
@@ -23,7 +23,7 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	r, w := io.Pipe()
 	d := &desk{typed: w, screen: make(chan string, 16)}
-	d.TerminalApprover = approval.Terminal(r, d)
+	d.Approver = approval.Terminal(r, d)
 	t.Cleanup(func() { w.Close() })
 	return d
 }

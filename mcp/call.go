@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"iter"
@@ -117,8 +118,24 @@ func (c *Call) Member(path ...string) json.RawMessage { return c.request.Member(
 
 // WithParams returns a copy of the call with other params. The params are checked as
 // those of an incoming call are, and must not be changed afterwards; the error is a
-// *[jsonrpc.Error] with [jsonrpc.InvalidParams].
+// *[jsonrpc.Error] with [jsonrpc.InvalidParams], or that of [Call.FreezeArguments].
 func (c *Call) WithParams(params json.RawMessage) (*Call, error) {
+	changed, err := c.withParams(params)
+	if refusal, _ := c.Get(frozen{}).(error); refusal != nil && err == nil && !bytes.Equal(changed.Member("arguments"), c.Member("arguments")) {
+		return nil, refusal
+	}
+	return changed, err
+}
+
+// FreezeArguments makes [Call.WithParams] return err for the rest of this run of the call,
+// of the call and its copies, if the params have other arguments, byte for byte. A guard
+// that has had the arguments approved uses it.
+func (c *Call) FreezeArguments(err error) { c.Set(frozen{}, err) }
+
+// frozen is the key of the error of changing the arguments, among the values of a call.
+type frozen struct{}
+
+func (c *Call) withParams(params json.RawMessage) (*Call, error) {
 	changed := &struct { // one allocation for both
 		call    Call
 		request jsonrpc.Request
@@ -133,14 +150,16 @@ func (c *Call) WithParams(params json.RawMessage) (*Call, error) {
 
 // Enter returns a copy of the call for an entry that is mounted: inner is its target on
 // the server or provider that it comes from, which recheck asks as in [Call.Resolve].
-// params take the place of the call's, unless they are nil; see [Call.WithParams].
+// params take the place of the call's, unless they are nil; see [Call.WithParams]. Frozen
+// arguments may be others here: an entry that stands for another one, such as a tool that
+// calls tools, takes the arguments of the second out of its own.
 func (c *Call) Enter(inner *Target, params json.RawMessage, recheck func(ctx context.Context, t *Target) error) (*Call, error) {
 	if params == nil {
 		entered := *c
 		entered.original, entered.target, entered.recheck = c, inner, recheck
 		return &entered, nil
 	}
-	entered, err := c.WithParams(params)
+	entered, err := c.withParams(params)
 	if err != nil {
 		return nil, err
 	}
@@ -165,10 +184,12 @@ func (c *Call) URI() string { return c.uri }
 // same entry, or one of equal origin and definition. Whatever has waited, for a person
 // for example, asks before it goes on. A nil error says so.
 func (c *Call) Recheck(ctx context.Context) error {
+	var last *Target
 	for ; c != nil; c = c.original {
-		if c.recheck == nil || c.target == nil {
-			continue
+		if c.recheck == nil || c.target == nil || c.target == last {
+			continue // the original of a copy has the same target
 		}
+		last = c.target
 		if err := c.recheck(ctx, c.target); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,5 +88,69 @@ func TestWithParamsAllocates(t *testing.T) {
 	})
 	if allocs > 1 {
 		t.Errorf("%v allocations, want at most 1", allocs)
+	}
+}
+
+// TestFreezeArguments: a copy of the call keeps the arguments, byte for byte, and may be
+// another call in all else.
+func TestFreezeArguments(t *testing.T) {
+	fixed := errors.New("fixed")
+	call := newCall(t, `{"name":"a","arguments":{"x":1}}`, nil)
+	early, err := call.WithParams(call.Params())
+	if err != nil {
+		t.Fatal(err)
+	}
+	early.FreezeArguments(fixed)
+	entered, err := call.Enter(&mcp.Target{Name: "b"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := call.Enter(nil, json.RawMessage(`{"name":"b","arguments":{"x":2}}`), nil)
+	if err != nil || string(other.Member("arguments")) != `{"x":2}` {
+		t.Fatalf("a call that this one stands for: %v", err)
+	}
+	for params, want := range map[string]error{
+		`{"name":"a","arguments":{"x":1}}`:                     nil,
+		`{"arguments":{"x":1},"name":"b","_meta":{"m":1}}`:     nil,
+		`{"name":"a","arguments":{"x":2}}`:                     fixed,
+		`{"name":"a","arguments":{"x": 1}}`:                    fixed,
+		`{"name":"a"}`:                                         fixed,
+		`{"name":"a","arguments":{"x":1},"arguments":{"x":1}}`: &jsonrpc.Error{Code: jsonrpc.InvalidParams},
+	} {
+		for what, call := range map[string]*mcp.Call{"the call": &call, "a copy": early, "entered": entered} {
+			_, err := call.WithParams(json.RawMessage(params))
+			if (err == nil) != (want == nil) || want == fixed && err != fixed {
+				t.Errorf("%s with %s: %v, want %v", what, params, err, want)
+			}
+		}
+	}
+	if _, err := other.WithParams(json.RawMessage(`{"name":"a","arguments":{"x":1}}`)); err != fixed {
+		t.Errorf("the call that this one stands for: %v", err)
+	}
+}
+
+// TestRecheckAsksOnce for each target, however often the call was copied.
+func TestRecheckAsksOnce(t *testing.T) {
+	var asked []string
+	recheck := func(_ context.Context, t *mcp.Target) error {
+		asked = append(asked, t.Name)
+		return nil
+	}
+	call := newCall(t, `{"name":"a"}`, nil)
+	call.Resolve(&mcp.Target{Name: "outer"}, "", recheck)
+	copied, err := call.WithParams(json.RawMessage(`{"name":"b"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered, err := copied.Enter(&mcp.Target{Name: "inner"}, nil, recheck)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := entered.WithParams(json.RawMessage(`{"name":"c"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Recheck(t.Context()); err != nil || !slices.Equal(asked, []string{"inner", "outer"}) {
+		t.Errorf("asked about %q: %v", asked, err)
 	}
 }

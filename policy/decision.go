@@ -21,7 +21,7 @@ func (c *Compiled) Decide(q *Request) Decision {
 	if d, decided := c.first(q); decided {
 		return d
 	}
-	lists := c.Resolve(q.Role).decide(&q.Target)
+	lists := c.Resolve(q.Role).decide(q.exposed(), q.name())
 	if lists.Effect == Deny || len(c.rules) == 0 {
 		return lists
 	}
@@ -61,24 +61,24 @@ func (c *Compiled) strictest(q *Request) int {
 			}
 		}
 	}
-	look(&c.byName, q.Name)
+	look(&c.byName, q.name())
 	look(&c.byExposed, q.exposed())
-	look(&c.byServer, q.Server)
+	look(&c.byServer, q.Target.Origin.Server)
 	return first
 }
 
 // first is what comes before lists and rules.
 func (c *Compiled) first(q *Request) (d Decision, decided bool) {
 	switch {
-	case len(q.Name) > MaxName || len(q.Exposed) > MaxName:
+	case len(q.name()) > MaxName || len(q.exposed()) > MaxName:
 		return Decision{Effect: Deny, Reason: "the name is too long"}, true
-	case c.isExempt(&q.Target):
+	case c.isExempt(q):
 		return Decision{Effect: Allow, Rule: "exempt", Reason: "the tool is exempt"}, true
 	default:
 		return Decision{}, false
 	}
 }
 
-func (c *Compiled) isExempt(t *Target) bool {
-	return len(c.exempt) > 0 && t.kind() == mcp.KindTool && c.exempt[Exemption{t.Server, t.Name}]
+func (c *Compiled) isExempt(q *Request) bool {
+	return len(c.exempt) > 0 && q.kind() == mcp.KindTool && c.exempt[Exemption{q.Target.Origin.Server, q.name()}]
 }

@@ -31,3 +31,12 @@ func (e *DeniedError) Unwrap() error {
 		Code: jsonrpc.InternalError, Message: message, Data: json.RawMessage(`{"type":"FORBIDDEN","guard":"policy"}`),
 	}
 }
+
+// denied returns the error of a call that is not allowed.
+func denied(call *mcp.Call, d Decision) *DeniedError {
+	e := &DeniedError{Name: call.URI(), Kind: mcp.KindResource, Decision: d}
+	if t := call.Target(); t != nil && e.Name == "" {
+		e.Name, e.Kind = t.Name, t.Kind
+	}
+	return e
+}

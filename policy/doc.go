@@ -3,14 +3,19 @@
 //
 // A [Policy] is data. [Compile] makes of it what decides: [Compiled.Decide] is a pure
 // function of a [Request], which anybody can make, of recorded calls too, and
-// [Compiled.Explain] says of every list and rule why it matched or did not. An [Enforcer]
-// puts the decision around calls, as an interceptor or within a guard of a server.
+// [Compiled.Explain] says of every list and rule why it matched or did not. [Guard] enforces
+// a policy on a server, mount, bridge or single entry:
+//
+//	server.Options{Guards: []mcp.Guard{policy.Guard(compiled, nil)}}
+//
+// A policy that asks about calls is enforced by the guard of package approval, which has a
+// person decide.
 //
 // # What is decided
 //
 // A call needs something that allows it, and nothing that denies it:
 //
-//   - Deny beats ask, and ask beats allow. The order of lists and rules is nothing.
+//   - Deny beats ask, and ask beats allow. The order of lists and rules does not matter.
 //   - What the deny list matches is denied. If there is an allow list, what it does not
 //     match is denied too.
 //   - Allowed is what an allow list or an allow rule matches. Only a policy with neither
@@ -24,6 +29,5 @@
 // any one character, [a-z] one of a set and [!a-z] one that is not; all of the name must
 // match, in exact case. There is no escape character: [*] is an asterisk.
 //
-// All but an Enforcer's functions may be used concurrently, and nothing changes once it is
-// compiled.
+// Everything may be used concurrently, and nothing changes once it is compiled.
 package policy

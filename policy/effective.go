@@ -72,7 +72,7 @@ func newEffective(path string, o RoleOverride, base *Effective) (*Effective, err
 
 // Allowed says whether the lists allow a name.
 func (e *Effective) Allowed(name string) bool {
-	return len(name) <= MaxName && e.decide(&Target{Name: name}).Effect == Allow
+	return len(name) <= MaxName && e.decide(name, name).Effect == Allow
 }
 
 // Filter returns those of the names that are allowed, in their order.
@@ -87,11 +87,10 @@ func (e *Effective) Filter(names []string) []string {
 }
 
 // decide says what the lists say. What they allow without having it listed has no rule.
-func (e *Effective) decide(t *Target) Decision {
-	exposed := t.exposed()
+func (e *Effective) decide(exposed, name string) Decision {
 	at := e.deny.find(exposed)
-	if at < 0 && t.Name != exposed {
-		at = e.deny.find(t.Name)
+	if at < 0 && name != exposed {
+		at = e.deny.find(name)
 	}
 	if at >= 0 {
 		return Decision{Effect: Deny, Rule: "deny", Reason: e.deny.reasons[at]}

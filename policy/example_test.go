@@ -34,7 +34,7 @@ func ExampleCompile() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	write := policy.Target{Server: "fs", Name: "write_file", Exposed: "fs__write_file"}
+	write := mcp.Target{Name: "fs__write_file", Origin: mcp.Origin{Server: "fs", Name: "write_file"}}
 	for _, path := range []string{"/tmp/x", "/etc/passwd"} {
 		arguments, _ := json.Marshal(map[string]string{"path": path})
 		fmt.Println(c.Decide(&policy.Request{Target: write, Arguments: arguments}))
@@ -76,7 +76,7 @@ func ExampleCompiled_Explain() {
 		log.Fatal(err)
 	}
 	fmt.Print(c.Explain(&policy.Request{
-		Target:    policy.Target{Server: "fs", Name: "write_file", Exposed: "fs__write_file"},
+		Target:    mcp.Target{Name: "fs__write_file", Origin: mcp.Origin{Server: "fs", Name: "write_file"}},
 		Arguments: json.RawMessage(`{"path":"/tmp/x"}`),
 	}))
 	// Output:
@@ -87,15 +87,14 @@ func ExampleCompiled_Explain() {
 }
 
 // What a policy does not allow can be neither seen nor called.
-func ExampleEnforcer() {
+func ExampleGuard() {
 	readers, err := policy.Compile(&policy.Policy{Allow: []string{"read_*"}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	enforcer := &policy.Enforcer{Policy: readers}
 	s := server.New(mcp.Implementation{Name: "files", Version: "1.0.0"}, &server.Options{
-		Middleware: []mcp.Middleware{enforcer.Intercept},
-		Logger:     slog.New(slog.DiscardHandler),
+		Guards: []mcp.Guard{policy.Guard(readers, nil)},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	for _, name := range []string{"read_file", "write_file"} {
 		server.AddTool(s, server.Tool{Name: name}, func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })

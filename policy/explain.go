@@ -48,7 +48,7 @@ func (c *Compiled) Explain(q *Request) *Explanation {
 		e.Steps = []Step{{Rule: cmp.Or(first.Rule, "name"), Effect: first.Effect, Matched: true, Why: first.Reason}}
 		return e
 	}
-	e.Steps = c.Resolve(q.Role).explain(&q.Target)
+	e.Steps = c.Resolve(q.Role).explain(q)
 	rules := slices.SortedFunc(slices.Values(c.rules), func(a, b ruling) int { return cmp.Compare(a.place, b.place) })
 	for i := range rules {
 		e.Steps = append(e.Steps, rules[i].explain(q))
@@ -56,8 +56,8 @@ func (c *Compiled) Explain(q *Request) *Explanation {
 	return e
 }
 
-func (e *Effective) explain(t *Target) []Step {
-	d := e.decide(t)
+func (e *Effective) explain(q *Request) []Step {
+	d := e.decide(q.exposed(), q.name())
 	denied := Step{Rule: "deny", Effect: Deny, Why: e.deny.miss}
 	if d.Rule == "deny" {
 		denied.Matched, denied.Why = true, d.Reason
@@ -65,7 +65,7 @@ func (e *Effective) explain(t *Target) []Step {
 	allowed := Step{Rule: "allow", Effect: Allow, Why: "there is no allow list"}
 	if len(e.allow) > 0 {
 		only := &Effective{allow: e.allow} // as if nothing were denied
-		d := only.decide(t)
+		d := only.decide(q.exposed(), q.name())
 		allowed.Matched, allowed.Why = d.Effect == Allow, d.Reason
 	}
 	return []Step{denied, allowed}

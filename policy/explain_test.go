@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
 
@@ -18,28 +19,28 @@ func TestExplain(t *testing.T) {
 		q    policy.Request
 		want string
 	}{
-		{policy.Request{Target: policy.Target{Server: "fs", Name: "write_file", Exposed: "fs__write_file"}, Arguments: []byte(`{"path":"/etc/x"}`)},
+		{policy.Request{Target: mcp.Target{Name: "fs__write_file", Origin: mcp.Origin{Server: "fs", Name: "write_file"}}, Arguments: []byte(`{"path":"/etc/x"}`)},
 			"ask: the rule \"writes\" matches\n" +
 				"- deny deny: no pattern of the deny list matches\n" +
 				"+ allow allow: the allow list has the pattern \"fs__*\"\n" +
 				"- allow rules[0]: not matched by its names\n" +
 				"+ ask writes: all of it matches\n" +
 				"- deny rules[2]: not matched by its roles\n"},
-		{policy.Request{Target: policy.Target{Server: "fs", Name: "write_file", Exposed: "fs__write_file"}, Arguments: []byte(`{"path":"/tmp/x"}`), Subject: policy.Subject{Role: "bot"}},
+		{policy.Request{Target: mcp.Target{Name: "fs__write_file", Origin: mcp.Origin{Server: "fs", Name: "write_file"}}, Arguments: []byte(`{"path":"/tmp/x"}`), Subject: policy.Subject{Role: "bot"}},
 			"deny: the rule \"rules[2]\" matches\n" +
 				"- deny deny: no pattern of the deny list matches\n" +
 				"+ allow allow: the allow list has the pattern \"fs__*\"\n" +
 				"- allow rules[0]: not matched by its names\n" +
 				"- ask writes: not matched by its unless[0]\n" +
 				"+ deny rules[2]: it cannot be told about its annotations\n"},
-		{policy.Request{Target: policy.Target{Name: "delete"}},
+		{policy.Request{Target: mcp.Target{Name: "delete"}},
 			"deny: the deny list has the pattern \"*delete*\"\n" +
 				"+ deny deny: the deny list has the pattern \"*delete*\"\n" +
 				"- allow allow: no pattern of the allow list matches\n" +
 				"- allow rules[0]: not matched by its names\n" +
 				"- ask writes: not matched by its names\n" +
 				"- deny rules[2]: not matched by its roles\n"},
-		{policy.Request{Target: policy.Target{Server: "own", Name: "help"}}, "allow: the tool is exempt\n+ allow exempt: the tool is exempt\n"},
+		{policy.Request{Target: mcp.Target{Name: "help", Origin: mcp.Origin{Server: "own"}}}, "allow: the tool is exempt\n+ allow exempt: the tool is exempt\n"},
 	} {
 		if diff := cmp.Diff(e.want, c.Explain(&e.q).String()); diff != "" {
 			t.Errorf("%+v: %s", e.q, diff)

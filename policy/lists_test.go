@@ -112,7 +112,7 @@ func TestCompileKeepsNothing(t *testing.T) {
 		Exempt: []policy.Exemption{{Server: "s", Tool: "x"}},
 	}
 	c := compile(t, p)
-	asked := []policy.Request{{Target: policy.Target{Name: "a"}}, {Target: policy.Target{Name: "b", Trusted: true}}, {Target: policy.Target{Server: "s", Name: "x"}}}
+	asked := []policy.Request{{Target: mcp.Target{Name: "a"}}, {Target: mcp.Target{Name: "b"}}, {Target: mcp.Target{Name: "x", Origin: mcp.Origin{Server: "s"}}}}
 	decide := func() (all []string) {
 		for i := range asked {
 			all = append(all, c.Decide(&asked[i]).String())
@@ -129,7 +129,7 @@ func TestCompileKeepsNothing(t *testing.T) {
 // TestNamesOfBothSides: deny lists are about both names of a tool, allow lists about the
 // one that the operator has a hand in.
 func TestNamesOfBothSides(t *testing.T) {
-	q := &policy.Request{Target: policy.Target{Server: "evil", Name: "read_all", Exposed: "evil__read_all"}}
+	q := &policy.Request{Target: mcp.Target{Name: "evil__read_all", Origin: mcp.Origin{Server: "evil", Name: "read_all"}}}
 	for text, want := range map[string]policy.Effect{
 		`{"deny":["read_*"]}`: policy.Deny, `{"deny":["evil__*"]}`: policy.Deny,
 		`{"allow":["read_*"]}`: policy.Deny, `{"allow":["evil__read_*"]}`: policy.Allow,
@@ -146,8 +146,8 @@ func TestNamesOfBothSides(t *testing.T) {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
-	long := &policy.Request{Target: policy.Target{Name: strings.Repeat("a", policy.MaxName+1)}}
-	if compile(t, nil).Decide(long).Effect != policy.Deny || compile(t, nil).Resolve("").Allowed(long.Name) {
+	long := &policy.Request{Target: mcp.Target{Name: strings.Repeat("a", policy.MaxName+1)}}
+	if compile(t, nil).Decide(long).Effect != policy.Deny || compile(t, nil).Resolve("").Allowed(long.Target.Name) {
 		t.Error("a name of any length is allowed")
 	}
 }
@@ -160,7 +160,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	for name, want := range map[string]policy.Effect{"r": policy.Allow, "w": policy.Ask, "wx": policy.Deny} {
 		for range 6 {
 			rules[0], rules[1], rules[2] = rules[1], rules[2], rules[0]
-			if got := compile(t, &policy.Policy{Rules: slices.Clone(rules)}).Decide(&policy.Request{Target: policy.Target{Name: name}}); got.Effect != want {
+			if got := compile(t, &policy.Policy{Rules: slices.Clone(rules)}).Decide(&policy.Request{Target: mcp.Target{Name: name}}); got.Effect != want {
 				t.Errorf("%s: %v, want %v", name, got, want)
 			}
 			rules[0], rules[1] = rules[1], rules[0]

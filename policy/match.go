@@ -71,9 +71,9 @@ const errNothing = "a list without anything in it matches nothing: leave it out 
 // request would say is assumed.
 func (m *match) holds(q *Request, assumed truth) (t truth, because string) {
 	switch {
-	case !m.servers.match(q.Server):
+	case !m.servers.match(q.Target.Origin.Server):
 		return no, "servers"
-	case !m.names.match(q.Name):
+	case !m.names.match(q.name()):
 		return no, "names"
 	case !m.exposed.match(q.exposed()):
 		return no, "exposed"
@@ -91,10 +91,10 @@ func (m *match) holds(q *Request, assumed truth) (t truth, because string) {
 		}
 	}
 	if len(m.tags) > 0 {
-		also(m.tagged(&q.Target), "tags")
+		also(m.tagged(q), "tags")
 	}
 	if m.annotations != nil {
-		also(m.annotations.holds(&q.Target), "annotations")
+		also(m.annotations.holds(q), "annotations")
 	}
 	for i := range m.arguments {
 		if t == no {
@@ -111,26 +111,23 @@ func (m *match) holds(q *Request, assumed truth) (t truth, because string) {
 
 // tagged says whether one of the tags matches. An untrusted server may have left out the one
 // that would.
-func (m *match) tagged(t *Target) truth {
-	if !t.Trusted {
+func (m *match) tagged(q *Request) truth {
+	if !q.isTrusted() {
 		return unknown
 	}
-	return of(slices.ContainsFunc(t.Tags, m.tags.match))
+	return of(slices.ContainsFunc(q.Target.Definition.Tags(), m.tags.match))
 }
 
 // holds says whether the hints of a tool are these. What an untrusted server says of its
 // tools, nobody knows.
-func (a *Annotations) holds(t *Target) truth {
-	if t.kind() != mcp.KindTool {
+func (a *Annotations) holds(q *Request) truth {
+	if q.kind() != mcp.KindTool {
 		return no
 	}
-	if !t.Trusted {
+	if !q.isTrusted() {
 		return unknown
 	}
-	hints := t.Annotations
-	if hints == nil {
-		hints = &mcp.ToolAnnotations{}
-	}
+	hints := q.Target.Definition.Annotations()
 	readOnly := isSet(hints.ReadOnlyHint, false)
 	return of(is(a.ReadOnly, readOnly) &&
 		is(a.Destructive, !readOnly && isSet(hints.DestructiveHint, true)) &&

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
 
 // reference is what [policy.Compiled.Decide] does, as plainly as it can be said.
 func reference(p *policy.Policy, q *policy.Request) policy.Effect {
-	if some(p.Deny, q.Exposed) || some(p.Deny, q.Name) || len(p.Allow) > 0 && !some(p.Allow, q.Exposed) {
+	if some(p.Deny, q.Target.Name) || some(p.Deny, q.Target.Origin.Name) || len(p.Allow) > 0 && !some(p.Allow, q.Target.Name) {
 		return policy.Deny
 	}
 	strictest, allowed := policy.Allow, len(p.Allow) > 0 || len(p.Rules) == 0
@@ -28,8 +29,8 @@ func reference(p *policy.Policy, q *policy.Request) policy.Effect {
 }
 
 func about(m policy.Match, q *policy.Request) bool {
-	return (m.Servers == nil || some(m.Servers, q.Server)) && (m.Names == nil || some(m.Names, q.Name)) &&
-		(m.Exposed == nil || some(m.Exposed, q.Exposed)) && (m.Roles == nil || some(m.Roles, q.Role)) &&
+	return (m.Servers == nil || some(m.Servers, q.Target.Origin.Server)) && (m.Names == nil || some(m.Names, q.Target.Origin.Name)) &&
+		(m.Exposed == nil || some(m.Exposed, q.Target.Name)) && (m.Roles == nil || some(m.Roles, q.Role)) &&
 		!slices.ContainsFunc(m.Arguments, func(a policy.Argument) bool {
 			return string(q.Arguments) != `{"x":`+string(a.Equals)+`}`
 		})
@@ -68,7 +69,7 @@ func requests() []policy.Request {
 	var all []policy.Request
 	for _, server := range []string{"a", "b", "ab"} {
 		for _, tool := range []string{"a", "b", "ba"} {
-			all = append(all, policy.Request{Target: policy.Target{Server: server, Name: tool, Exposed: server + tool}})
+			all = append(all, policy.Request{Target: mcp.Target{Name: server + tool, Origin: mcp.Origin{Server: server, Name: tool}}})
 		}
 	}
 	return all
@@ -193,7 +194,7 @@ func TestListedIsExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := &policy.Request{Target: policy.Target{Name: "a"}, Listed: true}
+		q := &policy.Request{Target: mcp.Target{Name: "a"}, Listed: true}
 		if got := compile(t, p).Decide(q); got.Effect != want {
 			t.Errorf("%s: listed as %v, want %v", rules, got, want)
 		}

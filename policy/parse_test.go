@@ -180,7 +180,7 @@ func asked() []policy.Request {
 	all := requests()
 	for i := range all {
 		all[i].Arguments = json.RawMessage(`{"a":[1,{"b":"c"}],"path":"/etc/passwd"}`)
-		all[i].Trusted, all[i].Role = i%2 == 0, "bot"
+		all[i].Target.Origin.Trusted, all[i].Role = i%2 == 0, "bot"
 	}
 	return append(all, policy.Request{Listed: true})
 }

@@ -44,7 +44,7 @@ const (
 // An Exemption names one tool, exactly: it is no pattern, since a server could give its
 // tools names that begin as another's do.
 type Exemption struct {
-	// Server is the server's, as in [Target].
+	// Server is the server's, as in [mcp.Origin].
 	Server string `json:"server"`
 	// Tool is the name that the server has for the tool.
 	Tool string `json:"tool"`

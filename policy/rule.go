@@ -23,7 +23,7 @@ type Rule struct {
 type Match struct {
 	// Kinds are of what is called.
 	Kinds []mcp.Kind `json:"kinds,omitempty"`
-	// Servers are patterns of servers, as in [Target].
+	// Servers are patterns of servers, as in [mcp.Origin].
 	Servers []string `json:"servers,omitempty"`
 	// Names are patterns of the names that servers have for their tools and prompts, and
 	// of URIs.

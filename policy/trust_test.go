@@ -3,18 +3,13 @@ package policy_test
 import (
 	"testing"
 
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
 
 // TestTrust: what a server says of its tools allows nothing, unless it is trusted.
 func TestTrust(t *testing.T) {
-	describe := func(entry string, trusted bool) policy.Target {
-		target := policy.Target{Name: "t", Trusted: trusted}
-		if err := target.Describe([]byte(entry)); err != nil {
-			t.Fatal(err)
-		}
-		return target
-	}
+	origins := []mcp.Origin{{}, {Server: "s", Name: "t", Trusted: true}, {Server: "s", Name: "t"}, {Name: "t"}}
 	const (
 		reader = `{"name":"t","annotations":{"readOnlyHint":true},"_meta":{"fastmcp":{"tags":["safe"]},"_fastmcp":{"tags":["web","safe"]},"io.github.dovetail-go/tags":["own"]}}`
 		writer = `{"name":"t","annotations":{"destructiveHint":false,"openWorldHint":false}}`
@@ -39,17 +34,22 @@ func TestTrust(t *testing.T) {
 			t.Fatal(err)
 		}
 		compiled := compile(t, p)
-		want := []policy.Effect{c.trustedReader, c.trustedWriter, c.trustedSilent, c.evilReader, c.evilWriter, c.evilSilent}
-		for i, entry := range []string{reader, writer, silent, reader, writer, silent} {
-			got := compiled.Decide(&policy.Request{Target: describe(entry, i < 3)})
-			if got.Effect != want[i] {
-				t.Errorf("%s of %s, trusted %t: %v, want %v", c.rules, entry, i < 3, got, want[i])
+		for i, want := range [][]policy.Effect{{c.trustedReader, c.trustedWriter, c.trustedSilent}, {c.evilReader, c.evilWriter, c.evilSilent}} {
+			for _, origin := range origins[2*i : 2*i+2] {
+				for j, entry := range []string{reader, writer, silent} {
+					target := mcp.Target{Name: "t", Origin: origin, Definition: mcp.NewDefinition([]byte(entry))}
+					if got := compiled.Decide(&policy.Request{Target: target}); got.Effect != want[j] {
+						t.Errorf("%s of %s, from %+v: %v, want %v", c.rules, entry, origin, got, want[j])
+					}
+				}
 			}
 		}
 	}
-	for _, entry := range []string{`{`, `[]`, `{"annotations":{"readOnlyHint":"yes"}}`, `{"_meta":{"fastmcp":{"tags":[1]}}}`} {
-		if err := new(policy.Target).Describe([]byte(entry)); err == nil {
-			t.Errorf("%s describes something", entry)
+	reads := parsed(t, `{"rules":[{"effect":"allow","annotations":{"readOnlyHint":true}},{"effect":"allow","tags":["*"]}]}`)
+	for _, entry := range []string{`{`, `[]`, `{"annotations":{"readOnlyHint":"yes"}}`, `{"annotations":{"readOnlyHint":true,"destructiveHint":1}}`, `{"_meta":{"fastmcp":{"tags":[1]}}}`} {
+		target := mcp.Target{Name: "t", Definition: mcp.NewDefinition([]byte(entry))}
+		if got := reads.Decide(&policy.Request{Target: target}); got.Effect != policy.Deny {
+			t.Errorf("%s allows: %v", entry, got)
 		}
 	}
 }

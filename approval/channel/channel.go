@@ -3,6 +3,8 @@ package channel
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/edge"
+	"github.com/dovetail-go/dovetail/internal/wsopen"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
@@ -28,7 +31,6 @@ type Channel struct {
 
 	mu      sync.Mutex
 	token   string
-	secret  secret
 	changes int // of the token
 	closed  bool
 	waiting int         // connections that wait for the slot
@@ -54,15 +56,10 @@ func New(opts *Options) (*Channel, error) {
 	}
 	c := &Channel{
 		opts: o, guard: guard,
-		upgrader: websocket.Upgrader{
-			HandshakeTimeout: writeTimeout,
-			Subprotocols:     []string{subprotocol},
-			CheckOrigin:      func(*http.Request) bool { return true }, // the guard has
-			Error:            refuseHandshake,
-		},
-		slot:    make(chan struct{}, 1),
-		closing: make(chan struct{}),
-		offers:  offers{byID: make(map[string]*offer)},
+		upgrader: wsopen.Upgrader(subprotocol, writeTimeout),
+		slot:     make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+		offers:   offers{byID: make(map[string]*offer)},
 	}
 	return c, c.SetToken(o.Token)
 }
@@ -82,7 +79,7 @@ func (c *Channel) SetToken(token string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.token, c.secret = token, secretOf(token)
+	c.token = token
 	c.changes++
 	c.dismiss(websocket.ClosePolicyViolation, "the token has changed")
 	return nil
@@ -198,12 +195,7 @@ func (c *Channel) late(ctx context.Context, o *offer) error {
 // the token (401), and too many that wait (503). Another approver is sent away after
 // [Options.Wait], with the code 1008.
 func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !c.guard.Admit(w, r, http.MethodGet) {
-		return
-	}
-	if !websocket.IsWebSocketUpgrade(r) {
-		w.Header().Set("Upgrade", "websocket")
-		edge.Refuse(w, http.StatusUpgradeRequired, jsonrpc.InvalidRequest, "expected the handshake of a WebSocket")
+	if !c.guard.Admit(w, r, http.MethodGet) || !wsopen.Admit(w, r) {
 		return
 	}
 	change, ok := c.admits(r)
@@ -219,7 +211,7 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.all.Done()
-	socket, err := c.upgrader.Upgrade(hijackable{w}, r, nil)
+	socket, err := wsopen.Upgrade(&c.upgrader, w, r)
 	if err != nil {
 		c.ends()
 		c.opts.Logger.Debug("no approver was connected", "error", err, "client", r.RemoteAddr)
@@ -242,7 +234,13 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Channel) admits(r *http.Request) (change int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changes, c.opts.Open || c.secret.is(edge.Token(r))
+	return c.changes, c.opts.Open || isSame(edge.Token(r), c.token)
+}
+
+// isSame compares tokens in constant time, whatever their lengths.
+func isSame(given, token string) bool {
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
 // begin counts a connection that waits for the slot.
@@ -285,6 +283,7 @@ func (c *Channel) enter(conn *connection, change int) (refusal string) {
 		refusal = "the token has changed"
 	default:
 		c.conn = conn
+		conn.note([]byte(registeredFrame))
 		for _, o := range c.offers.inOrder() {
 			conn.show(o)
 		}

@@ -1,18 +1,18 @@
 package channel
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"sync"
+	"time"
 
 	"github.com/gorilla/websocket"
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/wsopen"
 )
 
 // A Client is an approver's end of a [Channel], or of an original one.
@@ -29,7 +29,10 @@ type Client struct {
 	err       error // of the last connection
 }
 
-// Dial connects to a channel. The URL is one of ws, wss, http or https. Each request is
+// Dial connects to a channel, and returns when the channel has registered this approver:
+// requests that are made from then on are shown to it. Another approver that is connected
+// keeps it waiting, for [Options.Wait] at most. An original server does not confirm; then
+// Dial returns when the connection is open. The URL is one of ws, wss, http or https. Each request is
 // handed to the handler, on a goroutine of its own; a panic in it refuses the request. The
 // context that a handler gets ends with its request and with the connection: an answer
 // after that is [approval.ErrWithdrawn], and the next connection may bring the request
@@ -38,12 +41,13 @@ type Client struct {
 func Dial(ctx context.Context, rawURL string, handler approval.Handler, opts *ClientOptions) (*Client, error) {
 	o := opts.withDefaults()
 	c := &Client{handler: handler, opts: o, done: make(chan struct{})}
-	var err error
-	if c.url, err = socketURL(rawURL); err != nil {
+	u, err := wsopen.ParseURL(rawURL)
+	if err != nil {
 		return nil, fmt.Errorf("channel: %w", err)
 	}
-	if c.dialer, err = dialerOf(&o); err != nil {
-		return nil, fmt.Errorf("channel: %w", err)
+	c.url = u.String()
+	if c.dialer, err = wsopen.Dialer(o.HTTPClient, subprotocol); err != nil {
+		return nil, fmt.Errorf("channel: ClientOptions.%w", err)
 	}
 	socket, err := c.dial(ctx)
 	if err != nil {
@@ -53,46 +57,6 @@ func Dial(ctx context.Context, rawURL string, handler approval.Handler, opts *Cl
 	c.stop = stop
 	go c.run(running, socket)
 	return c, nil
-}
-
-func socketURL(text string) (string, error) {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "", fmt.Errorf("the URL is none: %w", errors.Unwrap(err)) // without the text, which may hold a secret
-	}
-	switch u.Scheme {
-	case "ws", "wss":
-	case "http":
-		u.Scheme = "ws"
-	case "https":
-		u.Scheme = "wss"
-	default:
-		return "", fmt.Errorf("the URL has the scheme %q; expected ws, wss, http or https", u.Scheme)
-	}
-	if u.Host == "" || u.User != nil {
-		return "", errors.New("expected a URL with a host and without a user")
-	}
-	u.Fragment, u.RawFragment = "", ""
-	return u.String(), nil
-}
-
-func dialerOf(o *ClientOptions) (websocket.Dialer, error) {
-	roundTripper := cmp.Or(o.HTTPClient.Transport, http.DefaultTransport)
-	settings, ok := roundTripper.(*http.Transport)
-	if !ok {
-		return websocket.Dialer{}, fmt.Errorf("ClientOptions.HTTPClient has a Transport of type %T; expected an *http.Transport", roundTripper)
-	}
-	d := websocket.Dialer{
-		NetDialContext:   settings.DialContext,
-		Proxy:            settings.Proxy,
-		HandshakeTimeout: handshakeTimeout,
-		Subprotocols:     []string{subprotocol},
-	}
-	if settings.TLSClientConfig != nil {
-		d.TLSClientConfig = settings.TLSClientConfig.Clone()
-		d.TLSClientConfig.NextProtos = []string{"http/1.1"} // a WebSocket of HTTP/2 is another protocol
-	}
-	return d, nil
 }
 
 func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
@@ -107,6 +71,12 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
 	if resp != nil {
 		defer resp.Body.Close() // what is left of it is in memory
 	}
+	if err == nil && socket.Subprotocol() == subprotocol {
+		if err = registered(ctx, socket); err != nil {
+			_ = socket.Close() // err says what matters
+			resp = nil
+		}
+	}
 	switch {
 	case err == nil:
 		return socket, nil
@@ -116,6 +86,22 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
 		return nil, fmt.Errorf("the server answered the handshake with %d", resp.StatusCode)
 	}
 	return nil, err
+}
+
+// registered waits until the server has registered this approver. It ends when ctx does, or
+// after wsopen.Timeout.
+func registered(ctx context.Context, socket *websocket.Conn) error {
+	defer context.AfterFunc(ctx, func() { _ = socket.NetConn().Close() })()
+	socket.SetReadLimit(MaxFrame)
+	_ = socket.SetReadDeadline(time.Now().Add(wsopen.Timeout)) // if it fails, so does reading
+	_, frame, err := socket.ReadMessage()
+	if err != nil {
+		return fmt.Errorf("the server has not registered this approver: %w", err)
+	}
+	if c, err := readCall(frame); err != nil || c.method != methodRegistered {
+		return errors.New("the server has not registered this approver: it sent something else first")
+	}
+	return nil
 }
 
 // Connected tells whether there is a connection now.

@@ -1,16 +1,10 @@
 package channel
 
 import (
-	"bufio"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
-
-	"github.com/dovetail-go/dovetail/internal/edge"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
 // A connection is that of an approver. One goroutine reads and one writes. The writer takes
@@ -229,16 +223,4 @@ func (k *keepAlive) end() {
 
 func (k *keepAlive) ping() error {
 	return k.socket.WriteControl(websocket.PingMessage, nil, time.Now().Add(writeTimeout))
-}
-
-func refuseHandshake(w http.ResponseWriter, _ *http.Request, status int, reason error) {
-	w.Header().Set("Sec-WebSocket-Version", "13") // RFC 6455, section 4.2.2
-	edge.Refuse(w, status, jsonrpc.InvalidRequest, reason.Error())
-}
-
-// hijackable finds the connection through what middleware wraps around the response.
-type hijackable struct{ http.ResponseWriter }
-
-func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return http.NewResponseController(h.ResponseWriter).Hijack()
 }

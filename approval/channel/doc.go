@@ -11,9 +11,10 @@
 //
 // of which the second and third line may be ignored, and the result is true or false, and
 // nothing else: whatever is no JSON boolean approves nothing. A refusal may have a member
-// reason beside the result. Who has agreed to the subprotocol "dovetail.approval.v1" is
-// told with the notifications withdrawn {"id"} that nobody waits for an answer any more, and
-// refused {"id", "reason"} that an answer did not count.
+// reason beside the result. An approver that has agreed to
+// the subprotocol "dovetail.approval.v1" gets notifications: first registered {}, when
+// requests are shown to it from now on, then withdrawn {"id"}, when an answer is not waited
+// for any more, and refused {"id", "reason"}, when an answer did not count.
 //
 // Whoever may open the socket decides about everything. So it takes a token, checked in
 // constant time, and refuses strange hosts and origins.

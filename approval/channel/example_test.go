@@ -30,7 +30,7 @@ func ExampleNew() {
 		return
 	}
 	defer c.Close()
-	// approval.Gate(decide, c, nil) asks it, and http.Handle("/approval", c) connects approvers.
+	// approval.Guard(rules, c, nil) asks it, and http.Handle("/approval", c) connects approvers.
 	ask(c)
 	// Output: false  Approval channel not connected
 }

@@ -15,10 +15,14 @@ import (
 const subprotocol = "dovetail.approval.v1"
 
 const (
-	methodApprove   = "approve"
-	methodWithdrawn = "withdrawn"
-	methodRefused   = "refused"
+	methodRegistered = "registered"
+	methodApprove    = "approve"
+	methodWithdrawn  = "withdrawn"
+	methodRefused    = "refused"
 )
+
+// registeredFrame is the first one for an approver that understands it.
+const registeredFrame = `{"jsonrpc":"2.0","method":"` + methodRegistered + `","params":{}}`
 
 // instant is the form of times on the wire.
 const instant = "2006-01-02T15:04:05.000Z07:00"
@@ -210,6 +214,7 @@ func readCall(frame []byte) (*call, error) {
 				c.request.ID = jsonscan.Unquote(c.id)
 			}
 		}
+	case methodRegistered:
 	case methodWithdrawn, methodRefused:
 		c.about, c.reason = text(&params, "id"), text(&params, "reason")
 	default:

@@ -22,6 +22,4 @@ const (
 	writeTimeout = 10 * time.Second
 	// closeTimeout is how long a peer may take to close after this side has.
 	closeTimeout = time.Second
-	// handshakeTimeout is how long connecting may take.
-	handshakeTimeout = 30 * time.Second
 )

@@ -3,6 +3,7 @@ package channel
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -62,10 +63,5 @@ func (s *offers) fail(err error) {
 
 // inOrder are the open ones, the oldest first.
 func (s *offers) inOrder() []*offer {
-	list := make([]*offer, 0, len(s.byID))
-	for _, o := range s.byID {
-		list = append(list, o)
-	}
-	slices.SortFunc(list, func(a, b *offer) int { return cmp.Compare(a.order, b.order) })
-	return list
+	return slices.SortedFunc(maps.Values(s.byID), func(a, b *offer) int { return cmp.Compare(a.order, b.order) })
 }

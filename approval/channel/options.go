@@ -58,8 +58,10 @@ func (o *Options) withDefaults() Options {
 type ClientOptions struct {
 	// Token is the server's, if it asks for one.
 	Token string
-	// HTTPClient says how to reach the server: of its Transport, which must be an
-	// *http.Transport, Proxy, DialContext and TLSClientConfig. Default http.DefaultClient.
+	// HTTPClient says how to reach the server: its Jar, its Timeout, for the handshake
+	// alone, and of its Transport, which must be an *http.Transport, Proxy, DialContext,
+	// DialTLSContext and TLSClientConfig. Default http.DefaultClient, with 30 s for the
+	// handshake.
 	HTTPClient *http.Client
 	// Once ends the client with its first connection. By default it connects again, after
 	// pauses that grow.

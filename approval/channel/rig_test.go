@@ -129,6 +129,11 @@ func (r *rig) connect(t *testing.T, protocols ...string) *approver {
 		t.Fatal(err)
 	}
 	synctest.Wait()
+	if len(protocols) > 0 {
+		if frame := a.next(t); frame != `{"jsonrpc":"2.0","method":"registered","params":{}}` {
+			t.Errorf("the first frame is %s", frame)
+		}
+	}
 	return a
 }
 

@@ -100,6 +100,7 @@ func (s *session) receive(ctx context.Context, frame []byte) {
 		if c != nil && c.id != nil {
 			s.fail(c.id, err.Error())
 		}
+	case c.method == methodRegistered: // again, which says nothing new
 	case c.method == methodWithdrawn:
 		s.withdraw(c.about)
 	case c.method == methodRefused:

@@ -18,7 +18,7 @@ func ExampleHandler() {
 	}
 	defer asked.Close()
 	mux := http.NewServeMux()
-	mux.Handle("/approval", asked) // approval.Gate(decide, asked, nil) asks it
+	mux.Handle("/approval", asked) // approval.Guard(rules, asked, nil) asks it
 	mux.Handle("/approvals/", page.Handler(nil))
 	web := httptest.NewServer(mux)
 	defer web.Close()

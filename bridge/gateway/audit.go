@@ -19,7 +19,7 @@ import (
 // decision of a policy. As an interceptor it stands outermost:
 //
 //	audit := &gateway.Audit{Directory: tools, Counters: metrics}
-//	enforcer := &policy.Enforcer{Policy: rules, Locate: tools.Locate, Decided: audit.Decided}
+//	enforcer := &gateway.Enforcer{Policy: rules, Locate: tools.Locate, Decided: audit.Decided}
 //	around := []mcp.Middleware{audit.Intercept, enforcer.Intercept}
 //
 // The record of a call, "call", has who makes it (principal), method, server, tool (which of
@@ -119,7 +119,7 @@ func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err 
 	sum := sha256.Sum256(arguments)
 	attrs := []slog.Attr{
 		slog.String("principal", call.Caller.Principal), slog.String("method", cut(call.Method())),
-		slog.String("server", cut(target.Server)), slog.String("tool", cut(target.Name)), slog.String("exposed", cut(exposed)),
+		slog.String("server", cut(target.Origin.Server)), slog.String("tool", cut(target.Origin.Name)), slog.String("exposed", cut(exposed)),
 		slog.String("outcome", outcome), slog.Duration("duration", took),
 		slog.Int("argumentsSize", len(arguments)), slog.String("argumentsDigest", hex.EncodeToString(sum[:])),
 	}
@@ -147,27 +147,27 @@ func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err 
 // madeFor is the key of the method of the call that a list is made to answer.
 type madeFor struct{}
 
-// Decided records a decision, for policy.Enforcer.Decided.
+// Decided records a decision, for [Enforcer].Decided.
 func (a *Audit) Decided(ctx context.Context, call *mcp.Call, q *policy.Request, d policy.Decision) {
 	a.logger().LogAttrs(ctx, slog.LevelInfo, "decision",
 		slog.String("principal", q.Principal), slog.String("role", q.Role), slog.String("method", cut(call.Method())),
-		slog.String("kind", q.Kind.String()), slog.String("server", cut(q.Server)), slog.String("tool", cut(q.Name)),
-		slog.String("exposed", cut(q.Exposed)), slog.String("effect", d.Effect.String()),
+		slog.String("kind", q.Target.Kind.String()), slog.String("server", cut(q.Target.Origin.Server)), slog.String("tool", cut(q.Target.Origin.Name)),
+		slog.String("exposed", cut(q.Target.Name)), slog.String("effect", d.Effect.String()),
 		slog.String("rule", d.Rule), slog.String("reason", d.Reason))
 	if a.Counters != nil {
-		a.Counters.Add("dovetail_decisions_total", 1, Label{"kind", q.Kind.String()}, Label{"effect", d.Effect.String()})
+		a.Counters.Add("dovetail_decisions_total", 1, Label{"kind", q.Target.Kind.String()}, Label{"effect", d.Effect.String()})
 	}
 }
 
 func (a *Audit) logger() *slog.Logger { return cmp.Or(a.Logger, slog.Default()) }
 
 // locate says whose something is, and what counters are told of that.
-func (a *Audit) locate(ctx context.Context, kind mcp.Kind, exposed string) (target policy.Target, server, tool string) {
+func (a *Audit) locate(ctx context.Context, kind mcp.Kind, exposed string) (target mcp.Target, server, tool string) {
 	if exposed == "" {
 		return target, "", ""
 	}
 	if a.Directory == nil {
-		return policy.Target{Name: exposed}, unknownName, unknownName
+		return mcp.Target{Name: exposed, Origin: mcp.Origin{Name: exposed}}, unknownName, unknownName
 	}
 	target, err := a.Directory.Locate(ctx, kind, exposed)
 	switch r := runOf(ctx); {
@@ -176,9 +176,9 @@ func (a *Audit) locate(ctx context.Context, kind mcp.Kind, exposed string) (targ
 	case r != nil && r.launch != nil:
 		return target, launchedName, unknownName
 	case !a.Directory.lists(kind, exposed):
-		return target, target.Server, unknownName
+		return target, target.Origin.Server, unknownName
 	default:
-		return target, target.Server, target.Name
+		return target, target.Origin.Server, target.Origin.Name
 	}
 }
 

@@ -61,7 +61,7 @@ func TestAuditOfRuns(t *testing.T) {
 	})
 	around := []mcp.Middleware{
 		(&gateway.Audit{Logger: log.logger(), Directory: known}).Intercept,
-		approval.Gate(approval.AskAlways, approve, &approval.Options{Describe: known.Describe, Logger: quiet()}),
+		gateway.Gate(known.Describe, nil, approve, &approval.Options{Logger: quiet()}),
 	}
 	rig := newToolRig(t, gateway.ToolServerOptions{Known: known, VerifyFirst: true, Launch: refuseDir, Around: around})
 	run := func(server, tool string, params gateway.ServerParams) error {

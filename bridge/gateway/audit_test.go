@@ -58,7 +58,7 @@ func TestAudit(t *testing.T) {
 	rules := compiled(t, `{"rules":[{"effect":"allow","servers":["files"]},{"name":"no images","effect":"deny","names":["image"]}]}`)
 	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
 		audit := &gateway.Audit{Logger: log.logger(), Counters: &metrics, Directory: d}
-		enforcer := &policy.Enforcer{Policy: rules, Locate: d.Locate, Decided: audit.Decided}
+		enforcer := &gateway.Enforcer{Policy: rules, Locate: d.Locate, Decided: audit.Decided}
 		return []mcp.Middleware{audit.Intercept, enforcer.Intercept}
 	})
 	const secret, arguments = "canary-5d1f", `{ "password":"canary-5d1f" }`

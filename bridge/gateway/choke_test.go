@@ -43,7 +43,7 @@ func TestOnePolicyOnEveryFace(t *testing.T) {
 		{"effect":"deny","names":["echo"],"principals":["two"]}]}`)
 	var around []mcp.Middleware
 	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
-		enforcer := &policy.Enforcer{Policy: rules, Locate: d.Locate}
+		enforcer := &gateway.Enforcer{Policy: rules, Locate: d.Locate}
 		around = []mcp.Middleware{enforcer.Intercept}
 		return around
 	})
@@ -108,7 +108,7 @@ func TestOnePolicyOnEveryFace(t *testing.T) {
 // TestNothingAllowed: who may call nothing learns of nothing.
 func TestNothingAllowed(t *testing.T) {
 	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
-		return []mcp.Middleware{(&policy.Enforcer{Locate: d.Locate}).Intercept}
+		return []mcp.Middleware{(&gateway.Enforcer{Locate: d.Locate}).Intercept}
 	})
 	r.get(t, proxyPath+"/servers").wants(t, 200, `{"servers":[],"total":0}`)
 	r.get(t, restPath+"/tools").wants(t, 200, `{"tools":[]}`)
@@ -222,7 +222,7 @@ func TestApprovalOnEveryFace(t *testing.T) {
 			r := newRig(t, gateway.Options{CallTimeout: time.Minute}, &gateway.DirectoryOptions{Launch: func(alias string) string { return "launch of " + alias }},
 				func(d *gateway.Directory) []mcp.Middleware {
 					show := approval.Deferred(func(_ context.Context, p *approval.Prompt) { asked <- p })
-					return []mcp.Middleware{approval.Gate(approval.AskAlways, show, &approval.Options{Describe: d.Describe, Logger: quiet()})}
+					return []mcp.Middleware{gateway.Gate(d.Describe, nil, show, &approval.Options{Logger: quiet()})}
 				})
 			answered := make(chan reply)
 			begin := func() *approval.Prompt {
@@ -231,7 +231,7 @@ func TestApprovalOnEveryFace(t *testing.T) {
 			}
 			p := begin()
 			digest, _ := p.ToolDigest, p.Launch
-			if p.Server != "files" || p.Tool != "echo" || p.Launch != "launch of files" || !strings.HasPrefix(digest, "sha256:") ||
+			if p.Server != "files" || p.Tool != "echo" || p.Launch != "launch of files" || len(digest) != 64 ||
 				string(p.Arguments) != `{ "a" : 1.0 }` || p.Caller != "one" {
 				t.Errorf("what is asked: %+v %s", p.Target, p.Arguments)
 			}
@@ -281,7 +281,7 @@ func TestGoneBeforeApproval(t *testing.T) {
 						return next(ctx, call)
 					}
 				}
-				return []mcp.Middleware{ends, approval.Gate(approval.AskAlways, wait, &approval.Options{Describe: d.Describe, Logger: quiet()})}
+				return []mcp.Middleware{ends, gateway.Gate(d.Describe, nil, wait, &approval.Options{Logger: quiet()})}
 			})
 			r.leave(t, way.path, way.body, asked)
 			<-withdrawn
@@ -350,7 +350,7 @@ func TestApprovalIsNoPartOfTheTime(t *testing.T) {
 			<-time.After(600 * time.Millisecond)
 			return approval.Answer{Approved: true}, nil
 		})
-		return []mcp.Middleware{approval.Gate(approval.AskAlways, slow, &approval.Options{Describe: d.Describe, Logger: quiet()})}
+		return []mcp.Middleware{gateway.Gate(d.Describe, nil, slow, &approval.Options{Logger: quiet()})}
 	})
 	if got := r.post(t, restPath+"/tools/files__echo", `{}`); got.status != 200 {
 		t.Errorf("the answer is %d %s", got.status, got.body)

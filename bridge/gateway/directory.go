@@ -13,7 +13,6 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -135,23 +134,23 @@ func (d *Directory) pseudo(exposed string) (alias, own string, fn ToolFunc) {
 // errUnknown is of what is not there.
 var errUnknown = errors.New("there is no such thing")
 
-// Locate says whose something is, and what is said of it, for policy.Enforcer.Locate. A server
+// Locate says whose something is, and what is said of it, for [Enforcer].Locate. A server
 // that the caller of a [ToolServer] has launched has a name that begins with [Launched]. The
 // error is one of what is not there.
-func (d *Directory) Locate(ctx context.Context, kind mcp.Kind, exposed string) (policy.Target, error) {
+func (d *Directory) Locate(ctx context.Context, kind mcp.Kind, exposed string) (mcp.Target, error) {
 	if r := runOf(ctx); r != nil && r.known == nil {
 		return r.locate(kind, exposed)
 	}
 	e, err := d.find(kind, exposed)
 	if err != nil {
-		return policy.Target{}, err
+		return mcp.Target{}, err
 	}
 	target := e.target
-	target.Trusted = e.pseudo != nil || d.opts.Trusted != nil && d.opts.Trusted(target.Server)
+	target.Origin.Trusted = e.pseudo != nil || d.opts.Trusted != nil && d.opts.Trusted(target.Origin.Server)
 	return target, nil
 }
 
-// Describe says what a tool call is for, for approval.Options.Describe: the server as its
+// Describe says what a tool call is for, for [Gate]: the server as its
 // caller knows it and how it is launched, the tool's name there, and the digest of its
 // definition, as far as that is known of a server that the caller has launched. The error is one
 // of a call that is for nothing that is there, or whose tool has no digest, or of a run that a
@@ -185,7 +184,7 @@ func (d *Directory) describe(call *mcp.Call) (approval.Target, error) {
 	if err != nil {
 		return approval.Target{}, approval.Errorf(approval.Failed, "there is no tool %s", jsonscan.Quote(exposed))
 	}
-	target := approval.Target{Server: e.target.Server, Tool: e.target.Name}
+	target := approval.Target{Server: e.target.Origin.Server, Tool: e.target.Origin.Name}
 	if e.pseudo != nil {
 		return target, nil
 	}
@@ -223,14 +222,14 @@ func (d *Directory) declares(exposed string) bool {
 func (d *Directory) find(kind mcp.Kind, exposed string) (*entry, error) {
 	t := d.now()
 	if e, ok := t.entries[entryKey{kind, exposed}]; ok {
-		return e, e.err
+		return e, nil
 	}
 	if alias, own, fn := d.pseudo(exposed); fn != nil && kind == mcp.KindTool {
-		return &entry{target: policy.Target{Kind: kind, Server: alias, Name: own, Exposed: exposed}, pseudo: fn}, nil
+		return &entry{target: mcp.Target{Kind: kind, Name: exposed, Origin: mcp.Origin{Server: alias, Name: own}}, pseudo: fn}, nil
 	}
 	if kind == mcp.KindResource { // one that a template matches
 		if e := t.catalog.Lookup(kind, exposed); e != nil {
-			return &entry{target: policy.Target{Kind: kind, Server: e.Origin.Server, Name: exposed, Exposed: exposed}}, nil
+			return &entry{target: mcp.Target{Kind: kind, Name: exposed, Origin: mcp.Origin{Server: e.Origin.Server, Name: exposed}}}, nil
 		}
 	}
 	return nil, errUnknown

@@ -3,9 +3,8 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge"
@@ -13,7 +12,6 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -52,28 +50,31 @@ func TestDirectory(t *testing.T) {
 	for _, test := range []struct {
 		kind    mcp.Kind
 		exposed string
-		want    *policy.Target
+		want    string // the name there; "" if there is no such thing
 	}{
-		{mcp.KindTool, "s__tagged", &policy.Target{Name: "tagged", Tags: []string{"a", "b"}, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: &readOnly}}},
-		{mcp.KindTool, "s__get", &policy.Target{Name: "read"}},
-		{mcp.KindTool, "s__read", nil},
-		{mcp.KindTool, "", nil},
-		{mcp.KindPrompt, "s__tagged", nil},
-		{mcp.KindResource, "file:///a", &policy.Target{Name: "file:///a"}},
-		{mcp.KindResource, "note:///7", &policy.Target{Name: "note:///7"}},
-		{mcp.KindResourceTemplate, "note:///{id}", &policy.Target{Name: "note:///{id}"}},
-		{mcp.KindResource, "file:///b", nil},
+		{mcp.KindTool, "s__tagged", "tagged"},
+		{mcp.KindTool, "s__get", "read"},
+		{mcp.KindTool, "s__read", ""},
+		{mcp.KindTool, "", ""},
+		{mcp.KindPrompt, "s__tagged", ""},
+		{mcp.KindResource, "file:///a", "file:///a"},
+		{mcp.KindResource, "note:///7", "note:///7"},
+		{mcp.KindResourceTemplate, "note:///{id}", "note:///{id}"},
+		{mcp.KindResource, "file:///b", ""},
 	} {
 		got, err := d.Locate(t.Context(), test.kind, test.exposed)
-		if test.want == nil {
+		if test.want == "" {
 			if err == nil {
 				t.Errorf("%s %q is %+v", test.kind, test.exposed, got)
 			}
 			continue
 		}
-		test.want.Kind, test.want.Exposed, test.want.Server, test.want.Trusted = test.kind, test.exposed, "s", true
-		if diff := cmp.Diff(*test.want, got); err != nil || diff != "" {
-			t.Errorf("%s %q: %v (-want +got):\n%s", test.kind, test.exposed, err, diff)
+		origin := mcp.Origin{Server: "s", Name: test.want, Trusted: true}
+		if err != nil || got.Kind != test.kind || got.Name != test.exposed || got.Origin != origin {
+			t.Errorf("%s %q is %+v, %v", test.kind, test.exposed, got, err)
+		}
+		if hints := got.Definition.Annotations(); test.want == "tagged" && (!slices.Equal(got.Definition.Tags(), []string{"a", "b"}) || hints.ReadOnlyHint == nil || *hints.ReadOnlyHint != readOnly) {
+			t.Errorf("it is tagged %q, with hints %+v", got.Definition.Tags(), hints)
 		}
 	}
 
@@ -136,7 +137,7 @@ func TestGuardedProvider(t *testing.T) {
 	if err := lock.Accept("all", "files__read"); err != nil {
 		t.Fatal(err)
 	}
-	if target, err := d.Locate(t.Context(), mcp.KindTool, "files__read"); err != nil || target.Server != "files" || target.Name != "read" {
+	if target, err := d.Locate(t.Context(), mcp.KindTool, "files__read"); err != nil || target.Origin.Server != "files" || target.Origin.Name != "read" {
 		t.Errorf("what was accepted: %+v, %v", target, err)
 	}
 }
@@ -157,7 +158,7 @@ func TestNobodyKnowsServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if target, err := d.Locate(t.Context(), mcp.KindTool, "read"); err != nil || target.Server != "" || target.Name != "read" || target.Trusted {
+	if target, err := d.Locate(t.Context(), mcp.KindTool, "read"); err != nil || target.Origin != (mcp.Origin{Name: "read"}) {
 		t.Errorf("it is %+v, %v", target, err)
 	}
 }

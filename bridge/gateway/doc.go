@@ -3,7 +3,7 @@
 //
 //	tools, err := gateway.NewDirectory(servers, &gateway.DirectoryOptions{Launch: launch})
 //	audit := &gateway.Audit{Directory: tools}
-//	enforcer := &policy.Enforcer{Policy: rules, Locate: tools.Locate, Decided: audit.Decided}
+//	enforcer := &gateway.Enforcer{Policy: rules, Locate: tools.Locate, Decided: audit.Decided}
 //	around := []mcp.Middleware{audit.Intercept, enforcer.Intercept}
 //
 //	g := gateway.New(tools, &gateway.Options{Around: around})

@@ -67,7 +67,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	enforcer := &policy.Enforcer{Policy: rules, Locate: tools.Locate}
+	enforcer := &gateway.Enforcer{Policy: rules, Locate: tools.Locate}
 	g := gateway.New(tools, &gateway.Options{Around: []mcp.Middleware{enforcer.Intercept}})
 
 	mux := http.NewServeMux()
@@ -114,7 +114,7 @@ func ExampleNewDirectory() {
 		log.Fatal(err)
 	}
 	target, err := tools.Locate(context.Background(), mcp.KindTool, "calc__add")
-	fmt.Println(target.Server, target.Name, err)
+	fmt.Println(target.Origin.Server, target.Origin.Name, err)
 	// Output:
 	// calc add <nil>
 }

@@ -82,7 +82,7 @@ func failureOf(err error) *failure {
 // statusOf is that of a call that was not approved.
 func statusOf(kind approval.Kind) int {
 	switch kind {
-	case approval.Rejected, approval.Forbidden:
+	case approval.Rejected:
 		return http.StatusForbidden
 	case approval.Expired:
 		return http.StatusGatewayTimeout

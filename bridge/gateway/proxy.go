@@ -187,7 +187,7 @@ func (g *Gateway) visible(ctx context.Context) ([]shown, *failure) {
 	of := make(map[string][]ownTool)
 	for _, tool := range tools {
 		if e := t.entries[toolKey(tool.name)]; e != nil {
-			of[e.target.Server] = append(of[e.target.Server], ownTool{e.target.Name, tool})
+			of[e.target.Origin.Server] = append(of[e.target.Origin.Server], ownTool{e.target.Origin.Name, tool})
 		}
 	}
 	has := make(map[string]bool)

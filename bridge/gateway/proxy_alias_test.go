@@ -99,7 +99,7 @@ func TestRestlessProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if target, err := d.Locate(t.Context(), mcp.KindTool, "s__a"); err != nil || target.Server != "s" || target.Name != "a" {
+	if target, err := d.Locate(t.Context(), mcp.KindTool, "s__a"); err != nil || target.Origin.Server != "s" || target.Origin.Name != "a" {
 		t.Errorf("it is %+v, %v", target, err)
 	}
 	if target, err := d.Locate(t.Context(), mcp.KindTool, "s__b"); err == nil {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 )
 
 // Launched begins what a policy knows a server by that a caller of a [ToolServer] has launched:
@@ -17,14 +16,14 @@ var errChangedRun = approval.Errorf(approval.Changed, "the call is not the one t
 
 // locate says what is called at a server that the caller has launched. What such a server says
 // of its tools would not be trusted, and is not asked for.
-func (r *run) locate(kind mcp.Kind, exposed string) (policy.Target, error) {
+func (r *run) locate(kind mcp.Kind, exposed string) (mcp.Target, error) {
 	switch {
 	case kind != mcp.KindTool || exposed != r.exposed:
-		return policy.Target{}, errChangedRun
+		return mcp.Target{}, errChangedRun
 	case r.launch == nil:
-		return policy.Target{}, errUnknown
+		return mcp.Target{}, errUnknown
 	}
-	return policy.Target{Kind: kind, Server: Launched + r.server, Name: r.tool, Exposed: exposed}, nil
+	return mcp.Target{Kind: kind, Name: exposed, Origin: mcp.Origin{Server: Launched + r.server, Name: r.tool}}, nil
 }
 
 // describe says what is called at a server that the caller has launched.

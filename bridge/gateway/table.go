@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -26,9 +25,8 @@ type ownName struct{ alias, name string }
 // An entry is something that is offered.
 type entry struct {
 	listed json.RawMessage
-	target policy.Target
+	target mcp.Target
 	pseudo ToolFunc
-	err    error // why it cannot be said what it is
 }
 
 // now is the table of what is offered now.
@@ -42,18 +40,19 @@ func newTable(c *server.Catalog) *table {
 	for kind := mcp.KindTool; kind <= mcp.KindResourceTemplate; kind++ {
 		for listed := range c.All(kind) {
 			e := &entry{listed: listed.Definition.JSON(), target: targetOf(listed)}
-			e.err = e.target.Describe(e.listed)
 			t.entries[entryKey{kind, listed.Name}] = e
 			if kind == mcp.KindTool {
-				t.names[ownName{e.target.Server, e.target.Name}] = listed.Name
+				t.names[ownName{e.target.Origin.Server, e.target.Origin.Name}] = listed.Name
 			}
 		}
 	}
 	return t
 }
 
-func targetOf(e *server.Entry) policy.Target {
-	return policy.Target{Kind: e.Kind, Server: e.Origin.Server, Name: cmp.Or(e.Origin.Name, e.Name), Exposed: e.Name}
+func targetOf(e *server.Entry) mcp.Target {
+	t := e.Target
+	t.Origin = mcp.Origin{Server: e.Origin.Server, Name: cmp.Or(e.Origin.Name, e.Name)}
+	return t
 }
 
 func toolKey(exposed string) entryKey { return entryKey{mcp.KindTool, exposed} }

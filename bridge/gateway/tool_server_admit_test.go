@@ -12,7 +12,6 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 )
 
 // refuseDir lets nobody launch a server that runs elsewhere.
@@ -29,8 +28,8 @@ func TestNothingIsStartedThatThePolicyDenies(t *testing.T) {
 	known := emptyDirectory(t)
 	var log ledger
 	audit := &gateway.Audit{Logger: log.logger(), Directory: known}
-	enforcer := &policy.Enforcer{Policy: compiled(t, `{"rules":[{"name":"none","effect":"deny"}]}`), Locate: known.Locate, Ask: approval.LeaveToGate, Decided: audit.Decided}
-	gate := approval.Gate(approval.ByPolicy(enforcer), nil, &approval.Options{Describe: known.Describe, Logger: quiet()})
+	enforcer := &gateway.Enforcer{Policy: compiled(t, `{"rules":[{"name":"none","effect":"deny"}]}`), Locate: known.Locate, Decided: audit.Decided}
+	gate := gateway.Gate(known.Describe, enforcer, nil, &approval.Options{Logger: quiet()})
 	rig := newToolRig(t, gateway.ToolServerOptions{
 		Known: known, VerifyFirst: true, Around: []mcp.Middleware{audit.Intercept, enforcer.Intercept, gate},
 		Launch: func(context.Context, *config.Resolved) error {
@@ -67,7 +66,9 @@ func TestApproveNeedsItsMark(t *testing.T) {
 	approve := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 		return approval.Answer{Approved: true}, nil
 	})
-	gate := approval.Gate(approval.AskAlways, approve, &approval.Options{Server: "files", Logger: quiet()})
+	gate := gateway.Gate(func(context.Context, *mcp.Call) (approval.Target, error) {
+		return approval.Target{Server: "files", Tool: "read"}, nil
+	}, nil, approve, &approval.Options{Logger: quiet()})
 	rig, files := newKnownRig(t, gateway.ToolServerOptions{Around: []mcp.Middleware{gate}})
 	runner := rig.runner(t, "files", gateway.ServerParams{})
 	if err := runner.Approve(t.Context(), "read", nil); err == nil || files.calls.Load() != 0 {

@@ -44,7 +44,7 @@ func ExampleNewToolServer() {
 		fmt.Println("approving", p.Request)
 		_ = p.Accept(ctx) // the call may have gone
 	})
-	gate := approval.Gate(approval.AskAlways, person, &approval.Options{Describe: known.Describe, Logger: slog.New(slog.DiscardHandler)})
+	gate := gateway.Gate(known.Describe, nil, person, &approval.Options{Logger: slog.New(slog.DiscardHandler)})
 	tools, err := gateway.NewToolServer(&gateway.ToolServerOptions{Known: known, Around: []mcp.Middleware{gate}})
 	if err != nil {
 		log.Fatal(err)

@@ -99,11 +99,11 @@ func TestOneChainIsForAllRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	known, _ := newKnown(t)
-	enforcer := &policy.Enforcer{Policy: compiled, Locate: known.Locate}
+	enforcer := &gateway.Enforcer{Policy: compiled, Locate: known.Locate}
 	approver := approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
 		return approval.Answer{Approved: r.Server == "files" && r.Tool == "read" && r.ToolDigest != "", Reason: r.Server + "." + r.Tool}, nil
 	})
-	gate := approval.Gate(approval.ByPolicy(enforcer), approver, &approval.Options{Describe: known.Describe, Logger: quiet()})
+	gate := gateway.Gate(known.Describe, enforcer, approver, &approval.Options{Logger: quiet()})
 	rig := newToolRig(t, gateway.ToolServerOptions{Known: known, Around: []mcp.Middleware{gate}})
 	mark := filepath.Join(t.TempDir(), "mark")
 	for _, c := range []struct {
@@ -128,7 +128,7 @@ func TestOneChainIsForAllRuns(t *testing.T) {
 
 func TestAskingAboutAKnownToolRunsNothing(t *testing.T) {
 	known, files := newKnown(t)
-	opts := gated(t, approval.Options{Describe: known.Describe}, false)
+	opts := gatedBy(t, known.Describe, approval.Options{}, false)
 	opts.Known = known
 	rig := newToolRig(t, opts)
 	approver := rig.approve(t)

@@ -225,6 +225,11 @@ func emptyDirectory(t testing.TB) *gateway.Directory {
 // gated are options with an open channel as the original has it, and a gate that always asks.
 func gated(t testing.TB, opts approval.Options, verify bool) gateway.ToolServerOptions {
 	t.Helper()
+	return gatedBy(t, emptyDirectory(t).Describe, opts, verify)
+}
+
+func gatedBy(t testing.TB, describe gateway.Describe, opts approval.Options, verify bool) gateway.ToolServerOptions {
+	t.Helper()
 	approvers, err := channel.New(&channel.Options{Open: true, FailOnDisconnect: true, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
@@ -235,10 +240,7 @@ func gated(t testing.TB, opts approval.Options, verify bool) gateway.ToolServerO
 		}
 	})
 	opts.Logger = quiet()
-	if opts.Describe == nil {
-		opts.Describe = emptyDirectory(t).Describe
-	}
-	gate := approval.Gate(approval.AskAlways, approvers, &opts)
+	gate := gateway.Gate(describe, nil, approvers, &opts)
 	return gateway.ToolServerOptions{Around: []mcp.Middleware{gate}, Approval: approvers, VerifyFirst: verify}
 }
 

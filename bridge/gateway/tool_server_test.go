@@ -418,7 +418,7 @@ func TestPolicyIsOfTheSameCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enforcer := &policy.Enforcer{Policy: rules, Locate: emptyDirectory(t).Locate}
+	enforcer := &gateway.Enforcer{Policy: rules, Locate: emptyDirectory(t).Locate}
 	rig := newToolRig(t, gateway.ToolServerOptions{Around: []mcp.Middleware{enforcer.Intercept}})
 	a, b := rig.runner(t, "a", childParams("serve")), rig.runner(t, "b", childParams("exit"))
 	startOf(t, a)

@@ -54,7 +54,7 @@ func (w wanted) in(call *mcp.Call) (*mcp.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return call.WithParams(params)
+	return call.Enter(nil, params, nil)
 }
 
 // readArguments reads the arguments of one of the two tools, which are those accepted.

@@ -48,7 +48,7 @@ func open(ctx context.Context, o *options, in io.Reader, said io.Writer) (*hub, 
 	if h.approver, err = newApprover(o, in, said, h.logger); err != nil {
 		return nil, err
 	}
-	gate := &approval.Options{Describe: h.directory.Describe, Expiry: o.expiry, Logger: h.logger}
+	gate := &approval.Options{Expiry: o.expiry, Logger: h.logger}
 	if o.journal != "" {
 		if h.journal, err = approval.OpenJournal(o.journal, h.logger); err != nil {
 			return nil, errors.Join(err, h.close())
@@ -94,11 +94,17 @@ func (h *hub) servers(ctx context.Context, path string) (*bridge.Bridge, map[str
 // has what the others refuse, and nobody is asked about what is denied.
 func (h *hub) surround(compiled *policy.Compiled, gate *approval.Options) {
 	audit := &gateway.Audit{Logger: h.logger, Counters: h.metrics, Directory: h.directory}
-	enforcer := &policy.Enforcer{Policy: compiled, Locate: h.directory.Locate, Ask: approval.LeaveToGate, Decided: audit.Decided}
+	leave := func(_ context.Context, call *mcp.Call, _ policy.Decision) error {
+		if call.Method() == mcp.MethodToolsCall {
+			return nil // the gate asks
+		}
+		return &approval.Error{Kind: approval.NoApprover, Tool: call.Method(), Reason: "only tool calls can be approved"}
+	}
+	enforcer := &gateway.Enforcer{Policy: compiled, Locate: h.directory.Locate, Ask: leave, Decided: audit.Decided}
 	h.around = []mcp.Middleware{
 		audit.Intercept,
 		enforcer.Intercept,
-		approval.Gate(approval.ByPolicy(enforcer), h.approver.Approver, gate),
+		gateway.Gate(h.directory.Describe, enforcer, h.approver.Approver, gate),
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -358,13 +357,12 @@ func TestAddedServerChangesNoRules(t *testing.T) {
 	if status, answer := s.send("POST", "/custom-mcp", customServers(t, "run", "command")); status != http.StatusOK {
 		t.Fatal(answer)
 	}
-	for exposed, want := range map[string]policy.Target{
-		"run_command":     {Server: "", Name: "run_command", Trusted: true}, // of the sandbox itself, which rules call own
-		"mcp_run_command": {Server: "run", Name: "command", Trusted: false},
+	for exposed, want := range map[string]mcp.Origin{
+		"run_command":     {Server: own, Name: "run_command", Trusted: true},
+		"mcp_run_command": {Server: "run", Name: "command"},
 	} {
-		target, err := s.directory.Locate(t.Context(), mcp.KindTool, exposed)
-		if err != nil || target.Server != want.Server || target.Name != want.Name || target.Trusted != want.Trusted {
-			t.Errorf("%s is %+v, %v, want %+v", exposed, target, err, want)
+		if e := s.face.Catalog().Lookup(mcp.KindTool, exposed); e == nil || e.Origin != want {
+			t.Errorf("%s is %+v, want %+v", exposed, e, want)
 		}
 	}
 	if got := u.call("run_command", `{"command":"echo hi"}`); !strings.HasPrefix(got, "failure: ") {

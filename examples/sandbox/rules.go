@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"os"
 
 	"github.com/dovetail-go/dovetail/approval"
-	"github.com/dovetail-go/dovetail/bridge"
-	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
@@ -15,6 +13,20 @@ import (
 
 // own is what rules call the sandbox itself, whose tools can be believed.
 const own = "sandbox"
+
+// ownTools offers the sandbox's own tools as those of the server own.
+type ownTools struct{ server.Provider }
+
+func (p ownTools) Catalog() *server.Catalog {
+	tools := p.Provider.Catalog()
+	return tools.Memo(ownTools{}, func() any {
+		return tools.Map(func(e *server.Entry) *server.Entry {
+			named := *e
+			named.Origin = mcp.Origin{Server: own, Name: cmp.Or(e.Origin.Name, e.Name), Trusted: true}
+			return &named
+		})
+	}).(*server.Catalog)
+}
 
 // surround puts the policy of a file around everything. What it says to ask about, the
 // person behind the caller decides.
@@ -34,33 +46,7 @@ func (s *sandbox) surround(opts *server.Options) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.policy, err)
 	}
-	locate := func(ctx context.Context, kind mcp.Kind, exposed string) (policy.Target, error) {
-		target, err := s.directory.Locate(ctx, kind, exposed)
-		if target.Server == "" {
-			target.Server = own
-		}
-		return target, err
-	}
-	describe := func(ctx context.Context, call *mcp.Call) (approval.Target, error) {
-		target, err := s.directory.Describe(ctx, call)
-		if target.Server == "" {
-			target.Server = own
-		}
-		return target, err
-	}
-	enforcer := &policy.Enforcer{Policy: compiled, Locate: locate, Ask: approval.LeaveToGate}
-	gate := approval.Gate(approval.ByPolicy(enforcer), approval.ByCaller(), &approval.Options{Describe: describe, Logger: s.logger})
-	opts.Middleware, opts.CallMiddleware = []mcp.Middleware{enforcer.Intercept}, []mcp.Middleware{gate}
+	guard := approval.Guard(compiled, approval.ByCaller(), &approval.Options{Logger: s.logger})
+	opts.Guards = []mcp.Guard{guard}
 	return nil
 }
-
-// direct makes the directory by which rules know what tools are.
-func (s *sandbox) direct() (err error) {
-	s.directory, err = gateway.NewDirectory(s.face.Provider(), &gateway.DirectoryOptions{
-		Servers: s, Trusted: func(alias string) bool { return alias == "" },
-	})
-	return err
-}
-
-// States says how the custom servers do.
-func (s *sandbox) States() []bridge.State { return s.custom.States() }

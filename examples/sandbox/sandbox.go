@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/process"
@@ -31,8 +30,6 @@ type sandbox struct {
 	todo       *Todo
 	browser    *browser
 	control    *control
-
-	directory *gateway.Directory // of what the face offers, for rules
 }
 
 func newSandbox(ctx context.Context, guard *process.Guard, o options, logger *slog.Logger) (*sandbox, error) {
@@ -77,7 +74,7 @@ func (s *sandbox) assemble(ctx context.Context) error {
 	if s.customMCP != "" {
 		err = s.custom.load(ctx, s.customMCP)
 	}
-	err = errors.Join(err, s.direct(), s.tools.Mount(s.browser, &server.MountOptions{CallMiddleware: []mcp.Middleware{explain}}), s.face.Mount(s.custom, &server.MountOptions{Prefix: customPrefix}))
+	err = errors.Join(err, s.tools.Mount(s.browser, &server.MountOptions{CallMiddleware: []mcp.Middleware{explain}}), s.face.Mount(s.custom, &server.MountOptions{Prefix: customPrefix}))
 	if err != nil || s.deferred {
 		return err
 	}
@@ -111,7 +108,7 @@ func (s *sandbox) register() error {
 	if err := s.tools.Replace(entries...); err != nil || s.control.registered {
 		return err
 	}
-	err = s.face.Mount(s.tools.Provider(), nil)
+	err = s.face.Mount(ownTools{s.tools.Provider()}, nil)
 	s.control.registered = err == nil
 	return err
 }

@@ -52,9 +52,10 @@ transport/stdio:          jsonrpc transport internal/spawn os/exec golang.org/x/
 transport/transporttest:  jsonrpc transport testing
 internal/edge:            jsonrpc internal/buffer internal/jsonscan net/http
 internal/mirror:          jsonrpc mcp internal/jsonscan
+internal/wsopen:          jsonrpc internal/edge net/http github.com/gorilla/websocket
 internal/webclient:       jsonrpc transport internal/deadline internal/buffer internal/jsonscan net/http
 transport/sse:            jsonrpc transport internal/deadline internal/edge internal/jsonscan internal/seats internal/sse internal/webclient net/http
-transport/ws:             jsonrpc transport internal/edge internal/jsonscan internal/seats internal/webclient net/http github.com/gorilla/websocket
+transport/ws:             jsonrpc transport internal/edge internal/jsonscan internal/seats internal/webclient internal/wsopen net/http github.com/gorilla/websocket
 transport/streamable:     jsonrpc mcp transport transport/sse internal/deadline internal/backoff internal/edge internal/buffer internal/jsonscan
                           internal/mirror internal/seal internal/seats internal/sse internal/webclient net/http
 transport/streamable/storetest: transport/streamable testing
@@ -84,8 +85,8 @@ server/workspace:         mcp server net/http github.com/bmatcuk/doublestar/v4
 policy:                   jsonrpc mcp internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp policy internal/deadline internal/jsonscan internal/seal
-approval/channel:         jsonrpc approval internal/backoff internal/edge internal/jsonscan net/http github.com/gorilla/websocket
+approval:                 jsonrpc mcp policy internal/deadline internal/jsonscan internal/seal golang.org/x/sys
+approval/channel:         jsonrpc approval internal/backoff internal/edge internal/jsonscan internal/wsopen net/http github.com/gorilla/websocket
 
 approval/page:            internal/edge net/http
 

@@ -15,15 +15,14 @@ import (
 func dovetailServer(w Work) (*server.Server, error) {
 	opts := &server.Options{Logger: slog.New(slog.DiscardHandler)}
 	if w.Way == Policed || w.Way == Approved {
-		enforcer, err := hundredRules()
+		rules, err := hundredRules()
 		if err != nil {
 			return nil, err
 		}
 		if w.Way == Policed {
-			opts.Middleware = []mcp.Middleware{enforcer.Intercept}
+			opts.Guards = []mcp.Guard{policy.Guard(rules, nil)}
 		} else {
-			gate := approval.Gate(approval.ByPolicy(enforcer), approval.ByCaller(), &approval.Options{Logger: opts.Logger})
-			opts.CallMiddleware = []mcp.Middleware{gate}
+			opts.Guards = []mcp.Guard{approval.Guard(rules, approval.ByCaller(), &approval.Options{Logger: opts.Logger})}
 		}
 	}
 	s := server.New(mcp.Implementation{Name: "bench", Version: "1"}, opts)
@@ -73,7 +72,7 @@ func addDovetailRaw(s *server.Server) {
 }
 
 // hundredRules allow echo by the last of them.
-func hundredRules() (*policy.Enforcer, error) {
+func hundredRules() (*policy.Compiled, error) {
 	var p policy.Policy
 	for i := range 100 {
 		p.Rules = append(p.Rules, policy.Rule{
@@ -83,9 +82,5 @@ func hundredRules() (*policy.Enforcer, error) {
 	}
 	p.Rules[98].Effect = policy.Ask
 	p.Rules[99].Names = []string{echoTool}
-	compiled, err := policy.Compile(&p)
-	if err != nil {
-		return nil, err
-	}
-	return &policy.Enforcer{Policy: compiled}, nil
+	return policy.Compile(&p)
 }

@@ -133,8 +133,7 @@ func TestPrincipalInPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enforcer := &policy.Enforcer{Policy: compiled}
-	s := server.New(mcp.Implementation{Name: "x", Version: "1"}, &server.Options{Middleware: []mcp.Middleware{enforcer.Intercept}, Logger: quiet()})
+	s := server.New(mcp.Implementation{Name: "x", Version: "1"}, &server.Options{Guards: []mcp.Guard{policy.Guard(compiled, nil)}, Logger: quiet()})
 	server.AddTool(s, server.Tool{Name: "t"}, func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })
 	endpoint := streamable.Handler(s, &streamable.Options{Hosts: []string{"mcp.example.com"}})
 	defer endpoint.Close()

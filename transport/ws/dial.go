@@ -1,12 +1,9 @@
 package ws
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,6 +13,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dovetail-go/dovetail/internal/webclient"
+	"github.com/dovetail-go/dovetail/internal/wsopen"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -29,8 +27,12 @@ import (
 // the connection has ended tells a *[CloseError], unless this side closed it.
 func Dial(rawURL string, opts *DialOptions) transport.Dialer {
 	o := opts.withDefaults()
-	target, urlErr := parseURL(rawURL)
-	route, routeErr := routeOf(o.HTTPClient)
+	target, urlErr := wsopen.ParseURL(rawURL)
+	route, routeErr := wsopen.Dialer(o.HTTPClient, subprotocol)
+	if routeErr != nil {
+		routeErr = fmt.Errorf("DialOptions.%w", routeErr)
+	}
+	route.WriteBufferSize, route.WriteBufferPool = clientFrame, &sync.Pool{}
 	return &dialer{
 		url: target, opts: o, route: route, err: errors.Join(urlErr, routeErr),
 		limits: limits{
@@ -46,56 +48,6 @@ type dialer struct {
 	route  websocket.Dialer // copied for each Dial
 	limits limits
 	err    error
-}
-
-func parseURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("the URL is none: %w", errors.Unwrap(err)) // without the text, which may hold a secret
-	}
-	switch u.Scheme {
-	case "ws", "wss":
-	case "http":
-		u.Scheme = "ws"
-	case "https":
-		u.Scheme = "wss"
-	default:
-		return nil, fmt.Errorf("the URL has the scheme %q; expected ws, wss, http or https", u.Scheme)
-	}
-	if u.Host == "" || u.User != nil {
-		return nil, errors.New("expected a URL with a host and without a user")
-	}
-	u.Fragment, u.RawFragment = "", ""
-	return u, nil
-}
-
-// routeOf takes over what an HTTP client knows of reaching servers.
-func routeOf(client *http.Client) (websocket.Dialer, error) {
-	roundTripper := cmp.Or(client.Transport, http.DefaultTransport)
-	settings, ok := roundTripper.(*http.Transport)
-	if !ok {
-		return websocket.Dialer{}, fmt.Errorf("DialOptions.HTTPClient has a Transport of type %T; expected an *http.Transport", roundTripper)
-	}
-	dial := settings.DialContext
-	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if settings.TLSClientConfig != nil {
-		config = settings.TLSClientConfig.Clone()
-	}
-	config.NextProtos = []string{"http/1.1"} // a WebSocket of HTTP/2 is another protocol
-	return websocket.Dialer{
-		NetDialContext:    dial,
-		NetDialTLSContext: settings.DialTLSContext,
-		Proxy:             settings.Proxy,
-		TLSClientConfig:   config,
-		HandshakeTimeout:  cmp.Or(client.Timeout, handshakeTimeout),
-		WriteBufferSize:   clientFrame,
-		WriteBufferPool:   &sync.Pool{},
-		Subprotocols:      []string{subprotocol},
-		Jar:               client.Jar,
-	}, nil
 }
 
 // Dial opens a WebSocket.

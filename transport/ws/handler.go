@@ -1,9 +1,7 @@
 package ws
 
 import (
-	"bufio"
 	"context"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -11,6 +9,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dovetail-go/dovetail/internal/edge"
+	"github.com/dovetail-go/dovetail/internal/wsopen"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -39,12 +38,7 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 	}
 	return &Endpoint{
 		server: server, opts: o, guard: guard,
-		upgrader: websocket.Upgrader{
-			HandshakeTimeout: o.WriteTimeout,
-			Subprotocols:     []string{subprotocol},
-			CheckOrigin:      func(*http.Request) bool { return true }, // the guard has
-			Error:            refuseHandshake,
-		},
+		upgrader: wsopen.Upgrader(subprotocol, o.WriteTimeout),
 		limits: limits{
 			maxMessage: o.MaxMessage, writeTimeout: o.WriteTimeout, keepAlive: o.KeepAlive,
 			buffers: &sync.Pool{}, closeCode: websocket.CloseGoingAway,
@@ -61,12 +55,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodGet) {
 		return
 	}
-	switch {
-	case !websocket.IsWebSocketUpgrade(r):
-		w.Header().Set("Upgrade", "websocket")
-		edge.Refuse(w, http.StatusUpgradeRequired, jsonrpc.InvalidRequest, "expected the handshake of a WebSocket")
+	if !wsopen.Admit(w, r) {
 		return
-	case !slices.Contains(websocket.Subprotocols(r), subprotocol):
+	}
+	if !slices.Contains(websocket.Subprotocols(r), subprotocol) {
 		edge.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "expected the WebSocket subprotocol "+subprotocol)
 		return
 	}
@@ -77,7 +69,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer e.sessions.end(principal)
-	conn, err := e.upgrader.Upgrade(hijackable{w}, r, nil)
+	conn, err := wsopen.Upgrade(&e.upgrader, w, r)
 	if err != nil {
 		e.opts.Logger.Debug("no WebSocket was opened", "error", err, "client", r.RemoteAddr)
 		return
@@ -105,16 +97,4 @@ func (e *Endpoint) serve(r *http.Request, socket *socket, principal string) {
 func (e *Endpoint) Close() error {
 	e.sessions.close()
 	return nil
-}
-
-func refuseHandshake(w http.ResponseWriter, _ *http.Request, status int, reason error) {
-	w.Header().Set("Sec-WebSocket-Version", "13") // RFC 6455, section 4.2.2
-	edge.Refuse(w, status, jsonrpc.InvalidRequest, reason.Error())
-}
-
-// hijackable finds the connection through what middleware wraps around the response.
-type hijackable struct{ http.ResponseWriter }
-
-func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return http.NewResponseController(h.ResponseWriter).Hijack()
 }

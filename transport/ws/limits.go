@@ -37,8 +37,6 @@ const (
 	flushGrace = time.Second
 	// closeGrace bounds how long closing waits for the peer's close frame.
 	closeGrace = time.Second
-	// handshakeTimeout bounds opening a socket, from looking up the name on.
-	handshakeTimeout = 30 * time.Second
 	// maxHandshake is how many bytes a server may send to open a socket, certificates
 	// among them.
 	maxHandshake = 256 << 10

@@ -6,7 +6,7 @@ export const PROTOCOL = "dovetail.approval.v1";
 
 /**
  * Reads a frame. It is {method, params}: for approve the params are a request, for withdrawn
- * and refused {id, reason}. Anything else throws.
+ * and refused {id, reason}, for registered {}. Anything else throws.
  */
 export function readFrame(frame) {
 	JSON.parse(frame); // only to find out whether it is JSON
@@ -16,6 +16,8 @@ export function readFrame(frame) {
 	switch (method) {
 		case "approve":
 			return { method, params: readRequest(frame, message.get("id"), params) };
+		case "registered":
+			return { method, params: {} };
 		case "withdrawn":
 		case "refused":
 			return { method, params: { id: textOf(params, "id"), reason: textOf(params, "reason") } };

@@ -1,4 +1,4 @@
-package policy
+package gateway
 
 import (
 	"context"
@@ -62,7 +62,7 @@ func (e *Enforcer) list(ctx context.Context, call *mcp.Call, l listing, next mcp
 // filter returns an array with those entries that are shown. One without a name is not.
 func (l *listing) filter(entries json.RawMessage, shows func(name string) bool) ([]byte, error) {
 	if jsonscan.KindOf(entries) != jsonscan.Array {
-		return nil, errors.New("policy: " + l.member + " of a list is no array")
+		return nil, errors.New("gateway: " + l.member + " of a list is no array")
 	}
 	scan := jsonscan.New(entries)
 	if err := scan.EnterArray(); err != nil {

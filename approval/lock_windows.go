@@ -1,0 +1,26 @@
+package approval
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// lock takes the file for this process, until it is closed. Windows keeps others from reading
+// what is locked, so that is a byte far behind what is ever written.
+func lock(file *os.File) error {
+	connection, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var locked error
+	err = connection.Control(func(handle uintptr) {
+		const how = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
+		locked = windows.LockFileEx(windows.Handle(handle), how, 0, 1, 0, &windows.Overlapped{OffsetHigh: 1 << 30})
+	})
+	if errors.Is(locked, windows.ERROR_LOCK_VIOLATION) {
+		return ErrInUse
+	}
+	return errors.Join(err, locked)
+}
