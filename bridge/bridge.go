@@ -76,11 +76,9 @@ func New(opts *Options, configs ...Config) (*Bridge, error) {
 	if err := check(configs); err != nil {
 		return nil, err
 	}
-	members := make([]*member, len(configs))
-	for i, config := range configs {
-		members[i] = b.newMember(config)
-	}
-	if err := checkNames(nil, members); err != nil {
+	members, _ := b.successors(nil, configs)
+	b.merged.Store(&server.Catalog{})
+	if err := checkNames(b.merged.Load(), members); err != nil {
 		return nil, err
 	}
 	b.members.Store(&members)
@@ -105,7 +103,7 @@ func (m merged) Catalog() *server.Catalog {
 			return now
 		}
 		if m.Bridge.merged.CompareAndSwap(before, now) {
-			logNew(m.opts.Logger, errorsOf(collisionsOf(before)), errorsOf(now.Collisions()))
+			logNew(m.opts.Logger, before.Collisions(), now.Collisions())
 			return now
 		}
 	}
@@ -138,8 +136,12 @@ func (b *Bridge) newMember(config Config) *member {
 	if opts.Logger == nil {
 		opts.Logger = b.opts.Logger
 	}
-	name := func(name string) string { return b.opts.name(config.Alias, name) }
-	return &member{Upstream: newUpstream(config.Alias, b.opts.prefix(config.Alias), config.Dialer, opts, b.parking, name), config: config}
+	full := b.opts.Name
+	if full == nil {
+		full = Name
+	}
+	name := func(name string) string { return full(config.Alias, name) }
+	return &member{Upstream: newUpstream(config.Alias, b.opts.prefixOf(config.Alias), config.Dialer, opts, b.parking, name), config: config}
 }
 
 // Run starts the servers and keeps them running until ctx ends. It is ready when each server
@@ -157,8 +159,8 @@ func (b *Bridge) Run(ctx context.Context, ready func(), changed func(mcp.Change)
 	}
 	err := b.waitStarted(ctx)
 	if err == nil {
-		b.merged.Store(nil) // which server was ready first decides nothing
-		err = checkNames(nil, *b.members.Load())
+		b.merged.Store(&server.Catalog{}) // which server was ready first decides nothing
+		err = checkNames(b.merged.Load(), *b.members.Load())
 	}
 	if err == nil {
 		ready()
@@ -182,6 +184,18 @@ func (b *Bridge) begin(ctx context.Context, changed func(mcp.Change)) error {
 	return nil
 }
 
+// launchAll starts servers that have not been started, and reports whether the bridge runs.
+func (b *Bridge) launchAll(members []*member) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range members {
+		if m.stop == nil && b.running != nil {
+			b.launch(m)
+		}
+	}
+	return b.running != nil
+}
+
 // wait waits until ctx has ended, and nothing runs any more.
 func (b *Bridge) wait(ctx context.Context) {
 	<-ctx.Done()
@@ -191,11 +205,8 @@ func (b *Bridge) wait(ctx context.Context) {
 	b.group.Wait()
 }
 
-// launch starts a server, if the bridge runs. It is called with the lock held.
+// launch starts a server. It is called with the lock held, while the bridge runs.
 func (b *Bridge) launch(m *member) {
-	if b.running == nil {
-		return
-	}
 	ctx, cancel := context.WithCancel(b.running)
 	if !m.pool.begin(ctx) {
 		cancel()
@@ -229,24 +240,15 @@ func (b *Bridge) tell(change mcp.Change) {
 // waitStarted returns when each server has been started, or could not be. The error joins
 // those of required servers.
 func (b *Bridge) waitStarted(ctx context.Context) error {
-	members := *b.members.Load()
-	failures := make([]error, len(members))
 	patient, cancel := context.WithTimeout(ctx, b.opts.StartPatience)
 	defer cancel()
-	var waiting sync.WaitGroup
-	for i, m := range members {
-		waiting.Go(func() {
-			switch {
-			case m.pool.main.sleeps:
-			case m.config.Required:
-				failures[i] = m.waitConfigured(ctx)
-			default:
-				_ = m.waitReady(patient) // it is logged, and in States
-			}
-		})
-	}
-	waiting.Wait()
-	return errors.Join(failures...)
+	return waitAll(*b.members.Load(), func(m *member) error {
+		if m.config.Required {
+			return m.waitConfigured(ctx)
+		}
+		_ = m.waitReady(patient) // it is logged, and in States
+		return nil
+	})
 }
 
 // Start runs the bridge for a program that does not mount it on a server, until ctx ends
@@ -271,38 +273,4 @@ func (b *Bridge) Start(ctx context.Context) (stop func(), err error) {
 			b.opts.Logger.Error("the bridge failed", "error", err)
 		}
 	}, nil
-}
-
-// Update makes the servers those of configs. One whose fingerprint is what it was goes on
-// undisturbed; those that are gone, or different, are stopped, and then the others
-// started. The error is as that of [New]; then everything is as it was.
-func (b *Bridge) Update(configs ...Config) error {
-	if err := check(configs); err != nil {
-		return err
-	}
-	b.update.Lock()
-	defer b.update.Unlock()
-	before, offered := *b.members.Load(), b.Catalog()
-	members, _ := b.successors(before, configs)
-	if err := checkNames(b.merged.Load(), members); err != nil {
-		return err
-	}
-	b.members.Store(&members)
-	stopAll(without(before, members))
-	b.mu.Lock()
-	for _, m := range members {
-		if m.stop == nil {
-			b.launch(m)
-		}
-	}
-	b.mu.Unlock()
-	for _, change := range changes(offered, b.Catalog()) {
-		b.tell(change)
-	}
-	return nil
-}
-
-func (m *member) isStill(config Config) bool {
-	return config.Fingerprint != "" && m.config.Alias == config.Alias && m.config.Fingerprint == config.Fingerprint &&
-		m.config.Required == config.Required
 }

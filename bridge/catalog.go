@@ -24,38 +24,34 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		kind mcp.Kind
 		name string
 	}
+	// Resources that are not selected are dropped at the end, so that no template matches them.
+	listed := slices.DeleteFunc(slices.Clone(l.entries), func(entry listed) bool {
+		return entry.kind != mcp.KindResource && !u.selects(entry.kind, entry.name)
+	})
 	uses := make(map[key]int)
-	for _, entry := range l.entries {
-		if u.selects(entry) {
-			uses[key{entry.kind, u.nameOf(entry)}]++
-		}
+	for _, entry := range listed {
+		uses[key{entry.kind, u.nameOf(entry)}]++
 	}
 	var entries []*server.Entry
 	var refused []error
-	left := make(map[*server.Entry]bool) // resources that templates must not match
-	seen := make(map[key]bool)
-	for _, entry := range l.entries {
-		selected, name := u.selects(entry), u.nameOf(entry)
-		if !selected && entry.kind != mcp.KindResource {
+	owner := ownerOf(u.alias)
+	for _, entry := range listed {
+		at := key{entry.kind, u.nameOf(entry)}
+		count := uses[at]
+		uses[at] = 0
+		if count == 0 {
+			refused = append(refused, &server.CollisionError{Kind: at.kind, Name: at.name, Owner: owner, Other: owner})
 			continue
 		}
-		at := key{entry.kind, name}
-		again := seen[at]
-		seen[at] = true
-		if selected && again {
-			refused = append(refused, &server.CollisionError{Kind: entry.kind, Name: name, Owner: ownerOf(u.alias), Other: ownerOf(u.alias)})
-		}
-		if again || isNamed(entry.kind) && uses[at] > 1 {
+		if count > 1 && isNamed(at.kind) {
 			continue
 		}
-		e, err := u.entry(entry, name, l.completes)
+		e, err := u.entry(entry, at.name, l.completes)
 		if err != nil {
-			refused = append(refused, fmt.Errorf("the %v %.256q of %s: %w", entry.kind, entry.name, ownerOf(u.alias), err))
+			refused = append(refused, fmt.Errorf("the %v %.256q of %s: %w", entry.kind, entry.name, owner, err))
 			continue
 		}
-		if !selected {
-			left[e] = true
-		} else if old := before.Lookup(entry.kind, name); old != nil && isSame(old, e) {
+		if old := before.Lookup(at.kind, at.name); old != nil && isSame(old, e) {
 			e = old
 		}
 		entries = append(entries, e)
@@ -66,7 +62,7 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		refused = append(refused, u.missing(l)...)
 	}
 	c := server.NewCatalog(entries, opts).Map(func(e *server.Entry) *server.Entry {
-		if left[e] {
+		if !u.selects(e.Kind, e.Origin.Name) {
 			return nil
 		}
 		return e
@@ -84,8 +80,8 @@ func isSame(old, now *server.Entry) bool {
 		bytes.Equal(old.Definition.JSON(), now.Definition.JSON())
 }
 
-func (u *Upstream) selects(l listed) bool {
-	return u.opts.Select == nil || u.opts.Select(l.kind, l.name)
+func (u *Upstream) selects(kind mcp.Kind, name string) bool {
+	return u.opts.Select == nil || u.opts.Select(kind, name)
 }
 
 // nameOf returns the name that an entry has here.
@@ -114,8 +110,7 @@ func (u *Upstream) entry(l listed, name string, completes bool) (*server.Entry, 
 		Origin: mcp.Origin{Server: u.alias, Name: l.name, Launch: u.opts.Launch, Trusted: u.opts.Trusted},
 	}}
 	e.Handle = u.forward(e, own)
-	switch l.kind {
-	case mcp.KindResource, mcp.KindResourceTemplate:
+	if !isNamed(l.kind) {
 		e.Subscribe = func(ctx context.Context, call *mcp.Call) (func(), error) { return u.subscribe(ctx, call.URI()) }
 	}
 	if l.kind == mcp.KindResourceTemplate {
@@ -239,15 +234,12 @@ func (u *Upstream) wake(ctx context.Context) error {
 	return u.waitReady(ctx)
 }
 
-// changes are the lists that differ between two catalogs.
-func changes(before, now *server.Catalog) []mcp.Change {
-	var found []mcp.Change
-	for _, kinds := range [][]mcp.Kind{{mcp.KindTool}, {mcp.KindPrompt}, {mcp.KindResource, mcp.KindResourceTemplate}} {
-		for _, kind := range kinds {
-			if !sameList(kind, before, now) {
-				found = append(found, mcp.Change{Kind: kinds[0]})
-				break
-			}
+// changes are the lists that differ between two catalogs. Templates are in that of resources.
+func changes(before, now *server.Catalog) (found []mcp.Change) {
+	for kind := mcp.KindTool; kind <= mcp.KindResourceTemplate; kind++ {
+		change := mcp.Change{Kind: min(kind, mcp.KindResource)}
+		if !sameList(kind, before, now) && !slices.Contains(found, change) {
+			found = append(found, change)
 		}
 	}
 	return found

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/dovetail-go/dovetail/mcp"
@@ -34,27 +35,15 @@ func ownerOf(alias string) string {
 
 // missing returns what the options name and the server does not list.
 func (u *Upstream) missing(l *lists) (errs []error) {
-	listed := make(map[mcp.Kind]map[string]bool)
+	tools, all := make(map[string]bool), make(map[string]bool)
 	for _, entry := range l.entries {
-		if listed[entry.kind] == nil {
-			listed[entry.kind] = make(map[string]bool)
-		}
-		listed[entry.kind][entry.name] = true
+		tools[entry.name] = tools[entry.name] || entry.kind == mcp.KindTool
+		all[entry.name] = all[entry.name] || isNamed(entry.kind)
 	}
-	tools, prompts := listed[mcp.KindTool], listed[mcp.KindPrompt]
-	var names []string
+	names := slices.AppendSeq(slices.Clone(u.opts.Expect), maps.Keys(u.opts.Override))
+	names = slices.DeleteFunc(names, func(name string) bool { return tools[name] })
 	for name := range u.opts.Rename {
-		if !tools[name] && !prompts[name] {
-			names = append(names, name)
-		}
-	}
-	for name := range u.opts.Override {
-		if !tools[name] {
-			names = append(names, name)
-		}
-	}
-	for _, name := range u.opts.Expect {
-		if !tools[name] {
+		if !all[name] {
 			names = append(names, name)
 		}
 	}
@@ -97,34 +86,24 @@ func merge(before *server.Catalog, members []*member) *server.Catalog {
 // the servers' own.
 func checkNames(before *server.Catalog, members []*member) error {
 	var errs []error
-	for _, collision := range merge(before, members).Collisions() {
-		known := slices.ContainsFunc(collisionsOf(before), func(c *server.CollisionError) bool { return *c == *collision })
-		if isNamed(collision.Kind) && !known {
+	for _, collision := range added(before.Collisions(), merge(before, members).Collisions()) {
+		if isNamed(collision.Kind) {
 			errs = append(errs, collision)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func collisionsOf(c *server.Catalog) []*server.CollisionError {
-	if c == nil {
-		return nil
-	}
-	return c.Collisions()
-}
-
-func errorsOf[E error](list []E) (errs []error) {
-	for _, err := range list {
-		errs = append(errs, err)
-	}
-	return errs
+// added returns the errors that were not there before.
+func added[E error](before, now []E) []E {
+	return slices.DeleteFunc(slices.Clone(now), func(err E) bool {
+		return slices.ContainsFunc(before, func(known E) bool { return known.Error() == err.Error() })
+	})
 }
 
 // logNew logs why entries are not offered, if that was not so before.
-func logNew(logger *slog.Logger, before, now []error) {
-	for _, err := range now {
-		if !slices.ContainsFunc(before, func(known error) bool { return known.Error() == err.Error() }) {
-			logger.Warn("an entry of a server is not offered", "error", err)
-		}
+func logNew[E error](logger *slog.Logger, before, now []E) {
+	for _, err := range added(before, now) {
+		logger.Warn("an entry of a server is not offered", "error", err)
 	}
 }

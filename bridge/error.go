@@ -57,41 +57,29 @@ func (e *UpstreamError) As(target any) bool {
 	if !ok {
 		return false
 	}
+	executed, words := "no", "was not executed"
+	if e.Delivery == jsonrpc.MaybeExecuted {
+		executed, words = "maybe", "may have been executed"
+	}
 	data, err := json.Marshal(struct {
 		Type     Failure `json:"type"`
 		Server   string  `json:"server,omitempty"`
 		Executed string  `json:"executed"`
-	}{e.Failure, e.Server, e.executed()})
+	}{e.Failure, e.Server, executed})
 	if err != nil {
 		return false
 	}
-	*wire = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: e.message(), Data: data}
-	return true
-}
-
-func (e *UpstreamError) executed() string {
-	if e.Delivery == jsonrpc.MaybeExecuted {
-		return "maybe"
-	}
-	return "no"
-}
-
-func (e *UpstreamError) message() string {
-	name := "the server"
-	if e.Server != "" {
-		name = fmt.Sprintf("the server %q", e.Server)
-	}
-	said := map[Failure]string{
+	what := map[Failure]string{
 		Unavailable: "is not available at the moment",
 		Lost:        "has gone away before it answered",
 		TimedOut:    "did not answer in time",
 		Busy:        "has too many calls to take another",
 		Malformed:   "gave an answer that cannot be understood",
 	}[e.Failure]
-	if e.Delivery == jsonrpc.MaybeExecuted {
-		return name + " " + said + "; the call may have been executed"
+	*wire = &jsonrpc.Error{
+		Code: jsonrpc.InternalError, Message: fmt.Sprintf("%s %s; the call %s", ownerOf(e.Server), what, words), Data: data,
 	}
-	return name + " " + said + "; the call was not executed"
+	return true
 }
 
 // notRun is a call that could not be passed on.

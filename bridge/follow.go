@@ -29,15 +29,7 @@ func (u *Upstream) heard(_ context.Context, change mcp.Change) {
 		u.tell(change)
 		return
 	}
-	u.outdate()
-}
-
-// outdate has the lists read anew.
-func (u *Upstream) outdate() {
-	select {
-	case u.stale <- struct{}{}:
-	default: // they will be in any case
-	}
+	signal(u.stale)
 }
 
 // follow keeps the offer what the server lists, as long as a session lasts. The error

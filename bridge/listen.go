@@ -83,7 +83,7 @@ func (l *listener) subscribe(ctx context.Context, all map[string]*watched) error
 	l.replace(sub)
 	if l.missed {
 		l.missed = false
-		l.outdate()
+		signal(l.stale)
 		for _, uri := range uris(all, l.refused) {
 			l.tell(mcp.Change{Kind: mcp.KindResource, URI: uri})
 		}

@@ -41,20 +41,13 @@ func plain(c rune) rune {
 	return '_'
 }
 
-// prefix is how the names of a server's tools and prompts begin, as far as that is known
-// before it has listed them.
-func (o *Options) prefix(alias string) string {
+// prefixOf returns how the names of a server's tools and prompts begin, as far as that is known
+// before it has listed them. Names of [Name] may end in a digest instead.
+func (o *Options) prefixOf(alias string) string {
 	if o.Name == nil {
 		return strings.Map(plain, alias+Separator)
 	}
 	return o.Name(alias, "")
-}
-
-func (o *Options) name(alias, name string) string {
-	if o.Name == nil {
-		return Name(alias, name)
-	}
-	return o.Name(alias, name)
 }
 
 func isPlain(c rune) bool {

@@ -106,10 +106,8 @@ var errNotStarted = errors.New("the bridge has not been started")
 
 // await waits until the pool runs, which it is about to.
 func (p *pool) await(ctx context.Context) error {
-	select {
-	case <-p.begun:
+	if isClosed(p.begun) {
 		return nil
-	default:
 	}
 	timer := time.NewTimer(restartPatience)
 	defer timer.Stop()

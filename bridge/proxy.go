@@ -79,19 +79,6 @@ func newUpstream(alias, prefix string, dialer transport.Dialer, opts ProxyOption
 // Catalog returns what the server offers, as far as is known now.
 func (u *Upstream) Catalog() *server.Catalog { return u.catalog.Load() }
 
-// waitStarted returns when the server's lists have been read, or it could not be started; a
-// lazy one with a cached catalog is not waited for.
-func (u *Upstream) waitStarted(ctx context.Context) error {
-	if u.pool.main.sleeps {
-		return nil
-	}
-	err := u.waitConfigured(ctx)
-	if u.opts.Optional {
-		return nil
-	}
-	return err
-}
-
 // waitConfigured is waitReady for a server that must have what its options name.
 func (u *Upstream) waitConfigured(ctx context.Context) error {
 	if err := u.waitReady(ctx); err != nil {
@@ -147,9 +134,11 @@ func (u *Upstream) Run(ctx context.Context, ready func(), changed func(mcp.Chang
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { u.run(ctx, changed) })
-	if err := u.waitStarted(ctx); err != nil {
-		stop()
-		return err
+	if !u.pool.main.sleeps { // or else what it offers is known
+		if err := u.waitConfigured(ctx); err != nil && !u.opts.Optional {
+			stop()
+			return err
+		}
 	}
 	ready()
 	<-ctx.Done()
@@ -173,6 +162,14 @@ func (u *Upstream) tell(change mcp.Change) {
 	}
 }
 
+// signal sends a signal, unless one waits already in the channel, which has room for it.
+func signal(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
 // closeOnce is for a channel that one goroutine closes.
 func closeOnce(ch chan struct{}) {
 	if !isClosed(ch) {
@@ -180,7 +177,7 @@ func closeOnce(ch chan struct{}) {
 	}
 }
 
-func isClosed(ch chan struct{}) bool {
+func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:
 		return true

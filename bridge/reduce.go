@@ -31,7 +31,7 @@ func (e *ToolError) Error() string {
 // reported as a failure is a *[ToolError].
 func ReduceValue(result *mcp.CallToolResult) (json.RawMessage, error) {
 	if result.IsError {
-		return nil, &ToolError{Text: textOf(result, "\n"), Result: result}
+		return nil, &ToolError{Text: strings.Join(textsOf(result), "\n"), Result: result}
 	}
 	if result.StructuredContent != nil {
 		return result.StructuredContent, nil
@@ -47,7 +47,7 @@ func ReduceValue(result *mcp.CallToolResult) (json.RawMessage, error) {
 // as nothing, and a failure as {"error": …}.
 func ReduceText(result *mcp.CallToolResult) (string, error) {
 	if result.IsError {
-		return `{"error":` + string(jsonscan.AppendString(nil, textOf(result, " "))) + `}`, nil
+		return `{"error":` + string(jsonscan.AppendString(nil, strings.Join(textsOf(result), " "))) + `}`, nil
 	}
 	if len(result.Content) == 0 {
 		return "", nil
@@ -82,8 +82,4 @@ func textsOf(result *mcp.CallToolResult) (texts []string) {
 		}
 	}
 	return texts
-}
-
-func textOf(result *mcp.CallToolResult, separator string) string {
-	return strings.Join(textsOf(result), separator)
 }

@@ -48,14 +48,8 @@ func (s *relayServer) isReplaceable() bool {
 		return false
 	case s.err != nil:
 		return true
-	case !s.link.link.Shared:
-		return false
-	}
-	select {
-	case <-s.conn.Done():
-		return true
 	default:
-		return false
+		return s.link.link.Shared && isClosed(s.conn.Done())
 	}
 }
 

@@ -163,12 +163,7 @@ var (
 )
 
 // want has the session opened, if it is not.
-func (s *slot) want() {
-	select {
-	case s.wanted <- struct{}{}:
-	default:
-	}
-}
+func (s *slot) want() { signal(s.wanted) }
 
 // isBusy says whether anybody needs the session, and until when somebody did.
 func (s *slot) isBusy() (busy bool, used time.Time) {

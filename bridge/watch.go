@@ -47,7 +47,7 @@ func (w *watches) add(uri string) (one *watched, remove func(), err error) {
 		}
 		one = &watched{settled: make(chan struct{})}
 		w.watched[uri] = one
-		w.touch()
+		signal(w.changed)
 		w.main.use(context.Background())
 		w.main.want()
 	}
@@ -60,15 +60,8 @@ func (w *watches) remove(uri string, one *watched) {
 	defer w.mu.Unlock()
 	if one.count--; one.count == 0 {
 		delete(w.watched, uri)
-		w.touch()
+		signal(w.changed)
 		w.main.release(context.Background(), false)
-	}
-}
-
-func (w *watches) touch() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
 	}
 }
 

@@ -82,7 +82,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/oauth/loopback_receiver.go":        "waits for the browser; Close waits for it",
 		"transport/oauth/opener.go":                   "waits for the opener, which may become the browser and outlive the login",
 		"internal/authserver/server.go":               "the web server; Close waits for it",
-		"bridge/try.go":                               "starts new servers together; Try waits for them",
+		"bridge/update.go":                               "waits for servers together, and stops them; the callers wait for that",
 		"server/process/guard_linux.go":               "takes note of the dead; it lasts as long as the guard, which is a process",
 		"server/process/jobs.go":                      "follows each job; Jobs.Close waits for it",
 		"server/process/port.go":                      "looks for the port while the program runs; AwaitPort waits for it",

@@ -91,7 +91,7 @@ approval/channel:         jsonrpc approval internal/backoff internal/edge intern
 approval/page:            internal/edge net/http
 
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
-bridge:                   jsonrpc mcp transport server client internal/backoff internal/jsonscan internal/uritemplate
+bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/jsonscan internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan

@@ -3,10 +3,16 @@ package bridge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 )
+
+// Update makes the servers those of configs. One whose fingerprint is what it was goes on
+// undisturbed; those that are gone, or different, are stopped, and then the others
+// started. The error is as that of [New]; then everything is as it was.
+func (b *Bridge) Update(configs ...Config) error {
+	return b.replace(configs, func([]*member) error { return nil })
+}
 
 // Try is [Bridge.Update] for a bridge that runs, if all new servers can be started, except
 // for lazy ones with a cached catalog: otherwise the error says why not, and nothing has
@@ -14,6 +20,21 @@ import (
 // started before the old ones are stopped, so for a while a server may run twice, as it was
 // and as it will be. Clients are told of the change once.
 func (b *Bridge) Try(ctx context.Context, configs ...Config) error {
+	return b.replace(configs, func(added []*member) error {
+		if !b.launchAll(added) {
+			return errors.New("bridge: it does not run")
+		}
+		return waitAll(added, func(m *member) error {
+			if m.config.Required {
+				return m.waitConfigured(ctx)
+			}
+			return m.waitReady(ctx)
+		})
+	})
+}
+
+// replace makes the servers those of configs, once those that are added have been prepared.
+func (b *Bridge) replace(configs []Config, prepare func(added []*member) error) error {
 	if err := check(configs); err != nil {
 		return err
 	}
@@ -21,16 +42,7 @@ func (b *Bridge) Try(ctx context.Context, configs ...Config) error {
 	defer b.update.Unlock()
 	before, offered := *b.members.Load(), b.Catalog()
 	members, added := b.successors(before, configs)
-	b.mu.Lock()
-	running := b.running != nil
-	for _, m := range added {
-		b.launch(m)
-	}
-	b.mu.Unlock()
-	if !running {
-		return errors.New("bridge: it does not run")
-	}
-	err := waitAll(ctx, added)
+	err := prepare(added)
 	if err == nil {
 		err = checkNames(b.merged.Load(), members)
 	}
@@ -38,12 +50,20 @@ func (b *Bridge) Try(ctx context.Context, configs ...Config) error {
 		stopAll(added)
 		return err
 	}
+	b.mu.Lock()
 	b.members.Store(&members)
-	stopAll(without(before, members))
+	b.mu.Unlock()
+	stopAll(slices.DeleteFunc(slices.Clone(before), func(m *member) bool { return slices.Contains(members, m) }))
+	b.launchAll(added)
 	for _, change := range changes(offered, b.Catalog()) {
 		b.tell(change)
 	}
 	return nil
+}
+
+func (m *member) isStill(config Config) bool {
+	return config.Fingerprint != "" && m.config.Alias == config.Alias && m.config.Fingerprint == config.Fingerprint &&
+		m.config.Required == config.Required
 }
 
 // successors are the members for configs: those that there are, as far as they are still
@@ -61,30 +81,16 @@ func (b *Bridge) successors(before []*member, configs []Config) (members, added 
 	return members, added
 }
 
-// without are the members that are not among others.
-func without(members, others []*member) []*member {
-	return slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return slices.Contains(others, m) })
-}
-
-// waitAll waits until all have been started, but for lazy ones.
-func waitAll(ctx context.Context, members []*member) error {
+// waitAll waits for members, all at once, except for lazy ones with a cached catalog.
+func waitAll(members []*member, wait func(m *member) error) error {
 	failures := make([]error, len(members))
-	var learning sync.WaitGroup
+	var waiting sync.WaitGroup
 	for i, m := range members {
-		learning.Go(func() {
-			if m.pool.main.sleeps {
-				return
-			}
-			wait := m.waitReady
-			if m.config.Required {
-				wait = m.waitConfigured
-			}
-			if err := wait(ctx); err != nil {
-				failures[i] = fmt.Errorf("bridge: the server %q: %w", m.config.Alias, err)
-			}
-		})
+		if !m.pool.main.sleeps {
+			waiting.Go(func() { failures[i] = wait(m) })
+		}
 	}
-	learning.Wait()
+	waiting.Wait()
 	return errors.Join(failures...)
 }
 
