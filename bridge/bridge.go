@@ -48,10 +48,10 @@ type Bridge struct {
 	changed func(mcp.Change)
 	group   sync.WaitGroup // of the servers that run
 
-	parking *client.Parking
-	members atomic.Pointer[[]*member]
-	merged  atomic.Pointer[server.Catalog]
-	server  *server.Server // has the members mounted, within guards and middleware
+	suspended *client.SuspendedCalls
+	members   atomic.Pointer[[]*member]
+	merged    atomic.Pointer[server.Catalog]
+	server    *server.Server // has the members mounted, within guards and middleware
 }
 
 // A member is a server of the bridge.
@@ -65,7 +65,7 @@ type member struct {
 // or call [Bridge.Start]. The error names an alias that is invalid or given twice, or is a
 // *[server.CollisionError] of tools or prompts in cached catalogs.
 func New(opts *Options, configs ...Config) (*Bridge, error) {
-	b := &Bridge{parking: client.NewParking()}
+	b := &Bridge{suspended: client.NewSuspendedCalls()}
 	if opts != nil {
 		b.opts = *opts
 	}
@@ -141,7 +141,7 @@ func (b *Bridge) newMember(config Config) *member {
 		full = Name
 	}
 	name := func(name string) string { return full(config.Alias, name) }
-	return &member{Upstream: newUpstream(config.Alias, b.opts.prefixOf(config.Alias), config.Dialer, opts, b.parking, name), config: config}
+	return &member{Upstream: newUpstream(config.Alias, b.opts.prefixOf(config.Alias), config.Dialer, opts, b.suspended, name), config: config}
 }
 
 // Run starts the servers and keeps them running until ctx ends. It is ready when each server

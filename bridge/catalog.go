@@ -196,7 +196,7 @@ func (u *Upstream) forward(e *server.Entry, name string) mcp.Handler {
 		}
 		asked := false
 		defer func() { slot.release(ctx, asked) }()
-		result, err := session.Forward(ctx, call, &client.ForwardOptions{Name: name, Asker: u.alias, Timeout: u.opts.CallTimeout})
+		result, err := session.Forward(ctx, call, &client.ForwardOptions{Name: name, ServerLabel: u.alias, Timeout: u.opts.CallTimeout})
 		if err != nil {
 			_, asked = mcp.AsInputRequired(err)
 			return nil, failed(ctx, u.alias, err)

@@ -23,11 +23,11 @@ const (
 // A pool has the sessions with one server: one that lists are read by, which serves
 // calls too where it may, and others by whose and what for they are.
 type pool struct {
-	opts    *ProxyOptions
-	dialer  transport.Dialer
-	parking *client.Parking
-	main    *slot
-	begun   chan struct{} // closed when it runs for the first time
+	opts      *ProxyOptions
+	dialer    transport.Dialer
+	suspended *client.SuspendedCalls
+	main      *slot
+	begun     chan struct{} // closed when it runs for the first time
 
 	mu      sync.Mutex
 	ctx     context.Context // while it runs, nil otherwise
@@ -43,8 +43,8 @@ type slotKey struct {
 	can       askable
 }
 
-func newPool(dialer transport.Dialer, opts *ProxyOptions, parking *client.Parking) *pool {
-	p := &pool{opts: opts, dialer: dialer, parking: parking, slots: make(map[slotKey]*slot), begun: make(chan struct{})}
+func newPool(dialer transport.Dialer, opts *ProxyOptions, suspended *client.SuspendedCalls) *pool {
+	p := &pool{opts: opts, dialer: dialer, suspended: suspended, slots: make(map[slotKey]*slot), begun: make(chan struct{})}
 	p.main = newSlot(&slot{can: everything})
 	if opts.Lazy {
 		p.main.idle, p.main.sleeps = opts.IdleTimeout, opts.CachedCatalog != nil
@@ -84,7 +84,7 @@ func (p *pool) connect(ctx context.Context, principal string, opts client.Option
 			return nil, err
 		}
 	}
-	opts.Info, opts.Parking = p.opts.Info, p.parking
+	opts.Info, opts.SuspendedCalls = p.opts.Info, p.suspended
 	opts.ConnectTimeout, opts.Era = p.opts.ConnectTimeout, p.opts.Era
 	opts.MaxReconnects = -1 // the slot does
 	return client.Connect(ctx, dialer, &opts)
@@ -143,7 +143,7 @@ func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *
 		}
 	}
 	session, err := first.acquire(ctx)
-	if err != nil || first.can == can || session.Serves(can.capabilities()) {
+	if err != nil || first.can == can || session.CanForward(can.capabilities()) {
 		return session, first, err
 	}
 	first.release(ctx, false)

@@ -49,10 +49,10 @@ func Proxy(dialer transport.Dialer, opts *ProxyOptions) *Upstream {
 	if opts == nil {
 		opts = &ProxyOptions{}
 	}
-	return newUpstream("", "", dialer, *opts, client.NewParking(), func(name string) string { return name })
+	return newUpstream("", "", dialer, *opts, client.NewSuspendedCalls(), func(name string) string { return name })
 }
 
-func newUpstream(alias, prefix string, dialer transport.Dialer, opts ProxyOptions, parking *client.Parking, name func(string) string) *Upstream {
+func newUpstream(alias, prefix string, dialer transport.Dialer, opts ProxyOptions, suspended *client.SuspendedCalls, name func(string) string) *Upstream {
 	u := &Upstream{
 		alias: alias, prefix: prefix, opts: opts.withDefaults(), name: name,
 		stale: make(chan struct{}, 1), loaded: make(chan struct{}), unread: make(chan struct{}),
@@ -60,7 +60,7 @@ func newUpstream(alias, prefix string, dialer transport.Dialer, opts ProxyOption
 	if alias != "" {
 		u.opts.Logger = u.opts.Logger.With("server", alias)
 	}
-	u.pool = newPool(dialer, &u.opts, parking)
+	u.pool = newPool(dialer, &u.opts, suspended)
 	u.pool.main.open = func(ctx context.Context) (*client.Session, error) {
 		return u.pool.connect(ctx, "", client.Options{Capabilities: everything.capabilities(), Changed: u.heard})
 	}

@@ -48,7 +48,7 @@ func (s *Session) transmit(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	}
 	sending.began = true
 	if sending.forwards {
-		return s.forward(ctx, call, sending.forward)
+		return s.Forward(ctx, call, sending.forward)
 	}
 	var params jsonrpc.Appender
 	if raw := call.Params(); raw != nil {
@@ -61,6 +61,24 @@ func (s *Session) transmit(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	resp.Lend(nil) // a middleware may keep the result
 	sending.response = resp
 	return mcp.Raw(resp.Result), nil
+}
+
+// isSending reports whether a call has passed all middleware.
+func (s *Session) isSending(call *mcp.Call) bool {
+	sending, ok := call.Get(s).(*sending)
+	return ok && sending.began
+}
+
+// forwardWithin forwards a call within the middleware.
+func (s *Session) forwardWithin(ctx context.Context, call *mcp.Call, opts *ForwardOptions) (mcp.Result, error) {
+	sending := &sending{forward: opts, forwards: true}
+	call.Set(s, sending)
+	defer call.Set(s, nil) // the call may be forwarded again
+	result, err := s.handle(ctx, call)
+	if err != nil {
+		return nil, sending.failed(call.Method(), err)
+	}
+	return result, nil
 }
 
 // do makes one call.

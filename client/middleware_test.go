@@ -26,7 +26,9 @@ func newMixed() *server.Server {
 	server.AddPrompt(s, server.Prompt{Name: "greet"}, func(_ context.Context, _ *server.Request, in struct{ Name string }) (string, error) {
 		return "Hello " + in.Name, nil
 	})
-	server.AddCompletion(s, server.Completion{Prompt: "greet", Argument: "Name"}, func(context.Context, *server.Request, string, map[string]string) ([]string, error) { return []string{"Ann"}, nil })
+	server.AddCompletion(s, server.Completion{Prompt: "greet", Argument: "Name"}, func(context.Context, *server.Request, string, map[string]string) ([]string, error) {
+		return []string{"Ann"}, nil
+	})
 	server.AddResource(s, server.Resource{URI: "note://1"}, func(context.Context, *server.Request) (string, error) { return "note", nil })
 	return s
 }
@@ -173,7 +175,9 @@ func TestMiddlewareChanges(t *testing.T) {
 		change = func(context.Context, *mcp.Call, mcp.Handler) (mcp.Result, error) { return nil, nil }
 		_, err = step()
 		failed(t, err, jsonrpc.NotSent)
-		change = func(ctx context.Context, call *mcp.Call, next mcp.Handler) (mcp.Result, error) { return next(ctx, call) }
+		change = func(ctx context.Context, call *mcp.Call, next mcp.Handler) (mcp.Result, error) {
+			return next(ctx, call)
+		}
 		_, err = session.Prompt(t.Context(), "nothing", nil, nil)
 		if _, ok := err.(*jsonrpc.Error); !ok {
 			t.Errorf("an error of the server is %T %v", err, err)

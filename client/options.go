@@ -51,10 +51,10 @@ type Options struct {
 	// handlers are not asked: this is a session for the calls of others, who can be
 	// asked this much. See [Session.Forward].
 	Capabilities *mcp.ClientCapabilities
-	// Parking holds forwarded calls whose callers are asked. Sessions that share one
-	// share its bounds, and a call may go on by another session of them. By default
-	// the session has its own.
-	Parking *Parking
+	// SuspendedCalls holds forwarded calls whose callers are asked. Sessions that share
+	// one share its limits, and any of them can continue a call. Default: the session has
+	// its own.
+	SuspendedCalls *SuspendedCalls
 
 	// Changed is told what the server offers differently now: changes of a
 	// session in the legacy era, and those that [Session.Subscribe] asked for.
@@ -104,8 +104,8 @@ func (o *Options) withDefaults() Options {
 	if opts.MaxReconnects == 0 {
 		opts.MaxReconnects = defaultMaxReconnects
 	}
-	if opts.Parking == nil {
-		opts.Parking = NewParking()
+	if opts.SuspendedCalls == nil {
+		opts.SuspendedCalls = NewSuspendedCalls()
 	}
 	return opts
 }
@@ -139,6 +139,5 @@ func (o *Options) config(answerer era.Answerer) era.Config {
 		Info: o.Info, Capabilities: o.capabilities(), Answerer: answerer,
 		Mode: era.Mode(o.Era), LogLevel: o.LogLevel,
 		ProbeTimeout: o.ProbeTimeout, OpenTimeout: o.ConnectTimeout, MaxRounds: o.MaxRounds,
-		Forwards: o.Capabilities != nil, Parking: o.Parking,
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
-	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/era/forward"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -59,7 +59,7 @@ var errEnded = errors.New("the connection has ended")
 
 // reopen connects again, as often as it may. The error says why it will not any
 // more.
-func (s *Session) reopen(attempts *attempts) (*era.Session, error) {
+func (s *Session) reopen(attempts *attempts) (*forward.Session, error) {
 	failure := errEnded
 	for attempts.made < s.opts.MaxReconnects {
 		attempts.made++
@@ -75,13 +75,13 @@ func (s *Session) reopen(attempts *attempts) (*era.Session, error) {
 	return nil, failure
 }
 
-func (s *Session) current() *era.Session {
+func (s *Session) current() *forward.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.link
 }
 
-func (s *Session) setLink(link *era.Session, lost bool, dead error) {
+func (s *Session) setLink(link *forward.Session, lost bool, dead error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.link, s.lost, s.dead = link, lost, dead
@@ -91,7 +91,7 @@ func (s *Session) setLink(link *era.Session, lost bool, dead error) {
 
 // live returns a link that has not ended, as far as is known; it waits while
 // the session connects again.
-func (s *Session) live(ctx context.Context) (*era.Session, error) {
+func (s *Session) live(ctx context.Context) (*forward.Session, error) {
 	for {
 		s.mu.Lock()
 		link, lost, renewed, dead := s.link, s.lost, s.renewed, s.dead
@@ -136,7 +136,7 @@ func (s *Session) send(ctx context.Context, method string, params jsonrpc.Append
 
 // again says whether a call that failed so is to be made on the next link, and
 // waits for the end of this one.
-func (s *Session) again(ctx context.Context, link *era.Session, err error) bool {
+func (s *Session) again(ctx context.Context, link *forward.Session, err error) bool {
 	return metTheEnd(err) && s.awaitEnd(ctx, link) == nil
 }
 
@@ -158,7 +158,7 @@ func asCallError(method string, err error) error {
 
 // awaitEnd waits until a link that is known to end has, and makes the next call
 // wait for another one, even if it comes before keepOpen has noticed.
-func (s *Session) awaitEnd(ctx context.Context, link *era.Session) error {
+func (s *Session) awaitEnd(ctx context.Context, link *forward.Session) error {
 	select {
 	case <-link.Done():
 	case <-ctx.Done():

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/era/forward"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -32,7 +32,7 @@ type Session struct {
 	answered atomic.Bool // a call on this link
 
 	mu      sync.Mutex
-	link    *era.Session
+	link    *forward.Session
 	lost    bool          // link has ended
 	renewed chan struct{} // closed when lost changes
 	dead    error         // why there will be no other link
@@ -58,8 +58,8 @@ func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Sess
 	return s, nil
 }
 
-func (s *Session) open(ctx context.Context) (*era.Session, error) {
-	return era.Open(ctx, s.dialer, s.opts.config(s.answerer))
+func (s *Session) open(ctx context.Context) (*forward.Session, error) {
+	return forward.Open(ctx, s.dialer, s.opts.config(s.answerer), s.opts.Capabilities != nil, s.opts.SuspendedCalls)
 }
 
 // Close ends the session, within a bound: calls that wait fail, handlers that

@@ -64,11 +64,13 @@ transport/oauth:          jsonrpc mcp transport internal/edge internal/jsonscan 
 
 # L4: the two eras of the protocol.
 internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/jsonscan internal/seal golang.org/x/sync
+internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
+internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
 # L5: server and client never meet.
 server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/mirror internal/seal internal/uritemplate
                           github.com/go-json-experiment/json
-client:                   jsonrpc schema mcp transport internal/backoff internal/buffer internal/codec internal/era internal/jsonscan
+client:                   jsonrpc schema mcp transport internal/backoff internal/buffer internal/codec internal/era internal/era/forward internal/jsonscan
                           github.com/go-json-experiment/json golang.org/x/sync
 
 # What servers offer beside what their authors write. Only these may add dependencies.

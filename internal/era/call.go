@@ -61,19 +61,27 @@ func (c *call) Notify(ctx context.Context, method string, params jsonrpc.Appende
 	// The lock is held while sending, so that nothing can follow the result.
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || !c.isNews(params) {
+	if c.closed || !c.isNews(method, params) {
 		return nil
 	}
-	return c.from.Notify(ctx, method, filteredParams(c.Caller.Version, params))
+	params, err := filteredParams(c.Caller.Version, method, params)
+	if err != nil {
+		return err
+	}
+	return c.from.Notify(ctx, method, params)
 }
 
-func (c *call) isNews(params jsonrpc.Appender) bool {
+func (c *call) isNews(method string, params jsonrpc.Appender) bool {
 	switch p := params.(type) {
 	case *mcp.ProgressParams:
 		return c.movesTo(p.Progress)
-	case *relayedProgress:
-		return c.movesTo(p.progress)
-	case *mcp.LoggingMessageParams: // relayed ones do not come again with a run
+	case mcp.Raw: // from another server
+		if method == mcp.NotificationProgress {
+			raw, _ := member(p, "progress")
+			progress, ok := number(raw)
+			return ok && c.movesTo(progress)
+		}
+	case *mcp.LoggingMessageParams: // those of another server do not come again with a run
 		c.logged++
 		return c.logged > c.state.Logged
 	}

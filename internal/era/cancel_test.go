@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -28,38 +29,38 @@ func newSleeper() (s *server.Server, ended chan error) {
 // testCancel: the function learns of it, and nothing is sent afterwards.
 func testCancel(t *testing.T, version mcp.Version) {
 	s, ended := newSleeper()
-	p, other := open(t, s, version, askable), open(t, s, version, askable)
-	p.level = "debug"
-	for _, open := range []*peer{p, other} {
-		open.lastID = 100
+	p, other := eratest.Open(t, s, version, eratest.Askable), eratest.Open(t, s, version, eratest.Askable)
+	p.Level = "debug"
+	for _, open := range []*eratest.Peer{p, other} {
+		open.LastID = 100
 	}
-	id := p.start(mcp.MethodToolsCall, `{"name":"sleep","_meta":{"progressToken":1}}`)
-	otherID := other.start(mcp.MethodToolsCall, `{"name":"sleep"}`)
+	id := p.Start(mcp.MethodToolsCall, `{"name":"sleep","_meta":{"progressToken":1}}`)
+	otherID := other.Start(mcp.MethodToolsCall, `{"name":"sleep"}`)
 
 	// These are nobody's.
 	for _, params := range []string{`{"requestId":"` + id + `"}`, `{"requestId":7}`, `{"requestId":null}`, `{}`, `{"requestId":{}}`, `[]`} {
-		p.send(told(mcp.NotificationCancelled, params))
+		p.Send(told(mcp.NotificationCancelled, params))
 	}
-	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled"}`)
+	p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled"}`)
 	synctest.Wait()
 	if len(ended) != 0 {
 		t.Fatal("the call ends though another was cancelled")
 	}
-	for len(p.frames) > 0 {
-		want(t, p.next(), "-32600", "error", "code") // params that are an array are no message
+	for len(p.Frames) > 0 {
+		eratest.Want(t, p.Next(), "-32600", "error", "code") // params that are an array are no message
 	}
 
-	p.send(told(mcp.NotificationCancelled, `{"requestId":`+id+`,"reason":"changed my mind"}`))
-	p.expectSilence()
+	p.Send(told(mcp.NotificationCancelled, `{"requestId":`+id+`,"reason":"changed my mind"}`))
+	p.ExpectSilence()
 	if cause := <-ended; !errors.Is(cause, jsonrpc.ErrCancelled) {
 		t.Errorf("the function learns of %v, want %v", cause, jsonrpc.ErrCancelled)
 	}
 	if len(ended) != 0 {
 		t.Errorf("another client's call %s of the same id ends too", otherID)
 	}
-	want(t, p.call(mcp.MethodToolsList, ""), "", "error") // the connection lives
-	p.send(told(mcp.NotificationCancelled, `{"requestId":`+id+`}`))
-	p.expectSilence()
+	eratest.Want(t, p.Call(mcp.MethodToolsList, ""), "", "error") // the connection lives
+	p.Send(told(mcp.NotificationCancelled, `{"requestId":`+id+`}`))
+	p.ExpectSilence()
 }
 
 // testCancelWhileAsking: a legacy question ends with the call it belongs to.
@@ -68,26 +69,26 @@ func testCancelWhileAsking(t *testing.T, version mcp.Version) {
 		return // nothing waits between the rounds
 	}
 	s, _ := newSleeper()
-	p := open(t, s, version, askable)
-	id := p.start(mcp.MethodToolsCall, `{"name":"twin"}`)
-	question := p.next()
-	p.send(told(mcp.NotificationCancelled, `{"requestId":`+id+`}`))
-	cancelled := p.next()
-	want(t, cancelled, `"notifications/cancelled"`, "method")
-	want(t, cancelled, at(question, "id"), "params", "requestId")
-	p.expectSilence()
+	p := eratest.Open(t, s, version, eratest.Askable)
+	id := p.Start(mcp.MethodToolsCall, `{"name":"twin"}`)
+	question := p.Next()
+	p.Send(told(mcp.NotificationCancelled, `{"requestId":`+id+`}`))
+	cancelled := p.Next()
+	eratest.Want(t, cancelled, `"notifications/cancelled"`, "method")
+	eratest.Want(t, cancelled, eratest.At(question, "id"), "params", "requestId")
+	p.ExpectSilence()
 	// An answer that comes too late is dropped.
-	p.send(`{"jsonrpc":"2.0","id":` + at(question, "id") + `,"result":{"roots":[]}}`)
-	p.expectSilence()
+	p.Send(`{"jsonrpc":"2.0","id":` + eratest.At(question, "id") + `,"result":{"roots":[]}}`)
+	p.ExpectSilence()
 }
 
 // testDisconnect: the end of a connection ends its calls.
 func testDisconnect(t *testing.T, version mcp.Version) {
 	s, ended := newSleeper()
-	p := open(t, s, version, askable)
-	p.start(mcp.MethodToolsCall, `{"name":"sleep"}`)
+	p := eratest.Open(t, s, version, eratest.Askable)
+	p.Start(mcp.MethodToolsCall, `{"name":"sleep"}`)
 	synctest.Wait()
-	p.stream.Close()
+	p.Stream.Close()
 	if cause := <-ended; cause == nil {
 		t.Error("the function learns of no reason")
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -29,24 +30,24 @@ func addResource(s *server.Server, uri string) {
 // testListChanges: legacy clients are told unasked, modern ones are not.
 func testListChanges(t *testing.T, version mcp.Version) {
 	s := newShelf()
-	p := open(t, s, version, "{}")
-	p.expectSilence()
+	p := eratest.Open(t, s, version, "{}")
+	p.ExpectSilence()
 	addTool(s, "new")
 	if version.Modern() {
-		p.expectSilence()
+		p.ExpectSilence()
 		return
 	}
-	if got, want := p.next(), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`; got != want {
+	if got, want := p.Next(), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`; got != want {
 		t.Errorf("the change is told as %s, want %s", got, want)
 	}
 	s.Remove(mcp.KindPrompt, "review")
-	want(t, p.next(), `"notifications/prompts/list_changed"`, "method")
+	eratest.Want(t, p.Next(), `"notifications/prompts/list_changed"`, "method")
 	addResource(s, "book:3")
-	want(t, p.next(), `"notifications/resources/list_changed"`, "method")
+	eratest.Want(t, p.Next(), `"notifications/resources/list_changed"`, "method")
 	s.Remove(mcp.KindResourceTemplate, "page:{n}")
-	want(t, p.next(), `"notifications/resources/list_changed"`, "method")
+	eratest.Want(t, p.Next(), `"notifications/resources/list_changed"`, "method")
 	s.Remove(mcp.KindTool, "nothing of that name")
-	p.expectSilence()
+	p.ExpectSilence()
 }
 
 // TestChangeAfterHandshake: what changes right after the answer is told.
@@ -66,39 +67,39 @@ func TestChangeAfterHandshake(t *testing.T) {
 // testUpdates: legacy clients subscribe with a request of its own.
 func testUpdates(t *testing.T, version mcp.Version) {
 	s := newShelf()
-	p := open(t, s, version, "{}")
+	p := eratest.Open(t, s, version, "{}")
 	if version.Modern() {
-		wantError(t, p.call(mcp.MethodResourcesSubscribe, `{"uri":"book:1"}`), jsonrpc.MethodNotFound)
+		eratest.WantError(t, p.Call(mcp.MethodResourcesSubscribe, `{"uri":"book:1"}`), jsonrpc.MethodNotFound)
 		return
 	}
 	s.ResourceUpdated("book:1")
-	p.expectSilence()
+	p.ExpectSilence()
 	for range 2 { // twice is once
-		want(t, p.call(mcp.MethodResourcesSubscribe, `{"uri":"book:1"}`), "{}", "result")
+		eratest.Want(t, p.Call(mcp.MethodResourcesSubscribe, `{"uri":"book:1"}`), "{}", "result")
 	}
 	s.ResourceUpdated("book:2")
 	s.ResourceUpdated("book:1")
-	if got, want := p.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"book:1"}}`; got != want {
+	if got, want := p.Next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"book:1"}}`; got != want {
 		t.Errorf("the update is told as %s, want %s", got, want)
 	}
-	want(t, p.call(mcp.MethodResourcesUnsubscribe, `{"uri":"book:1"}`), "{}", "result")
-	want(t, p.call(mcp.MethodResourcesUnsubscribe, `{"uri":"book:7"}`), "{}", "result")
+	eratest.Want(t, p.Call(mcp.MethodResourcesUnsubscribe, `{"uri":"book:1"}`), "{}", "result")
+	eratest.Want(t, p.Call(mcp.MethodResourcesUnsubscribe, `{"uri":"book:7"}`), "{}", "result")
 	s.ResourceUpdated("book:1")
-	p.expectSilence()
+	p.ExpectSilence()
 	for _, params := range []string{`{}`, `{"uri":""}`, `{"uri":7}`} {
-		wantError(t, p.call(mcp.MethodResourcesSubscribe, params), jsonrpc.InvalidParams)
-		wantError(t, p.call(mcp.MethodResourcesUnsubscribe, params), jsonrpc.InvalidParams)
+		eratest.WantError(t, p.Call(mcp.MethodResourcesSubscribe, params), jsonrpc.InvalidParams)
+		eratest.WantError(t, p.Call(mcp.MethodResourcesUnsubscribe, params), jsonrpc.InvalidParams)
 	}
-	wantError(t, p.call(mcp.MethodResourcesSubscribe, `{"uri":"book:7"}`), mcp.CodeResourceNotFound)
+	eratest.WantError(t, p.Call(mcp.MethodResourcesSubscribe, `{"uri":"book:7"}`), mcp.CodeResourceNotFound)
 	for i := range era.MaxSubscribed {
-		want(t, p.call(mcp.MethodResourcesSubscribe, fmt.Sprintf(`{"uri":"page:%d"}`, i)), "{}", "result")
+		eratest.Want(t, p.Call(mcp.MethodResourcesSubscribe, fmt.Sprintf(`{"uri":"page:%d"}`, i)), "{}", "result")
 	}
-	wantError(t, p.call(mcp.MethodResourcesSubscribe, `{"uri":"page:more"}`), jsonrpc.InvalidParams)
+	eratest.WantError(t, p.Call(mcp.MethodResourcesSubscribe, `{"uri":"page:more"}`), jsonrpc.InvalidParams)
 }
 
-func listen(p *peer, id, filter string) {
-	p.t.Helper()
-	p.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":` + p.stamped(`{"notifications":`+filter+`}`) + `}`)
+func listen(p *eratest.Peer, id, filter string) {
+	p.T.Helper()
+	p.Send(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":` + p.Stamped(`{"notifications":`+filter+`}`) + `}`)
 }
 
 // tag is the _meta of what belongs to a subscription.
@@ -113,27 +114,27 @@ func told(method, params string) string {
 func TestListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
-		p := open(t, s, mcp.LatestVersion, "{}")
+		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		for i, id := range []string{"7", `"7"`, `"a b"`, "9007199254740993"} {
 			listen(p, id, `{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["book:1"]}`)
-			if got, want := p.next(), told(mcp.NotificationAcknowledged, `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["book:1"]},"_meta":`+tag(id)+`}`); got != want {
+			if got, want := p.Next(), told(mcp.NotificationAcknowledged, `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["book:1"]},"_meta":`+tag(id)+`}`); got != want {
 				t.Errorf("the subscription begins with %s, want %s", got, want)
 			}
 			addResource(s, fmt.Sprint("unasked:", i))
 			s.ResourceUpdated("book:2")
-			p.expectSilence()
+			p.ExpectSilence()
 			s.ResourceUpdated("book:1")
-			if got, want := p.next(), told(mcp.NotificationResourceUpdated, `{"uri":"book:1","_meta":`+tag(id)+`}`); got != want {
+			if got, want := p.Next(), told(mcp.NotificationResourceUpdated, `{"uri":"book:1","_meta":`+tag(id)+`}`); got != want {
 				t.Errorf("the update is told as %s, want %s", got, want)
 			}
 			addTool(s, fmt.Sprint("new", i))
-			if got, want := p.next(), told(mcp.NotificationToolsListChanged, `{"_meta":`+tag(id)+`}`); got != want {
+			if got, want := p.Next(), told(mcp.NotificationToolsListChanged, `{"_meta":`+tag(id)+`}`); got != want {
 				t.Errorf("the change is told as %s, want %s", got, want)
 			}
-			p.send(told(mcp.NotificationCancelled, `{"requestId":`+id+`}`))
-			p.expectSilence() // a subscription that is cancelled has no answer
+			p.Send(told(mcp.NotificationCancelled, `{"requestId":`+id+`}`))
+			p.ExpectSilence() // a subscription that is cancelled has no answer
 			s.ResourceUpdated("book:1")
-			p.expectSilence()
+			p.ExpectSilence()
 		}
 	})
 }
@@ -142,26 +143,26 @@ func TestListen(t *testing.T) {
 func TestListenToUnknownResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
-		p := open(t, s, mcp.LatestVersion, "{}")
+		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		listen(p, "1", `{"resourceSubscriptions":["book:7","book:1","page:3","else:1"]}`)
-		want(t, p.next(), `{"resourceSubscriptions":["book:1","page:3"]}`, "params", "notifications")
+		eratest.Want(t, p.Next(), `{"resourceSubscriptions":["book:1","page:3"]}`, "params", "notifications")
 		s.ResourceUpdated("book:7")
-		p.expectSilence()
+		p.ExpectSilence()
 		s.ResourceUpdated("page:3")
-		want(t, p.next(), `"page:3"`, "params", "uri")
+		eratest.Want(t, p.Next(), `"page:3"`, "params", "uri")
 	})
 }
 
 func TestConcurrentListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
-		p := open(t, s, mcp.LatestVersion, "{}")
+		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		listen(p, "1", `{"toolsListChanged":true}`)
-		p.next()
+		p.Next()
 		listen(p, `"1"`, `{"toolsListChanged":true,"resourcesListChanged":true}`)
-		p.next()
+		p.Next()
 		both := func() map[string]bool {
-			return map[string]bool{p.next(): true, p.next(): true}
+			return map[string]bool{p.Next(): true, p.Next(): true}
 		}
 		addTool(s, "a")
 		got := both()
@@ -171,33 +172,33 @@ func TestConcurrentListens(t *testing.T) {
 			}
 		}
 		// The end of one is not the end of the other.
-		p.send(told(mcp.NotificationCancelled, `{"requestId":1}`))
-		p.expectSilence()
+		p.Send(told(mcp.NotificationCancelled, `{"requestId":1}`))
+		p.ExpectSilence()
 		addTool(s, "b")
-		want(t, p.next(), `"1"`, "params", "_meta", mcp.MetaSubscriptionID)
-		p.expectSilence()
+		eratest.Want(t, p.Next(), `"1"`, "params", "_meta", mcp.MetaSubscriptionID)
+		p.ExpectSilence()
 	})
 }
 
 func TestListenUntilShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
-		p := open(t, s, mcp.LatestVersion, "{}")
+		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		listen(p, `"x"`, `{}`)
-		if got, want := p.next(), told(mcp.NotificationAcknowledged, `{"notifications":{},"_meta":`+tag(`"x"`)+`}`); got != want {
+		if got, want := p.Next(), told(mcp.NotificationAcknowledged, `{"notifications":{},"_meta":`+tag(`"x"`)+`}`); got != want {
 			t.Errorf("the subscription begins with %s, want %s", got, want)
 		}
-		pass(24 * time.Hour) // it has no end of its own
-		p.expectSilence()
+		eratest.Pass(24 * time.Hour) // it has no end of its own
+		p.ExpectSilence()
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		end := p.next()
-		want(t, end, `"x"`, "id")
-		want(t, end, `"complete"`, "result", "resultType")
-		want(t, end, `"x"`, "result", "_meta", mcp.MetaSubscriptionID)
-		wantError(t, p.call(mcp.MethodToolsList, ""), jsonrpc.InternalError)
-		want(t, p.call(mcp.MethodDiscover, ""), `"complete"`, "result", "resultType")
+		end := p.Next()
+		eratest.Want(t, end, `"x"`, "id")
+		eratest.Want(t, end, `"complete"`, "result", "resultType")
+		eratest.Want(t, end, `"x"`, "result", "_meta", mcp.MetaSubscriptionID)
+		eratest.WantError(t, p.Call(mcp.MethodToolsList, ""), jsonrpc.InternalError)
+		eratest.Want(t, p.Call(mcp.MethodDiscover, ""), `"complete"`, "result", "resultType")
 	})
 }
 
@@ -205,27 +206,27 @@ func TestListenRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := server.New(mcp.Implementation{Name: "bare", Version: "1"}, nil)
 		addTool(s, "only")
-		p := open(t, s, mcp.LatestVersion, "{}")
+		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		// What the server cannot tell is left out.
 		listen(p, "1", `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["a:b"]}`)
-		want(t, p.next(), `{"toolsListChanged":true}`, "params", "notifications")
-		p.lastID = 1
+		eratest.Want(t, p.Next(), `{"toolsListChanged":true}`, "params", "notifications")
+		p.LastID = 1
 
 		many := strings.Repeat(`"a:b",`, era.MaxSubscribed) + `"a:b"`
 		for _, params := range []string{`{}`, `{"notifications":null}`, `{"notifications":[]}`, `{"notifications":{"toolsListChanged":"yes"}}`, `{"notifications":{"resourceSubscriptions":[` + many + `]}}`} {
-			wantError(t, p.call(mcp.MethodSubscriptionsListen, params), jsonrpc.InvalidParams)
+			eratest.WantError(t, p.Call(mcp.MethodSubscriptionsListen, params), jsonrpc.InvalidParams)
 		}
 		for i := range era.MaxListens - 1 {
 			listen(p, fmt.Sprintf(`"l%d"`, i), `{}`)
-			want(t, p.next(), `"notifications/subscriptions/acknowledged"`, "method")
+			eratest.Want(t, p.Next(), `"notifications/subscriptions/acknowledged"`, "method")
 		}
 		listen(p, `"more"`, `{}`)
-		wantError(t, p.next(), jsonrpc.InternalError)
+		eratest.WantError(t, p.Next(), jsonrpc.InternalError)
 		// There is room again when one has ended.
-		p.send(told(mcp.NotificationCancelled, `{"requestId":1}`))
-		p.expectSilence()
+		p.Send(told(mcp.NotificationCancelled, `{"requestId":1}`))
+		p.ExpectSilence()
 		listen(p, `"again"`, `{}`)
-		want(t, p.next(), `"notifications/subscriptions/acknowledged"`, "method")
+		eratest.Want(t, p.Next(), `"notifications/subscriptions/acknowledged"`, "method")
 	})
 }
 
@@ -234,15 +235,15 @@ func TestListenRefused(t *testing.T) {
 func TestChangesAreCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
-		quick := open(t, s, mcp.LatestVersion, "{}")
+		quick := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		listen(quick, "1", `{"toolsListChanged":true}`)
-		quick.next()
+		quick.Next()
 		slow := transportless(s)
 		slow.initialize(t)
 		for i := range 1000 {
 			addTool(s, fmt.Sprint("tool", i))
 		}
-		quick.next()
+		quick.Next()
 		slow.run()
 		if len(slow.told) != 1 {
 			t.Errorf("a thousand changes are told %d times to a peer that reads later", len(slow.told))
@@ -293,7 +294,7 @@ func transportlessAs(s *server.Server, principal string) *deferred {
 
 func (d *deferred) initialize(t *testing.T) {
 	t.Helper()
-	d.call(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":`+initializeParams(mcp.LatestLegacyVersion, "{}")+`}`)
+	d.call(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":`+eratest.InitializeParams(mcp.LatestLegacyVersion, "{}")+`}`)
 }
 
 func (d *deferred) call(t *testing.T, frame string) {

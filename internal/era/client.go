@@ -59,12 +59,18 @@ type Config struct {
 	ProbeTimeout time.Duration
 	OpenTimeout  time.Duration
 	MaxRounds    int
-	// Forwards says that the session is for calls of others: Capabilities are theirs,
-	// and so is the answer to a question.
-	Forwards bool
-	// Parking holds calls whose callers are asked. By default one of the session's
-	// own.
-	Parking *Parking
+	// Receiver, when set, takes what a server sends in the course of calls made with
+	// [Session.Exchange].
+	Receiver Receiver
+}
+
+// A Receiver takes messages that belong to single calls.
+type Receiver interface {
+	// Ask answers a question that a legacy server sends as a request.
+	Ask(ctx context.Context, from jsonrpc.Peer, question mcp.InputRequest) (mcp.Result, error)
+	// Log takes a log message, and reports whether it belongs to one of the calls. If
+	// not, the Answerer gets it. Log must not block.
+	Log(from jsonrpc.Peer, message *jsonrpc.Request) bool
 }
 
 // A Session is a client's conversation with one server over one connection,
@@ -80,12 +86,8 @@ type Session struct {
 	heard   atomic.Uint64 // counts what the server has sent unasked
 	tokens  atomic.Int64
 	mu      sync.Mutex
-	tracked map[string]*track      // progress token to who waits for it
-	listens map[jsonrpc.ID]*listen // subscription id to who listens
-
-	passages passages
-	running  sync.WaitGroup // grows only while closed is false
-	closed   bool
+	tracked map[string]func(progress *jsonrpc.Request) // by progress token
+	listens map[jsonrpc.ID]*listen                     // subscription id to who listens
 }
 
 // A clientEra is what the two eras do differently once a session is open.
@@ -96,12 +98,10 @@ type clientEra interface {
 	listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error
 	// ping asks for a sign of life.
 	ping(ctx context.Context, s *Session) error
+	// exchange makes one round of a call.
+	exchange(ctx context.Context, s *Session, method string, params RoundParams) (*jsonrpc.Response, *mcp.InputRequiredResult, error)
 	// asked answers a request of the server.
 	asked(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error)
-	// forward passes on one run of somebody else's call.
-	forward(ctx context.Context, s *Session, call *mcp.Call, how *Forwarding) (mcp.Result, error)
-	// serves says whether calls of callers that can be asked so can be forwarded.
-	serves(s *Session, can *mcp.ClientCapabilities) bool
 }
 
 // Open connects and finds out which era the server speaks.
@@ -110,9 +110,6 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 	setDefault(&config.OpenTimeout, OpenTimeout)
 	if config.MaxRounds == 0 {
 		config.MaxRounds = MaxRounds
-	}
-	if config.Parking == nil {
-		config.Parking = NewParking()
 	}
 	if config.Version == "" {
 		config.Version = mcp.LatestLegacyVersion
@@ -155,7 +152,7 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 }
 
 func dial(ctx context.Context, dialer transport.Dialer, config Config) (*Session, error) {
-	s := &Session{config: config, tracked: make(map[string]*track), listens: make(map[jsonrpc.ID]*listen)}
+	s := &Session{config: config, tracked: make(map[string]func(*jsonrpc.Request)), listens: make(map[jsonrpc.ID]*listen)}
 	conn, err := dialer.Dial(ctx, sessionHandler{s})
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
@@ -173,25 +170,8 @@ func (s *Session) Version() mcp.Version { return s.speaks }
 // Done is closed when the connection has ended.
 func (s *Session) Done() <-chan struct{} { return s.conn.Done() }
 
-// Close ends the connection, and waits for what uses it.
-func (s *Session) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	err := s.conn.Close()
-	s.running.Wait()
-	return err
-}
-
-// start runs fn, which uses the connection, unless the session is closed.
-func (s *Session) start(fn func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.running.Go(fn)
-	}
-	return !s.closed
-}
+// Close ends the connection.
+func (s *Session) Close() error { return s.conn.Close() }
 
 // Do makes one call, however many requests it takes, and answers the questions
 // that come up on the way. progress, when not nil, is called on this goroutine,
@@ -201,6 +181,23 @@ func (s *Session) Do(ctx context.Context, method string, params jsonrpc.Appender
 		return s.era.do(ctx, s, method, params, nil)
 	}
 	return s.doTracked(ctx, method, params, progress)
+}
+
+// RoundParams are the parameters of a request that a server may answer with a state.
+type RoundParams interface {
+	jsonrpc.Appender
+	// SetState makes the parameters those of the request that continues with the state.
+	SetState(state string)
+}
+
+// Exchange makes one round of a call: it sends a request, in the modern era again and
+// again, at most 4 times, while the server answers with a state and no question. The
+// parameters are sent as they are. question is not nil if the server asks by its result,
+// and the answers belong into the next round. Questions that a legacy server sends as
+// requests go to the [Receiver]. An error that is neither a *jsonrpc.Error nor a
+// *jsonrpc.CallError is about what the server has answered.
+func (s *Session) Exchange(ctx context.Context, method string, params RoundParams) (resp *jsonrpc.Response, question *mcp.InputRequiredResult, err error) {
+	return s.era.exchange(ctx, s, method, params)
 }
 
 // Ping asks the server for a sign of life. All that the server sends before ctx ends is
@@ -248,11 +245,12 @@ func (h sessionHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *json
 
 // Borrow takes progress, of which there may be much, without keeping the notification.
 func (h sessionHandler) Borrow(_ jsonrpc.Peer, note *jsonrpc.Request) bool {
-	taken := note.Method == mcp.NotificationProgress && h.s.progressed(note)
-	if taken {
-		h.s.heard.Add(1)
+	if note.Method != mcp.NotificationProgress {
+		return false
 	}
-	return taken
+	h.s.heard.Add(1)
+	h.s.progressed(note)
+	return true
 }
 
 // Notified sorts what the server tells. It runs on the read loop.
@@ -260,18 +258,11 @@ func (h sessionHandler) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
 	h.s.heard.Add(1)
 	switch note.Method {
 	case mcp.NotificationProgress:
-		if h.s.progressed(note) {
-			return
-		}
-		if p := h.s.passages.withToken(note.Member(mcp.MetaProgressToken)); p != nil {
-			p.add(note)
-		}
+		h.s.progressed(note)
 	case mcp.NotificationMessage:
-		if p, _ := h.s.passages.of(from, false); p != nil {
-			p.add(note)
-			return
+		if r := h.s.config.Receiver; r == nil || !r.Log(from, note) {
+			h.s.config.Answerer.Logged(note.Params)
 		}
-		h.s.config.Answerer.Logged(note.Params)
 	case mcp.NotificationAcknowledged:
 		h.s.acknowledged(note)
 	case mcp.NotificationCancelled:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -42,8 +43,8 @@ func TestClientListens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var id string
-				h := modernHost(t, func(frame string) []string {
-					id = at(frame, "id")
+				h := eratest.ModernHost(t, func(frame string) []string {
+					id = eratest.At(frame, "id")
 					return []string{
 						acknowledgement(`"stranger"`, `{"promptsListChanged":true}`),
 						acknowledgement(id, `{"toolsListChanged":true}`),
@@ -62,11 +63,11 @@ func TestClientListens(t *testing.T) {
 				if got := sub.Agreed(); !got.ToolsListChanged || got.PromptsListChanged {
 					t.Errorf("the server agrees to %+v", got)
 				}
-				pass(24 * time.Hour)
+				eratest.Pass(24 * time.Hour)
 				if want := []mcp.Change{{Kind: mcp.KindTool}, {Kind: mcp.KindResource, URI: "a:b"}}; !slices.Equal(*changes, want) {
 					t.Errorf("the client is told %v, want %v", *changes, want)
 				}
-				h.push(test.end(id))
+				h.Push(test.end(id))
 				synctest.Wait()
 				select {
 				case <-sub.Done():
@@ -84,8 +85,8 @@ func TestClientListens(t *testing.T) {
 // TestClientStopsListening: it cancels its own subscription only.
 func TestClientStopsListening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := modernHost(t, func(frame string) []string {
-			return []string{acknowledgement(at(frame, "id"), `{}`)}
+		h := eratest.ModernHost(t, func(frame string) []string {
+			return []string{acknowledgement(eratest.At(frame, "id"), `{}`)}
 		})
 		s := session(t, h, nil)
 		var subs []*client.Subscription
@@ -98,8 +99,8 @@ func TestClientStopsListening(t *testing.T) {
 		}
 		subs[0].Close()
 		synctest.Wait()
-		heard := h.heard()
-		want(t, heard[len(heard)-1], at(heard[1], "id"), "params", "requestId")
+		heard := h.Heard()
+		eratest.Want(t, heard[len(heard)-1], eratest.At(heard[1], "id"), "params", "requestId")
 		select {
 		case <-subs[1].Done():
 			t.Error("the other subscription ends too")
@@ -115,19 +116,19 @@ func TestClientStopsListening(t *testing.T) {
 func TestClientSubscribes(t *testing.T) {
 	for _, refuse := range []string{"", "b:2"} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHost(t, func(frame string) []string {
-				switch text(frame, "method") {
+			h := eratest.NewHost(t, func(frame string) []string {
+				switch eratest.Text(frame, "method") {
 				case mcp.MethodDiscover:
-					return []string{fail(frame, jsonrpc.MethodNotFound, "")}
+					return []string{eratest.Fail(frame, jsonrpc.MethodNotFound, "")}
 				case mcp.MethodInitialize:
-					return []string{reply(frame, `{"protocolVersion":"2025-03-26","capabilities":{"resources":{"subscribe":true},"tools":{"listChanged":true}},"serverInfo":{"name":"host","version":"1"}}`)}
+					return []string{eratest.Reply(frame, `{"protocolVersion":"2025-03-26","capabilities":{"resources":{"subscribe":true},"tools":{"listChanged":true}},"serverInfo":{"name":"host","version":"1"}}`)}
 				case mcp.NotificationInitialized:
 					return nil
 				}
-				if refuse != "" && text(frame, "params", "uri") == refuse {
-					return []string{fail(frame, jsonrpc.InvalidParams, "")}
+				if refuse != "" && eratest.Text(frame, "params", "uri") == refuse {
+					return []string{eratest.Fail(frame, jsonrpc.InvalidParams, "")}
 				}
-				return []string{reply(frame, "{}")}
+				return []string{eratest.Reply(frame, "{}")}
 			})
 			s := session(t, h, nil)
 			sub, err := s.Subscribe(t.Context(), mcp.SubscriptionFilter{
@@ -145,8 +146,8 @@ func TestClientSubscribes(t *testing.T) {
 			}
 			synctest.Wait()
 			var sent []string
-			for _, frame := range h.heard()[3:] {
-				sent = append(sent, fmt.Sprint(text(frame, "method"), " ", text(frame, "params", "uri")))
+			for _, frame := range h.Heard()[3:] {
+				sent = append(sent, fmt.Sprint(eratest.Text(frame, "method"), " ", eratest.Text(frame, "params", "uri")))
 			}
 			want := []string{"resources/subscribe a:1", "resources/subscribe b:2", "resources/unsubscribe a:1", "resources/unsubscribe b:2"}
 			if refuse != "" {

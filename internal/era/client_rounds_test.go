@@ -13,13 +13,9 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-)
-
-const (
-	rootsRound = `{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}},"requestState":"s1"}`
-	finished   = `{"resultType":"complete","content":[{"type":"text","text":"done"}]}`
 )
 
 func homeRoots(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///home"}}, nil }
@@ -28,11 +24,6 @@ func homeRoots(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "f
 func tool(t testing.TB, s *client.Session) (string, error) {
 	t.Helper()
 	return client.CallAs[string](t.Context(), s, "any", map[string]int{"n": 1})
-}
-
-// calls are the frames that call a tool.
-func (h *host) calls() []string {
-	return slices.DeleteFunc(h.heard(), func(frame string) bool { return text(frame, "method") != mcp.MethodToolsCall })
 }
 
 // TestResultType: what a client does not know, it does not take for an answer.
@@ -50,12 +41,12 @@ func TestResultType(t *testing.T) {
 		`{"resultType":"input_required","inputRequests":{"x":{"method":"tools/call"}},"requestState":"s"}`: false,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := modernHost(t, func(frame string) []string { return []string{reply(frame, result)} })
+			h := eratest.ModernHost(t, func(frame string) []string { return []string{eratest.Reply(frame, result)} })
 			said, err := tool(t, session(t, h, &client.Options{Roots: homeRoots}))
 			if ok && (err != nil || said != "done") || !ok && err == nil {
 				t.Errorf("%s is taken for %q, %v", result, said, err)
 			}
-			if n := len(h.calls()); n != 1 {
+			if n := len(h.Calls()); n != 1 {
 				t.Errorf("%s: the call is made %d times", result, n)
 			}
 		})
@@ -69,12 +60,12 @@ func TestRetry(t *testing.T) {
 		rounds := []string{
 			`{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"},"e":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"a\u0001 \"b\""}`,
 			`{"resultType":"input_required","inputRequests":{"second":{"method":"roots/list","params":{}}}}`,
-			finished,
+			eratest.Finished,
 		}
-		h := modernHost(t, func(frame string) []string {
+		h := eratest.ModernHost(t, func(frame string) []string {
 			next := rounds[0]
 			rounds = rounds[1:]
-			return []string{reply(frame, next)}
+			return []string{eratest.Reply(frame, next)}
 		})
 		s := session(t, h, &client.Options{Roots: homeRoots, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
@@ -82,28 +73,28 @@ func TestRetry(t *testing.T) {
 		if said, err := tool(t, s); said != "done" || err != nil {
 			t.Errorf("the call gives %q, %v", said, err)
 		}
-		calls := h.calls()
+		calls := h.Calls()
 		if len(calls) != 3 {
 			t.Fatalf("the call is made %d times", len(calls))
 		}
 		ids := make(map[string]bool)
 		for _, call := range calls {
-			ids[at(call, "id")] = true
-			want(t, call, `"any"`, "params", "name")
-			want(t, call, `{"n":1}`, "params", "arguments")
-			want(t, call, `"2026-07-28"`, "params", "_meta", mcp.MetaProtocolVersion)
+			ids[eratest.At(call, "id")] = true
+			eratest.Want(t, call, `"any"`, "params", "name")
+			eratest.Want(t, call, `{"n":1}`, "params", "arguments")
+			eratest.Want(t, call, `"2026-07-28"`, "params", "_meta", mcp.MetaProtocolVersion)
 		}
 		if len(ids) != 3 {
 			t.Errorf("the rounds have %d ids, want one for each", len(ids))
 		}
-		want(t, calls[0], "", "params", "inputResponses")
-		want(t, calls[0], "", "params", "requestState")
-		want(t, calls[1], `{"e":{"action":"decline"},"r":{"roots":[{"uri":"file:///home"}]}}`, "params", "inputResponses")
-		if got := text(calls[1], "params", "requestState"); got != "a\x01 \"b\"" {
+		eratest.Want(t, calls[0], "", "params", "inputResponses")
+		eratest.Want(t, calls[0], "", "params", "requestState")
+		eratest.Want(t, calls[1], `{"e":{"action":"decline"},"r":{"roots":[{"uri":"file:///home"}]}}`, "params", "inputResponses")
+		if got := eratest.Text(calls[1], "params", "requestState"); got != "a\x01 \"b\"" {
 			t.Errorf("the state goes back as %q", got)
 		}
-		want(t, calls[2], `{"second":{"roots":[{"uri":"file:///home"}]}}`, "params", "inputResponses")
-		want(t, calls[2], "", "params", "requestState") // the round gave none
+		eratest.Want(t, calls[2], `{"second":{"roots":[{"uri":"file:///home"}]}}`, "params", "inputResponses")
+		eratest.Want(t, calls[2], "", "params", "requestState") // the round gave none
 	})
 }
 
@@ -115,13 +106,13 @@ func TestServerNeverContent(t *testing.T) {
 		asked int
 		takes time.Duration
 	}{
-		"questions":  {rootsRound, era.MaxRounds + 1, era.MaxRounds, 0},
+		"questions":  {eratest.RootsRound, era.MaxRounds + 1, era.MaxRounds, 0},
 		"state only": {`{"resultType":"input_required","requestState":"s"}`, 4, 0, time.Minute},
 		"empty":      {`{"resultType":"input_required","inputRequests":{},"requestState":"s"}`, 4, 0, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := modernHost(t, func(frame string) []string { return []string{reply(frame, test.round)} })
+				h := eratest.ModernHost(t, func(frame string) []string { return []string{eratest.Reply(frame, test.round)} })
 				var asked atomic.Int64
 				s := session(t, h, &client.Options{Roots: func(ctx context.Context) ([]mcp.Root, error) {
 					asked.Add(1)
@@ -131,7 +122,7 @@ func TestServerNeverContent(t *testing.T) {
 				if said, err := tool(t, s); err == nil {
 					t.Errorf("the call gives %q", said)
 				}
-				if n := len(h.calls()); n != test.calls || int(asked.Load()) != test.asked {
+				if n := len(h.Calls()); n != test.calls || int(asked.Load()) != test.asked {
 					t.Errorf("the call is made %d times, and the person asked %d times; want %d and %d", n, asked.Load(), test.calls, test.asked)
 				}
 				if took := time.Since(start); took > test.takes || test.takes > 0 && took == 0 {
@@ -175,14 +166,14 @@ func TestUnaskable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := modernHost(t, func(frame string) []string {
-					return []string{reply(frame, `{"resultType":"input_required","inputRequests":{"q":`+test.question+`},"requestState":"s"}`)}
+				h := eratest.ModernHost(t, func(frame string) []string {
+					return []string{eratest.Reply(frame, `{"resultType":"input_required","inputRequests":{"q":`+test.question+`},"requestState":"s"}`)}
 				})
 				_, err := tool(t, session(t, h, &test.opts))
 				if err == nil || test.cause != nil && !errors.Is(err, test.cause) {
 					t.Errorf("the call gives %v, want an error that is %v", err, test.cause)
 				}
-				if n := len(h.calls()); n != 1 {
+				if n := len(h.Calls()); n != 1 {
 					t.Errorf("the call is made %d times", n)
 				}
 			})
@@ -199,35 +190,35 @@ func TestAskedByRequest(t *testing.T) {
 	const unknown, undeclared = jsonrpc.MethodNotFound, jsonrpc.InvalidParams
 	for _, test := range []struct {
 		name           string
-		host           func(testing.TB, func(string) []string) *host
+		host           func(testing.TB, func(string) []string) *eratest.Host
 		opts           client.Options
 		method, params string
 		result         string
 		code           jsonrpc.Code
 	}{
-		{"ping", legacyHost, client.Options{}, mcp.MethodPing, `{}`, `{}`, 0},
-		{"roots", legacyHost, client.Options{Roots: homeRoots}, mcp.MethodRootsList, `{}`, `{"roots":[{"uri":"file:///home"}]}`, 0},
-		{"form", legacyHost, client.Options{Elicit: elicit}, mcp.MethodElicit, `{"message":"?","requestedSchema":{}}`, `{"action":"decline"}`, 0},
-		{"undeclared roots", legacyHost, client.Options{}, mcp.MethodRootsList, `{}`, "", unknown},
-		{"undeclared sampling", legacyHost, client.Options{}, mcp.MethodCreateMessage, `{"messages":[],"maxTokens":1}`, "", unknown},
-		{"undeclared form", legacyHost, client.Options{}, mcp.MethodElicit, `{"message":"?","requestedSchema":{}}`, "", undeclared},
-		{"undeclared visit", legacyHost, client.Options{Elicit: elicit}, mcp.MethodElicit, `{"mode":"url","message":"?","url":"https://a.example","elicitationId":"1"}`, "", undeclared},
-		{"unknown", legacyHost, client.Options{}, mcp.MethodToolsList, `{}`, "", unknown},
-		{"roots in the modern era", modernHost, client.Options{Roots: homeRoots}, mcp.MethodRootsList, `{}`, "", unknown},
-		{"form in the modern era", modernHost, client.Options{Elicit: elicit}, mcp.MethodElicit, `{"message":"?","requestedSchema":{}}`, "", unknown},
+		{"ping", eratest.LegacyHost, client.Options{}, mcp.MethodPing, `{}`, `{}`, 0},
+		{"roots", eratest.LegacyHost, client.Options{Roots: homeRoots}, mcp.MethodRootsList, `{}`, `{"roots":[{"uri":"file:///home"}]}`, 0},
+		{"form", eratest.LegacyHost, client.Options{Elicit: elicit}, mcp.MethodElicit, `{"message":"?","requestedSchema":{}}`, `{"action":"decline"}`, 0},
+		{"undeclared roots", eratest.LegacyHost, client.Options{}, mcp.MethodRootsList, `{}`, "", unknown},
+		{"undeclared sampling", eratest.LegacyHost, client.Options{}, mcp.MethodCreateMessage, `{"messages":[],"maxTokens":1}`, "", unknown},
+		{"undeclared form", eratest.LegacyHost, client.Options{}, mcp.MethodElicit, `{"message":"?","requestedSchema":{}}`, "", undeclared},
+		{"undeclared visit", eratest.LegacyHost, client.Options{Elicit: elicit}, mcp.MethodElicit, `{"mode":"url","message":"?","url":"https://a.example","elicitationId":"1"}`, "", undeclared},
+		{"unknown", eratest.LegacyHost, client.Options{}, mcp.MethodToolsList, `{}`, "", unknown},
+		{"roots in the modern era", eratest.ModernHost, client.Options{Roots: homeRoots}, mcp.MethodRootsList, `{}`, "", unknown},
+		{"form in the modern era", eratest.ModernHost, client.Options{Elicit: elicit}, mcp.MethodElicit, `{"message":"?","requestedSchema":{}}`, "", unknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := test.host(t, func(string) []string { return nil })
 				session(t, h, &test.opts)
-				h.push(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q","method":%q,"params":%s}`, test.method, test.params))
+				h.Push(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q","method":%q,"params":%s}`, test.method, test.params))
 				synctest.Wait()
-				heard := h.heard()
+				heard := h.Heard()
 				answer := heard[len(heard)-1]
-				want(t, answer, `"q"`, "id")
-				want(t, answer, test.result, "result")
+				eratest.Want(t, answer, `"q"`, "id")
+				eratest.Want(t, answer, test.result, "result")
 				if test.code != 0 {
-					wantError(t, answer, test.code)
+					eratest.WantError(t, answer, test.code)
 				}
 			})
 		})
@@ -236,7 +227,7 @@ func TestAskedByRequest(t *testing.T) {
 
 // TestClientCancels: whoever stops waiting tells the server, in both eras.
 func TestClientCancels(t *testing.T) {
-	for name, dial := range map[string]func(testing.TB, func(string) []string) *host{"modern": modernHost, "legacy": legacyHost} {
+	for name, dial := range map[string]func(testing.TB, func(string) []string) *eratest.Host{"modern": eratest.ModernHost, "legacy": eratest.LegacyHost} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := dial(t, func(string) []string { return nil })
@@ -247,11 +238,11 @@ func TestClientCancels(t *testing.T) {
 					t.Errorf("the call gives %v", err)
 				}
 				synctest.Wait()
-				heard := h.heard()
+				heard := h.Heard()
 				call, cancelled := heard[len(heard)-2], heard[len(heard)-1]
-				want(t, cancelled, `"notifications/cancelled"`, "method")
-				want(t, cancelled, at(call, "id"), "params", "requestId")
-				if !strings.Contains(text(cancelled, "params", "reason"), "deadline") {
+				eratest.Want(t, cancelled, `"notifications/cancelled"`, "method")
+				eratest.Want(t, cancelled, eratest.At(call, "id"), "params", "requestId")
+				if !strings.Contains(eratest.Text(cancelled, "params", "reason"), "deadline") {
 					t.Errorf("no reason is given: %s", cancelled)
 				}
 			})
@@ -262,24 +253,24 @@ func TestClientCancels(t *testing.T) {
 // TestClientProgress: each call hears its own, before it returns; what is
 // nobody's is ignored.
 func TestClientProgress(t *testing.T) {
-	for name, dial := range map[string]func(testing.TB, func(string) []string) *host{"modern": modernHost, "legacy": legacyHost} {
+	for name, dial := range map[string]func(testing.TB, func(string) []string) *eratest.Host{"modern": eratest.ModernHost, "legacy": eratest.LegacyHost} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := dial(t, func(frame string) []string {
-					token := at(frame, "params", "_meta", "progressToken")
+					token := eratest.At(frame, "params", "_meta", "progressToken")
 					progress := func(token, done string) string {
 						return told(mcp.NotificationProgress, `{"progressToken":`+token+`,"progress":`+done+`}`)
 					}
 					return []string{
 						progress(`"stranger"`, "9"), progress(token, "1"), `{"jsonrpc":"2.0","method":"notifications/progress"}`,
-						progress(token, `"x"`), progress(token, "2"), reply(frame, finished),
+						progress(token, `"x"`), progress(token, "2"), eratest.Reply(frame, eratest.Finished),
 					}
 				})
 				var heard []float64
 				_, err := session(t, h, nil).CallTool(t.Context(), "any", nil, &client.CallOptions{Progress: func(p *mcp.ProgressParams) {
 					heard = append(heard, p.Progress)
 				}})
-				h.push(told(mcp.NotificationProgress, `{"progressToken":1,"progress":3}`)) // late
+				h.Push(told(mcp.NotificationProgress, `{"progressToken":1,"progress":3}`)) // late
 				synctest.Wait()
 				if err != nil || !slices.Equal(heard, []float64{1, 2}) {
 					t.Errorf("the call hears %v, %v; want 1 and 2", heard, err)

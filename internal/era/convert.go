@@ -60,13 +60,20 @@ func implementationFor(version mcp.Version, who mcp.Implementation) mcp.Implemen
 }
 
 // filteredParams are a notification's parameters in the words of a version.
-func filteredParams(version mcp.Version, params jsonrpc.Appender) jsonrpc.Appender {
-	if p, ok := params.(*mcp.ProgressParams); ok && version < mcp.Version20250326 && p.Message != "" {
+func filteredParams(version mcp.Version, method string, params jsonrpc.Appender) (jsonrpc.Appender, error) {
+	if method != mcp.NotificationProgress || version >= mcp.Version20250326 {
+		return params, nil
+	}
+	switch p := params.(type) {
+	case *mcp.ProgressParams:
 		plain := *p
 		plain.Message = ""
-		return &plain
+		return &plain, nil
+	case mcp.Raw:
+		plain, err := jsonscan.Splice(nil, p, jsonscan.Edit{Name: "message"})
+		return mcp.Raw(plain), err
 	}
-	return params
+	return params, nil
 }
 
 // questionFor are the parameters of a question as a request to a legacy client.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -54,45 +55,45 @@ func newOrnate() *server.Server {
 // testListedMembers: a list says nothing that its reader's version has no word
 // for. MCP 2024-11-05 to 2026-07-28, schema.ts.
 func testListedMembers(t *testing.T, version mcp.Version) {
-	p := open(t, newOrnate(), version, "{}")
+	p := eratest.Open(t, newOrnate(), version, "{}")
 	for method, list := range map[string]string{
 		mcp.MethodToolsList: "tools", mcp.MethodPromptsList: "prompts",
 		mcp.MethodResourcesList: "resources", mcp.MethodResourceTemplatesList: "resourceTemplates",
 	} {
-		answer := p.call(method, "")
-		wantIf(t, answer, version >= mcp.Version20250618, "result", list, "0", "title")
-		wantIf(t, answer, version >= mcp.Version20250618, "result", list, "0", "_meta")
-		wantIf(t, answer, version >= mcp.Version20251125, "result", list, "0", "icons")
+		answer := p.Call(method, "")
+		eratest.WantIf(t, answer, version >= mcp.Version20250618, "result", list, "0", "title")
+		eratest.WantIf(t, answer, version >= mcp.Version20250618, "result", list, "0", "_meta")
+		eratest.WantIf(t, answer, version >= mcp.Version20251125, "result", list, "0", "icons")
 	}
-	tools := p.call(mcp.MethodToolsList, "")
-	wantIf(t, tools, version >= mcp.Version20250326, "result", "tools", "0", "annotations")
-	wantIf(t, tools, version >= mcp.Version20250618, "result", "tools", "0", "outputSchema")
-	wantIf(t, tools, version.Modern(), "result", "tools", "1", "outputSchema") // of an array
-	wantIf(t, tools, version.Modern(), "result", "tools", "2", "outputSchema") // of a number
+	tools := p.Call(mcp.MethodToolsList, "")
+	eratest.WantIf(t, tools, version >= mcp.Version20250326, "result", "tools", "0", "annotations")
+	eratest.WantIf(t, tools, version >= mcp.Version20250618, "result", "tools", "0", "outputSchema")
+	eratest.WantIf(t, tools, version.Modern(), "result", "tools", "1", "outputSchema") // of an array
+	eratest.WantIf(t, tools, version.Modern(), "result", "tools", "2", "outputSchema") // of a number
 	// Other things of the same names stay.
-	wantIf(t, tools, true, "result", "tools", "0", "inputSchema", "properties", "title")
-	wantIf(t, p.call(mcp.MethodResourcesList, ""), true, "result", "resources", "0", "annotations")
-	want(t, p.call(mcp.MethodPromptsList, ""), `"title"`, "result", "prompts", "0", "arguments", "0", "name")
+	eratest.WantIf(t, tools, true, "result", "tools", "0", "inputSchema", "properties", "title")
+	eratest.WantIf(t, p.Call(mcp.MethodResourcesList, ""), true, "result", "resources", "0", "annotations")
+	eratest.Want(t, p.Call(mcp.MethodPromptsList, ""), `"title"`, "result", "prompts", "0", "arguments", "0", "name")
 }
 
 func testStructuredContent(t *testing.T, version mcp.Version) {
-	p := open(t, newOrnate(), version, "{}")
-	point := p.call(mcp.MethodToolsCall, `{"name":"point"}`)
-	want(t, point, onlyIf(version >= mcp.Version20250618, `{"x":7}`), "result", "structuredContent")
-	list := p.call(mcp.MethodToolsCall, `{"name":"list"}`)
-	want(t, list, onlyIf(version.Modern(), `[1,2]`), "result", "structuredContent")
-	count := p.call(mcp.MethodToolsCall, `{"name":"count"}`)
-	want(t, count, onlyIf(version.Modern(), `3`), "result", "structuredContent")
+	p := eratest.Open(t, newOrnate(), version, "{}")
+	point := p.Call(mcp.MethodToolsCall, `{"name":"point"}`)
+	eratest.Want(t, point, onlyIf(version >= mcp.Version20250618, `{"x":7}`), "result", "structuredContent")
+	list := p.Call(mcp.MethodToolsCall, `{"name":"list"}`)
+	eratest.Want(t, list, onlyIf(version.Modern(), `[1,2]`), "result", "structuredContent")
+	count := p.Call(mcp.MethodToolsCall, `{"name":"count"}`)
+	eratest.Want(t, count, onlyIf(version.Modern(), `3`), "result", "structuredContent")
 	// The text says it in every version.
 	for answer, text := range map[string]string{point: `{"x":7}`, list: "[1,2]", count: "3"} {
-		if said(answer) != text {
-			t.Errorf("the text is %q, want %q", said(answer), text)
+		if eratest.Said(answer) != text {
+			t.Errorf("the text is %q, want %q", eratest.Said(answer), text)
 		}
 	}
 }
 
 func testContentKinds(t *testing.T, version mcp.Version) {
-	p := open(t, newOrnate(), version, "{}")
+	p := eratest.Open(t, newOrnate(), version, "{}")
 	audio, link := `"audio"`, `"resource_link"`
 	if version < mcp.Version20250326 {
 		audio = `"text"`
@@ -100,17 +101,17 @@ func testContentKinds(t *testing.T, version mcp.Version) {
 	if version < mcp.Version20250618 {
 		link = `"text"`
 	}
-	answer := p.call(mcp.MethodToolsCall, `{"name":"media"}`)
-	want(t, answer, `"resource_link"`, "result", "content", "0", "text")
-	want(t, answer, audio, "result", "content", "1", "type")
-	want(t, answer, link, "result", "content", "2", "type")
-	if link == `"text"` && !strings.Contains(text(answer, "result", "content", "2", "text"), "file:///a") {
+	answer := p.Call(mcp.MethodToolsCall, `{"name":"media"}`)
+	eratest.Want(t, answer, `"resource_link"`, "result", "content", "0", "text")
+	eratest.Want(t, answer, audio, "result", "content", "1", "type")
+	eratest.Want(t, answer, link, "result", "content", "2", "type")
+	if link == `"text"` && !strings.Contains(eratest.Text(answer, "result", "content", "2", "text"), "file:///a") {
 		t.Errorf("a link has lost its address: %s", answer)
 	}
-	song := p.call(mcp.MethodPromptsGet, `{"name":"sing"}`)
-	want(t, song, audio, "result", "messages", "0", "content", "type")
-	want(t, song, link, "result", "messages", "1", "content", "type")
-	want(t, song, `"sing"`, "result", "messages", "2", "content", "text")
+	song := p.Call(mcp.MethodPromptsGet, `{"name":"sing"}`)
+	eratest.Want(t, song, audio, "result", "messages", "0", "content", "type")
+	eratest.Want(t, song, link, "result", "messages", "1", "content", "type")
+	eratest.Want(t, song, `"sing"`, "result", "messages", "2", "content", "text")
 }
 
 // What a server further on has said of itself is for the hop that it came by: a caller is
@@ -137,8 +138,8 @@ func testResultsNameThisServerOnly(t *testing.T) {
 			if version.Modern() {
 				want = test.modern
 			}
-			answer := open(t, s, version, "{}").call(mcp.MethodToolsCall, `{"name":"`+test.tool+`","arguments":{}}`)
-			if got := at(answer, "result", "_meta"); got != want {
+			answer := eratest.Open(t, s, version, "{}").Call(mcp.MethodToolsCall, `{"name":"`+test.tool+`","arguments":{}}`)
+			if got := eratest.At(answer, "result", "_meta"); got != want {
 				t.Errorf("%s, %s: _meta is %s, want %s", version, test.tool, got, want)
 			}
 		}
@@ -159,8 +160,8 @@ func TestFilterKeepsWhiteSpace(t *testing.T) {
 		server.AddPrompt(s, server.Prompt{Name: "sing"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
 		want := `[ {"role":"user" , "content":{"type":"text", "text":"a"}} , {"role":"user","content":{"type":"text","text":"b"} } ]`
 		for _, version := range mcp.Versions() {
-			answer := open(t, s, version, "{}").call(mcp.MethodPromptsGet, `{"name":"sing"}`)
-			if got := at(answer, "result", "messages"); got != want {
+			answer := eratest.Open(t, s, version, "{}").Call(mcp.MethodPromptsGet, `{"name":"sing"}`)
+			if got := eratest.At(answer, "result", "messages"); got != want {
 				t.Errorf("%s: the messages are %s, want %s", version, got, want)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -53,66 +54,66 @@ func calls() map[string]string {
 }
 
 func testEnvelope(t *testing.T, version mcp.Version) {
-	p := open(t, newLibrary(mcp.CacheHint{}), version, "{}")
+	p := eratest.Open(t, newLibrary(mcp.CacheHint{}), version, "{}")
 	for method, params := range calls() {
 		for range 2 { // the second list comes from what is kept
-			answer := p.call(method, params)
-			if at(answer, "result") == "" {
+			answer := p.Call(method, params)
+			if eratest.At(answer, "result") == "" {
 				t.Errorf("%s is answered with %s", method, answer)
 			}
 			if !version.Modern() {
-				want(t, answer, "", "result", "resultType")
-				want(t, answer, "", "result", "_meta")
+				eratest.Want(t, answer, "", "result", "resultType")
+				eratest.Want(t, answer, "", "result", "_meta")
 				continue
 			}
-			want(t, answer, `"complete"`, "result", "resultType")
-			want(t, answer, `{"name":"library","version":"1"}`, "result", "_meta", mcp.MetaServerInfo)
+			eratest.Want(t, answer, `"complete"`, "result", "resultType")
+			eratest.Want(t, answer, `{"name":"library","version":"1"}`, "result", "_meta", mcp.MetaServerInfo)
 		}
 	}
 	// What a function says itself is kept, save for what only the envelope may say.
-	answer := p.call(mcp.MethodToolsCall, `{"name":"own"}`)
+	answer := p.Call(mcp.MethodToolsCall, `{"name":"own"}`)
 	if !version.Modern() {
-		want(t, answer, "", "result", "resultType")
+		eratest.Want(t, answer, "", "result", "resultType")
 		return
 	}
-	want(t, answer, "1", "result", "_meta", "org.example/x")
-	want(t, answer, `"library"`, "result", "_meta", mcp.MetaServerInfo, "name")
-	want(t, answer, `"complete"`, "result", "resultType")
+	eratest.Want(t, answer, "1", "result", "_meta", "org.example/x")
+	eratest.Want(t, answer, `"library"`, "result", "_meta", mcp.MetaServerInfo, "name")
+	eratest.Want(t, answer, `"complete"`, "result", "resultType")
 }
 
 func testCacheHints(t *testing.T, version mcp.Version) {
-	p := open(t, newLibrary(mcp.CacheHint{}), version, "{}")
+	p := eratest.Open(t, newLibrary(mcp.CacheHint{}), version, "{}")
 	requests := calls()
 	if version.Modern() {
 		requests[mcp.MethodDiscover] = ""
 	}
 	for method, params := range requests {
-		answer := p.call(method, params)
+		answer := p.Call(method, params)
 		switch method {
 		case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodComplete:
-			want(t, answer, "", "result", "ttlMs")
-			want(t, answer, "", "result", "cacheScope")
+			eratest.Want(t, answer, "", "result", "ttlMs")
+			eratest.Want(t, answer, "", "result", "cacheScope")
 		default:
-			want(t, answer, onlyIf(version.Modern(), "0"), "result", "ttlMs")
-			want(t, answer, onlyIf(version.Modern(), `"private"`), "result", "cacheScope")
+			eratest.Want(t, answer, onlyIf(version.Modern(), "0"), "result", "ttlMs")
+			eratest.Want(t, answer, onlyIf(version.Modern(), `"private"`), "result", "cacheScope")
 		}
 	}
-	own := p.call(mcp.MethodResourcesRead, `{"uri":"book:2"}`)
-	want(t, own, onlyIf(version.Modern(), "5"), "result", "ttlMs")
-	want(t, own, onlyIf(version.Modern(), `"public"`), "result", "cacheScope")
+	own := p.Call(mcp.MethodResourcesRead, `{"uri":"book:2"}`)
+	eratest.Want(t, own, onlyIf(version.Modern(), "5"), "result", "ttlMs")
+	eratest.Want(t, own, onlyIf(version.Modern(), `"public"`), "result", "cacheScope")
 }
 
 // testHintOfServer: a server may say how long its lists hold.
 func testHintOfServer(t *testing.T, version mcp.Version) {
-	p := open(t, newLibrary(mcp.CacheHint{TTLMs: 60_000, Scope: mcp.CachePublic}), version, "{}")
+	p := eratest.Open(t, newLibrary(mcp.CacheHint{TTLMs: 60_000, Scope: mcp.CachePublic}), version, "{}")
 	lists := []string{mcp.MethodToolsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList, mcp.MethodPromptsList}
 	if version.Modern() {
 		lists = append(lists, mcp.MethodDiscover)
 	}
 	for _, method := range lists {
-		answer := p.call(method, "")
-		want(t, answer, onlyIf(version.Modern(), "60000"), "result", "ttlMs")
-		want(t, answer, onlyIf(version.Modern(), `"public"`), "result", "cacheScope")
+		answer := p.Call(method, "")
+		eratest.Want(t, answer, onlyIf(version.Modern(), "60000"), "result", "ttlMs")
+		eratest.Want(t, answer, onlyIf(version.Modern(), `"public"`), "result", "cacheScope")
 	}
 }
 
@@ -129,7 +130,7 @@ func testErrorCodes(t *testing.T, version mcp.Version) {
 	server.AddTool(s, server.Tool{Name: "missing"}, func(context.Context, *server.Request, struct{}) (string, error) {
 		return "", fmt.Errorf("reading: %w", mcp.ResourceNotFound("book:9"))
 	})
-	p := open(t, s, version, "{}")
+	p := eratest.Open(t, s, version, "{}")
 	notFound := mcp.CodeResourceNotFound
 	if version.Modern() {
 		notFound = jsonrpc.InvalidParams
@@ -149,11 +150,11 @@ func testErrorCodes(t *testing.T, version mcp.Version) {
 		{mcp.MethodToolsList, `{"cursor":"bad"}`, jsonrpc.InvalidParams},
 		{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"unknown"},"argument":{"name":"x","value":""}}`, jsonrpc.InvalidParams},
 	} {
-		answer := p.call(test.method, test.params)
-		wantError(t, answer, test.code)
-		if test.code == notFound && at(answer, "error", "data", "uri") == "" && test.code != jsonrpc.InvalidParams {
+		answer := p.Call(test.method, test.params)
+		eratest.WantError(t, answer, test.code)
+		if test.code == notFound && eratest.At(answer, "error", "data", "uri") == "" && test.code != jsonrpc.InvalidParams {
 			t.Errorf("the error does not name the uri: %s", answer)
 		}
 	}
-	want(t, p.call(mcp.MethodResourcesRead, `{"uri":"book:9"}`), `"book:9"`, "error", "data", "uri")
+	eratest.Want(t, p.Call(mcp.MethodResourcesRead, `{"uri":"book:9"}`), `"book:9"`, "error", "data", "uri")
 }

@@ -166,7 +166,7 @@ func (f *filter) block(block []byte) ([]byte, error) {
 		return nil, err
 	}
 	for _, kind := range f.kinds {
-		if jsonscan.KeyIs(object.Get("type"), kind) {
+		if isString(object.Get("type"), kind) {
 			return asText(kind, &object), nil
 		}
 	}
@@ -199,7 +199,7 @@ func mayBeObject(member string, value []byte) bool {
 		return true
 	}
 	schema, err := jsonscan.ReadObject(value)
-	return err == nil && string(schema.Get("type")) == `"object"`
+	return err == nil && isString(schema.Get("type"), "object")
 }
 
 // leaveOut removes members of an object, as far as it has them.

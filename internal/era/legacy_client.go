@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -49,11 +48,9 @@ func (s *Session) initialize(ctx context.Context) error {
 
 // A legacyClient has nothing to put on requests: the session remembers it.
 type legacyClient struct {
-	turn    chan struct{}  // taken by who subscribes or unsubscribes
-	watched map[string]int // how many listen to a resource; belongs to who has the turn
-
-	level     atomic.Pointer[mcp.LoggingLevel] // that the server was told last
-	questions deadline.Activity                // while one is answered, calls do not time out
+	turn      chan struct{}     // taken by who subscribes or unsubscribes
+	watched   map[string]int    // how many listen to a resource; belongs to who has the turn
+	questions deadline.Activity // while one is answered, calls do not time out
 }
 
 func newLegacyClient() *legacyClient {
@@ -65,6 +62,11 @@ func (l *legacyClient) do(ctx context.Context, s *Session, method string, params
 		params = &tokenParams{params, token}
 	}
 	return s.conn.Call(l.questions.Context(ctx), method, params)
+}
+
+func (*legacyClient) exchange(ctx context.Context, s *Session, method string, params RoundParams) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
+	resp, err := s.conn.Call(ctx, method, params)
+	return resp, nil, err
 }
 
 // tokenParams are parameters with a progress token.
@@ -102,9 +104,9 @@ func (l *legacyClient) asked(ctx context.Context, s *Session, from jsonrpc.Peer,
 		}
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "this client did not declare that it can be asked this"}
 	}
-	if s.config.Forwards {
-		return l.askCaller(ctx, s, from, question)
-	}
 	defer l.questions.Pause()()
+	if s.config.Receiver != nil {
+		return s.config.Receiver.Ask(ctx, from, question)
+	}
 	return s.config.Answerer.Answer(ctx, question)
 }

@@ -326,7 +326,7 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 			return b.server.writeLegacy(req.Method, caller.Version, result, reply)
 		case !asks:
 			return errorFor(caller.Version, err)
-		case !mayAsk(req.Method):
+		case !MayAsk(req.Method):
 			return mayNotAsk(req.Method)
 		case round == MaxRounds:
 			return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}

@@ -1,12 +1,12 @@
 package era
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,10 +29,10 @@ func (s *Session) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	resp, err := era.request(ctx, s, mcp.MethodDiscover, nil, nil, retry{})
+	resp, err := era.discover(ctx, s)
 	if supported := supportedBy(err); slices.Contains(supported, version) {
 		// It names the very version it was asked in: once more.
-		resp, err = era.request(ctx, s, mcp.MethodDiscover, nil, nil, retry{})
+		resp, err = era.discover(ctx, s)
 	}
 	if err != nil {
 		return fmt.Errorf("asking for the server's versions: %w", err)
@@ -71,71 +71,94 @@ func supportedBy(err error) []mcp.Version {
 
 // A modernClient puts on each request who sends it.
 type modernClient struct {
-	meta      string // members of _meta, encoded once
-	forwarded atomic.Pointer[callerMeta]
+	meta string // members of _meta, encoded once
 }
 
 func newModernClient(config *Config, version mcp.Version) (*modernClient, error) {
-	info, err := config.Info.MarshalJSON()
+	meta, err := RequestMeta(version, &config.Info, &config.Capabilities, config.LogLevel)
+	return &modernClient{meta: meta}, err
+}
+
+// RequestMeta returns the members of _meta that make a request one of a modern version,
+// as JSON text without the braces. level may be empty.
+func RequestMeta(version mcp.Version, info *mcp.Implementation, can *mcp.ClientCapabilities, level mcp.LoggingLevel) (string, error) {
+	client, err := info.MarshalJSON()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	can := capabilitiesAs(version, config.Capabilities)
-	capabilities, err := can.MarshalJSON()
+	capabilities, err := EncodeCapabilities(version, can)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	meta := fmt.Sprintf(`"%s":"%s","%s":%s,"%s":%s`, mcp.MetaProtocolVersion, version,
-		mcp.MetaClientCapabilities, capabilities, mcp.MetaClientInfo, info)
-	if config.LogLevel != "" {
-		meta += fmt.Sprintf(`,"%s":%q`, mcp.MetaLogLevel, config.LogLevel)
+		mcp.MetaClientCapabilities, capabilities, mcp.MetaClientInfo, client)
+	if level != "" {
+		meta += fmt.Sprintf(`,"%s":%q`, mcp.MetaLogLevel, level)
 	}
-	return &modernClient{meta: meta}, nil
+	return meta, nil
+}
+
+// EncodeCapabilities returns the capabilities as a client of that version declares them.
+func EncodeCapabilities(version mcp.Version, can *mcp.ClientCapabilities) ([]byte, error) {
+	declared := capabilitiesAs(version, *can)
+	return declared.MarshalJSON()
 }
 
 // do makes a call and, as long as its result is a question, answers and makes
 // it again. MCP 2026-07-28, basic/patterns/mrtr.
 func (m *modernClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage) (*jsonrpc.Response, error) {
-	var (
-		round     *mcp.InputRequiredResult
-		responses json.RawMessage
-		wait      = backoff.Backoff{}
-		idle      int
-	)
+	round := &modernParams{era: m, params: params, token: token}
 	for asked := 0; ; asked++ {
-		resp, err := m.request(ctx, s, method, params, token, retry{round, responses})
-		if err != nil {
+		resp, question, err := m.exchange(ctx, s, method, round)
+		switch {
+		case err != nil:
 			return nil, afterRounds(asked, err)
-		}
-		switch kind := resp.Member("resultType"); string(kind) {
-		case "", `"complete"`:
+		case question == nil:
 			return resp, nil
-		case `"input_required"`:
-			if !mayAsk(method) {
-				return nil, errors.New("the server asked a question, which it may not for this method")
-			}
-		default:
-			return nil, fmt.Errorf("the result is of an unknown type %s", jsonscan.Quote(string(kind)))
-		}
-		if asked == s.config.MaxRounds {
+		case !MayAsk(method):
+			return nil, errors.New("the server asked a question, which it may not for this method")
+		case asked == s.config.MaxRounds:
 			return nil, fmt.Errorf("the server asked more than %d times", s.config.MaxRounds)
 		}
-		round = new(mcp.InputRequiredResult)
-		if err := round.UnmarshalJSON(resp.Result); err != nil {
-			return nil, fmt.Errorf("the server's question: %w", err)
-		}
-		if len(round.InputRequests) == 0 {
-			if idle++; idle > maxStateOnly || round.RequestState == "" {
-				return nil, errors.New("the server asks to come again without a question")
-			}
-			if err := wait.Wait(ctx); err != nil {
-				return nil, err
-			}
-		}
-		if responses, err = s.answerAll(ctx, round.InputRequests); err != nil {
+		round.state = question.RequestState
+		if round.responses, err = s.answerAll(ctx, question.InputRequests); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// exchange sends a request, and sends it again as long as the server answers with a
+// state and no question. MCP 2026-07-28, basic/patterns/mrtr.
+func (m *modernClient) exchange(ctx context.Context, s *Session, method string, params RoundParams) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
+	var pause backoff.Backoff
+	for again := range maxStateOnly + 1 {
+		resp, err := s.conn.Call(ctx, method, params)
+		if err != nil {
+			return nil, nil, afterRounds(again, err)
+		}
+		kind := resp.Member("resultType")
+		switch {
+		case kind == nil, isString(kind, "complete"):
+			return resp, nil, nil
+		case !isString(kind, "input_required"):
+			return nil, nil, fmt.Errorf("the result is of an unknown type %s", jsonscan.Quote(string(kind)))
+		}
+		var question mcp.InputRequiredResult
+		if err := question.UnmarshalJSON(resp.Result); err != nil {
+			return nil, nil, fmt.Errorf("the server's question: %w", err)
+		}
+		if len(question.InputRequests) > 0 {
+			return nil, &question, nil
+		}
+		if question.RequestState == "" {
+			break
+		}
+		params.SetState(question.RequestState)
+		if err := pause.Wait(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, errors.New("the server asks to come again without a question")
 }
 
 // afterRounds is the error of a later round: how far that round got says nothing
@@ -186,8 +209,12 @@ func (s *Session) answerAll(ctx context.Context, questions map[string]mcp.InputR
 
 // ping: the modern era has no ping, and this every server answers.
 func (m *modernClient) ping(ctx context.Context, s *Session) error {
-	_, err := m.request(ctx, s, mcp.MethodDiscover, nil, nil, retry{})
+	_, err := m.discover(ctx, s)
 	return err
+}
+
+func (m *modernClient) discover(ctx context.Context, s *Session) (*jsonrpc.Response, error) {
+	return s.conn.Call(ctx, mcp.MethodDiscover, &modernParams{era: m})
 }
 
 // asked: a modern server sends no requests.
@@ -195,26 +222,20 @@ func (*modernClient) asked(_ context.Context, _ *Session, _ jsonrpc.Peer, req *j
 	return nil, methodNotFound(req.Method)
 }
 
-// A retry is what a later round of a call carries beside its parameters.
-type retry struct {
-	round     *mcp.InputRequiredResult
+// modernParams are a call's parameters with the metadata that makes them a
+// modern request, and what a later round adds to them.
+type modernParams struct {
+	era       *modernClient
+	params    jsonrpc.Appender
+	token     json.RawMessage
+	state     string
 	responses json.RawMessage
 }
 
-func (m *modernClient) request(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, again retry) (*jsonrpc.Response, error) {
-	return s.conn.Call(ctx, method, &modernParams{era: m, params: params, token: token, again: again})
-}
+// SetState makes the parameters those of the request that continues with the state.
+func (p *modernParams) SetState(state string) { p.state, p.responses = state, nil }
 
-// modernParams are a call's parameters with the metadata that makes them a
-// modern request.
-type modernParams struct {
-	era    *modernClient
-	params jsonrpc.Appender
-	token  json.RawMessage
-	again  retry
-}
-
-// AppendJSON appends the parameters, stamped.
+// AppendJSON appends the parameters in their envelope.
 func (p *modernParams) AppendJSON(dst []byte) ([]byte, error) {
 	start := len(dst)
 	dst, err := appendParams(dst, p.params)
@@ -224,15 +245,13 @@ func (p *modernParams) AppendJSON(dst []byte) ([]byte, error) {
 	if dst, err = appendMeta(dst, start, p.era.meta, p.token); err != nil {
 		return dst, err
 	}
-	if p.again.round == nil {
+	if p.state == "" && p.responses == nil {
 		return dst, nil
 	}
-	dst = dst[:len(dst)-1]
-	if p.again.responses != nil {
-		dst = append(append(dst, `,"inputResponses":`...), p.again.responses...)
+	var state json.RawMessage
+	if p.state != "" {
+		state = jsonscan.AppendString(nil, p.state)
 	}
-	if p.again.round.RequestState != "" {
-		dst = jsonscan.AppendString(append(dst, `,"requestState":`...), p.again.round.RequestState)
-	}
-	return append(dst, '}'), nil
+	return jsonscan.Splice(dst[:start], bytes.Clone(dst[start:]),
+		jsonscan.Edit{Name: memberResponses, Value: p.responses}, jsonscan.Edit{Name: memberState, Value: state})
 }

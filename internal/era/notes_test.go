@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -35,23 +36,23 @@ func newTalker() *server.Server {
 }
 
 // levels are those of the log messages before an answer.
-func (p *peer) levels(method, params string) (levels []string, answer string) {
-	p.t.Helper()
-	p.start(method, params)
+func levels(p *eratest.Peer, method, params string) (levels []string, answer string) {
+	p.T.Helper()
+	p.Start(method, params)
 	for {
-		frame := p.next()
-		if text(frame, "method") != mcp.NotificationMessage {
+		frame := p.Next()
+		if eratest.Text(frame, "method") != mcp.NotificationMessage {
 			return levels, frame
 		}
-		levels = append(levels, text(frame, "params", "level"))
+		levels = append(levels, eratest.Text(frame, "params", "level"))
 	}
 }
 
 func testLogLevel(t *testing.T, version mcp.Version) {
-	p := open(t, newTalker(), version, "{}")
+	p := eratest.Open(t, newTalker(), version, "{}")
 	logged := func() string {
-		levels, answer := p.levels(mcp.MethodToolsCall, `{"name":"log"}`)
-		if said(answer) != "done" {
+		levels, answer := levels(p, mcp.MethodToolsCall, `{"name":"log"}`)
+		if eratest.Said(answer) != "done" {
 			t.Errorf("the call ends with %s", answer)
 		}
 		return strings.Join(levels, " ")
@@ -61,19 +62,19 @@ func testLogLevel(t *testing.T, version mcp.Version) {
 		for level, want := range map[string]string{
 			"": "", "debug": all, "notice": "notice warning error critical alert emergency", "emergency": "emergency",
 		} {
-			if p.level = level; logged() != want {
+			if p.Level = level; logged() != want {
 				t.Errorf("a request of level %q is told %q, want %q", level, logged(), want)
 			}
 		}
-		p.level = ""
-		wantError(t, p.call(mcp.MethodSetLevel, `{"level":"debug"}`), jsonrpc.MethodNotFound)
+		p.Level = ""
+		eratest.WantError(t, p.Call(mcp.MethodSetLevel, `{"level":"debug"}`), jsonrpc.MethodNotFound)
 		return
 	}
 	if got, want := logged(), "info notice warning error critical alert emergency"; got != want {
 		t.Errorf("a new session is told %q, want %q", got, want)
 	}
 	for level, want := range map[string]string{"debug": all, "warning": "warning error critical alert emergency"} {
-		if answer := p.call(mcp.MethodSetLevel, `{"level":"`+level+`"}`); at(answer, "result") != "{}" {
+		if answer := p.Call(mcp.MethodSetLevel, `{"level":"`+level+`"}`); eratest.At(answer, "result") != "{}" {
 			t.Errorf("setting a level is answered with %s", answer)
 		}
 		if got := logged(); got != want {
@@ -81,40 +82,40 @@ func testLogLevel(t *testing.T, version mcp.Version) {
 		}
 	}
 	for _, params := range []string{`{}`, `{"level":"loud"}`, `{"level":""}`, `{"level":3}`, `{"level":null}`} {
-		wantError(t, p.call(mcp.MethodSetLevel, params), jsonrpc.InvalidParams)
+		eratest.WantError(t, p.Call(mcp.MethodSetLevel, params), jsonrpc.InvalidParams)
 	}
 }
 
 func testLogMessage(t *testing.T, version mcp.Version) {
-	p := open(t, newTalker(), version, "{}")
-	p.level = "emergency"
+	p := eratest.Open(t, newTalker(), version, "{}")
+	p.Level = "emergency"
 	if !version.Modern() {
-		p.call(mcp.MethodSetLevel, `{"level":"emergency"}`)
+		p.Call(mcp.MethodSetLevel, `{"level":"emergency"}`)
 	}
-	p.start(mcp.MethodToolsCall, `{"name":"log"}`)
-	if got, want := p.next(), told(mcp.NotificationMessage, `{"level":"emergency","logger":"mill","data":{"message":"turning","speed":3}}`); got != want {
+	p.Start(mcp.MethodToolsCall, `{"name":"log"}`)
+	if got, want := p.Next(), told(mcp.NotificationMessage, `{"level":"emergency","logger":"mill","data":{"message":"turning","speed":3}}`); got != want {
 		t.Errorf("the message is told as %s, want %s", got, want)
 	}
-	p.next()
-	p.expectSilence()
+	p.Next()
+	p.ExpectSilence()
 }
 
 func testProgress(t *testing.T, version mcp.Version) {
-	p := open(t, newTalker(), version, "{}")
-	want(t, p.call(mcp.MethodToolsCall, `{"name":"progress"}`), `"done"`, "result", "content", "0", "text") // nobody asked
+	p := eratest.Open(t, newTalker(), version, "{}")
+	eratest.Want(t, p.Call(mcp.MethodToolsCall, `{"name":"progress"}`), `"done"`, "result", "content", "0", "text") // nobody asked
 	message := `,"message":"turning"`
 	if version < mcp.Version20250326 {
 		message = ""
 	}
 	for _, token := range []string{"1", `"a"`, "9007199254740993", `"\u00e9"`} {
-		id := p.start(mcp.MethodToolsCall, `{"name":"progress","_meta":{"progressToken":`+token+`}}`)
+		id := p.Start(mcp.MethodToolsCall, `{"name":"progress","_meta":{"progressToken":`+token+`}}`)
 		for _, done := range []string{"1", "2.5", "3"} {
 			want := told(mcp.NotificationProgress, `{"progressToken":`+token+`,"progress":`+done+`,"total":3`+message+`}`)
-			if got := p.next(); got != want {
+			if got := p.Next(); got != want {
 				t.Errorf("the progress is told as %s, want %s", got, want)
 			}
 		}
-		want(t, p.next(), id, "id") // the result comes last
+		eratest.Want(t, p.Next(), id, "id") // the result comes last
 	}
 }
 
@@ -131,23 +132,23 @@ func TestProgressOfRounds(t *testing.T) {
 			r.Logger("").Info("after")
 			return "done", r.Progress(ctx, 2, 0, "")
 		})
-		p := open(t, s, version, askable)
-		p.level = "info"
+		p := eratest.Open(t, s, version, eratest.Askable)
+		p.Level = "info"
 		params := `{"name":"ask","_meta":{"progressToken":1}}`
-		p.start(mcp.MethodToolsCall, params)
+		p.Start(mcp.MethodToolsCall, params)
 		var told []string
 		for range 10 {
-			frame := p.next()
-			switch text(frame, "method") {
+			frame := p.Next()
+			switch eratest.Text(frame, "method") {
 			case mcp.NotificationProgress:
-				told = append(told, at(frame, "params", "progress"))
+				told = append(told, eratest.At(frame, "params", "progress"))
 			case mcp.NotificationMessage:
-				told = append(told, text(frame, "params", "data", "message"))
+				told = append(told, eratest.Text(frame, "params", "data", "message"))
 			case mcp.MethodRootsList:
-				p.send(`{"jsonrpc":"2.0","id":` + at(frame, "id") + `,"result":` + answers(mcp.MethodRootsList, "") + `}`)
+				p.Send(`{"jsonrpc":"2.0","id":` + eratest.At(frame, "id") + `,"result":` + answers(mcp.MethodRootsList, "") + `}`)
 			default:
-				if at(frame, "result", "resultType") == `"input_required"` {
-					p.start(mcp.MethodToolsCall, retried(params, frame, answers))
+				if eratest.At(frame, "result", "resultType") == `"input_required"` {
+					p.Start(mcp.MethodToolsCall, retried(params, frame, answers))
 					continue
 				}
 				// A request of its own begins its progress anew.
@@ -178,11 +179,11 @@ func TestNothingFollowsResult(t *testing.T) {
 			}()
 			return "left", nil
 		})
-		p := open(t, s, version, "{}")
-		p.level = "debug"
-		want(t, p.call(mcp.MethodToolsCall, `{"name":"leave","_meta":{"progressToken":1}}`), `"left"`, "result", "content", "0", "text")
+		p := eratest.Open(t, s, version, "{}")
+		p.Level = "debug"
+		eratest.Want(t, p.Call(mcp.MethodToolsCall, `{"name":"leave","_meta":{"progressToken":1}}`), `"left"`, "result", "content", "0", "text")
 		close(goOn)
-		p.expectSilence()
+		p.ExpectSilence()
 	})
 }
 
@@ -206,21 +207,21 @@ func TestNothingFollowsHandler(t *testing.T) {
 // else runs.
 func TestManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := open(t, newTalker(), mcp.LatestVersion, "{}")
+		p := eratest.Open(t, newTalker(), mcp.LatestVersion, "{}")
 		const calls = 50
 		for i := range calls {
-			p.start(mcp.MethodToolsCall, fmt.Sprintf(`{"name":"progress","_meta":{"progressToken":%d}}`, i+1))
+			p.Start(mcp.MethodToolsCall, fmt.Sprintf(`{"name":"progress","_meta":{"progressToken":%d}}`, i+1))
 		}
 		seen := make(map[string]int)
 		for range calls * 4 {
-			frame := p.next()
-			if id := at(frame, "id"); id != "" {
+			frame := p.Next()
+			if id := eratest.At(frame, "id"); id != "" {
 				if seen[id] != 3 {
 					t.Errorf("the result of %s comes after %d notifications", id, seen[id])
 				}
 				continue
 			}
-			seen[at(frame, "params", "progressToken")]++
+			seen[eratest.At(frame, "params", "progressToken")]++
 		}
 	})
 }

@@ -2,11 +2,13 @@ package era_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -36,64 +38,64 @@ func newServer(opts *server.Options) *server.Server {
 }
 
 func testOpening(t *testing.T, version mcp.Version) {
-	p := connect(t, newServer(&server.Options{Instructions: "Turn slowly."}))
-	p.version = version
+	p := eratest.Connect(t, newServer(&server.Options{Instructions: "Turn slowly."}))
+	p.Version = version
 	if !version.Modern() {
-		answer := p.call(mcp.MethodInitialize, initializeParams(version, "{}"))
-		want(t, answer, fmt.Sprintf("%q", version), "result", "protocolVersion")
-		want(t, answer, `"lathe"`, "result", "serverInfo", "name")
-		want(t, answer, `"Turn slowly."`, "result", "instructions")
-		want(t, answer, "", "result", "resultType")
-		want(t, answer, "", "result", "_meta")
-		p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		p.expectSilence()
+		answer := p.Call(mcp.MethodInitialize, eratest.InitializeParams(version, "{}"))
+		eratest.Want(t, answer, fmt.Sprintf("%q", version), "result", "protocolVersion")
+		eratest.Want(t, answer, `"lathe"`, "result", "serverInfo", "name")
+		eratest.Want(t, answer, `"Turn slowly."`, "result", "instructions")
+		eratest.Want(t, answer, "", "result", "resultType")
+		eratest.Want(t, answer, "", "result", "_meta")
+		p.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		p.ExpectSilence()
 		return
 	}
-	answer := p.call(mcp.MethodDiscover, "")
-	want(t, answer, `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`, "result", "supportedVersions")
-	want(t, answer, `"lathe"`, "result", "_meta", mcp.MetaServerInfo, "name")
-	want(t, answer, `"Turn slowly."`, "result", "instructions")
-	want(t, answer, "", "result", "serverInfo")
+	answer := p.Call(mcp.MethodDiscover, "")
+	eratest.Want(t, answer, `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`, "result", "supportedVersions")
+	eratest.Want(t, answer, `"lathe"`, "result", "_meta", mcp.MetaServerInfo, "name")
+	eratest.Want(t, answer, `"Turn slowly."`, "result", "instructions")
+	eratest.Want(t, answer, "", "result", "serverInfo")
 	// No opening is needed at all.
-	q := connect(t, newServer(nil))
-	q.version = version
-	want(t, q.call(mcp.MethodToolsCall, `{"name":"echo","arguments":{"say":"hi"}}`), `"hi"`, "result", "content", "0", "text")
+	q := eratest.Connect(t, newServer(nil))
+	q.Version = version
+	eratest.Want(t, q.Call(mcp.MethodToolsCall, `{"name":"echo","arguments":{"say":"hi"}}`), `"hi"`, "result", "content", "0", "text")
 }
 
 func testUnknownVersion(t *testing.T, version mcp.Version) {
-	p := connect(t, newServer(nil))
+	p := eratest.Connect(t, newServer(nil))
 	if !version.Modern() {
 		// The server offers its newest version that has a handshake.
 		for _, unknown := range []string{"1999-01-01", "2026-07-28", "2099-12-31", "1.0"} {
-			answer := connect(t, newServer(nil)).call(mcp.MethodInitialize, initializeParams(mcp.Version(unknown), "{}"))
-			want(t, answer, `"2025-11-25"`, "result", "protocolVersion")
+			answer := eratest.Connect(t, newServer(nil)).Call(mcp.MethodInitialize, eratest.InitializeParams(mcp.Version(unknown), "{}"))
+			eratest.Want(t, answer, `"2025-11-25"`, "result", "protocolVersion")
 		}
 		// A legacy version in a claim is no handshake.
 		claimed := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{}}}}`, version)
-		p.send(claimed)
-		answer := p.next()
-		wantError(t, answer, mcp.CodeUnsupportedVersion)
-		want(t, answer, fmt.Sprintf("%q", version), "error", "data", "requested")
+		p.Send(claimed)
+		answer := p.Next()
+		eratest.WantError(t, answer, mcp.CodeUnsupportedVersion)
+		eratest.Want(t, answer, fmt.Sprintf("%q", version), "error", "data", "requested")
 		return
 	}
 	for _, unknown := range []mcp.Version{"v999.0.0", "2099-12-31", ""} {
-		p.version = unknown
-		p.send(`{"jsonrpc":"2.0","id":"a","method":"tools/list","params":{"_meta":` + p.meta() + `}}`)
-		answer := p.next()
-		want(t, answer, `"a"`, "id")
-		wantError(t, answer, mcp.CodeUnsupportedVersion)
-		want(t, answer, fmt.Sprintf("%q", unknown), "error", "data", "requested")
-		want(t, answer, `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`, "error", "data", "supported")
+		p.Version = unknown
+		p.Send(`{"jsonrpc":"2.0","id":"a","method":"tools/list","params":{"_meta":` + p.Meta() + `}}`)
+		answer := p.Next()
+		eratest.Want(t, answer, `"a"`, "id")
+		eratest.WantError(t, answer, mcp.CodeUnsupportedVersion)
+		eratest.Want(t, answer, fmt.Sprintf("%q", unknown), "error", "data", "requested")
+		eratest.Want(t, answer, `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`, "error", "data", "supported")
 	}
 	// The version is looked at before the method: no handshake hides behind a claim.
-	p.send(`{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"_meta":` + p.meta() + `}}`)
-	wantError(t, p.next(), mcp.CodeUnsupportedVersion)
+	p.Send(`{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"_meta":` + p.Meta() + `}}`)
+	eratest.WantError(t, p.Next(), mcp.CodeUnsupportedVersion)
 }
 
 func testCaller(t *testing.T, version mcp.Version) {
 	s := newServer(nil)
-	p := open(t, s, version, `{"roots":{}}`)
-	whoami := func(p *peer) string { return said(p.call(mcp.MethodToolsCall, `{"name":"whoami"}`)) }
+	p := eratest.Open(t, s, version, `{"roots":{}}`)
+	whoami := func(p *eratest.Peer) string { return eratest.Said(p.Call(mcp.MethodToolsCall, `{"name":"whoami"}`)) }
 	if !version.Modern() {
 		if got, want := whoami(p), fmt.Sprintf(`tester %s roots:true level:"info" principal:""`, version); got != want {
 			t.Errorf("the session is of %q, want %q", got, want)
@@ -104,28 +106,28 @@ func testCaller(t *testing.T, version mcp.Version) {
 		t.Errorf("the call is of %q, want %q", got, want)
 	}
 	// The next request may say something else, and nothing of this one is kept.
-	p.capabilities, p.level = "{}", "error"
+	p.Capabilities, p.Level = "{}", "error"
 	if got, want := whoami(p), fmt.Sprintf(`tester %s roots:false level:"error" principal:""`, version); got != want {
 		t.Errorf("the call is of %q, want %q", got, want)
 	}
-	p.send(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"whoami","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
-	if got, want := said(p.next()), `nobody 2026-07-28 roots:false level:"" principal:""`; got != want {
+	p.Send(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"whoami","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+	if got, want := eratest.Said(p.Next()), `nobody 2026-07-28 roots:false level:"" principal:""`; got != want {
 		t.Errorf("the call is of %q, want %q", got, want)
 	}
-	other := connectAs(t, s, "alice")
-	other.version = version
+	other := eratest.ConnectAs(t, s, "alice")
+	other.Version = version
 	if got, want := whoami(other), fmt.Sprintf(`tester %s roots:false level:"" principal:"alice"`, version); got != want {
 		t.Errorf("the call is of %q, want %q", got, want)
 	}
 }
 
 func testNotOpened(t *testing.T, version mcp.Version) {
-	p := connect(t, newServer(nil))
-	p.version = version
+	p := eratest.Connect(t, newServer(nil))
+	p.Version = version
 	if !version.Modern() {
-		answer := p.call(mcp.MethodToolsList, "")
-		wantError(t, answer, jsonrpc.InvalidParams)
-		want(t, answer, `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`, "error", "data", "supported")
+		answer := p.Call(mcp.MethodToolsList, "")
+		eratest.WantError(t, answer, jsonrpc.InvalidParams)
+		eratest.Want(t, answer, `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`, "error", "data", "supported")
 		return
 	}
 	// A modern request lacks nothing but what it does not say.
@@ -141,117 +143,117 @@ func testNotOpened(t *testing.T, version mcp.Version) {
 		"a version that is null":   `{"io.modelcontextprotocol/protocolVersion":null,"io.modelcontextprotocol/clientCapabilities":{}}`,
 		"info with a wrong member": `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":1,"version":"1"}}`,
 	} {
-		p.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":` + meta + `}}`)
-		if answer := p.next(); at(answer, "error", "code") != "-32602" || at(answer, "id") != "1" {
+		p.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":` + meta + `}}`)
+		if answer := p.Next(); eratest.At(answer, "error", "code") != "-32602" || eratest.At(answer, "id") != "1" {
 			t.Errorf("%s: the answer is %s, want invalid params", name, answer)
 		}
 	}
 }
 
 func testOpenedTwice(t *testing.T, version mcp.Version) {
-	p := open(t, newServer(nil), version, `{"roots":{}}`)
+	p := eratest.Open(t, newServer(nil), version, `{"roots":{}}`)
 	if version.Modern() {
 		// A question for the versions does not open anything, nor closes the way.
-		p.call(mcp.MethodDiscover, "")
-		p.call(mcp.MethodDiscover, "")
-		p.version = mcp.LatestLegacyVersion
-		want(t, p.call(mcp.MethodInitialize, initializeParams(p.version, "{}")), `"2025-11-25"`, "result", "protocolVersion")
+		p.Call(mcp.MethodDiscover, "")
+		p.Call(mcp.MethodDiscover, "")
+		p.Version = mcp.LatestLegacyVersion
+		eratest.Want(t, p.Call(mcp.MethodInitialize, eratest.InitializeParams(p.Version, "{}")), `"2025-11-25"`, "result", "protocolVersion")
 		return
 	}
-	wantError(t, p.call(mcp.MethodInitialize, initializeParams(mcp.Version20241105, "{}")), jsonrpc.InvalidRequest)
-	want(t, p.call(mcp.MethodToolsCall, `{"name":"whoami"}`), fmt.Sprintf(`"tester %s roots:true level:\"info\" principal:\"\""`, version), "result", "content", "0", "text")
+	eratest.WantError(t, p.Call(mcp.MethodInitialize, eratest.InitializeParams(mcp.Version20241105, "{}")), jsonrpc.InvalidRequest)
+	eratest.Want(t, p.Call(mcp.MethodToolsCall, `{"name":"whoami"}`), fmt.Sprintf(`"tester %s roots:true level:\"info\" principal:\"\""`, version), "result", "content", "0", "text")
 	// Both eras may share a connection, and a modern request knows nothing of the
 	// session.
-	p.version, p.capabilities = mcp.LatestVersion, "{}"
-	answer := p.call(mcp.MethodToolsCall, `{"name":"whoami"}`)
-	want(t, answer, `"complete"`, "result", "resultType")
-	want(t, answer, `"tester 2026-07-28 roots:false level:\"\" principal:\"\""`, "result", "content", "0", "text")
+	p.Version, p.Capabilities = mcp.LatestVersion, "{}"
+	answer := p.Call(mcp.MethodToolsCall, `{"name":"whoami"}`)
+	eratest.Want(t, answer, `"complete"`, "result", "resultType")
+	eratest.Want(t, answer, `"tester 2026-07-28 roots:false level:\"\" principal:\"\""`, "result", "content", "0", "text")
 }
 
 func testBatch(t *testing.T, version mcp.Version) {
-	p := open(t, newServer(nil), version, "{}")
+	p := eratest.Open(t, newServer(nil), version, "{}")
 	params := `{"name":"echo","arguments":{"say":"x"}}`
 	if version.Modern() {
-		params = p.stamped(params)
+		params = p.Stamped(params)
 	}
 	request := `{"jsonrpc":"2.0","id":"b%d","method":"tools/call","params":` + params + `}`
-	p.send("[" + fmt.Sprintf(request, 1) + "," + fmt.Sprintf(request, 2) + "]")
-	answer := p.next()
-	p.expectSilence()
+	p.Send("[" + fmt.Sprintf(request, 1) + "," + fmt.Sprintf(request, 2) + "]")
+	answer := p.Next()
+	p.ExpectSilence()
 	if version != mcp.Version20250326 {
-		wantError(t, answer, jsonrpc.InvalidRequest)
+		eratest.WantError(t, answer, jsonrpc.InvalidRequest)
 		return
 	}
-	if answer[0] != '[' || element(answer, 1) == "" || element(answer, 2) != "" {
+	if answer[0] != '[' || eratest.Element(answer, 1) == "" || eratest.Element(answer, 2) != "" {
 		t.Errorf("a batch of two is answered with %s", answer)
 	}
 	for _, refused := range []string{
-		`[{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + initializeParams(version, "{}") + `}]`,
+		`[{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + eratest.InitializeParams(version, "{}") + `}]`,
 		`[{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}]`,
 		`[]`,
 	} {
-		p.send(refused)
-		wantError(t, p.next(), jsonrpc.InvalidRequest)
+		p.Send(refused)
+		eratest.WantError(t, p.Next(), jsonrpc.InvalidRequest)
 	}
 }
 
 func testPing(t *testing.T, version mcp.Version) {
-	p := connect(t, newServer(nil))
-	p.version = version
-	answer := p.call(mcp.MethodPing, "")
+	p := eratest.Connect(t, newServer(nil))
+	p.Version = version
+	answer := p.Call(mcp.MethodPing, "")
 	if version.Modern() {
-		wantError(t, answer, jsonrpc.MethodNotFound)
+		eratest.WantError(t, answer, jsonrpc.MethodNotFound)
 		return
 	}
-	want(t, answer, "{}", "result") // even before the handshake
+	eratest.Want(t, answer, "{}", "result") // even before the handshake
 }
 
 func testMethodsOfOneEra(t *testing.T, version mcp.Version) {
-	p := open(t, newServer(nil), version, "{}")
+	p := eratest.Open(t, newServer(nil), version, "{}")
 	methods := []string{mcp.MethodDiscover, mcp.MethodSubscriptionsListen}
 	if version.Modern() {
 		methods = []string{mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLevel, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe}
 	}
 	for _, method := range append(methods, "tasks/result", "tasks/list", "unknown/method", mcp.MethodElicit, "tools/Call") {
-		wantError(t, p.call(method, ""), jsonrpc.MethodNotFound)
+		eratest.WantError(t, p.Call(method, ""), jsonrpc.MethodNotFound)
 	}
 	// A notification that nobody knows is dropped.
-	p.send(`{"jsonrpc":"2.0","method":"notifications/unheard"}`, `{"jsonrpc":"2.0","method":"tools/call"}`)
-	p.expectSilence()
+	p.Send(`{"jsonrpc":"2.0","method":"notifications/unheard"}`, `{"jsonrpc":"2.0","method":"tools/call"}`)
+	p.ExpectSilence()
 }
 
 func testServerCapabilities(t *testing.T, version mcp.Version) {
 	declared := &mcp.ServerCapabilities{
 		Tools: &mcp.ToolsCapability{}, Completions: &mcp.CompletionsCapability{}, Tasks: []byte(`{"list":{}}`),
-		Experimental: map[string]jsonRaw{"x": jsonRaw(`{"y":1}`)}, Extensions: map[string]jsonRaw{"org.example/x": jsonRaw(`{}`)},
+		Experimental: map[string]json.RawMessage{"x": json.RawMessage(`{"y":1}`)}, Extensions: map[string]json.RawMessage{"org.example/x": json.RawMessage(`{}`)},
 	}
-	p := connect(t, newServer(&server.Options{Capabilities: declared}))
-	p.version = version
+	p := eratest.Connect(t, newServer(&server.Options{Capabilities: declared}))
+	p.Version = version
 	var has string
 	if version.Modern() {
-		has = at(p.call(mcp.MethodDiscover, ""), "result", "capabilities")
+		has = eratest.At(p.Call(mcp.MethodDiscover, ""), "result", "capabilities")
 	} else {
-		answer := p.call(mcp.MethodInitialize, initializeParams(version, "{}"))
-		has = at(answer, "result", "capabilities")
-		wantIf(t, answer, version >= mcp.Version20250618, "result", "serverInfo", "title")
-		wantIf(t, answer, version >= mcp.Version20251125, "result", "serverInfo", "icons")
-		wantIf(t, answer, version >= mcp.Version20251125, "result", "serverInfo", "description")
-		wantIf(t, answer, version >= mcp.Version20251125, "result", "serverInfo", "websiteUrl")
+		answer := p.Call(mcp.MethodInitialize, eratest.InitializeParams(version, "{}"))
+		has = eratest.At(answer, "result", "capabilities")
+		eratest.WantIf(t, answer, version >= mcp.Version20250618, "result", "serverInfo", "title")
+		eratest.WantIf(t, answer, version >= mcp.Version20251125, "result", "serverInfo", "icons")
+		eratest.WantIf(t, answer, version >= mcp.Version20251125, "result", "serverInfo", "description")
+		eratest.WantIf(t, answer, version >= mcp.Version20251125, "result", "serverInfo", "websiteUrl")
 	}
-	wantIf(t, has, true, "tools")
-	wantIf(t, has, true, "experimental", "x", "y")
-	wantIf(t, has, version >= mcp.Version20250326, "completions")
-	wantIf(t, has, version == mcp.Version20251125, "tasks")
-	wantIf(t, has, version.Modern(), "extensions")
+	eratest.WantIf(t, has, true, "tools")
+	eratest.WantIf(t, has, true, "experimental", "x", "y")
+	eratest.WantIf(t, has, version >= mcp.Version20250326, "completions")
+	eratest.WantIf(t, has, version == mcp.Version20251125, "tasks")
+	eratest.WantIf(t, has, version.Modern(), "extensions")
 }
 
 // TestNothingSharedBetweenLinks: what one connection says is not known to another.
 func TestNothingSharedBetweenLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(nil)
-		open(t, s, mcp.LatestLegacyVersion, "{}")
-		stranger := connect(t, s)
-		wantError(t, stranger.call(mcp.MethodToolsList, ""), jsonrpc.InvalidParams)
+		eratest.Open(t, s, mcp.LatestLegacyVersion, "{}")
+		stranger := eratest.Connect(t, s)
+		eratest.WantError(t, stranger.Call(mcp.MethodToolsList, ""), jsonrpc.InvalidParams)
 	})
 }
 
@@ -260,7 +262,7 @@ func TestNothingSharedBetweenLinks(t *testing.T) {
 func TestNoSessionOnASharedLink(t *testing.T) {
 	h := newServer(nil).Bind(transport.Link{Input: t.Context(), Shared: true})
 	handle := func(method, params string) (string, error) {
-		req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, jsonRaw(params))
+		req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, json.RawMessage(params))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,15 +270,15 @@ func TestNoSessionOnASharedLink(t *testing.T) {
 		err = h.Handle(t.Context(), nil, req, &reply)
 		return string(reply.Buf), err
 	}
-	_, err := handle(mcp.MethodInitialize, initializeParams(mcp.LatestLegacyVersion, "{}"))
+	_, err := handle(mcp.MethodInitialize, eratest.InitializeParams(mcp.LatestLegacyVersion, "{}"))
 	if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.InvalidRequest {
 		t.Errorf("a session is opened with %v", err)
 	}
 	if _, err := handle(mcp.MethodToolsList, "{}"); err == nil {
 		t.Error("a request that does not describe itself is answered")
 	}
-	modern := &peer{t: t, version: mcp.LatestVersion, capabilities: "{}"}
-	if list, err := handle(mcp.MethodToolsList, modern.stamped("{}")); err != nil || at(list, "resultType") != `"complete"` {
+	modern := &eratest.Peer{T: t, Version: mcp.LatestVersion, Capabilities: "{}"}
+	if list, err := handle(mcp.MethodToolsList, modern.Stamped("{}")); err != nil || eratest.At(list, "resultType") != `"complete"` {
 		t.Errorf("a request that describes itself is answered with %s, %v", list, err)
 	}
 }

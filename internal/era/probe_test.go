@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -26,11 +27,11 @@ func TestProbe(t *testing.T) {
 				asked = true
 				return []string{first(frame)}
 			}
-			return []string{reply(frame, discovered)}
+			return []string{eratest.Reply(frame, eratest.Discovered)}
 		}
 	}
 	refuse := func(code jsonrpc.Code, more string) func(string) []string {
-		return func(frame string) []string { return []string{fail(frame, code, more)} }
+		return func(frame string) []string { return []string{eratest.Fail(frame, code, more)} }
 	}
 	for _, test := range []struct {
 		name    string
@@ -40,36 +41,36 @@ func TestProbe(t *testing.T) {
 		version mcp.Version
 		takes   time.Duration
 	}{
-		{"modern", func(frame string) []string { return []string{reply(frame, discovered)} }, []string{discover}, 1, mcp.LatestVersion, 0},
+		{"modern", func(frame string) []string { return []string{eratest.Reply(frame, eratest.Discovered)} }, []string{discover}, 1, mcp.LatestVersion, 0},
 		{"modern that names the version it was asked in", once(func(frame string) string {
-			return fail(frame, mcp.CodeUnsupportedVersion, `,"data":{"supported":["2026-07-28"],"requested":"2026-07-28"}`)
+			return eratest.Fail(frame, mcp.CodeUnsupportedVersion, `,"data":{"supported":["2026-07-28"],"requested":"2026-07-28"}`)
 		}), []string{discover, discover}, 1, mcp.LatestVersion, 0},
 		{"always names the version it was asked in", refuse(mcp.CodeUnsupportedVersion, `,"data":{"supported":["2026-07-28"],"requested":"2026-07-28"}`),
 			[]string{discover, discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
 		{"names legacy versions only", refuse(mcp.CodeUnsupportedVersion, `,"data":{"supported":["2025-11-25"],"requested":"2026-07-28"}`),
 			[]string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
 		{"speaks legacy versions only", func(frame string) []string {
-			return []string{reply(frame, strings.ReplaceAll(discovered, "2026-07-28", "2025-11-25"))}
+			return []string{eratest.Reply(frame, strings.ReplaceAll(eratest.Discovered, "2026-07-28", "2025-11-25"))}
 		}, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
 		{"unknown method", refuse(jsonrpc.MethodNotFound, ""), []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
 		{"invalid params", refuse(jsonrpc.InvalidParams, ""), []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
 		{"invalid request", refuse(jsonrpc.InvalidRequest, ""), []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
 		{"some error", refuse(-32000, ""), []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
 		{"code zero", refuse(0, ""), []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
-		{"nonsense", func(frame string) []string { return []string{reply(frame, `{"tools":[]}`)} }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
-		{"no object", func(frame string) []string { return []string{reply(frame, `"hello"`)} }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
-		{"banner", func(frame string) []string { return []string{"Welcome!", reply(frame, discovered)} }, []string{discover}, 1, mcp.LatestVersion, 0},
-		{"exits", func(string) []string { return []string{exit} }, []string{discover, initialize, ready}, 2, mcp.LatestLegacyVersion, 0},
+		{"nonsense", func(frame string) []string { return []string{eratest.Reply(frame, `{"tools":[]}`)} }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"no object", func(frame string) []string { return []string{eratest.Reply(frame, `"hello"`)} }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
+		{"banner", func(frame string) []string { return []string{"Welcome!", eratest.Reply(frame, eratest.Discovered)} }, []string{discover}, 1, mcp.LatestVersion, 0},
+		{"exits", func(string) []string { return []string{eratest.Exit} }, []string{discover, initialize, ready}, 2, mcp.LatestLegacyVersion, 0},
 		{"silent", func(string) []string { return nil }, []string{discover, mcp.NotificationCancelled, initialize, ready}, 1, mcp.LatestLegacyVersion, era.ProbeTimeout},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHost(t, func(frame string) []string {
-					switch text(frame, "method") {
+				h := eratest.NewHost(t, func(frame string) []string {
+					switch eratest.Text(frame, "method") {
 					case discover:
 						return test.probed(frame)
 					case initialize:
-						return []string{reply(frame, initialized)}
+						return []string{eratest.Reply(frame, eratest.Initialized)}
 					}
 					return nil
 				})
@@ -79,11 +80,11 @@ func TestProbe(t *testing.T) {
 				if took := time.Since(start); took != test.takes {
 					t.Errorf("connecting takes %v, want %v", took, test.takes)
 				}
-				if got := h.methods(); !slices.Equal(got, test.methods) {
+				if got := h.Methods(); !slices.Equal(got, test.methods) {
 					t.Errorf("the client sends %q, want %q", got, test.methods)
 				}
-				if h.dials != test.dials {
-					t.Errorf("the client connects %d times, want %d", h.dials, test.dials)
+				if h.Dials != test.dials {
+					t.Errorf("the client connects %d times, want %d", h.Dials, test.dials)
 				}
 				if s.Version() != test.version || s.Server().Name != "host" {
 					t.Errorf("the session is of %s with %q, want %s", s.Version(), s.Server().Name, test.version)
@@ -97,14 +98,14 @@ func TestProbe(t *testing.T) {
 func TestLateProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked string
-		h := newHost(t, func(frame string) []string {
-			switch text(frame, "method") {
+		h := eratest.NewHost(t, func(frame string) []string {
+			switch eratest.Text(frame, "method") {
 			case mcp.MethodDiscover:
 				asked = frame
 			case mcp.MethodInitialize:
-				return []string{reply(asked, discovered), reply(frame, initialized)}
+				return []string{eratest.Reply(asked, eratest.Discovered), eratest.Reply(frame, eratest.Initialized)}
 			case mcp.MethodToolsList:
-				return []string{reply(frame, `{"tools":[]}`)}
+				return []string{eratest.Reply(frame, `{"tools":[]}`)}
 			}
 			return nil
 		})
@@ -122,13 +123,13 @@ func TestEraOption(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		era     client.Era
-		host    func(testing.TB, func(string) []string) *host
+		host    func(testing.TB, func(string) []string) *eratest.Host
 		methods []string
 		fails   bool
 	}{
-		{"modern to modern", client.Modern, modernHost, []string{mcp.MethodDiscover}, false},
-		{"modern to legacy", client.Modern, legacyHost, []string{mcp.MethodDiscover}, true},
-		{"legacy to legacy", client.Legacy, legacyHost, []string{mcp.MethodInitialize, mcp.NotificationInitialized}, false},
+		{"modern to modern", client.Modern, eratest.ModernHost, []string{mcp.MethodDiscover}, false},
+		{"modern to legacy", client.Modern, eratest.LegacyHost, []string{mcp.MethodDiscover}, true},
+		{"legacy to legacy", client.Legacy, eratest.LegacyHost, []string{mcp.MethodInitialize, mcp.NotificationInitialized}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -141,7 +142,7 @@ func TestEraOption(t *testing.T) {
 					defer s.Close()
 				}
 				synctest.Wait()
-				if got := h.methods(); !slices.Equal(got, test.methods) {
+				if got := h.Methods(); !slices.Equal(got, test.methods) {
 					t.Errorf("the client sends %q, want %q", got, test.methods)
 				}
 			})
@@ -153,22 +154,22 @@ func TestEraOption(t *testing.T) {
 func TestHandshakeRefused(t *testing.T) {
 	for name, answer := range map[string]func(frame string) []string{
 		"version without handshake": func(frame string) []string {
-			return []string{reply(frame, strings.Replace(initialized, "2025-11-25", "2026-07-28", 1))}
+			return []string{eratest.Reply(frame, strings.Replace(eratest.Initialized, "2025-11-25", "2026-07-28", 1))}
 		},
 		"unknown version": func(frame string) []string {
-			return []string{reply(frame, strings.Replace(initialized, "2025-11-25", "1.0", 1))}
+			return []string{eratest.Reply(frame, strings.Replace(eratest.Initialized, "2025-11-25", "1.0", 1))}
 		},
-		"no version": func(frame string) []string { return []string{reply(frame, `{}`)} },
-		"error":      func(frame string) []string { return []string{fail(frame, jsonrpc.InvalidParams, "")} },
-		"exit":       func(string) []string { return []string{exit} },
+		"no version": func(frame string) []string { return []string{eratest.Reply(frame, `{}`)} },
+		"error":      func(frame string) []string { return []string{eratest.Fail(frame, jsonrpc.InvalidParams, "")} },
+		"exit":       func(string) []string { return []string{eratest.Exit} },
 		"silence":    func(string) []string { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHost(t, func(frame string) []string {
-					switch text(frame, "method") {
+				h := eratest.NewHost(t, func(frame string) []string {
+					switch eratest.Text(frame, "method") {
 					case mcp.MethodDiscover:
-						return []string{fail(frame, jsonrpc.MethodNotFound, "")}
+						return []string{eratest.Fail(frame, jsonrpc.MethodNotFound, "")}
 					case mcp.MethodInitialize:
 						return answer(frame)
 					}
@@ -183,7 +184,7 @@ func TestHandshakeRefused(t *testing.T) {
 					t.Errorf("the client gives up after %v", took)
 				}
 				synctest.Wait()
-				if slices.Contains(h.methods(), mcp.NotificationCancelled) {
+				if slices.Contains(h.Methods(), mcp.NotificationCancelled) {
 					t.Error("the client cancels the handshake, which it must not")
 				}
 			})
@@ -196,12 +197,12 @@ func TestOpeningCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		h := newHost(t, func(string) []string { return nil })
+		h := eratest.NewHost(t, func(string) []string { return nil })
 		if _, err := client.Connect(ctx, h, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("connecting gives %v, want %v", err, context.DeadlineExceeded)
 		}
 		synctest.Wait()
-		if slices.Contains(h.methods(), mcp.MethodInitialize) {
+		if slices.Contains(h.Methods(), mcp.MethodInitialize) {
 			t.Error("the client goes on after its end")
 		}
 	})
@@ -218,33 +219,33 @@ func TestClientsWords(t *testing.T) {
 			},
 			Logged: func(context.Context, *mcp.LoggingMessageParams) {}, LogLevel: mcp.LevelWarning,
 		}
-		list := func(frame string) []string { return []string{reply(frame, `{"tools":[]}`)} }
+		list := func(frame string) []string { return []string{eratest.Reply(frame, `{"tools":[]}`)} }
 
-		h := modernHost(t, list)
+		h := eratest.ModernHost(t, list)
 		for _, err := range session(t, h, opts).Tools(t.Context()) {
 			t.Error(err)
 		}
-		for _, frame := range h.heard() { // the question for the versions, and the call
-			want(t, frame, `"2026-07-28"`, "params", "_meta", mcp.MetaProtocolVersion)
-			want(t, frame, `"Me"`, "params", "_meta", mcp.MetaClientInfo, "title")
-			want(t, frame, `{"roots":{},"elicitation":{"form":{}}}`, "params", "_meta", mcp.MetaClientCapabilities)
-			want(t, frame, `"warning"`, "params", "_meta", mcp.MetaLogLevel)
+		for _, frame := range h.Heard() { // the question for the versions, and the call
+			eratest.Want(t, frame, `"2026-07-28"`, "params", "_meta", mcp.MetaProtocolVersion)
+			eratest.Want(t, frame, `"Me"`, "params", "_meta", mcp.MetaClientInfo, "title")
+			eratest.Want(t, frame, `{"roots":{},"elicitation":{"form":{}}}`, "params", "_meta", mcp.MetaClientCapabilities)
+			eratest.Want(t, frame, `"warning"`, "params", "_meta", mcp.MetaLogLevel)
 		}
 
-		h = legacyHost(t, list)
+		h = eratest.LegacyHost(t, list)
 		for _, err := range session(t, h, opts).Tools(t.Context()) {
 			t.Error(err)
 		}
-		frames := h.heard()
-		if got, want := h.methods(), []string{mcp.MethodDiscover, mcp.MethodInitialize, mcp.NotificationInitialized, mcp.MethodSetLevel, mcp.MethodToolsList}; !slices.Equal(got, want) {
+		frames := h.Heard()
+		if got, want := h.Methods(), []string{mcp.MethodDiscover, mcp.MethodInitialize, mcp.NotificationInitialized, mcp.MethodSetLevel, mcp.MethodToolsList}; !slices.Equal(got, want) {
 			t.Fatalf("the client sends %q, want %q", got, want)
 		}
-		want(t, frames[1], `"2025-11-25"`, "params", "protocolVersion")
-		want(t, frames[1], `"Me"`, "params", "clientInfo", "title")
-		want(t, frames[1], `{"roots":{},"elicitation":{"form":{}}}`, "params", "capabilities")
-		want(t, frames[3], `"warning"`, "params", "level")
+		eratest.Want(t, frames[1], `"2025-11-25"`, "params", "protocolVersion")
+		eratest.Want(t, frames[1], `"Me"`, "params", "clientInfo", "title")
+		eratest.Want(t, frames[1], `{"roots":{},"elicitation":{"form":{}}}`, "params", "capabilities")
+		eratest.Want(t, frames[3], `"warning"`, "params", "level")
 		for _, frame := range frames[1:] {
-			want(t, frame, "", "params", "_meta")
+			eratest.Want(t, frame, "", "params", "_meta")
 		}
 	})
 }

@@ -24,7 +24,6 @@ const (
 // that makes the call.
 type track struct {
 	deadline.Activity // the call's timeout counts from the last progress
-	token             json.RawMessage
 
 	mu     sync.Mutex
 	queued []*mcp.ProgressParams
@@ -61,6 +60,13 @@ func (t *track) take(before []*mcp.ProgressParams) []*mcp.ProgressParams {
 	queued := t.queued
 	t.queued, t.text = before[:0], 0
 	return queued
+}
+
+// received queues a progress notification. One that is malformed is ignored.
+func (t *track) received(token json.RawMessage, note *jsonrpc.Request) {
+	if p, err := progressOf(note, token); err == nil {
+		t.add(p)
+	}
 }
 
 // A report is progress as one piece of memory.
@@ -108,16 +114,9 @@ func number(raw json.RawMessage) (float64, bool) {
 // doTracked makes the call on a second goroutine, so that this one can run the
 // callback as progress comes; it returns after both.
 func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
-	token := strconv.FormatInt(s.tokens.Add(1), 10)
-	t := &track{token: json.RawMessage(token), wake: make(chan struct{}, 1)}
-	s.mu.Lock()
-	s.tracked[token] = t
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.tracked, token)
-		s.mu.Unlock()
-	}()
+	t := &track{wake: make(chan struct{}, 1)}
+	token, stop := s.TrackProgress(t.received)
+	defer stop()
 
 	type outcome struct {
 		resp *jsonrpc.Response
@@ -125,7 +124,7 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		resp, err := s.era.do(t.Context(ctx), s, method, params, t.token)
+		resp, err := s.era.do(t.Context(ctx), s, method, params, token)
 		done <- outcome{resp, err}
 	}()
 	var taken []*mcp.ProgressParams
@@ -146,18 +145,29 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 	}
 }
 
-// progressed hands progress to the call of this side that it belongs to, if there is
-// one. It keeps nothing of the notification.
-func (s *Session) progressed(note *jsonrpc.Request) bool {
-	token := note.Member(mcp.MetaProgressToken)
+// TrackProgress returns a progress token that no other call of the session has. Until
+// stop is called, handle is given the progress notifications with that token. It runs on
+// the read loop, so it must not block, and it must not keep the notification.
+func (s *Session) TrackProgress(handle func(token json.RawMessage, progress *jsonrpc.Request)) (token json.RawMessage, stop func()) {
+	key := strconv.FormatInt(s.tokens.Add(1), 10)
+	token = json.RawMessage(key)
 	s.mu.Lock()
-	t := s.tracked[string(token)]
+	s.tracked[key] = func(progress *jsonrpc.Request) { handle(token, progress) }
 	s.mu.Unlock()
-	if t == nil {
-		return false
+	return token, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.tracked, key)
 	}
-	if p, err := progressOf(note, t.token); err == nil {
-		t.add(p)
+}
+
+// progressed hands progress to the call that it belongs to, if there is one. It keeps
+// nothing of the notification.
+func (s *Session) progressed(note *jsonrpc.Request) {
+	s.mu.Lock()
+	handle := s.tracked[string(note.Member(mcp.MetaProgressToken))]
+	s.mu.Unlock()
+	if handle != nil {
+		handle(note)
 	}
-	return true
 }

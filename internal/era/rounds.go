@@ -12,8 +12,8 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// mayAsk says which calls may end in a question.
-func mayAsk(method string) bool {
+// MayAsk reports whether calls of a method may end in a question.
+func MayAsk(method string) bool {
 	switch method {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
 		return true
@@ -27,7 +27,7 @@ func mayNotAsk(method string) error { return fmt.Errorf("%s may not ask its call
 // earlier rounds travel in the sealed state, because a client sends only those
 // of the last one. MCP 2026-07-28, basic/patterns/mrtr.
 func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply) error {
-	if !mayAsk(c.Method()) {
+	if !MayAsk(c.Method()) {
 		return mayNotAsk(c.Method())
 	}
 	description, err := s.core.Describe()

@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
-
-const askable = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
 
 type cityIn struct {
 	City string `json:"city"`
@@ -111,7 +110,7 @@ func answers(method, params string) string {
 	case mcp.MethodElicit:
 		return `{"action":"accept","content":{"city":"Bern"}}`
 	case mcp.MethodCreateMessage:
-		return `{"role":"assistant","content":{"type":"text","text":"x"},"model":` + at(params, "messages", "0", "content", "text") + `}`
+		return `{"role":"assistant","content":{"type":"text","text":"x"},"model":` + eratest.At(params, "messages", "0", "content", "text") + `}`
 	case mcp.MethodRootsList:
 		return `{"roots":[{"uri":"file:///home"}]}`
 	}
@@ -120,46 +119,46 @@ func answers(method, params string) string {
 
 // converse makes a call and answers what it is asked, in the way of its version.
 // It returns the last frame and the methods of the questions.
-func (p *peer) converse(method, params string, answer func(method, params string) string) (last string, asked []string) {
-	p.t.Helper()
-	id := p.start(method, params)
+func converse(p *eratest.Peer, method, params string, answer func(method, params string) string) (last string, asked []string) {
+	p.T.Helper()
+	id := p.Start(method, params)
 	for range 20 {
-		frame := p.next()
-		switch answered := at(frame, "id") == id && at(frame, "method") == ""; {
-		case answered && at(frame, "result", "resultType") == `"input_required"`:
+		frame := p.Next()
+		switch answered := eratest.At(frame, "id") == id && eratest.At(frame, "method") == ""; {
+		case answered && eratest.At(frame, "result", "resultType") == `"input_required"`:
 			asked = append(asked, questions(frame)...)
-			id = p.start(method, retried(params, frame, answer))
+			id = p.Start(method, retried(params, frame, answer))
 		case answered:
 			return frame, asked
 		default:
-			asked = append(asked, text(frame, "method"))
-			p.send(`{"jsonrpc":"2.0","id":` + at(frame, "id") + `,"result":` + answer(text(frame, "method"), at(frame, "params")) + `}`)
+			asked = append(asked, eratest.Text(frame, "method"))
+			p.Send(`{"jsonrpc":"2.0","id":` + eratest.At(frame, "id") + `,"result":` + answer(eratest.Text(frame, "method"), eratest.At(frame, "params")) + `}`)
 		}
 	}
-	p.t.Fatalf("%s does not end", method)
+	p.T.Fatalf("%s does not end", method)
 	return "", nil
 }
 
 // questions are the methods of a round's questions.
 func questions(round string) []string {
 	var methods []string
-	object, _ := jsonscan.ReadObject([]byte(at(round, "result", "inputRequests")))
+	object, _ := jsonscan.ReadObject([]byte(eratest.At(round, "result", "inputRequests")))
 	for m := range object.All() {
-		methods = append(methods, text(string(m.Value), "method"))
+		methods = append(methods, eratest.Text(string(m.Value), "method"))
 	}
 	return methods
 }
 
 // retried are a call's parameters with the answers to a round's questions.
 func retried(params, round string, answer func(method, params string) string) string {
-	object, _ := jsonscan.ReadObject([]byte(at(round, "result", "inputRequests")))
+	object, _ := jsonscan.ReadObject([]byte(eratest.At(round, "result", "inputRequests")))
 	var said []string
 	for m := range object.All() {
-		said = append(said, string(m.Key)+":"+answer(text(string(m.Value), "method"), at(string(m.Value), "params")))
+		said = append(said, string(m.Key)+":"+answer(eratest.Text(string(m.Value), "method"), eratest.At(string(m.Value), "params")))
 	}
 	with, err := jsonscan.Splice(nil, []byte(params),
 		jsonscan.Edit{Name: "inputResponses", Value: []byte("{" + strings.Join(said, ",") + "}")},
-		jsonscan.Edit{Name: "requestState", Value: []byte(at(round, "result", "requestState"))})
+		jsonscan.Edit{Name: "requestState", Value: []byte(eratest.At(round, "result", "requestState"))})
 	if err != nil {
 		panic(err)
 	}
@@ -168,7 +167,7 @@ func retried(params, round string, answer func(method, params string) string) st
 
 // testQuestions: the modern era asks in a result, the legacy era by a request.
 func testQuestions(t *testing.T, version mcp.Version) {
-	p := open(t, newAsker(nil), version, askable)
+	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
 	for _, test := range []struct {
 		method, params, question, answer string
 		since                            mcp.Version
@@ -178,9 +177,9 @@ func testQuestions(t *testing.T, version mcp.Version) {
 		{mcp.MethodPromptsGet, `{"name":"ask"}`, mcp.MethodRootsList, "file:///home", mcp.Version20241105},
 		{mcp.MethodResourcesRead, `{"uri":"app:ask"}`, mcp.MethodRootsList, "file:///home", mcp.Version20241105},
 	} {
-		last, asked := p.converse(test.method, test.params, answers)
+		last, asked := converse(p, test.method, test.params, answers)
 		if version < test.since {
-			wantError(t, last, jsonrpc.InvalidRequest) // there is no such question yet
+			eratest.WantError(t, last, jsonrpc.InvalidRequest) // there is no such question yet
 			continue
 		}
 		if !slices.Equal(asked, []string{test.question}) || !strings.Contains(last, test.answer) {
@@ -194,38 +193,38 @@ func testFormOfQuestions(t *testing.T, version mcp.Version) {
 	if version < mcp.Version20250618 {
 		return
 	}
-	p := open(t, newAsker(nil), version, askable)
+	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
 	question := func(tool string) string {
-		p.start(mcp.MethodToolsCall, `{"name":"`+tool+`"}`)
-		frame := p.next()
+		p.Start(mcp.MethodToolsCall, `{"name":"`+tool+`"}`)
+		frame := p.Next()
 		if version.Modern() {
-			want(t, frame, `"input_required"`, "result", "resultType")
-			want(t, frame, "", "result", "content")
-			want(t, frame, `{"name":"asker","version":"1"}`, "result", "_meta", mcp.MetaServerInfo)
-			return at(element("["+at(frame, "result", "inputRequests", map[string]string{"elicit": "where", "visit": "page"}[tool])+"]", 0), "params")
+			eratest.Want(t, frame, `"input_required"`, "result", "resultType")
+			eratest.Want(t, frame, "", "result", "content")
+			eratest.Want(t, frame, `{"name":"asker","version":"1"}`, "result", "_meta", mcp.MetaServerInfo)
+			return eratest.At(eratest.Element("["+eratest.At(frame, "result", "inputRequests", map[string]string{"elicit": "where", "visit": "page"}[tool])+"]", 0), "params")
 		}
-		want(t, frame, `"2.0"`, "jsonrpc")
-		return at(frame, "params")
+		eratest.Want(t, frame, `"2.0"`, "jsonrpc")
+		return eratest.At(frame, "params")
 	}
 	form := question("elicit")
-	want(t, form, `"Where to?"`, "message")
-	want(t, form, `"string"`, "requestedSchema", "properties", "city", "type")
-	want(t, form, onlyIf(version >= mcp.Version20251125, `"form"`), "mode")
+	eratest.Want(t, form, `"Where to?"`, "message")
+	eratest.Want(t, form, `"string"`, "requestedSchema", "properties", "city", "type")
+	eratest.Want(t, form, onlyIf(version >= mcp.Version20251125, `"form"`), "mode")
 	if version < mcp.Version20251125 {
 		return // visits exist since
 	}
 	visit := question("visit")
-	want(t, visit, `"url"`, "mode")
-	want(t, visit, `"https://asker.example/in"`, "url")
-	wantIf(t, visit, !version.Modern(), "elicitationId")
+	eratest.Want(t, visit, `"url"`, "mode")
+	eratest.Want(t, visit, `"https://asker.example/in"`, "url")
+	eratest.WantIf(t, visit, !version.Modern(), "elicitationId")
 }
 
 // testRounds: a function may ask several times, and what was answered first is
 // not forgotten, though a modern client repeats only the last answers.
 func testRounds(t *testing.T, version mcp.Version) {
-	p := open(t, newAsker(nil), version, askable)
-	last, asked := p.converse(mcp.MethodToolsCall, `{"name":"three"}`, answers)
-	if said(last) != "first, file:///home, third" {
+	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
+	last, asked := converse(p, mcp.MethodToolsCall, `{"name":"three"}`, answers)
+	if eratest.Said(last) != "first, file:///home, third" {
 		t.Errorf("three rounds end with %s", last)
 	}
 	if want := []string{mcp.MethodCreateMessage, mcp.MethodRootsList, mcp.MethodCreateMessage}; !slices.Equal(asked, want) {
@@ -250,18 +249,18 @@ func testRoundOfTwo(t *testing.T, version mcp.Version) {
 		_, err := server.Roots(r, "roots")
 		return "", errors.Join(err, errors.New("broken"))
 	})
-	p := open(t, s, version, askable)
-	last, asked := p.converse(mcp.MethodToolsCall, `{"name":"both"}`, func(method, params string) string {
+	p := eratest.Open(t, s, version, eratest.Askable)
+	last, asked := converse(p, mcp.MethodToolsCall, `{"name":"both"}`, func(method, params string) string {
 		if method == mcp.MethodCreateMessage {
 			return `{"role":"assistant","content":{"type":"text","text":"x"},"model":"m"}`
 		}
 		return answers(method, params)
 	})
-	if want := []string{mcp.MethodCreateMessage, mcp.MethodRootsList}; !slices.Equal(asked, want) || runs != 2 || said(last) != "file:///home" {
+	if want := []string{mcp.MethodCreateMessage, mcp.MethodRootsList}; !slices.Equal(asked, want) || runs != 2 || eratest.Said(last) != "file:///home" {
 		t.Errorf("%d runs ask %q and end with %s", runs, asked, last)
 	}
 	// A failure beside a question is a failure.
-	want(t, p.call(mcp.MethodToolsCall, `{"name":"fails"}`), "true", "result", "isError")
+	eratest.Want(t, p.Call(mcp.MethodToolsCall, `{"name":"fails"}`), "true", "result", "isError")
 }
 
 // testUnansweredRound: answers that are missing are asked for again, others are
@@ -270,41 +269,41 @@ func testUnansweredRound(t *testing.T, version mcp.Version) {
 	if !version.Modern() {
 		return
 	}
-	p := open(t, newAsker(nil), version, askable)
+	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
 	for _, responses := range []string{`{}`, `{"other":{"roots":[]}}`} {
-		answer := p.call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":`+responses+`}`)
-		want(t, answer, `"input_required"`, "result", "resultType")
-		want(t, answer, `{"roots":{"method":"roots/list","params":{}}}`, "result", "inputRequests")
+		answer := p.Call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":`+responses+`}`)
+		eratest.Want(t, answer, `"input_required"`, "result", "resultType")
+		eratest.Want(t, answer, `{"roots":{"method":"roots/list","params":{}}}`, "result", "inputRequests")
 	}
-	want(t, p.call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":{"more":{},"roots":{"roots":[]}}}`), `"twin"`, "result", "content", "0", "text")
+	eratest.Want(t, p.Call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":{"more":{},"roots":{"roots":[]}}}`), `"twin"`, "result", "content", "0", "text")
 	for _, responses := range []string{`[]`, `"x"`, `{"roots":[]}`, `{"roots":null}`, `{"roots":{"roots":7}}`} {
-		answer := p.call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":`+responses+`}`)
-		wantError(t, answer, jsonrpc.InvalidParams)
+		answer := p.Call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":`+responses+`}`)
+		eratest.WantError(t, answer, jsonrpc.InvalidParams)
 	}
 	for _, answer := range []string{`{}`, `{"action":"maybe"}`, `{"action":1}`, `{"action":"accept"}`, `{"action":"accept","content":{"city":7}}`, `{"action":"accept","content":[]}`} {
-		got := p.call(mcp.MethodToolsCall, `{"name":"elicit","inputResponses":{"where":`+answer+`}}`)
-		wantError(t, got, jsonrpc.InvalidParams)
+		got := p.Call(mcp.MethodToolsCall, `{"name":"elicit","inputResponses":{"where":`+answer+`}}`)
+		eratest.WantError(t, got, jsonrpc.InvalidParams)
 	}
 }
 
 // testRefusals: what the person or the client refuses is the function's to know.
 func testRefusals(t *testing.T, version mcp.Version) {
-	p := open(t, newAsker(nil), version, askable)
+	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
 	if version >= mcp.Version20250618 {
 		for _, action := range []string{"decline", "cancel"} {
-			last, _ := p.converse(mcp.MethodToolsCall, `{"name":"elicit"}`, func(string, string) string { return `{"action":"` + action + `"}` })
-			want(t, last, "true", "result", "isError")
-			if !strings.Contains(said(last), action) {
-				t.Errorf("a person who chose to %s is told as %q", action, said(last))
+			last, _ := converse(p, mcp.MethodToolsCall, `{"name":"elicit"}`, func(string, string) string { return `{"action":"` + action + `"}` })
+			eratest.Want(t, last, "true", "result", "isError")
+			if !strings.Contains(eratest.Said(last), action) {
+				t.Errorf("a person who chose to %s is told as %q", action, eratest.Said(last))
 			}
 		}
 	}
 	if version.Modern() {
 		return // a client that refuses does not come again
 	}
-	p.start(mcp.MethodToolsCall, `{"name":"three"}`)
-	p.send(`{"jsonrpc":"2.0","id":` + at(p.next(), "id") + `,"error":{"code":-1,"message":"User rejected sampling request"}}`)
-	wantError(t, p.next(), mcp.CodeUserRejected)
+	p.Start(mcp.MethodToolsCall, `{"name":"three"}`)
+	p.Send(`{"jsonrpc":"2.0","id":` + eratest.At(p.Next(), "id") + `,"error":{"code":-1,"message":"User rejected sampling request"}}`)
+	eratest.WantError(t, p.Next(), mcp.CodeUserRejected)
 }
 
 // testMissingCapability: nobody is asked what they cannot answer.
@@ -320,41 +319,41 @@ func testMissingCapability(t *testing.T, version mcp.Version) {
 		if version == mcp.Version20250618 && test.tool == "elicit" {
 			continue // it has no modes: who declares elicitation can be shown forms
 		}
-		p := open(t, newAsker(nil), version, test.capabilities)
-		answer := p.call(mcp.MethodToolsCall, `{"name":"`+test.tool+`"}`)
+		p := eratest.Open(t, newAsker(nil), version, test.capabilities)
+		answer := p.Call(mcp.MethodToolsCall, `{"name":"`+test.tool+`"}`)
 		if !version.Modern() {
-			wantError(t, answer, jsonrpc.InvalidRequest)
+			eratest.WantError(t, answer, jsonrpc.InvalidRequest)
 			continue
 		}
-		wantError(t, answer, mcp.CodeMissingClientCapability)
-		want(t, answer, test.required, "error", "data", "requiredCapabilities")
+		eratest.WantError(t, answer, mcp.CodeMissingClientCapability)
+		eratest.Want(t, answer, test.required, "error", "data", "requiredCapabilities")
 	}
 	if version < mcp.Version20250618 {
 		return
 	}
 	// An empty declaration means forms.
-	p := open(t, newAsker(nil), version, `{"elicitation":{}}`)
-	if last, _ := p.converse(mcp.MethodToolsCall, `{"name":"elicit"}`, answers); said(last) != "to Bern" {
+	p := eratest.Open(t, newAsker(nil), version, `{"elicitation":{}}`)
+	if last, _ := converse(p, mcp.MethodToolsCall, `{"name":"elicit"}`, answers); eratest.Said(last) != "to Bern" {
 		t.Errorf("a client that shows forms is not asked: %s", last)
 	}
 }
 
 // testWhoMayNotAsk: only three methods may.
 func testWhoMayNotAsk(t *testing.T, version mcp.Version) {
-	p := open(t, newAsker(nil), version, askable)
-	answer := p.call(mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"x","value":""}}`)
-	wantError(t, answer, jsonrpc.InternalError)
-	p.expectSilence()
+	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
+	answer := p.Call(mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"x","value":""}}`)
+	eratest.WantError(t, answer, jsonrpc.InternalError)
+	p.ExpectSilence()
 }
 
 // testEndlessQuestions: a call may not ask for ever.
 func testEndlessQuestions(t *testing.T, version mcp.Version) {
-	p := open(t, newAsker(nil), version, askable)
+	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
 	if version.Modern() {
 		return // it is the client's to stop, which holds nothing here
 	}
-	last, asked := p.converse(mcp.MethodToolsCall, `{"name":"endless"}`, answers)
-	wantError(t, last, jsonrpc.InternalError)
+	last, asked := converse(p, mcp.MethodToolsCall, `{"name":"endless"}`, answers)
+	eratest.WantError(t, last, jsonrpc.InternalError)
 	if len(asked) != era.MaxRounds {
 		t.Errorf("the call asked %d times, want %d", len(asked), era.MaxRounds)
 	}
@@ -363,16 +362,16 @@ func testEndlessQuestions(t *testing.T, version mcp.Version) {
 // TestNobodyAnswers: a legacy call does not wait for a person for ever.
 func TestNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := open(t, newAsker(nil), mcp.LatestLegacyVersion, askable)
-		id := p.start(mcp.MethodToolsCall, `{"name":"elicit"}`)
-		want(t, p.next(), `"elicitation/create"`, "method")
-		pass(era.InputTimeout - time.Second)
-		p.expectSilence()
-		pass(2 * time.Second)
-		want(t, p.next(), `"notifications/cancelled"`, "method")
-		answer := p.next()
-		want(t, answer, id, "id")
-		want(t, answer, "true", "result", "isError")
+		p := eratest.Open(t, newAsker(nil), mcp.LatestLegacyVersion, eratest.Askable)
+		id := p.Start(mcp.MethodToolsCall, `{"name":"elicit"}`)
+		eratest.Want(t, p.Next(), `"elicitation/create"`, "method")
+		eratest.Pass(era.InputTimeout - time.Second)
+		p.ExpectSilence()
+		eratest.Pass(2 * time.Second)
+		eratest.Want(t, p.Next(), `"notifications/cancelled"`, "method")
+		answer := p.Next()
+		eratest.Want(t, answer, id, "id")
+		eratest.Want(t, answer, "true", "result", "isError")
 	})
 }
 
@@ -389,8 +388,8 @@ func TestMiddlewareSeesQuestion(t *testing.T) {
 				return result, err
 			}
 		}
-		p := open(t, newAsker(&server.Options{Middleware: []mcp.Middleware{look}}), version, askable)
-		p.converse(mcp.MethodToolsCall, `{"name":"three"}`, answers)
+		p := eratest.Open(t, newAsker(&server.Options{Middleware: []mcp.Middleware{look}}), version, eratest.Askable)
+		converse(p, mcp.MethodToolsCall, `{"name":"three"}`, answers)
 		if questions != 3 {
 			t.Errorf("the middleware saw %d questions, want 3", questions)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -18,10 +19,10 @@ import (
 // 2026-07-28, basic/patterns/mrtr.
 
 // begin makes the first request of a call that asks, and returns the round.
-func begin(p *peer, params string) (round string) {
-	p.t.Helper()
-	round = p.call(mcp.MethodToolsCall, params)
-	want(p.t, round, `"input_required"`, "result", "resultType")
+func begin(p *eratest.Peer, params string) (round string) {
+	p.T.Helper()
+	round = p.Call(mcp.MethodToolsCall, params)
+	eratest.Want(p.T, round, `"input_required"`, "result", "resultType")
 	return round
 }
 
@@ -33,18 +34,18 @@ func modern(t *testing.T, test func(t *testing.T)) {
 func TestStateOfAnotherCall(t *testing.T) {
 	modern(t, func(t *testing.T) {
 		s := newAsker(nil)
-		alice := connectAs(t, s, "alice")
-		alice.version, alice.capabilities = mcp.LatestVersion, askable
-		bob := connectAs(t, s, "bob")
-		bob.version, bob.capabilities = mcp.LatestVersion, askable
-		again := connectAs(t, s, "alice")
-		again.version, again.capabilities = mcp.LatestVersion, askable
+		alice := eratest.ConnectAs(t, s, "alice")
+		alice.Version, alice.Capabilities = mcp.LatestVersion, eratest.Askable
+		bob := eratest.ConnectAs(t, s, "bob")
+		bob.Version, bob.Capabilities = mcp.LatestVersion, eratest.Askable
+		again := eratest.ConnectAs(t, s, "alice")
+		again.Version, again.Capabilities = mcp.LatestVersion, eratest.Askable
 
 		const params = `{"name":"three","arguments":{"n":1}}`
 		round := begin(alice, params)
 		for _, test := range []struct {
 			name   string
-			by     *peer
+			by     *eratest.Peer
 			method string
 			params string
 			ok     bool
@@ -58,14 +59,14 @@ func TestStateOfAnotherCall(t *testing.T) {
 			{"another tool", alice, mcp.MethodToolsCall, `{"name":"twin","arguments":{"n":1}}`, false},
 			{"another method", alice, mcp.MethodResourcesRead, `{"uri":"three"}`, false},
 		} {
-			answer := test.by.call(test.method, retried(test.params, round, answers))
+			answer := test.by.Call(test.method, retried(test.params, round, answers))
 			if !test.ok {
-				if at(answer, "error", "code") != "-32602" {
+				if eratest.At(answer, "error", "code") != "-32602" {
 					t.Errorf("%s: the state is taken: %s", test.name, answer)
 				}
 				continue
 			}
-			if at(answer, "result", "inputRequests", "roots") == "" {
+			if eratest.At(answer, "result", "inputRequests", "roots") == "" {
 				t.Errorf("%s: the state is not taken: %s", test.name, answer)
 			}
 		}
@@ -75,51 +76,51 @@ func TestStateOfAnotherCall(t *testing.T) {
 // TestStateOfTwin: a tool and a prompt may have the same name and arguments.
 func TestStateOfTwin(t *testing.T) {
 	modern(t, func(t *testing.T) {
-		p := open(t, newAsker(nil), mcp.LatestVersion, askable)
+		p := eratest.Open(t, newAsker(nil), mcp.LatestVersion, eratest.Askable)
 		const params = `{"name":"twin","arguments":{}}`
 		round := begin(p, params)
-		wantError(t, p.call(mcp.MethodPromptsGet, retried(params, round, answers)), jsonrpc.InvalidParams)
-		want(t, p.call(mcp.MethodToolsCall, retried(params, round, answers)), `"twin"`, "result", "content", "0", "text")
+		eratest.WantError(t, p.Call(mcp.MethodPromptsGet, retried(params, round, answers)), jsonrpc.InvalidParams)
+		eratest.Want(t, p.Call(mcp.MethodToolsCall, retried(params, round, answers)), `"twin"`, "result", "content", "0", "text")
 	})
 }
 
 func TestTamperedState(t *testing.T) {
 	modern(t, func(t *testing.T) {
-		p := open(t, newAsker(nil), mcp.LatestVersion, askable)
+		p := eratest.Open(t, newAsker(nil), mcp.LatestVersion, eratest.Askable)
 		const params = `{"name":"three"}`
-		state := text(begin(p, params), "result", "requestState")
+		state := eratest.Text(begin(p, params), "result", "requestState")
 		with := func(raw string) string {
 			changed, err := jsonscan.Splice(nil, []byte(params), jsonscan.Edit{Name: "requestState", Value: []byte(raw)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return p.call(mcp.MethodToolsCall, string(changed))
+			return p.Call(mcp.MethodToolsCall, string(changed))
 		}
 		for i := range state {
 			other := byte('A')
 			if state[i] == other {
 				other = 'B'
 			}
-			wantError(t, with(`"`+state[:i]+string(other)+state[i+1:]+`"`), jsonrpc.InvalidParams)
+			eratest.WantError(t, with(`"`+state[:i]+string(other)+state[i+1:]+`"`), jsonrpc.InvalidParams)
 		}
 		for _, raw := range []string{`""`, `null`, `7`, `{}`, `"x"`, `"` + state + `x"`, `"` + state[1:] + `"`, `"` + strings.Repeat("A", 1<<20) + `"`} {
-			wantError(t, with(raw), jsonrpc.InvalidParams)
+			eratest.WantError(t, with(raw), jsonrpc.InvalidParams)
 		}
-		want(t, with(`"`+state+`"`), `"input_required"`, "result", "resultType") // it is sound after all
+		eratest.Want(t, with(`"`+state+`"`), `"input_required"`, "result", "resultType") // it is sound after all
 	})
 }
 
 func TestExpiredState(t *testing.T) {
 	modern(t, func(t *testing.T) {
-		p := open(t, newAsker(nil), mcp.LatestVersion, askable)
+		p := eratest.Open(t, newAsker(nil), mcp.LatestVersion, eratest.Askable)
 		const params = `{"name":"three"}`
 		round := begin(p, params)
-		pass(era.StateLifetime - time.Second)
-		want(t, p.call(mcp.MethodToolsCall, retried(params, round, answers)), `"input_required"`, "result", "resultType")
-		pass(time.Second)
-		late := p.call(mcp.MethodToolsCall, retried(params, round, answers))
-		wantError(t, late, jsonrpc.InvalidParams)
-		if !strings.Contains(text(late, "error", "message"), "expired") {
+		eratest.Pass(era.StateLifetime - time.Second)
+		eratest.Want(t, p.Call(mcp.MethodToolsCall, retried(params, round, answers)), `"input_required"`, "result", "resultType")
+		eratest.Pass(time.Second)
+		late := p.Call(mcp.MethodToolsCall, retried(params, round, answers))
+		eratest.WantError(t, late, jsonrpc.InvalidParams)
+		if !strings.Contains(eratest.Text(late, "error", "message"), "expired") {
 			t.Errorf("nothing says that the state has expired: %s", late)
 		}
 	})
@@ -130,29 +131,29 @@ func TestReplicas(t *testing.T) {
 	modern(t, func(t *testing.T) {
 		key, other := []byte(strings.Repeat("k", 32)), []byte(strings.Repeat("o", 32))
 		const params = `{"name":"three"}`
-		open := func(keys ...[]byte) *peer {
-			return open(t, newAsker(&server.Options{StateKeys: keys}), mcp.LatestVersion, askable)
+		open := func(keys ...[]byte) *eratest.Peer {
+			return eratest.Open(t, newAsker(&server.Options{StateKeys: keys}), mcp.LatestVersion, eratest.Askable)
 		}
 		first := open(key)
 		round := begin(first, params)
 		for name, test := range map[string]struct {
-			p  *peer
+			p  *eratest.Peer
 			ok bool
 		}{
 			"same key": {open(key), true}, "key on its way out": {open(other, key), true},
 			"another key": {open(other), false}, "random key": {open(), false},
 		} {
-			answer := test.p.call(mcp.MethodToolsCall, retried(params, round, answers))
-			if got := at(answer, "result", "inputRequests", "roots") != ""; got != test.ok {
+			answer := test.p.Call(mcp.MethodToolsCall, retried(params, round, answers))
+			if got := eratest.At(answer, "result", "inputRequests", "roots") != ""; got != test.ok {
 				t.Errorf("%s: the state is taken: %t, want %t: %s", name, got, test.ok, answer)
 			}
 		}
 		// Each round on another replica.
 		round = begin(open(key), params)
 		for range 2 {
-			round = open(key).call(mcp.MethodToolsCall, retried(params, round, answers))
+			round = open(key).Call(mcp.MethodToolsCall, retried(params, round, answers))
 		}
-		if last := open(key).call(mcp.MethodToolsCall, retried(params, round, answers)); said(last) != "first, file:///home, third" {
+		if last := open(key).Call(mcp.MethodToolsCall, retried(params, round, answers)); eratest.Said(last) != "first, file:///home, third" {
 			t.Errorf("three replicas end with %s", last)
 		}
 	})
@@ -170,12 +171,12 @@ func TestKeptTooMuch(t *testing.T) {
 			_, err = server.Roots(r, "roots")
 			return hoard[:1], err
 		})
-		p := open(t, s, version, askable)
-		last, _ := p.converse(mcp.MethodToolsCall, `{"name":"hoard"}`, answers)
+		p := eratest.Open(t, s, version, eratest.Askable)
+		last, _ := converse(p, mcp.MethodToolsCall, `{"name":"hoard"}`, answers)
 		if version.Modern() {
-			wantError(t, last, jsonrpc.InternalError)
+			eratest.WantError(t, last, jsonrpc.InternalError)
 			return
 		}
-		want(t, last, `"x"`, "result", "content", "0", "text") // nothing travels
+		eratest.Want(t, last, `"x"`, "result", "content", "0", "text") // nothing travels
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -51,7 +52,7 @@ func TestSubscribeWhileTheSessionEnds(t *testing.T) {
 					}
 					return h.Handle(t.Context(), nil, req, new(jsonrpc.Reply))
 				}
-				if err := handle(mcp.MethodInitialize, jsonrpc.Raw(initializeParams(mcp.Version20251125, "{}"))); err != nil {
+				if err := handle(mcp.MethodInitialize, jsonrpc.Raw(eratest.InitializeParams(mcp.Version20251125, "{}"))); err != nil {
 					t.Fatal(err)
 				}
 				if when == "before" {

@@ -35,4 +35,9 @@ func notifyCancelled(peer jsonrpc.Peer, id jsonrpc.ID, cause error) {
 	_ = peer.Notify(ctx, mcp.NotificationCancelled, &mcp.CancelledParams{RequestID: id, Reason: reason})
 }
 
+// isString reports whether a value is that string, whatever its escapes.
+func isString(value json.RawMessage, text string) bool {
+	return jsonscan.KindOf(value) == jsonscan.String && jsonscan.KeyIs(value, text)
+}
+
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

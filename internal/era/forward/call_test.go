@@ -1,4 +1,4 @@
-package era_test
+package forward_test
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -148,7 +149,7 @@ func (v *visit) Detach(time.Duration) {}
 // A notary is a legacy server that asks in the middle of each call, as often as the
 // arguments' "asks" say, and answers with what it was told.
 type notary struct {
-	*host
+	*eratest.Host
 
 	mu     sync.Mutex
 	calls  map[string]string // ids to frames
@@ -159,23 +160,23 @@ type notary struct {
 
 func newNotary(t testing.TB) *notary {
 	a := &notary{calls: make(map[string]string), left: make(map[string]int), said: make(map[string][]string)}
-	a.host = legacyHost(t, a.take)
+	a.Host = eratest.LegacyHost(t, a.take)
 	return a
 }
 
 func (a *notary) take(frame string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if text(frame, "method") == mcp.MethodToolsCall {
-		id := at(frame, "id")
+	if eratest.Text(frame, "method") == mcp.MethodToolsCall {
+		id := eratest.At(frame, "id")
 		a.calls[id] = frame
-		a.left[id], _ = strconv.Atoi(at(frame, "params", "arguments", "asks"))
+		a.left[id], _ = strconv.Atoi(eratest.At(frame, "params", "arguments", "asks"))
 		return a.next(id)
 	}
-	if id, ok := strings.CutPrefix(text(frame, "id"), "ask "); ok {
-		said := at(frame, "result")
+	if id, ok := strings.CutPrefix(eratest.Text(frame, "id"), "ask "); ok {
+		said := eratest.At(frame, "result")
 		if said == "" {
-			said = at(frame, "error", "code")
+			said = eratest.At(frame, "error", "code")
 		}
 		a.said[id] = append(a.said[id], said)
 		return a.next(id)
@@ -191,30 +192,19 @@ func (a *notary) next(id string) []string {
 	if a.silent {
 		return nil
 	}
-	return []string{reply(a.calls[id], `{"content":[],"said":[`+strings.Join(a.said[id], ",")+`]}`)}
+	return []string{eratest.Reply(a.calls[id], `{"content":[],"said":[`+strings.Join(a.said[id], ",")+`]}`)}
 }
 
 func question(id string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"ask %s","method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}`, id)
 }
 
-// cancelled are the ids of the calls that the client has cancelled.
-func (h *host) cancelled() []string {
-	var ids []string
-	for _, frame := range h.heard() {
-		if text(frame, "method") == mcp.NotificationCancelled {
-			ids = append(ids, at(frame, "params", "requestId"))
-		}
-	}
-	return ids
-}
-
 // forwarding opens a session for the calls of others.
-func forwarding(t testing.TB, h *host, opts *client.Options) *client.Session {
+func forwarding(t testing.TB, h *eratest.Host, opts *client.Options) *client.Session {
 	t.Helper()
 	o := client.Options{Capabilities: &anything, MaxReconnects: -1}
 	if opts != nil {
-		o.Parking, o.Logged = opts.Parking, opts.Logged
+		o.SuspendedCalls, o.Logged = opts.SuspendedCalls, opts.Logged
 	}
 	return session(t, h, &o)
 }

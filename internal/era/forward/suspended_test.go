@@ -1,7 +1,8 @@
-package era_test
+package forward_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -42,7 +44,7 @@ func wantResult(t testing.TB, got string, err error, want string) {
 func TestParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		v := newVisit("ann", asksTwice)
 		v.ask(t, s, nil)
 		first := v.asked
@@ -52,11 +54,11 @@ func TestParked(t *testing.T) {
 		}
 		got, err := v.say(refusal).run(t.Context(), s, nil)
 		wantResult(t, got, err, `{"content":[],"said":[`+accepted+`,`+refusal+`]}`)
-		if n := len(a.host.calls()); n != 1 {
+		if n := len(a.Host.Calls()); n != 1 {
 			t.Errorf("the server was called %d times", n)
 		}
 		v.leave()
-		if ids := a.cancelled(); len(ids) > 0 {
+		if ids := a.Cancelled(); len(ids) > 0 {
 			t.Errorf("cancelled are %v", ids)
 		}
 	})
@@ -66,7 +68,7 @@ func TestParked(t *testing.T) {
 func TestParkedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		v := newVisit("ann", asksOnce)
 		v.ask(t, s, nil)
 		v.say(accepted)
@@ -75,7 +77,7 @@ func TestParkedTwice(t *testing.T) {
 		wantResult(t, got, err, `{"content":[],"said":[`+accepted+`]}`)
 		_, err = twin.run(t.Context(), s, nil)
 		wantData(t, err, "CALL_NOT_WAITING")
-		if n := len(a.host.calls()); n != 1 {
+		if n := len(a.Host.Calls()); n != 1 {
 			t.Errorf("the server was called %d times", n)
 		}
 	})
@@ -85,7 +87,7 @@ func TestParkedTwice(t *testing.T) {
 func TestParkedTwiceAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		v := newVisit("ann", asksTwice)
 		v.ask(t, s, nil)
 		v.say(accepted)
@@ -105,8 +107,8 @@ func TestParkedTwiceAtOnce(t *testing.T) {
 				wantData(t, err, "CALL_NOT_WAITING")
 			}
 		}
-		if asked == 0 || len(a.host.calls()) != 1 || len(a.said["2"]) > 1 {
-			t.Errorf("asked %d times, called %d times, told %q", asked, len(a.host.calls()), a.said)
+		if asked == 0 || len(a.Host.Calls()) != 1 || len(a.said["2"]) > 1 {
+			t.Errorf("asked %d times, called %d times, told %q", asked, len(a.Host.Calls()), a.said)
 		}
 	})
 }
@@ -115,16 +117,16 @@ func TestParkedTwiceAtOnce(t *testing.T) {
 func TestParkedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		shared := client.NewParking()
-		here, near := forwarding(t, a.host, &client.Options{Parking: shared}), forwarding(t, a.host, &client.Options{Parking: shared})
-		there := forwarding(t, a.host, nil)
+		shared := client.NewSuspendedCalls()
+		here, near := forwarding(t, a.Host, &client.Options{SuspendedCalls: shared}), forwarding(t, a.Host, &client.Options{SuspendedCalls: shared})
+		there := forwarding(t, a.Host, nil)
 		v := newVisit("ann", asksOnce)
 		v.ask(t, here, nil)
 		_, err := v.say(accepted).again().run(t.Context(), there, nil)
 		wantData(t, err, "CALL_ELSEWHERE")
 		got, err := v.run(t.Context(), near, nil)
 		wantResult(t, got, err, `{"content":[],"said":[`+accepted+`]}`)
-		if n := len(a.host.calls()); n != 1 {
+		if n := len(a.Host.Calls()); n != 1 {
 			t.Errorf("the server was called %d times", n)
 		}
 	})
@@ -134,15 +136,15 @@ func TestParkedElsewhere(t *testing.T) {
 func TestParkedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		v := newVisit("ann", asksOnce)
 		v.ask(t, s, nil)
-		pass(5*time.Minute - time.Second)
-		if ids := a.cancelled(); len(ids) > 0 {
+		eratest.Pass(5*time.Minute - time.Second)
+		if ids := a.Cancelled(); len(ids) > 0 {
 			t.Errorf("cancelled too early: %v", ids)
 		}
-		pass(time.Second)
-		if ids := a.cancelled(); len(ids) != 1 {
+		eratest.Pass(time.Second)
+		if ids := a.Cancelled(); len(ids) != 1 {
 			t.Errorf("cancelled are %v, want the call", ids)
 		}
 		_, err := v.say(accepted).run(t.Context(), s, nil)
@@ -155,11 +157,11 @@ func TestParkedTooLong(t *testing.T) {
 func TestParkedTooMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		parking := client.NewParking()
+		suspended := client.NewSuspendedCalls()
 		var sessions []*client.Session // of one principal each
 		var all []*visit
 		for principal := range 17 {
-			sessions = append(sessions, forwarding(t, a.host, &client.Options{Parking: parking}))
+			sessions = append(sessions, forwarding(t, a.Host, &client.Options{SuspendedCalls: suspended}))
 			for n := range 65 {
 				v := newVisit(fmt.Sprint("p", principal), asksOnce)
 				v.id = fmt.Sprint(principal, "/", n)
@@ -176,7 +178,7 @@ func TestParkedTooMany(t *testing.T) {
 			wantData(t, err, "TOO_MANY_QUESTIONS")
 		}
 		synctest.Wait()
-		if n := len(a.cancelled()); n != 17*65-1024 {
+		if n := len(a.Cancelled()); n != 17*65-1024 {
 			t.Errorf("%d calls are cancelled, want %d", n, 17*65-1024)
 		}
 		// One that goes makes room for one.
@@ -193,14 +195,14 @@ func TestParkedTooMany(t *testing.T) {
 func TestParkedLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		p := open(t, faceOf(forwarding(t, a.host, nil), nil), mcp.LatestLegacyVersion, askable)
-		id := p.start(mcp.MethodToolsCall, asksOnce)
-		if got := text(p.next(), "method"); got != mcp.MethodElicit {
+		p := eratest.Open(t, faceOf(forwarding(t, a.Host, nil), nil), mcp.LatestLegacyVersion, eratest.Askable)
+		id := p.Start(mcp.MethodToolsCall, asksOnce)
+		if got := eratest.Text(p.Next(), "method"); got != mcp.MethodElicit {
 			t.Fatalf("the caller gets %s", got)
 		}
-		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+		p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 		synctest.Wait()
-		if ids := a.cancelled(); len(ids) != 1 {
+		if ids := a.Cancelled(); len(ids) != 1 {
 			t.Errorf("cancelled are %v, want the call", ids)
 		}
 	})
@@ -211,7 +213,7 @@ func TestParkedLeave(t *testing.T) {
 func TestParkedRefusedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		runs := 0
 		face := faceOfFunc(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			if runs++; runs == 2 {
@@ -219,12 +221,12 @@ func TestParkedRefusedLater(t *testing.T) {
 			}
 			return s.Forward(ctx, call, nil)
 		})
-		p := open(t, face, mcp.LatestLegacyVersion, askable)
-		p.start(mcp.MethodToolsCall, asksOnce)
-		p.send(reply(p.next(), accepted))
-		wantError(t, p.next(), jsonrpc.InvalidRequest)
+		p := eratest.Open(t, face, mcp.LatestLegacyVersion, eratest.Askable)
+		p.Start(mcp.MethodToolsCall, asksOnce)
+		p.Send(eratest.Reply(p.Next(), accepted))
+		eratest.WantError(t, p.Next(), jsonrpc.InvalidRequest)
 		synctest.Wait()
-		if ids := a.cancelled(); len(ids) != 1 {
+		if ids := a.Cancelled(); len(ids) != 1 {
 			t.Errorf("cancelled are %v, want the call", ids)
 		}
 	})
@@ -235,14 +237,14 @@ func TestParkedRefusedLater(t *testing.T) {
 func TestParkedInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		face := faceOfFunc(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-			call.Store("much", jsonRaw(`"`+strings.Repeat("x", 1<<20)+`"`))
+			call.Store("much", json.RawMessage(`"`+strings.Repeat("x", 1<<20)+`"`))
 			return s.Forward(ctx, call, nil)
 		})
-		wantError(t, open(t, face, mcp.LatestVersion, askable).call(mcp.MethodToolsCall, asksOnce), jsonrpc.InternalError)
+		eratest.WantError(t, eratest.Open(t, face, mcp.LatestVersion, eratest.Askable).Call(mcp.MethodToolsCall, asksOnce), jsonrpc.InternalError)
 		synctest.Wait()
-		if ids := a.cancelled(); len(ids) != 1 {
+		if ids := a.Cancelled(); len(ids) != 1 {
 			t.Errorf("cancelled are %v, want the call", ids)
 		}
 	})
@@ -253,14 +255,14 @@ func TestParkedClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
 		a.silent = true
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		opts := &client.ForwardOptions{Timeout: 5 * time.Second}
 		v := newVisit("ann", asksOnce)
 		v.ask(t, s, opts)
-		pass(4 * time.Minute)
-		time.AfterFunc(2*time.Second, func() { a.push(question("again")) })
+		eratest.Pass(4 * time.Minute)
+		time.AfterFunc(2*time.Second, func() { a.Push(question("again")) })
 		v.say(accepted).ask(t, s, opts)
-		pass(4 * time.Minute)
+		eratest.Pass(4 * time.Minute)
 		began := time.Now()
 		_, err := v.say(accepted).run(t.Context(), s, opts)
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -270,7 +272,7 @@ func TestParkedClock(t *testing.T) {
 			t.Errorf("it took %v, want 3s", took)
 		}
 		synctest.Wait()
-		if ids := a.cancelled(); len(ids) != 1 {
+		if ids := a.Cancelled(); len(ids) != 1 {
 			t.Errorf("cancelled are %v, want the call", ids)
 		}
 	})
@@ -281,7 +283,7 @@ func TestParkedClock(t *testing.T) {
 func TestParkedClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		v := newVisit("ann", asksOnce)
 		v.ask(t, s, nil)
 		s.Close()
@@ -298,10 +300,10 @@ func TestParkedClose(t *testing.T) {
 func TestParkedAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		v := newVisit("ann", asksOnce)
 		v.ask(t, s, nil)
-		a.push(reply(a.host.calls()[0], `{"content":[],"said":"too late"}`))
+		a.Push(eratest.Reply(a.Host.Calls()[0], `{"content":[],"said":"too late"}`))
 		synctest.Wait()
 		got, err := v.run(t.Context(), s, nil)
 		wantResult(t, got, err, `{"content":[],"said":"too late"}`)
@@ -311,10 +313,10 @@ func TestParkedAnswered(t *testing.T) {
 // TestParkedApart: the parts of two servers in one call do not meet.
 func TestParkedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		parking := client.NewParking()
+		suspended := client.NewSuspendedCalls()
 		a, b := newNotary(t), newNotary(t)
-		ofA, ofB := &client.ForwardOptions{Asker: "a"}, &client.ForwardOptions{Asker: "b"}
-		sa, sb := forwarding(t, a.host, &client.Options{Parking: parking}), forwarding(t, b.host, &client.Options{Parking: parking})
+		ofA, ofB := &client.ForwardOptions{ServerLabel: "a"}, &client.ForwardOptions{ServerLabel: "b"}
+		sa, sb := forwarding(t, a.Host, &client.Options{SuspendedCalls: suspended}), forwarding(t, b.Host, &client.Options{SuspendedCalls: suspended})
 		v := newVisit("ann", asksOnce)
 		v.ask(t, sa, ofA)
 		atA := v.asked
@@ -337,22 +339,22 @@ func TestQuestionsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var call string
 		var said []string
-		h := legacyHost(t, func(frame string) []string {
-			if text(frame, "method") == mcp.MethodToolsCall {
+		h := eratest.LegacyHost(t, func(frame string) []string {
+			if eratest.Text(frame, "method") == mcp.MethodToolsCall {
 				call = frame
 				return []string{question("1"), question("2")}
 			}
-			if said = append(said, at(frame, "result")); len(said) == 2 {
-				return []string{reply(call, `{"content":[],"said":[`+strings.Join(said, ",")+`]}`)}
+			if said = append(said, eratest.At(frame, "result")); len(said) == 2 {
+				return []string{eratest.Reply(call, `{"content":[],"said":[`+strings.Join(said, ",")+`]}`)}
 			}
 			return nil
 		})
 		s := forwarding(t, h, nil)
 		v := newVisit("ann", `{"name":"t"}`)
 		v.ask(t, s, nil)
-		pass(time.Minute)
+		eratest.Pass(time.Minute)
 		v.say(accepted).ask(t, s, nil)
-		pass(time.Minute)
+		eratest.Pass(time.Minute)
 		got, err := v.say(refusal).run(t.Context(), s, nil)
 		wantResult(t, got, err, `{"content":[],"said":[`+accepted+`,`+refusal+`]}`)
 	})

@@ -1,4 +1,4 @@
-package era_test
+package forward_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -17,8 +18,8 @@ import (
 
 // eachPair runs a test in virtual time for each pair of eras: a caller, a face that
 // forwards, a server.
-func eachPair(t *testing.T, run func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host)) {
-	hosts := map[string]func(testing.TB, func(string) []string) *host{"legacy": legacyHost, "modern": modernHost}
+func eachPair(t *testing.T, run func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host)) {
+	hosts := map[string]func(testing.TB, func(string) []string) *eratest.Host{"legacy": eratest.LegacyHost, "modern": eratest.ModernHost}
 	for _, caller := range []mcp.Version{mcp.LatestLegacyVersion, mcp.LatestVersion} {
 		for name, upstream := range hosts {
 			t.Run(fmt.Sprintf("%s to %s", caller, name), func(t *testing.T) {
@@ -27,8 +28,6 @@ func eachPair(t *testing.T, run func(t *testing.T, caller mcp.Version, upstream 
 		}
 	}
 }
-
-func (h *host) isModern() bool { return !slices.Contains(h.methods(), mcp.MethodInitialize) }
 
 // edited is an object with members replaced, or removed if the value is "".
 func edited(t testing.TB, object string, members ...string) string {
@@ -51,7 +50,7 @@ func edited(t testing.TB, object string, members ...string) string {
 func bare(t testing.TB, object string) string {
 	t.Helper()
 	object = edited(t, object, "resultType", "", "ttlMs", "", "cacheScope", "", "requestState", "", "inputResponses", "")
-	meta := at(object, "_meta")
+	meta := eratest.At(object, "_meta")
 	if meta == "" {
 		return object
 	}
@@ -66,39 +65,39 @@ func bare(t testing.TB, object string) string {
 
 // talk makes a call and answers the questions on the way. It returns their
 // parameters and the frame that ends the call.
-func (p *peer) talk(params string, answers ...string) (questions []string, end string) {
-	p.t.Helper()
-	id := p.start(mcp.MethodToolsCall, params)
+func talk(p *eratest.Peer, params string, answers ...string) (questions []string, end string) {
+	p.T.Helper()
+	id := p.Start(mcp.MethodToolsCall, params)
 	for {
-		frame := p.next()
+		frame := p.Next()
 		asked := frame
 		key := ""
-		if p.version.Modern() {
-			requests, err := jsonscan.ReadObject([]byte(at(frame, "result", "inputRequests")))
+		if p.Version.Modern() {
+			requests, err := jsonscan.ReadObject([]byte(eratest.At(frame, "result", "inputRequests")))
 			if err != nil {
 				return questions, frame
 			}
 			for m := range requests.All() {
 				key, asked = m.Name(), string(m.Value)
 			}
-		} else if at(frame, "id") == id && at(frame, "method") == "" {
+		} else if eratest.At(frame, "id") == id && eratest.At(frame, "method") == "" {
 			return questions, frame
 		}
-		questions = append(questions, at(asked, "params"))
+		questions = append(questions, eratest.At(asked, "params"))
 		if len(answers) == 0 {
-			p.t.Fatalf("one question too many: %s", frame)
+			p.T.Fatalf("one question too many: %s", frame)
 		}
 		answer := answers[0]
 		answers = answers[1:]
-		if !p.version.Modern() {
+		if !p.Version.Modern() {
 			if strings.HasPrefix(answer, "{") {
-				p.send(reply(frame, answer))
+				p.Send(eratest.Reply(frame, answer))
 			} else {
-				p.send(fail(frame, -1, ""))
+				p.Send(eratest.Fail(frame, -1, ""))
 			}
 			continue
 		}
-		p.start(mcp.MethodToolsCall, edited(p.t, params, "requestState", at(frame, "result", "requestState"),
+		p.Start(mcp.MethodToolsCall, edited(p.T, params, "requestState", eratest.At(frame, "result", "requestState"),
 			"inputResponses", string(jsonscan.AppendString([]byte("{"), key))+":"+answer+"}"))
 	}
 }
@@ -111,41 +110,41 @@ const (
 
 // TestForwardBytes: all that is not a hop's own arrives as it was, both ways.
 func TestForwardBytes(t *testing.T) {
-	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		h := upstream(t, func(frame string) []string {
-			if text(frame, "params", "name") == "fail" {
-				return []string{`{"jsonrpc":"2.0","id":` + at(frame, "id") + `,"error":` + oddError + `}`}
+			if eratest.Text(frame, "params", "name") == "fail" {
+				return []string{`{"jsonrpc":"2.0","id":` + eratest.At(frame, "id") + `,"error":` + oddError + `}`}
 			}
-			return []string{reply(frame, oddResult)}
+			return []string{eratest.Reply(frame, oddResult)}
 		})
-		p := open(t, faceOf(forwarding(t, h, nil), nil), caller, askable)
-		got := p.call(mcp.MethodToolsCall, oddParams)
-		if said, want := bare(t, at(got, "result")), oddResult; said != want {
+		p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, eratest.Askable)
+		got := p.Call(mcp.MethodToolsCall, oddParams)
+		if said, want := bare(t, eratest.At(got, "result")), oddResult; said != want {
 			t.Errorf("the caller gets\n%s, want\n%s", said, want)
 		}
-		if said := bare(t, at(h.calls()[0], "params")); said != oddParams {
+		if said := bare(t, eratest.At(h.Calls()[0], "params")); said != oddParams {
 			t.Errorf("the server gets\n%s, want\n%s", said, oddParams)
 		}
-		want(t, p.call(mcp.MethodToolsCall, `{"name":"fail"}`), oddError, "error")
+		eratest.Want(t, p.Call(mcp.MethodToolsCall, `{"name":"fail"}`), oddError, "error")
 	})
 }
 
 // TestForwardMeta: what the protocol has reserved in _meta is said by each hop for
 // itself, however a caller spells it.
 func TestForwardMeta(t *testing.T) {
-	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
-		h := upstream(t, func(frame string) []string { return []string{reply(frame, finished)} })
-		p := open(t, faceOf(forwarding(t, h, nil), nil), caller, askable)
-		p.call(mcp.MethodToolsCall, `{"name":"t","_meta":{"a":1,"progress\u0054oken":"mine","io.modelcontextprotocol\/subscriptionId":7,"io.modelcontextprotocol/anything":7}}`)
-		meta := at(h.calls()[0], "params", "_meta")
-		want(t, meta, "1", "a")
-		want(t, meta, "1", "progressToken")
-		want(t, meta, "", mcp.MetaSubscriptionID)
-		want(t, meta, "", "io.modelcontextprotocol/anything")
-		wantIf(t, meta, h.isModern(), mcp.MetaProtocolVersion)
-		if h.isModern() {
-			want(t, meta, `"dovetail"`, mcp.MetaClientInfo, "name")
-			wantIf(t, meta, true, mcp.MetaClientCapabilities, "elicitation")
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
+		h := upstream(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
+		p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, eratest.Askable)
+		p.Call(mcp.MethodToolsCall, `{"name":"t","_meta":{"a":1,"progress\u0054oken":"mine","io.modelcontextprotocol\/subscriptionId":7,"io.modelcontextprotocol/anything":7}}`)
+		meta := eratest.At(h.Calls()[0], "params", "_meta")
+		eratest.Want(t, meta, "1", "a")
+		eratest.Want(t, meta, "1", "progressToken")
+		eratest.Want(t, meta, "", mcp.MetaSubscriptionID)
+		eratest.Want(t, meta, "", "io.modelcontextprotocol/anything")
+		eratest.WantIf(t, meta, h.IsModern(), mcp.MetaProtocolVersion)
+		if h.IsModern() {
+			eratest.Want(t, meta, `"dovetail"`, mcp.MetaClientInfo, "name")
+			eratest.WantIf(t, meta, true, mcp.MetaClientCapabilities, "elicitation")
 		}
 		if _, err := jsonscan.ReadObject([]byte(meta)); err != nil {
 			t.Errorf("%s: %v", meta, err)
@@ -156,13 +155,13 @@ func TestForwardMeta(t *testing.T) {
 // TestForwardCaller: a modern server is told what the caller can be asked, not more.
 func TestForwardCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := modernHost(t, func(frame string) []string { return []string{reply(frame, finished)} })
+		h := eratest.ModernHost(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
 		face := faceOf(forwarding(t, h, nil), nil)
 		for _, can := range []string{"{}", `{"roots":{}}`, `{"elicitation":{"form":{}}}`} {
 			for _, caller := range []mcp.Version{mcp.LatestLegacyVersion, mcp.LatestVersion} {
-				open(t, face, caller, can).call(mcp.MethodToolsCall, `{"name":"t"}`)
-				calls := h.calls()
-				want(t, calls[len(calls)-1], can, "params", "_meta", mcp.MetaClientCapabilities)
+				eratest.Open(t, face, caller, can).Call(mcp.MethodToolsCall, `{"name":"t"}`)
+				calls := h.Calls()
+				eratest.Want(t, calls[len(calls)-1], can, "params", "_meta", mcp.MetaClientCapabilities)
 			}
 		}
 	})
@@ -171,16 +170,16 @@ func TestForwardCaller(t *testing.T) {
 // TestForwardName: what is renamed is renamed on the way, nothing else.
 func TestForwardName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := legacyHost(t, func(frame string) []string {
-			return []string{reply(frame, `{"content":[],"completion":{"values":[]}}`)}
+		h := eratest.LegacyHost(t, func(frame string) []string {
+			return []string{eratest.Reply(frame, `{"content":[],"completion":{"values":[]}}`)}
 		})
-		p := open(t, faceOf(forwarding(t, h, nil), &client.ForwardOptions{Name: `th"eirs`}), mcp.LatestLegacyVersion, "{}")
-		p.call(mcp.MethodToolsCall, `{"arguments":{"name":"ours"},"n\u0061me":"ours","x":1}`)
-		p.call(mcp.MethodComplete, `{"ref":{"x":1,"name":"ours","type":"ref/prompt"},"argument":{"name":"a","value":"v"}}`)
+		p := eratest.Open(t, faceOf(forwarding(t, h, nil), &client.ForwardOptions{Name: `th"eirs`}), mcp.LatestLegacyVersion, "{}")
+		p.Call(mcp.MethodToolsCall, `{"arguments":{"name":"ours"},"n\u0061me":"ours","x":1}`)
+		p.Call(mcp.MethodComplete, `{"ref":{"x":1,"name":"ours","type":"ref/prompt"},"argument":{"name":"a","value":"v"}}`)
 		var got []string
-		for _, frame := range h.heard() {
-			if m := text(frame, "method"); m == mcp.MethodToolsCall || m == mcp.MethodComplete {
-				got = append(got, at(frame, "params"))
+		for _, frame := range h.Heard() {
+			if m := eratest.Text(frame, "method"); m == mcp.MethodToolsCall || m == mcp.MethodComplete {
+				got = append(got, eratest.At(frame, "params"))
 			}
 		}
 		wanted := []string{
@@ -196,9 +195,9 @@ func TestForwardName(t *testing.T) {
 // TestForwardVariants: a name in another case is another name to one server and the same
 // to the next; nobody is to guess.
 func TestForwardVariants(t *testing.T) {
-	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
-		h := upstream(t, func(frame string) []string { return []string{reply(frame, finished)} })
-		p := open(t, faceOf(forwarding(t, h, nil), nil), caller, askable)
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
+		h := upstream(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
+		p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, eratest.Askable)
 		for _, params := range []string{
 			`{"name":"t","Name":"other"}`,
 			`{"NAME":"t"}`,
@@ -214,20 +213,20 @@ func TestForwardVariants(t *testing.T) {
 			`{"name":"t","_meta":{"progressToKen":1}}`,
 			`{"name":"t","_meta":{"io.modelcontextprotocol/ClientInfo":1}}`,
 		} {
-			wantError(t, p.call(mcp.MethodToolsCall, params), jsonrpc.InvalidParams)
+			eratest.WantError(t, p.Call(mcp.MethodToolsCall, params), jsonrpc.InvalidParams)
 		}
 		for _, params := range []string{
 			`{"ref":{"type":"ref/prompt","Name":"x"},"argument":{}}`,
 			`{"ref":{"type":"ref/prompt","name":"x","nAme":"y"},"argument":{}}`,
 			`{"ref":{"type":"ref/prompt","name":"x"},"argument":{"Value":"y"}}`,
 		} {
-			wantError(t, p.call(mcp.MethodComplete, params), jsonrpc.InvalidParams)
+			eratest.WantError(t, p.Call(mcp.MethodComplete, params), jsonrpc.InvalidParams)
 		}
-		if calls := h.calls(); len(calls) > 0 {
+		if calls := h.Calls(); len(calls) > 0 {
 			t.Errorf("the server gets %s", calls)
 		}
-		p.call(mcp.MethodToolsCall, `{"name":"t","arguments":{"Name":1,"name":2},"names":1,"_meta":{"Vendor":1,"vendor":2}}`)
-		if n := len(h.calls()); n != 1 {
+		p.Call(mcp.MethodToolsCall, `{"name":"t","arguments":{"Name":1,"name":2},"names":1,"_meta":{"Vendor":1,"vendor":2}}`)
+		if n := len(h.Calls()); n != 1 {
 			t.Errorf("the server gets %d calls, want the one that is unambiguous", n)
 		}
 	})
@@ -250,35 +249,35 @@ func TestForwardQuestions(t *testing.T) {
 		for i, first := range answers {
 			second := answers[(i+1)%len(answers)]
 			t.Run(name, func(t *testing.T) {
-				eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+				eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 					var call string
 					var said []string
 					h := upstream(t, func(frame string) []string {
-						if text(frame, "method") != mcp.MethodToolsCall {
-							said = append(said, at(frame, "result"))
-						} else if at(frame, "params", "_meta", mcp.MetaProtocolVersion) != "" {
-							if answer := at(frame, "params", "inputResponses", "q"); answer != "" {
-								want(t, frame, fmt.Sprintf(`"s%d\u0001"`, len(said)), "params", "requestState")
+						if eratest.Text(frame, "method") != mcp.MethodToolsCall {
+							said = append(said, eratest.At(frame, "result"))
+						} else if eratest.At(frame, "params", "_meta", mcp.MetaProtocolVersion) != "" {
+							if answer := eratest.At(frame, "params", "inputResponses", "q"); answer != "" {
+								eratest.Want(t, frame, fmt.Sprintf(`"s%d\u0001"`, len(said)), "params", "requestState")
 								said = append(said, answer)
 							}
 							if len(said) < 2 {
-								return []string{reply(frame, fmt.Sprintf(`{"resultType":"input_required","inputRequests":{"q":%s},"requestState":"s%d\u0001"}`, asks, len(said)))}
+								return []string{eratest.Reply(frame, fmt.Sprintf(`{"resultType":"input_required","inputRequests":{"q":%s},"requestState":"s%d\u0001"}`, asks, len(said)))}
 							}
-							return []string{reply(frame, finished)}
+							return []string{eratest.Reply(frame, eratest.Finished)}
 						} else {
 							call = frame
 						}
 						if len(said) < 2 {
 							return []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s`, len(said), asks[1:])}
 						}
-						return []string{reply(call, finished)}
+						return []string{eratest.Reply(call, eratest.Finished)}
 					})
-					p := open(t, faceOf(forwarding(t, h, nil), nil), caller, askable)
-					questions, end := p.talk(oddParams, first, second)
-					if got := text(end, "result", "content", "0", "text"); got != "done" {
+					p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, eratest.Askable)
+					questions, end := talk(p, oddParams, first, second)
+					if got := eratest.Text(end, "result", "content", "0", "text"); got != "done" {
 						t.Errorf("the call ends in %s", end)
 					}
-					wanted := at(asks, "params")
+					wanted := eratest.At(asks, "params")
 					if !slices.Equal(questions, []string{wanted, wanted}) {
 						t.Errorf("the caller is asked\n%s, want twice\n%s", questions, wanted)
 					}
@@ -286,14 +285,14 @@ func TestForwardQuestions(t *testing.T) {
 						t.Errorf("the server is told %s, want %s", said, []string{first, second})
 					}
 					calls := 1
-					if h.isModern() {
+					if h.IsModern() {
 						calls = 3
 					}
-					if n := len(h.calls()); n != calls {
+					if n := len(h.Calls()); n != calls {
 						t.Errorf("the server is called %d times, want %d", n, calls)
 					}
-					for _, frame := range h.calls() {
-						if got := bare(t, at(frame, "params")); got != oddParams {
+					for _, frame := range h.Calls() {
+						if got := bare(t, eratest.At(frame, "params")); got != oddParams {
 							t.Errorf("the server gets\n%s, want\n%s", got, oddParams)
 						}
 					}
@@ -307,15 +306,15 @@ func TestForwardQuestions(t *testing.T) {
 func TestForwardRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		p := open(t, faceOf(forwarding(t, a.host, nil), nil), mcp.LatestLegacyVersion, askable)
-		_, end := p.talk(asksOnce, "error")
-		want(t, end, `[-1]`, "result", "said")
+		p := eratest.Open(t, faceOf(forwarding(t, a.Host, nil), nil), mcp.LatestLegacyVersion, eratest.Askable)
+		_, end := talk(p, asksOnce, "error")
+		eratest.Want(t, end, `[-1]`, "result", "said")
 
-		h := modernHost(t, func(frame string) []string { return []string{reply(frame, rootsRound)} })
-		p = open(t, faceOf(forwarding(t, h, nil), nil), mcp.LatestLegacyVersion, askable)
-		_, end = p.talk(asksOnce, "error")
-		wantError(t, end, -1)
-		if n := len(h.calls()); n != 1 {
+		h := eratest.ModernHost(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.RootsRound)} })
+		p = eratest.Open(t, faceOf(forwarding(t, h, nil), nil), mcp.LatestLegacyVersion, eratest.Askable)
+		_, end = talk(p, asksOnce, "error")
+		eratest.WantError(t, end, -1)
+		if n := len(h.Calls()); n != 1 {
 			t.Errorf("the server is called %d times", n)
 		}
 	})
@@ -323,42 +322,42 @@ func TestForwardRefusal(t *testing.T) {
 
 // TestForwardAsker: a person is told which server asks.
 func TestForwardAsker(t *testing.T) {
-	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		var call string
 		h := upstream(t, func(frame string) []string {
 			switch {
-			case text(frame, "method") != mcp.MethodToolsCall:
-				return []string{reply(call, finished)}
-			case at(frame, "params", "inputResponses") != "":
-				return []string{reply(frame, finished)}
-			case at(frame, "params", "_meta", mcp.MetaProtocolVersion) == "":
+			case eratest.Text(frame, "method") != mcp.MethodToolsCall:
+				return []string{eratest.Reply(call, eratest.Finished)}
+			case eratest.At(frame, "params", "inputResponses") != "":
+				return []string{eratest.Reply(frame, eratest.Finished)}
+			case eratest.At(frame, "params", "_meta", mcp.MetaProtocolVersion) == "":
 				call = frame
 				return []string{question("1")}
 			}
-			return []string{reply(frame, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}}}`)}
+			return []string{eratest.Reply(frame, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}}}`)}
 		})
-		p := open(t, faceOf(forwarding(t, h, nil), &client.ForwardOptions{Asker: `the "shop"`}), caller, askable)
-		questions, end := p.talk(`{"name":"t"}`, accepted)
-		if len(questions) != 1 || text(questions[0], "message") != `the "shop": Sure?` {
+		p := eratest.Open(t, faceOf(forwarding(t, h, nil), &client.ForwardOptions{ServerLabel: `the "shop"`}), caller, eratest.Askable)
+		questions, end := talk(p, `{"name":"t"}`, accepted)
+		if len(questions) != 1 || eratest.Text(questions[0], "message") != `the "shop": Sure?` {
 			t.Errorf("the caller is asked %s", questions)
 		}
-		want(t, end, `"done"`, "result", "content", "0", "text")
+		eratest.Want(t, end, `"done"`, "result", "content", "0", "text")
 	})
 }
 
 // TestForwardCancel: who gives up a call gives it up all the way.
 func TestForwardCancel(t *testing.T) {
-	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		h := upstream(t, func(string) []string { return nil })
-		for _, can := range []string{askable, "{}"} {
-			p := open(t, faceOf(forwarding(t, h, nil), nil), caller, can)
-			id := p.start(mcp.MethodToolsCall, `{"name":"t"}`)
+		for _, can := range []string{eratest.Askable, "{}"} {
+			p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, can)
+			id := p.Start(mcp.MethodToolsCall, `{"name":"t"}`)
 			synctest.Wait()
-			calls := h.calls()
-			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
-			p.expectSilence()
-			cancelled := h.cancelled()
-			if len(cancelled) != len(calls) || cancelled[len(cancelled)-1] != at(calls[len(calls)-1], "id") {
+			calls := h.Calls()
+			p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+			p.ExpectSilence()
+			cancelled := h.Cancelled()
+			if len(cancelled) != len(calls) || cancelled[len(cancelled)-1] != eratest.At(calls[len(calls)-1], "id") {
 				t.Errorf("cancelled are %v, want the call of %s", cancelled, calls)
 			}
 		}
@@ -367,7 +366,7 @@ func TestForwardCancel(t *testing.T) {
 
 // TestForwardTimeout: a server that takes too long is told so.
 func TestForwardTimeout(t *testing.T) {
-	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		h := upstream(t, func(string) []string { return nil })
 		s := forwarding(t, h, nil)
 		for _, can := range []mcp.ClientCapabilities{{}, anything} {
@@ -383,7 +382,7 @@ func TestForwardTimeout(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if n := len(h.cancelled()); n != 4 {
+		if n := len(h.Cancelled()); n != 4 {
 			t.Errorf("%d calls are cancelled, want 4", n)
 		}
 	})
@@ -394,9 +393,9 @@ func TestForwardTimeout(t *testing.T) {
 func TestForwardStateOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
-		h := modernHost(t, func(frame string) []string {
+		h := eratest.ModernHost(t, func(frame string) []string {
 			requests++
-			return []string{reply(frame, `{"resultType":"input_required","requestState":"s"}`), exit}
+			return []string{eratest.Reply(frame, `{"resultType":"input_required","requestState":"s"}`), eratest.Exit}
 		})
 		s := session(t, h, &client.Options{Capabilities: &anything})
 		_, err := newVisit("ann", `{"name":"t"}`).run(t.Context(), s, nil)
@@ -410,7 +409,7 @@ func TestForwardStateOnly(t *testing.T) {
 // TestForwardBusy: how far a call got is not lost when the server says why.
 func TestForwardBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := legacyHost(t, func(frame string) []string { return []string{fail(frame, jsonrpc.Busy, "")} })
+		h := eratest.LegacyHost(t, func(frame string) []string { return []string{eratest.Fail(frame, jsonrpc.Busy, "")} })
 		_, err := newVisit("ann", `{"name":"t"}`).run(t.Context(), forwarding(t, h, nil), nil)
 		if failed, ok := errors.AsType[*jsonrpc.CallError](err); !ok || failed.Delivery != jsonrpc.Rejected {
 			t.Errorf("the error is %v, want that the call was rejected", err)

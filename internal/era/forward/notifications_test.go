@@ -1,4 +1,4 @@
-package era_test
+package forward_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -18,30 +19,30 @@ import (
 // TestRelayedProgress: progress comes to its caller under the caller's token, all of it
 // before the result, and nothing after.
 func TestRelayedProgress(t *testing.T) {
-	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		const steps = 200
 		h := upstream(t, func(frame string) []string {
-			token := at(frame, "params", "_meta", "progressToken")
+			token := eratest.At(frame, "params", "_meta", "progressToken")
 			var frames []string
 			for i := range steps {
 				frames = append(frames, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"x":1e400,"progressToken":%s,"progress":%d,"message":"\u00e9"}}`, token, i+1))
 			}
-			return append(frames, reply(frame, finished), frames[0])
+			return append(frames, eratest.Reply(frame, eratest.Finished), frames[0])
 		})
-		for _, can := range []string{askable, "{}"} {
-			p := open(t, faceOf(forwarding(t, h, nil), nil), caller, can)
-			id := p.start(mcp.MethodToolsCall, `{"name":"t","_meta":{"progressToken":"ours"}}`)
+		for _, can := range []string{eratest.Askable, "{}"} {
+			p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, can)
+			id := p.Start(mcp.MethodToolsCall, `{"name":"t","_meta":{"progressToken":"ours"}}`)
 			for i := range steps {
-				want(t, p.next(), fmt.Sprintf(`{"x":1e400,"progressToken":"ours","progress":%d,"message":"\u00e9"}`, i+1), "params")
+				eratest.Want(t, p.Next(), fmt.Sprintf(`{"x":1e400,"progressToken":"ours","progress":%d,"message":"\u00e9"}`, i+1), "params")
 			}
-			want(t, p.next(), id, "id")
-			p.expectSilence()
+			eratest.Want(t, p.Next(), id, "id")
+			p.ExpectSilence()
 
-			p.start(mcp.MethodToolsCall, `{"name":"t"}`) // who wants no progress is told none
-			want(t, p.next(), strconv.Itoa(p.lastID), "id")
-			calls := h.calls()
-			want(t, calls[len(calls)-1], "", "params", "_meta", "progressToken")
-			p.expectSilence()
+			p.Start(mcp.MethodToolsCall, `{"name":"t"}`) // who wants no progress is told none
+			eratest.Want(t, p.Next(), strconv.Itoa(p.LastID), "id")
+			calls := h.Calls()
+			eratest.Want(t, calls[len(calls)-1], "", "params", "_meta", "progressToken")
+			p.ExpectSilence()
 		}
 	})
 }
@@ -49,22 +50,22 @@ func TestRelayedProgress(t *testing.T) {
 // TestRelayedProgressToTheOldest: the first version has no messages with progress.
 func TestRelayedProgressToTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := legacyHost(t, func(frame string) []string {
+		h := eratest.LegacyHost(t, func(frame string) []string {
 			return []string{
-				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + at(frame, "params", "_meta", "progressToken") + `,"message":"m","progress":1}}`,
-				reply(frame, finished),
+				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + eratest.At(frame, "params", "_meta", "progressToken") + `,"message":"m","progress":1}}`,
+				eratest.Reply(frame, eratest.Finished),
 			}
 		})
-		p := open(t, faceOf(forwarding(t, h, nil), nil), mcp.Version20241105, "{}")
-		p.start(mcp.MethodToolsCall, `{"name":"t","_meta":{"progressToken":7}}`)
-		want(t, p.next(), `{"progressToken":7,"progress":1}`, "params")
-		p.next()
+		p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), mcp.Version20241105, "{}")
+		p.Start(mcp.MethodToolsCall, `{"name":"t","_meta":{"progressToken":7}}`)
+		eratest.Want(t, p.Next(), `{"progressToken":7,"progress":1}`, "params")
+		p.Next()
 	})
 }
 
 // TestRelayedApart: callers who use the same ids and tokens are told what is theirs.
 func TestRelayedApart(t *testing.T) {
-	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		var calls []string
 		h := upstream(t, func(frame string) (frames []string) {
 			if calls = append(calls, frame); len(calls) < 8 {
@@ -72,29 +73,29 @@ func TestRelayedApart(t *testing.T) {
 			}
 			for i := range calls { // the other way round
 				frame := calls[len(calls)-1-i]
-				who := text(frame, "params", "name")
+				who := eratest.Text(frame, "params", "name")
 				frames = append(frames,
-					fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":%q}}`, at(frame, "params", "_meta", "progressToken"), who),
-					reply(frame, `{"content":[{"type":"text","text":"`+who+`"}]}`))
+					fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":%q}}`, eratest.At(frame, "params", "_meta", "progressToken"), who),
+					eratest.Reply(frame, `{"content":[{"type":"text","text":"`+who+`"}]}`))
 			}
 			return frames
 		})
 		face := faceOf(forwarding(t, h, nil), nil)
-		var peers []*peer
+		var peers []*eratest.Peer
 		for i := range 8 {
-			p := open(t, face, caller, askable)
-			p.start(mcp.MethodToolsCall, fmt.Sprintf(`{"name":"caller %d","_meta":{"progressToken":1}}`, i))
+			p := eratest.Open(t, face, caller, eratest.Askable)
+			p.Start(mcp.MethodToolsCall, fmt.Sprintf(`{"name":"caller %d","_meta":{"progressToken":1}}`, i))
 			peers = append(peers, p)
 			synctest.Wait()
 		}
 		for i, p := range peers {
-			progress, answer := p.next(), p.next()
+			progress, answer := p.Next(), p.Next()
 			who := fmt.Sprintf("caller %d", i)
-			want(t, progress, "1", "params", "progressToken")
-			if text(progress, "params", "message") != who || said(answer) != who {
+			eratest.Want(t, progress, "1", "params", "progressToken")
+			if eratest.Text(progress, "params", "message") != who || eratest.Said(answer) != who {
 				t.Errorf("%s gets %s and %s", who, progress, answer)
 			}
-			p.expectSilence()
+			p.ExpectSilence()
 		}
 	})
 }
@@ -102,15 +103,15 @@ func TestRelayedApart(t *testing.T) {
 // TestRelayedFlood: a server that keeps telling of a call that it has answered does not
 // keep the answer from its caller.
 func TestRelayedFlood(t *testing.T) {
-	h := legacyHost(t, nil)
+	h := eratest.LegacyHost(t, nil)
 	stop := make(chan struct{})
 	ended := make(chan struct{})
-	answer := h.answer
-	h.answer = func(frame string) []string {
-		if text(frame, "method") != mcp.MethodToolsCall {
+	answer := h.Answer
+	h.Answer = func(frame string) []string {
+		if eratest.Text(frame, "method") != mcp.MethodToolsCall {
 			return answer(frame)
 		}
-		h.push(reply(frame, finished))
+		h.Push(eratest.Reply(frame, eratest.Finished))
 		go func() {
 			defer close(ended)
 			for i := 0; ; i++ {
@@ -118,7 +119,7 @@ func TestRelayedFlood(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					h.push(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`, i))
+					h.Push(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`, i))
 				}
 			}
 		}()
@@ -138,12 +139,12 @@ func TestRelayedFlood(t *testing.T) {
 func TestRelayedSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const steps = 5000
-		h := legacyHost(t, func(frame string) (frames []string) {
+		h := eratest.LegacyHost(t, func(frame string) (frames []string) {
 			for i := range steps {
 				frames = append(frames, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`,
-					at(frame, "params", "_meta", "progressToken"), i+1))
+					eratest.At(frame, "params", "_meta", "progressToken"), i+1))
 			}
-			return append(frames, reply(frame, finished))
+			return append(frames, eratest.Reply(frame, eratest.Finished))
 		})
 		s := forwarding(t, h, nil)
 		v := newVisit("ann", `{"name":"t","_meta":{"progressToken":1}}`)
@@ -163,12 +164,12 @@ func TestRelayedSlowly(t *testing.T) {
 func TestRelayedWhenParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		v := newVisit("ann", `{"name":"t","arguments":{"asks":1},"_meta":{"progressToken":"x"}}`)
 		v.caller.LogLevel = mcp.LevelInfo
 		v.ask(t, s, nil)
-		a.push(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
-		a.push(logLine("info", "waiting"))
+		a.Push(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+		a.Push(logLine("info", "waiting"))
 		synctest.Wait()
 		if got := v.told(); got != "" {
 			t.Errorf("told is %s before the caller comes back", got)
@@ -190,8 +191,8 @@ func logLine(level, data string) string {
 // verbose level that anybody has asked for.
 func TestRelayedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := legacyHost(t, func(frame string) []string {
-			return []string{logLine("debug", "d"), logLine("warning", "w"), logLine("loud", "l"), reply(frame, finished)}
+		h := eratest.LegacyHost(t, func(frame string) []string {
+			return []string{logLine("debug", "d"), logLine("warning", "w"), logLine("loud", "l"), eratest.Reply(frame, eratest.Finished)}
 		})
 		s := forwarding(t, h, nil)
 		for level, want := range map[mcp.LoggingLevel]string{
@@ -210,11 +211,11 @@ func TestRelayedLog(t *testing.T) {
 			}
 		}
 		last := mcp.LevelEmergency
-		for _, frame := range h.heard() {
-			if text(frame, "method") != mcp.MethodSetLevel {
+		for _, frame := range h.Heard() {
+			if eratest.Text(frame, "method") != mcp.MethodSetLevel {
 				continue
 			}
-			level := mcp.LoggingLevel(text(frame, "params", "level"))
+			level := mcp.LoggingLevel(eratest.Text(frame, "params", "level"))
 			if level.Severity() >= last.Severity() {
 				t.Errorf("the server is told %s after %s", level, last)
 			}
@@ -229,11 +230,11 @@ func TestRelayedLog(t *testing.T) {
 // TestRelayedLevelAtOnce: callers who come together do not undo each other's level.
 func TestRelayedLevelAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := legacyHost(t, func(frame string) []string { return []string{reply(frame, finished)} })
-		answer := h.answer
-		h.answer = func(frame string) []string {
-			if text(frame, "method") == mcp.MethodSetLevel {
-				time.AfterFunc(time.Second/2, func() { h.push(reply(frame, "{}")) })
+		h := eratest.LegacyHost(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
+		answer := h.Answer
+		h.Answer = func(frame string) []string {
+			if eratest.Text(frame, "method") == mcp.MethodSetLevel {
+				time.AfterFunc(time.Second/2, func() { h.Push(eratest.Reply(frame, "{}")) })
 				return nil
 			}
 			return answer(frame)
@@ -249,11 +250,11 @@ func TestRelayedLevelAtOnce(t *testing.T) {
 				}
 			}()
 		}
-		pass(10 * time.Second)
+		eratest.Pass(10 * time.Second)
 		last := mcp.LevelEmergency
-		for _, frame := range h.heard() {
-			if text(frame, "method") == mcp.MethodSetLevel {
-				level := mcp.LoggingLevel(text(frame, "params", "level"))
+		for _, frame := range h.Heard() {
+			if eratest.Text(frame, "method") == mcp.MethodSetLevel {
+				level := mcp.LoggingLevel(eratest.Text(frame, "params", "level"))
 				if level.Severity() >= last.Severity() {
 					t.Errorf("the server is told %s after %s", level, last)
 				}
@@ -268,36 +269,36 @@ func TestRelayedLevelAtOnce(t *testing.T) {
 
 // TestRelayedLogOnce: the lines of a call that goes on are all told, once each.
 func TestRelayedLogOnce(t *testing.T) {
-	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *host) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		var call string
 		h := upstream(t, func(frame string) []string {
 			switch {
-			case text(frame, "method") != mcp.MethodToolsCall:
-				return []string{logLine("info", "after"), reply(call, finished)}
-			case at(frame, "params", "inputResponses") != "":
-				return []string{logLine("info", "after"), reply(frame, finished)}
-			case at(frame, "params", "_meta", mcp.MetaProtocolVersion) == "":
+			case eratest.Text(frame, "method") != mcp.MethodToolsCall:
+				return []string{logLine("info", "after"), eratest.Reply(call, eratest.Finished)}
+			case eratest.At(frame, "params", "inputResponses") != "":
+				return []string{logLine("info", "after"), eratest.Reply(frame, eratest.Finished)}
+			case eratest.At(frame, "params", "_meta", mcp.MetaProtocolVersion) == "":
 				call = frame
 				return []string{logLine("info", "before"), question("1")}
 			}
-			return []string{logLine("info", "before"), reply(frame, rootsRound)}
+			return []string{logLine("info", "before"), eratest.Reply(frame, eratest.RootsRound)}
 		})
-		p := open(t, faceOf(forwarding(t, h, nil), nil), caller, askable)
-		p.level = "info"
-		p.start(mcp.MethodToolsCall, `{"name":"t"}`)
-		want(t, p.next(), `"before"`, "params", "data")
-		frame := p.next()
+		p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, eratest.Askable)
+		p.Level = "info"
+		p.Start(mcp.MethodToolsCall, `{"name":"t"}`)
+		eratest.Want(t, p.Next(), `"before"`, "params", "data")
+		frame := p.Next()
 		if caller.Modern() {
 			key := "r"
-			if !h.isModern() {
+			if !h.IsModern() {
 				key = "question 1"
 			}
-			p.start(mcp.MethodToolsCall, `{"name":"t","requestState":`+at(frame, "result", "requestState")+`,"inputResponses":{"`+key+`":`+accepted+`}}`)
+			p.Start(mcp.MethodToolsCall, `{"name":"t","requestState":`+eratest.At(frame, "result", "requestState")+`,"inputResponses":{"`+key+`":`+accepted+`}}`)
 		} else {
-			p.send(reply(frame, accepted))
+			p.Send(eratest.Reply(frame, accepted))
 		}
-		want(t, p.next(), `"after"`, "params", "data")
-		if got := said(p.next()); got != "done" {
+		eratest.Want(t, p.Next(), `"after"`, "params", "data")
+		if got := eratest.Said(p.Next()); got != "done" {
 			t.Errorf("the call ends in %s", got)
 		}
 	})
@@ -311,7 +312,7 @@ func TestAttribution(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
 		a.silent = true
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		asked := make(chan string, 9)
 		begin := func(name string) {
 			v := newVisit("ann", fmt.Sprintf(`{"name":%q}`, name))
@@ -325,9 +326,9 @@ func TestAttribution(t *testing.T) {
 		}
 		begin("old")
 		begin("young")
-		a.push(question("x"))
+		a.Push(question("x"))
 		synctest.Wait()
-		a.push(question("y")) // the old one is being asked, and does not listen
+		a.Push(question("y")) // the old one is being asked, and does not listen
 		if first, second := <-asked, <-asked; first != "old" || second != "young" {
 			t.Errorf("asked are %s and %s", first, second)
 		}
@@ -341,17 +342,17 @@ func TestAttributionRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
 		a.silent = true
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		for _, who := range []string{"ann", "bob"} {
 			go newVisit(who, `{"name":"t"}`).run(t.Context(), s, nil)
 		}
 		synctest.Wait()
-		a.push(question("x"))
-		a.push(logLine("info", "whose?"))
+		a.Push(question("x"))
+		a.Push(logLine("info", "whose?"))
 		synctest.Wait()
-		frames := a.heard()
-		want(t, frames[len(frames)-1], `"ask x"`, "id")
-		wantError(t, frames[len(frames)-1], jsonrpc.InvalidRequest)
+		frames := a.Heard()
+		eratest.Want(t, frames[len(frames)-1], `"ask x"`, "id")
+		eratest.WantError(t, frames[len(frames)-1], jsonrpc.InvalidRequest)
 		s.Close()
 		synctest.Wait()
 	})
@@ -363,9 +364,9 @@ func TestAttributionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
 		a.silent = true
-		s := forwarding(t, a.host, nil)
-		a.push(question("x"))
-		pass(4 * time.Second)
+		s := forwarding(t, a.Host, nil)
+		a.Push(question("x"))
+		eratest.Pass(4 * time.Second)
 		v := newVisit("ann", `{"name":"t"}`)
 		v.ask(t, s, nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -376,13 +377,13 @@ func TestAttributionWaits(t *testing.T) {
 		if _, err := v.say(accepted).run(ctx, s, nil); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		want(t, strings.Join(a.said["x"], ","), accepted)
+		eratest.Want(t, strings.Join(a.said["x"], ","), accepted)
 
-		a.push(question("y"))
-		pass(6 * time.Second)
-		frames := a.heard()
-		want(t, frames[len(frames)-1], `"ask y"`, "id")
-		wantError(t, frames[len(frames)-1], jsonrpc.InvalidRequest)
+		a.Push(question("y"))
+		eratest.Pass(6 * time.Second)
+		frames := a.Heard()
+		eratest.Want(t, frames[len(frames)-1], `"ask y"`, "id")
+		eratest.WantError(t, frames[len(frames)-1], jsonrpc.InvalidRequest)
 	})
 }
 
@@ -390,7 +391,7 @@ func TestAttributionWaits(t *testing.T) {
 func TestAttributionToAskers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := forwarding(t, a.host, nil)
+		s := forwarding(t, a.Host, nil)
 		completion := newVisit("ann", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}`)
 		completion.method = mcp.MethodComplete
 		ctx, cancel := context.WithCancel(t.Context())
@@ -406,15 +407,40 @@ func TestAttributionToAskers(t *testing.T) {
 func TestQuestionWithoutCapability(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newNotary(t)
-		s := session(t, a.host, &client.Options{Capabilities: &mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}})
+		s := session(t, a.Host, &client.Options{Capabilities: &mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}})
 		v := newVisit("ann", asksOnce)
 		v.caller = &mcp.Caller{Version: mcp.LatestVersion, Capabilities: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
 		got, err := v.run(t.Context(), s, nil)
 		wantResult(t, got, err, `{"content":[],"said":[-32602]}`)
 		for can, serves := range map[*mcp.ClientCapabilities]bool{&v.caller.Capabilities: true, &anything: false, {}: false} {
-			if s.Serves(can) != serves {
-				t.Errorf("Serves(%v) is %t", can, !serves)
+			if s.CanForward(can) != serves {
+				t.Errorf("CanForward(%v) is %t", can, !serves)
 			}
+		}
+	})
+}
+
+// TestLevelOfTheSession: a forwarded call does not make the server less verbose than the
+// session itself wants it.
+func TestLevelOfTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := eratest.LegacyHost(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
+		s := session(t, h, &client.Options{Capabilities: &anything, LogLevel: mcp.LevelInfo})
+		var levels []string
+		for _, level := range []mcp.LoggingLevel{mcp.LevelError, mcp.LevelInfo, mcp.LevelDebug, mcp.LevelError} {
+			v := newVisit("ann", `{"name":"t"}`)
+			v.caller.LogLevel = level
+			if _, err := v.run(t.Context(), s, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, frame := range h.Heard() {
+			if eratest.Text(frame, "method") == mcp.MethodSetLevel {
+				levels = append(levels, eratest.Text(frame, "params", "level"))
+			}
+		}
+		if got := strings.Join(levels, " "); got != "info debug" {
+			t.Errorf("the server is told the levels %s, want info debug", got)
 		}
 	})
 }
