@@ -11,8 +11,8 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// TestDeadlineOfAGate: the time that a person takes does not count.
-func TestDeadlineOfAGate(t *testing.T) {
+// TestDeadlineOfAGuard: the time that a person takes does not count.
+func TestDeadlineOfAGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		f := &tool{then: func(ctx context.Context, _ *mcp.Call) (mcp.Result, error) {

@@ -37,8 +37,8 @@ func TestInjectedChanges(t *testing.T) {
 		kind   approval.Kind
 	}{
 		"nothing":                 {nil, nil, approvedArgs, ""},
-		"before the gate":         {nil, func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return rewrite(gate(f)) }, other, ""},
-		"after the gate":          {nil, func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return gate(rewrite(f)) }, "", approval.Changed},
+		"before the guard":        {nil, func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return rewrite(gate(f)) }, other, ""},
+		"after the guard":         {nil, func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return gate(rewrite(f)) }, "", approval.Changed},
 		"the bytes of the call":   {func(*approval.Request) { copy(params[bytes.Index(params, []byte("/tmp/a")):], "/etc/b") }, nil, approvedArgs, ""},
 		"the request's arguments": {func(r *approval.Request) { copy(r.Arguments, other) }, nil, "", approval.Changed},
 		"the request's id":        {func(r *approval.Request) { r.ID = "x" }, nil, "", approval.Changed},
@@ -182,8 +182,8 @@ func TestRunsThatChange(t *testing.T) {
 	}
 }
 
-// TestGatesWithinEachOther: each gate has its own approval.
-func TestGatesWithinEachOther(t *testing.T) {
+// TestGuardsWithinEachOther: each guard has its own approval.
+func TestGuardsWithinEachOther(t *testing.T) {
 	f := asker(1)
 	prompts := 0
 	counting := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
