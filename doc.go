@@ -6,8 +6,9 @@
 //   - [github.com/dovetail-go/dovetail/server]: offer tools, resources and prompts.
 //   - [github.com/dovetail-go/dovetail/client]: use those of a server.
 //   - [github.com/dovetail-go/dovetail/bridge]: offer what other servers have, one or
-//     many; [github.com/dovetail-go/dovetail/bridge/gateway] does so for programs that
-//     speak no MCP.
+//     many; [github.com/dovetail-go/dovetail/bridge/gateway] and
+//     [github.com/dovetail-go/dovetail/bridge/toolserver] are for programs that speak
+//     no MCP.
 //   - [github.com/dovetail-go/dovetail/policy] and
 //     [github.com/dovetail-go/dovetail/approval]: say who may call what, and have a
 //     person decide.
@@ -27,7 +28,7 @@
 //
 // # Layers
 //
-//	L7  bridge                      many servers behind one face;  /config  /pin  /search  /gateway
+//	L7  bridge                      many servers behind one face;  /config  /pin  /search  /gateway  /toolserver
 //	L6  approval                    a person decides;  /channel  /page
 //	L5  server  client  policy
 //	L4  internal/era                the two eras of the protocol, and nothing else

@@ -65,11 +65,11 @@ func deciding(guards []mcp.Guard) []mcp.Guard {
 	return slices.DeleteFunc(slices.Clone(guards), func(g mcp.Guard) bool { return g.Check == nil && g.Visible == nil })
 }
 
-// decide asks one guard about a call. Its error is a *refusal, or a question to the caller.
+// decide asks one guard about a call. Its error is a *[RefusedError], or a question to the caller.
 func decide(ctx context.Context, g *mcp.Guard, t *mcp.Target, call *mcp.Call) error {
 	if g.Check == nil {
 		if !shows(ctx, g, call.Caller, t) {
-			return &refusal{guard: g.Name, hides: true, cause: errHidden}
+			return &RefusedError{Guard: g.Name, Hidden: true, Err: errHidden}
 		}
 		return nil
 	}
@@ -77,7 +77,7 @@ func decide(ctx context.Context, g *mcp.Guard, t *mcp.Target, call *mcp.Call) er
 	if _, asks := mcp.AsInputRequired(err); err == nil || asks {
 		return err
 	}
-	return &refusal{guard: g.Name, cause: err}
+	return &RefusedError{Guard: g.Name, Err: err}
 }
 
 var errHidden = errors.New("the caller may not see it")
@@ -117,7 +117,7 @@ func subscribed(guards []mcp.Guard, t *mcp.Target, inner func(context.Context, *
 	return func(ctx context.Context, call *mcp.Call) (stop func(), err error) {
 		for i := range guards {
 			if g := &guards[i]; g.Visible != nil && !shows(ctx, g, call.Caller, t) {
-				return nil, &refusal{guard: g.Name, hides: true, cause: errHidden}
+				return nil, &RefusedError{Guard: g.Name, Hidden: true, Err: errHidden}
 			}
 			if err := decide(ctx, &guards[i], t, call); err != nil {
 				return nil, err
@@ -129,20 +129,6 @@ func subscribed(guards []mcp.Guard, t *mcp.Target, inner func(context.Context, *
 		return inner(ctx, call)
 	}
 }
-
-// A refusal is the decision of a guard against a call. Middleware sees it as it is; the
-// caller is told less.
-type refusal struct {
-	guard string
-	hides bool // the caller is told that there is no such thing
-	cause error
-}
-
-func (r *refusal) Error() string {
-	return fmt.Sprintf("the guard %q refused the call: %v", r.guard, r.cause)
-}
-
-func (r *refusal) Unwrap() error { return r.cause }
 
 // decoded returns a handler that decodes the arguments of a call and runs a function with
 // them. What is within follows the decoding, and precedes the function.
@@ -206,7 +192,7 @@ func limited(timeout time.Duration, t *mcp.Target, next mcp.Handler) mcp.Handler
 		ctx, cancel := deadline.With(ctx, timeout, late)
 		defer cancel()
 		result, err := next(ctx, call)
-		if _, refused := errors.AsType[*refusal](err); err != nil && !refused && !isProtocolError(err) && context.Cause(ctx) == late {
+		if _, refused := errors.AsType[*RefusedError](err); err != nil && !refused && !isProtocolError(err) && context.Cause(ctx) == late {
 			err = own(late)
 		}
 		return result, err

@@ -38,7 +38,7 @@ func isProtocolError(err error) bool {
 // tool and an internal error of anything else; all others are logged, and the caller gets
 // a reference to the log.
 func (s *Server) conclude(ctx context.Context, call *mcp.Call, err error) (mcp.Result, error) {
-	if refused, ok := errors.AsType[*refusal](err); ok {
+	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.told == nil {
 		return nil, s.refused(call, refused)
 	}
 	if isProtocolError(err) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
@@ -66,36 +66,84 @@ func reason(err error) []any {
 	return []any{"error", err}
 }
 
-// internalError logs what clients must not see and returns what they see instead: a
-// reference to the log.
+// internalError logs what clients must not see and returns what they see instead.
 func (s *Server) internalError(message string, attrs ...any) error {
 	reference := rand.Text()
 	s.options.Logger.Error(message, append(attrs, "reference", reference)...)
-	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "internal error, reference " + reference}
+	return &InternalError{reference}
 }
 
-// refused is what the caller is told of a refusal.
-func (s *Server) refused(call *mcp.Call, r *refusal) error {
+// An InternalError is the error of a call that failed for a reason that its caller does not
+// learn. The log has the reason, with the same reference. For errors.As it is the
+// *[jsonrpc.Error] that callers get.
+type InternalError struct{ Reference string }
+
+// Error contains the reference.
+func (e *InternalError) Error() string { return "internal error, reference " + e.Reference }
+
+// As makes the error one of JSON-RPC.
+func (e *InternalError) As(target any) bool {
+	wire, ok := target.(**jsonrpc.Error)
+	if ok {
+		*wire = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: e.Error()}
+	}
+	return ok
+}
+
+// A RefusedError is the refusal of a call by a guard. Middleware sees it, and so does the
+// caller of [Server.Serve]. Where a *[jsonrpc.Error] is needed, it is what clients get: the
+// guard's own, or one that does not tell the reason.
+type RefusedError struct {
+	// Guard is the name of the guard.
+	Guard string
+	// Hidden reports whether clients are told that there is no such entry.
+	Hidden bool
+	// Err is the reason.
+	Err error
+
+	told *jsonrpc.Error // what clients get; nil until a server has concluded the call
+}
+
+// Error contains the reason.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("the guard %q refused the call: %v", e.Guard, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// As makes the error one of JSON-RPC, once it has been concluded.
+func (e *RefusedError) As(target any) bool {
+	wire, ok := target.(**jsonrpc.Error)
+	if !ok || e.told == nil {
+		return false
+	}
+	*wire = e.told
+	return true
+}
+
+// refused sets what the caller is told of a refusal.
+func (s *Server) refused(call *mcp.Call, r *RefusedError) error {
 	kind, name := subject(call)
-	s.options.Logger.Info("a guard refused a call", append(reason(r.cause), "guard", r.guard, "kind", kind, "name", name)...)
-	switch {
-	case r.hides:
-		return unknown(call)
-	case isProtocolError(r.cause):
-		return r.cause
+	s.options.Logger.Info("a guard refused a call", append(reason(r.Err), "guard", r.Guard, "kind", kind, "name", name)...)
+	concluded := *r
+	if r.Hidden {
+		concluded.told, _ = errors.AsType[*jsonrpc.Error](unknown(call))
+	} else if concluded.told, _ = errors.AsType[*jsonrpc.Error](r.Err); concluded.told == nil {
+		data, err := encode(struct {
+			Type  string `json:"type"`
+			Guard string `json:"guard"`
+		}{"FORBIDDEN", r.Guard})
+		if err != nil {
+			return err
+		}
+		concluded.told = &jsonrpc.Error{
+			Code:    jsonrpc.InternalError,
+			Message: fmt.Sprintf("Guard '%s' denied the %s call for '%.256s'", r.Guard, kind, name),
+			Data:    data,
+		}
 	}
-	data, err := encode(struct {
-		Type  string `json:"type"`
-		Guard string `json:"guard"`
-	}{"FORBIDDEN", r.guard})
-	if err != nil {
-		return err
-	}
-	return &jsonrpc.Error{
-		Code:    jsonrpc.InternalError,
-		Message: fmt.Sprintf("Guard '%s' denied the %s call for '%.256s'", r.guard, kind, name),
-		Data:    data,
-	}
+	return &concluded
 }
 
 // subject says in words what a call is for.

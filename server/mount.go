@@ -108,13 +108,13 @@ func (m *mount) entry(s *Server, e *Entry) (*Entry, error) {
 		if err := checkName(e.Kind, mounted.Name); err != nil {
 			return nil, err
 		}
-		definition, err := jsonscan.Splice(nil, e.Definition.JSON(), jsonscan.Edit{Name: "name", Value: jsonscan.AppendString(nil, mounted.Name)})
+	}
+	if e.Definition != nil || m.provider.Catalog().index[e.Kind][e.Name] == e { // one that is in no list may have none
+		definition, err := m.definition(e, mounted.Name)
 		if err != nil {
 			return nil, fmt.Errorf("the %v %.256q: its definition: %w", e.Kind, e.Name, err)
 		}
-		mounted.Definition = mcp.NewDefinition(definition)
-	} else if _, err := jsonscan.ReadObject(e.Definition.JSON()); err != nil {
-		return nil, fmt.Errorf("the %v %.256q: its definition: %w", e.Kind, e.Name, err)
+		mounted.Definition = definition
 	}
 	if renamed || len(m.guards)+len(m.middleware) > 0 {
 		mounted.Handle, mounted.Complete = m.enter(e, e.Handle), m.enter(e, e.Complete)
@@ -123,6 +123,16 @@ func (m *mount) entry(s *Server, e *Entry) (*Entry, error) {
 		return e, nil
 	}
 	return mounted.require(m.Scopes, m.Metadata).require(s.options.Scopes, s.options.Metadata).Wrap(m.guards, m.middleware), nil
+}
+
+// definition returns the definition of an entry under its name on the server.
+func (m *mount) definition(e *Entry, name string) (*mcp.Definition, error) {
+	if name == e.Name {
+		_, err := jsonscan.ReadObject(e.Definition.JSON())
+		return e.Definition, err
+	}
+	renamed, err := jsonscan.Splice(nil, e.Definition.JSON(), jsonscan.Edit{Name: "name", Value: jsonscan.AppendString(nil, name)})
+	return mcp.NewDefinition(renamed), err
 }
 
 // outer returns the name on the server of what has a name at the provider.

@@ -157,7 +157,8 @@ func (s *Server) logCollisions(before, now *Catalog) {
 }
 
 // Serve answers one call: any method that is not the protocol's own. It waits until the
-// server has started. The error is a *[jsonrpc.Error], *[mcp.InputRequired], or that of ctx.
+// server has started. The error is an *[mcp.InputRequired], that of ctx, or one in which
+// errors.As finds a *[jsonrpc.Error], such as *[InternalError] and *[RefusedError].
 func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err

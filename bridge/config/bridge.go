@@ -38,7 +38,7 @@ func (r *Resolved) Bridge(opts *DialOptions) (bridge.Config, error) {
 		Alias: r.Alias, Dialer: dialer, Required: o.Required, Fingerprint: fmt.Sprintf("%s %#v", r.Fingerprint(), *o),
 		ProxyOptions: bridge.ProxyOptions{
 			Shared: o.Shared, Lazy: o.Lazy, IdleTimeout: o.IdleTimeout, ConnectTimeout: o.StartTimeout,
-			CallTimeout: o.CallTimeout, MaxCalls: o.MaxCalls,
+			CallTimeout: o.CallTimeout, MaxCalls: o.MaxCalls, Launch: r.Launch(),
 			Select:   func(kind mcp.Kind, name string) bool { return kind != mcp.KindTool || o.Tools.Permits(name) },
 			Expect:   o.Tools.named(),
 			Rename:   make(map[string]string),

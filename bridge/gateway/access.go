@@ -18,11 +18,11 @@ import (
 
 // AccessOptions configure an [Access]. The zero value is good: a random token.
 type AccessOptions struct {
-	// Tokens are principals by their tokens, which have at least [MinToken] characters of
-	// A-Z, a-z, 0-9 and -._~. A policy tells who calls by the principal. Callers with one
-	// principal share their sessions with servers. "" is nobody in particular.
+	// Tokens are principals by their tokens, which have at least 16 characters of
+	// A-Z, a-z, 0-9 and -._~. Policies decide by the principal. Callers with one
+	// principal share their sessions with servers. The principal may be "".
 	Tokens map[string]string
-	// Authenticate is asked about requests that have none of the tokens, such as those that
+	// Authenticate decides about requests that have none of the tokens, such as those that
 	// another middleware has authenticated:
 	//
 	//	func(r *http.Request) (string, bool) {
@@ -30,21 +30,19 @@ type AccessOptions struct {
 	//		return principal, principal != ""
 	//	}
 	Authenticate func(r *http.Request) (principal string, ok bool)
-	// Open lets in requests without a token, if they come by a connection to a loopback
-	// address: then every program on this machine can call every tool. It is logged as a
-	// warning.
+	// Open admits requests without a token on connections to a loopback address: then every
+	// program on this machine can call every tool. NewAccess logs a warning.
 	Open bool
-	// Hosts and Origins are those that are allowed beside loopback ones, as for the MCP
-	// endpoints of package transport/streamable.
+	// Hosts and Origins are allowed in addition to loopback ones, as for the MCP endpoints of
+	// package transport/streamable.
 	Hosts, Origins []string
-	// Logger is told who is refused, without tokens. Default slog.Default().
+	// Logger takes refusals, without tokens. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// An Access says who may use HTTP routes: who shows a token, comes by an allowed host name
-// (which keeps pages away that reach this machine by DNS rebinding) and from no page of a
-// strange origin, and sends nothing but JSON. It may be used concurrently. Printed, it tells
-// no token.
+// An Access admits HTTP requests: those that have a token, an allowed host name (which excludes
+// pages that reach this machine by DNS rebinding), an allowed origin or none, and no body other
+// than JSON. It may be used concurrently. Formatting it redacts the token.
 type Access struct {
 	opts  AccessOptions
 	guard *edge.Guard
@@ -55,13 +53,12 @@ type Access struct {
 	principals map[digest]string
 }
 
-// A digest stands for a token: who does not know the salt learns nothing of the one from
-// how long it takes to find the other.
+// A digest is a salted hash of a token, so that the time of a look-up says nothing about tokens.
 type digest [sha256.Size]byte
 
-// NewAccess returns an access. Without Tokens, Authenticate and Open there is one random
-// token, for everybody; see [Access.Token]. The error says what is wrong with a token, a
-// host or an origin, and does not tell the token.
+// NewAccess returns an access. Without Tokens, Authenticate and Open it has one random token; see
+// [Access.Token]. The error names a token, host or origin that is wrong, but does not contain the
+// token. opts may be nil.
 func NewAccess(opts *AccessOptions) (*Access, error) {
 	a := &Access{salt: []byte(rand.Text()), token: func() string { return "" }, principals: make(map[digest]string)}
 	if opts != nil {
@@ -74,7 +71,7 @@ func NewAccess(opts *AccessOptions) (*Access, error) {
 	}
 	for token, principal := range a.opts.Tokens {
 		if !edge.IsToken(token) {
-			return nil, fmt.Errorf("gateway: AccessOptions.Tokens: that of %q must have %d or more characters of A-Z, a-z, 0-9 and -._~", principal, MinToken)
+			return nil, fmt.Errorf("gateway: AccessOptions.Tokens: that of %q must have %d or more characters of A-Z, a-z, 0-9 and -._~", principal, edge.MinToken)
 		}
 		a.principals[a.digest(token)] = principal
 	}
@@ -89,12 +86,12 @@ func NewAccess(opts *AccessOptions) (*Access, error) {
 	return a, nil
 }
 
-// Token is the random token that there is unless the options say otherwise, else "".
-// Requests have it as "Authorization: Bearer T". Show it to the operator only.
+// Token returns the random token, or "" if the options say otherwise. Requests have it as
+// "Authorization: Bearer T". Show it to the operator only.
 func (a *Access) Token() string { return a.token() }
 
-// Issue makes one more token, such as that of a sandbox, which is good until it is revoked.
-// Requests under way then go on.
+// Issue returns another token for a principal, such as a sandbox. It is valid until revoke is
+// called, which does not end requests that are served.
 func (a *Access) Issue(principal string) (token string, revoke func()) {
 	token = rand.Text()
 	key := a.digest(token)
@@ -115,10 +112,10 @@ func (a *Access) digest(token string) digest {
 // admitted is the key of the Access that a request has passed.
 type admitted struct{}
 
-// Handler has a handler serve only who may: its requests have the principal that
-// transport.Principal returns. Others are answered: 401 without a token, 403 for a host or
-// an origin that is not allowed, 405 for an unusual method, 415 for a body that is no JSON.
-// What is within a handler of the same Access is not looked at twice.
+// Handler returns a handler that passes on the requests that are admitted, with the principal
+// that transport.Principal returns. It answers others: 401 without a token, 403 for a host or an
+// origin that is not allowed, 405 for an unusual method, 415 for a body that is not JSON. Within a
+// handler of the same Access it passes on everything.
 func (a *Access) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(admitted{}) == a {
@@ -144,7 +141,8 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// who says who makes a request, if it may be made. A token that is none is worse than none.
+// who returns the principal of a request. A request with a wrong token is not admitted as one
+// without a token.
 func (a *Access) who(r *http.Request) (principal string, ok bool) {
 	token := edge.Token(r)
 	if token != "" {
@@ -161,7 +159,7 @@ func (a *Access) who(r *http.Request) (principal string, ok bool) {
 	return principal, ok
 }
 
-// isOnLoopback says whether a connection ends at an address that only this machine reaches.
+// isOnLoopback reports whether a connection ends at a loopback address.
 func isOnLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && addr != nil && addr.IP.IsLoopback()

@@ -1,86 +1,110 @@
 package gateway
 
 import (
-	"net/http"
+	"bytes"
+	"encoding/json"
 	"strconv"
-	"strings"
-	"time"
 
-	"github.com/dovetail-go/dovetail/internal/edge"
+	"github.com/dovetail-go/dovetail/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// writeJSON answers a request, in pieces that the client must take in time.
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
-	write(w, status, "application/json", body)
+// An answer is the result of a tool call, its members as they came.
+type answer struct {
+	whole, content, structured json.RawMessage
+	isError                    bool
+	texts                      [][]byte // raw strings
 }
 
-func write(w http.ResponseWriter, status int, contentType string, body []byte) {
-	header := w.Header()
-	header.Set("Content-Type", contentType)
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
-	control := http.NewResponseController(w)
-	w.WriteHeader(status)
-	for len(body) > 0 {
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every writer has deadlines
-		piece := body[:min(len(body), writePiece)]
-		if _, err := w.Write(piece); err != nil {
-			return // the client has gone
+// readAnswer reads a CallToolResult. Content that is none counts for nothing.
+func readAnswer(result json.RawMessage) (*answer, *frontend.Failure) {
+	members, err := jsonscan.ReadObject(result)
+	if err != nil {
+		return nil, frontend.MalformedAnswer
+	}
+	a := &answer{
+		whole: result, content: members.Get("content"), structured: members.Get("structuredContent"),
+		isError: string(members.Get("isError")) == "true",
+	}
+	if a.content == nil {
+		a.content = json.RawMessage("[]")
+	}
+	scan := jsonscan.New(a.content)
+	if err := scan.EnterArray(); err != nil {
+		return nil, frontend.MalformedAnswer
+	}
+	for first := true; ; first = false {
+		ok, err := scan.Element(first)
+		if err != nil {
+			return nil, frontend.MalformedAnswer
 		}
-		body = body[len(piece):]
-	}
-}
-
-// A refuser answers a request with an error in the form of a face.
-type refuser func(w http.ResponseWriter, status int, message string)
-
-// turnAway answers a request whose body stays unread.
-func (refuse refuser) turnAway(w http.ResponseWriter, r *http.Request, status int, message string) {
-	edge.TurnAway(&translated{ResponseWriter: w, refuse: refuse}, r, status, jsonrpc.InvalidRequest, message)
-}
-
-// A translated writer has the refusals of package edge in the form of a face. Nothing else
-// is written to it.
-type translated struct {
-	http.ResponseWriter
-
-	refuse refuser
-	status int
-}
-
-// Unwrap is for http.ResponseController.
-func (t *translated) Unwrap() http.ResponseWriter { return t.ResponseWriter }
-
-// WriteHeader takes the status.
-func (t *translated) WriteHeader(status int) {
-	t.status = status
-	if status < http.StatusBadRequest { // the answer to a preflight, which has no body
-		t.ResponseWriter.WriteHeader(status)
-	}
-}
-
-// Write takes the error, which comes as a whole.
-func (t *translated) Write(body []byte) (int, error) {
-	message := http.StatusText(t.status)
-	if answer, err := jsonrpc.Decode(body); err == nil {
-		if answer, ok := answer.(*jsonrpc.Response); ok && answer.Error != nil {
-			message = answer.Error.Message
+		if !ok {
+			return a, nil
+		}
+		block, err := scan.Value()
+		if err != nil {
+			return nil, frontend.MalformedAnswer
+		}
+		read, err := jsonscan.ReadObject(block)
+		if kind, said := read.Get("type"), read.Get("text"); err == nil && isText(kind, "text") && jsonscan.KindOf(said) == jsonscan.String {
+			a.texts = append(a.texts, said)
 		}
 	}
-	t.refuse(t.ResponseWriter, t.status, message)
-	return len(body), nil
 }
 
-// text is a text as a JSON string.
-func text(s string) []byte { return jsonscan.AppendString(nil, s) }
+func isText(raw []byte, value string) bool {
+	return jsonscan.KindOf(raw) == jsonscan.String && jsonscan.KeyIs(raw, value)
+}
 
-// cut shortens a name that somebody else has chosen.
-func cut(name string) string {
-	if len(name) <= maxShown {
-		return name
+// text is the answer's text, as one raw string; nil if it has none.
+func (a *answer) text() json.RawMessage {
+	if len(a.texts) == 0 {
+		return nil
 	}
-	return strings.ToValidUTF8(name[:maxShown], "") + "…"
+	joined := []byte{'"'}
+	for i, raw := range a.texts {
+		if i > 0 {
+			joined = append(joined, `\n`...)
+		}
+		joined = append(joined, raw[1:len(raw)-1]...)
+	}
+	return append(joined, '"')
+}
+
+// A reduction makes one JSON value of an answer.
+type reduction func(a *answer) json.RawMessage
+
+// reductions are those that a caller can choose from; nil is the default.
+var reductions = map[string]reduction{"": nil, "text": reduceText, "structured": reduceStructured, "full": reduceNothing}
+
+func reduceText(a *answer) json.RawMessage {
+	if text := a.text(); text != nil {
+		return text
+	}
+	return a.content
+}
+
+func reduceStructured(a *answer) json.RawMessage {
+	if a.structured != nil {
+		return a.structured
+	}
+	return reduceText(a)
+}
+
+func reduceNothing(a *answer) json.RawMessage { return a.whole }
+
+// proxied is the answer in the form of the proxy.
+func (a *answer) proxied(reduce reduction) []byte {
+	out := strconv.AppendBool([]byte(`{"success":`), !a.isError)
+	out = append(append(out, `,"result":`...), reduce(a)...)
+	out = append(out, `,"error":`...)
+	switch said := reduceText(a); {
+	case !a.isError:
+		out = append(out, "null"...)
+	case jsonscan.KindOf(said) == jsonscan.String:
+		out = append(out, said...)
+	default:
+		out = jsonscan.AppendString(out, string(bytes.TrimSpace(said)))
+	}
+	return append(strconv.AppendBool(append(out, `,"is_error":`...), a.isError), '}')
 }

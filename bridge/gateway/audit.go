@@ -7,40 +7,43 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
 
-// An Audit has one record of the log for each call, whoever refuses it, and one for each
-// decision of a policy. As an interceptor it stands outermost:
+// An Audit logs one record for each call, also for those that are refused, and one for each
+// decision of a policy. It is the outermost middleware of a server:
 //
-//	audit := &gateway.Audit{Directory: tools, Counters: metrics}
-//	enforcer := &gateway.Enforcer{Policy: rules, Locate: tools.Locate, Decided: audit.Decided}
-//	around := []mcp.Middleware{audit.Intercept, enforcer.Intercept}
+//	audit := &gateway.Audit{Counters: metrics}
+//	guard := policy.Guard(rules, &policy.GuardOptions{Decided: audit.Decided})
+//	server.Options{Middleware: []mcp.Middleware{audit.Intercept}, Guards: []mcp.Guard{guard}}
 //
-// The record of a call, "call", has who makes it (principal), method, server, tool (which of
-// a prompt or resource is its name or URI), exposed (the name that the caller has used),
-// outcome, duration, and of the arguments their length in bytes and SHA-256, but neither they
-// nor what the tool has answered. A list that a face makes up an answer from, of which servers
-// there are for a call that is refused, say, also has what it is made for (for). The outcome is
-// one of
+// The record of a call, "call", has the principal, the method, the server and the tool that
+// the call is for (of a prompt or resource its name or URI), exposed (the name that the caller
+// has used), outcome and duration. It has the length in bytes and the SHA-256 of the
+// arguments, but neither the arguments nor the result. A list that a gateway reads for an
+// answer, such as which servers the caller of a refused call may know, has the method of the
+// call (for). The outcome is one of
 //
 //	ok, tool_error                   what the tool has answered
 //	input_required                   the call goes on when its caller has answered
-//	forbidden                        the policy
+//	forbidden                        a guard, such as a policy, refuses the call
 //	rejected, approval_timeout, no_approver, approver_lost, approval_failed,
 //	approval_spent, approval_changed, too_many_approvals
 //	                                 as the kinds of package approval
 //	upstream_unavailable, upstream_lost, upstream_timeout, upstream_busy, upstream_malformed
 //	                                 as the failures of package bridge
 //	invalid_params, server_error     errors of the protocol
-//	unknown_server, unknown_tool, launch_refused, conflict, start_failed, reset, closed, busy
-//	                                 as the kinds of a [RunKind]
-//	only_asked                       the call could be made, and was not to be
+//	unknown_tool                     there is no such tool
+//	unknown_server, launch_refused, conflict, start_failed, reset, closed, busy
+//	                                 as the kinds of package toolserver
+//	only_asked                       only approval was asked for, and given
 //	timeout, canceled, internal, panic
 //
 // It counts, in [Counters]:
@@ -49,9 +52,9 @@ import (
 //	dovetail_call_seconds_total{method,server,tool}
 //	dovetail_decisions_total{kind,effect}
 //
-// Server and tool are those that are in a list of the operator's, so that callers cannot make
-// series by making up names; any other counts as "(unknown)", and whatever server a caller has
-// launched as "(launched)".
+// Server and tool are labels for tools and prompts that are in a list, so that callers cannot
+// make series by making up names. Any other tool counts as "(unknown)", and any server that a
+// caller has launched as "(launched)".
 //
 // The zero value logs. Do not change an Audit while it is used.
 type Audit struct {
@@ -59,14 +62,11 @@ type Audit struct {
 	Logger *slog.Logger
 	// Counters count calls and decisions. Default none.
 	Counters Counters
-	// Directory says whose something is. By default server is "", and all tools count as
-	// "(unknown)".
-	Directory *Directory
 	// Arguments has the log take the arguments as they are, secrets included.
 	Arguments bool
 }
 
-// Outcomes beside the kinds of failures.
+// Outcomes that are not kinds of failures.
 const (
 	outcomeOK        = "ok"
 	outcomeToolError = "tool_error"
@@ -85,7 +85,7 @@ func (a *Audit) Intercept(next mcp.Handler) mcp.Handler {
 		result, err = next(ctx, call)
 		switch {
 		case err != nil:
-			outcome = failureOf(err).kind
+			outcome = frontend.CallFailureOf(call, err).Kind
 		case call.Method() == mcp.MethodToolsCall:
 			outcome, result, err = toolOutcome(result)
 		default:
@@ -113,13 +113,12 @@ func toolOutcome(result mcp.Result) (outcome string, same mcp.Result, err error)
 }
 
 func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err error, took time.Duration) {
-	kind, exposed := subjectOf(call)
-	target, server, tool := a.locate(ctx, kind, exposed)
+	server, tool, exposed := subjectOf(call)
 	arguments := call.Member("arguments")
 	sum := sha256.Sum256(arguments)
 	attrs := []slog.Attr{
-		slog.String("principal", call.Caller.Principal), slog.String("method", cut(call.Method())),
-		slog.String("server", cut(target.Origin.Server)), slog.String("tool", cut(target.Origin.Name)), slog.String("exposed", cut(exposed)),
+		slog.String("principal", call.Caller.Principal), slog.String("method", frontend.Cut(call.Method())),
+		slog.String("server", frontend.Cut(server)), slog.String("tool", frontend.Cut(tool)), slog.String("exposed", frontend.Cut(exposed)),
 		slog.String("outcome", outcome), slog.Duration("duration", took),
 		slog.Int("argumentsSize", len(arguments)), slog.String("argumentsDigest", hex.EncodeToString(sum[:])),
 	}
@@ -139,7 +138,8 @@ func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err 
 	if a.Counters == nil {
 		return
 	}
-	labels := []Label{{"method", methodLabel(call.Method())}, {"server", cut(server)}, {"tool", cut(tool)}}
+	server, tool = labelsOf(call, exposed)
+	labels := []Label{{"method", methodLabel(call.Method())}, {"server", frontend.Cut(server)}, {"tool", frontend.Cut(tool)}}
 	a.Counters.Add("dovetail_call_seconds_total", took.Seconds(), labels...)
 	a.Counters.Add("dovetail_calls_total", 1, append(labels, Label{"outcome", outcome})...)
 }
@@ -147,42 +147,57 @@ func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err 
 // madeFor is the key of the method of the call that a list is made to answer.
 type madeFor struct{}
 
-// Decided records a decision, for [Enforcer].Decided.
+// Decided records the decision about a call, for policy.GuardOptions.Decided.
 func (a *Audit) Decided(ctx context.Context, call *mcp.Call, q *policy.Request, d policy.Decision) {
+	server, tool, exposed := subjectOf(call)
+	kind := mcp.KindResource
+	if t := call.Target(); t != nil && call.URI() == "" {
+		kind = t.Kind
+	}
 	a.logger().LogAttrs(ctx, slog.LevelInfo, "decision",
-		slog.String("principal", q.Principal), slog.String("role", q.Role), slog.String("method", cut(call.Method())),
-		slog.String("kind", q.Target.Kind.String()), slog.String("server", cut(q.Target.Origin.Server)), slog.String("tool", cut(q.Target.Origin.Name)),
-		slog.String("exposed", cut(q.Target.Name)), slog.String("effect", d.Effect.String()),
+		slog.String("principal", q.Principal), slog.String("role", q.Role), slog.String("method", frontend.Cut(call.Method())),
+		slog.String("kind", kind.String()), slog.String("server", frontend.Cut(server)), slog.String("tool", frontend.Cut(tool)),
+		slog.String("exposed", frontend.Cut(exposed)), slog.String("effect", d.Effect.String()),
 		slog.String("rule", d.Rule), slog.String("reason", d.Reason))
 	if a.Counters != nil {
-		a.Counters.Add("dovetail_decisions_total", 1, Label{"kind", q.Target.Kind.String()}, Label{"effect", d.Effect.String()})
+		a.Counters.Add("dovetail_decisions_total", 1, Label{"kind", kind.String()}, Label{"effect", d.Effect.String()})
 	}
 }
 
 func (a *Audit) logger() *slog.Logger { return cmp.Or(a.Logger, slog.Default()) }
 
-// locate says whose something is, and what counters are told of that.
-func (a *Audit) locate(ctx context.Context, kind mcp.Kind, exposed string) (target mcp.Target, server, tool string) {
-	if exposed == "" {
-		return target, "", ""
+// subjectOf returns what a call is for, as its server and as its caller name it.
+func subjectOf(call *mcp.Call) (server, name, exposed string) {
+	t := call.Target()
+	if t != nil {
+		server, name = t.Origin.Server, cmp.Or(call.URI(), t.Origin.Name, t.Name)
 	}
-	if a.Directory == nil {
-		return mcp.Target{Name: exposed, Origin: mcp.Origin{Name: exposed}}, unknownName, unknownName
+	for _, path := range [][]string{{"name"}, {"uri"}, {"ref", "name"}, {"ref", "uri"}} {
+		if raw := call.Member(path...); jsonscan.KindOf(raw) == jsonscan.String {
+			return server, name, jsonscan.Unquote(raw)
+		}
 	}
-	target, err := a.Directory.Locate(ctx, kind, exposed)
-	switch r := runOf(ctx); {
-	case err != nil:
-		return target, unknownName, unknownName
-	case r != nil && r.launch != nil:
-		return target, launchedName, unknownName
-	case !a.Directory.lists(kind, exposed):
-		return target, target.Origin.Server, unknownName
+	return server, name, ""
+}
+
+// labelsOf returns the server and the tool that counters have for a call.
+func labelsOf(call *mcp.Call, exposed string) (server, tool string) {
+	t := call.Target()
+	switch {
+	case t == nil && exposed == "":
+		return "", ""
+	case t == nil:
+		return unknownName, unknownName
+	case strings.HasPrefix(t.Origin.Server, frontend.Launched):
+		return launchedName, unknownName
+	case t.Definition == nil || t.Kind != mcp.KindTool && t.Kind != mcp.KindPrompt:
+		return t.Origin.Server, unknownName
 	default:
-		return target, target.Origin.Server, target.Origin.Name
+		return t.Origin.Server, cmp.Or(t.Origin.Name, t.Name)
 	}
 }
 
-// reasonOf is what an error says beyond its outcome, as far as it is in words of this module:
+// reasonOf returns what an error says beyond its outcome, if the words are this module's:
 // those of a server may repeat arguments.
 func reasonOf(err error) string {
 	if denied, ok := errors.AsType[*policy.DeniedError](err); ok {

@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
 )
 
 // A ledger takes records, for a test to read.
@@ -56,11 +57,10 @@ func TestAudit(t *testing.T) {
 	var log ledger
 	var metrics gateway.Metrics
 	rules := compiled(t, `{"rules":[{"effect":"allow","servers":["files"]},{"name":"no images","effect":"deny","names":["image"]}]}`)
-	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
-		audit := &gateway.Audit{Logger: log.logger(), Counters: &metrics, Directory: d}
-		enforcer := &gateway.Enforcer{Policy: rules, Locate: d.Locate, Decided: audit.Decided}
-		return []mcp.Middleware{audit.Intercept, enforcer.Intercept}
-	})
+	audit := &gateway.Audit{Logger: log.logger(), Counters: &metrics}
+	r := newRig(t, gateway.Options{}, operator{Options: server.Options{
+		Middleware: []mcp.Middleware{audit.Intercept}, Guards: []mcp.Guard{policy.Guard(rules, &policy.GuardOptions{Decided: audit.Decided})},
+	}})
 	const secret, arguments = "canary-5d1f", `{ "password":"canary-5d1f" }`
 	one := r.as("a-token-of-sandbox-one")
 	one.post(t, call("files", "echo"), `{"arguments":`+arguments+`}`)
@@ -80,7 +80,7 @@ func TestAudit(t *testing.T) {
 	}
 	want := []string{
 		"tools/call files echo ok", "tools/call files fail tool_error", "tools/call files image forbidden",
-		"tools/call   forbidden",
+		"tools/call   unknown_tool",
 		"tools/list   ok", // of the proxy, which says which servers there are
 		"tools/list   ok",
 	}
@@ -99,7 +99,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("the reason of a denial is %v", reason)
 	}
 	decisions := log.records(t, "decision")
-	if len(decisions) != 4 || decisions[2]["rule"] != "no images" || decisions[2]["effect"] != "deny" || decisions[0]["effect"] != "allow" || decisions[0]["principal"] != "one" {
+	if len(decisions) != 3 || decisions[2]["rule"] != "no images" || decisions[2]["effect"] != "deny" || decisions[0]["effect"] != "allow" || decisions[0]["principal"] != "one" {
 		t.Errorf("the decisions are %v", decisions)
 	}
 	if strings.Contains(log.text.String(), secret) {
@@ -112,9 +112,9 @@ func TestAudit(t *testing.T) {
 	for _, line := range []string{
 		`dovetail_calls_total{method="tools/call",server="files",tool="echo",outcome="ok"} 1`,
 		`dovetail_calls_total{method="tools/call",server="files",tool="fail",outcome="tool_error"} 1`,
-		`dovetail_calls_total{method="tools/call",server="(unknown)",tool="(unknown)",outcome="forbidden"} 1`,
+		`dovetail_calls_total{method="tools/call",server="(unknown)",tool="(unknown)",outcome="unknown_tool"} 1`,
 		`dovetail_calls_total{method="tools/list",server="",tool="",outcome="ok"} 2`,
-		`dovetail_decisions_total{kind="tool",effect="deny"} 2`,
+		`dovetail_decisions_total{kind="tool",effect="deny"} 1`,
 	} {
 		if !strings.Contains(shown, line+"\n") {
 			t.Errorf("there is no line %s in\n%s", line, shown)
@@ -171,6 +171,7 @@ func outcomeOf(t *testing.T, answer func() (mcp.Result, error)) string {
 		t.Fatal(err)
 	}
 	call := mcp.NewCall(request, &mcp.Caller{}, nil)
+	call.Resolve(&mcp.Target{Kind: mcp.KindTool, Name: "x"}, "", nil)
 	var passed error
 	func() {
 		defer func() {
@@ -193,11 +194,36 @@ func outcomeOf(t *testing.T, answer func() (mcp.Result, error)) string {
 // TestAuditArguments: they are logged if somebody wants that.
 func TestAuditArguments(t *testing.T) {
 	var log ledger
-	r := newRig(t, gateway.Options{}, nil, func(*gateway.Directory) []mcp.Middleware {
-		return []mcp.Middleware{(&gateway.Audit{Logger: log.logger(), Arguments: true}).Intercept}
-	})
+	audit := &gateway.Audit{Logger: log.logger(), Arguments: true}
+	r := newRig(t, gateway.Options{}, operator{Options: server.Options{Middleware: []mcp.Middleware{audit.Intercept}}})
 	r.post(t, restPath+"/tools/files__echo", `{"a": 1}`)
 	if records := log.records(t, "call"); len(records) != 1 || records[0]["arguments"] != `{"a": 1}` {
 		t.Errorf("the records are %v", records)
+	}
+}
+
+// TestCallersMakeNoSeries: names of tools that are in no list are no labels.
+func TestCallersMakeNoSeries(t *testing.T) {
+	var metrics gateway.Metrics
+	audit := &gateway.Audit{Logger: quiet(), Counters: &metrics}
+	skills := func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return nil, nil }
+	r := newRig(t, gateway.Options{}, operator{
+		Options: server.Options{Middleware: []mcp.Middleware{audit.Intercept}}, pseudo: map[string]gateway.ToolFunc{"skills": skills},
+	})
+	r.post(t, restPath+"/tools/call", `{"name":"skills__`+strings.Repeat("made_up", 100_000)+`"}`)
+	r.post(t, restPath+"/tools/call", `{"name":"made_up"}`)
+	r.post(t, restPath+"/tools/files__read", `{}`)
+	shown := shownBy(&metrics)
+	if len(shown) > 2000 || strings.Contains(shown, "made_up") {
+		t.Errorf("callers have made series:\n%.3000s", shown)
+	}
+	for _, line := range []string{
+		`{method="tools/call",server="skills",tool="(unknown)",outcome="ok"} 1`,
+		`{method="tools/call",server="(unknown)",tool="(unknown)",outcome="unknown_tool"} 1`,
+		`{method="tools/call",server="files",tool="read",outcome="ok"} 1`,
+	} {
+		if !strings.Contains(shown, line+"\n") {
+			t.Errorf("there is no line %s in\n%s", line, shown)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -19,21 +21,21 @@ func TestBudgets(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	s := newStub(`{"type":"object"}`, "x")
-	d, err := gateway.NewDirectory(s, nil)
+	ctx := context.Background()
+	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, json.RawMessage(`{"name":"s__x","arguments":{"a":1}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := context.Background()
-	call := newCall(t, mcp.MethodToolsCall, `{"name":"s__x","arguments":{"a":1}}`)
-	audit := &gateway.Audit{Logger: quiet(), Counters: new(gateway.Metrics), Directory: d}
+	call := mcp.NewCall(request, &mcp.Caller{}, nil)
+	call.Resolve(&s.catalog.Lookup(mcp.KindTool, "s__x").Target, "", nil)
+	audit := &gateway.Audit{Logger: quiet(), Counters: new(gateway.Metrics)}
 	audited := audit.Intercept(func(context.Context, *mcp.Call) (mcp.Result, error) { return s.result, nil })
 	proxy := s.gateway(t, gateway.Options{}).Proxy()
 	for name, test := range map[string]struct {
 		most float64
 		run  func()
 	}{
-		"locate": {0, func() { d.Locate(ctx, mcp.KindTool, "s__x") }},
-		"audit":  {12, func() { audited(ctx, call) }},
+		"audit": {12, func() { audited(ctx, &call) }},
 		"proxy": {80, func() {
 			s.called = s.called[:0]
 			serve(proxy)

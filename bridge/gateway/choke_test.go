@@ -41,12 +41,7 @@ func TestOnePolicyOnEveryFace(t *testing.T) {
 		{"effect":"allow","servers":["files"],"names":["read","echo","image"]},
 		{"effect":"allow","servers":["wiki"],"names":["who"],"principals":["one"]},
 		{"effect":"deny","names":["echo"],"principals":["two"]}]}`)
-	var around []mcp.Middleware
-	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
-		enforcer := &gateway.Enforcer{Policy: rules, Locate: d.Locate}
-		around = []mcp.Middleware{enforcer.Intercept}
-		return around
-	})
+	r := newRig(t, gateway.Options{}, guarded(policy.Guard(rules, nil)))
 	allowed := map[string][]string{
 		"":    {"files__echo", "files__image", "files__read"},
 		"one": {"files__echo", "files__image", "files__read", "wiki__who"},
@@ -59,7 +54,7 @@ func TestOnePolicyOnEveryFace(t *testing.T) {
 		}
 		lists := map[string][]string{
 			"proxy": proxyList(t, caller), "REST": restList(t, caller), "OpenAPI": documentList(t, caller),
-			"MCP": mcpList(t, r, around, principal),
+			"MCP": mcpList(t, r, principal),
 		}
 		for face, list := range lists {
 			slices.Sort(list)
@@ -89,10 +84,9 @@ func TestOnePolicyOnEveryFace(t *testing.T) {
 	if p := denied.problem(t); denied.status != 403 || p.Type != "forbidden" || !strings.Contains(string(p.Error), `"FORBIDDEN"`) {
 		t.Errorf("what is denied: %d %s", denied.status, denied.body)
 	}
-	// What is there and denied, and what is not there, are told apart by nobody.
 	none := r.post(t, restPath+"/tools/files__stax", `{}`)
-	if strings.ReplaceAll(none.body, "stax", "stat") != denied.body {
-		t.Errorf("what is not there: %s", none.body)
+	if p := none.problem(t); none.status != 404 || p.Type != "unknown_tool" {
+		t.Errorf("what is not there: %d %s", none.status, none.body)
 	}
 	if p := r.post(t, call("files", "stat"), `{}`).proxied(t); p.Success || p.IsError || !strings.Contains(*p.Error, "does not allow") {
 		t.Errorf("what is denied, by the proxy: %+v", p)
@@ -107,9 +101,7 @@ func TestOnePolicyOnEveryFace(t *testing.T) {
 
 // TestNothingAllowed: who may call nothing learns of nothing.
 func TestNothingAllowed(t *testing.T) {
-	r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
-		return []mcp.Middleware{(&gateway.Enforcer{Locate: d.Locate}).Intercept}
-	})
+	r := newRig(t, gateway.Options{}, guarded(policy.Guard(nil, nil)))
 	r.get(t, proxyPath+"/servers").wants(t, 200, `{"servers":[],"total":0}`)
 	r.get(t, restPath+"/tools").wants(t, 200, `{"tools":[]}`)
 	r.post(t, call("files", "read"), `{}`).wants(t, 404, `{"detail":"MCP server 'files' is not running. Available servers: []"}`)
@@ -159,17 +151,12 @@ func documentList(t *testing.T, r *rig) (exposed []string) {
 	return exposed
 }
 
-func mcpList(t *testing.T, r *rig, around []mcp.Middleware, principal string) (exposed []string) {
+func mcpList(t *testing.T, r *rig, principal string) (exposed []string) {
 	t.Helper()
-	face := server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{Logger: quiet(), Middleware: around})
-	if err := face.Mount(catalogue{r.bridge}, nil); err != nil {
-		t.Fatal(err)
-	}
-	session, err := client.Connect(t.Context(), transport.Pipe(named{face, principal}), nil)
+	session, err := client.Connect(t.Context(), transport.Pipe(named{r.server, principal}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer face.Shutdown(context.Background())
 	defer session.Close()
 	for tool, err := range session.Tools(t.Context()) {
 		if err != nil {
@@ -180,13 +167,12 @@ func mcpList(t *testing.T, r *rig, around []mcp.Middleware, principal string) (e
 	return exposed
 }
 
-// catalogue is a provider that is run elsewhere.
-type catalogue struct{ server.Provider }
+// guarded is an operator's server with guards.
+func guarded(guards ...mcp.Guard) operator { return operator{Options: server.Options{Guards: guards}} }
 
-func (catalogue) Run(ctx context.Context, ready func(), _ func(mcp.Change)) error {
-	ready()
-	<-ctx.Done()
-	return nil
+// asking is a guard that asks about every tool call.
+func asking(t testing.TB, approver approval.Approver) mcp.Guard {
+	return approval.Guard(compiled(t, `{"rules":[{"effect":"ask"}]}`), approver, &approval.Options{Logger: quiet()})
 }
 
 // A named binder has links of one principal.
@@ -219,11 +205,12 @@ func TestApprovalOnEveryFace(t *testing.T) {
 	for face, way := range ways {
 		t.Run(face, func(t *testing.T) {
 			asked := make(chan *approval.Prompt, 10)
-			r := newRig(t, gateway.Options{CallTimeout: time.Minute}, &gateway.DirectoryOptions{Launch: func(alias string) string { return "launch of " + alias }},
-				func(d *gateway.Directory) []mcp.Middleware {
-					show := approval.Deferred(func(_ context.Context, p *approval.Prompt) { asked <- p })
-					return []mcp.Middleware{gateway.Gate(d.Describe, nil, show, &approval.Options{Logger: quiet()})}
-				})
+			show := approval.Deferred(func(_ context.Context, p *approval.Prompt) { asked <- p })
+			r := &rig{files: newShelf(), token: aToken}
+			files := to("files", r.files)
+			files.Launch = "launch of files"
+			r.bridge = newBridge(t, files)
+			r.serve(t, gateway.Options{CallTimeout: time.Minute}, guarded(asking(t, show)))
 			answered := make(chan reply)
 			begin := func() *approval.Prompt {
 				go func() { answered <- r.as("a-token-of-sandbox-one").post(t, way.path, way.body) }()
@@ -268,21 +255,19 @@ func TestGoneBeforeApproval(t *testing.T) {
 	for face, way := range ways {
 		t.Run(face, func(t *testing.T) {
 			asked, withdrawn, over := make(chan struct{}), make(chan error, 1), make(chan struct{})
-			r := newRig(t, gateway.Options{}, nil, func(d *gateway.Directory) []mcp.Middleware {
-				wait := approval.ApproverFunc(func(ctx context.Context, _ *approval.Request) (approval.Answer, error) {
-					close(asked)
-					<-ctx.Done()
-					withdrawn <- context.Cause(ctx)
-					return approval.Answer{Approved: true}, nil // too late, and counts for nothing
-				})
-				ends := func(next mcp.Handler) mcp.Handler {
-					return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-						defer close(over)
-						return next(ctx, call)
-					}
-				}
-				return []mcp.Middleware{ends, gateway.Gate(d.Describe, nil, wait, &approval.Options{Logger: quiet()})}
+			wait := approval.ApproverFunc(func(ctx context.Context, _ *approval.Request) (approval.Answer, error) {
+				close(asked)
+				<-ctx.Done()
+				withdrawn <- context.Cause(ctx)
+				return approval.Answer{Approved: true}, nil // too late, and counts for nothing
 			})
+			ends := func(next mcp.Handler) mcp.Handler {
+				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+					defer close(over)
+					return next(ctx, call)
+				}
+			}
+			r := newRig(t, gateway.Options{}, operator{Options: server.Options{Middleware: []mcp.Middleware{ends}, Guards: []mcp.Guard{asking(t, wait)}}})
 			r.leave(t, way.path, way.body, asked)
 			<-withdrawn
 			<-over
@@ -301,7 +286,7 @@ func TestGoneDuringCall(t *testing.T) {
 		"REST paths": {restPath + "/tools/files__slow", `{}`},
 	} {
 		t.Run(face, func(t *testing.T) {
-			r := newRig(t, gateway.Options{}, nil, nil)
+			r := newRig(t, gateway.Options{}, operator{})
 			r.leave(t, way.path, way.body, r.files.entered)
 			<-r.files.left
 		})
@@ -328,7 +313,7 @@ func TestCallTimeout(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	r := newRig(t, gateway.Options{CallTimeout: 20 * time.Millisecond}, &gateway.DirectoryOptions{Pseudo: map[string]gateway.ToolFunc{"skills": waits}}, nil)
+	r := newRig(t, gateway.Options{CallTimeout: 20 * time.Millisecond}, operator{pseudo: map[string]gateway.ToolFunc{"skills": waits}})
 	if got := r.post(t, restPath+"/tools/skills__wait", `{}`); got.status != 504 || got.problem(t).Type != "timeout" {
 		t.Errorf("a function: %d %s", got.status, got.body)
 	}
@@ -345,14 +330,66 @@ func TestCallTimeout(t *testing.T) {
 
 // TestApprovalIsNoPartOfTheTime: a person may take longer than a call.
 func TestApprovalIsNoPartOfTheTime(t *testing.T) {
-	r := newRig(t, gateway.Options{CallTimeout: 300 * time.Millisecond}, nil, func(d *gateway.Directory) []mcp.Middleware {
-		slow := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
-			<-time.After(600 * time.Millisecond)
-			return approval.Answer{Approved: true}, nil
-		})
-		return []mcp.Middleware{gateway.Gate(d.Describe, nil, slow, &approval.Options{Logger: quiet()})}
+	slow := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+		<-time.After(600 * time.Millisecond)
+		return approval.Answer{Approved: true}, nil
 	})
+	r := newRig(t, gateway.Options{CallTimeout: 300 * time.Millisecond}, guarded(asking(t, slow)))
 	if got := r.post(t, restPath+"/tools/files__echo", `{}`); got.status != 200 {
 		t.Errorf("the answer is %d %s", got.status, got.body)
+	}
+}
+
+// TestHiddenTools: a tool that a guard hides from a caller is unknown to it on every face, and
+// in no document.
+func TestHiddenTools(t *testing.T) {
+	hides := mcp.Guard{Name: "hides", Visible: func(_ context.Context, c *mcp.Caller, t *mcp.Target) bool {
+		return c.Principal == "one" || t.Origin.Name != "read"
+	}}
+	r := newRig(t, gateway.Options{}, guarded(hides))
+	for _, page := range []string{proxyPath + "/servers", restPath + "/tools", restPath + "/openapi.json"} {
+		for token, sees := range map[string]bool{"a-token-of-sandbox-one": true, "a-token-of-sandbox-two": false} {
+			if got := r.as(token).get(t, page); strings.Contains(got.body, "Reads a file.") != sees {
+				t.Errorf("%s for %s is %s", page, token, got.body)
+			}
+		}
+	}
+	for _, path := range []string{"/tools/files__read", "/tools/files__none"} {
+		got := r.post(t, restPath+path, `{}`)
+		if p := got.problem(t); got.status != 404 || p.Type != "unknown_tool" {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	hidden, none := r.post(t, call("files", "read"), `{}`), r.post(t, call("files", "none"), `{}`)
+	if hidden.status != none.status || strings.ReplaceAll(hidden.body, "read", "none") != none.body {
+		t.Errorf("by the proxy: %s, and what is not there: %s", hidden.body, none.body)
+	}
+	if n := r.files.calls.Load(); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+	if got := r.as("a-token-of-sandbox-one").post(t, restPath+"/tools/files__read", `{}`); got.status != 200 {
+		t.Errorf("who may see it: %d %s", got.status, got.body)
+	}
+}
+
+// TestRefusals: what a guard refuses is forbidden, and what it says itself is told.
+func TestRefusals(t *testing.T) {
+	for detail, refusal := range map[string]error{
+		"Guard 'g' denied the tool call for 'files__read'": errTest,
+		"try again tomorrow": &jsonrpc.Error{Code: -32050, Message: "try again tomorrow"},
+	} {
+		r := newRig(t, gateway.Options{}, guarded(mcp.Guard{Name: "g", Check: func(context.Context, *mcp.Call) error { return refusal }}))
+		got := r.post(t, restPath+"/tools/files__read", `{}`)
+		if p := got.problem(t); got.status != 403 || p.Type != "forbidden" || p.Detail != detail {
+			t.Errorf("%v: %d %s", refusal, got.status, got.body)
+		}
+	}
+}
+
+// TestPages: a list of many pages is one.
+func TestPages(t *testing.T) {
+	r := newRig(t, gateway.Options{}, operator{Options: server.Options{PageSize: 3}})
+	if list := restList(t, r); len(list) != 20 {
+		t.Errorf("listed are %q", list)
 	}
 }

@@ -1,43 +1,32 @@
-// Package gateway lets programs call MCP tools that do not speak MCP: over plain HTTP, with
-// the same policy, approvals and audit as whoever does speak it.
+// Package gateway lets programs that do not speak MCP call the tools of a server: over plain
+// HTTP, with the same policy, approvals and audit as clients of MCP.
 //
-//	tools, err := gateway.NewDirectory(servers, &gateway.DirectoryOptions{Launch: launch})
-//	audit := &gateway.Audit{Directory: tools}
-//	enforcer := &gateway.Enforcer{Policy: rules, Locate: tools.Locate, Decided: audit.Decided}
-//	around := []mcp.Middleware{audit.Intercept, enforcer.Intercept}
+//	audit := &gateway.Audit{}
+//	s := server.New(info, &server.Options{
+//		Middleware: []mcp.Middleware{audit.Intercept},
+//		Guards:     []mcp.Guard{policy.Guard(rules, &policy.GuardOptions{Decided: audit.Decided})},
+//	})
+//	s.Mount(servers, nil) // a bridge
 //
-//	g := gateway.New(tools, &gateway.Options{Around: around})
+//	g := gateway.New(s, &gateway.Options{States: servers.States})
+//	mux.Handle("/mcp", g.Access().Handler(streamable.Handler(s, nil)))
 //	mux.Handle("/api/v1/mcp/proxy/", http.StripPrefix("/api/v1/mcp/proxy", g.Proxy()))
 //	mux.Handle("/api/v1/", http.StripPrefix("/api/v1", g.REST(nil)))
 //
-// A [Directory] knows whose each tool of a provider is, such as a bridge. A [Gateway] has
-// two faces over it: [Gateway.Proxy] for programs in sandboxes, which call servers by their
-// names, and [Gateway.REST] with an OpenAPI document of the tools. [ToolServer] is a third
-// one that starts servers on demand, and [Runner] its client.
+// [Gateway.Proxy] is for programs in sandboxes, which call tools by the names of their servers.
+// [Gateway.REST] has an OpenAPI document of the tools. [Pseudo] makes functions of the program
+// callable as the tools of a server. Package bridge/toolserver starts servers on demand.
 //
-// # One choke point
+// # Guarantees
 //
-// Whatever face a call comes by, it is an mcp.Call that passes the interceptors of
-// [Options].Around, and so is a list of tools. Around the MCP face of the same provider stand
-// the same interceptors:
-//
-//	server.Options{Middleware: around}
-//
-// Arguments pass byte by byte as they came, and so do results, but for what a face by its
-// nature reduces.
-//
-// # Access
-//
-// Each face is behind an [Access]: without a token nobody gets in, nor by the name of a
-// strange host, nor from the page of a strange origin. By default the token is random. Which
-// address is listened on is the program's business: let it be a loopback one.
-//
-// # Ends
-//
-// A call ends with the HTTP request that it came by: when a client has gone, what it has
-// asked for is called off, and so is the question to a person whether it may run. Beyond
-// that each call has a bound of its own, in which waiting for a person does not count.
-//
-// Everything may be used concurrently. This package starts no goroutines but those that its
-// [ToolServer] says it does.
+//  1. A call or a list passes the middleware and the guards of the server, by whichever
+//     handler it comes. A tool that the caller may not see is unknown to it, and in no list.
+//  2. Arguments pass byte by byte, and so do results, where a handler does not reduce them.
+//  3. Each handler is behind an [Access]: requests need a token, an allowed host name, and an
+//     allowed origin if they have one. By default the token is random. The program chooses the
+//     address to listen on; use a loopback address.
+//  4. A call ends with its HTTP request: when the client closes the connection, the call is
+//     cancelled, and so is the question to a person whether it may run. Each call also has a
+//     timeout, in which waiting for a person does not count.
+//  5. Everything may be used concurrently. This package starts no goroutines.
 package gateway

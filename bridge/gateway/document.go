@@ -6,92 +6,139 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/frontend"
 )
 
-// What stands in each document beside the tools: how one is authorized, what an error looks
-// like (RFC 9457), and what a tool answers that declares no structured content.
+// The types of a document are those of OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.1.html).
+type document struct {
+	OpenAPI    string                `json:"openapi"`
+	Info       documentInfo          `json:"info"`
+	Servers    []documentServer      `json:"servers"`
+	Security   []map[string][]string `json:"security"`
+	Paths      map[string]pathItem   `json:"paths"`
+	Components components            `json:"components"`
+}
+
+type documentInfo struct {
+	Title       string `json:"title"`
+	Description string `json:"description,omitempty"`
+	Version     string `json:"version"`
+}
+
+type documentServer struct {
+	URL string `json:"url"`
+}
+
+type pathItem struct {
+	Post operation `json:"post"`
+}
+
+type operation struct {
+	OperationID string              `json:"operationId"`
+	Summary     string              `json:"summary,omitempty"`
+	Description string              `json:"description,omitempty"`
+	RequestBody requestBody         `json:"requestBody"`
+	Responses   map[string]response `json:"responses"`
+}
+
+type requestBody struct {
+	Required bool                 `json:"required"`
+	Content  map[string]mediaType `json:"content"`
+}
+
+type response struct {
+	Ref         string               `json:"$ref,omitempty"`
+	Description string               `json:"description,omitempty"`
+	Content     map[string]mediaType `json:"content,omitempty"`
+}
+
+type mediaType struct {
+	Schema json.RawMessage `json:"schema"`
+}
+
+type components struct {
+	Schemas         map[string]json.RawMessage `json:"schemas"`
+	Responses       map[string]response        `json:"responses"`
+	SecuritySchemes map[string]securityScheme  `json:"securitySchemes"`
+}
+
+type securityScheme struct {
+	Type   string `json:"type"`
+	Scheme string `json:"scheme"`
+}
+
 const (
-	documentResponses = `{"Problem":{"description":"Why there is no answer of the tool, or how the tool has failed.",` +
-		`"content":{"application/problem+json":{"schema":{"type":"object","properties":{` +
-		`"type":{"type":"string","format":"uri"},"title":{"type":"string"},"status":{"type":"integer"},"detail":{"type":"string"},` +
-		`"error":{"type":"object"},"result":{"type":"object"}}}}}}}`
-	documentResult = `{"type":"object","required":["content"],"properties":{` +
+	// problemSchema is that of a [problem].
+	problemSchema = `{"type":"object","properties":{"type":{"type":"string","format":"uri"},"title":{"type":"string"},` +
+		`"status":{"type":"integer"},"detail":{"type":"string"},"error":{"type":"object"},"result":{"type":"object"}}}`
+	// resultSchema is that of what a tool answers that declares no structured content.
+	resultSchema = `{"type":"object","required":["content"],"properties":{` +
 		`"content":{"type":"array","items":{"type":"object"}},"structuredContent":{},"isError":{"type":"boolean"}}}`
 	resultComponent = "CallToolResult"
 )
 
-// document answers with the OpenAPI document of what the caller may call.
-func (f *restFace) document(w http.ResponseWriter, r *http.Request) {
+// document answers with the OpenAPI document of the tools that the caller may see.
+func (f *restFrontend) document(w http.ResponseWriter, r *http.Request) {
 	tools, failed := f.gateway.list(r.Context())
 	if failed != nil {
-		failed.write(w)
+		writeFailure(w, failed, nil)
 		return
 	}
-	writeJSON(w, http.StatusOK, f.opts.document(tools, f.gateway.opts.Access.opts.Open))
+	frontend.WriteJSON(w, http.StatusOK, frontend.Encode(f.opts.document(tools, f.gateway.access.opts.Open)))
 }
 
-// document is OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.1.html) of tools. A tool whose
-// name leads elsewhere as a segment of a path is left out.
-func (o *RESTOptions) document(tools []tool, open bool) []byte {
-	d := &documentWriter{keys: map[string]bool{resultComponent: true}}
-	d.component(resultComponent, json.RawMessage(documentResult))
+// document describes tools. One whose name leads elsewhere as a segment of a path is left out.
+func (o *RESTOptions) document(tools []tool, open bool) *document {
+	d := &document{
+		OpenAPI:  "3.1.1",
+		Info:     documentInfo{cmp.Or(o.Title, "Tools"), o.Description, cmp.Or(o.Version, "1")},
+		Servers:  []documentServer{{cmp.Or(o.URL, ".")}},
+		Security: []map[string][]string{{"token": {}}},
+		Paths:    make(map[string]pathItem),
+		Components: components{
+			Schemas: map[string]json.RawMessage{resultComponent: json.RawMessage(resultSchema)},
+			Responses: map[string]response{"Problem": {
+				Description: "Why the tool has no result, or how it has failed.",
+				Content:     map[string]mediaType{"application/problem+json": {json.RawMessage(problemSchema)}},
+			}},
+			SecuritySchemes: map[string]securityScheme{"token": {"http", "bearer"}},
+		},
+	}
+	if open {
+		d.Security = append(d.Security, map[string][]string{})
+	}
 	for i := range tools {
 		if name := tools[i].name; name != callSegment && name != "." && name != ".." {
-			d.tool(&tools[i])
+			d.add(&tools[i])
 		}
 	}
-	out := jsonscan.AppendString([]byte(`{"openapi":"3.1.1","info":{"title":`), cmp.Or(o.Title, "Tools"))
-	if o.Description != "" {
-		out = jsonscan.AppendString(append(out, `,"description":`...), o.Description)
-	}
-	out = jsonscan.AppendString(append(out, `,"version":`...), cmp.Or(o.Version, "1"))
-	out = jsonscan.AppendString(append(out, `},"servers":[{"url":`...), cmp.Or(o.URL, "."))
-	out = append(out, `}],"security":[{"token":[]}`...)
-	if open {
-		out = append(out, `,{}`...)
-	}
-	out = append(append(append(out, `],"paths":{`...), d.paths...), `},"components":{"schemas":{`...)
-	out = append(append(out, d.schemas...), `},"responses":`...)
-	out = append(out, documentResponses...)
-	return append(out, `,"securitySchemes":{"token":{"type":"http","scheme":"bearer"}}}}`...)
+	return d
 }
 
-// A documentWriter writes the paths and schemas of a document.
-type documentWriter struct {
-	paths, schemas []byte
-	keys           map[string]bool // of schemas
-}
-
-func (d *documentWriter) tool(t *tool) {
+func (d *document) add(t *tool) {
 	key := d.key(t.name)
-	d.component(key+".input", t.listed.Get("inputSchema"))
-	answer := resultComponent
-	if output := t.listed.Get("outputSchema"); jsonscan.KindOf(output) == jsonscan.Object {
-		answer = key + ".output"
-		d.component(answer, output)
+	input, output := d.component(key+".input", t.listed.Get("inputSchema")), reference(resultComponent)
+	if schema := t.output(); schema != nil {
+		output = d.component(key+".output", schema)
 	}
-	if len(d.paths) > 0 {
-		d.paths = append(d.paths, ',')
-	}
-	d.paths = jsonscan.AppendString(d.paths, "/tools/"+url.PathEscape(t.name))
-	d.paths = jsonscan.AppendString(append(d.paths, `:{"post":{"operationId":`...), t.name)
-	for _, said := range []struct{ member, as string }{{"title", "summary"}, {"description", "description"}} {
-		if text := t.listed.Get(said.member); jsonscan.KindOf(text) == jsonscan.String {
-			d.paths = append(append(append(append(d.paths, `,"`...), said.as...), `":`...), text...)
-		}
-	}
-	d.paths = strconv.AppendBool(append(d.paths, `,"requestBody":{"required":`...), t.needsArguments())
-	d.paths = append(d.paths, `,"content":{"application/json":{"schema":`...)
-	d.paths = append(appendReference(d.paths, key+".input"), `}}},"responses":{"200":{"description":"What the tool answers.","content":{"application/json":{"schema":`...)
-	d.paths = append(appendReference(d.paths, answer), `}}},"default":{"$ref":"#/components/responses/Problem"}}}}`...)
+	d.Paths["/tools/"+url.PathEscape(t.name)] = pathItem{operation{
+		OperationID: t.name, Summary: t.text("title"), Description: t.text("description"),
+		RequestBody: requestBody{t.needsArguments(), jsonOf(input)},
+		Responses: map[string]response{
+			"200":     {Description: "What the tool answers.", Content: jsonOf(output)},
+			"default": {Ref: "#/components/responses/Problem"},
+		},
+	}}
 }
 
-// key is what the schemas of a tool are called: as the tool, in the characters of components.
-func (d *documentWriter) key(name string) string {
+func jsonOf(schema json.RawMessage) map[string]mediaType {
+	return map[string]mediaType{"application/json": {schema}}
+}
+
+// key returns the name of the schemas of a tool: the tool's, in the characters of components.
+func (d *document) key(name string) string {
 	base := strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.", r) {
 			return r
@@ -99,27 +146,23 @@ func (d *documentWriter) key(name string) string {
 		return '_'
 	}, name)
 	key := base
-	for i := 2; d.keys[key]; i++ {
+	for i := 2; d.Components.Schemas[key+".input"] != nil; i++ {
 		key = fmt.Sprintf("%s_%d", base, i)
 	}
-	d.keys[key] = true
 	return key
 }
 
-func appendReference(dst []byte, key string) []byte {
-	return append(append(append(dst, `{"$ref":"#/components/schemas/`...), key...), `"}`...)
+func reference(key string) json.RawMessage {
+	return frontend.Encode(map[string]string{"$ref": "#/components/schemas/" + key})
 }
 
-// component adds a schema. One that means nothing, or another thing, in a place that is not
-// the root of its text becomes that of any object.
-func (d *documentWriter) component(key string, schema json.RawMessage) {
-	if len(d.schemas) > 0 {
-		d.schemas = append(d.schemas, ',')
-	}
-	d.schemas = append(jsonscan.AppendString(d.schemas, key), ':')
+// component adds a schema and returns the reference to it. A schema that has another meaning
+// where it is not the root of its text becomes that of any object.
+func (d *document) component(key string, schema json.RawMessage) json.RawMessage {
 	moved, err := moveSchema(schema, "#/components/schemas/"+key)
 	if err != nil {
 		moved = []byte(`{"type":"object"}`)
 	}
-	d.schemas = append(d.schemas, moved...)
+	d.Components.Schemas[key] = moved
+	return reference(key)
 }

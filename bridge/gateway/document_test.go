@@ -45,7 +45,7 @@ func newLibrary() *shelf {
 func TestDocument(t *testing.T) {
 	r := &rig{token: aToken}
 	r.bridge = newBridge(t, to("library", newLibrary()))
-	r.serve(t, gateway.Options{}, nil, nil)
+	r.serve(t, gateway.Options{}, operator{})
 	text := r.get(t, restPath+"/openapi.json").body
 	loader := openapi3.NewLoader()
 	document, err := loader.LoadFromData([]byte(text))
@@ -72,7 +72,7 @@ func TestDocument(t *testing.T) {
 func TestDocumentBringsTheToolsBack(t *testing.T) {
 	r := &rig{token: aToken}
 	r.bridge = newBridge(t, to("library", newLibrary()))
-	r.serve(t, gateway.Options{}, nil, nil)
+	r.serve(t, gateway.Options{}, operator{})
 	imported, err := openapi.New([]byte(r.get(t, restPath+"/openapi.json").body), &openapi.Options{
 		BaseURL: r.url + restPath, Authorize: openapi.Credentials{"token": aToken}.Authorize, Logger: quiet(),
 		HTTPClient: &http.Client{Transport: http.DefaultTransport},

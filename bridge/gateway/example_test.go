@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -24,8 +25,8 @@ type addIn struct {
 	B int `json:"b"`
 }
 
-// startCalculator returns a bridge to a server with two tools.
-func startCalculator(ctx context.Context) (servers *bridge.Bridge, stop func()) {
+// newCalculator returns a bridge to a server with two tools.
+func newCalculator() *bridge.Bridge {
 	calc := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)
 	server.AddTool(calc, server.Tool{Name: "add"}, func(_ context.Context, _ *server.Request, in addIn) (int, error) { return in.A + in.B, nil })
 	server.AddTool(calc, server.Tool{Name: "reset"}, func(context.Context, *server.Request, struct{}) (string, error) { return "gone", nil })
@@ -33,10 +34,7 @@ func startCalculator(ctx context.Context) (servers *bridge.Bridge, stop func()) 
 	if err != nil {
 		log.Fatal(err)
 	}
-	if stop, err = servers.Start(ctx); err != nil {
-		log.Fatal(err)
-	}
-	return servers, stop
+	return servers
 }
 
 // post makes a request and prints the answer.
@@ -57,18 +55,19 @@ func post(url, token, body string) {
 }
 
 func ExampleNew() {
-	servers, stop := startCalculator(context.Background())
-	defer stop()
-	tools, err := gateway.NewDirectory(servers, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
 	rules, err := policy.Compile(&policy.Policy{Deny: []string{"*__reset"}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	enforcer := &gateway.Enforcer{Policy: rules, Locate: tools.Locate}
-	g := gateway.New(tools, &gateway.Options{Around: []mcp.Middleware{enforcer.Intercept}})
+	s := server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, &server.Options{
+		Guards: []mcp.Guard{policy.Guard(rules, nil)}, Logger: slog.New(slog.DiscardHandler),
+	})
+	servers := newCalculator()
+	if err := s.Mount(servers, nil); err != nil {
+		log.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+	g := gateway.New(s, &gateway.Options{States: servers.States})
 
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/mcp/proxy/", http.StripPrefix("/api/v1/mcp/proxy", g.Proxy()))
@@ -104,28 +103,30 @@ func ExampleNewAccess() {
 	// 401 {"jsonrpc":"2.0","error":{"code":-32600,"message":"expected the header Authorization: Bearer with a token of this gateway"}}
 }
 
-func ExampleNewDirectory() {
-	servers, stop := startCalculator(context.Background())
-	defer stop()
-	tools, err := gateway.NewDirectory(servers, &gateway.DirectoryOptions{
-		Launch: func(alias string) string { return "go run ./" + alias },
+func ExamplePseudo() {
+	pseudo, err := gateway.Pseudo(map[string]gateway.ToolFunc{
+		"skills": func(_ context.Context, name string, _ json.RawMessage) (json.RawMessage, error) {
+			return json.Marshal("called as " + name)
+		},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	target, err := tools.Locate(context.Background(), mcp.KindTool, "calc__add")
-	fmt.Println(target.Origin.Server, target.Origin.Name, err)
+	s := server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, nil)
+	if err := s.Mount(pseudo, nil); err != nil {
+		log.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+	g := gateway.New(s, nil)
+	web := httptest.NewServer(g.Proxy())
+	defer web.Close()
+
+	post(web.URL+"/skills/tools/load", g.Access().Token(), `{}`)
 	// Output:
-	// calc add <nil>
+	// 200 {"success":true,"result":"called as skills__load","error":null,"is_error":false}
 }
 
 func ExampleAudit() {
-	servers, stop := startCalculator(context.Background())
-	defer stop()
-	tools, err := gateway.NewDirectory(servers, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
 	short := func(_ []string, a slog.Attr) slog.Attr {
 		switch a.Key {
 		case "msg", "server", "tool", "outcome", "argumentsSize":
@@ -135,11 +136,15 @@ func ExampleAudit() {
 	}
 	var metrics gateway.Metrics
 	audit := &gateway.Audit{
-		Logger:    slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: short})),
-		Counters:  &metrics,
-		Directory: tools,
+		Logger:   slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: short})),
+		Counters: &metrics,
 	}
-	g := gateway.New(tools, &gateway.Options{Around: []mcp.Middleware{audit.Intercept}})
+	s := server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, &server.Options{Middleware: []mcp.Middleware{audit.Intercept}})
+	if err := s.Mount(newCalculator(), nil); err != nil {
+		log.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+	g := gateway.New(s, nil)
 	web := httptest.NewServer(g.Proxy())
 	defer web.Close()
 

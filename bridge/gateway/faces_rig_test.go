@@ -80,19 +80,45 @@ func (s *shelf) does(name string, tool server.Tool, fn func(context.Context, *se
 	})
 }
 
-// newBridge returns a bridge to servers that runs until the test ends.
+// newBridge returns a bridge to servers, which runs as long as a server that it is mounted on.
 func newBridge(t testing.TB, configs ...bridge.Config) *bridge.Bridge {
 	t.Helper()
 	b, err := bridge.New(&bridge.Options{Logger: quiet()}, configs...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop, err := b.Start(context.Background())
+	return b
+}
+
+// An operator is what stands between the bridge and the gateway.
+type operator struct {
+	server.Options
+	pseudo map[string]gateway.ToolFunc
+}
+
+// serving is a server of the operator's that runs until the test ends.
+func (o operator) serving(t testing.TB, providers ...server.Provider) *server.Server {
+	t.Helper()
+	o.Logger = quiet()
+	s := server.New(mcp.Implementation{Name: "operator", Version: "1"}, &o.Options)
+	pseudo, err := gateway.Pseudo(o.pseudo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(stop)
-	return b
+	for _, p := range append(providers, pseudo) {
+		if err := s.Mount(p, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 func to(alias string, s transport.Binder) bridge.Config {
@@ -105,7 +131,7 @@ const aToken = "a-token-of-the-tests"
 type rig struct {
 	files, wiki *shelf
 	bridge      *bridge.Bridge
-	tools       *gateway.Directory
+	server      *server.Server
 	gateway     *gateway.Gateway
 	url         string
 	token       string
@@ -117,32 +143,25 @@ const (
 	restPath  = "/api/v1"
 )
 
-// newRig serves both faces of a bridge with two servers, and whatever else a test adds. around
-// may be nil.
-func newRig(t testing.TB, opts gateway.Options, described *gateway.DirectoryOptions, around func(*gateway.Directory) []mcp.Middleware) *rig {
+// newRig serves both faces of a bridge with two servers.
+func newRig(t testing.TB, opts gateway.Options, o operator) *rig {
 	t.Helper()
 	r := &rig{files: newShelf(), wiki: newShelf(), token: aToken}
 	r.bridge = newBridge(t, to("files", r.files), to("wiki", r.wiki))
-	r.serve(t, opts, described, around)
+	r.serve(t, opts, o)
 	return r
 }
 
-func (r *rig) serve(t testing.TB, opts gateway.Options, described *gateway.DirectoryOptions, around func(*gateway.Directory) []mcp.Middleware) {
+func (r *rig) serve(t testing.TB, opts gateway.Options, o operator) {
 	t.Helper()
-	var err error
-	if r.tools, err = gateway.NewDirectory(r.bridge, described); err != nil {
-		t.Fatal(err)
-	}
-	if around != nil {
-		opts.Around = around(r.tools)
-	}
+	r.server, opts.States = o.serving(t, r.bridge), r.bridge.States
 	if opts.Access == nil {
 		opts.Access = newAccess(t, gateway.AccessOptions{Tokens: map[string]string{aToken: "", "a-token-of-sandbox-one": "one", "a-token-of-sandbox-two": "two"}})
 	}
 	if opts.Logger == nil {
 		opts.Logger = quiet()
 	}
-	r.gateway = gateway.New(r.tools, &opts)
+	r.gateway = gateway.New(r.server, &opts)
 	mux := http.NewServeMux()
 	mux.Handle(proxyPath+"/", http.StripPrefix(proxyPath, r.gateway.Proxy()))
 	mux.Handle(restPath+"/", http.StripPrefix(restPath, r.gateway.REST(nil)))

@@ -7,11 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/dovetail-go/dovetail/internal/frontend"
 )
 
-// Counters count what happens. Add adds a number that is not negative to the counter with
-// that name and those labels, which is 0 before. It is called concurrently, on the goroutines
-// of calls, and must not block.
+// maxSeries bounds the counters of [Metrics].
+const maxSeries = 10_000
+
+// Counters are sums by name and labels. Add adds n, which is not negative, to a counter that
+// begins at 0. It is called concurrently, on the goroutines of calls, and must not block.
 type Counters interface {
 	Add(name string, n float64, labels ...Label)
 }
@@ -21,7 +25,7 @@ type Label struct{ Name, Value string }
 
 // Metrics are counters in memory, and the handler that shows them to Prometheus
 // (https://prometheus.io/docs/instrumenting/exposition_formats, text format 0.0.4). It has no
-// access control of its own: put it behind an [Access]. There are at most [MaxSeries] counters:
+// access control of its own: put it behind an [Access]. There are at most 10,000 counters:
 // what would be one more is counted as dovetail_metrics_dropped_total. The zero value is ready,
 // and may be used concurrently.
 type Metrics struct {
@@ -55,7 +59,7 @@ func (m *Metrics) Add(name string, n float64, labels ...Label) {
 	s := m.series[string(key)]
 	switch {
 	case s != nil:
-	case len(m.series) >= MaxSeries:
+	case len(m.series) >= maxSeries:
 		m.dropped++
 		return
 	default:
@@ -83,14 +87,14 @@ func appendLabel(dst []byte, value string) []byte {
 	return dst
 }
 
-// ServeHTTP shows all counters, in the order of their names.
+// ServeHTTP writes all counters, in the order of their names.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", http.MethodGet)
 		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	write(w, http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", m.text())
+	frontend.Write(w, http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", m.text())
 }
 
 func (m *Metrics) text() []byte {

@@ -37,7 +37,7 @@ type mover struct {
 	dst    []byte
 }
 
-// A place is where a value stands in a schema.
+// A place is the position of a value in a schema.
 type place int
 
 const (
@@ -46,7 +46,7 @@ const (
 	dataPlace                // where anything stands
 )
 
-// placeOf says what a keyword has as its value. What is not known is taken for a schema.
+// placeOf returns the place of the value of a keyword. Unknown keywords have schemas.
 func placeOf(keyword string) place {
 	switch keyword {
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":

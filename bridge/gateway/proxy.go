@@ -5,125 +5,128 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// Proxy has servers called by their names, for programs in sandboxes whose generated code
-// calls tools:
+// Proxy returns a handler for programs in sandboxes whose generated code calls tools by the names
+// of their servers:
 //
 //	POST /{server}/tools/{tool}  {"arguments":{…}}
 //	GET  /servers
 //	GET  /health
 //
 // The paths are those after the place where the handler is mounted, by http.StripPrefix. A
-// tool has the name that its server has for it, which may hold slashes. Arguments that are
+// tool has the name that its server has for it, which may contain slashes. Arguments that are
 // missing or null are {}. An answer to a call has status 200 and four members:
 //
 //	{"success":true,"result":…,"error":null,"is_error":false}
 //
-// If is_error is true, the tool itself reported a failure; if only success is false, there
-// was no answer of the tool, and error says why. The result is the text of the tool's answer,
-// its blocks joined by line breaks, or all of its content if none is text. With
-// ?result=structured it is the structured content, if there is some, and with ?result=full
-// the whole CallToolResult as it came.
+// If is_error is true, the tool itself reported a failure. If only success is false, the tool
+// has not answered, and error says why. The result is the text of the tool's answer, its blocks
+// joined by line breaks, or all of its content if none is text. With ?result=structured it is the
+// structured content, if the answer has some, and with ?result=full the whole CallToolResult.
 //
-// Requests that are no calls are answered by {"detail":…}: 404 for a server that is not there,
-// or of which the caller may call nothing; 503 for one that does not run; 400 for a body that
-// is none. Other servers are named only to who may call something of them.
+// Other requests are answered by {"detail":…}: 404 for a server that does not exist, or of which
+// the caller may call nothing; 503 for one that does not run; 400 for a malformed body. The
+// detail names only servers of which the caller may call something.
 //
-// /servers lists servers with the tools that the caller may call, and with ?schema=1 their
-// input schemas too. If they cannot be listed, it is answered by {"detail":…} as well.
-func (g *Gateway) Proxy() http.Handler { return g.face(writeDetail, g.serveProxy) }
-
-func writeDetail(w http.ResponseWriter, status int, message string) {
-	writeJSON(w, status, append(jsonscan.AppendString([]byte(`{"detail":`), message), '}'))
-}
+// /servers lists servers with the tools that the caller may call, and with ?schema=1 their input
+// schemas too.
+func (g *Gateway) Proxy() http.Handler { return g.frontend.Handler(frontend.WriteDetail, g.serveProxy) }
 
 func (g *Gateway) serveProxy(w http.ResponseWriter, r *http.Request) {
+	reject := frontend.Reject(frontend.WriteDetail)
 	switch path := segments(r); {
 	case len(path) >= 3 && path[1] == "tools":
-		if allows(w, r, writeDetail, http.MethodPost) {
+		if reject.Allows(w, r, http.MethodPost) {
 			g.proxyCall(w, r, path[0], strings.Join(path[2:], "/"))
 		}
 	case slices.Equal(path, []string{"servers"}):
-		if allows(w, r, writeDetail, http.MethodGet) {
+		if reject.Allows(w, r, http.MethodGet) {
 			g.proxyServers(w, r)
 		}
 	case slices.Equal(path, []string{"health"}):
-		if allows(w, r, writeDetail, http.MethodGet) {
-			writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
+		if reject.Allows(w, r, http.MethodGet) {
+			frontend.WriteJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
 		}
 	default:
-		refuser(writeDetail).turnAway(w, r, http.StatusNotFound, "Not Found")
+		reject.Unread(w, r, http.StatusNotFound, "Not Found")
 	}
 }
 
 func (g *Gateway) proxyCall(w http.ResponseWriter, r *http.Request, alias, own string) {
-	pseudo := g.directory.opts.Pseudo[alias] != nil
-	mode := r.URL.Query().Get("result")
-	if mode == "" && pseudo {
-		mode = "structured" // which is the function's value
-	}
-	reduce, ok := reductions[mode]
+	reject := frontend.Reject(frontend.WriteDetail)
+	reduce, ok := reductions[r.URL.Query().Get("result")]
 	if !ok {
-		refuser(writeDetail).turnAway(w, r, http.StatusBadRequest, "the parameter result must be text, structured or full")
+		reject.Unread(w, r, http.StatusBadRequest, "the parameter result must be text, structured or full")
 		return
 	}
-	body, ok := g.body(w, r, writeDetail)
+	body, ok := g.frontend.Body(w, r, reject)
 	if !ok {
 		return
 	}
 	arguments, problem := readArguments(body)
 	if problem != "" {
-		writeDetail(w, http.StatusBadRequest, problem)
+		frontend.WriteDetail(w, http.StatusBadRequest, problem)
 		return
 	}
-	a, failed := g.callOwn(r.Context(), alias, own, arguments)
+	a, pseudo, failed := g.callOwn(r.Context(), alias, own, arguments)
 	if failed == nil {
-		writeJSON(w, http.StatusOK, a.proxied(reduce))
+		if reduce == nil && pseudo {
+			reduce = reduceStructured // the value of the function
+		} else if reduce == nil {
+			reduce = reduceText
+		}
+		frontend.WriteJSON(w, http.StatusOK, a.proxied(reduce))
 		return
 	}
-	if !pseudo && (failed == errNotThere || failed.kind == kindForbidden) {
+	if !pseudo && (failed.Kind == frontend.UnknownTool || failed.Kind == frontend.Forbidden) {
 		servers, unlisted := g.visible(context.WithValue(r.Context(), madeFor{}, mcp.MethodToolsCall))
 		switch {
 		case unlisted != nil:
-			writeDetail(w, unlisted.status, unlisted.message)
+			frontend.WriteDetail(w, unlisted.Status, unlisted.Message)
 			return
 		case !slices.ContainsFunc(servers, func(s shown) bool { return s.alias == alias }):
-			writeDetail(w, http.StatusNotFound, notRunning(alias, servers))
+			frontend.WriteDetail(w, http.StatusNotFound, notRunning(alias, servers))
 			return
 		}
 	}
 	switch {
-	case failed.kind == kindUnavailable, failed.kind == kindUnknown && !g.directory.runs(alias) && !pseudo:
-		writeDetail(w, http.StatusServiceUnavailable, "MCP server '"+approval.Printable(cut(alias))+"' has no active session")
-	case failed.kind == kindInternal:
-		writeDetail(w, failed.status, failed.message)
+	case failed.Kind == frontend.Unavailable, failed.Kind == frontend.UnknownTool && !pseudo && !g.servers.Takes(alias):
+		frontend.WriteDetail(w, http.StatusServiceUnavailable, "MCP server '"+approval.Printable(frontend.Cut(alias))+"' has no active session")
+	case failed.Kind == frontend.Internal:
+		frontend.WriteDetail(w, failed.Status, failed.Message)
 	default:
-		answer := jsonscan.AppendString([]byte(`{"success":false,"result":null,"error":`), failed.message)
-		writeJSON(w, http.StatusOK, append(answer, `,"is_error":false}`...))
+		frontend.WriteJSON(w, http.StatusOK, frontend.Encode(struct {
+			Success bool            `json:"success"`
+			Result  json.RawMessage `json:"result"`
+			Error   string          `json:"error"`
+			IsError bool            `json:"is_error"`
+		}{Error: failed.Message}))
 	}
 }
 
-// errNotThere is of a tool of a server that is not there, or whose name is that of another tool.
-var errNotThere = &failure{kindUnknown, http.StatusNotFound, "there is no such tool", nil}
+// errNotThere is the failure of a call by the name of another tool, or of no server.
+var errNotThere = &frontend.Failure{Kind: frontend.UnknownTool, Status: http.StatusNotFound, Message: "there is no such tool"}
 
 // callOwn calls a tool by the name that its server has for it.
-func (g *Gateway) callOwn(ctx context.Context, alias, own string, arguments json.RawMessage) (*answer, *failure) {
-	exposed, ok := g.directory.exposed(alias, own)
-	if !ok || !g.directory.knows(alias) {
-		return nil, errNotThere
+func (g *Gateway) callOwn(ctx context.Context, alias, own string, arguments json.RawMessage) (a *answer, pseudo bool, failed *frontend.Failure) {
+	ctx, cancel := g.frontend.Timeout(ctx)
+	defer cancel()
+	name, pseudo, ok := g.servers.Find(ctx, alias, own)
+	if !ok {
+		return nil, false, errNotThere
 	}
-	result, failed := g.call(ctx, exposed, arguments)
-	if failed != nil {
-		return nil, failed
+	result, failed := g.call(ctx, name, arguments)
+	if failed == nil {
+		a, failed = readAnswer(result)
 	}
-	return readAnswer(result)
+	return a, pseudo, failed
 }
 
 // readArguments reads the body of a call. problem says what it should have been.
@@ -161,7 +164,7 @@ func notRunning(alias string, servers []shown) string {
 			others = append(others, "'"+s.alias+"'")
 		}
 	}
-	return "MCP server '" + approval.Printable(cut(alias)) + "' is not running. Available servers: [" + strings.Join(others, ", ") + "]"
+	return "MCP server '" + approval.Printable(frontend.Cut(alias)) + "' is not running. Available servers: [" + strings.Join(others, ", ") + "]"
 }
 
 // shown is a server as one caller sees it.
@@ -176,62 +179,67 @@ type ownTool struct {
 	tool
 }
 
-// visible are the servers of which the caller may call something. One that has no tools is
-// shown to those from whom none is hidden.
-func (g *Gateway) visible(ctx context.Context) ([]shown, *failure) {
-	t := g.directory.now()
+// visible returns the servers of which the caller may call something. A server without tools
+// is visible to callers from whom no tool is hidden.
+func (g *Gateway) visible(ctx context.Context) ([]shown, *frontend.Failure) {
+	catalog := g.servers.Server.Catalog()
 	tools, failed := g.list(ctx)
 	if failed != nil {
 		return nil, failed
 	}
 	of := make(map[string][]ownTool)
 	for _, tool := range tools {
-		if e := t.entries[toolKey(tool.name)]; e != nil {
-			of[e.target.Origin.Server] = append(of[e.target.Origin.Server], ownTool{e.target.Origin.Name, tool})
+		if e := catalog.Lookup(mcp.KindTool, tool.name); e != nil {
+			of[e.Origin.Server] = append(of[e.Origin.Server], ownTool{e.Origin.Name, tool})
 		}
 	}
-	has := make(map[string]bool)
-	for name := range t.names {
-		has[name.alias] = true
-	}
 	var servers []shown
-	for _, state := range g.directory.states() {
-		if len(of[state.Alias]) > 0 || !has[state.Alias] && len(tools) == len(t.names) {
-			servers = append(servers, shown{state.Alias, takesCalls(state), of[state.Alias]})
+	for _, state := range g.servers.All() {
+		if len(of[state.Alias]) > 0 || !g.servers.HasTools(state.Alias) && len(tools) == catalog.Len(mcp.KindTool) {
+			servers = append(servers, shown{state.Alias, frontend.TakesCalls(state), of[state.Alias]})
 		}
 	}
 	return servers, nil
 }
 
+// A serverList is the answer to /servers.
+type serverList struct {
+	Servers []listedServer `json:"servers"`
+	Total   int            `json:"total"`
+}
+
+type listedServer struct {
+	ID        string       `json:"id"`
+	Name      string       `json:"name"`
+	IsConfig  bool         `json:"is_config"`
+	IsRunning bool         `json:"is_running"`
+	Tools     []listedTool `json:"tools"`
+}
+
+type listedTool struct {
+	Name        string          `json:"name"`
+	Description json.RawMessage `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+}
+
 func (g *Gateway) proxyServers(w http.ResponseWriter, r *http.Request) {
 	servers, failed := g.visible(r.Context())
 	if failed != nil {
-		writeDetail(w, failed.status, failed.message)
+		frontend.WriteDetail(w, failed.Status, failed.Message)
 		return
 	}
-	schema := r.URL.Query().Get("schema") == "1"
-	out := []byte(`{"servers":[`)
-	for i, s := range servers {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		alias := jsonscan.AppendString(nil, s.alias)
-		out = append(append(append(append(out, `{"id":`...), alias...), `,"name":`...), alias...)
-		out = strconv.AppendBool(append(out, `,"is_config":true,"is_running":`...), s.running)
-		out = append(out, `,"tools":[`...)
-		for j, t := range s.tools {
-			if j > 0 {
-				out = append(out, ',')
+	withSchema := r.URL.Query().Get("schema") == "1"
+	list := serverList{Servers: []listedServer{}, Total: len(servers)}
+	for _, s := range servers {
+		listed := listedServer{ID: s.alias, Name: s.alias, IsConfig: true, IsRunning: s.running, Tools: []listedTool{}}
+		for _, t := range s.tools {
+			entry := listedTool{Name: t.name, Description: t.member("description", `""`)}
+			if withSchema {
+				entry.InputSchema = t.member("inputSchema", `{"type":"object"}`)
 			}
-			out = jsonscan.AppendString(append(out, `{"name":`...), t.name)
-			out = append(append(out, `,"description":`...), t.member("description", `""`)...)
-			if schema {
-				out = append(append(out, `,"inputSchema":`...), t.member("inputSchema", `{"type":"object"}`)...)
-			}
-			out = append(out, '}')
+			listed.Tools = append(listed.Tools, entry)
 		}
-		out = append(out, "]}"...)
+		list.Servers = append(list.Servers, listed)
 	}
-	out = strconv.AppendInt(append(out, `],"total":`...), int64(len(servers)), 10)
-	writeJSON(w, http.StatusOK, append(out, '}'))
+	frontend.WriteJSON(w, http.StatusOK, frontend.Encode(list))
 }

@@ -24,11 +24,7 @@ func TestProxyPathsNameNoOtherTool(t *testing.T) {
 		t.Error("the tool a__b of a pseudo-server is called")
 		return nil, nil
 	}
-	d, err := gateway.NewDirectory(nil, &gateway.DirectoryOptions{Pseudo: map[string]gateway.ToolFunc{"skills": skills}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pseudo := gateway.New(d, &gateway.Options{Access: newAccess(t, gateway.AccessOptions{Open: true}), Logger: quiet()})
+	pseudo := gateway.New(operator{pseudo: map[string]gateway.ToolFunc{"skills": skills}}.serving(t), &gateway.Options{Access: newAccess(t, gateway.AccessOptions{Open: true}), Logger: quiet()})
 	if w := send(pseudo.Proxy(), "POST", "/skills__a/tools/b", `{}`); w.Code != 404 {
 		t.Errorf("of a server that is not there: %d %s", w.Code, w.Body)
 	}
@@ -36,22 +32,39 @@ func TestProxyPathsNameNoOtherTool(t *testing.T) {
 	files := newShelf()
 	renamed := to("files", files)
 	renamed.Rename = map[string]string{"read": "get"}
-	known, err := gateway.NewDirectory(newBridge(t, renamed), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := gateway.New(known, &gateway.Options{Access: newAccess(t, gateway.AccessOptions{Open: true}), Logger: quiet()})
+	known := newBridge(t, renamed)
+	g := gateway.New(operator{}.serving(t, known), &gateway.Options{States: known.States, Access: newAccess(t, gateway.AccessOptions{Open: true}), Logger: quiet()})
 	w := send(g.Proxy(), "POST", "/files/tools/get", `{}`)
 	if w.Code != 200 || w.Body.String() != `{"success":false,"result":null,"error":"there is no such tool","is_error":false}` {
 		t.Errorf("what the bridge calls get: %d %s", w.Code, w.Body)
 	}
-	_, err = newToolRig(t, gateway.ToolServerOptions{Known: known}).runner(t, "files", gateway.ServerParams{}).Run(t.Context(), "get", nil)
-	wantKind(t, err, gateway.RunUnknownTool)
 	if n := files.calls.Load(); n != 0 {
 		t.Errorf("%d calls were made", n)
 	}
 	if w := send(g.Proxy(), "POST", "/files/tools/read", `{}`); files.calls.Load() != 1 {
 		t.Errorf("what the server calls read: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestServersStartedByACall: their tools have the servers' names from the first call on, also if
+// they are renamed, or mounted with a prefix.
+func TestServersStartedByACall(t *testing.T) {
+	for _, prefix := range []string{"", "p_"} {
+		for own, wants := range map[string]int32{"get": 0, "read": 1, "none": 0} {
+			files := newShelf()
+			lazy := to("files", files)
+			lazy.Lazy, lazy.Rename = true, map[string]string{"read": "get"}
+			known := newBridge(t, lazy)
+			s := operator{}.serving(t)
+			if err := s.Mount(known, &server.MountOptions{Prefix: prefix}); err != nil {
+				t.Fatal(err)
+			}
+			g := gateway.New(s, &gateway.Options{States: known.States, Access: newAccess(t, gateway.AccessOptions{Open: true}), Logger: quiet()})
+			w := send(g.Proxy(), "POST", "/files/tools/"+own, `{}`)
+			if w.Code != 200 || files.calls.Load() != wants {
+				t.Errorf("with the prefix %q, %s: %d %s, after %d calls", prefix, own, w.Code, w.Body, files.calls.Load())
+			}
+		}
 	}
 }
 
@@ -61,7 +74,7 @@ func TestUnlistedServers(t *testing.T) {
 	s := newStub(`{"type":"object"}`, "a")
 	var lists int
 	broken := errors.New("broken")
-	g := s.gateway(t, gateway.Options{Around: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+	g := s.behind(t, gateway.Options{}, operator{Options: server.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			switch {
 			case call.Method() == mcp.MethodToolsCall:
@@ -72,7 +85,7 @@ func TestUnlistedServers(t *testing.T) {
 			lists++
 			return mcp.Raw(`{"tools":[]}`), nil
 		}
-	}}})
+	}}}})
 	for _, w := range []struct{ method, path string }{{"GET", "/servers"}, {"POST", "/s/tools/a"}, {"POST", "/other/tools/a"}} {
 		if got := send(g.Proxy(), w.method, w.path, `{}`); got.Code != 500 || !strings.HasPrefix(got.Body.String(), `{"detail":"internal error, reference `) {
 			t.Errorf("%s %s: %d %s", w.method, w.path, got.Code, got.Body)
@@ -95,14 +108,11 @@ func (r restless) Catalog() *server.Catalog {
 // TestRestlessProvider: an entry says itself of which server it is, in whatever catalog.
 func TestRestlessProvider(t *testing.T) {
 	s := newStub(`{"type":"object"}`, "a")
-	d, err := gateway.NewDirectory(restless{s}, nil)
-	if err != nil {
-		t.Fatal(err)
+	g := gateway.New(operator{}.serving(t, restless{s}), &gateway.Options{Access: newAccess(t, gateway.AccessOptions{Open: true}), Logger: quiet()})
+	if w := send(g.Proxy(), "POST", "/s/tools/a", `{}`); w.Code != 200 || len(s.called) != 1 {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if target, err := d.Locate(t.Context(), mcp.KindTool, "s__a"); err != nil || target.Origin.Server != "s" || target.Origin.Name != "a" {
-		t.Errorf("it is %+v, %v", target, err)
-	}
-	if target, err := d.Locate(t.Context(), mcp.KindTool, "s__b"); err == nil {
-		t.Errorf("what is not there is %+v", target)
+	if w := send(g.Proxy(), "POST", "/s/tools/b", `{}`); len(s.called) != 1 {
+		t.Errorf("what is not there is called: %d %s", w.Code, w.Body)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // TestProxiedResults: what a tool answers decides what a sandbox gets, in each form.
 func TestProxiedResults(t *testing.T) {
-	r := newRig(t, gateway.Options{}, nil, nil)
+	r := newRig(t, gateway.Options{}, operator{})
 	const image = `[{"type":"image","data":"AAEC","mimeType":"image/png"}]`
 	for _, test := range []struct{ tool, body, want string }{
 		{"read", `{"arguments":{}}`, `{"success":true,"result":"one\ntwo <\u00e9>","error":null,"is_error":false}`},
@@ -49,7 +49,7 @@ func TestProxiedResults(t *testing.T) {
 
 // TestProxyRefusals: what is no call, and what cannot be called.
 func TestProxyRefusals(t *testing.T) {
-	r := newRig(t, gateway.Options{MaxBody: 1000}, nil, nil)
+	r := newRig(t, gateway.Options{MaxBody: 1000}, operator{})
 	for _, test := range []struct {
 		method, path, body string
 		status             int
@@ -95,7 +95,7 @@ func TestProxyRefusals(t *testing.T) {
 
 // TestTwoDots: paths that lead elsewhere are not cleaned into one that leads here.
 func TestTwoDots(t *testing.T) {
-	r := newRig(t, gateway.Options{}, nil, nil)
+	r := newRig(t, gateway.Options{}, operator{})
 	for _, path := range []string{"/files/tools/../tools/read", "//files/tools/read", "/files//tools/read", "/./files/tools/read"} {
 		if got := r.post(t, proxyPath+path, `{}`); got.status == http.StatusOK {
 			t.Errorf("%s was served: %s", path, got.body)
@@ -109,7 +109,7 @@ func TestServerThatDoesNotRun(t *testing.T) {
 	dead := to("dead", nil)
 	dead.Dialer = dialerFunc(func(context.Context, jsonrpc.Handler) (transport.Conn, error) { return nil, errTest })
 	r.bridge = newBridge(t, to("files", newShelf()), dead)
-	r.serve(t, gateway.Options{CallTimeout: time.Second}, nil, nil)
+	r.serve(t, gateway.Options{CallTimeout: time.Second}, operator{})
 	got := r.get(t, proxyPath+"/servers")
 	if !strings.Contains(got.body, `{"id":"dead","name":"dead","is_config":true,"is_running":false,"tools":[]}`) {
 		t.Errorf("the servers are %s", got.body)
@@ -133,7 +133,7 @@ func TestServers(t *testing.T) {
 			return mcp.Raw(`{"content":[]}`), nil
 		})
 	r.bridge = newBridge(t, to("small", small))
-	r.serve(t, gateway.Options{}, nil, nil)
+	r.serve(t, gateway.Options{}, operator{})
 	r.get(t, proxyPath+"/servers").wants(t, 200, `{"servers":[{"id":"small","name":"small","is_config":true,"is_running":true,"tools":[{"name":"look.up","description":"Looks \"it\" up."}]}],"total":1}`)
 	r.get(t, proxyPath+"/servers?schema=1").wants(t, 200, `{"servers":[{"id":"small","name":"small","is_config":true,"is_running":true,"tools":[{"name":"look.up","description":"Looks \"it\" up.","inputSchema":{"type":"object"}}]}],"total":1}`)
 	r.get(t, proxyPath+"/health").wants(t, 200, `{"status":"ok"}`)
@@ -161,7 +161,7 @@ func TestPseudoServer(t *testing.T) {
 		}
 		return nil, errors.New("Unknown skill tool: " + name)
 	}
-	r := newRig(t, gateway.Options{}, &gateway.DirectoryOptions{Pseudo: map[string]gateway.ToolFunc{"skills": skills}}, nil)
+	r := newRig(t, gateway.Options{}, operator{pseudo: map[string]gateway.ToolFunc{"skills": skills}})
 	for _, test := range []struct{ tool, body, want string }{
 		{"list_skills", `{}`, `{"success":true,"result":[ "jokes" ,12345678901234567890],"error":null,"is_error":false}`},
 		{"load/skill", `{"arguments":{ "a":1}}`, `{"success":true,"result":{ "a":1},"error":null,"is_error":false}`},
@@ -175,8 +175,8 @@ func TestPseudoServer(t *testing.T) {
 			t.Errorf("%s: %d %s", tool, got.status, got.body)
 		}
 	}
-	for _, alias := range []string{"files", "", "a__b", "a_"} {
-		if _, err := gateway.NewDirectory(r.bridge, &gateway.DirectoryOptions{Pseudo: map[string]gateway.ToolFunc{alias: skills}}); err == nil {
+	for _, alias := range []string{"", "a__b", "a_"} {
+		if _, err := gateway.Pseudo(map[string]gateway.ToolFunc{alias: skills}); err == nil {
 			t.Errorf("a pseudo-server %q was made", alias)
 		}
 	}

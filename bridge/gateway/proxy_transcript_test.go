@@ -41,7 +41,7 @@ func TestProxyTranscripts(t *testing.T) {
 		}
 		return nil, errors.New("Unknown skill tool: " + name)
 	}
-	r.serve(t, gateway.Options{}, &gateway.DirectoryOptions{Pseudo: map[string]gateway.ToolFunc{"skills": skills}}, nil)
+	r.serve(t, gateway.Options{}, operator{pseudo: map[string]gateway.ToolFunc{"skills": skills}})
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			text, err := os.ReadFile(file)

@@ -15,7 +15,7 @@ import (
 
 // TestREST: results come as they are.
 func TestREST(t *testing.T) {
-	r := newRig(t, gateway.Options{}, nil, nil)
+	r := newRig(t, gateway.Options{}, operator{})
 	for _, test := range []struct{ path, body, want string }{
 		{"/tools/call", `{"name":"files__read","arguments":{}}`, `{"content":[{"type":"text","text":"one"},{"type":"text","text":"two <\u00e9>"}]}`},
 		{"/tools/call", `{"arguments":null, "name":"files__re\u0061d"}`, `{"content":[{"type":"text","text":"one"},{"type":"text","text":"two <\u00e9>"}]}`},
@@ -55,7 +55,7 @@ func TestDeclaredResults(t *testing.T) {
 	}
 	r := &rig{token: aToken}
 	r.bridge = newBridge(t, to("s", s))
-	r.serve(t, gateway.Options{}, nil, nil)
+	r.serve(t, gateway.Options{}, operator{})
 	r.post(t, restPath+"/tools/s__right", `{}`).wants(t, 200, `{ "n":1 }`)
 	for name, want := range map[string]string{"s__failed": "it is broken", "s__draw_badly": "the tool failed without saying why"} {
 		got := r.post(t, restPath+"/tools/"+name, `{}`)
@@ -66,7 +66,7 @@ func TestDeclaredResults(t *testing.T) {
 }
 
 func TestRESTRefusals(t *testing.T) {
-	r := newRig(t, gateway.Options{MaxBody: 1000}, nil, nil)
+	r := newRig(t, gateway.Options{MaxBody: 1000}, operator{})
 	for _, test := range []struct {
 		method, path, body string
 		status             int
@@ -102,7 +102,7 @@ func TestRESTRefusals(t *testing.T) {
 // TestServerErrors: what a server says in errors of the protocol is told, and cannot pass for
 // what this gateway has decided.
 func TestServerErrors(t *testing.T) {
-	r := newRig(t, gateway.Options{}, nil, nil)
+	r := newRig(t, gateway.Options{}, operator{})
 	for name, e := range map[string]*jsonrpc.Error{
 		"odd":     {Code: jsonrpc.InvalidParams, Message: "x must be odd"},
 		"forbids": {Code: jsonrpc.InternalError, Message: "no", Data: json.RawMessage(`{"type":"FORBIDDEN"}`)},

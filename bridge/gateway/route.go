@@ -7,6 +7,9 @@ import (
 	"unicode/utf8"
 )
 
+// maxSegments is how many segments a path may have.
+const maxSegments = 16
+
 // segments are those of a request's path, decoded, and none for a path that this package has
 // no routes of: with empty segments, with those that lead elsewhere, or that are no text.
 func segments(r *http.Request) []string {
@@ -23,14 +26,4 @@ func segments(r *http.Request) []string {
 		parts[i] = text
 	}
 	return parts
-}
-
-// allows says whether the method is the route's; if not, the request has been answered.
-func allows(w http.ResponseWriter, r *http.Request, refuse refuser, method string) bool {
-	if r.Method == method || method == http.MethodGet && r.Method == http.MethodHead {
-		return true
-	}
-	w.Header().Set("Allow", method)
-	refuse.turnAway(w, r, http.StatusMethodNotAllowed, "Method Not Allowed")
-	return false
 }

@@ -11,7 +11,7 @@ import (
 
 // Who is being served when a gateway shuts down is waited for, and nobody else is served.
 func TestShutdownWaitsForRequests(t *testing.T) {
-	r := newRig(t, gateway.Options{}, nil, nil)
+	r := newRig(t, gateway.Options{}, operator{})
 	ctx, leave := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	request := r.request(t, "POST", call("files", "slow"), `{}`).WithContext(ctx)

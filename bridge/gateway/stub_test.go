@@ -63,13 +63,13 @@ func (s *stub) States() []bridge.State { return []bridge.State{{Alias: "s", Stat
 // gateway is an open one, without a socket.
 func (s *stub) gateway(t testing.TB, opts gateway.Options) *gateway.Gateway {
 	t.Helper()
-	d, err := gateway.NewDirectory(s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts.Access = newAccess(t, gateway.AccessOptions{Open: true})
-	opts.Logger = quiet()
-	return gateway.New(d, &opts)
+	return s.behind(t, opts, operator{})
+}
+
+func (s *stub) behind(t testing.TB, opts gateway.Options, o operator) *gateway.Gateway {
+	t.Helper()
+	opts.Access, opts.Logger, opts.States = newAccess(t, gateway.AccessOptions{Open: true}), quiet(), s.States
+	return gateway.New(o.serving(t, s), &opts)
 }
 
 // send has a handler answer a request as one on this machine.
@@ -140,7 +140,7 @@ func TestHostileNames(t *testing.T) {
 // TestBusy: one principal does not take all the seats, and all together take no more than
 // there are.
 func TestBusy(t *testing.T) {
-	r := newRig(t, gateway.Options{MaxRequests: 2, MaxPerCaller: 1}, nil, nil)
+	r := newRig(t, gateway.Options{MaxRequests: 2, MaxPerCaller: 1}, operator{})
 	one, two := r.as("a-token-of-sandbox-one"), r.as("a-token-of-sandbox-two")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{}, 2)
@@ -174,16 +174,16 @@ func TestBusy(t *testing.T) {
 
 // TestPanicsCostOneCall: whatever stands around may panic.
 func TestPanicsCostOneCall(t *testing.T) {
-	r := newRig(t, gateway.Options{}, nil, func(*gateway.Directory) []mcp.Middleware {
-		return []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+	r := newRig(t, gateway.Options{}, operator{Options: server.Options{
+		Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				if strings.Contains(string(call.Params()), "echo") {
 					panic("canary")
 				}
 				return next(ctx, call)
 			}
-		}}
-	})
+		}},
+	}})
 	for _, got := range []reply{r.post(t, restPath+"/tools/files__echo", `{}`), r.post(t, call("files", "echo"), `{}`)} {
 		if got.status != 500 || !strings.Contains(got.body, "internal error, reference ") || strings.Contains(got.body, "canary") {
 			t.Errorf("a panic: %d %s", got.status, got.body)

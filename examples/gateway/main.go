@@ -3,54 +3,61 @@
 //
 //	go run ./examples/gateway -config mcp.json -addr 127.0.0.1:8900
 //
-// Clients come by MCP at /mcp, as sandboxed code does by POST /run and by the proxy routes
-// under /api/v1/mcp/proxy, or by plain HTTP under /api/v1/rest. Whichever way a call
-// comes, the same policy decides about it, the same person is asked, and the same log and
-// journal have it.
+// Clients come by MCP at /mcp, as sandboxed code does by POST /run and under
+// /api/v1/mcp/proxy, or by plain HTTP under /api/v1/rest: to one server, with one policy.
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/approval/channel"
+	"github.com/dovetail-go/dovetail/approval/page"
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// options are the flags.
+const caller = "caller" // the principal of callers with the token
+
+var modes = []string{"page", "channel", "terminal", "caller", "none"} // of -approve
+
 type options struct {
-	config  string
-	address string
-	policy  string
-	trust   string
-	approve string
-	expiry  time.Duration
-	token   string
-	open    bool
-	launch  bool
-	journal string
-	verify  string
+	config, address, policy, trust, approve, token, journal, verify string
+	expiry                                                          time.Duration
+	open, launch                                                    bool
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o, err := parse(os.Args[1:], os.Stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
 	if err == nil {
 		err = run(ctx, o, os.Stdin, os.Stderr)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		log.Fatal(err)
 	}
 }
@@ -70,10 +77,9 @@ func parse(args []string, said io.Writer) (*options, error) {
 	flags.BoolVar(&o.launch, "launch", false, "let callers of /run name the program that is to be started: they can then start any")
 	flags.StringVar(&o.journal, "journal", "", "the `file` that keeps what was asked, decided and done")
 	flags.StringVar(&o.verify, "verify", "", "check this journal, and serve nothing")
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case err != nil:
 		return nil, err
-	}
-	switch {
 	case flags.NArg() > 0:
 		return nil, fmt.Errorf("expected flags only, found %q", flags.Arg(0))
 	case o.open && o.token != "":
@@ -82,4 +88,161 @@ func parse(args []string, said io.Writer) (*options, error) {
 		return nil, errors.New("-expiry: expected a positive duration")
 	}
 	return o, nil
+}
+
+func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
+	if o.verify != "" {
+		return verify(o.verify, said)
+	}
+	listener, err := net.Listen("tcp", o.address)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if o.open && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return fmt.Errorf("-open serves whoever can reach the address: expected one such as 127.0.0.1, found %s", o.address)
+	}
+	logger, metrics := slog.New(slog.NewTextHandler(said, nil)), &gateway.Metrics{}
+	audit := &gateway.Audit{Logger: logger, Counters: metrics}
+	asking := &approval.Options{Expiry: o.expiry, Logger: logger, GuardOptions: policy.GuardOptions{Decided: audit.Decided}}
+	if o.journal != "" {
+		journal, err := approval.OpenJournal(o.journal, logger)
+		if err != nil {
+			return err
+		}
+		defer journal.Close()
+		asking.Journal = journal
+	}
+	servers, noServers := load(ctx, o, logger)
+	rules, noRules := readRules(o.policy, logger)
+	approver, approvers, noApprover := approverOf(o, in, said, logger)
+	if err := errors.Join(noServers, noRules, noApprover); err != nil {
+		return err
+	}
+	// One server has all tools, with the log and the guard around them.
+	middleware, guards := []mcp.Middleware{audit.Intercept}, []mcp.Guard{approval.Guard(rules, approver, asking)}
+	all := server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, &server.Options{Logger: logger, Middleware: middleware, Guards: guards})
+	token, tokens := o.token, &gateway.AccessOptions{Open: o.open, Logger: logger}
+	if !o.open {
+		token = cmp.Or(token, rand.Text())
+		tokens.Tokens = map[string]string{token: caller}
+	}
+	access, err := gateway.NewAccess(tokens)
+	if err = errors.Join(err, all.Mount(servers, nil)); err != nil {
+		return err
+	}
+	launching := &toolserver.Options{Server: all, States: servers.States, Middleware: middleware, Guards: guards, Access: access, Logger: logger}
+	if o.launch {
+		launching.Launch = toolserver.LaunchAny
+	}
+	tools, err := toolserver.New(launching)
+	if err = errors.Join(err, all.Start(ctx)); err != nil {
+		return err
+	}
+	plain := gateway.New(all, &gateway.Options{States: servers.States, Access: access, Logger: logger})
+	endpoint := streamable.Handler(all, nil)
+	mux := http.NewServeMux()
+	mux.Handle("/", tools)
+	mux.Handle("/mcp", access.Handler(endpoint))
+	mux.Handle("/api/v1/mcp/proxy/", http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy()))
+	mux.Handle("/api/v1/rest/", http.StripPrefix("/api/v1/rest", plain.REST(nil)))
+	mux.Handle("/metrics", access.Handler(metrics))
+	mux.Handle("/approval", approvers)
+	// Tokens are printed here, and nowhere else.
+	if o.approve == "page" {
+		mux.Handle("/approvals/", page.Handler(&page.Options{Channel: "/approval"}))
+		fmt.Fprintf(said, "approve  http://%s/approvals/#token=%s\n", listener.Addr(), approvers.Token())
+	} else if o.approve == "channel" {
+		fmt.Fprintf(said, "approve  ws://%s/approval with the token %s\n", listener.Addr(), approvers.Token())
+	}
+	if token != o.token {
+		fmt.Fprintf(said, "callers  Authorization: Bearer %s\n", token)
+	}
+	fmt.Fprintf(said, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/ and /metrics\n", listener.Addr())
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener); close(served) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+	}
+	// What waits for a person is refused, and what runs may finish.
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	err = errors.Join(err, approvers.Close(), tools.Shutdown(ending), plain.Shutdown(ending), all.Shutdown(ending), endpoint.Close(), web.Shutdown(ending), web.Close())
+	<-served
+	return err
+}
+
+func load(ctx context.Context, o *options, logger *slog.Logger) (*bridge.Bridge, error) {
+	file, err := config.Load(o.config)
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range file.Warnings {
+		logger.Warn("something in the configuration has no effect", "file", file.Name, "warning", warning.String())
+	}
+	configs, err := file.Bridge(ctx, &config.Expander{Ask: config.AskEnv}, &config.DialOptions{Stderr: os.Stderr, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range configs {
+		configs[i].Trusted = o.trust == "*" || slices.Contains(strings.Split(o.trust, ","), c.Alias)
+	}
+	return bridge.New(&bridge.Options{Logger: logger}, configs...)
+}
+
+//go:embed cautious.json
+var cautious []byte // the policy without a file: asks about tools that are not read-only
+
+// readRules reads a policy. Whatever callers launch is asked about, unless it is denied: rules
+// about names are meant for servers whose names are not the callers' choice.
+func readRules(path string, logger *slog.Logger) (*policy.Compiled, error) {
+	text, err := cautious, error(nil)
+	if path != "" {
+		text, err = os.ReadFile(path)
+	}
+	rules, invalid := policy.Parse(text)
+	if err = cmp.Or(err, invalid); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, warning := range rules.Warnings() {
+		logger.Warn("something in the policy is hardly meant", "file", path, "warning", warning)
+	}
+	if len(rules.Allow) == 0 && len(rules.Rules) == 0 { // which allows all, until there is a rule
+		rules.Rules = append(rules.Rules, policy.Rule{Name: "all else", Effect: policy.Allow})
+	}
+	rules.Rules = append(rules.Rules, policy.Rule{Name: "launched", Effect: policy.Ask, Match: policy.Match{Servers: []string{toolserver.Launched + "*"}}})
+	return policy.Compile(rules)
+}
+
+// approverOf returns the approver of a mode, and the channel by which approvers may come.
+func approverOf(o *options, in io.Reader, said io.Writer, logger *slog.Logger) (approval.Approver, *channel.Channel, error) {
+	opts := &channel.Options{Logger: logger, Open: o.open && o.approve == "channel", FailOnDisconnect: o.approve == "channel"}
+	if o.approve == "page" {
+		opts.Patience = o.expiry + time.Minute // until a call expires, the page can be opened
+	}
+	approvers, err := channel.New(opts)
+	approver, ok := map[string]approval.Approver{
+		"page": approvers, "channel": approvers, "terminal": approval.Terminal(in, said), "caller": approval.ByCaller(), "none": nil,
+	}[o.approve]
+	if !ok {
+		err = fmt.Errorf("-approve: expected one of %q, found %q", modes, o.approve)
+	}
+	return approver, approvers, err
+}
+
+func verify(path string, said io.Writer) error {
+	summary, err := approval.Verify(path)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(said, "%s is whole: %d entries, digest %s\n", path, summary.Entries, summary.Head)
+	if summary.Torn > 0 {
+		fmt.Fprintf(said, "then %d bytes of an entry that was being written\n", summary.Torn)
+	}
+	for _, id := range summary.Open {
+		fmt.Fprintf(said, "not ended: %s\n", id)
+	}
+	return nil
 }

@@ -326,7 +326,7 @@ func TestLaunch(t *testing.T) {
 		if string(answer) != `{"result":"put"}` || len(p.lines(t, "file")) != 1 {
 			t.Fatalf("with -launch: %s", answer)
 		}
-		if r := isAsked(t, asked); r.Server != "mine" || !strings.HasPrefix(r.Launch, os.Args[0]+" (env ") {
+		if r := isAsked(t, asked); r.Server != "launched:mine" || !strings.HasPrefix(r.Launch, os.Args[0]+" (env ") {
 			t.Errorf("asked about %+v", r.Target)
 		}
 	}

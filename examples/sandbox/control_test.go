@@ -361,7 +361,11 @@ func TestAddedServerChangesNoRules(t *testing.T) {
 		"run_command":     {Server: own, Name: "run_command", Trusted: true},
 		"mcp_run_command": {Server: "run", Name: "command"},
 	} {
-		if e := s.face.Catalog().Lookup(mcp.KindTool, exposed); e == nil || e.Origin != want {
+		e := s.face.Catalog().Lookup(mcp.KindTool, exposed)
+		if e != nil {
+			want.Launch = e.Origin.Launch
+		}
+		if e == nil || e.Origin != want {
 			t.Errorf("%s is %+v, want %+v", exposed, e, want)
 		}
 	}

@@ -78,7 +78,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"client/answerer.go":                          "hands changes and log messages to the program in order; Session.Close waits for it",
 		"client/session.go":                           "replaces a link that ended; Session.Close waits for it",
 		"client/subscribe.go":                         "listens for one subscription; Subscription.Close waits for it",
-		"bridge/gateway/tool_server_launcher.go":      "keeps each launched server; ToolServer.Close waits for it",
+		"bridge/toolserver/launcher.go":               "keeps each launched server; Server.Close waits for it",
 		"internal/deadline/deadline.go":               "ends a context; stopped by its cancel",
 		"transport/oauth/flight.go":                   "work that several wait for; the last who waits waits for it",
 		"transport/oauth/loopback_receiver.go":        "waits for the browser; Close waits for it",
@@ -91,7 +91,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/pagehost/main.go":                   "the web server; run waits for it",
 		"internal/pagehost/host.go":                   "requests that wait for their answers; obey waits for them",
 		"examples/oauth/serve.go":                     "the web server; its stop waits for it",
-		"examples/gateway/serve.go":                   "the web server; serve waits for it",
+		"examples/gateway/main.go":                    "the web server; run waits for it",
 		"examples/sandbox/port.go":                    "the proxies of registered ports; close waits for them",
 	})
 }

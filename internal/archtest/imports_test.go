@@ -97,10 +97,14 @@ bridge:                   jsonrpc mcp transport server client internal/backoff i
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan
-bridge/config:            jsonrpc mcp transport transport/sse transport/stdio transport/streamable transport/ws bridge
+bridge/config:            jsonrpc mcp transport transport/sse transport/stdio transport/streamable transport/ws approval bridge
                           internal/jsonscan net/http
-bridge/gateway:           jsonrpc mcp transport server client policy approval bridge bridge/config bridge/pin internal/deadline
-                          internal/edge internal/jsonscan internal/seats net/http github.com/go-json-experiment/json
+internal/frontend:        jsonrpc mcp transport server policy approval bridge internal/deadline internal/edge internal/jsonscan
+                          internal/seats net/http
+bridge/gateway:           jsonrpc mcp transport server policy approval bridge internal/edge internal/frontend internal/jsonscan
+                          net/http
+bridge/toolserver:        jsonrpc mcp transport server client approval bridge bridge/config bridge/gateway internal/deadline
+                          internal/edge internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
 
 # Runs tests over every transport.
 internal/everywhere:      transport transport/sse transport/streamable transport/ws internal/leak testing net/http
@@ -118,7 +122,7 @@ examples/oauth:           mcp transport/oauth transport/streamable server client
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
 examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/ws server client bridge bridge/config net/http os/exec golang.org/x/term
 
-examples/gateway:         mcp transport/streamable server policy approval approval/channel approval/page bridge bridge/config bridge/gateway net/http
+examples/gateway:         mcp transport/streamable server policy approval approval/channel approval/page bridge bridge/config bridge/gateway bridge/toolserver net/http
 examples/sandbox:         jsonrpc mcp transport transport/stdio transport/streamable server server/process server/workspace
                           policy approval bridge bridge/config bridge/gateway net/http os/exec
 

@@ -51,6 +51,17 @@ func Has(ctx context.Context) bool {
 	return ctx.Value(key{}) != nil
 }
 
+// Paused reports whether the deadlines of ctx are paused.
+func Paused(ctx context.Context) bool {
+	d, _ := ctx.Value(key{}).(*deadline)
+	if d == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pauses > 0
+}
+
 type key struct{}
 
 // A deadline is the context that it ends.

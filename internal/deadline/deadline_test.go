@@ -178,3 +178,27 @@ func TestActivityPauses(t *testing.T) {
 		wantEnd(ctx, t, began, 3*time.Hour+50*time.Second+50*time.Second+time.Minute, errLate)
 	})
 }
+
+func TestPaused(t *testing.T) {
+	outer, cancel := deadline.With(t.Context(), time.Minute, errLate)
+	defer cancel()
+	inner, cancel := deadline.With(outer, time.Minute, errLate)
+	defer cancel()
+	wants := func(want bool) {
+		t.Helper()
+		for _, ctx := range []context.Context{outer, inner} {
+			if deadline.Paused(ctx) != want {
+				t.Errorf("Paused(%v) is %t", ctx, !want)
+			}
+		}
+	}
+	wants(false)
+	first, second := deadline.Pause(inner), deadline.Pause(inner)
+	first()
+	wants(true)
+	second()
+	wants(false)
+	if deadline.Paused(t.Context()) {
+		t.Error("a context without a deadline is paused")
+	}
+}

@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/internal/frontend"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// A ToolFunc calls a tool of a pseudo-server, by the name that callers have: "skills__load".
+// It returns one JSON value; nil is null. Callers get the text of its error. It may be called
+// concurrently.
+type ToolFunc func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
+
+// Pseudo returns a provider of pseudo-servers: functions of this program, by their aliases.
+// They take calls of all tools whose names begin with the alias and [bridge.Separator], and
+// are in no list. Mount it without a prefix, behind a bridge: a tool that a bridge lists is
+// not replaced, and a [Gateway] calls no tool of a pseudo-server with the alias of a server.
+// The error names an alias that is empty, contains the separator or ends with _.
+func Pseudo(functions map[string]ToolFunc) (server.Provider, error) {
+	for alias, fn := range functions {
+		switch {
+		case !frontend.IsAlias(alias):
+			return nil, fmt.Errorf("gateway: the pseudo-server %q: an alias is not empty, without %s, and has no _ at its end", alias, bridge.Separator)
+		case fn == nil:
+			return nil, fmt.Errorf("gateway: the pseudo-server %q has no function", alias)
+		}
+	}
+	p := &pseudo{functions: maps.Clone(functions)}
+	p.catalog = server.NewCatalog(nil, &server.CatalogOptions{Resolve: p.resolve})
+	return p, nil
+}
+
+type pseudo struct {
+	functions map[string]ToolFunc
+	catalog   *server.Catalog
+	entries   frontend.Entries
+}
+
+func (p *pseudo) Catalog() *server.Catalog { return p.catalog }
+
+func (p *pseudo) Run(ctx context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
+	<-ctx.Done()
+	return nil
+}
+
+func (p *pseudo) resolve(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
+	alias, own, ok := strings.Cut(name, bridge.Separator)
+	fn := p.functions[alias]
+	if kind != mcp.KindTool || !ok || own == "" || fn == nil {
+		return nil, nil
+	}
+	return p.entries.Get(name, func() *server.Entry {
+		return &server.Entry{
+			Target: mcp.Target{Kind: kind, Name: name, Origin: mcp.Origin{Server: alias, Name: own, Trusted: true}},
+			Handle: func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				return callFunc(ctx, fn, name, call.Member("arguments"))
+			},
+		}
+	}), nil
+}
+
+// callFunc calls a tool of a pseudo-server. The result has its value as structured content.
+func callFunc(ctx context.Context, fn ToolFunc, name string, arguments json.RawMessage) (mcp.Result, error) {
+	value, err := fn(ctx, name, arguments)
+	switch _, protocol := errors.AsType[*jsonrpc.Error](err); {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil && !protocol:
+		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: err.Error()}
+	case err != nil:
+		return nil, err
+	case value == nil:
+		value = json.RawMessage("null")
+	}
+	if err := jsonscan.Valid(value); err != nil {
+		return nil, fmt.Errorf("the function of the pseudo-server's tool %s returned invalid JSON: %w", jsonscan.Quote(name), err)
+	}
+	text := jsonscan.AppendString(nil, string(value))
+	return mcp.Raw(slices.Concat([]byte(`{"content":[{"type":"text","text":`), text, []byte(`}],"structuredContent":`), value, []byte{'}'})), nil
+}

@@ -1,0 +1,89 @@
+package toolserver_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http/httptest"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+type addition struct {
+	A int `json:"a"`
+	B int `json:"b"`
+}
+
+// A tool server has the tools of a bridge called by code that knows only their names, and asks
+// before each call.
+func ExampleNew() {
+	ctx := context.Background()
+	calc := server.New(mcp.Implementation{Name: "calc", Version: "1"}, nil)
+	server.AddTool(calc, server.Tool{Name: "add"}, func(_ context.Context, _ *server.Request, in addition) (int, error) { return in.A + in.B, nil })
+	servers, err := bridge.New(&bridge.Options{Logger: slog.New(slog.DiscardHandler)}, bridge.Config{Alias: "calc", Dialer: transport.Pipe(calc)})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	person := approval.Deferred(func(ctx context.Context, p *approval.Prompt) {
+		fmt.Println("approving", p.Request)
+		_ = p.Accept(ctx) // the call may have ended
+	})
+	asks, err := policy.Compile(&policy.Policy{Rules: []policy.Rule{{Effect: policy.Ask}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	guards := []mcp.Guard{approval.Guard(asks, person, &approval.Options{Logger: slog.New(slog.DiscardHandler)})}
+	operator := server.New(mcp.Implementation{Name: "operator", Version: "1"}, &server.Options{Guards: guards})
+	if err := operator.Mount(servers, nil); err != nil {
+		log.Fatal(err)
+	}
+	defer operator.Shutdown(ctx)
+	tools, err := toolserver.New(&toolserver.Options{Server: operator, States: servers.States, Guards: guards})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tools.Close()
+	web := httptest.NewServer(tools)
+	defer web.Close()
+
+	runner, err := toolserver.NewRunner(web.URL, "calc", &toolserver.RunnerOptions{Token: tools.Access().Token()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	sum, err := toolserver.RunAs[int](ctx, runner, "add", addition{A: 19, B: 23})
+	fmt.Println(sum, err)
+	// Output:
+	// approving calc.add(a=19, b=23)
+	// 42 <nil>
+}
+
+// A runner may say how its server is launched, if the tool server lets it.
+func ExampleNewRunner() {
+	tools, err := toolserver.New(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tools.Close()
+	web := httptest.NewServer(tools)
+	defer web.Close()
+
+	runner, err := toolserver.NewRunner(web.URL, "fetch", &toolserver.RunnerOptions{
+		Params: toolserver.ServerParams{Command: "uvx", Args: []string{"mcp-server-fetch"}},
+		Token:  tools.Access().Token(),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = runner.Run(context.Background(), "fetch", map[string]string{"url": "https://example.com"})
+	fmt.Println(err)
+	// Output:
+	// fetch.fetch: callers must not launch servers here: expected the name of a known server, and empty server_params
+}

@@ -1,0 +1,463 @@
+package toolserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+)
+
+// A started is how a child says that it was started.
+type started struct {
+	PID  int      `json:"pid"`
+	Env  []string `json:"env"`
+	Args []string `json:"args"`
+	Dir  string   `json:"dir"`
+}
+
+func startOf(t testing.TB, runner *toolserver.Runner) started {
+	t.Helper()
+	s, err := toolserver.RunAs[started](t.Context(), runner, "start", nil)
+	if err != nil || s.PID <= 1 {
+		t.Fatalf("it was started as %+v, %v", s, err)
+	}
+	return s
+}
+
+func wantKind(t testing.TB, err error, kind toolserver.Kind) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("the error is %v, want one of the kind %q", err, string(kind))
+	}
+}
+
+func TestServersAreStartedOnceAndKept(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{})
+	runner := rig.runner(t, "a", childParams("serve"))
+	pids := make([]int, 8)
+	var all sync.WaitGroup
+	for i := range pids {
+		all.Go(func() {
+			if s, err := toolserver.RunAs[started](t.Context(), runner, "start", nil); err != nil {
+				t.Error(err)
+			} else {
+				pids[i] = s.PID
+			}
+		})
+	}
+	all.Wait()
+	if pids = slices.Compact(pids); len(pids) != 1 {
+		t.Errorf("the servers %d were started for one", pids)
+	}
+	if other := startOf(t, rig.runner(t, "b", childParams("serve"))); other.PID == pids[0] {
+		t.Error("two servers are one process")
+	}
+}
+
+func TestResetStopsServersAndNextRunStartsThem(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{})
+	a, b := rig.runner(t, "a", childParams("serve")), rig.runner(t, "b", childParams("serve"))
+	first, second := startOf(t, a), startOf(t, b)
+	if err := a.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if isRunning(first.PID) || isRunning(second.PID) {
+		t.Error("a server runs after the reset")
+	}
+	if again := startOf(t, a); again.PID == first.PID {
+		t.Error("the server is the one from before the reset")
+	}
+}
+
+func TestResetEndsRunningCalls(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{})
+	runner := rig.runner(t, "a", childParams("serve"))
+	mark := filepath.Join(t.TempDir(), "mark")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := runner.Run(context.Background(), "wait", map[string]string{"path": mark})
+		failed <- err
+	}()
+	awaitFile(t, mark)
+	if err := rig.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := <-failed
+	wantKind(t, err, toolserver.Reset)
+	if !strings.Contains(err.Error(), "may have been executed") {
+		t.Errorf("the error does not tell that the call may have been executed: %v", err)
+	}
+	startOf(t, runner)
+}
+
+func TestResetIsOfOnesOwnServers(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{})
+	one := rig.runnerAs(t, "a-token-of-sandbox-one", "a", childParams("serve"))
+	two := rig.runnerAs(t, "a-token-of-sandbox-two", "a", childParams("serve"))
+	first, second := startOf(t, one), startOf(t, two)
+	if first.PID == second.PID {
+		t.Error("two principals have one process")
+	}
+	if err := two.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if again := startOf(t, one); again.PID != first.PID {
+		t.Error("a principal has stopped another's server")
+	}
+}
+
+func TestSameNameWithOtherParamsIsRefused(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{})
+	a := startOf(t, rig.runner(t, "a", childParams("serve", "X=1")))
+	_, err := rig.runner(t, "a", childParams("serve", "X=2")).Run(t.Context(), "start", nil)
+	wantKind(t, err, toolserver.Conflict)
+	if again := startOf(t, rig.runner(t, "a", childParams("serve", "X=1"))); again.PID != a.PID {
+		t.Error("the first server was stopped")
+	}
+	if err := rig.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	startOf(t, rig.runner(t, "a", childParams("serve", "X=2")))
+}
+
+func TestSameNameWithOtherParamsReplaces(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{Replace: true})
+	first := startOf(t, rig.runner(t, "a", childParams("serve", "X=1")))
+	second := startOf(t, rig.runner(t, "a", childParams("serve", "X=2")))
+	if !slices.Contains(second.Env, "X=2") {
+		t.Errorf("the other server is not what runs: %q", second.Env)
+	}
+	await(t, "the first server ends", func() bool { return !isRunning(first.PID) })
+}
+
+func TestKilledServerIsStartedAgain(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{})
+	runner := rig.runner(t, "a", childParams("serve"))
+	first := startOf(t, runner)
+	mark := filepath.Join(t.TempDir(), "mark")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := runner.Run(context.Background(), "wait", map[string]string{"path": mark})
+		failed <- err
+	}()
+	awaitFile(t, mark)
+	if err := kill(first.PID); err != nil {
+		t.Fatal(err)
+	}
+	err := <-failed
+	wantKind(t, err, "upstream_lost")
+	if !strings.Contains(err.Error(), "may have been executed") {
+		t.Errorf("the error does not tell that the call may have been executed: %v", err)
+	}
+	if again := startOf(t, runner); again.PID == first.PID {
+		t.Error("it is the server that was killed")
+	}
+}
+
+func TestFailedStartIsNotKept(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{})
+	program := filepath.Join(t.TempDir(), "program")
+	params := childParams("serve")
+	params.Command = program
+	runner := rig.runner(t, "a", params)
+	_, err := runner.Run(t.Context(), "start", nil)
+	wantKind(t, err, toolserver.NotStarted)
+	if err := os.Symlink(os.Args[0], program); err != nil {
+		t.Fatal(err)
+	}
+	startOf(t, runner)
+}
+
+func TestConnectTimeoutBoundsAStart(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{ConnectTimeout: 200 * time.Millisecond})
+	begun := time.Now()
+	_, err := rig.runner(t, "a", childParams("hang")).Run(t.Context(), "start", nil)
+	wantKind(t, err, toolserver.NotStarted)
+	if !strings.Contains(err.Error(), "took too long") || time.Since(begun) > 10*time.Second {
+		t.Errorf("after %v: %v", time.Since(begun), err)
+	}
+}
+
+// A server that cannot be reached delays nobody but its own callers, even a reset.
+func TestHangingStartDelaysNobodyElse(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{ConnectTimeout: time.Minute})
+	hanging := make(chan error, 1)
+	go func() {
+		_, err := rig.runner(t, "hanging", childParams("hang")).Run(context.Background(), "start", nil)
+		hanging <- err
+	}()
+	servers := map[string]toolserver.ServerParams{"child": childParams("serve"), "remote": {URL: newRemote(t)}}
+	var all sync.WaitGroup
+	for i := range 20 {
+		for name, params := range servers {
+			runner := rig.runner(t, name, params)
+			all.Go(func() {
+				for n := range 5 {
+					arguments := json.RawMessage(fmt.Sprintf(`{"from":%d,"n":%d}`, i, n))
+					if got, err := toolserver.RunAs[string](t.Context(), runner, "echo", arguments); err != nil || got != string(arguments) {
+						t.Errorf("%s: %q, %v", name, got, err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	select {
+	case err := <-hanging:
+		t.Errorf("the hanging start has ended: %v", err)
+	default:
+	}
+	if err := rig.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, <-hanging, toolserver.Reset)
+}
+
+func TestIdleServerIsStopped(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{IdleTimeout: 50 * time.Millisecond})
+	runner := rig.runner(t, "a", childParams("serve"))
+	first := startOf(t, runner)
+	await(t, "the idle server ends", func() bool { return !isRunning(first.PID) })
+	if again := startOf(t, runner); again.PID == first.PID {
+		t.Error("it is the server that was stopped")
+	}
+}
+
+func TestNumberOfServersIsBounded(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{MaxServers: 1})
+	mark := filepath.Join(t.TempDir(), "mark")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := rig.runner(t, "a", childParams("serve")).Run(context.Background(), "wait", map[string]string{"path": mark})
+		failed <- err
+	}()
+	awaitFile(t, mark)
+	_, err := rig.runner(t, "b", childParams("serve")).Run(t.Context(), "start", nil)
+	wantKind(t, err, toolserver.Busy)
+	if err := rig.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-failed
+	b := startOf(t, rig.runner(t, "b", childParams("serve")))
+	startOf(t, rig.runner(t, "c", childParams("serve"))) // b is idle, and makes room
+	if isRunning(b.PID) {
+		t.Error("more servers run than may")
+	}
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	opts := gated(t, approval.Options{}, false)
+	rig := newToolRig(t, opts)
+	approver := rig.approve(t)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := rig.runner(t, "a", childParams("serve")).Run(context.Background(), "start", nil)
+		failed <- err
+	}()
+	approver.next(t)
+	for range 2 {
+		if err := rig.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantKind(t, <-failed, toolserver.Closed)
+	_, err := rig.runner(t, "a", childParams("serve")).Run(t.Context(), "start", nil)
+	wantKind(t, err, toolserver.Closed)
+}
+
+func TestShutdownLetsCallsEnd(t *testing.T) {
+	rig := newToolRig(t, gated(t, approval.Options{}, false))
+	approver := rig.approve(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := rig.runner(t, "a", childParams("serve")).Run(context.Background(), "start", nil)
+		done <- err
+	}()
+	question := approver.next(t)
+	ended := make(chan error, 1)
+	go func() { ended <- rig.Shutdown(context.Background()) }()
+	await(t, "new runs are refused", func() bool {
+		_, err := rig.runner(t, "b", childParams("serve")).Run(t.Context(), "start", nil)
+		return errors.Is(err, toolserver.Closed)
+	})
+	approver.decide(t, question, "true")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever is not authenticated launches nothing, and neither does a page that reaches this
+// machine by a name of its own.
+func TestStrangersAreRefused(t *testing.T) {
+	access := newAccess(t, gateway.AccessOptions{})
+	mark := filepath.Join(t.TempDir(), "mark")
+	rig := newToolRig(t, toolserver.Options{Access: access})
+	body := `{"server_name":"a","server_params":{"command":"/usr/bin/touch","args":["` + mark + `"]},"tool_name":"t","tool_args":{}}`
+	for _, route := range []string{"POST /run", "POST /run?full=1", "POST /approve", "PUT /reset", "GET /status", "GET /", "POST /nothing"} {
+		for name, c := range map[string]struct {
+			change func(*http.Request)
+			status int
+		}{
+			"no token":       {func(r *http.Request) { r.Header.Del("Authorization") }, http.StatusUnauthorized},
+			"wrong token":    {func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+strings.Repeat("x", 26)) }, http.StatusUnauthorized},
+			"token in query": {func(r *http.Request) { r.Header.Del("Authorization"); r.URL.RawQuery = "token=" + access.Token() }, http.StatusUnauthorized},
+			"strange host":   {func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
+			"strange origin": {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden},
+			"plain text":     {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, http.StatusUnsupportedMediaType},
+			"other charset":  {func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=latin1") }, http.StatusUnsupportedMediaType},
+		} {
+			method, path, _ := strings.Cut(route, " ")
+			request, err := http.NewRequestWithContext(t.Context(), method, rig.url+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Authorization", "Bearer "+access.Token())
+			c.change(request)
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != c.status {
+				t.Errorf("%s with %s: status %d, want %d", route, name, response.StatusCode, c.status)
+			}
+		}
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a stranger has launched a program")
+	}
+}
+
+func TestCallersLaunchNothingByDefault(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "mark")
+	tools, err := toolserver.New(&toolserver.Options{Access: newAccess(t, gateway.AccessOptions{Open: true}), Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tools.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := &http.Server{Handler: tools}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener) }()
+	defer func() { web.Close(); <-served }()
+	for name, params := range map[string]toolserver.ServerParams{
+		"command": {Command: "/usr/bin/touch", Args: []string{mark}}, "url": {URL: "http://127.0.0.1:1/mcp"},
+	} {
+		runner, err := toolserver.NewRunner("http://"+listener.Addr().String(), "a", &toolserver.RunnerOptions{Params: params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = runner.Run(t.Context(), "t", nil); !errors.Is(err, toolserver.NoLaunch) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a caller has launched a program")
+	}
+}
+
+func TestLaunchDecides(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{Launch: func(_ context.Context, s *config.Resolved) error {
+		if s.Command.Reveal() != os.Args[0] {
+			return errors.New("only one program")
+		}
+		return nil
+	}})
+	startOf(t, rig.runner(t, "a", childParams("serve")))
+	_, err := rig.runner(t, "b", toolserver.ServerParams{Command: "/bin/sh"}).Run(t.Context(), "start", nil)
+	wantKind(t, err, toolserver.NoLaunch)
+	if !strings.Contains(err.Error(), "only one program") {
+		t.Errorf("the error does not tell why: %v", err)
+	}
+}
+
+// What a caller sends is never expanded: it could read this process's environment, and have it
+// sent anywhere.
+func TestVariablesOfCallersStay(t *testing.T) {
+	t.Setenv("SECRET_OF_THE_OPERATOR", "canary-of-the-environment")
+	rig := newToolRig(t, toolserver.Options{})
+	params := childParams("serve", "STOLEN=${SECRET_OF_THE_OPERATOR}", "ALSO=$SECRET_OF_THE_OPERATOR")
+	params.Args = []string{"${SECRET_OF_THE_OPERATOR}"}
+	got := startOf(t, rig.runner(t, "a", params))
+	if !slices.Contains(got.Env, "STOLEN=${SECRET_OF_THE_OPERATOR}") || !slices.Equal(got.Args, params.Args) {
+		t.Errorf("the child has got %q and %q", got.Env, got.Args)
+	}
+	if all := strings.Join(append(got.Env, got.Args...), " "); strings.Contains(all, "canary") {
+		t.Errorf("the child has got the environment: %s", all)
+	}
+	_, err := rig.runner(t, "b", toolserver.ServerParams{Command: "/no/such/${PROGRAM}"}).Run(t.Context(), "t", nil)
+	if err == nil || !strings.Contains(err.Error(), "is not replaced") {
+		t.Errorf("the error does not tell that variables stay: %v", err)
+	}
+}
+
+func TestPolicyIsOfTheSameCall(t *testing.T) {
+	rules, err := policy.Compile(&policy.Policy{Deny: []string{"a__fail", "b__*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig := newToolRig(t, toolserver.Options{Guards: []mcp.Guard{policy.Guard(rules, nil)}})
+	a, b := rig.runner(t, "a", childParams("serve")), rig.runner(t, "b", childParams("exit"))
+	startOf(t, a)
+	_, err = a.Run(t.Context(), "fail", nil)
+	wantKind(t, err, toolserver.Forbidden)
+	_, err = b.Run(t.Context(), "start", nil)
+	wantKind(t, err, toolserver.Forbidden)
+}
+
+// An interceptor that turns a call into another is stopped.
+func TestChangedCallIsRefused(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			changed, err := call.WithParams(json.RawMessage(`{"name":"a__start","arguments":{}}`))
+			if err != nil {
+				return nil, err
+			}
+			return next(ctx, changed)
+		}
+	}}})
+	_, err := rig.runner(t, "a", childParams("serve")).Run(t.Context(), "tool-1", nil)
+	wantKind(t, err, toolserver.Forbidden)
+}
+
+func TestCallTimeoutBoundsARun(t *testing.T) {
+	rig := newToolRig(t, toolserver.Options{CallTimeout: 300 * time.Millisecond})
+	runner := rig.runner(t, "a", childParams("serve"))
+	_, err := runner.Run(t.Context(), "wait", map[string]string{"path": filepath.Join(t.TempDir(), "mark")})
+	if !errors.Is(err, toolserver.TimedOut) && !errors.Is(err, toolserver.Kind("upstream_timeout")) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for name, opts := range map[string]*toolserver.Options{
+		"CallTimeout": {CallTimeout: -1}, "MaxServers": {MaxServers: -1}, "MaxBody": {MaxBody: -1},
+	} {
+		if _, err := toolserver.New(opts); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package frontend
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// Launched begins the name of the origin of tools whose server a caller has launched.
+const Launched = "launched:"
+
+// Servers are the upstream servers of a server.
+type Servers struct {
+	Server *server.Server
+	// States reports how they are. If it is nil, servers without tools are unknown, and all
+	// others run.
+	States func() []bridge.State
+}
+
+// An index has the tools of a catalog by where they come from.
+type index struct {
+	tools   map[mcp.Origin]*server.Entry // Server and Name only
+	aliases []string                     // of the servers that have tools
+}
+
+type indexKey struct{}
+
+func (s *Servers) index() *index {
+	catalog := s.Server.Catalog()
+	return catalog.Memo(indexKey{}, func() any {
+		x := &index{tools: make(map[mcp.Origin]*server.Entry)}
+		for e := range catalog.All(mcp.KindTool) {
+			if e.Origin.Server == "" {
+				continue
+			}
+			x.tools[mcp.Origin{Server: e.Origin.Server, Name: e.Origin.Name}] = e
+			if !slices.Contains(x.aliases, e.Origin.Server) {
+				x.aliases = append(x.aliases, e.Origin.Server)
+			}
+		}
+		return x
+	}).(*index)
+}
+
+// All returns the servers, in their order.
+func (s *Servers) All() []bridge.State {
+	if s.States != nil {
+		return s.States()
+	}
+	var all []bridge.State
+	for _, alias := range s.index().aliases {
+		all = append(all, bridge.State{Alias: alias, Status: bridge.Ready})
+	}
+	return all
+}
+
+// HasTools reports whether a server has listed tools.
+func (s *Servers) HasTools(alias string) bool { return slices.Contains(s.index().aliases, alias) }
+
+// Has reports whether there is an upstream server with that alias.
+func (s *Servers) Has(alias string) bool {
+	return slices.ContainsFunc(s.All(), func(s bridge.State) bool { return s.Alias == alias })
+}
+
+// TakesCalls reports whether a server runs, or would be started by a call.
+func TakesCalls(s bridge.State) bool { return s.Status == bridge.Ready || s.Status == bridge.Idle }
+
+// Takes reports whether the server with that alias takes calls.
+func (s *Servers) Takes(alias string) bool {
+	return slices.ContainsFunc(s.All(), func(s bridge.State) bool { return s.Alias == alias && TakesCalls(s) })
+}
+
+// Find returns the name that callers have for a tool, by the server's own name. A tool that
+// does not exist has the name that it would have. If ok is false, the name is that of another
+// tool, or there is no such server. A server that is started on demand may be started, as a
+// call does. pseudo reports whether the tool is one of a pseudo-server.
+func (s *Servers) Find(ctx context.Context, alias, own string) (name string, pseudo, ok bool) {
+	_ = s.Server.Start(ctx) // a call reports the error
+	origin := mcp.Origin{Server: alias, Name: own}
+	if e := s.index().tools[origin]; e != nil {
+		return e.Name, false, true
+	}
+	isServer := s.Has(alias)
+	if name = bridge.Name(alias, own); !isServer {
+		name = alias + bridge.Separator + own
+	}
+	if s.Server.Catalog().Lookup(mcp.KindTool, name) != nil {
+		return "", false, false
+	}
+	e, err := s.Server.Catalog().Resolve(ctx, mcp.KindTool, name)
+	if listed := s.index().tools[origin]; listed != nil { // the server is started now
+		return listed.Name, false, true
+	}
+	if e == nil || err != nil {
+		return name, false, isServer
+	}
+	pseudo = IsPseudo(e)
+	return name, pseudo, e.Origin.Server == alias && e.Origin.Name == own && pseudo != isServer
+}
+
+// IsPseudo reports whether a tool is one of a pseudo-server: it is in no list.
+func IsPseudo(e *server.Entry) bool { return e.Definition == nil }
+
+// IsAlias reports whether a pseudo-server may have a name: then no tool of it has the name of
+// another server's tool.
+func IsAlias(name string) bool {
+	return name != "" && !strings.Contains(name, bridge.Separator) && !strings.HasSuffix(name, "_")
+}
+
+// maxEntries bounds how many entries are kept whose names callers choose.
+const maxEntries = 1 << 10
+
+// Entries keeps entries that are in no list, so that what surrounds them is built once. It
+// holds at most 1024. The zero value is empty, and may be used concurrently.
+type Entries struct {
+	mu      sync.Mutex
+	entries map[any]*server.Entry
+}
+
+// Get returns the entry with the key, made if it is not kept.
+func (c *Entries) Get(key any, build func() *server.Entry) *server.Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[key]
+	if e == nil {
+		if c.entries == nil || len(c.entries) == maxEntries {
+			c.entries = make(map[any]*server.Entry)
+		}
+		e = build()
+		c.entries[key] = e
+	}
+	return e
+}
