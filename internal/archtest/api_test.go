@@ -60,7 +60,7 @@ func moduleAPI(t *testing.T) []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
 		folder, ours := strings.CutPrefix(name, modulePath+"/")
-		if !ours || strings.Contains("/"+folder+"/", "/internal/") || strings.HasPrefix(folder, "examples/") {
+		if !ours || strings.Contains("/"+folder+"/", "/internal/") || strings.HasPrefix(folder, "examples/") || strings.HasPrefix(folder, "docs/") {
 			continue
 		}
 		pkg, err := imp.Import(name)

@@ -126,6 +126,10 @@ examples/gateway:         mcp transport/streamable server policy approval approv
 examples/sandbox:         jsonrpc mcp transport transport/stdio transport/streamable server server/process server/workspace
                           policy approval bridge bridge/config bridge/gateway net/http os/exec
 
+# The programs of the guides.
+docs/start/client:        transport transport/stdio transport/streamable client
+docs/start/server:        mcp transport/stdio transport/streamable server
+
 # Serves the approval page to a browser that is driven by a test.
 internal/pagehost:        approval approval/channel approval/page net/http
 

@@ -3,7 +3,6 @@ package archtest
 import (
 	"bytes"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -46,46 +45,4 @@ func TestSuitesFolderPattern(t *testing.T) {
 			t.Errorf("%q: found is %t, want %t", line, !found, found)
 		}
 	}
-}
-
-// codeSource introduces a Go block of the README: the file that it was copied from.
-var codeSource = regexp.MustCompile("(?s)(<!-- from ([^ ]+) -->\n)?```go\n(.*?)```")
-
-// Code in the README is a copy of code that is compiled and run.
-func TestReadmeCodeIsCompiled(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := codeSource.FindAllStringSubmatch(string(readme), -1)
-	if len(blocks) == 0 {
-		t.Error("the README shows no code")
-	}
-	for _, block := range blocks {
-		name, code := block[2], block[3]
-		if name == "" {
-			t.Errorf("no comment says where this code was copied from:\n%s", code)
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(root, path.Clean(name)))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if !strings.Contains(unindented(string(text)), unindented(code)) {
-			t.Errorf("this code does not stand in %s:\n%s", name, code)
-		}
-	}
-}
-
-// unindented drops indentation and empty lines: an example may sit deeper in its
-// file than on the page.
-func unindented(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			b.WriteString(line + "\n")
-		}
-	}
-	return b.String()
 }

@@ -1,0 +1,153 @@
+package auth_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/authserver"
+	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// try calls both tools and prints what comes of it, with "ISSUER" for the URL of the issuer.
+func try(ctx context.Context, session *client.Session, issuer string) {
+	for _, tool := range []string{"whoami", "erase"} {
+		text, err := client.CallAs[string](ctx, session, tool, nil)
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok {
+			fmt.Printf("%s: %s, forbidden: %t\n", tool, refused.Message, client.IsForbidden(err))
+		} else if err != nil {
+			fmt.Println(tool, err)
+		} else {
+			fmt.Printf("%s: %s\n", tool, strings.Replace(text, issuer, "ISSUER", 1))
+		}
+	}
+}
+
+// An API key names a caller, and a guard checks the scopes of that caller.
+func Example_apiKeys() {
+	keys := apiKeys{
+		sha256.Sum256([]byte("key-of-ada")):   "ada",
+		sha256.Sum256([]byte("key-of-grace")): "grace",
+	}
+	s := newServer(checkScopes(map[string][]string{"grace": {"notes:erase"}}))
+
+	ctx, stop := context.WithCancel(context.Background())
+	address, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- streamable.Serve(ctx, "127.0.0.1:0", s, &streamable.ServeOptions{
+			Wrap:     func(endpoint http.Handler) http.Handler { return authenticate(keys, endpoint) },
+			OnListen: func(at net.Addr) { address <- at.String() },
+		})
+	}()
+	url := "http://" + <-address + "/mcp"
+
+	for _, key := range []string{"key-of-ada", "key-of-grace", "guessed"} {
+		session, err := client.Connect(ctx, streamable.Dial(url, &streamable.DialOptions{
+			Header: func(_ context.Context, header http.Header) error {
+				header.Set("Authorization", "Bearer "+key)
+				return nil
+			},
+		}), nil)
+		if status, ok := errors.AsType[*streamable.StatusError](err); ok {
+			fmt.Println("status", status.Status)
+			continue
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		try(ctx, session, "none")
+		session.Close()
+	}
+	stop()
+	fmt.Println("the error of Serve:", <-ended)
+	// Output:
+	// whoami: ada
+	// erase: Guard 'scopes' denied the tool call for 'erase', forbidden: true
+	// whoami: grace
+	// erase: erased
+	// status 401
+	// the error of Serve: <nil>
+}
+
+// visit is a person with a browser who agrees to everything.
+func visit(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
+}
+
+// The library's OAuth at both ends. The client logs in once, and once more when a tool
+// needs another scope.
+func Example_oauth() {
+	issuer, err := authserver.Start(&authserver.Options{Subject: "ada"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer issuer.Close()
+	s := newServer()
+	endpoint := streamable.Handler(s, nil)
+	defer endpoint.Close()
+	web := httptest.NewUnstartedServer(nil)
+	resource := "http://" + web.Listener.Addr().String() + "/mcp"
+	web.Config.Handler, err = protect(s, endpoint, resource, issuer.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	web.Start()
+	defer web.Close()
+
+	for _, path := range []string{"/mcp", "/.well-known/oauth-protected-resource/mcp"} {
+		res, err := http.Get(web.URL + path)
+		if err != nil {
+			log.Fatal(err)
+		}
+		res.Body.Close()
+		fmt.Println(path, res.Status)
+	}
+
+	ctx := context.Background()
+	logins := 0
+	authorizer, err := oauth.NewClient(&oauth.ClientOptions{
+		Name:          "My application",
+		AllowLoopback: true, // for development: both servers are on this machine
+		Flow: &oauth.CodeFlow{Open: func(ctx context.Context, url string) error {
+			logins++
+			return visit(ctx, url) // default: the system's browser
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	session, err := client.Connect(ctx, streamable.Dial(resource, &streamable.DialOptions{Authorizer: authorizer}), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	try(ctx, session, issuer.URL)
+	fmt.Println("logins:", logins)
+	// Output:
+	// /mcp 401 Unauthorized
+	// /.well-known/oauth-protected-resource/mcp 200 OK
+	// whoami: ISSUER#ada
+	// erase: erased
+	// logins: 2
+}

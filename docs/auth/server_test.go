@@ -1,0 +1,77 @@
+package auth_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/oauth"
+)
+
+// newServer returns a server with one tool for everyone and one that needs a scope.
+func newServer(guards ...mcp.Guard) *server.Server {
+	s := server.New(mcp.Implementation{Name: "notes", Version: "1.0.0"}, &server.Options{
+		Guards: guards, Logger: slog.New(slog.DiscardHandler),
+	})
+	server.AddTool(s, server.Tool{Name: "whoami", Description: "Return the name of the caller."},
+		func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+			return r.Caller().Principal, nil
+		})
+	server.AddTool(s, server.Tool{Name: "erase", Description: "Erase all notes.", Scopes: []string{"notes:erase"}},
+		func(context.Context, *server.Request, struct{}) (string, error) { return "erased", nil })
+	return s
+}
+
+// apiKeys are the owners of API keys, by the SHA-256 of the key.
+type apiKeys map[[sha256.Size]byte]string
+
+// authenticate passes on requests that have an API key, with the name of its owner.
+func authenticate(keys apiKeys, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		owner, valid := keys[sha256.Sum256([]byte(key))]
+		if !found || !valid {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "an API key is required", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(transport.WithPrincipal(r.Context(), owner)))
+	})
+}
+
+// checkScopes refuses callers that were not granted the scopes of what they call.
+func checkScopes(granted map[string][]string) mcp.Guard {
+	return mcp.Guard{Name: "scopes", Check: func(_ context.Context, call *mcp.Call) error {
+		for _, scope := range call.Target().Scopes {
+			if !slices.Contains(granted[call.Caller.Principal], scope) {
+				return fmt.Errorf("%s needs the scope %s", call.Caller.Principal, scope) // for the log
+			}
+		}
+		return nil
+	}}
+}
+
+// protect admits requests with a token of the issuer only.
+func protect(s *server.Server, endpoint http.Handler, resource, issuer string) (http.Handler, error) {
+	verifier, err := oauth.NewJWTVerifier(&oauth.JWTOptions{
+		Issuer:        issuer,
+		AllowLoopback: true, // for development: the issuer is on this machine
+	})
+	if err != nil {
+		return nil, err
+	}
+	return oauth.Protect(endpoint, &oauth.ProtectOptions{
+		Resource:             resource, // "https://example.com/mcp"
+		AuthorizationServers: []string{issuer},
+		Verifier:             verifier,
+		Scopes:               []string{"notes"}, // each request needs this scope
+		CallScopes:           s.Scopes,          // and those that the tool declares
+	})
+}

@@ -1,0 +1,56 @@
+package testing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// newServer returns the server that is tested: a till.
+func newServer(opts *server.Options) *server.Server {
+	s := server.New(mcp.Implementation{Name: "till", Version: "1.0.0"}, opts)
+	type splitIn struct {
+		Cents  int `json:"cents" jsonschema:"minimum=0"`
+		People int `json:"people" jsonschema:"minimum=1"`
+	}
+	server.AddTool(s, server.Tool{Name: "split", Description: "Split a bill."},
+		func(_ context.Context, _ *server.Request, in splitIn) (int, error) {
+			if in.Cents%in.People != 0 {
+				return 0, fmt.Errorf("%d cents remain", in.Cents%in.People)
+			}
+			return in.Cents / in.People, nil
+		})
+	server.AddTool(s, server.Tool{Name: "void", Description: "Void the last bill.", Guards: []mcp.Guard{managers()}},
+		func(context.Context, *server.Request, struct{}) (string, error) { return "voided", nil })
+	server.AddTool(s, server.Tool{Name: "pay", Description: "Wait for the card.", Timeout: 30 * time.Second},
+		func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+			<-ctx.Done() // a card that never comes
+			return "", errors.New("no card within 30 seconds")
+		})
+	return s
+}
+
+// managers hides what it guards from everyone else.
+func managers() mcp.Guard {
+	return mcp.Guard{Name: "managers", Visible: func(_ context.Context, caller *mcp.Caller, _ *mcp.Target) bool {
+		return caller.Principal == "manager"
+	}}
+}
+
+// audit logs each call with what it was for.
+func audit(logger *slog.Logger) mcp.Middleware {
+	return func(next mcp.Handler) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			result, err := next(ctx, call)
+			if target := call.Target(); target != nil {
+				logger.Info("call", "kind", target.Kind, "name", target.Name, "refused", err != nil)
+			}
+			return result, err
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package archtest
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// maxGuide is the most lines that a guide may have.
+const maxGuide = 200
+
+// Code in the README and in the guides is a copy of code that is compiled and run.
+func TestReadmeCodeIsCompiled(t *testing.T) {
+	checkPage(t, "README.md", fileText)
+}
+
+func TestGuides(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("docs has no pages: %v", err)
+	}
+	for _, page := range pages {
+		name := path.Join("docs", filepath.Base(page))
+		text := checkPage(t, name, fileText)
+		if lines := strings.Count(text, "\n"); lines > maxGuide {
+			t.Errorf("%s has %d lines, at most %d are allowed", name, lines, maxGuide)
+		}
+	}
+}
+
+// TestGuideRule checks that each fault of a page is found.
+func TestGuideRule(t *testing.T) {
+	files := map[string]string{
+		"docs/a/a_test.go": "func TestA(t *testing.T) {\n\tt.Run(\"a b\", f)\n\tif x {\n\t\tf()\n\t}\n}\n",
+		"docs/b.md":        "",
+		"docs/a/mcp.json":  "{}\n",
+	}
+	for page, want := range map[string]string{
+		"<!-- from docs/a/a_test.go -->\n```go\nif x {\n\tf()\n}\n```\n": "",
+		"<!-- from docs/a/mcp.json -->\n```json\n{}\n```\n":              "",
+		"```sh\ngo test ./...\n```\n":                                    "",
+		"[b](b.md#part) [web](https://example.com) [here](#part)\n":      "",
+		"[TestA](a/a_test.go)\n":                                         "",
+		"[`TestA/a b`](a/a_test.go)\n":                                   "",
+		"[`TestA/b`](a/a_test.go)\n":                                     `no subtest "b"`,
+		"```go\nf()\n```\n":                                              "no comment names the file",
+		"```json\n{}\n```\n":                                             "no comment names the file",
+		"<!-- from docs/a/a_test.go -->\n```go\ng()\n```\n":              "does not stand in docs/a/a_test.go",
+		"<!-- from docs/none.go -->\n```go\ng()\n```\n":                  "docs/none.go",
+		"[c](c.md)\n":              "c.md",
+		"[TestB](a/a_test.go)\n":   "no function TestB",
+		"[`TestB`](a/a_test.go)\n": "no function TestB",
+	} {
+		found := faults("docs/page.md", page, func(name string) (string, error) {
+			text, ok := files[name]
+			if !ok {
+				return "", fmt.Errorf("%s does not exist", name)
+			}
+			return text, nil
+		})
+		if want == "" && len(found) > 0 || want != "" && (len(found) != 1 || !strings.Contains(found[0], want)) {
+			t.Errorf("%q: found %q, want %q", page, found, want)
+		}
+	}
+}
+
+// checkPage reports the faults of a page and returns its text.
+func checkPage(t *testing.T, name string, read func(name string) (string, error)) string {
+	t.Helper()
+	text, err := read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text, "```go") && name == "README.md" {
+		t.Error("the README shows no code")
+	}
+	for _, fault := range faults(name, text, read) {
+		t.Errorf("%s: %s", name, fault)
+	}
+	return text
+}
+
+// fileText returns the text of a file of the module, nothing for a folder.
+func fileText(name string) (string, error) {
+	name = filepath.Join(root, filepath.FromSlash(name))
+	if info, err := os.Stat(name); err != nil || info.IsDir() {
+		return "", err
+	}
+	text, err := os.ReadFile(name)
+	return string(text), err
+}
+
+var (
+	// block is a fenced block with the comment that names the file it was copied from.
+	block = regexp.MustCompile("(?ms)^(?:<!-- from ([^ \n]+) -->\n)?```(\\w*)\n(.*?)^```$")
+	// link is a link to another page, a file or a folder, with its text.
+	link = regexp.MustCompile(`\[([^\[\]]*)\]\(([^() #]*)(?:#[^() ]*)?\)`)
+	// testName is the text of a link to a test, or a subtest, which the file must have.
+	testName = regexp.MustCompile("^`?((?:Test|Example|Fuzz)[A-Z_]\\w*)(?:/([\\w ]+))?`?$")
+)
+
+// faults returns what is wrong with the code and the links of a page: Go and JSON without a
+// comment that names the file it comes from, code that differs from its file, and links to
+// files or tests that do not exist.
+func faults(name, text string, read func(name string) (string, error)) []string {
+	var found []string
+	for _, match := range block.FindAllStringSubmatch(text, -1) {
+		from, language, code := match[1], match[2], match[3]
+		if from == "" {
+			if language == "go" || language == "json" {
+				found = append(found, "no comment names the file that this code was copied from:\n"+code)
+			}
+			continue
+		}
+		source, err := read(path.Clean(from))
+		if err != nil {
+			found = append(found, err.Error())
+		} else if !strings.Contains("\n"+unindented(source), "\n"+unindented(code)) {
+			found = append(found, "this code does not stand in "+from+":\n"+code)
+		}
+	}
+	for _, match := range link.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
+		label, target := match[1], match[2]
+		if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+			continue
+		}
+		linked, err := read(path.Join(path.Dir(name), target))
+		if err != nil {
+			found = append(found, err.Error())
+			continue
+		}
+		test := testName.FindStringSubmatch(label)
+		if test == nil {
+			continue
+		}
+		if !strings.Contains(linked, "func "+test[1]+"(") {
+			found = append(found, fmt.Sprintf("%s has no function %s", target, test[1]))
+		}
+		if !strings.Contains(linked, `"`+test[2]+`"`) && test[2] != "" {
+			found = append(found, fmt.Sprintf("%s has no subtest %q", target, test[2]))
+		}
+	}
+	return found
+}
+
+// unindented drops indentation and empty lines: an example may sit deeper in its
+// file than on the page.
+func unindented(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
