@@ -173,7 +173,10 @@ func ExampleTerminal() {
 	// Approval needed
 	//   server    files
 	//   tool      delete
-	//   arguments {"path":"/etc/passwd"}
+	//   arguments 1 of 1 lines, 22 bytes
+	//   | {"path":"/etc/passwd"}
+	//   server    files
+	//   tool      delete
 	//   until     2026-07-28T12:05:00.000Z
 	// Type 9f09 to approve, anything else to refuse: Refused.
 	//

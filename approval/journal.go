@@ -3,6 +3,7 @@ package approval
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -36,6 +37,16 @@ type Entry struct {
 	By string `json:"by,omitempty"`
 	// Reason is a person's, or what went wrong.
 	Reason string `json:"reason,omitempty"`
+}
+
+// repairText makes all texts valid UTF-8. JSON has no other bytes: a line with one
+// would not be read back as it was written.
+func (e *Entry) repairText() {
+	for _, text := range []*string{
+		(*string)(&e.Event), &e.ID, &e.Server, &e.Launch, &e.Tool, &e.ToolDigest, &e.Caller, &e.Arguments, &e.By, &e.Reason,
+	} {
+		*text = strings.ToValidUTF8(*text, "\uFFFD")
+	}
 }
 
 // An Event is what happened to a request.

@@ -24,7 +24,7 @@ type Request struct {
 	// Caller is the authenticated caller, "" if it is not known who calls.
 	Caller string
 	// Created is when it was asked, and Deadline when it is too late to answer. Both count
-	// in milliseconds.
+	// in milliseconds, and have a reading of the monotonic clock.
 	Created, Deadline time.Time
 
 	call *mcp.Call // for those who ask the caller
@@ -46,13 +46,16 @@ type Target struct {
 func newRequest(target Target, call *mcp.Call, expiry time.Duration) *Request {
 	id := make([]byte, 32)
 	rand.Read(id) // never fails
-	now := time.Now().UTC().Truncate(time.Millisecond)
+	// Truncate and UTC would drop the monotonic reading, and a wall clock that is set
+	// back would lengthen the time to answer.
+	now := time.Now()
+	now = now.Add(-time.Duration(now.Nanosecond()) % time.Millisecond)
 	r := &Request{
 		ID:        base64.RawURLEncoding.EncodeToString(id),
 		Target:    target,
 		Arguments: bytes.Clone(argumentsOf(call)),
 		Created:   now,
-		Deadline:  now.Add(expiry).Truncate(time.Millisecond),
+		Deadline:  now.Add(expiry - expiry%time.Millisecond),
 		call:      call,
 	}
 	if call.Caller != nil {

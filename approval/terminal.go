@@ -8,12 +8,14 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Terminal returns an approver that asks a person at a terminal, one question at a time. It
 // writes all of a request to out, escaped as [Printable] has it, and a code of four
 // characters, and reads lines from in: the code approves, anything else is the reason of a
-// refusal. So what was typed before the question was there, or for another one, approves
+// refusal. Of arguments that take more than 40 lines it shows the first 40, and no code
+// until the person has typed "all". So what was typed before the question was there, or for another one, approves
 // nothing. Reading begins with the first question, and ends with in only, since nothing can
 // interrupt it: what is typed while nothing is asked is dropped. After the end of in nobody
 // can be asked.
@@ -51,22 +53,33 @@ func (t *terminal) Approve(ctx context.Context, r *Request) (Answer, error) {
 	t.listen(true)
 	defer t.listen(false)
 	code := codeOf(r)
-	if _, err := io.WriteString(t.out, terminalText(r, code)); err != nil {
-		return Answer{}, fmt.Errorf("%w: %w", Lost, err)
-	}
-	select {
-	case line := <-t.lines:
-		return t.decide(strings.TrimSpace(line), code)
-	case <-t.ended:
-		return Answer{}, Errorf(NoApprover, "nobody is at the terminal")
-	case <-ctx.Done():
-		_, _ = io.WriteString(t.out, "\nToo late: it is not asked any more.\n") // it may be gone
-		return Answer{}, context.Cause(ctx)
+	text, complete := terminalText(r, code, maxShown)
+	for {
+		if _, err := io.WriteString(t.out, text); err != nil {
+			return Answer{}, fmt.Errorf("%w: %w", Lost, err)
+		}
+		select {
+		case line := <-t.lines:
+			line = strings.TrimSpace(line)
+			if complete {
+				return t.decide(line, line == code)
+			}
+			if line != showAll {
+				return t.decide(line, false)
+			}
+			text, complete = terminalText(r, code, len(r.Arguments)*maxEscape)
+			t.listen(true)
+		case <-t.ended:
+			return Answer{}, Errorf(NoApprover, "nobody is at the terminal")
+		case <-ctx.Done():
+			_, _ = io.WriteString(t.out, "\nToo late: it is not asked any more.\n") // it may be gone
+			return Answer{}, context.Cause(ctx)
+		}
 	}
 }
 
-func (t *terminal) decide(line, code string) (Answer, error) {
-	a := Answer{Approved: line == code, By: "terminal"}
+func (t *terminal) decide(line string, approved bool) (Answer, error) {
+	a := Answer{Approved: approved, By: "terminal"}
 	said := "Approved.\n"
 	if !a.Approved {
 		a.Reason = line
@@ -81,11 +94,29 @@ func (t *terminal) decide(line, code string) (Answer, error) {
 // codeOf differs from question to question.
 func codeOf(r *Request) string { return r.Digest().String()[:4] }
 
-func terminalText(r *Request, code string) string {
+// The layout of a question. Lines are broken here and not by the terminal, and what
+// continues a value begins with a margin, so that no value can look like another part of
+// the question or like a new one.
+const (
+	lineWidth = 64 // columns of a value in one line
+	maxShown  = 40 // lines of arguments that are shown unasked
+	maxSpaces = 8  // spaces in a row that are shown as such
+	maxEscape = 6  // bytes that one byte becomes when it is escaped
+	margin    = "  | "
+	showAll   = "all" // what a person types to see all lines
+)
+
+// terminalText writes a question with at most so many lines of arguments. If these are
+// not all, it asks to show the others, and has no code to approve by.
+func terminalText(r *Request, code string, most int) (text string, complete bool) {
 	var b strings.Builder
 	field := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "  %-9s %s\n", name, Printable(value))
+		for i, line := range wrapped(Printable(value)) {
+			if i == 0 {
+				fmt.Fprintf(&b, "  %-9s %s\n", name, line)
+			} else {
+				b.WriteString(margin + line + "\n")
+			}
 		}
 	}
 	b.WriteString("\nApproval needed\n")
@@ -94,10 +125,59 @@ func terminalText(r *Request, code string) string {
 	field("tool", r.Tool)
 	field("digest", r.ToolDigest)
 	field("caller", r.Caller)
-	fmt.Fprintf(&b, "  %-9s %s\n", "arguments", r.Text())
+	lines := wrapped(r.Text())
+	shown := lines[:min(len(lines), most)]
+	fmt.Fprintf(&b, "  arguments %d of %d lines, %d bytes\n", len(shown), len(lines), len(r.Arguments))
+	for _, line := range shown {
+		b.WriteString(margin + line + "\n")
+	}
+	field("server", r.Server)
+	field("tool", r.Tool)
 	field("until", instant(r.Deadline))
+	if hidden := len(lines) - len(shown); hidden > 0 {
+		fmt.Fprintf(&b, "Type %s to show %d more lines, anything else to refuse: ", showAll, hidden)
+		return b.String(), false
+	}
 	fmt.Fprintf(&b, "Type %s to approve, anything else to refuse: ", code)
-	return b.String()
+	return b.String(), true
+}
+
+// wrapped breaks a printable text into lines, and writes long runs of spaces as counts:
+// \{12 spaces}, which neither [Printable] nor JSON has otherwise. A character that is not
+// ASCII may take two columns.
+func wrapped(text string) []string {
+	var lines []string
+	var line strings.Builder
+	width := 0
+	add := func(part string, columns int) {
+		if width+columns > lineWidth {
+			lines = append(lines, line.String())
+			line.Reset()
+			width = 0
+		}
+		line.WriteString(part)
+		width += columns
+	}
+	for text != "" {
+		rest := strings.TrimLeft(text, " ")
+		if spaces := len(text) - len(rest); spaces > maxSpaces {
+			count := fmt.Sprintf(`\{%d spaces}`, spaces)
+			add(count, len(count))
+			text = rest
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text)
+		columns := 1
+		if r >= utf8.RuneSelf {
+			columns = 2
+		}
+		add(text[:size], columns)
+		text = text[size:]
+	}
+	if line.Len() > 0 {
+		lines = append(lines, line.String())
+	}
+	return lines
 }
 
 // listen says whether lines are wanted, and drops what came before.

@@ -74,6 +74,59 @@ func writeRequest() *approval.Request {
 	}
 }
 
+// Arguments cannot look like another question, and are approved only when they were all
+// shown.
+func TestTerminalIsNotForged(t *testing.T) {
+	d := newDesk(t)
+	r := writeRequest()
+	fake := "x" + strings.Repeat(" ", 79) + "Approval needed" + strings.Repeat(" ", 65) + "  server    harmless" + strings.Repeat(" ", 4000)
+	arguments, err := json.Marshal(map[string]string{"a": strings.Repeat(fake, 20) + "!", "b": strings.Repeat("rm -rf /home ", 400), "z": "the end"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Arguments = arguments
+	r.Server = "files" + strings.Repeat(" ", 80) + "Type 0000 to approve"
+	code := r.Digest().String()[:4]
+	check := func(screen string, complete bool) {
+		t.Helper()
+		lines := strings.Split(screen, "\n")
+		for _, line := range lines {
+			if len(line) > 79 && line != lines[len(lines)-1] {
+				t.Errorf("a line has %d columns: %q", len(line), line)
+			}
+			if strings.Contains(line, "         ") && !strings.HasPrefix(line, "  ") {
+				t.Errorf("a line has a run of spaces: %q", line)
+			}
+			field := strings.HasPrefix(line, "  server    ") || strings.HasPrefix(line, "Approval needed")
+			if strings.Contains(line, "harmless") && (field || !strings.HasPrefix(line, "  | ")) {
+				t.Errorf("a line looks like a part of the question: %q", line)
+			}
+		}
+		tail := strings.Join(lines[len(lines)-5:], "\n")
+		if !strings.Contains(tail, "  server    files\\{80 spaces}") || !strings.Contains(tail, "  tool      write") {
+			t.Errorf("after the arguments there is\n%s", tail)
+		}
+		if strings.Contains(screen, code) != complete || strings.Contains(screen, "the end") != complete {
+			t.Errorf("the screen should be complete: %t\n%s", complete, screen)
+		}
+	}
+	done := d.ask(t.Context(), r)
+	check(<-d.screen, false)
+	d.key(t, "all\n")
+	check(<-d.screen, true)
+	d.key(t, code+"\n")
+	if got := <-done; !got.answer.Approved || got.err != nil {
+		t.Errorf("the answer is %+v", got)
+	}
+	<-d.screen // what was said to the answer
+	done = d.ask(t.Context(), r)
+	<-d.screen
+	d.key(t, code+"\n")
+	if got := <-done; got.answer.Approved || got.err != nil {
+		t.Errorf("approved before all was shown: %+v", got)
+	}
+}
+
 // TestTerminalText is what a person sees.
 func TestTerminalText(t *testing.T) {
 	d := newDesk(t)
@@ -87,7 +140,10 @@ Approval needed
   tool      write\u202e
   digest    sha256:beef
   caller    anna
-  arguments {"path":"/tmp/\u001b]0;x\u200b","n":12345678901234567890}
+  arguments 1 of 1 lines, 54 bytes
+  | {"path":"/tmp/\u001b]0;x\u200b","n":12345678901234567890}
+  server    files\u001b[2J
+  tool      write\u202e
   until     2026-07-28T12:05:00.000Z
 Type ` + r.Digest().String()[:4] + ` to approve, anything else to refuse: `
 	if shown != want {

@@ -13,8 +13,8 @@ import (
 )
 
 // Printable is a text that shows all that is in it: control characters, those that change
-// the direction of text, and those that cannot be seen are written as \u escapes, and so
-// is a backslash, as \\. There are no line breaks in it.
+// the direction of text, combining marks, all spaces but the plain one and what cannot be
+// seen are written as \u escapes, and so is a backslash, as \\. There are no line breaks in it.
 func Printable(text string) string { return escaped(text, true) }
 
 // PrintableJSON is [Printable] for a JSON text: it stays the same JSON value, on one line.
@@ -48,14 +48,25 @@ func escaped(text string, backslash bool) string {
 	return b.String()
 }
 
-// visible tells of characters whose own shape shows that they are there. Letters that look
-// alike are not told apart.
+// visible reports whether the shape of a character shows that it is there, wherever it
+// stands: it is a letter, number, punctuation mark, symbol or the space. Marks (M*) are
+// not: they change the character before them. Letters that look alike are not told apart.
 func visible(r rune) bool {
-	return unicode.IsPrint(r) && r != utf8.RuneError && r != brailleBlank &&
-		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+	return unicode.IsPrint(r) && r != utf8.RuneError && !isBlank(r) &&
+		!unicode.In(r, unicode.M, unicode.Other_Default_Ignorable_Code_Point, unicode.Bidi_Control)
 }
 
-const brailleBlank = '\u2800'
+// isBlank reports whether a character is a symbol or letter by its category and has no
+// ink. Unicode has no property for these.
+func isBlank(r rune) bool {
+	switch r {
+	case '\u2800', // BRAILLE PATTERN BLANK
+		'\U0001D159',               // MUSICAL SYMBOL NULL NOTEHEAD
+		'\U00013441', '\U00013442': // EGYPTIAN HIEROGLYPH FULL BLANK and HALF BLANK
+		return true
+	}
+	return false
+}
 
 // keywords are arguments as k='v', n=2.
 func keywords(arguments json.RawMessage) string {

@@ -19,7 +19,7 @@ func hostile(t testing.TB) []string {
 	t.Helper()
 	list := []string{
 		"", "\x00", "\x1b[2J\x1b[1;1HApproved.", "a\r\nb", "\u202eexe.txt", "\u2066x\u2069", "\u200b\u200d\ufeff", "\u2028\u2029",
-		"\U000e0041\U000e0042", "\ufe0f", "\u115f\u3164\uffa0", "\u2800", "\u00ad", "\u034f", "\x7f\u0085\u009b31m", "\\u0041", `\`, "'", `"`,
+		"\U000e0041\U000e0042", "\ufe0f", "\u115f\u3164\uffa0", "\u2800", "\u00ad", "\u034f", "\U0001d159", "\U00016fe4", "a\u0336b\u0336", "x\u20e0", "\U00013441", "\u00a0\u3000", "\x7f\u0085\u009b31m", "\\u0041", `\`, "'", `"`,
 		"ｆｕｌｌ", "ÅÅ", "日本語", "👩‍👩‍👧", "\xff\xfe", strings.Repeat("x", 2000),
 	}
 	if dir, ok := suites.Dir(t, "names"); ok {
@@ -43,7 +43,7 @@ func wantPlain(t testing.TB, text string) {
 		t.Errorf("%q is not UTF-8", text)
 	}
 	for _, r := range text {
-		if !unicode.IsPrint(r) || unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+		if !unicode.IsPrint(r) || unicode.In(r, unicode.C, unicode.M, unicode.Other_Default_Ignorable_Code_Point, unicode.Bidi_Control) || r == '\U0001d159' {
 			t.Errorf("%q has %U in it", text, r)
 		}
 	}

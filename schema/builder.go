@@ -1,10 +1,10 @@
 package schema
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/pattern"
 )
 
 // A builder makes one node, keyword by keyword.
@@ -145,12 +145,12 @@ func (b *builder) pattern(value []byte) error {
 	return err
 }
 
-func (b *builder) compilePattern(keyword, text string) (*regexp.Regexp, error) {
-	pattern, err := regexp.Compile(text)
+func (b *builder) compilePattern(keyword, text string) (*pattern.Pattern, error) {
+	compiled, err := b.patterns.compile(text)
 	if err != nil {
-		return nil, b.fail(keyword, unsupportedPattern+err.Error())
+		return nil, b.fail(keyword, err.Error())
 	}
-	return pattern, nil
+	return compiled, nil
 }
 
 func (b *builder) bound(name string, value []byte) error {

@@ -16,6 +16,9 @@ type CompileOptions struct {
 	// absolute URL without fragment. Nothing else is ever loaded; the
 	// metaschemas of the supported dialects are built in.
 	Resources map[string]json.RawMessage
+	// MaxWork is the work that validating one instance may take; see
+	// [DefaultMaxWork], which 0 means.
+	MaxWork int64
 }
 
 // CompileError says why a schema cannot be used.
@@ -34,6 +37,7 @@ func (e *CompileError) Error() string {
 type Validator struct {
 	root     *node    // nil if unknown
 	general  *general // nil if root says all
+	maxWork  int64
 	defaults []defaulted
 }
 
@@ -53,10 +57,14 @@ func Compile(schema json.RawMessage, opts *CompileOptions) (*Validator, error) {
 	if err := checkText(schema); err != nil {
 		return nil, err
 	}
+	maxWork := opts.MaxWork
+	if maxWork == 0 {
+		maxWork = DefaultMaxWork
+	}
 	c := compiler{root: schema, nodes: map[string]*node{}}
 	root, err := c.compile()
 	if err == nil && !c.beyond {
-		return &Validator{root: root, defaults: c.defaults}, nil
+		return &Validator{root: root, maxWork: maxWork, defaults: c.defaults}, nil
 	}
 	if limit, ok := errors.AsType[*limitError](err); ok {
 		return nil, limit.CompileError
@@ -71,25 +79,28 @@ func Compile(schema json.RawMessage, opts *CompileOptions) (*Validator, error) {
 	if err != nil {
 		root = nil
 	}
-	return &Validator{root: root, general: general, defaults: c.defaults}, nil
+	return &Validator{root: root, general: general, maxWork: maxWork, defaults: c.defaults}, nil
 }
 
 // Validate judges an instance, given as JSON text. The error is a
 // [*ValidationError] or a [*BudgetError].
 func (v *Validator) Validate(instance []byte) error {
 	if v.general != nil {
-		return v.general.validate(instance)
+		return v.general.validate(instance, v.meter())
 	}
-	w := newWalk(instance)
+	w := newWalk(instance, v.meter())
 	return w.instance(v.root)
 }
+
+// meter returns what measures the work of one validation.
+func (v *Validator) meter() meter { return meter{limit: v.maxWork} }
 
 // checkText refuses a schema that is no sound JSON, whatever it says.
 func checkText(schema []byte) error {
 	if len(schema) > MaxSchemaBytes {
 		return &CompileError{Reason: fmt.Sprintf("a schema may have %d bytes, not %d", MaxSchemaBytes, len(schema))}
 	}
-	w := newWalk(schema)
+	w := newWalk(schema, meter{limit: DefaultMaxWork})
 	if err := w.instance(nil); err != nil {
 		if invalid, ok := errors.AsType[*ValidationError](err); ok {
 			v := invalid.Violations[0]
@@ -120,11 +131,17 @@ type defaulted struct {
 
 // checkDefaults refuses defaults that their own schema refuses.
 func (v *Validator) checkDefaults() error {
+	m := v.meter() // for all of them
 	for _, d := range v.defaults {
-		w := newWalk(d.node.fallback)
-		if invalid, ok := errors.AsType[*ValidationError](w.instance(d.node)); ok {
+		w := newWalk(d.node.fallback, m)
+		err := w.instance(d.node)
+		if invalid, ok := errors.AsType[*ValidationError](err); ok {
 			return &CompileError{Pointer: d.pointer, Reason: "default: " + invalid.Violations[0].words()}
 		}
+		if err != nil {
+			return &CompileError{Pointer: d.pointer, Reason: "default: " + err.Error()}
+		}
+		m = w.meter
 	}
 	return nil
 }

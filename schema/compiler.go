@@ -16,6 +16,7 @@ type compiler struct {
 	draft07  bool
 	beyond   bool             // the general validator must judge
 	nodes    map[string]*node // by pointer
+	patterns patterns
 	count    int
 	searched int         // bytes, to find what references lead to
 	refs     []reference // all

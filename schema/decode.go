@@ -22,6 +22,9 @@ type DecoderOptions struct {
 	// Resources are the other documents that Schema may refer to; see
 	// [CompileOptions].
 	Resources map[string]json.RawMessage
+	// MaxWork is the work that validating one instance may take; see
+	// [CompileOptions].
+	MaxWork int64
 }
 
 // A Decoder turns JSON into values of T that its schema accepts. It is
@@ -80,7 +83,7 @@ func NewTypeDecoder(of reflect.Type, opts *DecoderOptions) (*TypeDecoder, error)
 		}
 		d.schema = schema
 	}
-	validator, err := Compile(d.schema, &CompileOptions{Resources: opts.Resources})
+	validator, err := Compile(d.schema, &CompileOptions{Resources: opts.Resources, MaxWork: opts.MaxWork})
 	if err != nil {
 		return nil, err
 	}
@@ -161,17 +164,20 @@ func isAbsent(raw []byte) bool {
 func (v *Validator) prepare(raw []byte) ([]byte, error) {
 	if v.general != nil {
 		if v.root != nil {
-			raw = repair(v.root, raw)
+			var err error
+			if raw, err = repair(v.root, raw, v.meter()); err != nil {
+				return nil, err
+			}
 		}
-		return raw, v.general.validate(raw)
+		return raw, v.general.validate(raw, v.meter())
 	}
-	w := newWalk(raw)
+	w := newWalk(raw, v.meter())
 	w.decoding = true
 	if err := w.instance(v.root); err != nil {
 		return nil, err
 	}
 	if w.rewrite {
-		raw = repair(v.root, raw)
+		return repair(v.root, raw, w.meter)
 	}
 	return raw, nil
 }

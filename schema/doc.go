@@ -27,9 +27,10 @@
 // # Safety
 //
 // Schemas and instances may come from a hostile peer. No reference is ever
-// fetched from a network or a disk. Regular expressions are RE2 and take
-// linear time. Sizes, depths, numbers and work are bounded by the constants of
-// this package.
+// fetched from a network or a disk. Regular expressions are RE2: they
+// take time linear in the text and in their size, which is bounded. Sizes, depths
+// and numbers are bounded by the constants of this package. The work of validating
+// is bounded by [CompileOptions.MaxWork].
 //
 // # Concurrency
 //

@@ -9,6 +9,7 @@ import (
 // An enum is the values that a schema allows.
 type enum struct {
 	values [][]byte
+	few    bool             // few and short: compared one by one
 	byHash map[uint64][]int // places in values
 	hasher hasher
 }
@@ -18,7 +19,9 @@ const fewValues = 8
 
 func newEnum(values ...[]byte) *enum {
 	e := &enum{values: values, byHash: make(map[uint64][]int, len(values)), hasher: hasher{maphash.MakeSeed()}}
+	e.few = len(values) <= fewValues
 	for i, value := range values {
+		e.few = e.few && isShort(value)
 		hash := e.hasher.hash(value)
 		e.byHash[hash] = append(e.byHash[hash], i)
 	}
@@ -27,17 +30,18 @@ func newEnum(values ...[]byte) *enum {
 
 // has reports whether raw is one of the values. However many and large these
 // are, the work depends on raw alone.
-func (e *enum) has(raw []byte) bool {
-	if len(e.values) <= fewValues && isShort(raw) {
+func (e *enum) has(raw []byte, m *meter) bool {
+	if e.few && isShort(raw) {
 		for _, value := range e.values {
-			if equal(value, raw) {
+			if equal(value, raw, m) {
 				return true
 			}
 		}
 		return false
 	}
+	m.spend(2 * len(raw))
 	for _, i := range e.byHash[e.hasher.hash(raw)] {
-		if equal(e.values[i], raw) {
+		if equal(e.values[i], raw, m) {
 			return true
 		}
 	}

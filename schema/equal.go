@@ -10,10 +10,15 @@ import (
 
 // equal reports whether two JSON texts are the same value: numbers by their
 // mathematical value, objects whatever the order of their members. Both have
-// been scanned before.
-func equal(a, b []byte) bool {
+// been scanned before. When the meter is empty the result is false, and of no
+// meaning.
+func equal(a, b []byte, m *meter) bool {
 	kind := jsonscan.KindOf(a)
 	if kind != jsonscan.KindOf(b) {
+		return false
+	}
+	// Arrays and objects are read again at each of their levels.
+	if m.spend(len(a) + len(b)); m.isEmpty() {
 		return false
 	}
 	switch kind {
@@ -24,9 +29,9 @@ func equal(a, b []byte) bool {
 	case jsonscan.String:
 		return bytes.Equal(plain(a), plain(b))
 	case jsonscan.Array:
-		return equalArrays(a, b)
+		return equalArrays(a, b, m)
 	case jsonscan.Object:
-		return equalObjects(a, b)
+		return equalObjects(a, b, m)
 	}
 	return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
 }
@@ -41,7 +46,7 @@ func plain(raw []byte) []byte {
 	return jsonscan.AppendUnquoted(nil, raw)
 }
 
-func equalArrays(a, b []byte) bool {
+func equalArrays(a, b []byte, m *meter) bool {
 	x, y := jsonscan.New(a), jsonscan.New(b)
 	_, _ = x.EnterArray(), y.EnterArray()
 	for first := true; ; first = false {
@@ -52,13 +57,13 @@ func equalArrays(a, b []byte) bool {
 		}
 		itemX, _ := x.Value()
 		itemY, _ := y.Value()
-		if !equal(itemX, itemY) {
+		if !equal(itemX, itemY, m) {
 			return false
 		}
 	}
 }
 
-func equalObjects(a, b []byte) bool {
+func equalObjects(a, b []byte, m *meter) bool {
 	x, errX := jsonscan.ReadObject(a)
 	y, errY := jsonscan.ReadObject(b)
 	if errX != nil || errY != nil || x.Len() != y.Len() {
@@ -70,7 +75,7 @@ func equalObjects(a, b []byte) bool {
 	}
 	for member := range x.All() {
 		other, ok := values[string(plain(member.Key))]
-		if !ok || !equal(member.Value, other) {
+		if !ok || !equal(member.Value, other, m) {
 			return false
 		}
 	}

@@ -6,7 +6,7 @@ func CompileGeneral(schema []byte) (*Validator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Validator{general: g}, nil
+	return &Validator{general: g, maxWork: DefaultMaxWork}, nil
 }
 
 // IsGeneral reports whether v hands instances to the general validator.

@@ -29,7 +29,7 @@ func compileGeneral(schema []byte, opts *CompileOptions) (g *general, err error)
 		}
 	}()
 	library := &library{resources: opts.Resources}
-	root, err := library.read(schema)
+	root, err := library.read(location, schema)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +39,7 @@ func compileGeneral(schema []byte, opts *CompileOptions) (g *general, err error)
 		compiler.DefaultDraft(jsonschema.Draft7) // for resources that do not say
 	}
 	compiler.UseLoader(library)
+	compiler.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) { return library.patterns.compile(text) })
 	if err := compiler.AddResource(location, root); err != nil {
 		return nil, &CompileError{Reason: err.Error()}
 	}
@@ -46,20 +47,28 @@ func compileGeneral(schema []byte, opts *CompileOptions) (g *general, err error)
 	if err != nil {
 		return nil, compileError(schema, err)
 	}
-	graph, err := newGraph(compiled)
+	var anchors []*jsonschema.Schema
+	for _, at := range library.anchors {
+		anchor, err := compiler.Compile(at)
+		if err != nil {
+			return nil, compileError(schema, err)
+		}
+		anchors = append(anchors, anchor)
+	}
+	graph, err := newGraph(compiled, anchors)
 	if err != nil {
 		return nil, err
 	}
 	return &general{text: schema, schema: compiled, graph: graph}, nil
 }
 
-func (g *general) validate(instance []byte) (err error) {
+func (g *general) validate(instance []byte, m meter) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &BudgetError{Reason: fmt.Sprintf("judging the value panicked: %v", p)}
 		}
 	}()
-	w := newWalk(instance)
+	w := newWalk(instance, m)
 	sound := w.instance(nil)
 	var invalid *ValidationError
 	switch {
@@ -72,14 +81,14 @@ func (g *general) validate(instance []byte) (err error) {
 	if w.deepest > MaxGeneralDepth {
 		return &BudgetError{Reason: fmt.Sprintf("a value for this schema may be nested %d deep, not %d", MaxGeneralDepth, w.deepest)}
 	}
+	if err := g.graph.check(instance, w.meter); err != nil {
+		return err
+	}
 	value, err := decodeAny(instance)
 	if err != nil {
 		return &ValidationError{Violations: []Violation{{Keyword: "syntax", Expected: "JSON", Got: err.Error()}}}
 	}
-	if err := g.graph.check(value); err != nil {
-		return err
-	}
-	r := report{schema: g.text, instance: instance, limit: MaxViolations}
+	r := report{schema: g.text, instance: instance, limit: MaxViolations, described: new(int)}
 	if invalid != nil {
 		r.violations = invalid.Violations
 	}
@@ -108,7 +117,7 @@ func compileError(schema []byte, err error) error {
 	var meta *jsonschema.SchemaValidationError
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &meta) && errors.As(meta.Err, &invalid) {
-		r := report{schema: schema, instance: schema, limit: 1}
+		r := report{schema: schema, instance: schema, limit: 1, described: new(int)}
 		resource := !strings.HasPrefix(meta.URL, location)
 		if resource {
 			r.instance = nil

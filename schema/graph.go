@@ -16,12 +16,21 @@ type graph struct {
 	schemas []*jsonschema.Schema // those that apply others to the same value first
 	ids     map[*jsonschema.Schema]int
 	inPlace [][]int // by id: the schemas applied to the same value
+	costs   []cost  // by id
 	open    map[*jsonschema.Schema]bool
+	anchors map[string][]*jsonschema.Schema // those that a $dynamicRef can lead to
 }
 
-// newGraph refuses a schema that would be applied to one value without end.
-func newGraph(root *jsonschema.Schema) (*graph, error) {
-	g := &graph{root: root, ids: map[*jsonschema.Schema]int{}, open: map[*jsonschema.Schema]bool{}}
+// newGraph refuses a schema that would be applied to one value without end. The
+// anchors are the schemas with a $dynamicAnchor.
+func newGraph(root *jsonschema.Schema, anchors []*jsonschema.Schema) (*graph, error) {
+	g := &graph{
+		root: root, ids: map[*jsonschema.Schema]int{}, open: map[*jsonschema.Schema]bool{},
+		anchors: map[string][]*jsonschema.Schema{},
+	}
+	for _, s := range anchors {
+		g.anchors[s.DynamicAnchor] = append(g.anchors[s.DynamicAnchor], s)
+	}
 	pending := []*jsonschema.Schema{root}
 	var order []*jsonschema.Schema // what is applied before what applies it
 	for len(pending) > 0 {
@@ -36,14 +45,17 @@ func newGraph(root *jsonschema.Schema) (*graph, error) {
 		g.schemas = append(g.schemas, o)
 	}
 	g.inPlace = make([][]int, len(g.schemas))
+	depths := make([]int, len(g.schemas)) // how many schemas lead to each in place, at most
 	for i, s := range g.schemas {
-		for _, part := range append(inPlaceParts(s), dynamicPart(s)...) {
+		for _, part := range append(inPlaceParts(s), g.dynamicParts(s)...) {
 			if id := g.ids[part]; id > i {
 				g.inPlace[i] = append(g.inPlace[i], id)
+				depths[id] = max(depths[id], depths[i]+1)
 			}
 		}
+		g.costs = append(g.costs, costOf(s, depths[i]))
 	}
-	g.open = nil
+	g.open, g.anchors = nil, nil
 	return g, nil
 }
 
@@ -68,7 +80,7 @@ func (g *graph) visit(s *jsonschema.Schema, order, pending *[]*jsonschema.Schema
 	}
 	// What a $dynamicRef leads to is known only when it is followed. The
 	// validator itself notices when it leads back.
-	for _, part := range dynamicPart(s) {
+	for _, part := range g.dynamicParts(s) {
 		if !g.open[part] {
 			if err := g.visit(part, order, pending); err != nil {
 				return err
@@ -98,11 +110,18 @@ func inPlaceParts(s *jsonschema.Schema) []*jsonschema.Schema {
 	return present(parts)
 }
 
-func dynamicPart(s *jsonschema.Schema) []*jsonschema.Schema {
+// dynamicParts lists all the schemas that the $dynamicRef of s can lead to.
+func (g *graph) dynamicParts(s *jsonschema.Schema) []*jsonschema.Schema {
 	if s.DynamicRef == nil {
 		return nil
 	}
-	return []*jsonschema.Schema{s.DynamicRef.Ref}
+	parts := []*jsonschema.Schema{s.DynamicRef.Ref}
+	for _, part := range g.anchors[s.DynamicRef.Anchor] {
+		if part != s.DynamicRef.Ref {
+			parts = append(parts, part)
+		}
+	}
+	return parts
 }
 
 // innerParts lists the schemas that s applies to parts of the value.

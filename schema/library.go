@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -13,7 +13,10 @@ import (
 // of the general validator, and loads nothing from anywhere else.
 type library struct {
 	resources map[string]json.RawMessage
-	count     int // schemas so far
+	patterns  patterns
+	url       string   // of the document that is prepared
+	count     int      // schemas so far
+	anchors   []string // the URLs of the schemas with a $dynamicAnchor
 }
 
 // Load is called for a reference that leads out of the documents loaded so far.
@@ -22,11 +25,11 @@ func (l *library) Load(url string) (any, error) {
 	if !ok {
 		return nil, &CompileError{Reason: "the schema refers to " + strconv.Quote(cut(url)) + ", which is not given and is never fetched"}
 	}
-	return l.read(text)
+	return l.read(url, text)
 }
 
 // read decodes a document and prepares it.
-func (l *library) read(text []byte) (any, error) {
+func (l *library) read(url string, text []byte) (any, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
 	}
@@ -34,6 +37,7 @@ func (l *library) read(text []byte) (any, error) {
 	if err != nil {
 		return nil, &CompileError{Reason: err.Error()}
 	}
+	l.url = url
 	return document, l.prepare(document, "", 0)
 }
 
@@ -64,7 +68,10 @@ func (l *library) prepareObject(schema map[string]any, pointer string, depth int
 	if err := l.checkDialect(schema, pointer); err != nil {
 		return err
 	}
-	if err := checkPatterns(schema, pointer); err != nil {
+	if _, ok := schema["$dynamicAnchor"].(string); ok {
+		l.anchors = append(l.anchors, l.url+"#"+(&url.URL{Path: pointer}).EscapedPath())
+	}
+	if err := l.checkPatterns(schema, pointer); err != nil {
 		return err
 	}
 	if _, ok := schema["format"].(string); ok {
@@ -108,24 +115,22 @@ func (l *library) checkDialect(schema map[string]any, pointer string) error {
 	return &CompileError{Pointer: pointer + "/$schema", Reason: "the dialect " + strconv.Quote(cut(dialect)) + " is not supported, only JSON Schema 2020-12 and draft-07 are"}
 }
 
-// checkPatterns refuses what RE2 cannot hold, with a better message than the
+// checkPatterns refuses what RE2 cannot hold and what is too large, with a better message than the
 // metaschema's.
-func checkPatterns(schema map[string]any, pointer string) error {
+func (l *library) checkPatterns(schema map[string]any, pointer string) error {
 	if pattern, ok := schema["pattern"].(string); ok {
-		if _, err := regexp.Compile(pattern); err != nil {
-			return &CompileError{Pointer: pointer + "/pattern", Reason: unsupportedPattern + err.Error()}
+		if _, err := l.patterns.compile(pattern); err != nil {
+			return &CompileError{Pointer: pointer + "/pattern", Reason: err.Error()}
 		}
 	}
 	named, _ := schema["patternProperties"].(map[string]any)
 	for pattern := range named {
-		if _, err := regexp.Compile(pattern); err != nil {
-			return &CompileError{Pointer: pointer + "/patternProperties", Reason: unsupportedPattern + err.Error()}
+		if _, err := l.patterns.compile(pattern); err != nil {
+			return &CompileError{Pointer: pointer + "/patternProperties", Reason: err.Error()}
 		}
 	}
 	return nil
 }
-
-const unsupportedPattern = "RE2 (package regexp) cannot hold this: "
 
 // decodeAny decodes JSON with its numbers as they are written.
 func decodeAny(text []byte) (any, error) {

@@ -1,5 +1,7 @@
 package schema
 
+import "github.com/dovetail-go/dovetail/internal/pattern"
+
 // Limits on schemas and instances. They bound what a hostile peer can make
 // this package do and lie far above what honest schemas need.
 const (
@@ -10,9 +12,19 @@ const (
 	MaxSchemaDepth = 128
 	// MaxSubschemas is how many schemas a schema may consist of.
 	MaxSubschemas = 10_000
-	// MaxSteps is how often a schema is applied to a value, in all, before
-	// [Validator.Validate] gives up with a [BudgetError].
-	MaxSteps = 10_000_000
+	// DefaultMaxWork is the work that validating one instance may take, in units
+	// of about a nanosecond, where [CompileOptions.MaxWork] is 0. Applying a schema
+	// to a value costs a fixed number of units, and units for the bytes that each
+	// keyword reads: a string of n bytes costs 4n for its length, 2n for a
+	// comparison, and 5n times the size of a pattern.
+	DefaultMaxWork = 1_000_000_000
+	// MaxPatternBytes is the length of the longest regular expression.
+	MaxPatternBytes = pattern.MaxBytes
+	// MaxPatternSize is how many instructions a regular expression may compile to.
+	MaxPatternSize = pattern.MaxSize
+	// MaxPatternsSize is how many instructions all regular expressions of a schema
+	// may compile to.
+	MaxPatternsSize = 100_000
 	// MaxViolations is how many violations a [ValidationError] reports.
 	MaxViolations = 32
 	// MaxNumberDigits is how many digits a number may have.
@@ -24,6 +36,9 @@ const (
 	// validator judges. The validator for raw bytes takes 1,000 levels.
 	MaxGeneralDepth = 128
 )
+
+// maxDefaults is how many bytes of defaults are filled in to one instance.
+const maxDefaults = 16 << 20
 
 // maxSearched is how many bytes of a schema are read, in all, to find what its
 // references lead to where that is no schema that is known already.

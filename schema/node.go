@@ -1,10 +1,10 @@
 package schema
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/pattern"
 )
 
 // A node is one schema, compiled for instances that are raw bytes. A nil node
@@ -43,7 +43,7 @@ type bound struct {
 
 type textRules struct {
 	minLength, maxLength int // or unlimited
-	pattern              *regexp.Regexp
+	pattern              *pattern.Pattern
 }
 
 type listRules struct {
@@ -73,7 +73,7 @@ type member struct {
 
 // A patternRule is a schema for the members whose names match.
 type patternRule struct {
-	pattern *regexp.Regexp
+	pattern *pattern.Pattern
 	node    *node
 }
 

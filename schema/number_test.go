@@ -137,7 +137,7 @@ func TestEqual(t *testing.T) {
 		{`true`, `false`, false}, {`null`, `false`, false}, {`0`, `false`, false}, {`[]`, `{}`, false}, {`-0`, `0`, true},
 	} {
 		h := hasher{maphash.MakeSeed()}
-		if got := equal([]byte(test.a), []byte(test.b)); got != test.want {
+		if got := equal([]byte(test.a), []byte(test.b), &meter{limit: DefaultMaxWork}); got != test.want {
 			t.Errorf("%s and %s: %t", test.a, test.b, got)
 		}
 		if test.want && h.hash([]byte(test.a)) != h.hash([]byte(test.b)) {

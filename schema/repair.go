@@ -1,21 +1,30 @@
 package schema
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
 // repair returns the instance with defaults in place of absent members, and
 // with integers in plain digits where the schema names the type. An instance
-// that is no sound JSON comes back as it is, for validation to refuse.
-func repair(n *node, instance []byte) []byte {
-	r := repairer{s: jsonscan.New(instance), in: instance, out: make([]byte, 0, len(instance)+64)}
-	if r.value(n) != nil {
-		return instance
+// that is no sound JSON comes back as it is, for validation to refuse. The
+// error is a [*BudgetError].
+func repair(n *node, instance []byte, m meter) ([]byte, error) {
+	r := repairer{meter: m, s: jsonscan.New(instance), in: instance, out: make([]byte, 0, len(instance)+64)}
+	if err := r.value(n); err != nil {
+		if _, ok := errors.AsType[*BudgetError](err); ok {
+			return nil, err
+		}
+		return instance, nil
 	}
-	return append(r.out, r.in[r.copied:]...)
+	return append(r.out, r.in[r.copied:]...), nil
 }
 
 type repairer struct {
+	meter
+	added  int // bytes of defaults
 	s      jsonscan.Scanner
 	in     []byte
 	copied int // up to where in is in out
@@ -28,6 +37,9 @@ func (r *repairer) copyTo(end int) {
 }
 
 func (r *repairer) value(n *node) error {
+	if r.spend(valueCost); r.isEmpty() {
+		return r.exceeded("")
+	}
 	if n == nil {
 		_, err := r.s.Value()
 		return err
@@ -103,7 +115,7 @@ func (r *repairer) object(n *node) error {
 			break
 		}
 		keys = append(keys, key)
-		if err := r.value(memberNode(n, key)); err != nil {
+		if err := r.value(r.memberNode(n, key)); err != nil {
 			return err
 		}
 	}
@@ -115,15 +127,25 @@ func (r *repairer) object(n *node) error {
 		}
 		for i := range n.object.members {
 			m := &n.object.members[i]
-			if !m.hasDefault() || contains(keys, m.name) {
+			if !m.hasDefault() {
 				continue
+			}
+			if r.spend(valueCost * (1 + len(keys)/8)); r.isEmpty() {
+				return r.exceeded("")
+			}
+			if contains(keys, m.name) {
+				continue
+			}
+			fallback := m.node.defaultValue()
+			if r.added += len(m.quoted) + len(fallback); r.added > maxDefaults {
+				return &BudgetError{Reason: fmt.Sprintf("the defaults of the value have more than %d bytes", maxDefaults)}
 			}
 			if !first {
 				r.out = append(r.out, ',')
 			}
 			first = false
 			r.out = append(append(r.out, m.quoted...), ':')
-			r.out = append(r.out, m.node.defaultValue()...)
+			r.out = append(r.out, fallback...)
 			keys = append(keys, m.quoted)
 		}
 	}
@@ -132,8 +154,9 @@ func (r *repairer) object(n *node) error {
 
 // memberNode returns the schema of a member, looked for in n and what n refers
 // to.
-func memberNode(n *node, key []byte) *node {
-	for ; n != nil; n = n.ref {
+func (r *repairer) memberNode(n *node, key []byte) *node {
+	for ; n != nil && !r.isEmpty(); n = n.ref {
+		r.spend(valueCost)
 		if n.object == nil {
 			continue
 		}
@@ -141,6 +164,9 @@ func memberNode(n *node, key []byte) *node {
 			return n.object.members[i].node
 		}
 		for _, rule := range n.object.patterns {
+			if r.spend(match(rule.pattern, len(key))); r.isEmpty() {
+				return nil
+			}
 			if rule.pattern.Match(plain(key)) {
 				return rule.node
 			}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/big"
 	gourl "net/url"
@@ -23,6 +24,7 @@ type report struct {
 	depth      int // of reports inside reports
 	violations []Violation
 	endless    bool // a schema came back to itself on one value
+	described  *int // errors, those of inner reports included
 }
 
 // What a violation says of the alternatives that a value may follow is bounded:
@@ -30,10 +32,11 @@ type report struct {
 const (
 	maxAlternatives = 8
 	maxReportDepth  = 3
+	maxDescribed    = 256 // each reads the schema and the instance once more
 )
 
 func (r *report) add(e *jsonschema.ValidationError) {
-	if len(r.violations) >= r.limit {
+	if len(r.violations) >= r.limit || *r.described >= maxDescribed {
 		return
 	}
 	switch k := e.ErrorKind.(type) {
@@ -57,6 +60,7 @@ func (r *report) add(e *jsonschema.ValidationError) {
 			return
 		}
 	}
+	*r.described++
 	for _, v := range r.describe(e) {
 		if len(r.violations) < r.limit && !slices.ContainsFunc(r.violations, v.same) {
 			r.violations = append(r.violations, v)
@@ -66,6 +70,7 @@ func (r *report) add(e *jsonschema.ValidationError) {
 
 // alternatives tells what each of the alternatives wants.
 func (r *report) alternatives(e *jsonschema.ValidationError, keyword string) {
+	*r.described++
 	at := pointerTo(e.InstanceLocation)
 	var wants []string
 	for _, cause := range e.Causes[:min(len(e.Causes), maxAlternatives)] {
@@ -86,7 +91,7 @@ func (r *report) first(cause *jsonschema.ValidationError) (Violation, bool) {
 	if r.depth == maxReportDepth {
 		return Violation{}, false
 	}
-	inner := report{schema: r.schema, instance: r.instance, limit: 1, depth: r.depth + 1}
+	inner := report{schema: r.schema, instance: r.instance, limit: 1, depth: r.depth + 1, described: r.described}
 	inner.add(cause)
 	r.endless = r.endless || inner.endless
 	if len(inner.violations) == 0 {
@@ -266,6 +271,12 @@ func anyAlternatives(values []any) string {
 		raw = append(raw, textOf(value))
 	}
 	return alternatives(raw)
+}
+
+// textOfAll writes a decoded value as JSON.
+func textOfAll(value any) []byte {
+	text, _ := json.Marshal(value)
+	return text
 }
 
 // textOf writes a decoded value as far as messages show it.

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -11,9 +10,9 @@ import (
 // A walk is one validation: nodes and the instance's bytes, side by side. Its
 // methods return an error only for what ends the walk.
 type walk struct {
+	meter
 	s          jsonscan.Scanner
 	at         trail
-	steps      int
 	deepest    int // how deep objects and arrays were nested
 	decoding   bool
 	rewrite    bool // decoding needs defaults filled in or integers rewritten
@@ -23,8 +22,8 @@ type walk struct {
 // errFull ends a walk that has found enough.
 var errFull = errors.New("schema: too many violations")
 
-func newWalk(instance []byte) walk {
-	return walk{s: jsonscan.New(instance), at: trail{instance: instance}}
+func newWalk(instance []byte, m meter) walk {
+	return walk{meter: m, s: jsonscan.New(instance), at: trail{instance: instance}}
 }
 
 // instance validates the whole instance.
@@ -35,6 +34,9 @@ func (w *walk) instance(n *node) error {
 	}
 	if err != nil && err != errFull {
 		return failure(err)
+	}
+	if w.isEmpty() {
+		return w.exceeded("") // what was found last is not certain
 	}
 	if len(w.violations) > 0 {
 		return &ValidationError{Violations: w.violations}
@@ -56,6 +58,7 @@ func failure(err error) error {
 // violated notes a violation at the value that is being walked.
 func (w *walk) violated(v Violation) error {
 	v.Pointer = w.at.pointer()
+	w.spend(reportCost + 2*len(v.Pointer))
 	if slices.ContainsFunc(w.violations, v.same) {
 		return nil // found by two schemas
 	}
@@ -67,8 +70,8 @@ func (w *walk) violated(v Violation) error {
 }
 
 func (w *walk) value(n *node) error {
-	if w.steps++; w.steps > MaxSteps {
-		return &BudgetError{Pointer: w.at.pointer(), Reason: fmt.Sprintf("judging the value takes more than %d steps", MaxSteps)}
+	if w.spend(valueCost); w.isEmpty() {
+		return w.exceeded(w.at.pointer())
 	}
 	if n == nil {
 		n = &anything // still read, for its numbers and for members given twice
@@ -81,7 +84,9 @@ func (w *walk) value(n *node) error {
 		if err := w.value(n.ref); err != nil {
 			return err
 		}
-		w.s = start
+		if err := w.rewind(start); err != nil {
+			return err
+		}
 	}
 	if n.never {
 		raw, err := w.peek()
@@ -109,10 +114,22 @@ func (w *walk) value(n *node) error {
 	}
 }
 
+// rewind returns to an earlier place. The bytes since then will be read again.
+func (w *walk) rewind(start jsonscan.Scanner) error {
+	w.spend(readCost * (w.s.Offset() - start.Offset()))
+	w.s = start
+	if w.isEmpty() {
+		return w.exceeded(w.at.pointer())
+	}
+	return nil
+}
+
 // peek returns the value that comes next without moving on.
 func (w *walk) peek() ([]byte, error) {
 	ahead := w.s
-	return ahead.Value()
+	raw, err := ahead.Value()
+	w.spend(readCost * (ahead.Offset() - w.s.Offset()))
+	return raw, err
 }
 
 func (w *walk) word(n *node, t typeSet) error {
@@ -130,10 +147,10 @@ func (w *walk) scalar(n *node, t typeSet, raw []byte) (fits bool, err error) {
 	if n.types != 0 && n.types&t == 0 {
 		return false, w.violated(Violation{Keyword: "type", Expected: n.types.String(), Got: typedText(raw)})
 	}
-	if n.constant != nil && !n.constant.has(raw) {
+	if n.constant != nil && !n.constant.has(raw, &w.meter) {
 		return false, w.violated(Violation{Keyword: "const", Expected: alternatives(n.constant.values), Got: literalText(raw)})
 	}
-	if n.enum != nil && !n.enum.has(raw) {
+	if n.enum != nil && !n.enum.has(raw, &w.meter) {
 		return false, w.violated(Violation{Keyword: "enum", Expected: alternatives(n.enum.values), Got: literalText(raw)})
 	}
 	return true, nil

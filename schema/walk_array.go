@@ -39,6 +39,10 @@ func (w *walk) array(rules *listRules) error {
 		if err != nil {
 			return err
 		}
+		// The items are read, hashed and sorted.
+		if w.spend(4*len(raw) + valueCost*count); w.isEmpty() {
+			return w.exceeded(w.at.pointer())
+		}
 		if err := w.unique(raw, count); err != nil {
 			return err
 		}
@@ -77,7 +81,7 @@ func (w *walk) unique(raw []byte, count int) error {
 	})
 	for i := range items {
 		for j := i + 1; j < len(items) && items[j].hash == items[i].hash; j++ {
-			if equal(items[i].raw, items[j].raw) {
+			if equal(items[i].raw, items[j].raw, &w.meter) {
 				return w.violated(Violation{
 					Keyword: "uniqueItems", Expected: "items that all differ",
 					Got: fmt.Sprintf("equal items %d and %d", items[i].index, items[j].index),

@@ -41,6 +41,7 @@ func (w *walk) member(rules *objectRules, key []byte, seen *bitset, others *json
 	i := rules.find(key)
 	twice := i >= 0 && !seen.add(i)
 	if i < 0 {
+		w.spend(nameCost)
 		var err error
 		if twice, err = isTwice(others.Add(key, 0)); err != nil {
 			return err
@@ -58,12 +59,17 @@ func (w *walk) member(rules *objectRules, key []byte, seen *bitset, others *json
 			return err
 		}
 	}
-	w.steps += len(rules.patterns)
 	for _, rule := range rules.patterns {
+		if w.spend(match(rule.pattern, len(key))); w.isEmpty() {
+			return w.exceeded(w.at.pointer())
+		}
 		if !rule.pattern.Match(plain(key)) {
 			continue
 		}
-		w.s, known = start, true
+		if err := w.rewind(start); err != nil {
+			return err
+		}
+		known = true
 		if err := w.value(rule.node); err != nil {
 			return err
 		}
@@ -82,7 +88,7 @@ func (w *walk) member(rules *objectRules, key []byte, seen *bitset, others *json
 
 // missing looks for the members that did not come.
 func (w *walk) missing(rules *objectRules, seen *bitset) error {
-	w.steps += len(rules.expected)
+	w.spend(valueCost * len(rules.expected))
 	for _, i := range rules.expected {
 		m := &rules.members[i]
 		switch {

@@ -11,6 +11,7 @@ func (w *walk) number(n *node) error {
 	if err != nil {
 		return err
 	}
+	w.spend(len(raw))
 	value, isSmall := small(raw)
 	var exact decimal
 	t := integerType | numberType
@@ -32,6 +33,7 @@ func (w *walk) number(n *node) error {
 	if err != nil || !fits || n.number == nil {
 		return err
 	}
+	w.spend((len(n.number.bounds) + 1) * len(raw))
 	for i := range n.number.bounds {
 		b := &n.number.bounds[i]
 		var order int
@@ -56,6 +58,7 @@ func (w *walk) multiple(rules *numberRules, raw []byte) error {
 	if rules.multipleOf == nil {
 		return nil
 	}
+	w.spend(4 * len(raw))
 	exact, _ := parseDecimal(raw)
 	if rules.multipleOf.divides(&exact) {
 		return nil
@@ -74,12 +77,21 @@ func (w *walk) text(n *node) error {
 	}
 	// JSON Schema measures text in code points.
 	text := plain(raw)
+	w.spend(len(raw))
 	if n.text.minLength != unlimited || n.text.maxLength != unlimited {
+		w.spend(lengthCost * len(text))
 		if err := w.count("Length", "character", utf8.RuneCount(text), n.text.minLength, n.text.maxLength); err != nil {
 			return err
 		}
 	}
-	if pattern := n.text.pattern; pattern != nil && !pattern.Match(text) {
+	pattern := n.text.pattern
+	if pattern == nil {
+		return nil
+	}
+	if w.spend(match(pattern, len(text))); w.isEmpty() {
+		return w.exceeded(w.at.pointer())
+	}
+	if !pattern.Match(text) {
 		return w.violated(Violation{Keyword: "pattern", Expected: "text that matches " + pattern.String(), Got: literalText(raw)})
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,13 +34,15 @@ func (*Git) Annotations() server.Annotations {
 
 // run runs a command of git. What callers name comes after "--", so that it is no option.
 func (g *Git) run(ctx context.Context, most int, args ...string) (*process.Output, error) {
+	dir := g.work.Dir()
 	command := &process.Command{Path: "git", Args: append([]string{
+		"--git-dir=" + filepath.Join(dir, ".git"), "--work-tree=" + dir, // whatever core.worktree says
 		"--no-pager", "--literal-pathspecs", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false",
 		"-c", "color.ui=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "log.showSignature=false",
 		"-c", "safe.bareRepository=explicit", // files of the workspace may look like one
 	}, args...)}
 	// No repository above the workspace, no questions, and no fetching of what is missing.
-	command.Env = []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(g.work.Dir()), "GIT_TERMINAL_PROMPT=0", "GIT_EDITOR=false", "GIT_OPTIONAL_LOCKS=0",
+	command.Env = []string{"GIT_CONFIG_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir), "GIT_TERMINAL_PROMPT=0", "GIT_EDITOR=false", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_ALLOW_PROTOCOL=none"}
 	return g.commands.guard.Output(ctx, g.commands.in(command), most)
 }
@@ -53,11 +56,37 @@ func (g *Git) git(ctx context.Context, args ...string) (string, error) {
 // errNoRepository is of a workspace that is none.
 var errNoRepository = errors.New("the workspace is not a git repository: git_commit makes it one")
 
+// checkPlace refuses a repository that is not, or not wholly, in the workspace: .git is a
+// directory and no file or link that leads elsewhere, and neither does anything in it.
+func (g *Git) checkPlace() error {
+	elsewhere := errors.New("the repository is not a directory .git of the workspace, or a part of it is elsewhere: use git itself, with run_command")
+	dir := filepath.Join(g.work.Dir(), ".git")
+	switch info, err := os.Lstat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return errNoRepository
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return elsewhere
+	}
+	for _, name := range []string{"commondir", "objects/info/alternates"} {
+		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); !errors.Is(err, fs.ErrNotExist) {
+			return elsewhere
+		}
+	}
+	return filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type()&fs.ModeSymlink != 0 {
+			err = elsewhere
+		}
+		return err
+	})
+}
+
 // check refuses what is no repository, and one by whose configuration git would run programs
 // that no option keeps it from.
 func (g *Git) check(ctx context.Context) error {
-	if _, err := g.work.Stat(".git"); errors.Is(err, fs.ErrNotExist) {
-		return errNoRepository
+	if err := g.checkPlace(); err != nil {
+		return err
 	}
 	keys, err := g.git(ctx, "config", "--show-scope", "--name-only", "--get-regexp", `^(filter|hook)\.`)
 	if failed, ok := errors.AsType[*process.FailedError](err); ok && failed.Exit.Code == 1 {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -368,6 +369,62 @@ func TestGitRunsNothing(t *testing.T) {
 	u.shell(`rm -rf .git/objects/$(git -c core.fsmonitor=false -c core.hooksPath=/dev/null rev-parse HEAD:a.txt | cut -c1-2)`, `rm -f ran-*; echo c > a.txt`)
 	u.call("git_diff", `{}`) // it fails
 	ranNothing(t, u)
+}
+
+// A repository that is elsewhere, or that names another directory as its files, is neither
+// read nor written.
+func TestGitStaysInTheWorkspace(t *testing.T) {
+	for name, configure := range map[string]string{
+		"core.worktree": `git config core.worktree "$OUT"`,
+		"relative":      `git config core.worktree "../../$(basename "$OUT")"`,
+		"file":          `mv .git "$OUT/git"; echo "gitdir: $OUT/git" > .git`,
+		"link":          `mv .git "$OUT/git"; ln -s "$OUT/git" .git`,
+		"commondir":     `cp -r .git "$OUT/git"; echo "$OUT/git" > .git/commondir`,
+		"objects":       `mv .git/objects "$OUT/objects"; ln -s "$OUT/objects" .git/objects`,
+		"alternates":    `mkdir -p .git/objects/info; cp -r .git/objects "$OUT/objects"; echo "$OUT/objects" > .git/objects/info/alternates`,
+		"refs":          `mv .git/refs "$OUT/refs"; ln -s "$OUT/refs" .git/refs`,
+		"index":         `mv .git/index "$OUT/index"; ln -s "$OUT/index" .git/index`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := t.TempDir()
+			if err := os.WriteFile(filepath.Join(out, "secret.txt"), []byte("of the user\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			u := newUser(t, started(t, testOptions(t)))
+			u.call("write_file", `{"path":"a.txt","content":"a\n"}`)
+			u.call("git_commit", `{"message":"first"}`)
+			u.shell(fmt.Sprintf("OUT=%q", out), configure)
+			u.call("write_file", `{"path":"b.txt","content":"b\n"}`)
+			before := names(t, out)
+			for _, tool := range []string{"git_status", "git_diff", "git_log", "git_commit"} {
+				got := u.call(tool, gitTools[tool])
+				if strings.Contains(got, "secret") {
+					t.Errorf("%s: %s", tool, got)
+				}
+				worktree := name == "core.worktree" || name == "relative"
+				if refused := strings.Contains(got, "elsewhere"); refused == worktree {
+					t.Errorf("%s: %s", tool, got)
+				}
+			}
+			if after := names(t, out); after != before {
+				t.Errorf("outside there was\n%sand is\n%s", before, after)
+			}
+		})
+	}
+}
+
+// names lists the files below a directory.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	var list strings.Builder
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		fmt.Fprintln(&list, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.String()
 }
 
 var gitTools = map[string]string{"git_status": `{}`, "git_diff": `{}`, "git_log": `{}`, "git_commit": `{"message":"second"}`}

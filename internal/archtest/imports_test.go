@@ -29,6 +29,7 @@ internal/deadline:
 internal/codec:           internal/jsonscan github.com/go-json-experiment/json
 internal/leak:            testing
 internal/netguard:        net/http
+internal/pattern:
 internal/seal:
 internal/seats:
 internal/soak:
@@ -39,7 +40,7 @@ internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
 jsonrpc:                  internal/buffer internal/deadline internal/jsonscan
-schema:                   internal/codec internal/jsonscan
+schema:                   internal/codec internal/jsonscan internal/pattern
                           github.com/go-json-experiment/json github.com/invopop/jsonschema
                           github.com/pb33f/ordered-map/v2 github.com/santhosh-tekuri/jsonschema/v6
 
@@ -77,11 +78,11 @@ client:                   jsonrpc schema mcp transport internal/backoff internal
 server/mcpgen:
 server/memory:            mcp server internal/jsonscan
 server/memory/memorytest: server/memory testing
-server/openapi:           jsonrpc mcp schema server internal/jsonscan internal/uritemplate net/http
+server/openapi:           jsonrpc mcp schema server internal/jsonscan internal/pattern internal/uritemplate net/http
                           github.com/getkin/kin-openapi github.com/oasdiff/yaml3
 server/resources:         mcp server internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/process:           internal/spawn os/exec golang.org/x/sys
-server/workspace:         mcp server net/http github.com/bmatcuk/doublestar/v4
+server/workspace:         mcp server internal/pattern net/http github.com/bmatcuk/doublestar/v4
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
 policy:                   jsonrpc mcp internal/jsonscan

@@ -53,6 +53,9 @@ func parseBase(text string) (*url.URL, error) {
 	case base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
 		return nil, errors.New("the base URL has a query or a fragment, expected none")
 	}
+	if hasDotSegment(base.EscapedPath()) {
+		return nil, errors.New("the path of the base URL has a segment . or ..")
+	}
 	return base, nil
 }
 

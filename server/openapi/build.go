@@ -99,7 +99,7 @@ func (b *builder) add(d *described) {
 
 // operation compiles an operation, and makes the schema of its arguments.
 func (b *builder) operation(d *described) (o *operation, inputSchema json.RawMessage, err error) {
-	o = &operation{method: d.method, path: d.path, id: d.OperationID}
+	o = &operation{method: d.method, path: d.path, id: d.OperationID, separators: b.options.AllowPathSeparators}
 	if o.name, err = toolName(d.rule, d.OperationID, d.method, d.path); err != nil {
 		return nil, nil, err
 	}

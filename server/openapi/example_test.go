@@ -73,14 +73,14 @@ func ExampleNew() {
 		}
 		fmt.Println(tool.Name, string(tool.InputSchema))
 	}
-	result, err := session.CallTool(ctx, "forecast", json.RawMessage(`{"city":"../admin","days":3}`), nil)
+	result, err := session.CallTool(ctx, "forecast", json.RawMessage(`{"city":"São Paulo?x","days":3}`), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(string(result.StructuredContent))
 	// Output:
 	// forecast {"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","minimum":1,"maximum":7}},"required":["city"],"additionalProperties":false}
-	// {"asked":"/cities/..%2Fadmin/forecast?days=3","authorized":true}
+	// {"asked":"/cities/S%C3%A3o%20Paulo%3Fx/forecast?days=3","authorized":true}
 }
 
 func ExampleCredentials() {

@@ -31,8 +31,8 @@ paths:
 `
 
 var hostileValues = []string{
-	"../../admin?x=1#", "../..", "a/b", "/", "//evil.example/", "..%2f..%2fadmin", "%2e%2e", "a?b", "a#b", "a;b=c", "a&b=c",
-	"a b", "a\r\nHost: evil.example", "\x00", "\u202e\u0000ü\U0001F9F7", "http://evil.example/", "@evil.example", ":80", "\\..\\", "a%", "...",
+	"admin/..x?x=1#", "a/b", "/", "//evil.example/", "a%2fadmin", "%2e%2e%2e", "a?b", "a#b", "a;b=c", "a&b=c",
+	"a b", "a\r\nHost: evil.example", "\x00", "\u202e\u0000ü\U0001F9F7", "http://evil.example/", "@evil.example", ":80", "\\...\\", "a%", "...",
 	strings.Repeat("x", 1000),
 }
 
@@ -49,7 +49,7 @@ func TestHostileValuesStayValues(t *testing.T) {
 		id, _ := url.PathUnescape(segments[2])
 		last = got{id, segments[4], r.URL.Query().Get("q")}
 	}
-	p := provide(t, document("3.1.0", hostileDocument), openapi.Options{BaseURL: serve(t, service)})
+	p := provide(t, document("3.1.0", hostileDocument), openapi.Options{BaseURL: serve(t, service), AllowPathSeparators: true})
 	for _, value := range hostileValues {
 		quoted, err := json.Marshal(value)
 		if err != nil {
@@ -73,6 +73,86 @@ func TestDotSegmentsAndEmptyValuesAreRefused(t *testing.T) {
 	}
 	wantContains(t, refused(t, p, "get", `{"toy":"t"}`), `"id"`)
 	wantContains(t, refused(t, p, "dots", `{"a":".","b":"."}`), "cannot stand in a path")
+}
+
+// A service behind stock nginx gets /users/..%2Fadmin%2Fkeys as /admin/keys.
+func TestPathsDoNotClimb(t *testing.T) {
+	const climbing = `
+paths:
+  /users/{id}:
+    get: {operationId: simple, parameters: [{name: id, in: path, required: true, schema: {}}]}
+  /exploded/{id}:
+    get: {operationId: exploded, parameters: [{name: id, in: path, required: true, explode: true, schema: {}}]}
+  /label/{id}:
+    get: {operationId: label, parameters: [{name: id, in: path, required: true, style: label, schema: {}}]}
+  /labels/{id}:
+    get: {operationId: labels, parameters: [{name: id, in: path, required: true, style: label, explode: true, schema: {}}]}
+  /matrix/{id}:
+    get: {operationId: matrix, parameters: [{name: id, in: path, required: true, style: matrix, schema: {}}]}
+  /matrices/{id}:
+    get: {operationId: matrices, parameters: [{name: id, in: path, required: true, style: matrix, explode: true, schema: {}}]}
+  /json/{id}:
+    get: {operationId: json, parameters: [{name: id, in: path, required: true, content: {application/json: {schema: {}}}}]}
+  /undeclared/{id}:
+    get: {operationId: undeclared}
+`
+	tools := []string{"simple", "exploded", "label", "labels", "matrix", "matrices", "json", "undeclared"}
+	dots := []string{
+		"../admin/keys", "..", "%2e%2E", ".%2e", "..%2fadmin", "..%5Cadmin", "%252e%252e%252fadmin", `..\admin`, "x/../../admin", "..;/admin", "..;a=b/admin",
+	}
+	separators := []string{"a/b", "a/", `a\b`, "a%2Fb", "a%5cb", "a%25252fb"}
+	for _, allowed := range []bool{false, true} {
+		reached := 0
+		p := provide(t, document("3.1.0", climbing), openapi.Options{AllowPathSeparators: allowed, BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+			reached++
+			if !allowed {
+				t.Errorf("the service was asked for %s", r.RequestURI)
+			}
+			echoing(w, r)
+		})})
+		refuse := dots
+		if !allowed {
+			refuse = append(refuse, separators...)
+		}
+		for _, tool := range tools {
+			for _, value := range refuse {
+				quoted, _ := json.Marshal(value)
+				for _, argument := range []string{"%s", `[%s]`, `["a",%s]`, `{"a":%s}`, `{%s:"a"}`} {
+					if tool == "undeclared" && argument != "%s" {
+						continue // it is text
+					}
+					text := fmt.Sprintf(argument, quoted)
+					if tool == "json" && (allowed || value == ".." || value == "%2e%2E" || value == ".%2e") {
+						continue // the quotes make it no segment . or ..
+					}
+					wantContains(t, refused(t, p, tool, `{"id":`+text+`}`), `"id"`, "cannot stand in a path")
+				}
+			}
+			if allowed {
+				for _, value := range separators {
+					quoted, _ := json.Marshal(value)
+					if result := call(t, p, tool, `{"id":`+string(quoted)+`}`); result.IsError {
+						t.Errorf("%s %s: %s", tool, quoted, texts(result))
+					}
+				}
+			}
+		}
+		if allowed != (reached > 0) {
+			t.Errorf("the service was asked %d times", reached)
+		}
+	}
+}
+
+func TestDocumentsDoNotClimb(t *testing.T) {
+	wantContains(t, problems(t, document("3.1.0", `
+paths:
+  /users/../admin: {get: {operationId: a}}
+  /users/%2e%2e%2fadmin: {get: {operationId: b}}
+`), openapi.Options{BaseURL: "https://service.example"}), "a segment . or ..")
+	text := `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"servers":[{"url":"https://service.example/{v}","variables":{"v":{"default":"a/..%2f.."}}}],"paths":{"/a":{"get":{}}}}`
+	if _, err := openapi.New([]byte(text), nil); err == nil || !strings.Contains(err.Error(), "a segment . or ..") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestDotSegmentsOfSeveralValuesAreRefused(t *testing.T) {

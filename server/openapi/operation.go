@@ -17,6 +17,7 @@ type operation struct {
 
 	base       *url.URL
 	template   pathTemplate
+	separators bool         // values in the path may have / and \
 	parameters []*parameter // beside those of the path
 	body       *body
 	accept     string

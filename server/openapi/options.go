@@ -38,6 +38,11 @@ type Options struct {
 	// Without it they are left out, since most are credentials: Authorize, or the
 	// HTTPClient, adds what is needed.
 	HeaderParameters bool
+	// AllowPathSeparators lets arguments in a path contain / and \, percent-encoded,
+	// for a service that takes such as one value. Without it they are refused: a proxy
+	// may decode them, and lead the request to another operation. Segments . and .. are
+	// always refused.
+	AllowPathSeparators bool
 	// OmitOutputSchemas declares no output schemas, for a service whose answers do
 	// not always follow its document. With an output schema such an answer is an
 	// error, which shows the model the answer as text.

@@ -20,7 +20,7 @@ func (o *operation) request(ctx context.Context, arguments json.RawMessage) (*ht
 	if err != nil {
 		return nil, err
 	}
-	path, err := o.template.write(&given)
+	path, err := o.template.write(&given, o.separators)
 	if err != nil {
 		return nil, err
 	}

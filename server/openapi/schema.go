@@ -3,12 +3,12 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/pattern"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
@@ -247,9 +247,9 @@ func cut(text string, limit int) string {
 	return text + ellipsis
 }
 
-// isRE2 says whether a validator can hold a pattern: ECMAScript has some, such as
-// look-ahead, that RE2 has not.
-func isRE2(pattern string) bool {
-	_, err := regexp.Compile(pattern)
+// isRE2 reports whether a validator accepts a pattern. ECMAScript has some, such as
+// look-ahead, that RE2 has not, and a pattern may be too large.
+func isRE2(text string) bool {
+	_, err := pattern.Compile(text)
 	return err == nil
 }

@@ -3,7 +3,6 @@ package openapi
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 
@@ -79,8 +78,8 @@ func (s style) deep(pairs []string, name string, raw json.RawMessage) ([]string,
 // path writes a value for a path. Every value in it is escaped, "/" too.
 func (s style) path(name string, v value) (string, error) {
 	for _, text := range v.texts {
-		if text == "" || text == "." || text == ".." {
-			return "", fmt.Errorf("%q cannot stand in a path", text)
+		if text == "" {
+			return "", errors.New("an empty text cannot stand in a path")
 		}
 	}
 	if v.isEmpty() {

@@ -3,10 +3,10 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/pattern"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -47,11 +47,11 @@ type searchContentIn struct {
 
 // SearchContent finds the lines of text files that a regular expression matches.
 func (s *searchTools) SearchContent(ctx context.Context, in searchContentIn) (string, error) {
-	expression, err := regexp.Compile(in.Pattern)
+	expression, err := pattern.Compile(in.Pattern)
 	if err != nil {
 		return "", err
 	}
-	matches, complete, err := s.work.Grep(ctx, in.Path, in.Include, expression, maxFound)
+	matches, complete, err := s.work.Grep(ctx, in.Path, in.Include, expression.Regexp, maxFound)
 	var list strings.Builder
 	for _, m := range matches {
 		fmt.Fprintf(&list, "%s:%d: %s\n", m.Name, m.Number, m.Text)
