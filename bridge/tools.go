@@ -3,12 +3,14 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -86,6 +88,9 @@ func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMe
 
 // isUnknown reports whether a call has failed since its caller knows no such tool.
 func (b *Bridge) isUnknown(ctx context.Context, call *mcp.Call, err error) bool {
+	if hidden, ok := errors.AsType[*server.RefusedError](err); ok {
+		return hidden.Hidden
+	}
 	refused, ok := err.(*jsonrpc.Error)
 	if !ok || refused.Code != jsonrpc.InvalidParams {
 		return false

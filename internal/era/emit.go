@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Bare result may be an object without any member of a [stamp], and without structured
+// A Bare result may be an object without any member of an [envelope], and without structured
 // content that is not an object. It need not be searched for these, which takes its time
 // with a large text.
 type Bare interface {
@@ -66,8 +66,8 @@ func (s *Server) writeLegacy(method string, version mcp.Version, result mcp.Resu
 	return err
 }
 
-// A former appends a result, which stands elsewhere, in the form that a caller gets.
-type former func(dst, result []byte) ([]byte, error)
+// A encoder appends a result, which stands elsewhere, in the form that a caller gets.
+type encoder func(dst, result []byte) ([]byte, error)
 
 // listCache keeps the answers that depend on nothing but what the server offers:
 // a core gives the same bytes for a list until the list changes, and so the form
@@ -86,7 +86,7 @@ type listForm struct {
 }
 
 // append appends the version's form of a list.
-func (c *listCache) append(buf []byte, method string, version mcp.Version, source mcp.Raw, form former) ([]byte, error) {
+func (c *listCache) append(buf []byte, method string, version mcp.Version, source mcp.Raw, form encoder) ([]byte, error) {
 	key := listKey{method, version}
 	known := c.known.Load()
 	if known != nil {

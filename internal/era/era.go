@@ -10,8 +10,9 @@
 // The modern era is the general one. [Server] turns a legacy session into modern
 // calls: it puts what the session remembers on each call and asks the questions
 // itself, running the call again with the answers. [Session] does the same for a
-// client. What stands above sees calls, results and errors, and cannot tell the
-// eras apart.
+// client. Their users see calls, results and errors, and cannot tell the eras apart.
+//
+// Package forward carries calls of others through a [Session].
 package era
 
 import (

@@ -28,7 +28,7 @@ const (
 	memberOutputSchema = "outputSchema"
 )
 
-// onlyModern are members of a [stamp].
+// onlyModern are members of an [envelope].
 var onlyModern = []string{"resultType", "ttlMs", "cacheScope"}
 
 // filterFor is what a legacy version leaves out.

@@ -12,7 +12,7 @@ import (
 // listen subscribes to each resource; changed lists come unasked. A server knows
 // one subscription for a resource, so it lasts as long as anybody listens.
 func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
-	can := agreed(filter, &s.server.Capabilities)
+	can := accepted(filter, &s.server.Capabilities)
 	watched, err := l.watch(ctx, s, can.ResourceSubscriptions)
 	defer l.unwatch(s, watched)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // its calls, and what it watches.
 type legacySession struct {
 	caller  atomic.Pointer[mcp.Caller] // nil before the handshake
-	changes outbox
+	changes changeQueue
 
 	mu      sync.Mutex
 	lists   func()            // stops the watch of lists
@@ -126,7 +126,7 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 func (b *binding) watchLists(req *jsonrpc.Request, caller *mcp.Caller, has *mcp.ServerCapabilities) error {
 	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
 	call := mcp.NewCall(req, caller, nil)
-	_, stop, err := b.server.core.Watch(b.link.Input, &call, agreed(all, has), b.changed)
+	_, stop, err := b.server.core.Watch(b.link.Input, &call, accepted(all, has), b.changed)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (b *binding) tellChanges(ctx context.Context) {
 			return
 		}
 		for _, change := range changes {
-			if err := tell(ctx, b.link.Peer, change, nil); err != nil {
+			if err := notifyChange(ctx, b.link.Peer, change, nil); err != nil {
 				return
 			}
 		}

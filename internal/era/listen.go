@@ -29,7 +29,7 @@ func (b *binding) listen(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Re
 // than a quarter is used.
 type subscription struct {
 	tag     mcp.Meta
-	changes *outbox
+	changes *changeQueue
 	tell    func(mcp.Change) error
 	stop    func()
 }
@@ -50,9 +50,9 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 	if err != nil {
 		return nil, err
 	}
-	filter := agreed(want, &description.Capabilities)
-	s := &subscription{tag: subscriptionTag(req.ID), changes: newOutbox()}
-	s.tell = func(change mcp.Change) error { return tell(ctx, from, change, s.tag) }
+	filter := accepted(want, &description.Capabilities)
+	s := &subscription{tag: subscriptionTag(req.ID), changes: newChangeQueue()}
+	s.tell = func(change mcp.Change) error { return notifyChange(ctx, from, change, s.tag) }
 	call := mcp.NewCall(req, caller, nil)
 	if filter, s.stop, err = b.server.core.Watch(ctx, &call, filter, func(change mcp.Change) { s.changes.add(change) }); err != nil {
 		return nil, errorFor(caller.Version, err)

@@ -55,15 +55,15 @@ func (s *Server) writeModern(method string, version mcp.Version, result mcp.Resu
 	if err != nil {
 		return err
 	}
-	stamp := s.stampFor(method, description)
+	envelope := s.envelopeFor(method, description)
 	if raw, ok := result.(mcp.Raw); ok {
 		if err := checkObject(method, raw); err != nil {
 			return err
 		}
 		if isList(method) {
-			reply.Buf, err = s.lists.append(reply.Buf, method, version, raw, stamp.append)
+			reply.Buf, err = s.lists.append(reply.Buf, method, version, raw, envelope.append)
 		} else {
-			reply.Buf, err = stamp.append(reply.Buf, raw)
+			reply.Buf, err = envelope.append(reply.Buf, raw)
 		}
 		return err
 	}
@@ -72,10 +72,10 @@ func (s *Server) writeModern(method string, version mcp.Version, result mcp.Resu
 		return err
 	}
 	if isBare(result) {
-		reply.Buf = stamp.press(reply.Buf)
+		reply.Buf = envelope.appendMembers(reply.Buf)
 		return nil
 	}
-	reply.Buf, err = stamp.apply(reply.Buf, start)
+	reply.Buf, err = envelope.apply(reply.Buf, start)
 	return err
 }
 
@@ -107,7 +107,7 @@ type knownCaller struct {
 // caller says who makes a modern request, or what its _meta lacks.
 func (cs *callers) caller(req *jsonrpc.Request, principal string) (*mcp.Caller, error) {
 	said := knownCaller{
-		version:      claim(req),
+		version:      declaredVersion(req),
 		info:         req.Member("_meta", mcp.MetaClientInfo),
 		capabilities: req.Member("_meta", mcp.MetaClientCapabilities),
 		level:        req.Member("_meta", mcp.MetaLogLevel),

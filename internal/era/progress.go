@@ -20,9 +20,9 @@ const (
 	maxTrackedText = 16 << 20
 )
 
-// A track takes the progress of one call from the read loop to the goroutine
+// A progressQueue takes the progress of one call from the read loop to the goroutine
 // that makes the call.
-type track struct {
+type progressQueue struct {
 	deadline.Activity // the call's timeout counts from the last progress
 
 	mu     sync.Mutex
@@ -31,41 +31,41 @@ type track struct {
 	wake   chan struct{}
 }
 
-func (t *track) add(p *mcp.ProgressParams) {
-	t.Renew()
-	t.mu.Lock()
-	t.queued = append(t.queued, p)
-	t.text += len(p.Message)
-	for len(t.queued) > 1 && (len(t.queued) > maxTracked || t.text > maxTrackedText) {
-		t.text -= len(t.queued[0].Message)
-		t.queued = t.queued[1:]
+func (q *progressQueue) add(p *mcp.ProgressParams) {
+	q.Renew()
+	q.mu.Lock()
+	q.queued = append(q.queued, p)
+	q.text += len(p.Message)
+	for len(q.queued) > 1 && (len(q.queued) > maxTracked || q.text > maxTrackedText) {
+		q.text -= len(q.queued[0].Message)
+		q.queued = q.queued[1:]
 	}
-	first := len(t.queued) == 1
-	t.mu.Unlock()
+	first := len(q.queued) == 1
+	q.mu.Unlock()
 	if !first { // somebody is coming already
 		return
 	}
 	select {
-	case t.wake <- struct{}{}:
+	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
 // take returns what is queued; what comes next goes into the slice that was taken
 // before.
-func (t *track) take(before []*mcp.ProgressParams) []*mcp.ProgressParams {
+func (q *progressQueue) take(before []*mcp.ProgressParams) []*mcp.ProgressParams {
 	clear(before)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	queued := t.queued
-	t.queued, t.text = before[:0], 0
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	queued := q.queued
+	q.queued, q.text = before[:0], 0
 	return queued
 }
 
 // received queues a progress notification. One that is malformed is ignored.
-func (t *track) received(token json.RawMessage, note *jsonrpc.Request) {
+func (q *progressQueue) received(token json.RawMessage, note *jsonrpc.Request) {
 	if p, err := progressOf(note, token); err == nil {
-		t.add(p)
+		q.add(p)
 	}
 }
 
@@ -114,8 +114,8 @@ func number(raw json.RawMessage) (float64, bool) {
 // doTracked makes the call on a second goroutine, so that this one can run the
 // callback as progress comes; it returns after both.
 func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
-	t := &track{wake: make(chan struct{}, 1)}
-	token, stop := s.TrackProgress(t.received)
+	q := &progressQueue{wake: make(chan struct{}, 1)}
+	token, stop := s.TrackProgress(q.received)
 	defer stop()
 
 	type outcome struct {
@@ -124,19 +124,19 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		resp, err := s.era.do(t.Context(ctx), s, method, params, token)
+		resp, err := s.era.do(q.Context(ctx), s, method, params, token)
 		done <- outcome{resp, err}
 	}()
 	var taken []*mcp.ProgressParams
 	tell := func() {
-		taken = t.take(taken)
+		taken = q.take(taken)
 		for _, p := range taken {
 			progress(p)
 		}
 	}
 	for {
 		select {
-		case <-t.wake:
+		case <-q.wake:
 			tell()
 		case out := <-done:
 			tell()

@@ -46,7 +46,7 @@ func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply)
 	err = reply.Write(&mcp.InputRequiredResult{
 		InputRequests: question.Requests,
 		RequestState:  token,
-		Meta:          mcp.Meta(`{"` + mcp.MetaServerInfo + `":` + string(s.hello.of(description).info) + `}`),
+		Meta:          mcp.Meta(`{"` + mcp.MetaServerInfo + `":` + string(s.serverInfo.of(description).encoded) + `}`),
 	})
 	c.asks = err == nil
 	return err

@@ -17,11 +17,11 @@ import (
 
 // A Server carries a [Core] over links, in both eras at once.
 type Server struct {
-	core    Core
-	keys    *seal.Ring
-	callers callers
-	hello   helloCache
-	lists   listCache
+	core       Core
+	keys       *seal.Ring
+	callers    callers
+	serverInfo serverInfoCache
+	lists      listCache
 }
 
 // NewServer returns a server that seals what a caller carries between the
@@ -52,8 +52,9 @@ func (b *binding) principal(ctx context.Context) string {
 	return b.link.Principal
 }
 
-// claim is the version that a request says it speaks. Only modern requests say.
-func claim(req *jsonrpc.Request) json.RawMessage {
+// declaredVersion returns the protocol version in the envelope of a request, nil if the
+// request is of the legacy era.
+func declaredVersion(req *jsonrpc.Request) json.RawMessage {
 	return req.Member("_meta", mcp.MetaProtocolVersion)
 }
 
@@ -79,7 +80,7 @@ func isForCaller(err error) bool {
 
 // handle chooses the era of a call, once.
 func (b *binding) handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	if claim(req) != nil {
+	if declaredVersion(req) != nil {
 		return b.handleModern(ctx, from, req, reply)
 	}
 	return b.handleLegacy(ctx, from, req, reply)
@@ -90,12 +91,12 @@ func (b *binding) handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Re
 func (b *binding) Preempts(req *jsonrpc.Request) bool {
 	switch req.Method {
 	case mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLevel:
-		return claim(req) == nil
+		return declaredVersion(req) == nil
 	}
 	return false
 }
 
-// Notified takes what a client tells unasked. Its cancellations carry no claim;
+// Notified takes what a client tells unasked. Its cancellations declare no version;
 // ids are the sender's, so one table serves both eras.
 func (b *binding) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
 	if note.Method != mcp.NotificationCancelled {
@@ -124,7 +125,7 @@ func (b *binding) AcceptBatch(batch []jsonrpc.Message) error {
 		switch {
 		case ok && req.Method == mcp.MethodInitialize:
 			return refuse("initialize must not be part of a batch")
-		case ok && claim(req) != nil:
+		case ok && declaredVersion(req) != nil:
 			return refuse("a request that carries its version must not be part of a batch")
 		}
 	}
