@@ -177,10 +177,12 @@ export async function waits_while_out_of_view(stage) {
     host.ask({ arguments: `{"text":"${"long\\n".repeat(60)}"}` });
     await waiting(page, i + 1);
   }
+  const readToTheEnd = (card) => card.locator(".end").scrollIntoViewIfNeeded();
+  await readToTheEnd(cardOf(page, 0));
   await armed(cardOf(page, 0));
   await pause(800);
   assert.equal(await cardOf(page, 2).locator(".accept").getAttribute("aria-disabled"), "true");
-  await cardOf(page, 2).scrollIntoViewIfNeeded();
+  await readToTheEnd(cardOf(page, 2));
   await armed(cardOf(page, 2));
 }
 

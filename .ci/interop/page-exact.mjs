@@ -103,9 +103,45 @@ export async function shows_long_arguments(stage) {
   const began = Date.now();
   const id = host.ask({ arguments: json });
   assert.equal(await shown(cardOf(page).locator(".arguments")), json);
+  await cardOf(page).locator(".arguments").evaluate((pre) => pre.scrollTo(0, pre.scrollHeight));
   await cardOf(page).locator(".accept").click();
   assert.equal((await host.answer(id)).approved, true);
   assert.ok(Date.now() - began < 10_000, "it takes too long");
+}
+
+export async function accepts_only_what_was_in_view(stage) {
+  const host = await stage.host();
+  const { page } = await stage.visit(host.link, { viewport: { width: 900, height: 900 } });
+  const lines = "\\n".repeat(400);
+  const id = host.ask({ arguments: `{"text":"harmless${lines}","command":"rm -rf /home"}` });
+  const card = cardOf(page);
+  const accept = card.locator(".accept");
+  // It can be rejected unread, and has stood there long enough to be accepted.
+  await eventually(async () => assert.equal(await card.locator(".reject").getAttribute("aria-disabled"), "false"));
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  await eventually(async () => assert.match(await card.locator(".extent").textContent(), /^\d\d? of 40\d lines shown: scroll/));
+  assert.equal(await accept.getAttribute("aria-disabled"), "true");
+  await accept.click({ force: true });
+  await page.keyboard.press("j");
+  await page.keyboard.press("a");
+  assert.equal(await page.locator(".pending .card").count(), 1);
+  await card.locator(".arguments").evaluate((pre) => pre.scrollTo(0, pre.scrollHeight / 2));
+  await eventually(async () => assert.match(await card.locator(".extent").textContent(), /^2\d\d of 40\d lines shown: scroll/));
+  assert.equal(await accept.getAttribute("aria-disabled"), "true");
+  await card.locator(".arguments").evaluate((pre) => pre.scrollTo(0, pre.scrollHeight));
+  await eventually(async () => assert.equal(await accept.getAttribute("aria-disabled"), "false"));
+  await eventually(async () => assert.match(await card.locator(".extent").textContent(), /^(40\d) of \1 lines shown$/));
+  await accept.click();
+  assert.equal((await host.answer(id)).approved, true);
+}
+
+export async function marks_spaces(stage) {
+  const host = await stage.host();
+  const { page } = await stage.visit(host.link);
+  host.ask({ arguments: String.raw`{"a":"one  \ntwo ","b":"x${" ".repeat(300)}y z"}` });
+  const spaces = cardOf(page).locator(".arguments .spaces");
+  await eventually(async () => assert.deepEqual(await spaces.evaluateAll((all) => all.map((node) => node.dataset.count)), ["2", "1", "300"]));
+  assert.match(await spaces.first().evaluate((node) => getComputedStyle(node, "::after").content), /\u2423/);
 }
 
 export async function refuses_to_accept_what_lacks_its_digest(stage) {

@@ -2,7 +2,7 @@
 
 import { layOut } from "./arguments.js";
 import { now } from "./clock.js";
-import { fromTemplate, timeOfDay } from "./element.js";
+import { element, fromTemplate, timeOfDay } from "./element.js";
 import { matchesDigest } from "./frame.js";
 import { show } from "./visible.js";
 
@@ -15,12 +15,15 @@ const URGENT = 30_000;
 export class Card {
 	element = fromTemplate("card");
 	request;
+	endMark; // after the last of the arguments
 	#offered = true; // by the connection that there is now
 	#inView = false;
 	#ended = false;
 	#armed = false;
 	#arming; // a timer
 	#bytes; // of the arguments
+	#read = false; // whether the end of the arguments was in view
+	#furthest = 0; // how far they were in view, in pixels
 	#matches = null; // whether the digest does; null while that is being found out
 
 	/** decide(card, approved, reason) is called when the person has decided. */
@@ -39,7 +42,7 @@ export class Card {
 	}
 
 	get canAccept() {
-		return this.#armed && (this.#matches === true || this.#matches === undefined);
+		return this.#armed && this.#read && (this.#matches === true || this.#matches === undefined);
 	}
 
 	accept() {
@@ -72,6 +75,28 @@ export class Card {
 	set inView(inView) {
 		this.#inView = inView;
 		this.stir();
+	}
+
+	/** The end of the arguments has come into view. */
+	sawEnd() {
+		if (this.#read) return;
+		this.#read = true;
+		this.stir();
+	}
+
+	/** Tells how many lines of the arguments have been in view. */
+	measure() {
+		const pre = this.#part(".arguments");
+		const extent = this.#part(".extent");
+		const lineHeight = parseFloat(getComputedStyle(pre).lineHeight);
+		const { top, bottom } = pre.getBoundingClientRect();
+		const from = parseFloat(getComputedStyle(pre).paddingTop);
+		this.#furthest = Math.max(this.#furthest, Math.min(bottom, innerHeight) - top + pre.scrollTop);
+		const lines = Math.max(1, Math.round((this.endMark.offsetTop + this.endMark.offsetHeight - pre.offsetTop - from) / lineHeight));
+		const shown = this.#read ? lines : Math.max(0, Math.min(lines - 1, Math.floor((this.#furthest - from) / lineHeight)));
+		const text = `${shown} of ${lines} lines shown` + (this.#read ? "" : ": scroll to the end of the arguments to accept");
+		if (extent.textContent !== text) extent.textContent = text;
+		extent.dataset.state = this.#read ? "all" : "part";
 	}
 
 	/** The card has moved, or what it says has changed: it takes no answer for a moment. */
@@ -126,7 +151,8 @@ export class Card {
 		}
 		this.#part(".card").setAttribute("aria-label", `${this.request.server}.${this.request.tool}`);
 		this.#part(".copy").hidden = !navigator.clipboard;
-		this.#part(".arguments").append(layOut(this.request.arguments));
+		this.endMark = element("span", "end", "");
+		this.#part(".arguments").append(layOut(this.request.arguments), this.endMark);
 		this.#part(".digest").textContent = this.request.digest;
 	}
 

@@ -27,6 +27,12 @@ export class Desk {
 		for (const { target, isIntersecting } of entries) this.#cardOf(target).inView = isIntersecting;
 	});
 
+	#ends = new IntersectionObserver((entries) => {
+		for (const { target, isIntersecting } of entries) {
+			if (isIntersecting && !document.hidden) this.#cardOf(target.closest(".pending > li"))?.sawEnd();
+		}
+	});
+
 	/** send(frame) tells whether it could; counted(count, news) is called when the count changes. */
 	constructor(list, history, send, counted) {
 		this.#list = list;
@@ -97,6 +103,7 @@ export class Desk {
 		this.#cardsOf.set(card.element, card);
 		this.#list.append(card.element); // below all others, which stay where they are
 		this.#views.observe(card.element);
+		this.#ends.observe(card.endMark);
 		this.#count(`New request: ${request.server}.${request.tool}`);
 	}
 
@@ -131,6 +138,7 @@ export class Desk {
 		const nodes = [...this.#list.children];
 		const moved = nodes.slice(nodes.indexOf(card.element) + 1);
 		this.#views.unobserve(card.element);
+		this.#ends.unobserve(card.endMark);
 		this.#left.delete(card);
 		card.element.remove();
 		this.#stir(moved);
@@ -143,6 +151,7 @@ export class Desk {
 	#tick() {
 		for (const card of this.#cards.values()) {
 			if (!card.tick()) this.#expired(card);
+			else card.measure();
 		}
 		for (const card of this.#left) {
 			if (!card.isSelected) this.#remove(card);

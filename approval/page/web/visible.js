@@ -4,25 +4,37 @@
 
 import { element } from "./element.js";
 
-// Control and format characters, white space other than the plain one, what fonts leave
-// blank, and combining marks that have no letter or are too many for one.
-const HIDDEN = String.raw`(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\uFFFD]|(?<![\p{L}\p{N}]\p{M}{0,2})\p{M}`;
+// Control and format characters, white space other than the plain one, marks, which change
+// other characters, and those symbols and letters that have no ink: Unicode has no property
+// for these.
+const HIDDEN = String.raw`(?! )[\p{C}\p{Z}\p{M}\p{Default_Ignorable_Code_Point}\u2800\u{1D159}\u{13441}\u{13442}\uFFFD]`;
+
+// Spaces at the end of a line, or many in a row.
+const SPACES = ' +(?="?$)| {8,}';
 
 // The blocks whose characters have that direction: Unicode, DerivedBidiClass.txt.
 const RIGHT_TO_LEFT = String.raw`(?!${HIDDEN})[\u0590-\u08FF\uFB1D-\uFDFF\uFE70-\uFEFF\u{10800}-\u{10FFF}\u{1E800}-\u{1EFFF}]`;
 
-const SPECIAL = new RegExp(`(?<hidden>${HIDDEN})|(?:${RIGHT_TO_LEFT})+(?: (?:${RIGHT_TO_LEFT})+)*`, "gu");
+const SPECIAL = new RegExp(`(?<hidden>${HIDDEN})|(?<spaces>${SPACES})|(?:${RIGHT_TO_LEFT})+(?: (?:${RIGHT_TO_LEFT})+)*`, "gu");
 
 /** Adds text to a node, and returns the node. */
 export function show(node, text) {
 	let from = 0;
 	for (const match of text.matchAll(SPECIAL)) {
 		const special = match[0];
-		node.append(text.slice(from, match.index), match.groups.hidden ? numberOf(special) : element("bdi", "", special));
+		node.append(text.slice(from, match.index), shownAs(special, match.groups));
 		from = match.index + special.length;
 	}
 	node.append(text.slice(from));
 	return node;
+}
+
+function shownAs(special, { hidden, spaces }) {
+	if (hidden) return numberOf(special);
+	if (!spaces) return element("bdi", "", special);
+	const marked = element("span", "spaces", special);
+	marked.dataset.count = special.length; // which the style sheet shows
+	return marked;
 }
 
 function numberOf(character) {
