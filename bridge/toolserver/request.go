@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -75,10 +76,9 @@ func nameOf(members *jsonscan.Members, member string, most int) (string, error) 
 	return name, nil
 }
 
-// isAlias says whether a name could be one of a server of a bridge: then it makes no other
-// server's name with any tool's.
+// isAlias reports whether a server may have a name, as one of a bridge.
 func isAlias(name string) bool {
-	return !strings.Contains(name, bridge.Separator) && !strings.HasSuffix(name, "_") && strings.IndexFunc(name, func(r rune) bool {
+	return frontend.IsAlias(name) && strings.IndexFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.", r)
 	}) < 0
 }
