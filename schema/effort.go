@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -218,7 +220,7 @@ func costOf(s *jsonschema.Schema, depth int) cost {
 		values = s.Enum.Values
 	}
 	if s.Const != nil {
-		values = append(values[:len(values):len(values)], *s.Const)
+		values = append(slices.Clip(values), *s.Const)
 	}
 	for _, value := range values {
 		text := textOfAll(value)
@@ -299,7 +301,7 @@ func comparing(raw []byte) float64 {
 // digitsOf is how many digits a number has when it is written out.
 func digitsOf(text []byte) int {
 	n := len(text)
-	if i := strings.IndexAny(string(text), "eE"); i >= 0 {
+	if i := bytes.IndexAny(text, "eE"); i >= 0 {
 		exponent, ok := parseExponent(text[i+1:])
 		if !ok {
 			exponent = MaxNumberExponent

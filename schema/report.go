@@ -275,7 +275,10 @@ func anyAlternatives(values []any) string {
 
 // textOfAll writes a decoded value as JSON.
 func textOfAll(value any) []byte {
-	text, _ := json.Marshal(value)
+	text, err := json.Marshal(value)
+	if err != nil { // it was decoded from JSON
+		panic(err)
+	}
 	return text
 }
 

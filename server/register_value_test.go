@@ -11,13 +11,16 @@ import (
 
 // givenBy makes a tool, a resource, a template and a prompt whose functions return a type, and
 // returns the errors.
-func givenBy[Out any]() (tool, resource, template, prompt error) {
-	_, tool = server.NewTool(server.Tool{Name: "x"}, func(context.Context, *server.Request, struct{}) (out Out, err error) { return out, nil })
-	_, resource = server.NewResource(server.Resource{URI: "app:x"}, func(context.Context, *server.Request) (out Out, err error) { return out, nil })
-	_, template = server.NewTemplate(server.Template{URITemplate: "app:{x}"}, func(context.Context, *server.Request, map[string]string) (out Out, err error) { return out, nil })
-	_, prompt = server.NewPrompt(server.Prompt{Name: "x"}, func(context.Context, *server.Request, struct{}) (out Out, err error) { return out, nil })
-	return tool, resource, template, prompt
+func givenBy[Out any]() (given givenErrors) {
+	_, given.tool = server.NewTool(server.Tool{Name: "x"}, func(context.Context, *server.Request, struct{}) (out Out, err error) { return out, nil })
+	_, given.resource = server.NewResource(server.Resource{URI: "app:x"}, func(context.Context, *server.Request) (out Out, err error) { return out, nil })
+	_, given.template = server.NewTemplate(server.Template{URITemplate: "app:{x}"}, func(context.Context, *server.Request, map[string]string) (out Out, err error) { return out, nil })
+	_, given.prompt = server.NewPrompt(server.Prompt{Name: "x"}, func(context.Context, *server.Request, struct{}) (out Out, err error) { return out, nil })
+	return given
 }
+
+// givenErrors are those of registering a function of each kind.
+type givenErrors struct{ tool, resource, template, prompt error }
 
 type (
 	resultGiver  struct{}
@@ -53,13 +56,13 @@ func (promptGiver) Give(context.Context, givePrompt) (mcp.GetPromptResult, error
 // TestResultsByValueAreRefused: a function that returns a result or content as a value, and
 // not a pointer to it, cannot be registered: its callers would get data that looks like one.
 func TestResultsByValueAreRefused(t *testing.T) {
-	result, _, _, _ := givenBy[mcp.CallToolResult]()
-	content, _, _, _ := givenBy[mcp.TextContent]()
-	image, _, _, _ := givenBy[mcp.ImageContent]()
-	_, read, readTemplate, _ := givenBy[mcp.ReadResourceResult]()
-	_, text, textTemplate, _ := givenBy[mcp.TextResourceContents]()
-	_, blob, blobTemplate, _ := givenBy[mcp.BlobResourceContents]()
-	_, _, _, prompt := givenBy[mcp.GetPromptResult]()
+	result := givenBy[mcp.CallToolResult]().tool
+	content := givenBy[mcp.TextContent]().tool
+	image := givenBy[mcp.ImageContent]().tool
+	read := givenBy[mcp.ReadResourceResult]()
+	text := givenBy[mcp.TextResourceContents]()
+	blob := givenBy[mcp.BlobResourceContents]()
+	prompt := givenBy[mcp.GetPromptResult]().prompt
 	_, resultMethod := server.Service(resultGiver{})
 	_, contentMethod := server.Service(contentGiver{})
 	_, readMethod := server.Service(readGiver{})
@@ -71,12 +74,12 @@ func TestResultsByValueAreRefused(t *testing.T) {
 		{result, `tool "x": result: mcp.CallToolResult is a result or content: return a pointer, *mcp.CallToolResult`},
 		{content, `tool "x": result: mcp.TextContent is a result or content: return a pointer, *mcp.TextContent`},
 		{image, `return a pointer, *mcp.ImageContent`},
-		{read, `resource "app:x": mcp.ReadResourceResult is a result or contents: return a pointer, *mcp.ReadResourceResult`},
-		{readTemplate, `resource template "app:{x}": mcp.ReadResourceResult is a result or contents: return a pointer, *mcp.ReadResourceResult`},
-		{text, `return a pointer, *mcp.TextResourceContents`},
-		{textTemplate, `return a pointer, *mcp.TextResourceContents`},
-		{blob, `return a pointer, *mcp.BlobResourceContents`},
-		{blobTemplate, `return a pointer, *mcp.BlobResourceContents`},
+		{read.resource, `resource "app:x": mcp.ReadResourceResult is a result or contents: return a pointer, *mcp.ReadResourceResult`},
+		{read.template, `resource template "app:{x}": mcp.ReadResourceResult is a result or contents: return a pointer, *mcp.ReadResourceResult`},
+		{text.resource, `return a pointer, *mcp.TextResourceContents`},
+		{text.template, `return a pointer, *mcp.TextResourceContents`},
+		{blob.resource, `return a pointer, *mcp.BlobResourceContents`},
+		{blob.template, `return a pointer, *mcp.BlobResourceContents`},
 		{prompt, `*mcp.GetPromptResult, not mcp.GetPromptResult`},
 		{resultMethod, `return a pointer, *mcp.CallToolResult`},
 		{contentMethod, `return a pointer, *mcp.TextContent`},
@@ -91,12 +94,12 @@ func TestResultsByValueAreRefused(t *testing.T) {
 
 // TestResultsByPointerAreTaken: the same types as pointers, each where it belongs.
 func TestResultsByPointerAreTaken(t *testing.T) {
-	result, _, _, _ := givenBy[*mcp.CallToolResult]()
-	content, _, _, _ := givenBy[*mcp.TextContent]()
-	_, read, readTemplate, _ := givenBy[*mcp.ReadResourceResult]()
-	_, blob, blobTemplate, _ := givenBy[*mcp.BlobResourceContents]()
-	_, _, _, prompt := givenBy[*mcp.GetPromptResult]()
-	for _, err := range []error{result, content, read, readTemplate, blob, blobTemplate, prompt} {
+	result := givenBy[*mcp.CallToolResult]().tool
+	content := givenBy[*mcp.TextContent]().tool
+	read := givenBy[*mcp.ReadResourceResult]()
+	blob := givenBy[*mcp.BlobResourceContents]()
+	prompt := givenBy[*mcp.GetPromptResult]().prompt
+	for _, err := range []error{result, content, read.resource, read.template, blob.resource, blob.template, prompt} {
 		if err != nil {
 			t.Error(err)
 		}

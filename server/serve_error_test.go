@@ -32,7 +32,7 @@ func TestServeErrors(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	serve := func(name string) (error, *jsonrpc.Error) {
+	serve := func(name string) (wire *jsonrpc.Error, raw error) {
 		request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, json.RawMessage(`{"name":"`+name+`"}`))
 		if err != nil {
 			t.Fatal(err)
@@ -43,22 +43,22 @@ func TestServeErrors(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: there is no error for clients in %v", name, err)
 		}
-		return err, wire
+		return wire, err
 	}
-	err, wire := serve("broken")
+	wire, err := serve("broken")
 	internal, ok := errors.AsType[*server.InternalError](err)
 	if !ok || wire.Message != "internal error, reference "+internal.Reference || strings.Contains(err.Error(), "canary") {
 		t.Errorf("a failure is %v, and for clients %v", err, wire)
 	}
-	if err, _ := serve("forged"); errors.As(err, &internal) {
+	if _, err := serve("forged"); errors.As(err, &internal) {
 		t.Errorf("the error of a function is one of the server: %v", err)
 	}
-	err, wire = serve("refused")
+	wire, err = serve("refused")
 	refused, ok := errors.AsType[*server.RefusedError](err)
 	if !ok || refused.Guard != "g" || refused.Hidden || !errors.Is(err, refuses) || strings.Contains(wire.Message, "not today") {
 		t.Errorf("a refusal is %v, and for clients %v", err, wire)
 	}
-	err, wire = serve("hidden")
+	wire, err = serve("hidden")
 	if refused, ok := errors.AsType[*server.RefusedError](err); !ok || !refused.Hidden || wire.Message != `unknown tool: "hidden"` {
 		t.Errorf("a hidden tool is %v, and for clients %v", err, wire)
 	}

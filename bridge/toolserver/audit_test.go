@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ func TestCallersMakeNoSeries(t *testing.T) {
 		_, _ = rig.runner(t, map[bool]string{true: "files", false: "skills"}[tool == "read"], toolserver.ServerParams{}).Run(t.Context(), tool, nil)
 	}
 	page := httptest.NewRecorder()
-	metrics.ServeHTTP(page, httptest.NewRequest("GET", "/", nil))
+	metrics.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))
 	shown := page.Body.String()
 	if len(shown) > 2000 || strings.Contains(shown, "made_up") {
 		t.Errorf("callers have made series:\n%.3000s", shown)

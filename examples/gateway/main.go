@@ -149,10 +149,11 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	mux.Handle("/metrics", access.Handler(metrics))
 	mux.Handle("/approval", approvers)
 	// Tokens are printed here, and nowhere else.
-	if o.approve == "page" {
+	switch o.approve {
+	case "page":
 		mux.Handle("/approvals/", page.Handler(&page.Options{Channel: "/approval"}))
 		fmt.Fprintf(said, "approve  http://%s/approvals/#token=%s\n", listener.Addr(), approvers.Token())
-	} else if o.approve == "channel" {
+	case "channel":
 		fmt.Fprintf(said, "approve  ws://%s/approval with the token %s\n", listener.Addr(), approvers.Token())
 	}
 	if token != o.token {
@@ -219,7 +220,8 @@ func readRules(path string, logger *slog.Logger) (*policy.Compiled, error) {
 // approverOf returns the approver of a mode, and the channel by which approvers may come.
 func approverOf(o *options, in io.Reader, said io.Writer, logger *slog.Logger) (approval.Approver, *channel.Channel, error) {
 	opts := &channel.Options{Logger: logger, Open: o.open && o.approve == "channel", FailOnDisconnect: o.approve == "channel"}
-	if o.approve == "page" {
+	switch o.approve {
+	case "page":
 		opts.Patience = o.expiry + time.Minute // until a call expires, the page can be opened
 	}
 	approvers, err := channel.New(opts)

@@ -54,7 +54,7 @@ func parseBase(text string) (*url.URL, error) {
 		return nil, errors.New("the base URL has a query or a fragment, expected none")
 	}
 	if hasDotSegment(base.EscapedPath()) {
-		return nil, errors.New("the path of the base URL has a segment . or ..")
+		return nil, errors.New("the path of the base URL has a dot segment (. or ..)")
 	}
 	return base, nil
 }

@@ -148,9 +148,9 @@ func TestDocumentsDoNotClimb(t *testing.T) {
 paths:
   /users/../admin: {get: {operationId: a}}
   /users/%2e%2e%2fadmin: {get: {operationId: b}}
-`), openapi.Options{BaseURL: "https://service.example"}), "a segment . or ..")
+`), openapi.Options{BaseURL: "https://service.example"}), "dot segment")
 	text := `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"servers":[{"url":"https://service.example/{v}","variables":{"v":{"default":"a/..%2f.."}}}],"paths":{"/a":{"get":{}}}}`
-	if _, err := openapi.New([]byte(text), nil); err == nil || !strings.Contains(err.Error(), "a segment . or ..") {
+	if _, err := openapi.New([]byte(text), nil); err == nil || !strings.Contains(err.Error(), "dot segment") {
 		t.Errorf("got %v", err)
 	}
 }

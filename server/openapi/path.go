@@ -26,7 +26,7 @@ type pathPiece struct {
 func parsePath(path string) (pieces pathTemplate, names []string, err error) {
 	path, _, _ = strings.Cut(path, "#")
 	if hasDotSegment(path) {
-		return nil, nil, errors.New("the path has a segment . or ..")
+		return nil, nil, errors.New("the path has a dot segment (. or ..)")
 	}
 	if !strings.HasPrefix(path, "/") || strings.Contains(path, "?") {
 		return nil, nil, errors.New("a path begins with / and has no query")
@@ -106,7 +106,7 @@ func checkPathText(text string, separators bool) error {
 		return fmt.Errorf(`%.100q has a / or \ and cannot stand in a path`, text)
 	}
 	if hasDotSegment(decoded) {
-		return fmt.Errorf("%.100q has a segment . or .. and cannot stand in a path", text)
+		return fmt.Errorf("%.100q has a dot segment (. or ..) and cannot stand in a path", text)
 	}
 	return nil
 }

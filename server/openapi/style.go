@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -77,10 +78,8 @@ func (s style) deep(pairs []string, name string, raw json.RawMessage) ([]string,
 
 // path writes a value for a path. Every value in it is escaped, "/" too.
 func (s style) path(name string, v value) (string, error) {
-	for _, text := range v.texts {
-		if text == "" {
-			return "", errors.New("an empty text cannot stand in a path")
-		}
+	if slices.Contains(v.texts, "") {
+		return "", errors.New("an empty text cannot stand in a path")
 	}
 	if v.isEmpty() {
 		return "", errors.New("nothing is given, and a path needs it")

@@ -89,7 +89,9 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	// The server before the endpoint: the answers of calls still need their sessions. The
 	// endpoint before the web server, which would wait for streams.
 	err = errors.Join(shutdown(ctx, server, &o), endpoint.Close(), closeWeb(ctx, web))
-	<-served
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }
 

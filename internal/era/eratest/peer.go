@@ -40,7 +40,7 @@ func ConnectAs(t testing.TB, s transport.Binder, principal string) *Peer {
 	conn := jsonrpc.NewConn(near, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		return s.Bind(transport.Link{Peer: c, Input: c.Input(), Go: c.Go, Principal: principal})
 	}, nil)
-	go conn.Run(context.Background())
+	go func() { _ = conn.Run(context.Background()) }() // the tests see what the connection does
 	p := &Peer{T: t, Stream: far, Frames: make(chan string, 1000), Capabilities: "{}"}
 	read := make(chan struct{})
 	go func() {
