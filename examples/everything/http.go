@@ -23,9 +23,9 @@ func serveHTTP(ctx context.Context, s *server.Server, address string, said io.Wr
 	mux.Handle("/messages", events)
 	mux.Handle("/ws", sockets)
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	err := streamable.Serve(ctx, address, s, &streamable.ServeOptions{
-		Other:    mux,
-		OnListen: func(at net.Addr) { fmt.Fprintf(said, "serving http://%s/mcp and /sse, /ws, /health\n", at) },
+	return streamable.Serve(ctx, address, s, &streamable.ServeOptions{
+		Other:      mux,
+		OnShutdown: func() error { return errors.Join(events.Close(), sockets.Close()) },
+		OnListen:   func(at net.Addr) { fmt.Fprintf(said, "serving http://%s/mcp and /sse, /ws, /health\n", at) },
 	})
-	return errors.Join(err, events.Close(), sockets.Close())
 }

@@ -36,6 +36,9 @@ type ServeOptions struct {
 	// ShutdownTimeout bounds how long calls may take to finish once the context has
 	// ended. Default [DefaultShutdownTimeout].
 	ShutdownTimeout time.Duration
+	// OnShutdown is called when calls have finished, to end streams and sockets of Other
+	// before the connections are closed. Its error is one of Serve.
+	OnShutdown func() error
 	// OnListen is called with the address as soon as connections are accepted. By default
 	// the address is logged.
 	OnListen func(address net.Addr)
@@ -83,12 +86,12 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	o.OnListen(listener.Addr())
 	select {
 	case err = <-served:
-		return errors.Join(fmt.Errorf("streamable: %w", err), shutdown(ctx, server, &o))
+		return errors.Join(fmt.Errorf("streamable: %w", err), shutdown(ctx, server, &o), o.closeOther())
 	case <-ctx.Done():
 	}
 	// The server before the endpoint: the answers of calls still need their sessions. The
 	// endpoint before the web server, which would wait for streams.
-	err = errors.Join(shutdown(ctx, server, &o), endpoint.Close(), closeWeb(ctx, web))
+	err = errors.Join(shutdown(ctx, server, &o), endpoint.Close(), o.closeOther(), closeWeb(ctx, web))
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}
@@ -103,6 +106,13 @@ func Run(address string, server transport.Server, opts *ServeOptions) error {
 }
 
 func (o *ServeOptions) path() string { return cmp.Or(o.Path, "/mcp") }
+
+func (o *ServeOptions) closeOther() error {
+	if o.OnShutdown == nil {
+		return nil
+	}
+	return o.OnShutdown()
+}
 
 func (o *ServeOptions) route(endpoint http.Handler) http.Handler {
 	if o.Wrap != nil {

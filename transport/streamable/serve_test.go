@@ -109,15 +109,18 @@ func TestServePaths(t *testing.T) {
 	refuse := func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no key", http.StatusUnauthorized) })
 	}
-	address, stop := startServe(t, greeter(), streamable.ServeOptions{Path: "/tools", Wrap: refuse, Other: other})
+	closed := errors.New("the other endpoint is closed")
+	address, stop := startServe(t, greeter(), streamable.ServeOptions{
+		Path: "/tools", Wrap: refuse, Other: other, OnShutdown: func() error { return closed },
+	})
 	if status, body := getText(t, "http://"+address+"/tools"); status != http.StatusUnauthorized || body != "no key\n" {
 		t.Errorf("the endpoint answers %d %q", status, body)
 	}
 	if status, body := getText(t, "http://"+address+"/health"); status != http.StatusOK || body != "other /health" {
 		t.Errorf("another path answers %d %q", status, body)
 	}
-	if err := stop(); err != nil {
-		t.Error(err)
+	if err := stop(); !errors.Is(err, closed) {
+		t.Errorf("Serve returns %v", err)
 	}
 	address, stop = startServe(t, greeter(), streamable.ServeOptions{})
 	if status, _ := getText(t, "http://"+address+"/health"); status != http.StatusNotFound {
