@@ -45,8 +45,9 @@ type ServeOptions struct {
 }
 
 // Serve serves a server over HTTP at an address such as ":8080" or "127.0.0.1:0", until
-// ctx ends, which is nil, or the web server fails. It starts the server first and shuts it
-// down in the end: new calls are refused, calls that run may finish within
+// ctx ends, which is nil, or the server cannot start, or the web server fails. Calls that
+// come while the server starts wait for that; pings and handshakes do not. In the end the
+// server is shut down: new calls are refused, calls that run may finish within
 // ShutdownTimeout, then sessions and connections are closed.
 //
 // The error is that of starting, listening, serving or shutting down. Serve panics, as
@@ -59,9 +60,6 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	endpoint := Handler(server, &o.Options)
 	defer func() { err = errors.Join(err, endpoint.Close()) }()
-	if err := server.Start(ctx); err != nil {
-		return fmt.Errorf("streamable: starting the server: %w", err)
-	}
 	var listening net.ListenConfig
 	listener, err := listening.Listen(ctx, "tcp", address)
 	if err != nil {
@@ -77,6 +75,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	}
 	served := make(chan error, 1)
 	go func() {
+		defer close(served)
 		if o.TLS != nil {
 			served <- web.ServeTLS(listener, "", "")
 		} else {
@@ -84,14 +83,19 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 		}
 	}()
 	o.OnListen(listener.Addr())
-	select {
-	case err = <-served:
-		return errors.Join(fmt.Errorf("streamable: %w", err), shutdown(ctx, server, &o), o.closeOther())
-	case <-ctx.Done():
+	var failure error
+	if err := server.Start(ctx); err != nil && ctx.Err() == nil {
+		failure = fmt.Errorf("streamable: starting the server: %w", err)
+	} else {
+		select {
+		case err := <-served:
+			failure = fmt.Errorf("streamable: %w", err)
+		case <-ctx.Done():
+		}
 	}
 	// The server before the endpoint: the answers of calls still need their sessions. The
 	// endpoint before the web server, which would wait for streams.
-	err = errors.Join(shutdown(ctx, server, &o), endpoint.Close(), o.closeOther(), closeWeb(ctx, web))
+	err = errors.Join(failure, shutdown(ctx, server, &o), endpoint.Close(), o.closeOther(), closeWeb(ctx, web))
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}
