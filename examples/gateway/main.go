@@ -170,6 +170,8 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	// What waits for a person is refused, and what runs may finish.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
+	_ = listener.Close() // no page connects again: Serve returns, whose error is dropped
+	web.SetKeepAlivesEnabled(false)
 	err = errors.Join(err, approvers.Close(), tools.Shutdown(ending), plain.Shutdown(ending), all.Shutdown(ending), endpoint.Close(), web.Shutdown(ending), web.Close())
 	<-served
 	return err
