@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// Two servers behind one face.
+// A bridge offers the tools of two servers as one.
 func Example_bridge() {
 	ctx := context.Background()
 	calculator := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)

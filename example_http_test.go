@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// The same server over HTTP: one handler for every version of the protocol.
+// A server over HTTP has one handler for all versions of the protocol.
 func Example_http() {
 	ctx := context.Background()
 	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)

@@ -20,7 +20,7 @@ func add(_ context.Context, _ *server.Request, in AddIn) (int, error) {
 	return in.A + in.B, nil
 }
 
-// A server with one tool, and a client that calls it, connected in memory.
+// A client calls a tool of a server in memory.
 func Example() {
 	ctx := context.Background()
 	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)

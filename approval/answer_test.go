@@ -13,47 +13,48 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// TestAnswers: the call is made after a clear yes, and after nothing else.
+// TestAnswers: only a clear yes makes the call.
 func TestAnswers(t *testing.T) {
 	boom := errors.New("secret of the operator")
 	for name, test := range map[string]struct {
 		approver approval.Approver
-		kind     approval.Kind // "" if the call is made
+		code     approval.Code // "" if the call is made
 		text     string
 		end      approval.Event
 	}{
 		"yes":          {says(yes, nil), "", "", approval.EventExecuted},
 		"no":           {says(no, nil), approval.Rejected, "Approval request for files.write rejected: not today", approval.EventRejected},
 		"no reason":    {says(approval.Answer{}, nil), approval.Rejected, "Approval request for files.write rejected", approval.EventRejected},
-		"an error":     {says(yes, boom), approval.Failed, "Approval request for files.write failed: the request could not be made", approval.EventWithdrawn},
-		"no approver":  {nil, approval.NoApprover, "Approval request for files.write failed: there is nobody who could be asked", approval.EventWithdrawn},
-		"a kind":       {says(yes, fmt.Errorf("x: %w", approval.Lost)), approval.Lost, "Approval request for files.write failed: the approver has gone", approval.EventWithdrawn},
+		"an error":     {says(yes, boom), approval.Failed, "Approval request for files.write failed: the request failed", approval.EventWithdrawn},
+		"no approver":  {nil, approval.NoApprover, "Approval request for files.write failed: no approver is available", approval.EventWithdrawn},
+		"a kind":       {says(yes, fmt.Errorf("x: %w", approval.Lost)), approval.Lost, "Approval request for files.write failed: the approver disconnected", approval.EventWithdrawn},
 		"words":        {says(yes, approval.Errorf(approval.Lost, "Approval channel disconnected")), approval.Lost, "Approval request for files.write failed: Approval channel disconnected", approval.EventWithdrawn},
 		"expired":      {says(yes, approval.Expired), approval.Expired, "Approval request for files.write expired", approval.EventExpired},
-		"cancelled":    {says(yes, context.Canceled), approval.Failed, "Approval request for files.write failed: the request could not be made", approval.EventWithdrawn},
+		"cancelled":    {says(yes, context.Canceled), approval.Failed, "Approval request for files.write failed: the request failed", approval.EventWithdrawn},
 		"hostile text": {says(approval.Answer{Reason: "\x1b[2J\u202e"}, nil), approval.Rejected, `Approval request for files.write rejected: \u001b[2J\u202e`, approval.EventRejected},
 		"a panic": {approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) { panic("secret") }),
-			approval.Failed, "Approval request for files.write failed: the request could not be made", approval.EventWithdrawn},
+			approval.Failed, "Approval request for files.write failed: the request failed", approval.EventWithdrawn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f tool
-			var d diary
+			var d memoryJournal
 			_, err := gated(&f, test.approver, options(&d))(t.Context(), newCall(t, "anna", "write", `{"a":1}`, newExchange("c")))
-			if test.kind == "" {
+			if test.code == "" {
 				if err != nil || !slices.Equal(f.ran(), []string{`{"a":1}`}) {
 					t.Errorf("the tool got %q, error %v", f.ran(), err)
 				}
 				wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted)
 				return
 			}
-			wantKind(t, err, test.kind)
-			var told *jsonrpc.Error
-			if errors.As(err, &told) && told.Message != test.text {
-				t.Errorf("the caller is told %q, want %q", told.Message, test.text)
+			wantCode(t, err, test.code)
+			var wire *jsonrpc.Error
+			if errors.As(err, &wire) && wire.Message != test.text {
+				t.Errorf("the caller gets %q, want %q", wire.Message, test.text)
 			}
 			if ran := f.ran(); len(ran) != 0 {
 				t.Errorf("the tool got %q", ran)
@@ -63,7 +64,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestLateYes: a yes after the deadline, or after the caller has gone, executes nothing.
+// TestLateYes: a yes after the deadline, or after the caller disconnected, executes nothing.
 func TestLateYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := approval.ApproverFunc(func(ctx context.Context, r *approval.Request) (approval.Answer, error) {
@@ -71,10 +72,10 @@ func TestLateYes(t *testing.T) {
 			return yes, nil
 		})
 		var f tool
-		var d diary
+		var d memoryJournal
 		start := time.Now()
 		_, err := gated(&f, slow, options(&d))(t.Context(), newCall(t, "", "write", `{}`, nil))
-		wantKind(t, err, approval.Expired)
+		wantCode(t, err, approval.Expired)
 		if took := time.Since(start); took != approval.DefaultExpiry {
 			t.Errorf("it expired after %v", took)
 		}
@@ -82,9 +83,9 @@ func TestLateYes(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		d = diary{}
+		d = memoryJournal{}
 		if _, err := gated(&f, slow, options(&d))(ctx, newCall(t, "", "write", `{}`, nil)); err == nil {
-			t.Error("the call was made for a caller that has gone")
+			t.Error("the call was made although the caller disconnected")
 		}
 		wantEvents(t, &d, approval.EventAsked, approval.EventWithdrawn)
 		if ran := f.ran(); len(ran) != 0 {
@@ -93,20 +94,20 @@ func TestLateYes(t *testing.T) {
 		o := options(nil)
 		o.Expiry = -1
 		_, err = gated(&f, says(yes, nil), o)(t.Context(), newCall(t, "", "write", `{}`, nil))
-		wantKind(t, err, approval.Expired)
+		wantCode(t, err, approval.Expired)
 	})
 }
 
-// TestDeferred: the answer may come at any time before the deadline, once.
-func TestDeferred(t *testing.T) {
+// TestCallback: the prompt can be answered once, at any time before the deadline.
+func TestCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		prompts := make(chan *approval.Prompt, 1)
-		later := approval.Deferred(func(_ context.Context, p *approval.Prompt) { prompts <- p })
+		later := approval.Callback(func(_ context.Context, p *approval.Prompt) { prompts <- p })
 		for _, answer := range []struct {
 			after time.Duration
 			give  func(p *approval.Prompt) error
 			err   error // of giving it
-			kind  approval.Kind
+			code  approval.Code
 		}{
 			{time.Minute, func(p *approval.Prompt) error { return p.Accept(t.Context()) }, nil, ""},
 			{time.Minute, func(p *approval.Prompt) error { return p.Reject(t.Context(), "no") }, nil, approval.Rejected},
@@ -135,13 +136,13 @@ func TestDeferred(t *testing.T) {
 			err := <-done
 			<-time.After(time.Hour)
 			timer.Stop()
-			if answer.kind == "" {
+			if answer.code == "" {
 				if err != nil || len(f.ran()) != 1 {
 					t.Errorf("after %v: error %v, %d executions", answer.after, err, len(f.ran()))
 				}
 				continue
 			}
-			wantKind(t, err, answer.kind)
+			wantCode(t, err, answer.code)
 			if len(f.ran()) != 0 {
 				t.Errorf("after %v: it was executed", answer.after)
 			}
@@ -149,11 +150,12 @@ func TestDeferred(t *testing.T) {
 	})
 }
 
-// TestCallersThatStayAway: what waits for a caller ends, and makes room.
-func TestCallersThatStayAway(t *testing.T) {
+// TestMissingCallers checks that a request ends, and no longer counts, if its caller does not
+// answer in time.
+func TestMissingCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := asker(1)
-		var d diary
+		f := askingTool(1)
+		var d memoryJournal
 		o := options(&d)
 		o.MaxPerCaller = 1
 		invoke := gated(f, says(yes, nil), o)
@@ -162,29 +164,29 @@ func TestCallersThatStayAway(t *testing.T) {
 			t.Fatal("the tool did not ask")
 		}
 		_, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, newExchange("b")))
-		wantKind(t, err, approval.TooMany)
+		wantCode(t, err, approval.TooMany)
 		<-time.After(approval.DefaultExpiry)
 		late.answers["q0"] = json.RawMessage(`{}`)
 		_, err = invoke(t.Context(), newCall(t, "anna", "write", `{}`, late))
-		wantKind(t, err, approval.Spent)
+		wantCode(t, err, approval.Expired)
 		wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventFailed)
 
-		gone := newExchange("gone") // one whose call ends between two runs
+		gone := newExchange("gone") // its call ends between two runs
 		if _, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, gone)); err == nil {
 			t.Fatal("the tool did not ask")
 		}
-		for _, fn := range gone.finally {
+		for _, fn := range gone.onDone {
 			fn()
 		}
 		if _, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, newExchange("d"))); errors.Is(err, approval.TooMany) {
-			t.Error("a call that is over keeps its place")
+			t.Error("a call that has ended still counts")
 		}
 	})
 }
 
-// TestPendingCaps: one caller, and all of them, can have so many requests open; one that
-// is stuck does not delay others.
-func TestPendingCaps(t *testing.T) {
+// TestOpenLimits: the open requests of one caller and of all callers are limited; one that
+// blocks does not delay others.
+func TestOpenLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var f tool
@@ -208,7 +210,7 @@ func TestPendingCaps(t *testing.T) {
 			})
 			synctest.Wait()
 			if i == approval.DefaultMaxPerCaller-1 {
-				wantKind(t, call("caller0", `{}`), approval.TooMany)
+				wantCode(t, call("caller0", `{}`), approval.TooMany)
 				for range 100 {
 					if err := call("another", `{}`); err != nil {
 						t.Fatal(err)
@@ -216,7 +218,7 @@ func TestPendingCaps(t *testing.T) {
 				}
 			}
 		}
-		wantKind(t, call("another", `{}`), approval.TooMany)
+		wantCode(t, call("another", `{}`), approval.TooMany)
 		close(release)
 		all.Wait()
 		if err := call("another", `{}`); err != nil {
@@ -225,11 +227,11 @@ func TestPendingCaps(t *testing.T) {
 	})
 }
 
-// TestRemember: an approval is good for the same again, for a while, if that is wanted.
+// TestRemember: with Options.Remember, an approval is valid for later calls that are the same.
 func TestRemember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f tool
-		var d diary
+		var d memoryJournal
 		o := options(&d)
 		o.Remember = time.Minute
 		prompts := 0
@@ -261,7 +263,7 @@ func TestRemember(t *testing.T) {
 	})
 }
 
-// TestArguments: what two readers may read differently is not put before anybody.
+// TestArguments: ambiguous arguments are refused without asking.
 func TestArguments(t *testing.T) {
 	for arguments, asked := range map[string]bool{
 		``: true, `{}`: true, `{"a":{"b":[{"c":1}]}}`: true, `{"n":12345678901234567890.000000001}`: true,
@@ -291,7 +293,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestFromContext: a tool can see what was approved.
+// TestFromContext: a tool can read the approved request.
 func TestFromContext(t *testing.T) {
 	var seen *approval.Request
 	f := &tool{then: func(ctx context.Context, _ *mcp.Call) (mcp.Result, error) {
@@ -306,14 +308,14 @@ func TestFromContext(t *testing.T) {
 	}
 }
 
-// TestGuardAllocations: a call that is not asked about costs what keeps its decision.
+// TestGuardAllocations: a call without a request allocates only for its decision.
 func TestGuardAllocations(t *testing.T) {
-	if raced {
+	if racetest.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	var result mcp.Result = mcp.Raw(`{}`)
 	guard := approval.Guard(parsed(t, `{"rules":[{"effect":"ask","names":["delete_*"]},{"effect":"allow"}]}`), says(yes, nil), options(nil))
-	invoke := within(guard, func(context.Context, *mcp.Call) (mcp.Result, error) { return result, nil })
+	invoke := guarded(guard, func(context.Context, *mcp.Call) (mcp.Result, error) { return result, nil })
 	fresh := newCall(t, "anna", "read", `{"a":1}`, nil)
 	n := testing.AllocsPerRun(100, func() {
 		call := *fresh
@@ -321,14 +323,14 @@ func TestGuardAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if n > 3 { // the copy of the call is one
+	if n > 3 { // one is the copy of the call
 		t.Errorf("the guard allocates %v times, want at most 2", n-1)
 	}
 }
 
 func BenchmarkGuardThatDoesNotAsk(b *testing.B) {
 	guard := approval.Guard(parsed(b, `{}`), nil, options(nil))
-	invoke := within(guard, func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, nil })
+	invoke := guarded(guard, func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, nil })
 	fresh := newCall(b, "anna", "read", `{"a":1}`, nil)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -21,15 +21,15 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A remote is a server behind a bridge, whose alias for it is files.
+// A remote is a server behind a bridge, with the alias files.
 type remote struct {
 	*server.Server
 	bridge *bridge.Bridge
 	calls  []string
 }
 
-// offer adds a tool, or changes it.
-func (r *remote) offer(t testing.TB, name, description string) {
+// replace adds or changes a tool.
+func (r *remote) replace(t testing.TB, name, description string) {
 	t.Helper()
 	tool, err := server.NewTool(server.Tool{Name: name, Description: description}, func(_ context.Context, q *server.Request, in writeIn) (string, error) {
 		r.calls = append(r.calls, name+" "+in.Path)
@@ -47,7 +47,7 @@ func newRemote(t testing.TB, tools ...string) *remote {
 	t.Helper()
 	r := &remote{Server: server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{Logger: quiet()})}
 	for _, name := range tools {
-		r.offer(t, name, "")
+		r.replace(t, name, "")
 	}
 	var err error
 	r.bridge, err = bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{
@@ -59,11 +59,11 @@ func newRemote(t testing.TB, tools ...string) *remote {
 	return r
 }
 
-// through connects a client to a server that has a provider mounted.
-func through(t testing.TB, p server.Provider, opts *server.Options, era client.Era) (session *client.Session, stop func()) {
+// connectMounted connects a client to a server with a mounted provider.
+func connectMounted(t testing.TB, p server.Provider, opts *server.Options, era client.Era) (session *client.Session, stop func()) {
 	t.Helper()
 	opts.Logger = quiet()
-	s := server.New(mcp.Implementation{Name: "face", Version: "1"}, opts)
+	s := server.New(mcp.Implementation{Name: "front", Version: "1"}, opts)
 	if err := s.Mount(p, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +79,8 @@ func through(t testing.TB, p server.Provider, opts *server.Options, era client.E
 	}
 }
 
-// TestPolicyThatNamesServers, over a bridge: what it denies is denied, and nobody is asked;
-// what it asks about is shown as the server has it.
+// TestPolicyThatNamesServers: over a bridge, the rules match the upstream server and its names,
+// and the request has them too.
 func TestPolicyThatNamesServers(t *testing.T) {
 	rules := parsed(t, `{"rules":[
 		{"effect":"deny","servers":["files"],"names":["rm"],"reason":"never"},
@@ -92,7 +92,7 @@ func TestPolicyThatNamesServers(t *testing.T) {
 			shown = append(shown, q.Target)
 			return yes, nil
 		}), options(nil))
-		session, stop := through(t, r.bridge, &server.Options{Guards: []mcp.Guard{guard}}, era)
+		session, stop := connectMounted(t, r.bridge, &server.Options{Guards: []mcp.Guard{guard}}, era)
 		defer stop()
 		var listed []string
 		for tool, err := range session.Tools(t.Context()) {
@@ -109,8 +109,8 @@ func TestPolicyThatNamesServers(t *testing.T) {
 			"files__rm": `The policy does not allow the tool "files__rm": never`, "files__other": `The policy does not allow the tool "files__other"`,
 		} {
 			_, err := session.CallTool(t.Context(), tool, writeIn{tool}, nil)
-			said, _ := errors.AsType[*jsonrpc.Error](err)
-			if want == "" && err != nil || want != "" && (said == nil || said.Message != want || !client.IsForbidden(err)) {
+			wire, _ := errors.AsType[*jsonrpc.Error](err)
+			if want == "" && err != nil || want != "" && (wire == nil || wire.Message != want || !client.IsForbidden(err)) {
 				t.Errorf("%s: %v, want %q", tool, err, want)
 			}
 		}
@@ -125,17 +125,17 @@ func TestPolicyThatNamesServers(t *testing.T) {
 	})
 }
 
-// TestChangesBehindABridge: while a person decides, the tool can change or go, or be
-// quarantined. Then it is not called.
+// TestChangesBehindABridge: a tool that is changed, removed or quarantined while a person
+// decides is not called.
 func TestChangesBehindABridge(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(t *testing.T, r *remote, lock *pin.Lock)
-		told   string // "" if the tool is called
+		change  func(t *testing.T, r *remote, lock *pin.Lock)
+		message string // "" if the tool is called
 	}{
 		"nothing":      {func(*testing.T, *remote, *pin.Lock) {}, ""},
-		"another tool": {func(t *testing.T, r *remote, _ *pin.Lock) { r.offer(t, "other", "changed") }, ""},
+		"another tool": {func(t *testing.T, r *remote, _ *pin.Lock) { r.replace(t, "other", "changed") }, ""},
 		"removed":      {func(_ *testing.T, r *remote, _ *pin.Lock) { r.Remove(mcp.KindTool, "write") }, "is not offered any more"},
-		"changed":      {func(t *testing.T, r *remote, _ *pin.Lock) { r.offer(t, "write", "changed") }, "has changed since the call was made"},
+		"changed":      {func(t *testing.T, r *remote, _ *pin.Lock) { r.replace(t, "write", "changed") }, "has changed since the call was made"},
 		"quarantined": {func(t *testing.T, r *remote, lock *pin.Lock) {
 			if err := lock.Pin("all", "files__write", "sha256:"+strings.Repeat("0", 64)); err != nil {
 				t.Error(err)
@@ -145,32 +145,32 @@ func TestChangesBehindABridge(t *testing.T) {
 		for _, where := range []string{"on the server", "on the bridge"} {
 			t.Run(name+" "+where, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					var d diary
+					var d memoryJournal
 					lock := pin.NewLock("")
 					r := newRemote(t, "write", "other")
 					guards := []mcp.Guard{approval.Guard(asking(), approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 						test.change(t, r, lock)
-						pass(time.Second) // the bridge notices
+						sleep(time.Second) // the bridge notices
 						return yes, nil
 					}), options(&d))}
 					opts := &server.Options{}
-					var offered server.Provider = pin.Guarded(r.bridge, "all", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+					var provider server.Provider = pin.Wrap(r.bridge, "all", lock, &pin.Options{TrustNew: true, Logger: quiet()})
 					if where == "on the server" {
 						opts.Guards = guards
 					} else {
-						offered = guardedProvider(t, offered, guards)
+						provider = guardedProvider(t, provider, guards)
 					}
-					session, stop := through(t, offered, opts, client.Modern)
+					session, stop := connectMounted(t, provider, opts, client.Modern)
 					defer stop()
 					_, err := session.CallTool(t.Context(), "files__write", writeIn{"/tmp/a"}, nil)
-					if test.told == "" {
+					if test.message == "" {
 						if err != nil || !slices.Equal(r.calls, []string{"write /tmp/a"}) {
 							t.Errorf("%v, the server got %q", err, r.calls)
 						}
 						return
 					}
-					said, _ := errors.AsType[*jsonrpc.Error](err)
-					if said == nil || !strings.Contains(said.Message, test.told) || string(said.Data) != `{"type":"APPROVAL_CHANGED"}` || len(r.calls) != 0 {
+					wire, _ := errors.AsType[*jsonrpc.Error](err)
+					if wire == nil || !strings.Contains(wire.Message, test.message) || string(wire.Data) != `{"type":"APPROVAL_CHANGED"}` || len(r.calls) != 0 {
 						t.Errorf("%v, the server got %q", err, r.calls)
 					}
 					wantEvents(t, &d, approval.EventAsked, approval.EventWithdrawn)
@@ -180,7 +180,7 @@ func TestChangesBehindABridge(t *testing.T) {
 	}
 }
 
-// guardedProvider mounts a provider within guards on a server of its own.
+// guardedProvider adds guards to a provider.
 func guardedProvider(t testing.TB, p server.Provider, guards []mcp.Guard) server.Provider {
 	t.Helper()
 	s := server.New(mcp.Implementation{Name: "bridge", Version: "1"}, &server.Options{Logger: quiet()})
@@ -191,7 +191,7 @@ func guardedProvider(t testing.TB, p server.Provider, guards []mcp.Guard) server
 }
 
 // TestArgumentsAfterApproval: a middleware between the guard and the function cannot change
-// what was approved, for a server's own tools and for those behind it.
+// approved arguments, on the server of the tool or on one in front of it.
 func TestArgumentsAfterApproval(t *testing.T) {
 	rewrite := func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
@@ -202,21 +202,21 @@ func TestArgumentsAfterApproval(t *testing.T) {
 			return next(ctx, changed)
 		}
 	}
-	guards := func(effect policy.Effect, asked *[]string) []mcp.Guard {
+	guards := func(effect policy.Effect, shown *[]string) []mcp.Guard {
 		compiled, err := policy.Compile(&policy.Policy{Rules: []policy.Rule{{Effect: effect}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return []mcp.Guard{approval.Guard(compiled, approval.ApproverFunc(func(_ context.Context, q *approval.Request) (approval.Answer, error) {
-			*asked = append(*asked, q.Text())
+			*shown = append(*shown, q.Text())
 			return yes, nil
 		}), options(nil))}
 	}
-	for name, options := range map[string]func(guards []mcp.Guard) (face, inner *server.Options){
-		"call middleware of the face": func(guards []mcp.Guard) (face, inner *server.Options) {
+	for name, options := range map[string]func(guards []mcp.Guard) (front, inner *server.Options){
+		"call middleware of the front": func(guards []mcp.Guard) (front, inner *server.Options) {
 			return &server.Options{Guards: guards, CallMiddleware: []mcp.Middleware{rewrite}}, &server.Options{}
 		},
-		"middleware of the server behind": func(guards []mcp.Guard) (face, inner *server.Options) {
+		"middleware of the server behind": func(guards []mcp.Guard) (front, inner *server.Options) {
 			return &server.Options{Guards: guards}, &server.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 				changes := rewrite(next)
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
@@ -227,36 +227,36 @@ func TestArgumentsAfterApproval(t *testing.T) {
 				}
 			}}}
 		},
-		"call middleware of the server behind": func(guards []mcp.Guard) (face, inner *server.Options) {
+		"call middleware of the server behind": func(guards []mcp.Guard) (front, inner *server.Options) {
 			return &server.Options{Guards: guards}, &server.Options{CallMiddleware: []mcp.Middleware{rewrite}}
 		},
-		"a guard after it": func(guards []mcp.Guard) (face, inner *server.Options) {
+		"a guard after it": func(guards []mcp.Guard) (front, inner *server.Options) {
 			return &server.Options{Guards: append(guards, mcp.Guard{Name: "rewrite", Run: rewrite})}, &server.Options{}
 		},
 	} {
 		for _, effect := range []policy.Effect{policy.Ask, policy.Allow} {
 			t.Run(name+" "+effect.String(), func(t *testing.T) {
-				var asked, ran []string
-				face, inner := options(guards(effect, &asked))
+				var shown, ran []string
+				front, inner := options(guards(effect, &shown))
 				inner.Logger = quiet()
 				s := server.New(mcp.Implementation{Name: "files", Version: "1"}, inner)
 				server.AddTool(s, server.Tool{Name: "write"}, func(_ context.Context, _ *server.Request, in writeIn) (string, error) {
 					ran = append(ran, in.Path)
 					return "done", nil
 				})
-				session, stop := through(t, s.Provider(), face, client.Modern)
+				session, stop := connectMounted(t, s.Provider(), front, client.Modern)
 				defer stop()
 				_, err := session.CallTool(t.Context(), "write", writeIn{"/tmp/a"}, nil)
-				said, _ := errors.AsType[*jsonrpc.Error](err)
+				wire, _ := errors.AsType[*jsonrpc.Error](err)
 				if effect == policy.Ask {
-					if !slices.Equal(asked, []string{`{"path":"/tmp/a"}`}) || len(ran) != 0 || said == nil || string(said.Data) != `{"type":"APPROVAL_CHANGED"}` {
-						t.Errorf("asked about %q, ran with %q: %v", asked, ran, err)
+					if !slices.Equal(shown, []string{`{"path":"/tmp/a"}`}) || len(ran) != 0 || wire == nil || string(wire.Data) != `{"type":"APPROVAL_CHANGED"}` {
+						t.Errorf("shown was %q, ran with %q: %v", shown, ran, err)
 					}
 					return
 				}
-				// What was not approved may be changed, but not after it was validated.
-				if own := name == "call middleware of the server behind"; len(asked) != 0 || (err == nil) == own || (len(ran) == 1) == own {
-					t.Errorf("asked about %q, ran with %q: %v", asked, ran, err)
+				// Arguments without an approval may be changed until they are validated.
+				if own := name == "call middleware of the server behind"; len(shown) != 0 || (err == nil) == own || (len(ran) == 1) == own {
+					t.Errorf("shown was %q, ran with %q: %v", shown, ran, err)
 				}
 			})
 		}

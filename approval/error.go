@@ -3,125 +3,148 @@ package approval
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// A Kind is why a call was refused. It is an error, so that errors.Is(err, Rejected) tells
-// what an [Error] is, and an approver can say what happened: fmt.Errorf("%w: …", Lost).
-type Kind string
+// A Code says why a call was refused. It is an error: errors.Is(err, Rejected) reports whether
+// an [Error] has that code, and an approver may return fmt.Errorf("%w: …", Lost).
+type Code string
 
-// The kinds, as callers see them.
+// The codes, as callers see them.
 const (
-	// Rejected: somebody said no.
-	Rejected Kind = "REJECTED"
-	// Expired: nobody answered in time.
-	Expired Kind = "APPROVAL_TIMEOUT"
-	// NoApprover: there is nobody who could be asked.
-	NoApprover Kind = "NO_APPROVER"
-	// Lost: who was asked has gone without an answer.
-	Lost Kind = "APPROVER_LOST"
-	// Failed: it could not be asked, or not be recorded.
-	Failed Kind = "APPROVAL_FAILED"
-	// Spent: the approval has been used, or is no longer known.
-	Spent Kind = "APPROVAL_SPENT"
-	// Changed: what would run is not what was approved.
-	Changed Kind = "APPROVAL_CHANGED"
-	// TooMany: too many requests are open.
-	TooMany Kind = "TOO_MANY_APPROVALS"
+	// Rejected means that a person said no.
+	Rejected Code = "REJECTED"
+	// Expired means that no answer arrived in time.
+	Expired Code = "APPROVAL_TIMEOUT"
+	// NoApprover means that no approver is available.
+	NoApprover Code = "NO_APPROVER"
+	// Lost means that the approver, or the caller, disconnected.
+	Lost Code = "APPROVER_LOST"
+	// Failed means that asking or recording failed.
+	Failed Code = "APPROVAL_FAILED"
+	// Spent means that the approval has been used, or is unknown.
+	Spent Code = "APPROVAL_SPENT"
+	// Changed means that the call is not the one that was approved.
+	Changed Code = "APPROVAL_CHANGED"
+	// TooMany means that too many requests are open.
+	TooMany Code = "TOO_MANY_APPROVALS"
 )
 
-// Error says it in words.
-func (k Kind) Error() string {
-	switch k {
+// Error returns a description of the code.
+func (c Code) Error() string {
+	switch c {
 	case Rejected:
 		return "the request was rejected"
 	case Expired:
-		return "nobody has answered in time"
+		return "no answer arrived in time"
 	case NoApprover:
-		return "there is nobody who could be asked"
+		return "no approver is available"
 	case Lost:
-		return "the approver has gone"
+		return "the approver disconnected"
 	case Spent:
-		return "the approval has been used, or is not known any more: make the call again from its beginning"
+		return "the approval has been used or is unknown; start the call again"
 	case Changed:
-		return "what would run is not what was approved"
+		return "the call is not the one that was approved"
 	case TooMany:
 		return "too many requests are open"
 	default:
-		return "the request could not be made"
+		return "the request failed"
 	}
 }
 
-// An Error is why a call was not made. It is its [Kind] under errors.Is. Callers over the
-// protocol are told its text, with the code -32603 and data {"type":"REJECTED"} and so on,
-// which errors.As finds as a *[jsonrpc.Error]; what else Err wraps they are not told.
+// An Error reports a call that was not approved. errors.Is finds its [Code]. Callers over the
+// protocol get its text, with the code -32603 and data such as {"type":"REJECTED"}; errors.As
+// finds that *[jsonrpc.Error]. They do not get the text of Err.
 type Error struct {
-	Kind         Kind
+	Code         Code
 	Server, Tool string
-	// Reason is a person's, or says more about the kind; "" for none.
+	// Reason is the reason that a person gave, or a detail about the code; "" for none.
 	Reason string
-	// Err is what went wrong, nil if nothing did.
+	// Err is the cause; it may be nil.
 	Err error
 }
 
-// Error names the tool and why it was not called: "Approval request for S.T rejected",
-// "… expired" or "… failed: …". A tool of the server itself has no S.
+// Error names the tool and the reason: "Approval request for S.T rejected", "… expired" or
+// "… failed: …". For a tool of the server itself there is no S.
 func (e *Error) Error() string {
-	of := "Approval request for " + nameOf(cut(e.Server, 256), cut(e.Tool, 256))
-	reason := Printable(cut(e.Reason, MaxReason))
+	prefix := "Approval request for " + nameOf(peertext.Cut(e.Server, 256), peertext.Cut(e.Tool, 256))
+	reason := Printable(peertext.Cut(e.Reason, MaxReason))
 	switch {
-	case e.Kind == Rejected && reason == "":
-		return of + " rejected"
-	case e.Kind == Rejected:
-		return of + " rejected: " + reason
-	case e.Kind == Expired:
-		return of + " expired"
+	case e.Code == Rejected && reason == "":
+		return prefix + " rejected"
+	case e.Code == Rejected:
+		return prefix + " rejected: " + reason
+	case e.Code == Expired:
+		return prefix + " expired"
 	case reason == "":
-		return of + " failed: " + e.Kind.Error()
+		return prefix + " failed: " + e.Code.Error()
 	default:
-		return of + " failed: " + reason
+		return prefix + " failed: " + reason
 	}
 }
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is tells whether target is the error's kind.
-func (e *Error) Is(target error) bool { return target == e.Kind }
+// Is reports whether target is the error's code.
+func (e *Error) Is(target error) bool { return target == e.Code }
 
-// As gives the error as callers are told it.
+// As sets a **[jsonrpc.Error] to the error for the caller.
 func (e *Error) As(target any) bool {
-	told, ok := target.(**jsonrpc.Error)
+	wire, ok := target.(**jsonrpc.Error)
 	if ok {
-		data := append(jsonscan.AppendString([]byte(`{"type":`), string(e.Kind)), '}')
-		*told = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: e.Error(), Data: data}
+		data := append(jsonscan.AppendString([]byte(`{"type":`), string(e.Code)), '}')
+		*wire = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: e.Error(), Data: data}
 	}
 	return ok
 }
 
-// refusal is the error of a request that somebody or something has failed. Only words of
-// this package's kinds are told: other errors may hold what is none of the caller's.
-func refusal(t *Target, kind Kind, err error) *Error {
-	e := &Error{Kind: kind, Server: t.Server, Tool: t.Tool, Err: err}
-	if known, ok := errors.AsType[*sayable](err); ok {
-		e.Reason = known.Error()
+// newError returns the error of a refused call. Its Reason is the text of a [publicError] only:
+// other errors may contain secrets.
+func newError(t *Target, code Code, err error) *Error {
+	e := &Error{Code: code, Server: t.Server, Tool: t.Tool, Err: err}
+	if public, ok := errors.AsType[*publicError](err); ok {
+		e.Reason = public.text
 	}
 	return e
 }
 
-// A sayable error may be told to callers.
-type sayable struct {
-	kind Kind
+// codeOf returns the code in an error.
+func codeOf(err error, defaultCode Code) Code {
+	if public, ok := errors.AsType[*publicError](err); ok {
+		return public.code
+	}
+	if code, ok := errors.AsType[Code](err); ok {
+		return code
+	}
+	return defaultCode
+}
+
+// A publicError has a text that callers may see.
+type publicError struct {
+	code Code
 	text string
 }
 
-func (s *sayable) Error() string        { return s.text }
-func (s *sayable) Is(target error) bool { return target == s.kind }
-func (s *sayable) Unwrap() error        { return s.kind }
+func (p *publicError) Error() string        { return p.text }
+func (p *publicError) Is(target error) bool { return target == p.code }
+func (p *publicError) Unwrap() error        { return p.code }
 
-// Errorf is an error of a kind whose text callers may be told, for approvers.
-func Errorf(kind Kind, format string, args ...any) error {
-	return &sayable{kind, fmt.Sprintf(format, args...)}
+// Errorf returns an error with a code and a text that callers may see, for approvers.
+func Errorf(code Code, format string, args ...any) error {
+	return &publicError{code, fmt.Sprintf(format, args...)}
+}
+
+// safely returns the error of fn, or its panic as an error.
+func safely(doing string, fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in %s: %v\n%s", doing, p, debug.Stack())
+		}
+	}()
+	return fn()
 }

@@ -24,7 +24,7 @@ type deleteIn struct {
 	Path string `json:"path"`
 }
 
-// exampleServer is a server with one tool within a guard.
+// exampleServer returns a server with one tool and a guard.
 func exampleServer(guard mcp.Guard) *server.Server {
 	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
 		Logger: slog.New(slog.DiscardHandler),
@@ -36,7 +36,7 @@ func exampleServer(guard mcp.Guard) *server.Server {
 	return s
 }
 
-// exampleCall calls the tool, and prints what came of it.
+// exampleCall calls the tool and prints the result.
 func exampleCall(s *server.Server, path string, opts *client.Options) {
 	ctx := context.Background()
 	session, err := client.Connect(ctx, transport.Pipe(s), opts)
@@ -49,7 +49,7 @@ func exampleCall(s *server.Server, path string, opts *client.Options) {
 	fmt.Println(text, err)
 }
 
-// A person decides about what the policy asks about; the rest is made as it comes.
+// A person decides about calls for which the policy says ask.
 func ExampleGuard() {
 	rules, err := policy.Parse([]byte(`{"rules": [
 		{"effect": "ask", "names": ["delete"], "unless": [{"arguments": [{"path": "/path", "prefix": ["/tmp/"]}]}]},
@@ -85,9 +85,9 @@ func ExampleGuard() {
 	// false jsonrpc: -32603 "Approval request for delete rejected: keep that"
 }
 
-// The person behind the client is asked, whatever version of the protocol it speaks.
-func ExampleByCaller() {
-	s := exampleServer(approval.Guard(asking(), approval.ByCaller(), &approval.Options{Logger: slog.New(slog.DiscardHandler)}))
+// The user of the client is asked, whatever protocol version the client speaks.
+func ExampleElicitation() {
+	s := exampleServer(approval.Guard(asking(), approval.Elicitation(), &approval.Options{Logger: slog.New(slog.DiscardHandler)}))
 	session, err := client.Connect(context.Background(), transport.Pipe(s), &client.Options{
 		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			fmt.Println(p.Message)
@@ -107,7 +107,7 @@ func ExampleByCaller() {
 	// jsonrpc: -32603 "Approval request for delete rejected"
 }
 
-// exampleRequest is one as a gate makes it.
+// exampleRequest returns a request like those of a guard.
 func exampleRequest() *approval.Request {
 	return &approval.Request{
 		ID:        "1",
@@ -117,10 +117,10 @@ func exampleRequest() *approval.Request {
 	}
 }
 
-// The function returns, and the answer comes later.
-func ExampleDeferred() {
+// The function returns, and the answer is given later.
+func ExampleCallback() {
 	inbox := make(chan *approval.Prompt, 1)
-	approver := approval.Deferred(func(_ context.Context, p *approval.Prompt) { inbox <- p })
+	approver := approval.Callback(func(_ context.Context, p *approval.Prompt) { inbox <- p })
 	decided := make(chan struct{})
 	go func() {
 		defer close(decided)
@@ -133,7 +133,7 @@ func ExampleDeferred() {
 	fmt.Println(a.Approved, err)
 	// Output:
 	// decided: <nil>
-	// decided again: approval: it has been decided already
+	// decided again: approval: the prompt has been answered
 	// true <nil>
 }
 
@@ -153,10 +153,10 @@ func ExampleQuorum() {
 	fmt.Println(err)
 	// Output:
 	// true anna, anna <nil>
-	// the approver has gone
+	// the approver disconnected
 }
 
-// Only the code that is shown approves.
+// Only the code approves.
 func ExampleTerminal() {
 	typed, keyboard := io.Pipe()
 	defer keyboard.Close()
@@ -190,7 +190,7 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What was approved is on disk before it happens, and can be checked.
+// The journal has an approval on disk before the call runs, and can be verified.
 func ExampleOpenJournal() {
 	folder, err := os.MkdirTemp("", "approvals")
 	if err != nil {

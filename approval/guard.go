@@ -5,27 +5,67 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"runtime/debug"
+	"log/slog"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
 
-// Guard returns a guard that enforces a policy as [policy.Guard] does, and has approver
-// decide about the tool calls that the policy asks about: such a call is made if the answer
-// is yes, and the tool is still what it was. Tools that are asked about are listed. Entries
-// of other kinds cannot be approved: where the policy asks about them they are in no list,
-// and calls of them are refused.
+// Defaults of [Options].
+const (
+	DefaultExpiry       = 5 * time.Minute
+	DefaultMaxOpen      = 1024
+	DefaultMaxPerCaller = 32
+)
+
+// Options configure a [Guard]. The zero value is valid.
+type Options struct {
+	policy.GuardOptions
+
+	// Expiry is how long a request waits for its answer, and how long a call that has asked
+	// its caller for input waits for that. Default [DefaultExpiry]; a negative value expires
+	// every request immediately.
+	Expiry time.Duration
+	// Remember is how long an approval is also valid for further calls with the same target,
+	// arguments and caller. All unauthenticated callers count as one. Default 0: the approver
+	// decides about every call.
+	Remember time.Duration
+	// MaxOpen is the maximum number of open requests; a request is open until its call ends.
+	// Default [DefaultMaxOpen].
+	MaxOpen int
+	// MaxPerCaller is the maximum number of open requests of one caller. Default
+	// [DefaultMaxPerCaller].
+	MaxPerCaller int
+	// Journal records the events of requests. Default none.
+	Journal Journal
+	// RecordArguments makes the journal record the arguments, including secrets. By default
+	// it records their digest.
+	RecordArguments bool
+	// Name is the name of the guard. Guards of the same call must have different names.
+	// Default "approval".
+	Name string
+	// Logger logs the events of requests, without arguments. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// Guard returns a guard that enforces a policy as [policy.Guard] does, except that approver
+// decides about tool calls for which the policy says ask. Such a call is made if the answer is
+// yes and the tool has not changed, and such a tool is listed. Only tool calls can be
+// approved: for entries of other kinds, ask means deny.
 //
-// The policy decides in every run of a call, the approver once. A call that the policy
-// denies is refused with a *[policy.DeniedError], one that is not approved with an
-// *[Error]. A nil p refuses everything. Without an approver nobody can be asked. opts may be
+// The policy decides in every run of a call, the approver once. A call that the policy denies
+// is refused with a *[policy.DeniedError], a call that is not approved with an *[Error]. A nil
+// p denies everything. A nil approver refuses every request with [NoApprover]. opts may be
 // nil.
 func Guard(p *policy.Compiled, approver Approver, opts *Options) mcp.Guard {
-	o := opts.withDefaults()
+	o := *cmp.Or(opts, new(Options))
+	o.Expiry = cmp.Or(o.Expiry, DefaultExpiry)
+	o.MaxOpen = cmp.Or(o.MaxOpen, DefaultMaxOpen)
+	o.MaxPerCaller = cmp.Or(o.MaxPerCaller, DefaultMaxPerCaller)
+	o.Name = cmp.Or(o.Name, "approval")
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	g := &guard{policy: p, approver: approver, opts: o, grants: newGrants(&o), key: "io.dovetail/" + o.Name}
 	return mcp.Guard{Name: o.Name, Visible: g.visible, Check: g.check, Run: g.run}
 }
@@ -35,7 +75,7 @@ type guard struct {
 	approver Approver
 	opts     Options
 	grants   *grants
-	key      string // begins those of the marks that a call keeps
+	key      string // prefix of the keys under which calls store resume tokens
 }
 
 // visible reports whether a caller sees an entry in lists.
@@ -44,13 +84,13 @@ func (g *guard) visible(ctx context.Context, caller *mcp.Caller, target *mcp.Tar
 	return d.Effect == policy.Allow || d.Effect == policy.Ask && target.Kind == mcp.KindTool
 }
 
-// checked is what check has decided, among the values of a call.
+// checked is the result of check, stored in the call.
 type checked struct {
 	call *mcp.Call
 	asks bool
 }
 
-// check has the policy decide, and keeps the decision for run.
+// check evaluates the policy, and stores the decision for run.
 func (g *guard) check(ctx context.Context, call *mcp.Call) error {
 	d, err := g.policy.DecideCall(ctx, call, &g.opts.GuardOptions)
 	switch {
@@ -63,8 +103,8 @@ func (g *guard) check(ctx context.Context, call *mcp.Call) error {
 	return nil
 }
 
-// run wraps the function of an entry. A call that a middleware has changed after check is
-// checked again: the policy may decide by what has been changed.
+// run wraps the function of an entry. If a middleware has changed the call after check, it is
+// checked again.
 func (g *guard) run(next mcp.Handler) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		decided, _ := call.Get(g).(*checked)
@@ -77,57 +117,56 @@ func (g *guard) run(next mcp.Handler) mcp.Handler {
 		if !decided.asks {
 			return next(ctx, call)
 		}
-		return g.ask(ctx, call, next)
+		return g.runApproved(ctx, call, next)
 	}
 }
 
-// ask makes a call if it is approved. It works on a copy of the params: later changes to the
-// original have no effect.
-func (g *guard) ask(ctx context.Context, call *mcp.Call, next mcp.Handler) (result mcp.Result, err error) {
+// runApproved makes a call if it is approved. It works on a copy of the params: later changes
+// to the original have no effect.
+func (g *guard) runApproved(ctx context.Context, call *mcp.Call, next mcp.Handler) (result mcp.Result, err error) {
 	g.sweep()
 	own, err := call.WithParams(bytes.Clone(call.Params()))
 	if err != nil {
 		return nil, err
 	}
-	target := targetOf(own)
+	t := own.Target()
+	target := Target{
+		Server: t.Origin.Server, Launch: t.Origin.Launch, Tool: cmp.Or(t.Origin.Name, t.Name), ToolDigest: t.Definition.Digest(),
+	}
 	grant, err := g.grant(own, target)
 	if err != nil {
-		return nil, g.refuse(&target, kindOf(err, Failed), err)
+		return nil, g.refuse(&target, codeOf(err, Failed), err)
 	}
-	own.OnDone(func() { g.abandon(grant, "the caller has gone") })
-	run := &run{guard: g, grant: grant, call: own}
+	own.OnDone(func() {
+		if g.grants.endIdle(grant) {
+			g.recordEnd(grant, Lost, "the caller disconnected")
+		}
+	})
+	r := &run{guard: g, grant: grant, call: own}
 	returned := false
-	defer func() { run.leave(!returned, err) }()
-	result, err = run.through(ctx, next)
+	defer func() { r.finish(!returned, err) }()
+	result, err = r.invoke(ctx, next)
 	returned = true
 	return result, err
 }
 
-// targetOf returns what a call is for, as approvers are shown it.
-func targetOf(call *mcp.Call) Target {
-	t := call.Target()
-	return Target{
-		Server: t.Origin.Server, Launch: t.Origin.Launch, Tool: cmp.Or(t.Origin.Name, t.Name), ToolDigest: t.Definition.Digest(),
-	}
-}
-
-// grant finds the call's grant, or opens one.
+// grant returns the grant of an earlier run of the call, or opens one.
 func (g *guard) grant(call *mcp.Call, target Target) (*grant, error) {
 	request := newRequest(target, call, g.opts.Expiry)
-	// A call of a tool that calls another one is approved for each of the two.
-	of := callOf{call.ID(), target.Server, target.Tool}
+	// The tool is part of the id: a tool that calls another one gets a request for each.
+	id := callID{call.ID(), target.Server, target.Tool}
 	key := g.key + "/" + nameOf(target.Server, target.Tool)
-	if kept, ok := call.Load(key); ok {
-		var m mark
-		if err := json.Unmarshal(kept, &m); err != nil {
+	if stored, ok := call.Load(key); ok {
+		var token resumeToken
+		if err := json.Unmarshal(stored, &token); err != nil {
 			return nil, err
 		}
-		found, err := g.grants.resume(of, m, time.Now())
+		found, err := g.grants.resume(id, token, time.Now())
 		if err != nil {
 			return nil, err
 		}
 		if found.request.Subject() != request.Subject() {
-			g.finish(found, Changed, Changed)
+			g.fail(found, Changed, Changed)
 			return nil, Changed
 		}
 		found.request.call = call
@@ -136,10 +175,10 @@ func (g *guard) grant(call *mcp.Call, target Target) (*grant, error) {
 	if err := checkArguments(request.Arguments); err != nil {
 		return nil, Errorf(Failed, "%v", err)
 	}
-	if of.id == "" { // it has no way back, and so no further runs
-		of.id = request.ID
+	if id.call == "" { // a call without an id cannot ask its caller, so it has one run
+		id.call = request.ID
 	}
-	opened := &grant{request: request, digest: request.Digest(), of: of, key: key}
+	opened := &grant{request: request, digest: request.Digest(), id: id, key: key}
 	if err := g.grants.begin(opened); err != nil {
 		return nil, err
 	}
@@ -150,49 +189,42 @@ func (g *guard) grant(call *mcp.Call, target Target) (*grant, error) {
 	return opened, nil
 }
 
-// sweep ends what callers have left behind.
+// sweep ends the grants of callers that have not answered in time.
 func (g *guard) sweep() {
-	for _, left := range g.grants.overdue(time.Now()) {
-		g.recordEnd(left, Lost, "the caller has not come back in time")
+	for _, overdue := range g.grants.overdue(time.Now()) {
+		g.recordEnd(overdue, Expired, "the caller did not answer in time")
 	}
 }
 
-// abandon ends a grant whose caller will not come back, unless it has ended.
-func (g *guard) abandon(of *grant, reason string) {
-	if g.grants.drop(of) {
-		g.recordEnd(of, Lost, reason)
-	}
+// fail ends a grant without running its call, or its next run.
+func (g *guard) fail(grant *grant, code Code, cause error) {
+	g.recordEnd(grant, code, cause.Error())
+	g.grants.end(grant)
 }
 
-// finish ends a grant without its call having been made, or made on.
-func (g *guard) finish(of *grant, kind Kind, cause error) {
-	g.recordEnd(of, kind, cause.Error())
-	g.grants.end(of)
-}
-
-// recordEnd records that a request has come to nothing.
-func (g *guard) recordEnd(of *grant, kind Kind, reason string) {
+// recordEnd records that a request ends without a completed call.
+func (g *guard) recordEnd(grant *grant, code Code, reason string) {
 	event := EventWithdrawn
 	switch {
-	case of.approved:
+	case grant.approved:
 		event = EventFailed
-	case kind == Expired:
+	case code == Expired:
 		event = EventExpired
 	}
-	_ = g.record(time.Now(), of, event, Answer{Reason: reason}) // it is logged, and nothing runs because of it
+	_ = g.record(time.Now(), grant, event, Answer{Reason: reason}) // record logs the error, and nothing runs
 }
 
-// record tells the journal and the log.
-func (g *guard) record(now time.Time, of *grant, event Event, a Answer) error {
-	r := of.request
+// record writes an event to the journal and the log.
+func (g *guard) record(now time.Time, grant *grant, event Event, a Answer) error {
+	r := grant.request
 	log := g.opts.Logger.With("request", r.ID, "server", r.Server, "tool", r.Tool, "caller", r.Caller)
 	log.Info("approval "+string(event), "by", a.By, "reason", a.Reason)
 	if g.opts.Journal == nil {
 		return nil
 	}
 	e := Entry{
-		Time: now, Event: event, ID: r.ID, Digest: of.digest,
-		By: cut(a.By, MaxReason), Reason: cut(a.Reason, MaxReason),
+		Time: now, Event: event, ID: r.ID, Digest: grant.digest,
+		By: peertext.Cut(a.By, MaxReason), Reason: peertext.Cut(a.Reason, MaxReason),
 	}
 	if event == EventAsked {
 		e.Server, e.Launch, e.Tool, e.ToolDigest = r.Server, r.Launch, r.Tool, r.ToolDigest
@@ -203,35 +235,13 @@ func (g *guard) record(now time.Time, of *grant, event Event, a Answer) error {
 	}
 	err := safely("writing the journal", func() error { return g.opts.Journal.Append(e) })
 	if err != nil {
-		log.Error("the approval journal failed", "event", event, "error", err)
+		log.Error("writing the approval journal failed", "event", event, "error", err)
 	}
 	return err
 }
 
-// refuse makes and logs the error of a call that is not made.
-func (g *guard) refuse(t *Target, kind Kind, err error) *Error {
-	refused := refusal(t, kind, err)
-	g.opts.Logger.Info("a call was refused", "server", t.Server, "tool", t.Tool, "kind", kind, "error", err)
-	return refused
-}
-
-// kindOf is the kind in an error.
-func kindOf(err error, otherwise Kind) Kind {
-	if said, ok := errors.AsType[*sayable](err); ok {
-		return said.kind
-	}
-	if kind, ok := errors.AsType[Kind](err); ok {
-		return kind
-	}
-	return otherwise
-}
-
-// safely returns the error of fn, or its panic as one.
-func safely(doing string, fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in %s: %v\n%s", doing, p, debug.Stack())
-		}
-	}()
-	return fn()
+// refuse logs and returns the error of a call that is not made.
+func (g *guard) refuse(t *Target, code Code, err error) *Error {
+	g.opts.Logger.Info("the call was refused", "server", t.Server, "tool", t.Tool, "code", string(code), "error", err)
+	return newError(t, code, err)
 }

@@ -6,16 +6,19 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
 
-// TestGuardEnforces: the guard asks where the policy says so, and refuses what it denies, as
-// the guard of package policy does.
+// TestGuardEnforces: the guard asks if the policy says ask, and otherwise decides as
+// policy.Guard does.
 func TestGuardEnforces(t *testing.T) {
 	compiled := parsed(t, `{"rules": [
 		{"effect": "deny", "names": ["rm"], "reason": "never"}, {"effect": "deny", "names": ["sudo"]},
@@ -31,12 +34,12 @@ func TestGuardEnforces(t *testing.T) {
 			}
 			return policy.Subject{}, nil
 		},
-		Decided: func(context.Context, *mcp.Call, *policy.Request, policy.Decision) { decided++ },
+		OnDecision: func(context.Context, *mcp.Call, *policy.Request, policy.Decision) { decided++ },
 	}
 	for _, test := range []struct {
 		policy    *policy.Compiled
 		who, tool string
-		told      string // "" if the call is made
+		message   string // "" if the call is made
 		prompts   int
 		visible   bool
 	}{
@@ -57,18 +60,18 @@ func TestGuardEnforces(t *testing.T) {
 			return yes, nil
 		}), o)
 		decided = 0
-		_, err := within(guard, f.invoke)(t.Context(), newCall(t, test.who, test.tool, `{}`, nil))
-		if prompts != test.prompts || (len(f.ran()) == 1) != (test.told == "") || decided != 1 {
+		_, err := guarded(guard, f.invoke)(t.Context(), newCall(t, test.who, test.tool, `{}`, nil))
+		if prompts != test.prompts || (len(f.ran()) == 1) != (test.message == "") || decided != 1 {
 			t.Errorf("%s: %s: %d prompts, %d executions, %d decisions", test.who, test.tool, prompts, len(f.ran()), decided)
 		}
-		if test.told != "" {
+		if test.message != "" {
 			denied, ok := errors.AsType[*policy.DeniedError](err)
-			told, _ := errors.AsType[*jsonrpc.Error](err)
-			if !ok || told.Message != test.told || !client.IsForbidden(err) || denied.Name != test.tool {
+			wire, _ := errors.AsType[*jsonrpc.Error](err)
+			if !ok || wire.Message != test.message || !client.IsForbidden(err) || denied.Name != test.tool {
 				t.Errorf("%s: %s: the error is %v", test.who, test.tool, err)
 			}
-			if strings.Contains(told.Message, "secret") {
-				t.Errorf("the caller is told %q", told.Message)
+			if strings.Contains(wire.Message, "secret") {
+				t.Errorf("the caller gets %q", wire.Message)
 			}
 		} else if err != nil {
 			t.Error(err)
@@ -79,7 +82,7 @@ func TestGuardEnforces(t *testing.T) {
 	}
 }
 
-// TestOnlyTools: entries of other kinds cannot be approved.
+// TestOnlyTools: only tool calls can be approved.
 func TestOnlyTools(t *testing.T) {
 	asked := approval.Guard(parsed(t, `{"rules":[{"effect":"ask"}]}`), says(yes, nil), options(nil))
 	allowed := approval.Guard(asking(), says(yes, nil), options(nil))
@@ -98,27 +101,27 @@ func TestOnlyTools(t *testing.T) {
 		call := mcp.NewCall(request, &mcp.Caller{}, nil)
 		call.Resolve(what, "", nil)
 		var f tool
-		_, err = within(asked, f.invoke)(t.Context(), &call)
-		wantKind(t, err, approval.NoApprover)
+		_, err = guarded(asked, f.invoke)(t.Context(), &call)
+		wantCode(t, err, approval.NoApprover)
 		if want := "Approval request for " + test.method + " failed: only tool calls can be approved"; err.Error() != want {
 			t.Errorf("the error is %q, want %q", err, want)
 		}
 		if asked.Visible(t.Context(), &mcp.Caller{}, what) || len(f.ran()) != 0 {
 			t.Errorf("%s: it is listed, or has run %d times", test.method, len(f.ran()))
 		}
-		if _, err := within(allowed, f.invoke)(t.Context(), &call); err != nil || !allowed.Visible(t.Context(), &mcp.Caller{}, what) {
+		if _, err := guarded(allowed, f.invoke)(t.Context(), &call); err != nil || !allowed.Visible(t.Context(), &mcp.Caller{}, what) {
 			t.Errorf("%s: %v", test.method, err)
 		}
 	}
 }
 
-// TestChangedBeforeRun: the policy decides about the arguments that are asked about, also
-// where a middleware has changed them after the guard's check.
+// TestChangedBeforeRun: if a middleware changes the arguments after Check, the policy decides
+// again.
 func TestChangedBeforeRun(t *testing.T) {
 	guard := approval.Guard(parsed(t, `{"rules":[
 		{"effect":"ask","unless":[{"arguments":[{"path":"/path","prefix":["/tmp/"]}]}]},
 		{"effect":"deny","arguments":[{"path":"/path","prefix":["/root/"]}]},{"effect":"allow"}]}`), says(no, nil), options(nil))
-	for path, kind := range map[string]approval.Kind{"/tmp/b": "", "/etc/b": approval.Rejected, "/root/b": "denied"} {
+	for path, code := range map[string]approval.Code{"/tmp/b": "", "/etc/b": approval.Rejected, "/root/b": "denied"} {
 		var f tool
 		run := guard.Run(f.invoke)
 		call := newCall(t, "anna", "write", `{"path":"/tmp/a"}`, nil)
@@ -130,14 +133,56 @@ func TestChangedBeforeRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = run(t.Context(), changed)
-		if _, denied := errors.AsType[*policy.DeniedError](err); kind == "denied" && !denied || kind == "" && err != nil {
+		if _, denied := errors.AsType[*policy.DeniedError](err); code == "denied" && !denied || code == "" && err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
-		if kind == approval.Rejected {
-			wantKind(t, err, kind)
+		if code == approval.Rejected {
+			wantCode(t, err, code)
 		}
-		if (len(f.ran()) == 1) != (kind == "") {
+		if (len(f.ran()) == 1) != (code == "") {
 			t.Errorf("%s: it ran %d times", path, len(f.ran()))
 		}
 	}
+}
+
+// TestDeadlineIsMonotonic: setting the wall clock back must not extend the deadline. Comparing
+// times uses the monotonic clock only if both have a reading of it.
+func TestDeadlineIsMonotonic(t *testing.T) {
+	asked := approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
+		for name, at := range map[string]time.Time{"created": r.Created, "deadline": r.Deadline} {
+			if !strings.Contains(at.String(), " m=") {
+				t.Errorf("%s has no monotonic reading: %s", name, at)
+			}
+			if at.Nanosecond()%int(time.Millisecond) != 0 {
+				t.Errorf("%s is not in milliseconds: %s", name, at)
+			}
+		}
+		return yes, nil
+	})
+	if _, err := gated(&tool{}, asked, options(nil))(t.Context(), newCall(t, "", "write", `{}`, nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDeadlineOfAGuard: the deadline of a call is paused while a person decides.
+func TestDeadlineOfAGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		f := &tool{then: func(ctx context.Context, _ *mcp.Call) (mcp.Result, error) {
+			<-ctx.Done()
+			if took := time.Since(start); took != time.Minute+time.Second || context.Cause(ctx) != context.DeadlineExceeded {
+				t.Errorf("the call ended after %v with %v", took, context.Cause(ctx))
+			}
+			return mcp.Raw(`{}`), nil
+		}}
+		slow := approval.ApproverFunc(func(ctx context.Context, _ *approval.Request) (approval.Answer, error) {
+			<-time.After(time.Minute)
+			return yes, ctx.Err()
+		})
+		ctx, cancel := deadline.With(t.Context(), time.Second, context.DeadlineExceeded)
+		defer cancel()
+		if _, err := gated(f, slow, options(nil))(ctx, newCall(t, "", "write", `{}`, nil)); err != nil {
+			t.Error(err)
+		}
+	})
 }

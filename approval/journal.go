@@ -7,40 +7,40 @@ import (
 	"time"
 )
 
-// A Journal records what becomes of requests. A [Guard] goes on only if it could: an error
-// refuses the call. An entry with [EventExecuting] must outlive a crash, and all before it,
-// when Append returns; [OpenJournal] makes one in a file. It is called concurrently.
+// A Journal records the events of requests; [OpenJournal] opens one in a file.
 type Journal interface {
+	// Append adds an entry. An error refuses the call. When Append returns after an entry with
+	// [EventExecuting], this entry and all earlier ones must survive a crash. Append is called
+	// concurrently.
 	Append(e Entry) error
 }
 
-// An Entry is one line of a journal.
+// An Entry is one event in a journal.
 type Entry struct {
 	Time  time.Time `json:"time"`
 	Event Event     `json:"event"`
-	// ID and Digest are the request's.
+	// ID and Digest are those of the request.
 	ID     string `json:"id,omitempty"`
 	Digest Digest `json:"digest,omitzero"`
-	// Server, Launch, Tool, ToolDigest, Caller and Deadline are the request's. They are
-	// set when it is asked.
+	// Server, Launch, Tool, ToolDigest, Caller and Deadline are those of the request. They
+	// are set for [EventAsked] only.
 	Server     string    `json:"server,omitempty"`
 	Launch     string    `json:"launch,omitempty"`
 	Tool       string    `json:"tool,omitempty"`
 	ToolDigest string    `json:"toolDigest,omitempty"`
 	Caller     string    `json:"caller,omitempty"`
 	Deadline   time.Time `json:"deadline,omitzero"`
-	// ArgumentsDigest is that of the arguments when it is asked, and Arguments their exact
-	// text if [Options.RecordArguments] is set.
+	// ArgumentsDigest is set for [EventAsked] only, and Arguments also requires
+	// [Options.RecordArguments].
 	ArgumentsDigest Digest `json:"argumentsDigest,omitzero"`
 	Arguments       string `json:"arguments,omitempty"`
-	// By is who approved or rejected.
+	// By names the person who approved or rejected.
 	By string `json:"by,omitempty"`
-	// Reason is a person's, or what went wrong.
+	// Reason is the reason that the person gave, or describes a failure.
 	Reason string `json:"reason,omitempty"`
 }
 
-// repairText makes all texts valid UTF-8. JSON has no other bytes: a line with one
-// would not be read back as it was written.
+// repairText makes all texts valid UTF-8, so that reading a line returns what was written.
 func (e *Entry) repairText() {
 	for _, text := range []*string{
 		(*string)(&e.Event), &e.ID, &e.Server, &e.Launch, &e.Tool, &e.ToolDigest, &e.Caller, &e.Arguments, &e.By, &e.Reason,
@@ -49,39 +49,38 @@ func (e *Entry) repairText() {
 	}
 }
 
-// An Event is what happened to a request.
+// An Event is a state of a request.
 type Event string
 
-// The events. A request is asked, then approved, then executing and at last executed or
-// failed; or it ends as rejected, expired or withdrawn before it is executing.
+// The events. A request is asked, approved, executing, and finally executed or failed. Before
+// it is executing, it may also end as rejected, expired or withdrawn.
 const (
 	EventAsked     Event = "asked"
 	EventApproved  Event = "approved"
 	EventRejected  Event = "rejected"
-	EventExpired   Event = "expired"   // nobody answered in time
-	EventWithdrawn Event = "withdrawn" // its caller has gone, or it could not go on
-	EventExecuting Event = "executing" // the call is made next
-	EventExecuted  Event = "executed"  // the call has returned, a tool's own error included
-	EventFailed    Event = "failed"    // the call has failed, or nobody knows how it ended
-	// EventRecovered is of the journal itself: it was cut off in the middle of a line.
-	EventRecovered Event = "recovered"
+	EventExpired   Event = "expired"   // no answer arrived in time
+	EventWithdrawn Event = "withdrawn" // the caller disconnected, or the request failed
+	EventExecuting Event = "executing" // the call begins
+	EventExecuted  Event = "executed"  // the call has returned a result or a tool error
+	EventFailed    Event = "failed"    // the call has failed, or its result is unknown
+	EventRecovered Event = "recovered" // of the journal: an incomplete last line was removed
 )
 
-// A ledger follows the entries of a journal, and refuses those that must not be: above all
-// an execution without an approval before it that is in time and has not been used.
-type ledger map[string]*account
+// A stateMachine tracks open requests by id, and refuses invalid transitions: above all an
+// execution without an approval that is in time and unused.
+type stateMachine map[string]*requestState
 
-// An account is what is known of a request that has not ended.
-type account struct {
+type requestState struct {
 	digest   Digest
-	state    Event
+	event    Event // the last one
 	deadline time.Time
 }
 
 var errRefused = errors.New("approval: the journal refuses the entry")
 
-func (l ledger) check(e *Entry) error {
-	a := l[e.ID]
+// check returns an error if an entry is not a valid transition.
+func (m stateMachine) check(e *Entry) error {
+	state := m[e.ID]
 	refuse := func(reason string) error { return fmt.Errorf("%w: %s %q: %s", errRefused, e.Event, e.ID, reason) }
 	if e.Event == EventRecovered {
 		return nil
@@ -89,53 +88,49 @@ func (l ledger) check(e *Entry) error {
 	if e.Event == EventAsked {
 		switch {
 		case e.ID == "" || e.Digest.IsZero():
-			return refuse("it names no request")
-		case a != nil:
-			return refuse("it has been asked")
+			return refuse("the id or digest is missing")
+		case state != nil:
+			return refuse("the request exists")
 		}
 		return nil
 	}
-	if a == nil {
-		return refuse("no such request is open")
+	if state == nil {
+		return refuse("there is no such open request")
 	}
-	if a.digest != e.Digest {
-		return refuse("it was asked with another digest")
+	if state.digest != e.Digest {
+		return refuse("the digest differs")
 	}
+	var valid bool
 	switch e.Event {
 	case EventApproved:
-		if a.state != EventAsked {
-			return refuse("it is " + string(a.state))
-		}
+		valid = state.event == EventAsked
 	case EventExecuting:
-		switch {
-		case a.state != EventApproved:
-			return refuse("it is " + string(a.state))
-		case !e.Time.Before(a.deadline):
-			return refuse("the approval has expired")
-		}
+		valid = state.event == EventApproved
 	case EventRejected, EventExpired, EventWithdrawn:
-		if a.state == EventExecuting {
-			return refuse("it is " + string(a.state))
-		}
+		valid = state.event != EventExecuting
 	case EventExecuted, EventFailed:
-		if a.state != EventExecuting {
-			return refuse("it is " + string(a.state))
-		}
+		valid = state.event == EventExecuting
 	default:
-		return refuse("there is no such event")
+		return refuse("unknown event")
+	}
+	if !valid {
+		return refuse("the request is " + string(state.event))
+	}
+	if e.Event == EventExecuting && !e.Time.Before(state.deadline) {
+		return refuse("the approval has expired")
 	}
 	return nil
 }
 
-// take follows an entry that has been checked.
-func (l ledger) take(e *Entry) {
+// apply makes the transition of an entry that has been checked.
+func (m stateMachine) apply(e *Entry) {
 	switch e.Event {
 	case EventAsked:
-		l[e.ID] = &account{e.Digest, e.Event, e.Deadline}
+		m[e.ID] = &requestState{e.Digest, e.Event, e.Deadline}
 	case EventApproved, EventExecuting:
-		l[e.ID].state = e.Event
+		m[e.ID].event = e.Event
 	case EventRecovered:
 	default:
-		delete(l, e.ID)
+		delete(m, e.ID)
 	}
 }

@@ -1,6 +1,9 @@
 package approval
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,21 +14,24 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/atomicfile"
 )
 
-// A FileJournal is a [Journal] in a file that only grows: a JSON object a line, each with
-// the digest of the line before. What it refuses beside: an execution without an approval
-// before it that is in time and unused. The file is locked while it is open.
+// A FileJournal is a [Journal] in an append-only file. Each line is a JSON object with the
+// digest of the line before. It refuses invalid transitions of a request, such as an execution
+// without an approval that is in time and unused. The file is locked while it is open. Its
+// methods may be called concurrently.
 type FileJournal struct {
 	logger *slog.Logger
 
 	mu     sync.Mutex
 	file   journalFile
 	record *record
-	err    error // why nothing can be written any more
+	err    error // if set, every Append fails with it
 }
 
-// journalFile is what a FileJournal needs of an *os.File.
+// journalFile has the methods of *os.File that a FileJournal uses.
 type journalFile interface {
 	io.ReadWriteCloser
 	Sync() error
@@ -33,13 +39,12 @@ type journalFile interface {
 	Seek(offset int64, whence int) (int64, error)
 }
 
-// OpenJournal opens a journal, and creates the file, for its owner alone, if there is none;
-// its folder must exist. It reads all that was written. A last line that is not whole was
-// being written when the process ended: it is cut off, and that is recorded. Requests that
-// were open then are recorded as withdrawn, and executions as failed, since nobody knows
-// how they ended. Any other damage is [ErrBroken]. The file is locked until it is closed:
-// while another FileJournal has it open, in whatever process, the error is [ErrInUse]. The
-// lock is advisory, and not every network file system has it. logger may be nil.
+// OpenJournal opens a journal and verifies it. It creates a missing file with mode 0600; the
+// directory must exist. An incomplete last line, which a crash leaves, is removed, and
+// [EventRecovered] is recorded. Open requests are recorded as withdrawn, and unfinished
+// executions as failed. Any other damage is [ErrBroken]. The file is locked until it is
+// closed: if it is open in this or another process, the error is [ErrInUse]. The lock is
+// advisory, and some network file systems do not support it. logger may be nil.
 func OpenJournal(path string, logger *slog.Logger) (*FileJournal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -47,33 +52,23 @@ func OpenJournal(path string, logger *slog.Logger) (*FileJournal, error) {
 	}
 	j, err := lockAndOpen(file, logger)
 	if err == nil {
-		err = syncFolder(path)
+		err = atomicfile.SyncDir(filepath.Dir(path)) // so that a new file survives a crash
 	}
 	if err != nil {
-		_ = file.Close() // err says what matters
+		_ = file.Close() // err is more important
 		return nil, err
 	}
 	return j, nil
 }
 
-// ErrInUse is the error of opening a journal that is open already.
-var ErrInUse = errors.New("approval: the journal is open already, in this process or another")
+// ErrInUse reports that a journal is open in this or another process.
+var ErrInUse = errors.New("approval: the journal is in use by this or another process")
 
 func lockAndOpen(file *os.File, logger *slog.Logger) (*FileJournal, error) {
 	if err := lock(file); err != nil {
 		return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
 	}
 	return openJournal(file, logger)
-}
-
-// syncFolder has a new file's name outlive a crash.
-func syncFolder(path string) error {
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	_ = folder.Sync() // not every system can
-	return folder.Close()
 }
 
 func openJournal(file journalFile, logger *slog.Logger) (*FileJournal, error) {
@@ -89,22 +84,22 @@ func openJournal(file journalFile, logger *slog.Logger) (*FileJournal, error) {
 		if err := j.rewind(); err != nil {
 			return nil, err
 		}
-		logger.Warn("the approval journal ended in the middle of a line", "bytes", r.torn, "line", r.seq+1)
-		if err := j.Append(Entry{Event: EventRecovered, Reason: fmt.Sprintf("%d bytes of an unfinished line were cut off", r.torn)}); err != nil {
+		logger.Warn("the approval journal ended with an incomplete line", "bytes", r.torn, "line", r.seq+1)
+		if err := j.Append(Entry{Event: EventRecovered, Reason: fmt.Sprintf("%d bytes of an incomplete line were removed", r.torn)}); err != nil {
 			return nil, err
 		}
 	} else if _, err := file.Seek(r.size, io.SeekStart); err != nil {
 		return nil, err
 	}
-	return j, j.settle()
+	return j, j.endOpen()
 }
 
-// settle ends what an earlier process has left open.
-func (j *FileJournal) settle() error {
-	for _, id := range slices.Sorted(maps.Keys(j.record.ledger)) {
-		a := j.record.ledger[id]
-		e := Entry{Event: EventWithdrawn, ID: id, Digest: a.digest, Reason: "the process ended before the call was made"}
-		if a.state == EventExecuting {
+// endOpen records the end of requests that an earlier process left open.
+func (j *FileJournal) endOpen() error {
+	for _, id := range slices.Sorted(maps.Keys(j.record.open)) {
+		state := j.record.open[id]
+		e := Entry{Event: EventWithdrawn, ID: id, Digest: state.digest, Reason: "the process ended before the call was made"}
+		if state.event == EventExecuting {
 			e.Event, e.Reason = EventFailed, "the process ended before the call did"
 		}
 		if err := j.Append(e); err != nil {
@@ -114,9 +109,8 @@ func (j *FileJournal) settle() error {
 	return nil
 }
 
-// Append writes an entry, whose time it sets if there is none. After [EventExecuting] the
-// file is on disk when it returns. Once writing has failed and could not be undone, every
-// Append fails.
+// Append writes an entry, and sets its time if it is zero. It syncs the file after
+// [EventExecuting]. If a failed write cannot be undone, every later Append fails.
 func (j *FileJournal) Append(e Entry) error {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
@@ -128,7 +122,7 @@ func (j *FileJournal) Append(e Entry) error {
 	if j.err != nil {
 		return j.err
 	}
-	if err := j.record.ledger.check(&e); err != nil {
+	if err := j.record.open.check(&e); err != nil {
 		return err
 	}
 	text, err := j.record.next(e)
@@ -140,14 +134,14 @@ func (j *FileJournal) Append(e Entry) error {
 	}
 	j.record.follow(text)
 	j.record.size += int64(len(text))
-	j.record.ledger.take(&e)
+	j.record.open.apply(&e)
 	return nil
 }
 
 func (j *FileJournal) write(text []byte, durable bool) error {
 	end, err := j.file.Seek(0, io.SeekEnd)
 	if err == nil && end != j.record.size {
-		j.err = fmt.Errorf("%w: something else has written to it", ErrBroken)
+		j.err = fmt.Errorf("%w: another program has written to it", ErrBroken)
 		return j.err
 	}
 	if err == nil {
@@ -163,14 +157,14 @@ func (j *FileJournal) write(text []byte, durable bool) error {
 		return nil
 	}
 	if err := j.file.Sync(); err != nil {
-		// What is on disk is not known any more, and a later Sync may say that all is well.
+		// The content of the disk is now unknown, and a later Sync may succeed nevertheless.
 		j.err = fmt.Errorf("approval: the journal cannot be written: %w", err)
 		return j.err
 	}
 	return nil
 }
 
-// rewind cuts off what comes after the last whole line.
+// rewind truncates the file after the last complete line.
 func (j *FileJournal) rewind() error {
 	if err := j.file.Truncate(j.record.size); err != nil {
 		return err
@@ -179,7 +173,7 @@ func (j *FileJournal) rewind() error {
 	return err
 }
 
-// Close closes the file; a later Append fails. Closing it again does nothing.
+// Close closes the file. A later Append fails; a second Close does nothing.
 func (j *FileJournal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -190,31 +184,141 @@ func (j *FileJournal) Close() error {
 	return errors.Join(j.file.Sync(), j.file.Close())
 }
 
-// A Summary is what [Verify] has found.
+// A Summary is the result of [Verify].
 type Summary struct {
-	// Entries is how many whole lines there are.
+	// Entries is the number of complete lines.
 	Entries int64
-	// Head is the digest of the last of them. Who keeps it elsewhere can tell later that
-	// the journal up to here is the same.
+	// Head is the digest of the last complete line. A copy of it elsewhere proves later that
+	// the journal up to this line has not changed.
 	Head Digest
-	// Torn is how many bytes come after them: a line that was being written.
+	// Torn is the length of an incomplete last line, in bytes.
 	Torn int64
-	// Open are the ids of requests that have not ended, in their order.
+	// Open lists the ids of requests that have not ended, sorted.
 	Open []string
 }
 
-// Verify reads a journal without changing it, and checks that each line follows the one
-// before and that nothing was executed without an approval that was in time and unused.
-// Otherwise the error is [ErrBroken].
+// Verify reads a journal without changing it. It checks the chain of digests, and that each
+// execution has an approval that was in time and unused; otherwise the error is [ErrBroken].
 func Verify(path string) (Summary, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return Summary{}, err
 	}
-	defer file.Close() // it was read only
+	defer file.Close() // only read
 	r, err := readRecord(file)
 	if err != nil {
 		return Summary{}, err
 	}
-	return Summary{r.seq, r.head, r.torn, slices.Sorted(maps.Keys(r.ledger))}, nil
+	return Summary{r.seq, r.head, r.torn, slices.Sorted(maps.Keys(r.open))}, nil
+}
+
+// ErrBroken reports that a line of a journal was changed, removed, added or moved. It is
+// wrapped in an error with the line number.
+var ErrBroken = errors.New("approval: the journal has been changed or damaged")
+
+// A line is an entry with its link to the line before.
+type line struct {
+	// Seq counts from 1.
+	Seq int64 `json:"seq"`
+	// Prev is the digest of the line before, without its line break; zero in the first line.
+	Prev Digest `json:"prev"`
+	Entry
+}
+
+// A chain is the end of a journal, to which the next line is linked.
+type chain struct {
+	seq  int64
+	head Digest // of the last line
+}
+
+// next encodes the next line, with its line break.
+func (c chain) next(e Entry) ([]byte, error) {
+	text, err := json.Marshal(line{c.seq + 1, c.head, e})
+	if err != nil {
+		return nil, err
+	}
+	if len(text) >= maxLine {
+		return nil, fmt.Errorf("%w: the line has %d bytes, expected at most %d", errRefused, len(text), maxLine)
+	}
+	return append(text, '\n'), nil
+}
+
+// follow advances the chain by a line, which includes its line break.
+func (c *chain) follow(text []byte) {
+	c.seq++
+	c.head = digestOf(string(text[:len(text)-1]))
+}
+
+// read returns the entry of the next line, and refuses a line that differs from the encoding of
+// its entry.
+func (c *chain) read(text []byte) (Entry, error) {
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return Entry{}, err
+	}
+	switch again, err := c.next(l.Entry); {
+	case err != nil:
+		return Entry{}, err
+	case l.Seq != c.seq+1:
+		return Entry{}, fmt.Errorf("it has the number %d", l.Seq)
+	case l.Prev != c.head:
+		return Entry{}, errors.New("it does not follow the line before")
+	case !bytes.Equal(again, text):
+		return Entry{}, errors.New("it is not in canonical form")
+	}
+	c.follow(text)
+	return l.Entry, nil
+}
+
+// maxLine is the maximum length of a line, in bytes.
+const maxLine = 1 << 20
+
+// A record is the state of a journal after its last complete line.
+type record struct {
+	chain
+	open stateMachine
+	size int64 // of the complete lines
+	torn int64 // size of an incomplete last line
+}
+
+// readRecord reads a journal.
+func readRecord(from io.Reader) (*record, error) {
+	r := &record{open: stateMachine{}}
+	lines := bufio.NewReader(from)
+	var text []byte
+	for {
+		var err error
+		text, err = readLine(lines, text[:0])
+		number := r.seq + 1
+		switch {
+		case errors.Is(err, io.EOF):
+			r.torn = int64(len(text))
+			return r, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, fmt.Errorf("%w: line %d is too long", ErrBroken, number)
+		case err != nil:
+			return nil, err
+		}
+		e, err := r.read(text)
+		if err == nil {
+			err = r.open.check(&e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: line %d: %w", ErrBroken, number, err)
+		}
+		r.open.apply(&e)
+		r.size += int64(len(text))
+	}
+}
+
+// readLine appends the next line, with its line break. The error is bufio.ErrBufferFull if
+// it is longer than maxLine.
+func readLine(lines *bufio.Reader, dst []byte) ([]byte, error) {
+	for {
+		part, err := lines.ReadSlice('\n')
+		dst = append(dst, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) || len(dst) > maxLine {
+			return dst, err
+		}
+	}
 }

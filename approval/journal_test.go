@@ -3,22 +3,26 @@ package approval_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/testsuites"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// openJournal opens a journal that the test closes.
+// openJournal opens a journal, and closes it when the test ends.
 func openJournal(t testing.TB, path string) *approval.FileJournal {
 	t.Helper()
 	j, err := approval.OpenJournal(path, quiet())
@@ -29,7 +33,7 @@ func openJournal(t testing.TB, path string) *approval.FileJournal {
 	return j
 }
 
-// entries reads a journal as anybody could.
+// entries reads the lines of a journal.
 func entries(t testing.TB, path string) (list []approval.Entry) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -62,7 +66,7 @@ func entry(event approval.Event, id string) approval.Entry {
 	return e
 }
 
-// TestJournalOrder: what must not happen cannot be written.
+// TestJournalOrder: invalid transitions are refused.
 func TestJournalOrder(t *testing.T) {
 	a, y, x, done := approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted
 	for _, test := range []struct {
@@ -121,7 +125,7 @@ func TestJournalOrder(t *testing.T) {
 	}
 }
 
-// TestJournalRestart: what was open when a process ended is over, and the file says so.
+// TestJournalRestart: requests that were open when a process ended are recorded as ended.
 func TestJournalRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
@@ -158,7 +162,7 @@ func TestJournalRestart(t *testing.T) {
 	}
 }
 
-// written is a journal with some requests in it.
+// written returns the text of a journal with two requests.
 func written(t testing.TB) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -179,7 +183,7 @@ func written(t testing.TB) []byte {
 	return text
 }
 
-// TestJournalDamage: no line can be changed, left out, added or moved.
+// TestJournalDamage: a line that is changed, removed, added or moved is detected.
 func TestJournalDamage(t *testing.T) {
 	text := written(t)
 	path := filepath.Join(t.TempDir(), "journal")
@@ -192,7 +196,7 @@ func TestJournalDamage(t *testing.T) {
 			t.Errorf("%s: Verify: %+v, %v", name, s, err)
 		}
 		if strings.HasPrefix(name, "bit") {
-			return // there are many, and reading is the same
+			return // too many, and OpenJournal reads in the same way
 		}
 		if _, err := approval.OpenJournal(path, quiet()); !errors.Is(err, approval.ErrBroken) {
 			t.Errorf("%s: OpenJournal: %v", name, err)
@@ -226,9 +230,8 @@ func TestJournalDamage(t *testing.T) {
 	broken("another member", bytes.Replace(text, []byte(`{"seq"`), []byte(`{"x":1,"seq"`), 1))
 }
 
-// TestJournalOfAnother: once a program that takes no lock has written to the file, nothing
-// more is.
-func TestJournalOfAnother(t *testing.T) {
+// TestJournalForeignWrite: after another program has written to the file, every Append fails.
+func TestJournalForeignWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
 	if err := j.Append(entry(approval.EventAsked, "1")); err != nil {
@@ -248,8 +251,8 @@ func TestJournalOfAnother(t *testing.T) {
 	}
 }
 
-// TestJournalInUse: a journal that is open cannot be opened again, in this process or
-// another, and its requests stay open. When it has been closed, it can.
+// TestJournalInUse: an open journal cannot be opened again, in this or another process, and its
+// requests stay open.
 func TestJournalInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	if from := os.Getenv("DOVETAIL_TEST_JOURNAL"); from != "" { // the other process
@@ -279,7 +282,7 @@ func TestJournalInUse(t *testing.T) {
 	openJournal(t, path)
 }
 
-// TestJournalClose: it can be closed twice, and not written then.
+// TestJournalClose: a second Close does nothing, and Append fails.
 func TestJournalClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
@@ -300,8 +303,8 @@ func TestJournalClose(t *testing.T) {
 	}
 }
 
-// TestJournalOfAGate: the file has what happened, and the arguments only if that is wanted.
-func TestJournalOfAGate(t *testing.T) {
+// TestJournalOfAGuard: the journal has all events, and the arguments only with RecordArguments.
+func TestJournalOfAGuard(t *testing.T) {
 	for _, record := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "journal")
 		o := options(nil)
@@ -320,14 +323,14 @@ func TestJournalOfAGate(t *testing.T) {
 	}
 }
 
-// TestJournalFails: wherever the journal fails, there is no execution that is not on record
-// as approved and begun, and never two.
+// TestJournalFails: if any Append fails, no call runs that is not recorded as approved and
+// executing, and none runs twice.
 func TestJournalFails(t *testing.T) {
 	all := []approval.Event{approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted}
 	for i, event := range all {
 		for _, how := range []string{"error", "panic"} {
 			t.Run(string(event)+" "+how, func(t *testing.T) {
-				d := diary{fails: func(e approval.Entry) error {
+				d := memoryJournal{fails: func(e approval.Entry) error {
 					if e.Event != event {
 						return nil
 					}
@@ -343,7 +346,7 @@ func TestJournalFails(t *testing.T) {
 					t.Errorf("%d executions, error %v", len(f.ran()), err)
 				}
 				if !executed {
-					wantKind(t, err, approval.Failed)
+					wantCode(t, err, approval.Failed)
 				}
 				if got := d.events(); !slices.Equal(got[:i], all[:i]) {
 					t.Errorf("the journal has %v", got)
@@ -353,8 +356,8 @@ func TestJournalFails(t *testing.T) {
 	}
 }
 
-// TestKilled: a process that ends at any step leaves a journal that says what was done.
-// The journal of a killed process is the file as it is when the step is reached.
+// TestKilled: a process that is killed at any step leaves a correct journal. The test copies the
+// file at that step.
 func TestKilled(t *testing.T) {
 	for step, want := range map[approval.Event]string{
 		approval.EventAsked:     "asked withdrawn",
@@ -395,7 +398,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// tapped tells of each entry that was written.
+// tapped calls a function after each written entry.
 type tapped struct {
 	approval.Journal
 	tap func(e approval.Entry)
@@ -407,4 +410,53 @@ func (j *tapped) Append(e approval.Entry) error {
 		j.tap(e)
 	}
 	return err
+}
+
+// TestJournalTakesAnyText: Verify and OpenJournal can read entries with any text.
+func TestJournalTakesAnyText(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, err := approval.OpenJournal(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := int64(0)
+	add := func(e approval.Entry) {
+		t.Helper()
+		if err := j.Append(e); err != nil {
+			t.Fatal(err)
+		}
+		entries++
+	}
+	for i, text := range testsuites.HostileText(t) {
+		e := approval.Entry{Event: approval.EventAsked, ID: strconv.Itoa(i) + text, Digest: sha256.Sum256([]byte(text)), Deadline: time.Now().Add(time.Hour)}
+		v := reflect.ValueOf(&e).Elem()
+		for field, value := range v.Fields() {
+			if field.Type.Kind() == reflect.String && field.Name != "ID" && field.Name != "Event" {
+				value.SetString(text)
+			}
+		}
+		add(e)
+		add(approval.Entry{Event: approval.EventRejected, ID: e.ID, Digest: e.Digest, By: text, Reason: text})
+	}
+	if err := j.Append(approval.Entry{Event: "\xff", ID: "\xff"}); err == nil {
+		t.Error("an unknown event was accepted")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	summary, err := approval.Verify(path)
+	if err != nil || summary.Entries != entries || summary.Torn != 0 || len(summary.Open) != 0 {
+		t.Fatalf("got %+v, %v of %d entries", summary, err, entries)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), "r\uFFFDpertoire") {
+		t.Errorf("an invalid byte is not replaced by U+FFFD: %v", err)
+	}
+	again, err := approval.OpenJournal(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
 }

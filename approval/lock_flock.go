@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the file for this process, until it is closed. The lock is advisory.
+// lock locks the file for this process until it is closed. The lock is advisory.
 func lock(file *os.File) error {
 	connection, err := file.SyscallConn()
 	if err != nil {

@@ -4,5 +4,5 @@ package approval
 
 import "os"
 
-// lock does nothing: the system has no locks that end with their process.
+// lock does nothing: this system has no locks that are released when a process ends.
 func lock(*os.File) error { return nil }

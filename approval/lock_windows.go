@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lock takes the file for this process, until it is closed. Windows keeps others from reading
-// what is locked, so that is a byte far behind what is ever written.
+// lock locks the file for this process until it is closed. On Windows other processes cannot
+// read a locked range, so lock uses a byte beyond any possible end of the file.
 func lock(file *os.File) error {
 	connection, err := file.SyscallConn()
 	if err != nil {

@@ -15,26 +15,26 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A witness is a journal that knows what must hold: nothing is executed without an approval
-// before it that is in time and has not been used.
-type witness struct {
+// A checkingJournal is a journal that reports each execution without an approval that is in time
+// and unused.
+type checkingJournal struct {
 	mu       sync.Mutex
-	requests map[string]*seen
+	requests map[string]*requestEvents
 	wrong    []string
 }
 
-type seen struct {
+type requestEvents struct {
 	digest                       approval.Digest
 	deadline                     time.Time
 	approved, executing, refused bool
 }
 
-func (w *witness) Append(e approval.Entry) error {
+func (w *checkingJournal) Append(e approval.Entry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.requests[e.ID]
 	if s == nil {
-		s = &seen{digest: e.Digest, deadline: e.Deadline}
+		s = &requestEvents{digest: e.Digest, deadline: e.Deadline}
 		w.requests[e.ID] = s
 	}
 	switch e.Event {
@@ -51,21 +51,21 @@ func (w *witness) Append(e approval.Entry) error {
 	return nil
 }
 
-// mayRun says whether a tool may be running because of a request.
-func (w *witness) mayRun(r *approval.Request) bool {
+// mayRun reports whether the tool of a request may be running.
+func (w *checkingJournal) mayRun(r *approval.Request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.requests[r.ID]
 	return s != nil && s.approved && s.executing && !s.refused && s.digest == r.Digest()
 }
 
-func (w *witness) complain(format string, args ...any) {
+func (w *checkingJournal) fail(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// races is how many calls TestRaces makes; DOVETAIL_RACES sets another number.
+// races returns the number of calls of TestRaces, which DOVETAIL_RACES sets.
 func races(t *testing.T) int {
 	n := 10_000
 	if text := os.Getenv("DOVETAIL_RACES"); text != "" {
@@ -76,16 +76,16 @@ func races(t *testing.T) int {
 	return n
 }
 
-// TestRaces: two who answer at once, deadlines, callers that go, and callers that come back
-// twice at the same time.
+// TestRaces combines simultaneous answers, deadlines, canceled calls, and calls with two
+// simultaneous second runs.
 func TestRaces(t *testing.T) {
-	w := &witness{requests: map[string]*seen{}}
+	w := &checkingJournal{requests: map[string]*requestEvents{}}
 	var answering sync.WaitGroup
-	approver := approval.Deferred(func(ctx context.Context, p *approval.Prompt) {
+	approver := approval.Callback(func(ctx context.Context, p *approval.Prompt) {
 		decide := func(approved bool, after time.Duration) {
 			answering.Go(func() {
-				pass(after)
-				_ = p.Decide(ctx, approval.Answer{Approved: approved}) // some are late, or the second
+				sleep(after)
+				_ = p.Decide(ctx, approval.Answer{Approved: approved}) // may be late, or the second answer
 			})
 		}
 		soon := time.Duration(rand.IntN(3)) * time.Millisecond
@@ -98,7 +98,7 @@ func TestRaces(t *testing.T) {
 			decide(true, soon)
 		case 2:
 			decide(false, 0)
-		case 3: // nobody answers
+		case 3: // no answer
 		case 4:
 			panic("approver")
 		default:
@@ -110,7 +110,7 @@ func TestRaces(t *testing.T) {
 	f := &tool{then: func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		r := approval.FromContext(ctx)
 		if r == nil || !w.mayRun(r) || string(call.Member("arguments")) != string(r.Arguments) {
-			w.complain("the tool runs with %s for %v", call.Member("arguments"), r)
+			w.fail("the tool runs with %s for %v", call.Member("arguments"), r)
 		}
 		if call.ID() != "" {
 			if _, err := call.Input("more", mcp.InputRequest{Method: mcp.MethodElicit}); err != nil {
@@ -161,7 +161,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// raceOne makes one call, and lets it come back twice if it asks.
+// raceOne makes one call, with two simultaneous second runs if it asks.
 func raceOne(t *testing.T, invoke mcp.Handler, n int) {
 	ctx := t.Context()
 	if n%7 == 0 {
@@ -171,7 +171,7 @@ func raceOne(t *testing.T, invoke mcp.Handler, n int) {
 	}
 	arguments := fmt.Sprintf(`{"n":%d}`, n)
 	if n%2 == 0 {
-		_, _ = invoke(ctx, newCall(t, "anna", "write", arguments, nil)) // the witness judges
+		_, _ = invoke(ctx, newCall(t, "anna", "write", arguments, nil)) // the journal checks it
 		return
 	}
 	e := newExchange(fmt.Sprint("call", n))
@@ -188,7 +188,7 @@ func raceOne(t *testing.T, invoke mcp.Handler, n int) {
 	}
 	twice.Wait()
 	for _, err := range results {
-		if err != nil && !errors.Is(err, approval.Spent) {
+		if err != nil && !errors.Is(err, approval.Spent) && !errors.Is(err, approval.Expired) {
 			t.Errorf("a second run failed with %v", err)
 		}
 	}

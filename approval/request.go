@@ -5,37 +5,55 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Request is a call that somebody is asked about. It must not be changed: one that has
-// been is refused.
+const (
+	// MaxArguments is the maximum size of arguments that can be approved, in bytes.
+	MaxArguments = 128 << 10
+	// MaxReason is the maximum length of the reason of an answer, in bytes. A longer one is
+	// truncated.
+	MaxReason = 1 << 10
+	// MaxText is the maximum length of the result of [Request.String], in bytes.
+	MaxText = 500
+)
+
+// A Request is a call that awaits approval. Approvers must not change it: a changed request
+// is refused.
 type Request struct {
-	// ID is the request's own: 256 random bits as text. No two requests have the same.
+	// ID identifies the request: 256 random bits as text.
 	ID string
-	// Target is what is to be called.
+	// Target is the tool.
 	Target
-	// Arguments are the exact bytes that the tool will get, a JSON object; {} if the call
-	// has none.
+	// Arguments are the exact bytes that the tool gets, a JSON object; {} if the call has
+	// none.
 	Arguments json.RawMessage
-	// Caller is the authenticated caller, "" if it is not known who calls.
+	// Caller is the authenticated principal of the caller, "" if it is not known.
 	Caller string
-	// Created is when it was asked, and Deadline when it is too late to answer. Both count
-	// in milliseconds, and have a reading of the monotonic clock.
+	// Created is the time of the request, and Deadline the time after which an answer is too
+	// late. Both are truncated to milliseconds, and have a reading of the monotonic clock.
 	Created, Deadline time.Time
 
-	call *mcp.Call // for those who ask the caller
+	call *mcp.Call // for [Elicitation]
 }
 
-// A Target is a tool, as those know it who decide.
+// A Target describes a tool to an approver.
 type Target struct {
 	// Server is the alias of the server; "" for a tool of the program itself.
 	Server string
-	// Launch says how the server is reached, for a person to read: [mcp.Origin].Launch. ""
-	// if it is not known.
+	// Launch tells a person how the server is started or reached: [mcp.Origin].Launch. It is
+	// "" if that is not known.
 	Launch string
 	// Tool is the name of the tool on its server.
 	Tool string
@@ -46,8 +64,8 @@ type Target struct {
 func newRequest(target Target, call *mcp.Call, expiry time.Duration) *Request {
 	id := make([]byte, 32)
 	rand.Read(id) // never fails
-	// Truncate and UTC would drop the monotonic reading, and a wall clock that is set
-	// back would lengthen the time to answer.
+	// Truncate and UTC would drop the monotonic reading, and setting the wall clock back
+	// would then extend the deadline.
 	now := time.Now()
 	now = now.Add(-time.Duration(now.Nanosecond()) % time.Millisecond)
 	r := &Request{
@@ -64,7 +82,7 @@ func newRequest(target Target, call *mcp.Call, expiry time.Duration) *Request {
 	return r
 }
 
-// argumentsOf are a call's, {} for none.
+// argumentsOf returns the arguments of a call, {} for none.
 func argumentsOf(call *mcp.Call) json.RawMessage {
 	if arguments := call.Member("arguments"); arguments != nil {
 		return arguments
@@ -72,30 +90,34 @@ func argumentsOf(call *mcp.Call) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// Digest covers all of the request, its id and times too: no other request has it.
+// Digest returns a digest of all fields, including ID, Created and Deadline. It is unique.
 func (r *Request) Digest() Digest {
 	subject := r.Subject()
-	return digestOf("dovetail approval 1", r.ID, string(subject[:]), instant(r.Created), instant(r.Deadline))
+	return digestOf("dovetail approval 1", r.ID, string(subject[:]), formatTime(r.Created), formatTime(r.Deadline))
 }
 
-// Subject covers what is asked: target, arguments and caller. It is the same when the
-// same is asked again.
+// Subject returns a digest of the target, the arguments and the caller. Two requests for the
+// same call have the same subject.
 func (r *Request) Subject() Digest {
 	return digestOf("dovetail approval subject 1",
 		r.Server, r.Launch, r.Tool, r.ToolDigest, string(r.Arguments), r.Caller)
 }
 
-// ArgumentsDigest is the SHA-256 of Arguments.
+// ArgumentsDigest returns the SHA-256 of Arguments.
 func (r *Request) ArgumentsDigest() Digest { return sha256.Sum256(r.Arguments) }
 
-// String is the request in one line, as server.tool(k='v', n=2): arguments in the order of
-// their names, nothing in it that a terminal would act on or that cannot be seen, and cut
-// after [MaxText] bytes. Decide by [Request.Text], which leaves nothing out.
+// String returns a summary in one line, such as server.tool(k='v', n=2). Arguments are sorted
+// by name, invisible characters are escaped, and the text is truncated to [MaxText] bytes.
+// For a decision use [Request.Text], which is complete.
 func (r *Request) String() string {
-	return cut(nameOf(r.Server, r.Tool)+"("+keywords(r.Arguments)+")", MaxText)
+	return peertext.Cut(nameOf(r.Server, r.Tool)+"("+keywords(r.Arguments)+")", MaxText)
 }
 
-// nameOf names a tool as server.tool, or one of the program's own as tool.
+// Text returns the complete arguments as JSON. They are the exact bytes, except that invisible
+// characters are written as JSON escapes; the JSON value is the same.
+func (r *Request) Text() string { return PrintableJSON(r.Arguments) }
+
+// nameOf returns server.tool, or tool if there is no server.
 func nameOf(server, tool string) string {
 	if server == "" {
 		return Printable(tool)
@@ -103,7 +125,96 @@ func nameOf(server, tool string) string {
 	return Printable(server) + "." + Printable(tool)
 }
 
-// Text are the arguments in full: their exact bytes, save that characters which cannot be
-// seen or would change how the rest looks are written as JSON escapes. It is the same JSON
-// value.
-func (r *Request) Text() string { return PrintableJSON(r.Arguments) }
+// A Digest is a SHA-256 hash. Its text form has 64 lower-case hexadecimal digits.
+type Digest [sha256.Size]byte
+
+// digestOf hashes the parts with their lengths, so that different lists have different digests.
+func digestOf(parts ...string) Digest { return sha256.Sum256(token.Binding(parts...)) }
+
+// String returns the hexadecimal digits.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// IsZero reports whether the digest is not set.
+func (d Digest) IsZero() bool { return d == Digest{} }
+
+// MarshalText returns the hexadecimal digits.
+func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
+
+// UnmarshalText accepts 64 hexadecimal digits.
+func (d *Digest) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(d)) {
+		return fmt.Errorf("approval: expected %d hexadecimal digits, found %d bytes", hex.EncodedLen(len(d)), len(text))
+	}
+	if _, err := hex.Decode(d[:], text); err != nil {
+		return fmt.Errorf("approval: invalid digest: %w", err)
+	}
+	return nil
+}
+
+// formatTime formats a time in UTC with milliseconds, as digests and the wire have it.
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// Printable escapes a text so that every character is visible. Control characters, characters
+// that change the direction of text, combining marks, invisible characters and all spaces
+// except U+0020 become \u escapes. A backslash becomes \\. The result has no line breaks.
+func Printable(text string) string { return peertext.Escape(text) }
+
+// PrintableJSON escapes a JSON text as [Printable] does. The result is one line, and has the
+// same JSON value.
+func PrintableJSON(text []byte) string { return peertext.EscapeJSON(text) }
+
+// keywords formats arguments as k='v', n=2.
+func keywords(arguments json.RawMessage) string {
+	object, err := jsonscan.ReadObject(arguments)
+	if err != nil {
+		return PrintableJSON(arguments)
+	}
+	members := slices.SortedFunc(object.All(), func(a, b jsonscan.Member) int {
+		return strings.Compare(a.Name(), b.Name())
+	})
+	var b strings.Builder
+	for i, m := range members {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if name := m.Name(); isWord(name) {
+			b.WriteString(name)
+		} else {
+			b.WriteString(quoted(name))
+		}
+		b.WriteByte('=')
+		if jsonscan.KindOf(m.Value) == jsonscan.String {
+			b.WriteString(quoted(jsonscan.Unquote(m.Value)))
+		} else {
+			b.WriteString(PrintableJSON(m.Value))
+		}
+		if b.Len() > MaxText {
+			break // the caller truncates
+		}
+	}
+	return b.String()
+}
+
+func quoted(text string) string {
+	return "'" + strings.ReplaceAll(Printable(peertext.Cut(text, MaxText)), "'", `\'`) + "'"
+}
+
+func isWord(name string) bool {
+	return name != "" && strings.IndexFunc(name, func(r rune) bool {
+		return r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+	}) < 0
+}
+
+// checkArguments refuses arguments that two JSON readers may read differently: anything but an
+// object, and duplicate members at any depth.
+func checkArguments(arguments json.RawMessage) error {
+	if len(arguments) > MaxArguments {
+		return fmt.Errorf("the arguments have %d bytes; at most %d can be approved", len(arguments), MaxArguments)
+	}
+	if kind := jsonscan.KindOf(arguments); kind != jsonscan.Object {
+		return fmt.Errorf("arguments must be an object, not %v", kind)
+	}
+	scan := jsonscan.NewUnique(arguments)
+	_, err := scan.Value()
+	return err
+}

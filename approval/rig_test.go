@@ -18,20 +18,20 @@ import (
 	"github.com/dovetail-go/dovetail/policy"
 )
 
-// quiet is a logger for what a test provokes.
+// quiet returns a logger that discards everything.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// An exchange is the way back of a call that may run several times.
+// An exchange is the mcp.Responder of a call that may run several times.
 type exchange struct {
 	mu      sync.Mutex
 	id      string
-	kept    map[string]json.RawMessage
+	stored  map[string]json.RawMessage
 	answers map[string]json.RawMessage
-	finally []func()
+	onDone  []func()
 }
 
 func newExchange(id string) *exchange {
-	return &exchange{id: id, kept: map[string]json.RawMessage{}, answers: map[string]json.RawMessage{}}
+	return &exchange{id: id, stored: map[string]json.RawMessage{}, answers: map[string]json.RawMessage{}}
 }
 
 func (e *exchange) Notify(context.Context, string, jsonrpc.Appender) error { return nil }
@@ -48,14 +48,14 @@ func (e *exchange) Input(key string, question mcp.InputRequest) (json.RawMessage
 func (e *exchange) Load(key string) (json.RawMessage, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	value, ok := e.kept[key]
+	value, ok := e.stored[key]
 	return value, ok
 }
 
 func (e *exchange) Store(key string, value json.RawMessage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.kept[key] = value
+	e.stored[key] = value
 }
 
 func (e *exchange) ID() string { return e.id }
@@ -63,34 +63,34 @@ func (e *exchange) ID() string { return e.id }
 func (e *exchange) OnDone(fn func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.finally = append(e.finally, fn)
+	e.onDone = append(e.onDone, fn)
 }
 
 func (e *exchange) Detach(time.Duration) {}
 
-// copy is the state of a call as a client could bring it again.
+// copy returns the state of a call, for a replay.
 func (e *exchange) copy() *exchange {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := newExchange(e.id)
-	maps.Copy(c.kept, e.kept)
+	maps.Copy(c.stored, e.stored)
 	maps.Copy(c.answers, e.answers)
 	return c
 }
 
-// target is a tool of the server files.
+// target returns a tool of the server files.
 func target(tool string) *mcp.Target {
 	return &mcp.Target{Kind: mcp.KindTool, Name: tool, Origin: mcp.Origin{Server: "files", Name: tool}}
 }
 
-// newCall is a call of a tool of the server files by somebody.
-func newCall(t testing.TB, who, tool, arguments string, e mcp.Responder) *mcp.Call {
+// newCall returns a call of a tool of the server files.
+func newCall(t testing.TB, principal, tool, arguments string, e mcp.Responder) *mcp.Call {
 	t.Helper()
-	return newCallOf(t, who, target(tool), arguments, e, nil)
+	return newCallOf(t, principal, target(tool), arguments, e, nil)
 }
 
-// newCallOf is a call that has been resolved.
-func newCallOf(t testing.TB, who string, target *mcp.Target, arguments string, e mcp.Responder, recheck func(context.Context, *mcp.Target) error) *mcp.Call {
+// newCallOf returns a call of a target.
+func newCallOf(t testing.TB, principal string, target *mcp.Target, arguments string, e mcp.Responder, recheck func(context.Context, *mcp.Target) error) *mcp.Call {
 	t.Helper()
 	tool := target.Name
 	params := fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)
@@ -101,12 +101,12 @@ func newCallOf(t testing.TB, who string, target *mcp.Target, arguments string, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := mcp.NewCall(request, &mcp.Caller{Principal: who}, e)
+	call := mcp.NewCall(request, &mcp.Caller{Principal: principal}, e)
 	call.Resolve(target, "", recheck)
 	return &call
 }
 
-// A tool counts its executions, and remembers what it got.
+// A tool records the arguments of its executions.
 type tool struct {
 	mu   sync.Mutex
 	args []string
@@ -129,7 +129,7 @@ func (f *tool) ran() []string {
 	return slices.Clone(f.args)
 }
 
-// says is an approver that always says the same.
+// says returns an approver that always gives the same answer.
 func says(a approval.Answer, err error) approval.Approver {
 	return approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) { return a, err })
 }
@@ -139,14 +139,14 @@ var (
 	no  = approval.Answer{Reason: "not today", By: "anna"}
 )
 
-// A diary is a journal in memory, which may fail.
-type diary struct {
+// A memoryJournal is a journal in memory, which may fail.
+type memoryJournal struct {
 	mu      sync.Mutex
 	entries []approval.Entry
 	fails   func(e approval.Entry) error
 }
 
-func (d *diary) Append(e approval.Entry) error {
+func (d *memoryJournal) Append(e approval.Entry) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.fails != nil {
@@ -158,7 +158,7 @@ func (d *diary) Append(e approval.Entry) error {
 	return nil
 }
 
-func (d *diary) events() []approval.Event {
+func (d *memoryJournal) events() []approval.Event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var list []approval.Event
@@ -168,27 +168,27 @@ func (d *diary) events() []approval.Event {
 	return list
 }
 
-func wantEvents(t testing.TB, d *diary, want ...approval.Event) {
+func wantEvents(t testing.TB, d *memoryJournal, want ...approval.Event) {
 	t.Helper()
 	if got := d.events(); !slices.Equal(got, want) {
 		t.Errorf("the journal has %v, want %v", got, want)
 	}
 }
 
-// wantKind checks the error of a call that was not made, and what its caller is told.
-func wantKind(t testing.TB, err error, kind approval.Kind) {
+// wantCode checks the error of a refused call, and the error that its caller gets.
+func wantCode(t testing.TB, err error, kind approval.Code) {
 	t.Helper()
 	if !errors.Is(err, kind) {
 		t.Errorf("the error is %v (%T), want %s", err, err, kind)
 		return
 	}
-	var told *jsonrpc.Error
-	if !errors.As(err, &told) || string(told.Data) != fmt.Sprintf(`{"type":%q}`, string(kind)) || told.Code != jsonrpc.InternalError {
-		t.Errorf("the caller is told %v, want the type %s", told, string(kind))
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || string(wire.Data) != fmt.Sprintf(`{"type":%q}`, string(kind)) || wire.Code != jsonrpc.InternalError {
+		t.Errorf("the caller gets %v, want the type %s", wire, string(kind))
 	}
 }
 
-func options(d *diary) *approval.Options {
+func options(d *memoryJournal) *approval.Options {
 	o := &approval.Options{Logger: quiet()}
 	if d != nil {
 		o.Journal = d
@@ -196,7 +196,7 @@ func options(d *diary) *approval.Options {
 	return o
 }
 
-// parsed is a policy.
+// parsed compiles a policy.
 func parsed(t testing.TB, text string) *policy.Compiled {
 	t.Helper()
 	p, err := policy.Parse([]byte(text))
@@ -210,7 +210,7 @@ func parsed(t testing.TB, text string) *policy.Compiled {
 	return compiled
 }
 
-// asking is a policy that asks about tools, and allows all else.
+// asking returns a policy with the effect ask for tools, and allow for everything else.
 func asking() *policy.Compiled {
 	compiled, err := policy.Compile(&policy.Policy{Rules: []policy.Rule{
 		{Effect: policy.Ask, Match: policy.Match{Kinds: []mcp.Kind{mcp.KindTool}}}, {Effect: policy.Allow},
@@ -221,8 +221,8 @@ func asking() *policy.Compiled {
 	return compiled
 }
 
-// within puts a function within a guard, as a server does.
-func within(guard mcp.Guard, f mcp.Handler) mcp.Handler {
+// guarded returns a function with a guard, as a server combines them.
+func guarded(guard mcp.Guard, f mcp.Handler) mcp.Handler {
 	run := guard.Run(f)
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		if err := guard.Check(ctx, call); err != nil {
@@ -232,10 +232,10 @@ func within(guard mcp.Guard, f mcp.Handler) mcp.Handler {
 	}
 }
 
-// gated is a tool within a guard that always asks.
+// gated returns a tool with a guard that always asks.
 func gated(f *tool, approver approval.Approver, o *approval.Options) mcp.Handler {
-	return within(approval.Guard(asking(), approver, o), f.invoke)
+	return guarded(approval.Guard(asking(), approver, o), f.invoke)
 }
 
-// pass lets virtual time pass.
-func pass(d time.Duration) { <-time.After(d) }
+// sleep waits, in virtual time within synctest.
+func sleep(d time.Duration) { <-time.After(d) }

@@ -3,8 +3,10 @@ package approval
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
@@ -12,82 +14,82 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A run is one run of a call through a guard, which has the call's grant meanwhile.
+// A run is one run of a call. It has exclusive use of the call's grant.
 type run struct {
 	guard *guard
 	grant *grant
-	call  *mcp.Call // with bytes of its own
+	call  *mcp.Call // with its own copy of the params
 
 	executing bool
-	ended     bool // the grant has been closed
+	ended     bool // the grant has ended
 }
 
-// through makes the call if it is, or has been, approved.
-func (r *run) through(ctx context.Context, next mcp.Handler) (mcp.Result, error) {
+// invoke makes the call if it is approved in this run, or was in an earlier one.
+func (r *run) invoke(ctx context.Context, next mcp.Handler) (mcp.Result, error) {
 	if !r.grant.approved {
 		if err := r.approve(ctx); err != nil {
 			return nil, err
 		}
 	}
 	r.executing = true
-	r.call.FreezeArguments(refusal(&r.grant.request.Target, Changed, Changed))
+	r.call.FreezeArguments(newError(&r.grant.request.Target, Changed, Changed))
 	return next(context.WithValue(ctx, approvedKey{}, r.grant.request), r.call)
 }
 
 type approvedKey struct{}
 
-// FromContext returns the request that was approved for the call of a context, nil if none
-// was asked for.
+// FromContext returns the request that was approved for the current call, or nil if there was
+// none.
 func FromContext(ctx context.Context) *Request {
 	r, _ := ctx.Value(approvedKey{}).(*Request)
 	return r
 }
 
-// approve has the request decided, and gets the approval on record. The error refuses the
-// call, or asks its caller.
+// approve gets an answer to the request, and records the approval. The error refuses the call,
+// or is *mcp.InputRequired.
 func (r *run) approve(ctx context.Context) error {
 	g, request := r.guard, r.grant.request
-	answer, known := g.grants.recall(request.Subject(), time.Now())
-	if known {
+	answer, remembered := g.grants.recall(request.Subject(), time.Now())
+	if remembered {
 		answer.Reason = "remembered"
 	} else {
 		var err error
-		if answer, err = r.answer(ctx); err != nil {
+		if answer, err = r.ask(ctx); err != nil {
 			if _, asks := mcp.AsInputRequired(err); asks {
 				return err
 			}
-			return r.refuse(failureOf(ctx, request, err), err)
+			return r.refuse(askCode(ctx, request, err), err)
 		}
 	}
 	if !answer.Approved {
-		_ = g.record(time.Now(), r.grant, EventRejected, answer) // it is logged; the call is not made anyway
+		_ = g.record(time.Now(), r.grant, EventRejected, answer) // record logs the error, and nothing runs
 		r.end()
 		refused := g.refuse(&request.Target, Rejected, nil)
 		refused.Reason = answer.Reason
 		return refused
 	}
 	if err := r.recheck(ctx); err != nil {
-		return r.refuse(kindOf(err, Failed), err)
+		return r.refuse(codeOf(err, Failed), err)
 	}
 	if err := g.record(time.Now(), r.grant, EventApproved, answer); err != nil {
 		return r.refuse(Failed, err)
 	}
-	now := time.Now() // the moment that counts, and that the journal has
+	now := time.Now() // compared with the deadline, and recorded
 	if !now.Before(request.Deadline) {
 		return r.refuse(Expired, Expired)
 	}
 	if err := g.record(now, r.grant, EventExecuting, Answer{}); err != nil {
 		return r.refuse(Failed, err)
 	}
-	g.grants.spend(r.grant)
-	if g.opts.Remember > 0 && !known {
+	g.grants.setApproved(r.grant)
+	if g.opts.Remember > 0 && !remembered {
 		g.grants.remember(request.Subject(), answer, now, now.Add(g.opts.Remember))
 	}
 	return nil
 }
 
-// answer asks the approver, and fails closed. The call's deadline is paused.
-func (r *run) answer(ctx context.Context) (a Answer, err error) {
+// ask calls the approver and pauses the call's deadline until the answer.
+func (r *run) ask(ctx context.Context) (a Answer, err error) {
 	defer deadline.Pause(ctx)()
 	if r.guard.approver == nil {
 		return Answer{}, NoApprover
@@ -97,24 +99,20 @@ func (r *run) answer(ctx context.Context) (a Answer, err error) {
 	if ctx.Err() != nil {
 		return Answer{}, context.Cause(ctx)
 	}
-	return ask(ctx, r.guard.approver, r.grant.request)
+	return approve(ctx, r.guard.approver, r.grant.request)
 }
 
-// failureOf says what an approver's error means.
-func failureOf(ctx context.Context, r *Request, err error) Kind {
+// askCode returns the code of an approver's error.
+func askCode(ctx context.Context, r *Request, err error) Code {
+	code := codeOf(err, Failed)
 	late := !time.Now().Before(r.Deadline)
-	switch kind := kindOf(err, Failed); {
-	case kind != Failed:
-		return kind
-	case late && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+	if code == Failed && late && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return Expired
-	default:
-		return kind
 	}
+	return code
 }
 
-// recheck reports whether the tool is still what it was, and what would run is what was
-// asked.
+// recheck verifies that neither the tool nor the call has changed since the request.
 func (r *run) recheck(ctx context.Context) error {
 	request := r.grant.request
 	if request.Digest() != r.grant.digest || !bytes.Equal(argumentsOf(r.call), request.Arguments) {
@@ -124,12 +122,12 @@ func (r *run) recheck(ctx context.Context) error {
 		return Expired
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("the caller has gone: %w", context.Cause(ctx))
+		return fmt.Errorf("the caller disconnected: %w", context.Cause(ctx))
 	}
-	return safely("looking up what was approved", func() error {
+	return safely("looking up the approved tool", func() error {
 		err := r.call.Recheck(ctx)
-		if said, ok := errors.AsType[*jsonrpc.Error](err); ok {
-			return Errorf(Changed, "%s", said.Message)
+		if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
+			return Errorf(Changed, "%s", wire.Message)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", Changed, err)
@@ -139,10 +137,10 @@ func (r *run) recheck(ctx context.Context) error {
 }
 
 // refuse ends the grant without a call.
-func (r *run) refuse(kind Kind, cause error) error {
-	r.guard.finish(r.grant, kind, cause)
+func (r *run) refuse(code Code, cause error) error {
+	r.guard.fail(r.grant, code, cause)
 	r.ended = true
-	return r.guard.refuse(&r.grant.request.Target, kind, cause)
+	return r.guard.refuse(&r.grant.request.Target, code, cause)
 }
 
 func (r *run) end() {
@@ -150,8 +148,8 @@ func (r *run) end() {
 	r.ended = true
 }
 
-// leave closes the grant, or leaves it to the next run of a call that asks its caller.
-func (r *run) leave(panicking bool, err error) {
+// finish ends the grant, or keeps it for the next run if the call asks its caller.
+func (r *run) finish(panicking bool, err error) {
 	if r.ended {
 		return
 	}
@@ -161,8 +159,7 @@ func (r *run) leave(panicking bool, err error) {
 		if r.executing {
 			until = time.Now().Add(g.opts.Expiry)
 		}
-		m := g.grants.pause(r.grant, until)
-		r.call.Store(r.grant.key, m.json())
+		r.call.Store(r.grant.key, g.grants.pause(r.grant, until).json())
 		return
 	}
 	event, reason := EventExecuted, ""
@@ -174,6 +171,174 @@ func (r *run) leave(panicking bool, err error) {
 	case err != nil:
 		event, reason = EventFailed, err.Error()
 	}
-	_ = g.record(time.Now(), r.grant, event, Answer{Reason: reason}) // it is logged; the call has been made
+	_ = g.record(time.Now(), r.grant, event, Answer{Reason: reason}) // record logs the error; the call has been made
 	r.end()
+}
+
+// A grant is a request and its approval, from the first run of its call to the end of the
+// last one.
+type grant struct {
+	request *Request
+	digest  Digest // of the request, when the grant was opened
+	id      callID
+	key     string // of the resume token in the call
+
+	// Guarded by grants.mu; only the current run changes them.
+	approved bool      // the call has been executed, or is being executed
+	running  bool      // a run has the grant
+	run      int       // number of the run, from 1
+	until    time.Time // deadline for the next run; set between runs
+}
+
+// A callID identifies a call of a tool.
+type callID struct{ call, server, tool string }
+
+// A resumeToken is the state that a call stores between its runs.
+type resumeToken struct {
+	Request string `json:"request"` // id of the request
+	Run     int    `json:"run"`     // number of the last run
+	Until   int64  `json:"until"`   // end of the time for the next run, in Unix milliseconds
+}
+
+func (t resumeToken) json() json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"request":%q,"run":%d,"until":%d}`, t.Request, t.Run, t.Until))
+}
+
+// maxRemembered is the maximum number of approvals that a guard remembers.
+const maxRemembered = 10_000
+
+// grants holds the open grants and the remembered approvals of a guard.
+type grants struct {
+	maxOpen, maxPerCaller int
+
+	mu         sync.Mutex
+	open       map[callID]*grant
+	callers    map[string]int // number of open grants by caller
+	remembered map[Digest]rememberedAnswer
+}
+
+type rememberedAnswer struct {
+	answer Answer
+	until  time.Time
+}
+
+func newGrants(opts *Options) *grants {
+	return &grants{
+		maxOpen: opts.MaxOpen, maxPerCaller: opts.MaxPerCaller,
+		open: make(map[callID]*grant), callers: make(map[string]int), remembered: make(map[Digest]rememberedAnswer),
+	}
+}
+
+// begin adds a grant, which its first run has.
+func (s *grants) begin(g *grant) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.open[g.id] != nil:
+		return Spent
+	case len(s.open) >= s.maxOpen:
+		return Errorf(TooMany, "at most %d requests may be open", s.maxOpen)
+	case s.callers[g.request.Caller] >= s.maxPerCaller:
+		return Errorf(TooMany, "at most %d requests of one caller may be open", s.maxPerCaller)
+	}
+	g.running, g.run = true, 1
+	s.open[g.id] = g
+	s.callers[g.request.Caller]++
+	return nil
+}
+
+// resume returns the grant of a call for its next run. The token must be that of the last run.
+func (s *grants) resume(id callID, token resumeToken, now time.Time) (*grant, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch g := s.open[id]; {
+	case g != nil && !g.running && g.request.ID == token.Request && g.run == token.Run && now.Before(g.until):
+		g.running = true
+		g.run++
+		return g, nil
+	case now.UnixMilli() >= token.Until:
+		return nil, Expired
+	default:
+		return nil, Spent
+	}
+}
+
+// pause ends a run, and returns the token with which the next run may begin before until.
+func (s *grants) pause(g *grant, until time.Time) resumeToken {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.running, g.until = false, until
+	return resumeToken{g.request.ID, g.run, until.UnixMilli()}
+}
+
+func (s *grants) setApproved(g *grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.approved = true
+}
+
+// end removes a grant that a run has.
+func (s *grants) end(g *grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove(g)
+}
+
+// endIdle removes a grant that no run has, and reports whether it did.
+func (s *grants) endIdle(g *grant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[g.id] != g || g.running {
+		return false
+	}
+	s.remove(g)
+	return true
+}
+
+func (s *grants) remove(g *grant) {
+	delete(s.open, g.id)
+	if s.callers[g.request.Caller]--; s.callers[g.request.Caller] == 0 {
+		delete(s.callers, g.request.Caller)
+	}
+}
+
+// overdue removes and returns the grants that wait for their next run for too long.
+func (s *grants) overdue(now time.Time) (list []*grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.open {
+		if !g.running && !now.Before(g.until) {
+			s.remove(g)
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// remember stores an approval, unless there are too many.
+func (s *grants) remember(subject Digest, a Answer, now, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.remembered) >= maxRemembered {
+		for subject, r := range s.remembered {
+			if !now.Before(r.until) {
+				delete(s.remembered, subject)
+			}
+		}
+	}
+	if len(s.remembered) < maxRemembered {
+		s.remembered[subject] = rememberedAnswer{a, until}
+	}
+}
+
+// recall returns a remembered approval that is still valid.
+func (s *grants) recall(subject Digest, now time.Time) (a Answer, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.remembered[subject]
+	if ok && !now.Before(r.until) {
+		delete(s.remembered, subject)
+		return Answer{}, false
+	}
+	return r.answer, ok
 }

@@ -8,53 +8,71 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"unicode/utf8"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/peertext"
 )
 
-// Terminal returns an approver that asks a person at a terminal, one question at a time. It
-// writes all of a request to out, escaped as [Printable] has it, and a code of four
-// characters, and reads lines from in: the code approves, anything else is the reason of a
-// refusal. Of arguments that take more than 40 lines it shows the first 40, and no code
-// until the person has typed "all". So what was typed before the question was there, or for another one, approves
-// nothing. Reading begins with the first question, and ends with in only, since nothing can
-// interrupt it: what is typed while nothing is asked is dropped. After the end of in nobody
-// can be asked.
+// Terminal returns an approver that asks a person at a terminal, one question at a time.
+//
+// For each request it writes the complete request to out, escaped as [Printable] does, and a
+// code of four characters. Then it reads a line from in: the code approves, and any other line
+// is the reason for a refusal. The code differs between requests, so that input for an earlier
+// question approves nothing. If the arguments take more than 40 lines, it shows the first 40,
+// and shows the others and the code only after the person has typed "all". If out is a terminal,
+// lines are as long as the window permits, and at most 76 columns.
+//
+// A goroutine reads in until in ends, and drops lines that no question waits for. On Linux, a
+// question discards what was typed before it if in is a terminal, and ignores a refusal within
+// 200 ms. When in has ended, the error
+// is [NoApprover].
 func Terminal(in io.Reader, out io.Writer) Approver {
-	return &terminal{
-		out: out, in: bufio.NewReaderSize(in, maxTyped),
-		turn: make(chan struct{}, 1), lines: make(chan string, 1), ended: make(chan struct{}),
+	t := &terminal{
+		out: out, source: in, in: bufio.NewReaderSize(in, maxTyped),
+		mutex: make(chan struct{}, 1), lines: make(chan string, 1), ended: make(chan struct{}),
 	}
+	go t.read()
+	return t
 }
 
 type terminal struct {
 	out   io.Writer
-	turn  chan struct{} // held by the question that is shown
-	lines chan string   // what is typed while a question is shown
-	ended chan struct{} // closed when there is no more input
+	mutex chan struct{} // held by the current question; a channel, so that waiting can be canceled
+	lines chan string   // input for the current question
+	ended chan struct{} // closed at the end of in
 	in    *bufio.Reader
-	start sync.Once
 
-	mu      sync.Mutex
-	waiting bool // for a line
+	source io.Reader // of in
+
+	mu       sync.Mutex
+	expected string    // the line that does not refuse the current question; "" if no question waits
+	ignored  time.Time // until then, other lines were typed before the question
 }
 
-// maxTyped is how many bytes of a line are read; the rest of it is dropped.
+// reactionTime is how long a person needs at least to refuse a question at a terminal.
+const reactionTime = 200 * time.Millisecond
+
+// maxTyped is the maximum length of a line, in bytes; the rest is dropped.
 const maxTyped = 4 << 10
 
-// Approve asks when it is this question's turn.
+// Approve waits for earlier questions, and asks.
 func (t *terminal) Approve(ctx context.Context, r *Request) (Answer, error) {
 	select {
-	case t.turn <- struct{}{}:
+	case t.mutex <- struct{}{}:
 	case <-ctx.Done():
 		return Answer{}, context.Cause(ctx)
 	}
-	defer func() { <-t.turn }()
-	t.start.Do(func() { go t.read() })
-	t.listen(true)
-	defer t.listen(false)
-	code := codeOf(r)
-	text, complete := terminalText(r, code, maxShown)
+	defer func() { <-t.mutex }()
+	defer t.listen("")
+	code := terminalCode(r)
+	width := textWidth(peertext.Columns(t.out))
+	text, complete := terminalText(r, code, width, maxShown)
 	for {
+		expected := code
+		if !complete {
+			expected = showAll
+		}
+		t.listen(expected)
 		if _, err := io.WriteString(t.out, text); err != nil {
 			return Answer{}, fmt.Errorf("%w: %w", Lost, err)
 		}
@@ -67,12 +85,11 @@ func (t *terminal) Approve(ctx context.Context, r *Request) (Answer, error) {
 			if line != showAll {
 				return t.decide(line, false)
 			}
-			text, complete = terminalText(r, code, len(r.Arguments)*maxEscape)
-			t.listen(true)
+			text, complete = terminalText(r, code, width, len(r.Arguments)*maxEscape)
 		case <-t.ended:
-			return Answer{}, Errorf(NoApprover, "nobody is at the terminal")
+			return Answer{}, Errorf(NoApprover, "the terminal has no more input")
 		case <-ctx.Done():
-			_, _ = io.WriteString(t.out, "\nToo late: it is not asked any more.\n") // it may be gone
+			_, _ = io.WriteString(t.out, "\nToo late: the request has ended.\n") // the terminal may be closed
 			return Answer{}, context.Cause(ctx)
 		}
 	}
@@ -80,38 +97,47 @@ func (t *terminal) Approve(ctx context.Context, r *Request) (Answer, error) {
 
 func (t *terminal) decide(line string, approved bool) (Answer, error) {
 	a := Answer{Approved: approved, By: "terminal"}
-	said := "Approved.\n"
+	reply := "Approved.\n"
 	if !a.Approved {
 		a.Reason = line
-		said = "Refused.\n"
+		reply = "Refused.\n"
 	}
-	if _, err := io.WriteString(t.out, said); err != nil {
+	if _, err := io.WriteString(t.out, reply); err != nil {
 		return Answer{}, fmt.Errorf("%w: %w", Lost, err)
 	}
 	return a, nil
 }
 
-// codeOf differs from question to question.
-func codeOf(r *Request) string { return r.Digest().String()[:4] }
+// terminalCode returns the code that approves a request.
+func terminalCode(r *Request) string { return r.Digest().String()[:4] }
 
-// The layout of a question. Lines are broken here and not by the terminal, and what
-// continues a value begins with a margin, so that no value can look like another part of
-// the question or like a new one.
+// The layout of a question. Long values are wrapped, and continuation lines begin with a margin,
+// so that a value cannot imitate another part of the question.
 const (
-	lineWidth = 64 // columns of a value in one line
-	maxShown  = 40 // lines of arguments that are shown unasked
-	maxSpaces = 8  // spaces in a row that are shown as such
-	maxEscape = 6  // bytes that one byte becomes when it is escaped
+	maxWidth  = 64 // columns of a value per line
+	minWidth  = 8  // likewise, in a narrow window
+	nameWidth = 12 // columns before a value
+	maxShown  = 40 // lines of arguments before the person types showAll
+	maxEscape = 6  // maximum number of bytes for an escaped byte
 	margin    = "  | "
-	showAll   = "all" // what a person types to see all lines
+	showAll   = "all" // input that shows all lines
 )
 
-// terminalText writes a question with at most so many lines of arguments. If these are
-// not all, it asks to show the others, and has no code to approve by.
-func terminalText(r *Request, code string, most int) (text string, complete bool) {
+// textWidth returns the columns of a value per line in a window with a number of columns, which
+// is 0 if it is not known.
+func textWidth(columns int) int {
+	if columns == 0 {
+		return maxWidth
+	}
+	return min(maxWidth, max(minWidth, columns-nameWidth-1)) // the last column may cause a line break
+}
+
+// terminalText returns a question with at most limit lines of arguments, and width columns of a
+// value per line. It contains the code only if it is complete.
+func terminalText(r *Request, code string, width, limit int) (text string, complete bool) {
 	var b strings.Builder
 	field := func(name, value string) {
-		for i, line := range wrapped(Printable(value)) {
+		for i, line := range peertext.Wrap(Printable(value), width) {
 			if i == 0 {
 				fmt.Fprintf(&b, "  %-9s %s\n", name, line)
 			} else {
@@ -125,15 +151,15 @@ func terminalText(r *Request, code string, most int) (text string, complete bool
 	field("tool", r.Tool)
 	field("digest", r.ToolDigest)
 	field("caller", r.Caller)
-	lines := wrapped(r.Text())
-	shown := lines[:min(len(lines), most)]
+	lines := peertext.Wrap(r.Text(), width)
+	shown := lines[:min(len(lines), limit)]
 	fmt.Fprintf(&b, "  arguments %d of %d lines, %d bytes\n", len(shown), len(lines), len(r.Arguments))
 	for _, line := range shown {
 		b.WriteString(margin + line + "\n")
 	}
 	field("server", r.Server)
 	field("tool", r.Tool)
-	field("until", instant(r.Deadline))
+	field("until", formatTime(r.Deadline))
 	if hidden := len(lines) - len(shown); hidden > 0 {
 		fmt.Fprintf(&b, "Type %s to show %d more lines, anything else to refuse: ", showAll, hidden)
 		return b.String(), false
@@ -142,49 +168,15 @@ func terminalText(r *Request, code string, most int) (text string, complete bool
 	return b.String(), true
 }
 
-// wrapped breaks a printable text into lines, and writes long runs of spaces as counts:
-// \{12 spaces}, which neither [Printable] nor JSON has otherwise. A character that is not
-// ASCII may take two columns.
-func wrapped(text string) []string {
-	var lines []string
-	var line strings.Builder
-	width := 0
-	add := func(part string, columns int) {
-		if width+columns > lineWidth {
-			lines = append(lines, line.String())
-			line.Reset()
-			width = 0
-		}
-		line.WriteString(part)
-		width += columns
+// listen sets the line that a question expects, "" for no question, and drops earlier input.
+func (t *terminal) listen(expected string) {
+	var ignored time.Time
+	if expected != "" && discardInput(t.source) {
+		ignored = time.Now().Add(reactionTime)
 	}
-	for text != "" {
-		rest := strings.TrimLeft(text, " ")
-		if spaces := len(text) - len(rest); spaces > maxSpaces {
-			count := fmt.Sprintf(`\{%d spaces}`, spaces)
-			add(count, len(count))
-			text = rest
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(text)
-		columns := 1
-		if r >= utf8.RuneSelf {
-			columns = 2
-		}
-		add(text[:size], columns)
-		text = text[size:]
-	}
-	if line.Len() > 0 {
-		lines = append(lines, line.String())
-	}
-	return lines
-}
-
-// listen says whether lines are wanted, and drops what came before.
-func (t *terminal) listen(wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.waiting = wanted
+	t.expected, t.ignored = expected, ignored
 	select {
 	case <-t.lines:
 	default:
@@ -200,15 +192,17 @@ func (t *terminal) read() {
 			return
 		}
 		t.mu.Lock()
-		if t.waiting {
-			t.waiting = false
-			t.lines <- line // there is room: the last one was dropped or taken
+		// A line may have been on its way from the kernel when listen discarded the input.
+		if t.expected != "" && (strings.TrimSpace(line) == t.expected || !time.Now().Before(t.ignored)) {
+			t.expected = ""
+			t.lines <- line // does not block: listen or Approve has emptied the channel
 		}
 		t.mu.Unlock()
 	}
 }
 
-// readLine drops what is too long, and a last line without an end.
+// readLine reads a line, without the part that is too long. A last line without a line break is
+// an error.
 func (t *terminal) readLine() (string, error) {
 	text, err := t.in.ReadSlice('\n')
 	line := string(text)

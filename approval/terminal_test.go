@@ -8,33 +8,35 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/testsuites"
 )
 
-// A desk is a terminal with somebody at it.
-type desk struct {
+// A console is a terminal with a simulated person.
+type console struct {
 	approval.Approver
 	typed  *io.PipeWriter
 	screen chan string
 }
 
-func newDesk(t *testing.T) *desk {
+func newConsole(t *testing.T) *console {
 	r, w := io.Pipe()
-	d := &desk{typed: w, screen: make(chan string, 16)}
+	d := &console{typed: w, screen: make(chan string, 16)}
 	d.Approver = approval.Terminal(r, d)
 	t.Cleanup(func() { w.Close() })
 	return d
 }
 
-// Write is the screen's.
-func (d *desk) Write(text []byte) (int, error) {
+// Write receives the output of the terminal.
+func (d *console) Write(text []byte) (int, error) {
 	d.screen <- string(text)
 	return len(text), nil
 }
 
-func (d *desk) key(t *testing.T, text string) {
+func (d *console) key(t *testing.T, text string) {
 	t.Helper()
 	if _, err := io.WriteString(d.typed, text); err != nil {
 		t.Fatal(err)
@@ -46,7 +48,7 @@ type outcome struct {
 	err    error
 }
 
-func (d *desk) ask(ctx context.Context, r *approval.Request) <-chan outcome {
+func (d *console) ask(ctx context.Context, r *approval.Request) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
 		a, err := d.Approve(ctx, r)
@@ -74,10 +76,10 @@ func writeRequest() *approval.Request {
 	}
 }
 
-// Arguments cannot look like another question, and are approved only when they were all
-// shown.
+// TestTerminalIsNotForged: arguments cannot imitate another question, and cannot be approved
+// before all of them are shown.
 func TestTerminalIsNotForged(t *testing.T) {
-	d := newDesk(t)
+	d := newConsole(t)
 	r := writeRequest()
 	fake := "x" + strings.Repeat(" ", 79) + "Approval needed" + strings.Repeat(" ", 65) + "  server    harmless" + strings.Repeat(" ", 4000)
 	arguments, err := json.Marshal(map[string]string{"a": strings.Repeat(fake, 20) + "!", "b": strings.Repeat("rm -rf /home ", 400), "z": "the end"})
@@ -118,7 +120,7 @@ func TestTerminalIsNotForged(t *testing.T) {
 	if got := <-done; !got.answer.Approved || got.err != nil {
 		t.Errorf("the answer is %+v", got)
 	}
-	<-d.screen // what was said to the answer
+	<-d.screen // the reply to the answer
 	done = d.ask(t.Context(), r)
 	<-d.screen
 	d.key(t, code+"\n")
@@ -127,9 +129,9 @@ func TestTerminalIsNotForged(t *testing.T) {
 	}
 }
 
-// TestTerminalText is what a person sees.
+// TestTerminalText compares a complete question.
 func TestTerminalText(t *testing.T) {
-	d := newDesk(t)
+	d := newConsole(t)
 	r := writeRequest()
 	done := d.ask(t.Context(), r)
 	shown := <-d.screen
@@ -153,15 +155,15 @@ Type ` + r.Digest().String()[:4] + ` to approve, anything else to refuse: `
 	if got := <-done; !got.answer.Approved || got.err != nil {
 		t.Errorf("the answer is %+v", got)
 	}
-	for _, text := range hostile(t) {
+	for _, text := range testsuites.HostileText(t) {
 		arguments, err := json.Marshal(map[string]string{text: text})
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-d.screen // what was said to the answer before
+		<-d.screen // the reply to the previous answer
 		done := d.ask(t.Context(), &approval.Request{Target: approval.Target{Server: text, Tool: text}, Caller: text, Arguments: arguments})
 		for line := range strings.SplitSeq(<-d.screen, "\n") {
-			wantPlain(t, line)
+			testsuites.WantPlain(t, line)
 		}
 		d.key(t, "\n")
 		<-done
@@ -175,7 +177,7 @@ func TestTerminalAnswers(t *testing.T) {
 		"\n": {By: "terminal"}, "y\n": {Reason: "y", By: "terminal"}, "yes please\n": {Reason: "yes please", By: "terminal"},
 		"CODE CODE\n": {Reason: "CODE CODE", By: "terminal"}, "true\n": {Reason: "true", By: "terminal"},
 	} {
-		d := newDesk(t)
+		d := newConsole(t)
 		done := d.ask(t.Context(), writeRequest())
 		code := codeIn(t, <-d.screen)
 		d.key(t, strings.ReplaceAll(typed, "CODE", code))
@@ -186,10 +188,10 @@ func TestTerminalAnswers(t *testing.T) {
 	}
 }
 
-// TestTerminalTurns: questions are shown one at a time, and what is typed for one that is
-// over is not for the next.
+// TestTerminalTurns: questions are shown one at a time, and input for an earlier question does not
+// answer the next one.
 func TestTerminalTurns(t *testing.T) {
-	d := newDesk(t)
+	d := newConsole(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := d.ask(ctx, writeRequest())
 	old := codeIn(t, <-d.screen)
@@ -218,7 +220,7 @@ func TestTerminalTurns(t *testing.T) {
 		t.Errorf("the code of one question answered another with %+v", got)
 	}
 	<-d.screen
-	d.key(t, old+"\n") // while nothing is asked
+	d.key(t, old+"\n") // without a question
 	last := d.ask(t.Context(), writeRequest())
 	<-d.screen
 	d.key(t, strings.Repeat("x", 10_000)+old+"\n")
@@ -228,15 +230,31 @@ func TestTerminalTurns(t *testing.T) {
 	<-d.screen
 	left := d.ask(t.Context(), writeRequest())
 	shown := <-d.screen
-	d.key(t, codeIn(t, shown)) // and no line break
+	d.key(t, codeIn(t, shown)) // without a line break
 	d.typed.Close()
 	if got := <-left; !errors.Is(got.err, approval.NoApprover) {
 		t.Errorf("a line without an end is %+v", got)
 	}
 }
 
-// TestTerminalGone: a screen that cannot be written shows nothing, and so approves nothing.
-func TestTerminalGone(t *testing.T) {
+// TestTerminalIgnoresEarlierLines: lines that were typed before the first question do not refuse
+// it.
+func TestTerminalIgnoresEarlierLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newConsole(t)
+		d.key(t, "no\n\nstale\n")
+		synctest.Wait() // until all is read
+		done := d.ask(t.Context(), writeRequest())
+		d.key(t, codeIn(t, <-d.screen)+"\n")
+		if got := <-done; !got.answer.Approved || got.err != nil {
+			t.Errorf("the answer is %+v", got)
+		}
+		d.typed.Close()
+	})
+}
+
+// TestTerminalClosed: if the question cannot be written, the error is Lost.
+func TestTerminalClosed(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()
 	screen, gone := io.Pipe()

@@ -1,127 +1,105 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// Options configure a [Bridge]. The zero value is good.
-type Options struct {
-	// Name returns the name that a server's tool or prompt has here. It must depend on
-	// nothing else, and give no two of them one name: see [Bridge.Run]. A server that has
-	// not been listed yet is waited for when a name is called that begins with its name
-	// for "". Default [Name].
-	Name func(alias, name string) string
-	// Guards and CallMiddleware surround everything that the bridge offers: calls by
-	// clients of the server that it is mounted on, and those by [Bridge.CallTool] and
-	// [Bridge.Handler]. Guards decide as well what [Bridge.Tools] and [Bridge.Functions]
-	// list. Guards of the server that the bridge is mounted on are asked for calls that
-	// come by that server only.
-	Guards         []mcp.Guard
-	CallMiddleware []mcp.Middleware
-	// StartPatience is how long a start waits for servers that are not required. What
-	// they offer later is a change. Default 4 s, which is less than clients wait for a
-	// first answer.
-	StartPatience time.Duration
-	// Logger takes starts, ends and failures. Default slog.Default().
-	Logger *slog.Logger
-}
-
-// A Bridge is many servers behind one face: a server.Provider of all they offer, and
-// the same for Go programs. Make one with [New]. Its methods may be called concurrently.
+// A Bridge offers the entries of many servers as one [server.Provider]. Make one with [New].
+// Its methods may be called concurrently.
 type Bridge struct {
 	opts Options
 
-	update  sync.Mutex      // of who changes which servers there are
-	mu      sync.Mutex      // of what follows
-	running context.Context // of the servers; nil while none may run
-	changed func(mcp.Change)
-	group   sync.WaitGroup // of the servers that run
+	updating sync.Mutex // held while the set of members changes; taken before mu
+	mu       sync.Mutex // guards the following fields and member.stop
+	running  context.Context
+	changed  func(mcp.Change)
+	group    sync.WaitGroup // of running members
 
+	id        string          // random; see mcp.MetaBridges
+	self      *server.Catalog // has the id and no entries
 	suspended *client.SuspendedCalls
 	members   atomic.Pointer[[]*member]
 	merged    atomic.Pointer[server.Catalog]
-	server    *server.Server // has the members mounted, within guards and middleware
+	server    *server.Server // mounts mergedProvider behind the guards and middleware
 }
 
-// A member is a server of the bridge.
+// A member is one server of a bridge.
 type member struct {
 	*Upstream
 	config Config
-	stop   func() // and waits; nil if it was never launched
+	stop   func() // stops the member and waits; nil if it was never started
 }
 
-// New returns a bridge to servers, of which none is started yet. Mount it on a server,
-// or call [Bridge.Start]. The error names an alias that is invalid or given twice, or is a
-// *[server.CollisionError] of tools or prompts in cached catalogs.
+// New returns a bridge to servers. It starts none of them: mount the bridge on a server, or
+// call [Bridge.Start]. opts may be nil. The error names an alias that is invalid or used
+// twice, or is a *[server.CollisionError] of tools or prompts in cached catalogs.
 func New(opts *Options, configs ...Config) (*Bridge, error) {
-	b := &Bridge{suspended: client.NewSuspendedCalls()}
+	b := &Bridge{id: rand.Text(), suspended: client.NewSuspendedCalls()}
+	b.self = server.NewCatalog(nil, &server.CatalogOptions{Bridges: []string{b.id}})
 	if opts != nil {
 		b.opts = *opts
 	}
-	setDefault(&b.opts.StartPatience, 4*time.Second)
-	if b.opts.Logger == nil {
-		b.opts.Logger = slog.Default()
-	}
-	if err := check(configs); err != nil {
+	b.opts.setDefaults()
+	if err := checkConfigs(configs); err != nil {
 		return nil, err
 	}
-	members, _ := b.successors(nil, configs)
+	members, _ := b.nextMembers(nil, configs)
 	b.merged.Store(&server.Catalog{})
-	if err := checkNames(b.merged.Load(), members); err != nil {
+	if err := checkNames(b.merged.Load(), b.self, members); err != nil {
 		return nil, err
 	}
 	b.members.Store(&members)
 	b.server = server.New(mcp.Implementation{Name: "bridge"}, &server.Options{
 		Guards: b.opts.Guards, CallMiddleware: b.opts.CallMiddleware, Logger: b.opts.Logger,
 	})
-	return b, b.server.Mount(merged{b}, nil)
+	return b, b.server.Mount(mergedProvider{b}, nil)
 }
 
-// Catalog returns what all servers offer now. Servers that do not run offer what they did
-// when they last ran.
-func (b *Bridge) Catalog() *server.Catalog { return b.server.Provider().Catalog() }
+// Catalog returns what all servers offer now. A server that does not run offers what it
+// offered when it last ran.
+func (b *Bridge) Catalog() *server.Catalog { return b.server.Catalog() }
 
-// merged are the members of a bridge as one provider. [Bridge.Run] runs them.
-type merged struct{ *Bridge }
+// A mergedProvider offers the entries of all members. [Bridge.Run] runs the members.
+type mergedProvider struct{ *Bridge }
 
-func (m merged) Catalog() *server.Catalog {
+func (p mergedProvider) Catalog() *server.Catalog {
 	for {
-		before := m.Bridge.merged.Load()
-		now := merge(before, *m.members.Load())
+		before := p.merged.Load()
+		now := merge(before, p.self, *p.members.Load())
 		if now == before {
 			return now
 		}
-		if m.Bridge.merged.CompareAndSwap(before, now) {
-			logNew(m.opts.Logger, before.Collisions(), now.Collisions())
+		if p.merged.CompareAndSwap(before, now) {
+			logNew(p.opts.Logger, before.Collisions(), now.Collisions())
 			return now
 		}
 	}
 }
 
-func (m merged) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
+func (p mergedProvider) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
 	ready()
 	return nil
 }
 
-func check(configs []Config) error {
+func checkConfigs(configs []Config) error {
 	seen := make(map[string]bool)
 	for _, config := range configs {
-		if err := checkAlias(config.Alias); err != nil {
+		if err := CheckAlias(config.Alias); err != nil {
 			return fmt.Errorf("bridge: %w", err)
 		}
 		if seen[config.Alias] {
-			return fmt.Errorf("bridge: there are two servers with the alias %q", config.Alias)
+			return fmt.Errorf("bridge: two servers have the alias %q", config.Alias)
 		}
 		seen[config.Alias] = true
 		if config.Dialer == nil && config.DialAs == nil {
@@ -136,21 +114,20 @@ func (b *Bridge) newMember(config Config) *member {
 	if opts.Logger == nil {
 		opts.Logger = b.opts.Logger
 	}
-	full := b.opts.Name
-	if full == nil {
-		full = Name
+	fullName := b.opts.Name
+	if fullName == nil {
+		fullName = Name
 	}
-	name := func(name string) string { return full(config.Alias, name) }
-	return &member{Upstream: newUpstream(config.Alias, b.opts.prefixOf(config.Alias), config.Dialer, opts, b.suspended, name), config: config}
+	name := func(name string) string { return fullName(config.Alias, name) }
+	return &member{Upstream: newUpstream(config.Alias, b.id, b.opts.prefixOf(config.Alias), config.Dialer, opts, b.suspended, name), config: config}
 }
 
-// Run starts the servers and keeps them running until ctx ends. It is ready when each server
-// has been started, or could not be; for those that are not required it waits no longer
-// than [Options.StartPatience]. The error joins those of required servers, and a
-// *[server.CollisionError] for each tool or prompt whose name two servers have.
-// [Bridge.States] says what has become of the other servers, and what is not offered:
-// resources whose URI an earlier server has, and all that collides later. Run returns when
-// no server runs any more. It must not run twice at a time.
+// Run starts the servers and keeps them running until ctx ends. It calls ready when each
+// required server has started, and each other server has started, has failed to, or has
+// been waited for [Options.StartTimeout]. The error joins the errors of required servers,
+// and a *[server.CollisionError] for each tool or prompt whose name two servers have.
+// [Bridge.States] reports the state of the other servers. Run returns after all servers have
+// stopped. It must not run twice at the same time.
 func (b *Bridge) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -159,15 +136,19 @@ func (b *Bridge) Run(ctx context.Context, ready func(), changed func(mcp.Change)
 	}
 	err := b.waitStarted(ctx)
 	if err == nil {
-		b.merged.Store(&server.Catalog{}) // which server was ready first decides nothing
-		err = checkNames(b.merged.Load(), *b.members.Load())
+		b.merged.Store(&server.Catalog{}) // the order in which servers became ready must not decide collisions
+		err = checkNames(b.merged.Load(), b.self, *b.members.Load())
 	}
 	if err == nil {
 		ready()
 	} else {
 		stop()
 	}
-	b.wait(ctx)
+	<-ctx.Done()
+	b.mu.Lock()
+	b.running, b.changed = nil, nil
+	b.mu.Unlock()
+	b.group.Wait()
 	return err
 }
 
@@ -175,40 +156,32 @@ func (b *Bridge) begin(ctx context.Context, changed func(mcp.Change)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.running != nil {
-		return errors.New("bridge: it runs already")
+		return errors.New("bridge: the bridge is already running")
 	}
 	b.running, b.changed = ctx, changed
 	for _, m := range *b.members.Load() {
-		b.launch(m)
+		b.startMember(m)
 	}
 	return nil
 }
 
-// launchAll starts servers that have not been started, and reports whether the bridge runs.
-func (b *Bridge) launchAll(members []*member) bool {
+// startMembers starts members if the bridge runs, and reports whether it does.
+func (b *Bridge) startMembers(members []*member) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, m := range members {
-		if m.stop == nil && b.running != nil {
-			b.launch(m)
-		}
+	if b.running == nil {
+		return false
 	}
-	return b.running != nil
+	for _, m := range members {
+		b.startMember(m)
+	}
+	return true
 }
 
-// wait waits until ctx has ended, and nothing runs any more.
-func (b *Bridge) wait(ctx context.Context) {
-	<-ctx.Done()
-	b.mu.Lock()
-	b.running, b.changed = nil, nil
-	b.mu.Unlock()
-	b.group.Wait()
-}
-
-// launch starts a server. It is called with the lock held, while the bridge runs.
-func (b *Bridge) launch(m *member) {
+// startMember requires b.mu. A member that already runs is left alone.
+func (b *Bridge) startMember(m *member) {
 	ctx, cancel := context.WithCancel(b.running)
-	if !m.pool.begin(ctx) {
+	if !m.pool.start(ctx) {
 		cancel()
 		return
 	}
@@ -221,14 +194,14 @@ func (b *Bridge) launch(m *member) {
 		defer close(stopped)
 		defer cancel()
 		m.run(ctx, func(change mcp.Change) {
-			if slices.Contains(*b.members.Load(), m) { // one that is tried is not there yet
-				b.tell(change)
+			if slices.Contains(*b.members.Load(), m) { // not while UpdateAll still waits for other servers
+				b.notify(change)
 			}
 		})
 	})
 }
 
-func (b *Bridge) tell(change mcp.Change) {
+func (b *Bridge) notify(change mcp.Change) {
 	b.mu.Lock()
 	changed := b.changed
 	b.mu.Unlock()
@@ -237,23 +210,23 @@ func (b *Bridge) tell(change mcp.Change) {
 	}
 }
 
-// waitStarted returns when each server has been started, or could not be. The error joins
-// those of required servers.
+// waitStarted returns the joined errors of required servers.
 func (b *Bridge) waitStarted(ctx context.Context) error {
-	patient, cancel := context.WithTimeout(ctx, b.opts.StartPatience)
+	optional, cancel := context.WithTimeout(ctx, b.opts.StartTimeout)
 	defer cancel()
 	return waitAll(*b.members.Load(), func(m *member) error {
 		if m.config.Required {
 			return m.waitConfigured(ctx)
 		}
-		_ = m.waitReady(patient) // it is logged, and in States
+		_ = m.waitReady(optional) // the error is logged, and part of State
 		return nil
 	})
 }
 
-// Start runs the bridge for a program that does not mount it on a server, until ctx ends
-// or stop is called, which waits. It returns when [Bridge.Run] is ready; after an error
-// nothing runs.
+// Start runs the bridge in the background until ctx ends or stop is called, for a program
+// that does not mount it on a server. Start returns when [Bridge.Run] is ready. stop waits
+// until all servers have stopped. The error is that of Run, or the cause of ctx if ctx has ended.
+// After an error nothing runs.
 func (b *Bridge) Start(ctx context.Context) (stop func(), err error) {
 	running, cancel := context.WithCancel(ctx)
 	ready, ended := make(chan struct{}), make(chan error, 1)
@@ -263,9 +236,13 @@ func (b *Bridge) Start(ctx context.Context) (stop func(), err error) {
 	}()
 	select {
 	case <-ready:
-	case err := <-ended:
+		err = context.Cause(ctx)
+	case err = <-ended:
+		err = cmp.Or(err, context.Cause(ctx))
+	}
+	if err != nil {
 		cancel()
-		return nil, err
+		return nil, cmp.Or(err, <-ended) // after Run has ended
 	}
 	return func() {
 		cancel()
@@ -273,4 +250,118 @@ func (b *Bridge) Start(ctx context.Context) (stop func(), err error) {
 			b.opts.Logger.Error("the bridge failed", "error", err)
 		}
 	}, nil
+}
+
+// Update replaces the servers of the bridge by those of configs. A server whose fingerprint
+// is unchanged keeps running. All others are stopped first, and then the new ones started.
+// The errors are those of [New]; after an error nothing has changed.
+func (b *Bridge) Update(configs ...Config) error {
+	return b.replace(configs, func([]*member) error { return nil })
+}
+
+// UpdateAll is an [Bridge.Update] of a running bridge that changes nothing unless every new
+// server starts. Lazy servers with a cached catalog are not started. New servers start
+// before old ones are stopped, so for a while two versions of a server may run. Clients get
+// one notification for each kind of list that changed. In addition to the errors of Update,
+// UpdateAll returns the errors of the new servers, required or not, and those of
+// [Bridge.Run] for required ones.
+func (b *Bridge) UpdateAll(ctx context.Context, configs ...Config) error {
+	return b.replace(configs, func(added []*member) error {
+		if !b.startMembers(added) {
+			return errors.New("bridge: the bridge is not running")
+		}
+		return waitAll(added, func(m *member) error {
+			if m.config.Required {
+				return m.waitConfigured(ctx)
+			}
+			return m.waitReady(ctx)
+		})
+	})
+}
+
+// replace calls prepare with the new members before it replaces the old ones.
+func (b *Bridge) replace(configs []Config, prepare func(added []*member) error) error {
+	if err := checkConfigs(configs); err != nil {
+		return err
+	}
+	b.updating.Lock()
+	defer b.updating.Unlock()
+	before, catalog := *b.members.Load(), b.Catalog()
+	members, added := b.nextMembers(before, configs)
+	err := prepare(added)
+	if err == nil {
+		err = checkNames(b.merged.Load(), b.self, members)
+	}
+	if err != nil {
+		stopAll(added)
+		return err
+	}
+	b.mu.Lock()
+	b.members.Store(&members)
+	b.mu.Unlock()
+	stopAll(slices.DeleteFunc(slices.Clone(before), func(m *member) bool { return slices.Contains(members, m) }))
+	b.startMembers(added)
+	for _, change := range changes(catalog, b.Catalog()) {
+		b.notify(change)
+	}
+	return nil
+}
+
+// nextMembers returns the members for configs. Unchanged members of before are reused, the
+// new ones are also in added.
+func (b *Bridge) nextMembers(before []*member, configs []Config) (members, added []*member) {
+	for _, config := range configs {
+		i := slices.IndexFunc(before, func(m *member) bool {
+			return config.Fingerprint != "" && m.config.Fingerprint == config.Fingerprint &&
+				m.config.Alias == config.Alias && m.config.Required == config.Required
+		})
+		if i >= 0 {
+			members = append(members, before[i])
+			continue
+		}
+		m := b.newMember(config)
+		members, added = append(members, m), append(added, m)
+	}
+	return members, added
+}
+
+// waitAll calls wait for all members concurrently, except for lazy ones with a cached
+// catalog, and joins the errors.
+func waitAll(members []*member, wait func(m *member) error) error {
+	errs := make([]error, len(members))
+	var waiting sync.WaitGroup
+	for i, m := range members {
+		if !m.pool.main.lazy {
+			waiting.Go(func() { errs[i] = wait(m) })
+		}
+	}
+	waiting.Wait()
+	return errors.Join(errs...)
+}
+
+// stopAll stops members concurrently.
+func stopAll(members []*member) {
+	var stopping sync.WaitGroup
+	for _, m := range members {
+		if m.stop != nil {
+			stopping.Go(m.stop)
+		}
+	}
+	stopping.Wait()
+}
+
+// States returns the states of the servers, in the order of their configs.
+func (b *Bridge) States() []State {
+	members := *b.members.Load()
+	collisions := mergedProvider{b}.Catalog().Collisions()
+	states := make([]State, len(members))
+	for i, m := range members {
+		states[i] = m.State()
+		for _, collision := range collisions {
+			if collision.Owner == ownerOf(m.alias) {
+				states[i].NotOffered = append(states[i].NotOffered, collision)
+			}
+		}
+	}
+	return states
 }

@@ -3,7 +3,10 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,10 +18,10 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// catalogOf returns what is offered of a server's lists. Entries that are as they were
-// before are the same. Of two tools or prompts that would have one name none is offered: one
-// must not be called in place of the other. Of two resources with one URI the first is. What
-// is not offered is logged, and kept with the catalog.
+// catalogOf returns the catalog for a server's lists. Unchanged entries of before are reused.
+// If two tools or prompts would get one name, neither is offered, so that no call reaches
+// the wrong one. Of two resources with one URI the first is offered. Errors for what is not
+// offered are logged and stored with the catalog; see notOffered.
 func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 	type key struct {
 		kind mcp.Kind
@@ -48,7 +51,7 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		}
 		e, err := u.entry(entry, at.name, l.completes)
 		if err != nil {
-			refused = append(refused, fmt.Errorf("the %v %.256q of %s: %w", entry.kind, entry.name, owner, err))
+			refused = append(refused, fmt.Errorf("the %v %+.256q of %s: %w", entry.kind, entry.name, owner, err))
 			continue
 		}
 		if old := before.Lookup(at.kind, at.name); old != nil && isSame(old, e) {
@@ -56,11 +59,12 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		}
 		entries = append(entries, e)
 	}
-	opts := &server.CatalogOptions{Resolve: u.resolve}
+	opts := &server.CatalogOptions{Resolve: u.resolve, Bridges: append([]string{u.bridge}, l.bridges...)}
 	if !l.cached {
-		opts = nil
-		refused = append(refused, u.missing(l)...)
+		opts.Resolve = nil
+		refused = append(u.missing(l), refused...)
 	}
+	refused = firstErrors(append(refused, l.refused...))
 	c := server.NewCatalog(entries, opts).Map(func(e *server.Entry) *server.Entry {
 		if !u.selects(e.Kind, e.Origin.Name) {
 			return nil
@@ -72,7 +76,7 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 	return c
 }
 
-// isNamed reports whether entries of a kind get names of the bridge's own.
+// isNamed reports whether entries of a kind are renamed by a bridge.
 func isNamed(kind mcp.Kind) bool { return kind == mcp.KindTool || kind == mcp.KindPrompt }
 
 func isSame(old, now *server.Entry) bool {
@@ -84,7 +88,7 @@ func (u *Upstream) selects(kind mcp.Kind, name string) bool {
 	return u.opts.Select == nil || u.opts.Select(kind, name)
 }
 
-// nameOf returns the name that an entry has here.
+// nameOf returns the offered name of a listed entry.
 func (u *Upstream) nameOf(l listed) string {
 	if !isNamed(l.kind) {
 		return l.name
@@ -95,26 +99,26 @@ func (u *Upstream) nameOf(l listed) string {
 	return u.name(l.name)
 }
 
-// entry returns a listed entry as it is offered here.
+// entry returns the entry to offer for a listed one.
 func (u *Upstream) entry(l listed, name string, completes bool) (*server.Entry, error) {
 	definition, err := u.definition(l, name)
 	if err != nil {
 		return nil, err
 	}
-	own := l.name
-	if own == name {
-		own = "" // calls have it already
+	originalName := l.name
+	if originalName == name {
+		originalName = "" // calls keep their name
 	}
 	e := &server.Entry{Target: mcp.Target{
 		Kind: l.kind, Name: name, Definition: mcp.NewDefinition(definition),
 		Origin: mcp.Origin{Server: u.alias, Name: l.name, Launch: u.opts.Launch, Trusted: u.opts.Trusted},
 	}}
-	e.Handle = u.forward(e, own)
+	e.Handle = u.forward(e, originalName)
 	if !isNamed(l.kind) {
 		e.Subscribe = func(ctx context.Context, call *mcp.Call) (func(), error) { return u.subscribe(ctx, call.URI()) }
 	}
 	if l.kind == mcp.KindResourceTemplate {
-		e.Match = matching(l.name)
+		e.Match = matcherOf(l.name)
 	}
 	if completes && (l.kind == mcp.KindPrompt || l.kind == mcp.KindResourceTemplate) {
 		e.Complete = e.Handle
@@ -122,22 +126,21 @@ func (u *Upstream) entry(l listed, name string, completes bool) (*server.Entry, 
 	return e, nil
 }
 
-// definition returns the definition of an entry with the name and the words that it has
-// here.
+// definition returns the definition of an entry with the offered name and the overrides.
 func (u *Upstream) definition(l listed, name string) ([]byte, error) {
 	var edits []jsonscan.Edit
-	change := func(member, value string) {
+	replace := func(member, value string) {
 		edits = append(edits, jsonscan.Edit{Name: member, Value: jsonscan.AppendString(nil, value)})
 	}
 	if name != l.name {
-		change("name", name)
+		replace("name", name)
 	}
 	if override := u.opts.Override[l.name]; l.kind == mcp.KindTool {
 		if override.Title != "" {
-			change("title", override.Title)
+			replace("title", override.Title)
 		}
 		if override.Description != "" {
-			change("description", override.Description)
+			replace("description", override.Description)
 		}
 	}
 	if len(edits) == 0 {
@@ -146,9 +149,9 @@ func (u *Upstream) definition(l listed, name string) ([]byte, error) {
 	return jsonscan.Splice(nil, l.definition, edits...)
 }
 
-// matching returns what matches URIs with a template; nil if that is not possible here.
-// Then the resources are read that are listed too.
-func matching(template string) func(uri string) bool {
+// matcherOf returns a function that matches URIs with a template. It returns nil for a
+// template that cannot be matched: then only listed resources can be read.
+func matcherOf(template string) func(uri string) bool {
 	parsed, err := uritemplate.Parse(template)
 	if err != nil {
 		return nil
@@ -163,78 +166,79 @@ func matching(template string) func(uri string) bool {
 	}
 }
 
-// startLazy starts a server of which cached definitions are offered. What guards have
-// decided about a call was decided about these: a tool that has become another is not
-// called.
-func (u *Upstream) startLazy(ctx context.Context, e *server.Entry) error {
-	if !u.pool.main.sleeps || isClosed(u.loaded) {
-		return nil
-	}
-	if err := u.wake(ctx); err != nil {
-		return err
-	}
-	if now := u.Catalog().Lookup(e.Kind, e.Name); now == nil || e.Kind == mcp.KindTool && now.Definition.Digest() != e.Definition.Digest() {
-		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the %v is not as it was listed: list again", e.Kind)}
-	}
-	return nil
-}
-
-// forward returns the handler that passes a call on, when there is room for it, by the session
-// that is for its caller.
+// forward returns the handler that forwards calls to the server. If a call must not be
+// renamed, name is "".
 func (u *Upstream) forward(e *server.Entry, name string) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-		if err := u.startLazy(ctx, e); err != nil {
+		if err := u.checkCached(ctx, e); err != nil {
 			return nil, err
 		}
-		if err := u.limit.enter(ctx); err != nil {
+		if err := u.limit.acquire(ctx); err != nil {
 			return nil, notRun(ctx, u.alias, err)
 		}
-		defer u.limit.leave()
-		session, slot, err := u.pool.acquire(ctx, call.Caller)
+		defer u.limit.release()
+		session, s, err := u.pool.acquire(ctx, call.Caller)
 		if err != nil {
 			return nil, notRun(ctx, u.alias, err)
 		}
-		asked := false
-		defer func() { slot.release(ctx, asked) }()
+		suspended := false
+		defer func() { s.release(ctx, suspended) }()
 		result, err := session.Forward(ctx, call, &client.ForwardOptions{Name: name, ServerLabel: u.alias, Timeout: u.opts.CallTimeout})
 		if err != nil {
-			_, asked = mcp.AsInputRequired(err)
+			_, suspended = mcp.AsInputRequired(err)
 			return nil, failed(ctx, u.alias, err)
 		}
-		slot.hear()
+		s.recordReply()
 		return result, nil
 	}
 }
 
-// resolve finds an entry of a server whose lists have not been read yet: it waits for
-// that, and starts a lazy server. A name chooses the server by its prefix; then the lists
-// decide. A URI can be of any server: of those of a bridge it waits for the ones that are
-// being started, starts none that has a cached catalog, and passes over those that fail.
+// checkCached starts the server if e may be an entry of a cached catalog. Guards have
+// checked the call against the cached definition, so a tool whose definition has changed
+// since is not called.
+func (u *Upstream) checkCached(ctx context.Context, e *server.Entry) error {
+	if !u.pool.main.lazy || isClosed(u.loaded) {
+		return nil
+	}
+	if err := u.startLazy(ctx); err != nil {
+		return err
+	}
+	if now := u.Catalog().Lookup(e.Kind, e.Name); now == nil || e.Kind == mcp.KindTool && now.Definition.Digest() != e.Definition.Digest() {
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the definition of the %v has changed: read the list again", e.Kind)}
+	}
+	return nil
+}
+
+// startLazy starts the server if it is idle, and waits until its lists have been read.
+func (u *Upstream) startLazy(ctx context.Context) error {
+	if err := u.pool.waitStarted(ctx); err != nil {
+		return notRun(ctx, u.alias, err)
+	}
+	u.pool.main.requestOpen()
+	return u.waitReady(ctx)
+}
+
+// resolve finds an entry of a server whose lists have not been read yet: it starts a lazy
+// server and waits for the lists. Names of tools and prompts select the server by prefix. A
+// URI could be of any server of a bridge: resolve waits for each one that is starting,
+// starts none that has a cached catalog, and skips those that fail.
 func (u *Upstream) resolve(ctx context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
 	if isClosed(u.loaded) {
 		return u.Catalog().Lookup(kind, name), nil
 	}
 	byPrefix := u.alias == "" || isNamed(kind)
-	if byPrefix && !strings.HasPrefix(name, u.prefix) || !byPrefix && u.pool.main.sleeps {
+	if byPrefix && !strings.HasPrefix(name, u.prefix) || !byPrefix && u.pool.main.lazy {
 		return nil, nil
 	}
-	err := u.wake(ctx)
+	err := u.startLazy(ctx)
 	if err != nil && (byPrefix || ctx.Err() != nil) {
 		return nil, err
 	}
 	return u.Catalog().Lookup(kind, name), nil
 }
 
-// wake starts the server if it waits to be needed, and waits until its lists have been read.
-func (u *Upstream) wake(ctx context.Context) error {
-	if err := u.pool.await(ctx); err != nil {
-		return notRun(ctx, u.alias, err)
-	}
-	u.pool.main.want()
-	return u.waitReady(ctx)
-}
-
-// changes are the lists that differ between two catalogs. Templates are in that of resources.
+// changes returns the lists that differ between two catalogs. A change of templates is a
+// change of resources.
 func changes(before, now *server.Catalog) (found []mcp.Change) {
 	for kind := mcp.KindTool; kind <= mcp.KindResourceTemplate; kind++ {
 		change := mcp.Change{Kind: min(kind, mcp.KindResource)}
@@ -249,4 +253,116 @@ func sameList(kind mcp.Kind, a, b *server.Catalog) bool {
 	return slices.EqualFunc(slices.Collect(a.All(kind)), slices.Collect(b.All(kind)), func(a, b *server.Entry) bool {
 		return a == b || a.Name == b.Name && bytes.Equal(a.Definition.JSON(), b.Definition.JSON())
 	})
+}
+
+// A MissingError says that Rename, Override or Expect of [ProxyOptions] names a tool, or
+// Rename a prompt, that the server does not list.
+type MissingError struct {
+	// Server is the alias, "" for a proxy.
+	Server string
+	// Name is the missing name.
+	Name string
+}
+
+// Error names the server and the missing name.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%s does not list %+.256q, which its options name", ownerOf(e.Server), e.Name)
+}
+
+// ownerOf returns the name of a server in errors.
+func ownerOf(alias string) string {
+	if alias == "" {
+		return "the server"
+	}
+	return fmt.Sprintf("the server %q", alias)
+}
+
+// missing returns a MissingError for each name in the options that the server does not list.
+func (u *Upstream) missing(l *lists) (errs []error) {
+	tools, named := make(map[string]bool), make(map[string]bool)
+	for _, entry := range l.entries {
+		tools[entry.name] = tools[entry.name] || entry.kind == mcp.KindTool
+		named[entry.name] = named[entry.name] || isNamed(entry.kind)
+	}
+	names := slices.AppendSeq(slices.Clone(u.opts.Expect), maps.Keys(u.opts.Override))
+	names = slices.DeleteFunc(names, func(name string) bool { return tools[name] })
+	for name := range u.opts.Rename {
+		if !named[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		errs = append(errs, &MissingError{Server: u.alias, Name: name})
+	}
+	return errs
+}
+
+// maxNotOffered is how many errors of entries are kept for a server.
+const maxNotOffered = 100
+
+// firstErrors replaces the errors after the first ones by their number.
+func firstErrors(errs []error) []error {
+	if len(errs) <= maxNotOffered {
+		return errs
+	}
+	return append(errs[:maxNotOffered:maxNotOffered], fmt.Errorf("%d more entries are not offered", len(errs)-maxNotOffered))
+}
+
+type notOfferedKey struct{}
+
+// notOffered returns the errors of the entries that catalogOf left out.
+func notOffered(c *server.Catalog) []error {
+	return c.Memo(notOfferedKey{}, func() any { return []error(nil) }).([]error)
+}
+
+// misconfigured joins the errors of a catalog that the operator has to correct: collisions
+// and missing names.
+func misconfigured(c *server.Catalog) error {
+	return errors.Join(slices.DeleteFunc(slices.Clone(notOffered(c)), func(err error) bool {
+		_, collides := errors.AsType[*server.CollisionError](err)
+		_, missing := errors.AsType[*MissingError](err)
+		return !collides && !missing
+	})...)
+}
+
+// merge returns the catalog of all members. self is the catalog with the id of the bridge.
+func merge(before, self *server.Catalog, members []*member) *server.Catalog {
+	parts := make([]server.Part, 0, len(members)+1)
+	for _, m := range members {
+		parts = append(parts, server.Part{Owner: ownerOf(m.alias), Catalog: m.Catalog()})
+	}
+	return server.Merge(before, append(parts, server.Part{Owner: "the bridge", Catalog: self})...)
+}
+
+// checkNames joins the collisions of tools and prompts of members that are not in before.
+// Collisions of resources are not errors: the servers choose URIs, not the configuration.
+func checkNames(before, self *server.Catalog, members []*member) error {
+	var errs []error
+	for _, collision := range newErrors(before.Collisions(), merge(before, self, members).Collisions()) {
+		if isNamed(collision.Kind) {
+			errs = append(errs, collision)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// newErrors returns the errors in now that are not in before.
+func newErrors[E error](before, now []E) []E {
+	known := make(map[string]bool, len(before)) // there may be many
+	for _, err := range before {
+		known[err.Error()] = true
+	}
+	return slices.DeleteFunc(slices.Clone(now), func(err E) bool { return known[err.Error()] })
+}
+
+// logNew logs the errors in now that are not in before.
+func logNew[E error](logger *slog.Logger, before, now []E) {
+	for i, err := range newErrors(before, now) {
+		if i == maxNotOffered {
+			logger.Warn("more entries of servers are not offered", "entries", len(now))
+			break
+		}
+		logger.Warn("an entry of a server is not offered", "error", err)
+	}
 }

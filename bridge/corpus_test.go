@@ -16,20 +16,19 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/suites"
+	"github.com/dovetail-go/dovetail/internal/testsuites"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/transport"
 )
 
-// odd is an object that does not survive decoding: numbers beyond what a double holds,
-// escapes that need not be, an order of its own, and members nobody has heard of.
+// odd is an object that decoding and encoding would change: numbers beyond float64, unnecessary
+// escapes, unsorted and unknown members.
 const odd = `{"z":1,"a":[9007199254740993,1e400,-0,0.10,1E+2,"\u0041\/\ud83d\ude00 é"],"":null,"Name":true,"vendor":{"$ref":"#/x"}}`
 
-// A passing is one call, and what the server says to it.
-type passing struct{ method, params, result string }
+// An exchange is a call and its result.
+type exchange struct{ method, params, result string }
 
-var passings = []passing{
+var exchanges = []exchange{
 	{mcp.MethodToolsCall, `{"unknown":` + odd + `,"arguments":` + odd + `,"name":"NAME","_meta":{"vendor/x":` + odd + `,"y":1},"last":0}`,
 		`{"content":[{"type":"text","text":"a","_meta":{"vendor/x":1},"unknown":` + odd + `},{"type":"hologram","data":` + odd + `},` +
 			`{"resource":{"uri":"x://","text":"t","extra":` + odd + `},"type":"resource"}],` +
@@ -46,7 +45,7 @@ var passings = []passing{
 		`{"completion":{"values":[],"hasMore":false}}`},
 }
 
-// entries are list entries by their list; the name stands first or last, or with escapes.
+// entries are list entries, with the name at the beginning, at the end or escaped.
 var entries = map[string][]string{
 	"tools": {
 		`{"name":"t","inputSchema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","$defs":{"n":{"type":"integer","maximum":9007199254740993}},` +
@@ -59,10 +58,10 @@ var entries = map[string][]string{
 	"resourceTemplates": {`{"uriTemplate":"x://{one}","name":"one","x":` + odd + `}`},
 }
 
-// official adds the examples of the specification.
-func official(t *testing.T) ([]passing, map[string][]string) {
+// official returns the examples of the specification.
+func official(t *testing.T) ([]exchange, map[string][]string) {
 	t.Helper()
-	dir, ok := suites.Dir(t, "mcp/schema/2026-07-28/examples")
+	dir, ok := testsuites.Dir(t, "mcp/schema/2026-07-28/examples")
 	if !ok {
 		return nil, nil
 	}
@@ -84,15 +83,15 @@ func official(t *testing.T) ([]passing, map[string][]string) {
 		}
 		return texts
 	}
-	var calls []passing
+	var calls []exchange
 	for _, params := range read("CallToolRequestParams") {
 		object, err := jsonscan.Splice(nil, []byte(params), jsonscan.Edit{Name: "name", Value: jsonRaw(`"NAME"`)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls = append(calls, passing{mcp.MethodToolsCall, string(object), `{"content":[]}`})
+		calls = append(calls, exchange{mcp.MethodToolsCall, string(object), `{"content":[]}`})
 	}
-	for kind, call := range map[string]passing{
+	for kind, call := range map[string]exchange{
 		"CallToolResult":     {mcp.MethodToolsCall, `{"name":"NAME"}`, ""},
 		"GetPromptResult":    {mcp.MethodPromptsGet, `{"name":"NAME"}`, ""},
 		"ReadResourceResult": {mcp.MethodResourcesRead, `{"uri":"x://one"}`, ""},
@@ -115,13 +114,12 @@ func official(t *testing.T) ([]passing, map[string][]string) {
 	return calls, lists
 }
 
-// What belongs to one hop.
+// ofHop has the members that belong to one hop.
 var ofHop = map[string]bool{
 	"resultType": true, "ttlMs": true, "cacheScope": true, "requestState": true, "inputResponses": true,
 }
 
-// rest is what must arrive as it was sent: all members, in their order, but for those of
-// one hop, with the name that is that of the last hop.
+// rest returns the members that must arrive unchanged, with name in place of a name.
 func rest(t testing.TB, object []byte, name string) string {
 	t.Helper()
 	members, err := jsonscan.ReadObject(object)
@@ -148,7 +146,7 @@ func rest(t testing.TB, object []byte, name string) string {
 	return strings.Join(out, "\n")
 }
 
-// meta are the members of a _meta that are nobody's but the two ends'.
+// meta returns the members of a _meta that must arrive unchanged.
 func meta(t testing.TB, object []byte) string {
 	t.Helper()
 	members, err := jsonscan.ReadObject(object)
@@ -165,9 +163,9 @@ func meta(t testing.TB, object []byte) string {
 	return strings.Join(out, ",")
 }
 
-// A corpus is a server that says what stands there.
+// A corpus is a server that replies with given lists and results.
 type corpus struct {
-	played
+	fakeServer
 	lists map[string][]string
 
 	mu     sync.Mutex
@@ -198,20 +196,20 @@ func newCorpus(era client.Era, lists map[string][]string) *corpus {
 	return c
 }
 
-// chain is a client behind a bridge, behind a server, behind a proxy, behind a server.
+// chain returns a client of a server with a bridge to a server with a proxy to c.
 func chain(t *testing.T, c *corpus, caller client.Era) *client.Session {
 	t.Helper()
-	middle := mount(t, bridge.Proxy(transport.Pipe(c), &bridge.ProxyOptions{Logger: quiet()}))
-	b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "up", Dialer: transport.Pipe(middle), ProxyOptions: bridge.ProxyOptions{Era: c.era}})
+	middle := mount(t, bridge.Proxy(pipeTo(c), &bridge.ProxyOptions{Logger: quiet()}))
+	b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "up", Dialer: pipeTo(middle), ProxyOptions: bridge.ProxyOptions{Era: c.era}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return connect(t, transport.Pipe(mount(t, b)), client.Options{Era: caller})
+	return connect(t, pipeTo(mount(t, b)), client.Options{Era: caller})
 }
 
 func TestNothingIsLost(t *testing.T) {
 	calls, lists := official(t)
-	calls = append(calls, passings...)
+	calls = append(calls, exchanges...)
 	for member, listed := range entries {
 		if lists == nil {
 			lists = make(map[string][]string)
@@ -256,10 +254,9 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
-// inLegacy leaves out what has no form in the legacy era: structured content that is no
-// object.
-func inLegacy(calls []passing, lists map[string][]string) ([]passing, map[string][]string) {
-	calls = slices.DeleteFunc(slices.Clone(calls), func(call passing) bool {
+// inLegacy removes structured content that is not an object, which the legacy era does not have.
+func inLegacy(calls []exchange, lists map[string][]string) ([]exchange, map[string][]string) {
+	calls = slices.DeleteFunc(slices.Clone(calls), func(call exchange) bool {
 		return strings.Contains(call.result, `"structuredContent":[`)
 	})
 	lists = maps.Clone(lists)
@@ -269,7 +266,7 @@ func inLegacy(calls []passing, lists map[string][]string) ([]passing, map[string
 	return calls, lists
 }
 
-// checkLists checks that entries are as the server has them, but for the name.
+// checkLists checks that entries are unchanged except for the name.
 func checkLists(t *testing.T, session *client.Session, lists map[string][]string) {
 	t.Helper()
 	for member, method := range map[string]string{
@@ -292,15 +289,15 @@ func checkLists(t *testing.T, session *client.Session, lists map[string][]string
 			if member == "tools" || member == "prompts" {
 				name = "NAME"
 			}
-			if got, want := exactly(t, got[i], name), exactly(t, []byte(want), name); got != want {
+			if got, want := withName(t, got[i], name), withName(t, []byte(want), name); got != want {
 				t.Errorf("an entry of %s was\n%s\nand arrived\n%s", member, want, got)
 			}
 		}
 	}
 }
 
-// exactly is an entry with another name, or its own.
-func exactly(t testing.TB, entry []byte, name string) string {
+// withName returns an entry with another name, unless name is "".
+func withName(t testing.TB, entry []byte, name string) string {
 	t.Helper()
 	if name == "" {
 		return string(entry)

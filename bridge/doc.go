@@ -1,35 +1,54 @@
-// Package bridge offers what other MCP servers have: one server's as it is, by [Proxy],
-// or that of many behind one face, by [New]. Both are a [server.Provider], to be mounted
-// on a [server.Server], so whoever can be asked there can be asked from here, whatever
-// version of the protocol each side speaks.
+// Package bridge offers the tools, prompts and resources of other MCP servers: those of one
+// server with [Proxy], or those of many servers as one with [New]. Both return a
+// [server.Provider], to be mounted on a [server.Server]. [Relay] forwards messages between
+// two transports without looking at what they offer.
 //
-// What passes through is not decoded: arguments, results, schemas, errors, progress and
-// log messages arrive byte by byte, with members that this module has never heard of.
-// A hop changes only what belongs to a hop: names where they are prefixed, the id, the
-// progress token, what the protocol has reserved in _meta.
+//	b, err := bridge.New(nil,
+//		bridge.Config{Alias: "files", Dialer: stdio.Command("files-server", nil, nil)},
+//		bridge.Config{Alias: "wiki", Dialer: streamable.Dial("https://wiki.example/mcp", nil)},
+//	)
+//	...
+//	err = s.Mount(b, nil)
 //
-// A bridge outlives its servers: each is started, restarted and bounded by itself, and
-// one that hangs or dies fails only the calls to it.
+// A program without a server of its own calls [Bridge.Start] and [Bridge.CallTool].
 //
 // # Names
 //
-//  1. Tools and prompts of a bridge have the alias of their server before their names: see
-//     [Name]. Resources keep their URIs. The name of a call is looked up once, and never
-//     taken apart.
-//  2. Two tools or prompts of one name are an error of [New], [Bridge.Update],
-//     [Bridge.Try] and [Bridge.Run] that names both servers. While a bridge runs, the
-//     server that has a name keeps it. Of two resources with one URI, or one that a template
-//     covers, that of the earlier server is offered.
-//  3. What the options of a server name must exist there: see [MissingError].
-//  4. [State] lists what is not offered, and why.
+// A tool or prompt of a bridge is named ALIAS__NAME; see [Name]. Resources keep their URIs.
+// If two servers of a bridge have a tool or prompt of one name, [New], [Bridge.Update],
+// [Bridge.UpdateAll] and [Bridge.Run] return a [server.CollisionError]. A name that collides
+// later, while the bridge runs, stays with the server that has it. Of two resources with one
+// URI, or of a resource that a template covers, the entry of the earlier server is offered.
 //
-// # Guards
+// Tools that the options of a server name must exist on that server; see [MissingError].
+// [State] lists every entry that is not offered, with the reason.
 //
-// All calls pass the guards and middleware in [Options]: those of clients, of
-// [Bridge.CallTool] and of [Bridge.Handler]. What a guard hides is in no list.
+// # Sessions
 //
-// # Time
+// A bridge keeps one session with each server for reading lists. Calls use it too, except
+// those of other users and of clients with other capabilities: they get sessions of their
+// own, up to [ProxyOptions].MaxSessions. Each server is started, restarted and limited
+// independently.
 //
-// A call ends when its caller's deadline passes. Without one it ends when the server has
-// reported no progress for [ProxyOptions].CallTimeout, by default a minute.
+// # Guarantees
+//
+//  1. Payload is not decoded: arguments, results, schemas, errors, progress, log messages
+//     and unknown members keep their bytes and order. The bridge replaces only prefixed
+//     names, ids, progress tokens and the members of _meta that the protocol reserves.
+//  2. Questions of a server to the user reach the client that made the call, whatever
+//     protocol version either side speaks.
+//  3. A call that has been sent is never repeated. If no reply comes, the error is an
+//     [UpstreamError] that says whether the call may have been executed.
+//  4. A server that hangs or crashes fails only the calls to that server.
+//  5. Every call passes the guards and middleware in [Options], also those of
+//     [Bridge.CallTool]. What a guard hides is in no list.
+//  6. A call ends when its deadline passes. A call without a deadline ends when the server
+//     reports no progress for [ProxyOptions].CallTimeout, by default a minute.
+//  7. All methods may be called concurrently.
+//
+// # Related packages
+//
+// bridge/config reads configuration files, bridge/pin hides tools whose definitions have
+// changed, bridge/search replaces long lists by two tools, bridge/llm encodes tools for the
+// API of a language model, bridge/gateway and bridge/toolserver offer tools over plain HTTP.
 package bridge

@@ -10,56 +10,60 @@ import (
 	"slices"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A Failure is why a call has no answer of the server.
+// A Failure is the reason why a server has not answered a call. Clients receive it as
+// data.type of the error.
 type Failure string
 
-// The failures. What a caller is told has them as data.type.
+// The failures.
 const (
-	// Unavailable: the server does not run, or cannot be reached.
+	// Unavailable means that the server does not run, or cannot be reached.
 	Unavailable Failure = "UPSTREAM_UNAVAILABLE"
-	// Lost: the connection ended before the answer came.
+	// Lost means that the connection ended before the reply.
 	Lost Failure = "UPSTREAM_LOST"
-	// TimedOut: the answer did not come in time.
+	// TimedOut means that the reply did not come in time.
 	TimedOut Failure = "UPSTREAM_TIMEOUT"
-	// Busy: too many calls run at the server, or wait to.
+	// Busy means that too many calls run or wait at the server.
 	Busy Failure = "UPSTREAM_BUSY"
-	// Malformed: what came is no answer.
+	// LimitExceeded means that the server has exceeded one of [ProxyOptions].Limits.
+	LimitExceeded Failure = "UPSTREAM_LIMIT_EXCEEDED"
+	// Malformed means that the reply, or a list of the server, is not valid.
 	Malformed Failure = "UPSTREAM_MALFORMED"
 )
 
-// An UpstreamError is a call that a server has not answered. What a server answers, an
-// error too, is passed on as it is.
+// An UpstreamError says that a server has not answered a call. Errors that the server itself
+// returns are forwarded unchanged.
 type UpstreamError struct {
-	// Server is the alias.
+	// Server is the alias, "" for a proxy or relay.
 	Server string
-	// Failure is what went wrong.
+	// Failure is the reason, for programs and clients.
 	Failure Failure
 	// Delivery says whether the call may have been executed.
 	Delivery jsonrpc.Delivery
-	// Err is the reason, for the operator: callers are not told.
+	// Err is the cause, for the operator. It is not sent to clients.
 	Err error
 }
 
-// Error says what went wrong and how far the call got.
+// Error names the server, the cause and the delivery.
 func (e *UpstreamError) Error() string {
 	return fmt.Sprintf("server %q: %v (%v)", e.Server, e.Err, e.Delivery)
 }
 
-// Unwrap returns the reason.
+// Unwrap returns Err.
 func (e *UpstreamError) Unwrap() error { return e.Err }
 
-// As makes the error one of JSON-RPC where a caller is to be told.
+// As sets a target of type **[jsonrpc.Error] to the error that clients receive.
 func (e *UpstreamError) As(target any) bool {
 	wire, ok := target.(**jsonrpc.Error)
 	if !ok {
 		return false
 	}
-	executed, words := "no", "was not executed"
+	executed, outcome := "no", "was not executed"
 	if e.Delivery == jsonrpc.MaybeExecuted {
-		executed, words = "maybe", "may have been executed"
+		executed, outcome = "maybe", "may have been executed"
 	}
 	data, err := json.Marshal(struct {
 		Type     Failure `json:"type"`
@@ -69,20 +73,22 @@ func (e *UpstreamError) As(target any) bool {
 	if err != nil {
 		return false
 	}
-	what := map[Failure]string{
+	reason := map[Failure]string{
 		Unavailable: "is not available at the moment",
-		Lost:        "has gone away before it answered",
+		Lost:        "closed the connection before it answered",
 		TimedOut:    "did not answer in time",
 		Busy:        "has too many calls to take another",
 		Malformed:   "gave an answer that cannot be understood",
+
+		LimitExceeded: "exceeded a limit for servers",
 	}[e.Failure]
 	*wire = &jsonrpc.Error{
-		Code: jsonrpc.InternalError, Message: fmt.Sprintf("%s %s; the call %s", ownerOf(e.Server), what, words), Data: data,
+		Code: jsonrpc.InternalError, Message: fmt.Sprintf("%s %s; the call %s", ownerOf(e.Server), reason, outcome), Data: data,
 	}
 	return true
 }
 
-// notRun is a call that could not be passed on.
+// notRun returns the error of a call that was not sent to the server.
 func notRun(ctx context.Context, alias string, err error) error {
 	e := &UpstreamError{Server: alias, Failure: Unavailable, Delivery: jsonrpc.NotSent, Err: err}
 	switch {
@@ -96,11 +102,12 @@ func notRun(ctx context.Context, alias string, err error) error {
 	return e
 }
 
-// failed is what has become of a call that was passed on.
+// failed converts the error of a call that was sent. Errors and questions of the server are
+// returned unchanged.
 func failed(ctx context.Context, alias string, err error) error {
 	call, ok := errors.AsType[*jsonrpc.CallError](err)
 	if !ok {
-		return err // the server's, or a question
+		return err
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
@@ -109,22 +116,26 @@ func failed(ctx context.Context, alias string, err error) error {
 }
 
 func failureOf(err *jsonrpc.CallError) Failure {
-	_, spoken := errors.AsType[*jsonrpc.Error](err)
+	_, limited := errors.AsType[*mcp.LimitError](err)
+	_, replied := errors.AsType[*jsonrpc.Error](err)
 	switch {
+	case limited:
+		return LimitExceeded
 	case errors.Is(err, context.DeadlineExceeded):
 		return TimedOut
-	case err.Delivery == jsonrpc.Rejected && spoken:
+	case err.Delivery == jsonrpc.Rejected && replied:
 		return Busy
 	case err.Delivery != jsonrpc.MaybeExecuted:
 		return Unavailable
-	case isOfNetwork(err):
+	case isNetworkError(err):
 		return Lost
 	}
 	return Malformed
 }
 
-// isOfNetwork says whether a connection has ended rather than brought something odd.
-func isOfNetwork(err error) bool {
+// isNetworkError reports whether the connection has failed, rather than brought an invalid
+// reply.
+func isNetworkError(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}

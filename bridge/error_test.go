@@ -15,7 +15,6 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -29,7 +28,7 @@ func TestUpstreamErrorOnTheWire(t *testing.T) {
 			`the server "a" is not available at the moment; the call was not executed`,
 			`{"type":"UPSTREAM_UNAVAILABLE","server":"a","executed":"no"}`},
 		{bridge.UpstreamError{Server: "a", Failure: bridge.Lost, Delivery: jsonrpc.MaybeExecuted, Err: secret},
-			`the server "a" has gone away before it answered; the call may have been executed`,
+			`the server "a" closed the connection before it answered; the call may have been executed`,
 			`{"type":"UPSTREAM_LOST","server":"a","executed":"maybe"}`},
 		{bridge.UpstreamError{Failure: bridge.TimedOut, Delivery: jsonrpc.MaybeExecuted, Err: secret},
 			`the server did not answer in time; the call may have been executed`,
@@ -46,12 +45,12 @@ func TestUpstreamErrorOnTheWire(t *testing.T) {
 			t.Errorf("%s is %+v on the wire", test.err.Failure, wire)
 		}
 		if !errors.Is(&test.err, secret) || !strings.Contains(test.err.Error(), "/home/ann") {
-			t.Errorf("the operator is not told the reason: %v", &test.err)
+			t.Errorf("the cause is not logged: %v", &test.err)
 		}
 	}
 }
 
-// What a server answers is its answer, of whatever code.
+// Errors of a server are forwarded, whatever their code.
 func TestErrorsOfTheServer(t *testing.T) {
 	for _, wire := range []jsonrpc.Error{
 		{Code: jsonrpc.InvalidParams, Message: "no\nsuch \"tool\""},
@@ -67,7 +66,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 			}
 			return list(ctx, from, req)
 		}
-		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: transport.Pipe(up)})
+		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: pipeTo(up)})
 		_, err := b.CallTool(t.Context(), "a__t", nil)
 		if got, ok := err.(*jsonrpc.Error); !ok || got.Code != wire.Code || got.Message != wire.Message || string(got.Data) != string(wire.Data) {
 			t.Errorf("%+v arrives as %+v", wire, err)
@@ -75,7 +74,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 	}
 }
 
-// Failures of a server that is reached over HTTP have the same names.
+// Failures of a server over HTTP have the same names.
 func TestFailuresOverHTTP(t *testing.T) {
 	up := echo(nil)
 	endpoint := streamable.Handler(up, nil)
@@ -129,13 +128,13 @@ func TestFailuresOverHTTP(t *testing.T) {
 		{"cut", bridge.Lost, jsonrpc.MaybeExecuted},
 	} {
 		mode.Store(test.mode)
-		_, err := say(t.Context(), b, "a__echo", "x")
+		_, err := callEcho(t.Context(), b, "a__echo", "x")
 		failed, ok := errors.AsType[*bridge.UpstreamError](err)
 		if !ok || failed.Failure != test.failure || failed.Delivery != test.delivery {
 			t.Errorf("%s: %v, want %s, %v", test.mode, err, test.failure, test.delivery)
 		}
 		mode.Store("")
-		if text, err := say(t.Context(), b, "a__echo", "x"); err != nil || text != "x" {
+		if text, err := callEcho(t.Context(), b, "a__echo", "x"); err != nil || text != "x" {
 			t.Errorf("after %s it says %q, %v", test.mode, text, err)
 		}
 	}
@@ -143,35 +142,84 @@ func TestFailuresOverHTTP(t *testing.T) {
 	web.Close()
 	var err error
 	for range 10 { // some may get a connection that has not been found closed yet
-		if _, err = say(t.Context(), b, "a__echo", "x"); strings.Contains(err.Error(), jsonrpc.NotSent.String()) {
+		if _, err = callEcho(t.Context(), b, "a__echo", "x"); strings.Contains(err.Error(), jsonrpc.NotSent.String()) {
 			break
 		}
 	}
 	wantFailure(t, err, bridge.Unavailable, jsonrpc.NotSent)
 }
 
-// A server over HTTP that was away is listened to again, and its lists are read anew.
+// After a server over HTTP was unavailable, its lists are read and subscribed to again.
 func TestServerOverHTTPIsBack(t *testing.T) {
 	up := echo(nil)
 	endpoint := streamable.Handler(up, nil)
 	web := httptest.NewServer(endpoint)
 	t.Cleanup(web.Close)
 	t.Cleanup(func() { endpoint.Close() })
-	told := make(chan mcp.Change, 100)
+	received := make(chan mcp.Change, 100)
 	p := bridge.Proxy(streamable.Dial(web.URL, nil), &bridge.ProxyOptions{Logger: quiet()})
-	face := mount(t, p)
-	session := connect(t, transport.Pipe(face), client.Options{Changed: func(_ context.Context, change mcp.Change) { told <- change }})
+	frontend := mount(t, p)
+	session := connect(t, pipeTo(frontend), client.Options{OnChange: func(_ context.Context, change mcp.Change) { received <- change }})
 	if _, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true}); err != nil {
 		t.Fatal(err)
 	}
 	web.CloseClientConnections()
 	server.AddTool(up, server.Tool{Name: "new"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
 	select {
-	case <-told:
+	case <-received:
 	case <-time.After(10 * time.Second):
-		t.Fatal("a change is not told after the connections were lost")
+		t.Fatal("a change is not reported after the connections were lost")
 	}
 	if got := names(p.Catalog(), mcp.KindTool); got != "echo new" {
 		t.Errorf("the tools are %q", got)
+	}
+}
+
+// A call through something that is closed, or not started, was not sent.
+func TestCallsThroughClosedThingsWereNotSent(t *testing.T) {
+	var ran atomic.Int64
+	behind := pipeTo(echo(&ran))
+	arguments := jsonRaw(`{"Text":"x"}`)
+	t.Run("a bridge", func(t *testing.T) {
+		b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "a", Dialer: behind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.CallTool(t.Context(), "a__echo", arguments)
+		wantFailure(t, err, bridge.Unavailable, jsonrpc.NotSent)
+		stop, err := b.Start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		_, err = b.CallTool(t.Context(), "a__echo", arguments)
+		wantFailure(t, err, bridge.Unavailable, jsonrpc.NotSent)
+	})
+	t.Run("a session", func(t *testing.T) {
+		session := connect(t, behind, client.Options{})
+		session.Close()
+		_, err := session.CallTool(t.Context(), "echo", arguments, nil)
+		if failed, ok := errors.AsType[*jsonrpc.CallError](err); !ok || failed.Delivery != jsonrpc.NotSent {
+			t.Errorf("the error is %v, want one that says not sent", err)
+		}
+		call := newCall(t, mcp.MethodToolsCall, `{"name":"echo","arguments":{"Text":"x"}}`)
+		_, err = session.Forward(t.Context(), call, nil)
+		if failed, ok := errors.AsType[*jsonrpc.CallError](err); !ok || failed.Delivery != jsonrpc.NotSent {
+			t.Errorf("the error of a forwarded call is %v, want one that says not sent", err)
+		}
+	})
+	t.Run("a relay", func(t *testing.T) {
+		relay := bridge.Relay(behind, nil)
+		session := connect(t, pipeTo(relay), client.Options{Era: client.Legacy})
+		if err := relay.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := session.CallTool(t.Context(), "echo", arguments, nil)
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || !strings.Contains(refused.Message, "was not executed") {
+			t.Errorf("the error is %v, want one that says that the call was not executed", err)
+		}
+	})
+	if n := ran.Load(); n != 0 {
+		t.Errorf("%d calls were executed", n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/llm"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -43,7 +44,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(bridge.ReduceText(result))
+	fmt.Println(llm.Text(result))
 	// Output:
 	// calc__add
 	// 3 <nil>
@@ -51,17 +52,17 @@ func ExampleNew() {
 
 func ExampleProxy() {
 	ctx := context.Background()
-	face := server.New(mcp.Implementation{Name: "face", Version: "1"}, nil)
+	frontend := server.New(mcp.Implementation{Name: "frontend", Version: "1"}, nil)
 	sums := bridge.Proxy(calculator(), &bridge.ProxyOptions{Rename: map[string]string{"add": "sum"}})
-	if err := face.Mount(sums, &server.MountOptions{Prefix: "math_"}); err != nil {
+	if err := frontend.Mount(sums, &server.MountOptions{Prefix: "math_"}); err != nil {
 		log.Fatal(err)
 	}
-	if err := face.Start(ctx); err != nil {
+	if err := frontend.Start(ctx); err != nil {
 		log.Fatal(err)
 	}
-	defer face.Shutdown(ctx)
+	defer frontend.Shutdown(ctx)
 
-	session, err := client.Connect(ctx, transport.Pipe(face), nil)
+	session, err := client.Connect(ctx, transport.Pipe(frontend), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -69,30 +70,4 @@ func ExampleProxy() {
 	sum, err := client.CallAs[int](ctx, session, "math_sum", addIn{1, 2})
 	fmt.Println(sum, err)
 	// Output: 3 <nil>
-}
-
-func ExampleCompose() {
-	clock := func(_ context.Context, name string, _ json.RawMessage) (string, error) {
-		if name != "now" {
-			return "", bridge.ErrUnknownTool
-		}
-		return "12:00", nil
-	}
-	b, err := bridge.New(nil, bridge.Config{Alias: "calc", Dialer: calculator()})
-	if err != nil {
-		log.Fatal(err)
-	}
-	stop, err := b.Start(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer stop()
-	handle := bridge.Compose(clock, b.Handler())
-	fmt.Println(handle(context.Background(), "now", nil))
-	fmt.Println(handle(context.Background(), "calc__add", json.RawMessage(`{"A":1,"B":2}`)))
-	fmt.Println(handle(context.Background(), "fly", nil))
-	// Output:
-	// 12:00 <nil>
-	// 3 <nil>
-	//  unknown tool: "fly"
 }

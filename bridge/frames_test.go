@@ -3,24 +3,27 @@ package bridge_test
 import (
 	"context"
 	"runtime"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/calltest"
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// maxFrames is the longest way that a proxied call may take from the goroutine of the face's
-// connection to (*jsonrpc.Conn).Call, in frames, without that one.
-const maxFrames = 19
+// The bounds of a proxied call from the goroutine of the client's connection to
+// (*jsonrpc.Conn).Call: the frames it may pass, and the files they are in.
+const (
+	maxFrames = 17
+	maxFiles  = 12
+)
 
-// A tracer is a dialer that remembers the frames of the last call of a tool.
+// A tracer is a dialer that records the frames of the last call of a tool.
 type tracer struct {
 	transport.Dialer
 	frames []runtime.Frame
@@ -36,33 +39,17 @@ type tracedConn struct {
 	tracer *tracer
 }
 
-// Call has the place of (*jsonrpc.Conn).Call.
+// Call records the callers of (*jsonrpc.Conn).Call.
 func (c *tracedConn) Call(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error) {
 	if method == mcp.MethodToolsCall {
-		c.tracer.frames = framesAbove()
+		c.tracer.frames = calltest.Callers()
 	}
 	return c.Conn.Call(ctx, method, params)
 }
 
-// framesAbove are the frames from that of the caller's caller to that of the goroutine.
-func framesAbove() []runtime.Frame {
-	pcs := make([]uintptr, 100)
-	pcs = pcs[:runtime.Callers(3, pcs)]
-	var found []runtime.Frame
-	for frames := runtime.CallersFrames(pcs); ; {
-		frame, more := frames.Next()
-		if frame.Function != "" && frame.Function != "runtime.goexit" {
-			found = append(found, frame)
-		}
-		if !more {
-			return found
-		}
-	}
-}
-
-// TestCallFrames prints the way of a proxied call over a pipe, and bounds it.
+// TestCallFrames logs the frames of a proxied call over a pipe, and bounds them.
 func TestCallFrames(t *testing.T) {
-	for way, test := range map[string]struct {
+	for path, test := range map[string]struct {
 		tool  string
 		front func(to transport.Dialer) server.Provider
 	}{
@@ -77,27 +64,20 @@ func TestCallFrames(t *testing.T) {
 			return b
 		}},
 	} {
-		t.Run(way, func(t *testing.T) {
+		t.Run(path, func(t *testing.T) {
 			eachPair(t, func(t *testing.T, caller, behind client.Era) {
-				to := &tracer{Dialer: lineTo(echo(nil)).of(behind)}
+				to := &tracer{Dialer: dialerTo(echo(nil)).speaks(behind)}
 				session := connect(t, pipeTo(mount(t, test.front(to))), client.Options{Era: caller})
 				if _, err := session.CallTool(t.Context(), test.tool, map[string]string{"Text": "x"}, nil); err != nil {
 					t.Fatal(err)
 				}
-				for _, frame := range slices.Backward(to.frames) {
-					file := frame.File[strings.LastIndex(frame.File, "/dovetail/")+1:]
-					t.Logf("%s (%s:%d)", frame.Function[strings.LastIndex(frame.Function, "/")+1:], file, frame.Line)
-				}
-				t.Logf("%s: %d frames", way, len(to.frames))
-				if len(to.frames) > maxFrames {
-					t.Errorf("%s: the call passes %d frames before (*jsonrpc.Conn).Call, want at most %d", way, len(to.frames), maxFrames)
-				}
+				calltest.WantAtMost(t, to.frames, maxFrames, maxFiles)
 			})
 		})
 	}
 }
 
-// counted is a provider that lists nothing, so that each look-up of a name asks it.
+// A counted provider lists nothing and counts look-ups.
 type counted struct {
 	server.Provider
 	catalog *server.Catalog
@@ -118,7 +98,7 @@ func (c *counted) Catalog() *server.Catalog { return c.catalog }
 // TestLookedUpOnce: the name of a call is looked up once, by the server that receives it.
 func TestLookedUpOnce(t *testing.T) {
 	b, err := bridge.New(&bridge.Options{Logger: quiet(), Guards: []mcp.Guard{{Name: "g", Check: func(context.Context, *mcp.Call) error { return nil }}}},
-		bridge.Config{Alias: "a", Dialer: lineTo(echo(nil))})
+		bridge.Config{Alias: "a", Dialer: dialerTo(echo(nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,3 +116,64 @@ func TestLookedUpOnce(t *testing.T) {
 		}
 	}
 }
+
+// paths are dialers to a server with echo: directly, through a proxy, and through a bridge.
+var paths = map[string]struct {
+	tool string
+	dial func(t testing.TB, era client.Era) transport.Dialer
+}{
+	"direct": {"echo", func(_ testing.TB, era client.Era) transport.Dialer { return dialerTo(echo(nil)).speaks(era) }},
+	"proxied": {"echo", func(t testing.TB, era client.Era) transport.Dialer {
+		return pipeTo(mount(t, bridge.Proxy(dialerTo(echo(nil)).speaks(era), &bridge.ProxyOptions{Logger: quiet()})))
+	}},
+	"bridged": {"a__echo", func(t testing.TB, era client.Era) transport.Dialer {
+		return pipeTo(mountBridge(t, []bridge.Config{{Alias: "a", Dialer: dialerTo(echo(nil)).speaks(era)}}))
+	}},
+}
+
+// caller returns a function that calls echo.
+func caller(t testing.TB, path string, era client.Era) func() {
+	t.Helper()
+	session := connect(t, paths[path].dial(t, era), client.Options{Era: era})
+	params := jsonRaw(`{"name":"` + paths[path].tool + `","arguments":{"Text":"hello"}}`)
+	return func() {
+		if _, err := session.Call(t.Context(), mcp.MethodToolsCall, params, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A forwarded call allocates little more than two direct calls.
+func TestAllocations(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			direct := testing.AllocsPerRun(1000, caller(t, "direct", era))
+			for path, most := range map[string]float64{"proxied": 20, "bridged": 20} {
+				passed := testing.AllocsPerRun(1000, caller(t, path, era))
+				t.Logf("%s: %v allocations, %v beyond two direct calls of %v", path, passed, passed-2*direct, direct)
+				if passed-2*direct > most {
+					t.Errorf("%s: %v allocations beyond two direct calls, want at most %v", path, passed-2*direct, most)
+				}
+			}
+		})
+	}
+}
+
+func benchmark(b *testing.B, path string) {
+	for name, era := range eras {
+		b.Run(name, func(b *testing.B) {
+			call := caller(b, path, era)
+			b.ReportAllocs()
+			for b.Loop() {
+				call()
+			}
+		})
+	}
+}
+
+func BenchmarkDirectCall(b *testing.B)  { benchmark(b, "direct") }
+func BenchmarkProxiedCall(b *testing.B) { benchmark(b, "proxied") }
+func BenchmarkBridgedCall(b *testing.B) { benchmark(b, "bridged") }

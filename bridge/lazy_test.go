@@ -20,13 +20,13 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// lazyShop is a bridge to a lazy shop that takes ten seconds to start, and to a server that
-// never can be.
-func lazyShop(t testing.TB, way *line, opts bridge.ProxyOptions) *bridge.Bridge {
+// lazyShop returns a bridge to a lazy shop that takes ten seconds to start, to a server that
+// cannot be started, and to another one.
+func lazyShop(t testing.TB, dialer *faultyDialer, opts bridge.ProxyOptions) *bridge.Bridge {
 	opts.Lazy, opts.Rename = true, map[string]string{"add": "sum"}
 	b, err := bridge.New(&bridge.Options{Logger: quiet()},
-		bridge.Config{Alias: "broken", Dialer: nowhere{}},
-		bridge.Config{Alias: "shop", Dialer: delayed{way, 10 * time.Second}, ProxyOptions: opts},
+		bridge.Config{Alias: "broken", Dialer: unreachable{}},
+		bridge.Config{Alias: "shop", Dialer: delayed{dialer, 10 * time.Second}, ProxyOptions: opts},
 		bridge.Config{Alias: "other", Dialer: pipeTo(echo(nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -34,12 +34,12 @@ func lazyShop(t testing.TB, way *line, opts bridge.ProxyOptions) *bridge.Bridge 
 	return b
 }
 
-// TestLazyNames: what a lazy server has is found by those who call before it has been listed.
+// TestLazyNames: entries of a lazy server can be called before they have been listed.
 func TestLazyNames(t *testing.T) {
 	for name, behind := range map[string]func(testing.TB, *bridge.Bridge) server.Provider{
 		"a bridge": func(_ testing.TB, b *bridge.Bridge) server.Provider { return b },
 		"pins": func(t testing.TB, b *bridge.Bridge) server.Provider {
-			return pin.Guarded(b, "all", pin.NewLock(""), &pin.Options{TrustNew: true, Logger: quiet()})
+			return pin.Wrap(b, "all", pin.NewLock(""), &pin.Options{TrustNew: true, Logger: quiet()})
 		},
 		"another server": func(t testing.TB, b *bridge.Bridge) server.Provider {
 			inner := newServer("inner")
@@ -56,8 +56,7 @@ func TestLazyNames(t *testing.T) {
 			"resources/read 2":      {`{"uri":"day://monday"}`, "on monday"},
 			"completion/complete":   {`{"ref":{"type":"ref/prompt","name":"x_shop__greet"},"argument":{"name":"Name","value":"A"}}`, `"Ann"`},
 			"completion/complete 2": {`{"ref":{"type":"ref/resource","uri":"day://{day}"},"argument":{"name":"day","value":"A"}}`, `values`},
-			// What the server does not have is unknown once it has been asked, whatever
-			// its name begins with.
+			// Names that the server does not have are unknown, whatever their prefix.
 			"tools/call 2":     {`{"name":"x_shop__none"}`, "unknown tool"},
 			"tools/call 3":     {`{"name":"x_shop__add"}`, "unknown tool"},
 			"prompts/get 2":    {`{"name":"x_shop__none"}`, "unknown prompt"},
@@ -65,19 +64,19 @@ func TestLazyNames(t *testing.T) {
 		} {
 			t.Run(name+"/"+method, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					way := lineTo(newShop())
-					face := newServer("face")
-					if err := face.Mount(behind(t, lazyShop(t, way, bridge.ProxyOptions{})), &server.MountOptions{Prefix: "x_"}); err != nil {
+					dialer := dialerTo(newShop())
+					frontend := newServer("frontend")
+					if err := frontend.Mount(behind(t, lazyShop(t, dialer, bridge.ProxyOptions{})), &server.MountOptions{Prefix: "x_"}); err != nil {
 						t.Fatal(err)
 					}
-					defer face.Shutdown(context.Background())
+					defer frontend.Shutdown(context.Background())
 					began := time.Now()
-					within(t, 4*time.Second, 4*time.Second, func() {
-						if err := face.Start(t.Context()); err != nil {
+					wantDuration(t, 4*time.Second, 4*time.Second, func() {
+						if err := frontend.Start(t.Context()); err != nil {
 							t.Fatal(err)
 						}
 					})
-					session := connect(t, pipeTo(face), client.Options{})
+					session := connect(t, pipeTo(frontend), client.Options{})
 					method, _, _ := strings.Cut(method, " ")
 					var callers sync.WaitGroup
 					for range 2 {
@@ -92,7 +91,7 @@ func TestLazyNames(t *testing.T) {
 						})
 					}
 					callers.Wait()
-					if n := way.dials.Load(); n > 2 { // callers that cannot be asked may have another session
+					if n := dialer.dials.Load(); n > 2 { // callers that cannot be asked may have another session
 						t.Errorf("the server was started %d times", n)
 					}
 				})
@@ -101,11 +100,10 @@ func TestLazyNames(t *testing.T) {
 	}
 }
 
-// TestLazyPins: a tool that has not been accepted is refused as such, not as one that does not
-// exist, also if its server had to be waited for.
+// TestLazyPins: the error of a quarantined tool is the same if its server has to be started.
 func TestLazyPins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pin.Guarded(lazyShop(t, lineTo(newShop()), bridge.ProxyOptions{}), "all", pin.NewLock(""), &pin.Options{Logger: quiet()})
+		p := pin.Wrap(lazyShop(t, dialerTo(newShop()), bridge.ProxyOptions{}), "all", pin.NewLock(""), &pin.Options{Logger: quiet()})
 		session := connect(t, pipeTo(mount(t, p)), client.Options{})
 		_, err := session.CallTool(t.Context(), "shop__sum", json.RawMessage(`{"A":1,"B":2}`), nil)
 		if failed, ok := errors.AsType[*jsonrpc.Error](err); !ok || !strings.Contains(string(failed.Data), "QUARANTINED") {
@@ -114,10 +112,10 @@ func TestLazyPins(t *testing.T) {
 	})
 }
 
-// TestLazySearch: search calls what has not been found yet.
+// TestLazySearch: search can call a tool that it has not found yet.
 func TestLazySearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := search.New(lazyShop(t, lineTo(newShop()), bridge.ProxyOptions{}), &search.Options{Logger: quiet()})
+		p, err := search.New(lazyShop(t, dialerTo(newShop()), bridge.ProxyOptions{}), &search.Options{Logger: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,71 +124,69 @@ func TestLazySearch(t *testing.T) {
 		if got := texts(t, result, err); got != "3" {
 			t.Errorf("it gives %q", got)
 		}
-		if _, err := session.Read(t.Context(), "note://1", nil); err != nil {
+		if _, err := session.ReadResource(t.Context(), "note://1", nil); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestLazyNamesChoose: a name starts the server whose prefix it has, and no other one waits;
-// the error of one that cannot be started says so.
+// TestLazyNamesChoose: a name starts the server with its prefix, and waits for no other one.
 func TestLazyNamesChoose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		way := lineTo(newShop())
-		b := lazyShop(t, way, bridge.ProxyOptions{CachedCatalog: cached("work", `{"name":"work"}`)})
+		dialer := dialerTo(newShop())
+		b := lazyShop(t, dialer, bridge.ProxyOptions{CachedCatalog: cached("work", `{"name":"work"}`)})
 		session := connect(t, pipeTo(mount(t, b)), client.Options{})
-		within(t, 0, 0, func() {
+		wantDuration(t, 0, 0, func() {
 			for _, name := range []string{"other__none", "nothing", "shop", "sho__sum"} {
 				_, err := session.CallTool(t.Context(), name, nil, nil)
 				if failed, ok := errors.AsType[*jsonrpc.Error](err); !ok || failed.Code != jsonrpc.InvalidParams {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			_, err := session.Prompt(t.Context(), "broken__greet", nil, nil)
+			_, err := session.GetPrompt(t.Context(), "broken__greet", nil, nil)
 			if failed, ok := errors.AsType[*jsonrpc.Error](err); !ok || !strings.Contains(string(failed.Data), `"UPSTREAM_UNAVAILABLE","server":"broken","executed":"no"`) {
 				t.Errorf("of a server that cannot be started: %v", err)
 			}
-			// What a server has that is not running is known from an earlier run; a URI
-			// that is not among that does not start it.
-			if _, err := session.Read(t.Context(), "note://1", nil); !mcp.IsResourceNotFound(err) {
-				t.Errorf("a resource that nobody has: %v", err)
+			// An idle server has the cached entries. Another URI does not start it.
+			if _, err := session.ReadResource(t.Context(), "note://1", nil); !mcp.IsResourceNotFound(err) {
+				t.Errorf("an unknown resource: %v", err)
 			}
 		})
-		if n := way.dials.Load(); n != 0 {
+		if n := dialer.dials.Load(); n != 0 {
 			t.Errorf("the lazy server was started %d times", n)
 		}
 		result, err := session.CallTool(t.Context(), "shop__sum", json.RawMessage(`{"A":1,"B":2}`), nil)
 		if got := texts(t, result, err); got != "3" {
 			t.Errorf("a tool that is new since the earlier run gives %q", got)
 		}
-		if _, err := session.Read(t.Context(), "note://1", nil); err != nil {
+		if _, err := session.ReadResource(t.Context(), "note://1", nil); err != nil {
 			t.Errorf("then the resource is known: %v", err)
 		}
 	})
 }
 
-// TestTryAfterStart: a bridge runs when the server that it is mounted on has started.
-func TestTryAfterStart(t *testing.T) {
+// TestUpdateAllAfterStart: a bridge runs when the server that it is mounted on has started.
+func TestUpdateAllAfterStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i := range 300 {
 			b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "a", Dialer: pipeTo(toolsOnly(client.Legacy, "t"))})
 			if err != nil {
 				t.Fatal(err)
 			}
-			face := newServer("face")
-			if err := face.Mount(b, nil); err != nil {
+			frontend := newServer("frontend")
+			if err := frontend.Mount(b, nil); err != nil {
 				t.Fatal(err)
 			}
-			if err := face.Start(t.Context()); err != nil {
+			if err := frontend.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := b.Try(t.Context(), bridge.Config{Alias: "b", Dialer: pipeTo(toolsOnly(client.Legacy, "u"))}); err != nil {
+			if err := b.UpdateAll(t.Context(), bridge.Config{Alias: "b", Dialer: pipeTo(toolsOnly(client.Legacy, "u"))}); err != nil {
 				t.Fatalf("round %d: %v", i, err)
 			}
-			if got := names(face.Catalog(), mcp.KindTool); got != "b__u" {
+			if got := names(frontend.Catalog(), mcp.KindTool); got != "b__u" {
 				t.Fatalf("round %d: the tools are %s", i, got)
 			}
-			if err := face.Shutdown(t.Context()); err != nil {
+			if err := frontend.Shutdown(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -3,6 +3,8 @@ package bridge_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,26 +15,27 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 )
 
 func TestStartFails(t *testing.T) {
 	for _, optional := range []bool{false, true} {
-		for name, bar := range map[string]func(*line){
-			"refused": func(l *line) { l.refuse.Store(true) },
-			"hanging": func(l *line) { l.mute.Store(true) },
+		for name, bar := range map[string]func(*faultyDialer){
+			"refused": func(l *faultyDialer) { l.refuse.Store(true) },
+			"hanging": func(l *faultyDialer) { l.hang.Store(true) },
 		} {
 			synctest.Test(t, func(t *testing.T) {
-				way := lineTo(newShop())
-				bar(way)
-				p := bridge.Proxy(way, &bridge.ProxyOptions{Optional: optional, Logger: quiet()})
-				face := newServer("face")
-				if err := face.Mount(p, nil); err != nil {
+				dialer := dialerTo(newShop())
+				bar(dialer)
+				p := bridge.Proxy(dialer, &bridge.ProxyOptions{Optional: optional, Logger: quiet()})
+				frontend := newServer("frontend")
+				if err := frontend.Mount(p, nil); err != nil {
 					t.Fatal(err)
 				}
-				defer face.Shutdown(context.Background())
-				err := face.Start(t.Context())
+				defer frontend.Shutdown(context.Background())
+				err := frontend.Start(t.Context())
 				if optional && err != nil {
-					t.Errorf("%s: the face does not start: %v", name, err)
+					t.Errorf("%s: the frontend does not start: %v", name, err)
 				}
 				if !optional {
 					wantFailure(t, err, bridge.Unavailable, jsonrpc.NotSent)
@@ -45,10 +48,10 @@ func TestStartFails(t *testing.T) {
 func TestRequiredServer(t *testing.T) {
 	for _, required := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			bad := lineTo(echo(nil))
+			bad := dialerTo(echo(nil))
 			bad.refuse.Store(true)
 			b, err := bridge.New(&bridge.Options{Logger: quiet()},
-				bridge.Config{Alias: "good", Dialer: lineTo(echo(nil))},
+				bridge.Config{Alias: "good", Dialer: dialerTo(echo(nil))},
 				bridge.Config{Alias: "bad", Dialer: bad, Required: required})
 			if err != nil {
 				t.Fatal(err)
@@ -65,32 +68,32 @@ func TestRequiredServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer stop()
-			if text, err := say(t.Context(), b, "good__echo", "hello"); err != nil || text != "hello" {
+			if text, err := callEcho(t.Context(), b, "good__echo", "hello"); err != nil || text != "hello" {
 				t.Errorf("the good server says %q, %v", text, err)
 			}
 			if state := b.States()[1]; state.Status != bridge.Failed || !errors.Is(state.Err, errRefused) {
 				t.Errorf("the bad server is %+v", state)
 			}
 			bad.refuse.Store(false)
-			pass(time.Second)
-			if text, err := say(t.Context(), b, "bad__echo", "hello"); err != nil || text != "hello" {
+			advance(time.Second)
+			if text, err := callEcho(t.Context(), b, "bad__echo", "hello"); err != nil || text != "hello" {
 				t.Errorf("the bad server says %q, %v once it is there", text, err)
 			}
 		})
 	}
 }
 
-// A call waits a little for a server that has just gone, then calls fail at once until
-// it is back.
+// A call waits a little for a server that has just ended. Later calls fail at once until it is
+// back.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		way := lineTo(echo(nil))
-		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: way})
-		pass(time.Minute)
-		way.cut()
+		dialer := dialerTo(echo(nil))
+		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: dialer})
+		advance(time.Minute)
+		dialer.cut()
 		synctest.Wait()
-		within(t, time.Millisecond, 200*time.Millisecond, func() {
-			if text, err := say(t.Context(), b, "a__echo", "back"); err != nil || text != "back" {
+		wantDuration(t, time.Millisecond, 200*time.Millisecond, func() {
+			if text, err := callEcho(t.Context(), b, "a__echo", "back"); err != nil || text != "back" {
 				t.Errorf("after a restart it says %q, %v", text, err)
 			}
 		})
@@ -98,49 +101,49 @@ func TestRestart(t *testing.T) {
 			t.Errorf("%d restarts", n)
 		}
 
-		pass(time.Minute)
-		way.refuse.Store(true)
-		way.cut()
+		advance(time.Minute)
+		dialer.refuse.Store(true)
+		dialer.cut()
 		synctest.Wait()
 		var calls sync.WaitGroup
 		for range 1000 {
 			calls.Go(func() {
-				within(t, 200*time.Millisecond, 200*time.Millisecond, func() {
-					_, err := say(t.Context(), b, "a__echo", "")
+				wantDuration(t, 200*time.Millisecond, 200*time.Millisecond, func() {
+					_, err := callEcho(t.Context(), b, "a__echo", "")
 					wantFailure(t, err, bridge.Unavailable, jsonrpc.NotSent)
 				})
 			})
 		}
 		calls.Wait()
-		within(t, 0, 0, func() {
-			_, err := say(t.Context(), b, "a__echo", "")
+		wantDuration(t, 0, 0, func() {
+			_, err := callEcho(t.Context(), b, "a__echo", "")
 			wantFailure(t, err, bridge.Unavailable, jsonrpc.NotSent)
 		})
-		before := way.dials.Load()
-		pass(time.Hour)
-		if n := way.dials.Load() - before; n < 80 || n > 260 {
+		before := dialer.dials.Load()
+		advance(time.Hour)
+		if n := dialer.dials.Load() - before; n < 80 || n > 260 {
 			t.Errorf("%d attempts in an hour, with pauses of half a minute", n)
 		}
-		way.refuse.Store(false)
-		pass(time.Minute)
-		if text, err := say(t.Context(), b, "a__echo", "back"); err != nil || text != "back" {
+		dialer.refuse.Store(false)
+		advance(time.Minute)
+		if text, err := callEcho(t.Context(), b, "a__echo", "back"); err != nil || text != "back" {
 			t.Errorf("after an hour it says %q, %v", text, err)
 		}
 	})
 }
 
-// A server that dies as soon as it is up is not started without pause.
+// A server that ends soon after each start is restarted with pauses.
 func TestDyingServerIsStartedWithPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		way := lineTo(echo(nil))
-		newBridge(t, nil, bridge.Config{Alias: "a", Dialer: way})
+		dialer := dialerTo(echo(nil))
+		newBridge(t, nil, bridge.Config{Alias: "a", Dialer: dialer})
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
 		for range 600 {
 			<-ticker.C
-			way.cut()
+			dialer.cut()
 		}
-		if n := way.dials.Load(); n > 50 {
+		if n := dialer.dials.Load(); n > 50 {
 			t.Errorf("%d attempts in ten minutes", n)
 		}
 	})
@@ -148,35 +151,35 @@ func TestDyingServerIsStartedWithPauses(t *testing.T) {
 
 func TestLazyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eager := bridge.Proxy(lineTo(echo(nil)), &bridge.ProxyOptions{Logger: quiet()})
+		eager := bridge.Proxy(dialerTo(echo(nil)), &bridge.ProxyOptions{Logger: quiet()})
 		mount(t, eager)
 		var calls atomic.Int64
 		up := echo(&calls)
-		way := lineTo(up)
-		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: way, ProxyOptions: bridge.ProxyOptions{
+		dialer := dialerTo(up)
+		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: dialer, ProxyOptions: bridge.ProxyOptions{
 			Lazy: true, CachedCatalog: eager.Catalog(), IdleTimeout: time.Minute,
 		}})
 		if got := names(b.Catalog(), mcp.KindTool); got != "a__echo" {
 			t.Errorf("known are %q", got)
 		}
-		pass(time.Hour)
-		if n := way.dials.Load(); n != 0 || b.States()[0].Status != bridge.Idle {
+		advance(time.Hour)
+		if n := dialer.dials.Load(); n != 0 || b.States()[0].Status != bridge.Idle {
 			t.Errorf("it was started %d times before it was needed", n)
 		}
 		for range 3 {
-			before := way.dials.Load()
+			before := dialer.dials.Load()
 			for range 10 {
-				if text, err := say(t.Context(), b, "a__echo", "x"); err != nil || text != "x" {
+				if text, err := callEcho(t.Context(), b, "a__echo", "x"); err != nil || text != "x" {
 					t.Fatalf("it says %q, %v", text, err)
 				}
-				pass(50 * time.Second)
+				advance(50 * time.Second)
 			}
-			if n := way.dials.Load() - before; n > 2 { // a caller that cannot be asked may have another session
+			if n := dialer.dials.Load() - before; n > 2 { // a caller that cannot be asked may have another session
 				t.Errorf("it was started %d times while it was used", n)
 			}
-			pass(10 * time.Minute)
+			advance(10 * time.Minute)
 			if status := b.States()[0].Status; status != bridge.Idle {
-				t.Errorf("it is %s after nobody has used it", status)
+				t.Errorf("an unused server is %s", status)
 			}
 		}
 		if calls.Load() != 30 {
@@ -185,17 +188,17 @@ func TestLazyServer(t *testing.T) {
 	})
 }
 
-// Who wants a server at the very moment that it is stopped is heard.
+// A call at the moment at which a lazy server is stopped starts it again.
 func TestLazyServerIsWantedAsItStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		way := lineTo(echo(nil))
-		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: way, ProxyOptions: bridge.ProxyOptions{
+		dialer := dialerTo(echo(nil))
+		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: dialer, ProxyOptions: bridge.ProxyOptions{
 			Lazy: true, IdleTimeout: time.Second, PingInterval: -1,
 		}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		for i := range 2000 {
-			if text, err := say(ctx, b, "a__echo", "x"); err != nil || text != "x" {
+			if text, err := callEcho(ctx, b, "a__echo", "x"); err != nil || text != "x" {
 				t.Fatalf("call %d: it says %q, %v", i, text, err)
 			}
 			<-time.After(time.Second + time.Duration(i%4)*250*time.Millisecond - time.Duration(i%3)*time.Nanosecond)
@@ -203,47 +206,46 @@ func TestLazyServerIsWantedAsItStops(t *testing.T) {
 	})
 }
 
-// A tool that is not what was known of it is not called before the caller has seen it.
+// A tool whose definition differs from the cached one is not called.
 func TestKnownIsChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
 		known := cached("echo", `{"name":"echo","description":"harmless"}`)
-		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: lineTo(echo(&calls)), ProxyOptions: bridge.ProxyOptions{Lazy: true, CachedCatalog: known}})
-		_, err := say(t.Context(), b, "a__echo", "x")
+		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: dialerTo(echo(&calls)), ProxyOptions: bridge.ProxyOptions{Lazy: true, CachedCatalog: known}})
+		_, err := callEcho(t.Context(), b, "a__echo", "x")
 		if _, ok := errors.AsType[*jsonrpc.Error](err); !ok || calls.Load() != 0 {
 			t.Errorf("called %d times, with error %v", calls.Load(), err)
 		}
-		if text, err := say(t.Context(), b, "a__echo", "x"); err != nil || text != "x" {
+		if text, err := callEcho(t.Context(), b, "a__echo", "x"); err != nil || text != "x" {
 			t.Errorf("then it says %q, %v", text, err)
 		}
 	})
 }
 
-// A lazy server is not stopped while somebody watches a resource there.
+// A lazy server is not stopped while a resource is subscribed to.
 func TestWatchedServerIsNotIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := newShop()
-		p := bridge.Proxy(lineTo(up), &bridge.ProxyOptions{Lazy: true, IdleTimeout: time.Minute, Logger: quiet()})
+		p := bridge.Proxy(dialerTo(up), &bridge.ProxyOptions{Lazy: true, IdleTimeout: time.Minute, Logger: quiet()})
 		mount(t, p)
 		stop, err := subscribe(t, p, "note://1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		pass(time.Hour)
+		advance(time.Hour)
 		if status := p.State().Status; status != bridge.Ready {
 			t.Errorf("it is %s", status)
 		}
 		stop()
 		stop()
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		if status := p.State().Status; status != bridge.Idle {
-			t.Errorf("it is %s when nobody watches any more", status)
+			t.Errorf("it is %s without subscribers", status)
 		}
 	})
 }
 
-// A server that gives no sign of life is given up and started again; one that works is
-// given as long as a call may take.
+// A server that does not answer pings is restarted, but not during a call.
 func TestSilentServer(t *testing.T) {
 	for _, works := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -259,10 +261,10 @@ func TestSilentServer(t *testing.T) {
 				}
 				return answer(ctx, from, req)
 			}
-			way := lineTo(up)
-			b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: way, ProxyOptions: bridge.ProxyOptions{CallTimeout: 5 * time.Minute}})
-			pass(time.Hour)
-			if n := way.dials.Load(); n != 1 {
+			dialer := dialerTo(up)
+			b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: dialer, ProxyOptions: bridge.ProxyOptions{CallTimeout: 5 * time.Minute}})
+			advance(time.Hour)
+			if n := dialer.dials.Load(); n != 1 {
 				t.Fatalf("a server that is well was started %d times", n)
 			}
 			silent.Store(true)
@@ -273,8 +275,8 @@ func TestSilentServer(t *testing.T) {
 				}
 				return
 			}
-			pass(100 * time.Second)
-			if way.dials.Load() == 1 {
+			advance(100 * time.Second)
+			if dialer.dials.Load() == 1 {
 				t.Error("a silent server was not given up")
 			}
 		})
@@ -284,11 +286,11 @@ func TestSilentServer(t *testing.T) {
 func TestNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := cached("echo", `{"name":"echo"}`)
-		b, err := bridge.New(nil, bridge.Config{Alias: "a", Dialer: lineTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{Lazy: true, CachedCatalog: known}})
+		b, err := bridge.New(nil, bridge.Config{Alias: "a", Dialer: dialerTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{Lazy: true, CachedCatalog: known}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = say(t.Context(), b, "a__echo", "x")
+		_, err = callEcho(t.Context(), b, "a__echo", "x")
 		wantFailure(t, err, bridge.Unavailable, jsonrpc.NotSent)
 		stop, err := b.Start(t.Context())
 		if err != nil {
@@ -298,38 +300,38 @@ func TestNotStarted(t *testing.T) {
 			t.Error("it runs twice at a time")
 		}
 		stop()
-		_, err = say(t.Context(), b, "a__echo", "x")
+		_, err = callEcho(t.Context(), b, "a__echo", "x")
 		wantFailure(t, err, bridge.Unavailable, jsonrpc.NotSent)
 	})
 }
 
 func TestNewRefuses(t *testing.T) {
-	way := lineTo(echo(nil))
+	dialer := dialerTo(echo(nil))
 	for name, configs := range map[string][]bridge.Config{
-		"no alias":         {{Dialer: way}},
-		"a double alias":   {{Alias: "a", Dialer: way}, {Alias: "a", Dialer: way}},
-		"a separator":      {{Alias: "a__b", Dialer: way}},
-		"an end of it":     {{Alias: "a_", Dialer: way}},
-		"an odd character": {{Alias: "ä", Dialer: way}},
-		"a long alias":     {{Alias: "a1234567890123456789012345678901234567890", Dialer: way}},
+		"no alias":         {{Dialer: dialer}},
+		"a double alias":   {{Alias: "a", Dialer: dialer}, {Alias: "a", Dialer: dialer}},
+		"a separator":      {{Alias: "a__b", Dialer: dialer}},
+		"an end of it":     {{Alias: "a_", Dialer: dialer}},
+		"an odd character": {{Alias: "ä", Dialer: dialer}},
+		"a long alias":     {{Alias: "a1234567890123456789012345678901234567890", Dialer: dialer}},
 		"no dialer":        {{Alias: "a"}},
 	} {
 		if _, err := bridge.New(nil, configs...); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	if _, err := bridge.New(nil, bridge.Config{Alias: "A-z0.9_x", Dialer: way}); err != nil {
+	if _, err := bridge.New(nil, bridge.Config{Alias: "A-z0.9_x", Dialer: dialer}); err != nil {
 		t.Error(err)
 	}
 }
 
-// A caller's own end is its own.
+// Cancellation and deadline of the caller end the call.
 func TestCallersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := echo(nil)
 		began := make(chan struct{}, 1)
-		hangs(up, began)
-		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: lineTo(up)})
+		addHang(up, began)
+		b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: dialerTo(up)})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			<-began
@@ -343,4 +345,245 @@ func TestCallersEnd(t *testing.T) {
 		_, err := b.CallTool(ctx, "a__hang", nil)
 		wantFailure(t, err, bridge.TimedOut, jsonrpc.MaybeExecuted)
 	})
+}
+
+// A server that hangs does not affect nine others.
+func TestOneServerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var configs []bridge.Config
+		for i := range 10 {
+			up := echo(nil)
+			addHang(up, nil)
+			configs = append(configs, bridge.Config{Alias: fmt.Sprint("s", i), Dialer: dialerTo(up), ProxyOptions: bridge.ProxyOptions{
+				MaxCalls: 4, MaxQueued: 4, CallTimeout: time.Minute,
+			}})
+		}
+		b := newBridge(t, nil, configs...)
+		session := connect(t, pipeTo(mountBridge(t, configs)), client.Options{})
+		var calls sync.WaitGroup
+		var busy, late atomic.Int64
+		for range 20 {
+			calls.Go(func() {
+				_, err := b.CallTool(t.Context(), "s0__hang", nil)
+				failed, ok := errors.AsType[*bridge.UpstreamError](err)
+				switch {
+				case ok && failed.Failure == bridge.Busy && failed.Delivery == jsonrpc.NotSent:
+					busy.Add(1)
+				case ok && failed.Failure == bridge.TimedOut && failed.Delivery == jsonrpc.MaybeExecuted:
+					late.Add(1)
+				default:
+					t.Errorf("a call that hangs fails with %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		if state := b.States()[0]; state.Calls != 4 || state.Queued != 4 {
+			t.Errorf("4 calls are to run and 4 to wait: %+v", state)
+		}
+		wantDuration(t, 0, 0, func() {
+			for i := 1; i < 10; i++ {
+				if text, err := callEcho(t.Context(), b, fmt.Sprintf("s%d__echo", i), "x"); err != nil || text != "x" {
+					t.Errorf("server %d says %q, %v", i, text, err)
+				}
+			}
+			for range session.Tools(t.Context()) {
+			}
+		})
+		calls.Wait()
+		if busy.Load() != 12 || late.Load() != 8 {
+			t.Errorf("%d were refused and %d took too long, want 12 and 8", busy.Load(), late.Load())
+		}
+		if text, err := callEcho(t.Context(), b, "s0__echo", "x"); err != nil || text != "x" {
+			t.Errorf("then it says %q, %v", text, err)
+		}
+		if state := b.States()[0]; state.Calls != 0 || state.Queued != 0 {
+			t.Errorf("nothing runs any more: %+v", state)
+		}
+	})
+}
+
+// mountBridge returns a server with a new bridge mounted.
+func mountBridge(t testing.TB, configs []bridge.Config) *server.Server {
+	t.Helper()
+	b, err := bridge.New(&bridge.Options{Logger: quiet()}, configs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mount(t, b)
+}
+
+// A server that hangs while it starts does not delay calls of others.
+func TestOneServerHangsAtItsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := dialerTo(echo(nil))
+		bad.hang.Store(true)
+		b, err := bridge.New(&bridge.Options{Logger: quiet()},
+			bridge.Config{Alias: "bad", Dialer: bad}, bridge.Config{Alias: "good", Dialer: dialerTo(echo(nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go b.Start(t.Context())
+		synctest.Wait()
+		wantDuration(t, 0, 0, func() {
+			if text, err := callEcho(t.Context(), b, "good__echo", "x"); err != nil || text != "x" {
+				t.Errorf("it says %q, %v", text, err)
+			}
+		})
+		advance(31 * time.Second)
+	})
+}
+
+// A server that is not required delays the start only a little. Clients are notified when it is
+// ready.
+func TestServerThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := dialerTo(echo(nil))
+		bad.hang.Store(true)
+		b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "bad", Dialer: bad})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		frontend := mount(t, b)
+		if waited := time.Since(began); waited != 4*time.Second {
+			t.Errorf("the frontend has waited %v", waited)
+		}
+		var received atomic.Int32
+		session := connect(t, pipeTo(frontend), client.Options{Era: client.Legacy, OnChange: func(_ context.Context, change mcp.Change) {
+			if change.Kind == mcp.KindTool {
+				received.Add(1)
+			}
+		}})
+		if has := session.Capabilities(); has.Tools == nil || !has.Tools.ListChanged {
+			t.Errorf("recordingServer is %+v", has)
+		}
+		bad.hang.Store(false)
+		advance(time.Minute)
+		if received.Load() == 0 {
+			t.Error("the change is not reported")
+		}
+		if names := names(b.Catalog(), mcp.KindTool); names == "" {
+			t.Errorf("offered are %q", names)
+		}
+		later := connect(t, pipeTo(frontend), client.Options{Era: client.Legacy})
+		if has := later.Capabilities(); has.Tools == nil || has.Prompts != nil || has.Resources != nil {
+			t.Errorf("recordingServer is %+v once all is known", has)
+		}
+	})
+}
+
+// Entries and calls name their server.
+func TestOrigin(t *testing.T) {
+	var called mcp.Origin
+	guard := mcp.Guard{Name: "looks", Check: func(_ context.Context, call *mcp.Call) error {
+		called = call.Target().Origin
+		return nil
+	}}
+	b := newBridge(t, &bridge.Options{Guards: []mcp.Guard{guard}}, bridge.Config{Alias: "a", Dialer: dialerTo(echo(nil))},
+		bridge.Config{Alias: "b", Dialer: dialerTo(echo(nil)), ProxyOptions: bridge.ProxyOptions{
+			Rename: map[string]string{"echo": "say"}, Launch: "b --serve", Trusted: true,
+		}})
+	for name, want := range map[string]mcp.Origin{
+		"a__echo": {Server: "a", Name: "echo"}, "b__say": {Server: "b", Name: "echo", Launch: "b --serve", Trusted: true}, "b__echo": {}, "echo": {},
+	} {
+		var got mcp.Origin
+		if e := b.Catalog().Lookup(mcp.KindTool, name); e != nil {
+			got = e.Origin
+		}
+		if got != want {
+			t.Errorf("%s is of %+v, want %+v", name, got, want)
+		}
+		called = mcp.Origin{}
+		if _, err := callEcho(t.Context(), b, name, "x"); (err == nil) != (want.Server != "") || called != want {
+			t.Errorf("a call of %s is for %+v, want %+v; %v", name, called, want, err)
+		}
+	}
+}
+
+// Calls to a server that crashes fail once each, with the right delivery, and are not repeated.
+func TestServerDies(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller, behind client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			var executed atomic.Int64
+			seen := sync.Map{}
+			up := newServer("up")
+			server.AddTool(up, server.Tool{Name: "do"}, func(ctx context.Context, _ *server.Request, in struct{ ID int }) (string, error) {
+				executed.Add(1)
+				if _, twice := seen.LoadOrStore(in.ID, true); twice {
+					t.Errorf("call %d is executed twice", in.ID)
+				}
+				select {
+				case <-time.After(time.Duration(1+in.ID%7) * time.Millisecond):
+					return fmt.Sprint(in.ID), nil
+				case <-ctx.Done():
+					return "", ctx.Err()
+				}
+			})
+			dialer := dialerTo(up).speaks(behind)
+			b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "up", Dialer: dialer})
+			if err != nil {
+				t.Fatal(err)
+			}
+			session := connect(t, pipeTo(mount(t, b)), client.Options{Era: caller})
+			var calls sync.WaitGroup
+			var answered, maybe, no atomic.Int64
+			for i := range 500 {
+				<-time.After(time.Millisecond)
+				switch i % 50 {
+				case 0:
+					<-time.After(time.Minute) // it has been well for long
+				case 24:
+					dialer.cut()
+				}
+				calls.Go(func() {
+					result, err := session.CallTool(t.Context(), "up__do", map[string]int{"ID": i}, nil)
+					failed, ok := errors.AsType[*jsonrpc.Error](err)
+					switch {
+					case err == nil && texts(t, result, nil) == fmt.Sprint(i):
+						answered.Add(1)
+					case ok && strings.Contains(string(failed.Data), `"type":"UPSTREAM_LOST","server":"up","executed":"maybe"`):
+						maybe.Add(1)
+					case ok && strings.Contains(string(failed.Data), `"type":"UPSTREAM_UNAVAILABLE","server":"up","executed":"no"`):
+						no.Add(1)
+						if _, did := seen.Load(i); did {
+							t.Errorf("call %d was executed, and is said not to have been", i)
+						}
+					default:
+						t.Errorf("call %d: %v %v", i, result, err)
+					}
+				})
+			}
+			calls.Wait()
+			if sum := answered.Load() + maybe.Load() + no.Load(); sum != 500 {
+				t.Errorf("%d outcomes of 500 calls", sum)
+			}
+			if answered.Load() < 300 || maybe.Load() == 0 || executed.Load() > answered.Load()+maybe.Load() {
+				t.Errorf("%d answered, %d perhaps, %d not; %d executed", answered.Load(), maybe.Load(), no.Load(), executed.Load())
+			}
+		})
+	})
+}
+
+// Results reach their callers.
+func TestAnswersAreNobodyElses(t *testing.T) {
+	var configs []bridge.Config
+	for i := range 3 {
+		configs = append(configs, bridge.Config{Alias: fmt.Sprint("s", i), Dialer: dialerTo(echo(nil))})
+	}
+	frontend := mountBridge(t, configs)
+	var callers sync.WaitGroup
+	for c := range 16 {
+		session := connect(t, pipeTo(as{frontend, fmt.Sprint("user", c%5)}), client.Options{Era: []client.Era{client.Modern, client.Legacy}[c%2]})
+		callers.Go(func() {
+			for i := range 200 {
+				want := fmt.Sprint(c, " ", i)
+				result, err := session.CallTool(t.Context(), fmt.Sprintf("s%d__echo", i%3), map[string]string{"Text": want}, nil)
+				if err != nil || texts(t, result, nil) != want {
+					t.Errorf("%s: %v, %v", want, result, err)
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
 }

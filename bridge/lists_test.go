@@ -18,9 +18,9 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// lister is a played server whose lists are answered by a function.
-func lister(era client.Era, list func(method, cursor string) (string, error)) *played {
-	return &played{
+// lister returns a server whose lists are returned by a function.
+func lister(era client.Era, list func(method, cursor string) (string, error)) *fakeServer {
+	return &fakeServer{
 		era: era, capabilities: `{"tools":{"listChanged":true},"prompts":{},"resources":{}}`,
 		answer: func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 			return list(req.Method, strings.Trim(string(req.Member("cursor")), `"`))
@@ -44,7 +44,7 @@ func TestListsAreReadPageByPage(t *testing.T) {
 					}
 					return fmt.Sprintf(`{"tools":[{"name":"t%d"},{"title":"nameless"},{"name":""},{"name":7}]%s}`, page, next), nil
 				})
-				p, _ := started(t, lineTo(up), bridge.ProxyOptions{})
+				p, _ := started(t, dialerTo(up), bridge.ProxyOptions{})
 				if got := names(p.Catalog(), mcp.KindTool); got != "t0 t1 t2 t3 t4" {
 					t.Errorf("the tools are %q", got)
 				}
@@ -74,13 +74,13 @@ func TestUnreadableLists(t *testing.T) {
 					asked.Add(1)
 					return list, nil
 				})
-				p := bridge.Proxy(lineTo(up), &bridge.ProxyOptions{Logger: quiet()})
-				face := newServer("face")
-				if err := face.Mount(p, nil); err != nil {
+				p := bridge.Proxy(dialerTo(up), &bridge.ProxyOptions{Logger: quiet()})
+				frontend := newServer("frontend")
+				if err := frontend.Mount(p, nil); err != nil {
 					t.Fatal(err)
 				}
-				defer face.Shutdown(context.Background())
-				err := face.Start(t.Context())
+				defer frontend.Shutdown(context.Background())
+				err := frontend.Start(t.Context())
 				wantFailure(t, err, bridge.Malformed, jsonrpc.NotSent)
 				if n := asked.Load(); n > 2 {
 					t.Errorf("it was asked %d times", n)
@@ -90,13 +90,13 @@ func TestUnreadableLists(t *testing.T) {
 	}
 }
 
-// What could not be read is asked for again, and what was known is kept until then.
+// After an error the lists are kept, and read again.
 func TestListsAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
 		tools := atomic.Pointer[string]{}
-		say := func(text string) { tools.Store(&text) }
-		say(`{"tools":[{"name":"a"}]}`)
+		set := func(text string) { tools.Store(&text) }
+		set(`{"tools":[{"name":"a"}]}`)
 		up := lister(client.Legacy, func(method, _ string) (string, error) {
 			switch {
 			case method != mcp.MethodToolsList:
@@ -106,20 +106,20 @@ func TestListsAreReadAgain(t *testing.T) {
 			}
 			return *tools.Load(), nil
 		})
-		p, _ := started(t, lineTo(up), bridge.ProxyOptions{})
+		p, _ := started(t, dialerTo(up), bridge.ProxyOptions{})
 		broken.Store(true)
-		pass(5*time.Minute + time.Second)
+		advance(5*time.Minute + time.Second)
 		if got := names(p.Catalog(), mcp.KindTool); got != "a" || p.State().Err == nil {
 			t.Errorf("the tools are %q, the state's error %v", got, p.State().Err)
 		}
 		broken.Store(false)
-		say(`{"tools":[{"name":"a"},{"name":"b"}]}`)
-		pass(11 * time.Second)
+		set(`{"tools":[{"name":"a"},{"name":"b"}]}`)
+		advance(11 * time.Second)
 		if got := names(p.Catalog(), mcp.KindTool); got != "a b" || p.State().Err != nil {
 			t.Errorf("the tools are %q, the state's error %v", got, p.State().Err)
 		}
 		before := p.Catalog()
-		pass(time.Hour)
+		advance(time.Hour)
 		if p.Catalog() != before {
 			t.Error("the catalog is another, and nothing has changed")
 		}
@@ -139,9 +139,9 @@ func TestTimeToLive(t *testing.T) {
 					lists.Add(1)
 					return `{"resultType":"complete","cacheScope":"private","tools":[{"name":"a"}],"ttlMs":` + ttl + `}`, nil
 				})
-				started(t, lineTo(up), bridge.ProxyOptions{})
+				started(t, dialerTo(up), bridge.ProxyOptions{})
 				before := lists.Load()
-				pass(time.Minute - time.Millisecond)
+				advance(time.Minute - time.Millisecond)
 				got := lists.Load() - before + 1
 				if got < want-1 || got > want+1 {
 					t.Errorf("read %d times in a minute, want %d", got, want)
@@ -151,7 +151,7 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// A burst of changes has the lists read a few times, not once for each.
+// A burst of notifications causes a few readings.
 func TestBurstOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lists atomic.Int64
@@ -166,45 +166,46 @@ func TestBurstOfChanges(t *testing.T) {
 			}
 			return answer(ctx, from, req)
 		}
-		started(t, lineTo(up), bridge.ProxyOptions{})
+		started(t, dialerTo(up), bridge.ProxyOptions{})
 		for range 1000 {
 			if err := peer.Notify(t.Context(), mcp.NotificationToolsListChanged, nil); err != nil {
 				t.Fatal(err)
 			}
 			<-time.After(100 * time.Microsecond)
 		}
-		pass(time.Second)
+		advance(time.Second)
 		if got := lists.Load(); got > 4 {
 			t.Errorf("the lists were read %d times", got)
 		}
 	})
 }
 
-// What changes between the reading of the lists and the moment from which the server
-// tells of changes is not lost.
+// A change between reading the lists and the subscription is not missed.
 func TestNoChangeIsLostAtTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := newServer("up")
 		tool := server.Tool{Name: "a"}
 		server.AddTool(up, tool, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
-		late := &lateAck{up}
-		p, _ := started(t, lineTo(late).of(client.Modern), bridge.ProxyOptions{})
+		late := &slowSubscriber{up}
+		p, _ := started(t, dialerTo(late).speaks(client.Modern), bridge.ProxyOptions{})
 		server.AddTool(up, server.Tool{Name: "b"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		if got := names(p.Catalog(), mcp.KindTool); got != "a b" {
 			t.Errorf("the tools are %q", got)
 		}
 	})
 }
 
-// A lateAck is slow to take subscriptions.
-type lateAck struct{ *server.Server }
+// A slowSubscriber is a server that takes five seconds to accept a subscription.
+type slowSubscriber struct{ *server.Server }
 
-func (l *lateAck) Bind(link transport.Link) jsonrpc.Handler { return slowly{l.Server.Bind(link)} }
+func (l *slowSubscriber) Bind(link transport.Link) jsonrpc.Handler {
+	return slowHandler{l.Server.Bind(link)}
+}
 
-type slowly struct{ jsonrpc.Handler }
+type slowHandler struct{ jsonrpc.Handler }
 
-func (s slowly) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+func (s slowHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	if req.Method == mcp.MethodSubscriptionsListen {
 		<-time.After(5 * time.Second)
 	}

@@ -8,44 +8,47 @@ import (
 )
 
 const (
-	// Separator stands between a server's alias and the name of a tool or prompt.
+	// Separator separates a server's alias from the name of a tool or prompt.
 	Separator = "__"
-	// MaxName is how long a name is at most, since models take no longer ones.
+	// MaxName is the length of the longest name, in bytes. APIs of models accept no longer
+	// names.
 	MaxName = 64
 
-	maxAlias = 40
-	tailSize = 9 // an underscore and eight digits
+	maxAlias     = 40
+	digestSuffix = 9 // bytes: an underscore and eight hexadecimal digits
 )
 
-// Name is what a server's tool or prompt is called here: alias__name. It depends on
-// nothing else, so that it stays what it is, whatever other servers there are. Where it
-// would be longer than [MaxName], or has characters other than A–Z a–z 0–9 _ and -, which
-// models do not take, its end is a digest of the two.
+// Name returns the name of a server's tool or prompt in a bridge: ALIAS__NAME. It depends on
+// no other server. A name that would be longer than [MaxName], or have characters other than
+// A–Z a–z 0–9 _ and -, which APIs of models refuse, ends in a digest of alias and name
+// instead.
 //
-// Do not take a name apart: a tool's own name may hold the separator.
+// Do not parse names: the name of a tool may contain the separator.
 func Name(alias, name string) string {
 	full := alias + Separator + name
-	short := strings.Map(plain, full)
-	if short == full && len(full) <= MaxName {
+	plain := replaceSpecial(full)
+	if plain == full && len(full) <= MaxName {
 		return full
 	}
 	digest := sha256.Sum256([]byte(alias + "\x00" + name))
-	return short[:min(len(short), MaxName-tailSize)] + "_" + hex.EncodeToString(digest[:4])
+	return plain[:min(len(plain), MaxName-digestSuffix)] + "_" + hex.EncodeToString(digest[:4])
 }
 
-// plain replaces a character that models do not take.
-func plain(c rune) rune {
-	if isPlain(c) {
-		return c
-	}
-	return '_'
+// replaceSpecial replaces characters that APIs of models refuse.
+func replaceSpecial(name string) string {
+	return strings.Map(func(c rune) rune {
+		if isPlain(c) {
+			return c
+		}
+		return '_'
+	}, name)
 }
 
-// prefixOf returns how the names of a server's tools and prompts begin, as far as that is known
-// before it has listed them. Names of [Name] may end in a digest instead.
+// prefixOf returns the prefix of the names of a server's tools and prompts. A name that ends
+// in a digest may have a shorter prefix.
 func (o *Options) prefixOf(alias string) string {
 	if o.Name == nil {
-		return strings.Map(plain, alias+Separator)
+		return replaceSpecial(alias + Separator)
 	}
 	return o.Name(alias, "")
 }
@@ -54,17 +57,19 @@ func isPlain(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// checkAlias refuses what would make names unclear.
-func checkAlias(alias string) error {
+// CheckAlias returns an error if a server cannot have the alias. An alias has 1 to 40
+// of the characters A–Z a–z 0–9 _ - and dot, does not contain [Separator] and does not end
+// with _.
+func CheckAlias(alias string) error {
 	switch {
 	case alias == "" || len(alias) > maxAlias:
-		return fmt.Errorf("the alias %.60q: it has 1 to %d characters", alias, maxAlias)
-	case strings.Contains(alias, Separator), strings.HasSuffix(alias, "_"):
-		return fmt.Errorf("the alias %q: it must not contain %q, nor end with %q", alias, Separator, "_") // or a_, b would be a, _b
+		return fmt.Errorf("the alias %.60q: expected 1 to %d characters", alias, maxAlias)
+	case strings.Contains(alias, Separator), strings.HasSuffix(alias, "_"): // a_ + b must not equal a + _b
+		return fmt.Errorf("the alias %q: expected no %q, and no %q at the end", alias, Separator, "_")
 	}
 	for _, c := range alias {
 		if !isPlain(c) && c != '.' {
-			return fmt.Errorf("the alias %q: it consists of A–Z a–z 0–9 _ - and dot, not of %q", alias, c)
+			return fmt.Errorf("the alias %q: expected A–Z a–z 0–9 _ - and dot, found %q", alias, c)
 		}
 	}
 	return nil

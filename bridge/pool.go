@@ -12,68 +12,67 @@ import (
 )
 
 const (
-	// slotTries is how often in a row a session of one user is opened without success
-	// before it is given up, until the user calls again.
-	slotTries = 5
-	// maxSlotsOfOne is how many sessions of one user there can be: one for each set of
-	// questions that may be asked.
-	maxSlotsOfOne = 4
+	// maxUserAttempts is how often in a row opening the session of a user may fail. After
+	// that, the next call of the user starts over.
+	maxUserAttempts = 5
+	// maxUserSessions is how many sessions one user may have: one for each set of client
+	// capabilities.
+	maxUserSessions = 4
 )
 
-// A pool has the sessions with one server: one that lists are read by, which serves
-// calls too where it may, and others by whose and what for they are.
+// A pool has the sessions with one server: the main one, which reads the lists and takes
+// calls where it may, and others by principal and client capabilities.
 type pool struct {
 	opts      *ProxyOptions
 	dialer    transport.Dialer
 	suspended *client.SuspendedCalls
-	main      *slot
-	begun     chan struct{} // closed when it runs for the first time
+	main      *managedSession
+	started   chan struct{} // closed when the pool runs for the first time
 
-	mu      sync.Mutex
-	ctx     context.Context // while it runs, nil otherwise
-	slots   map[slotKey]*slot
-	running sync.WaitGroup
+	mu       sync.Mutex
+	ctx      context.Context // nil unless the pool runs
+	sessions map[sessionKey]*managedSession
+	running  sync.WaitGroup // of sessions
 }
 
-// A slotKey says whose calls a session is for: a legacy server is told once what can
-// be asked.
-type slotKey struct {
-	principal string
-	first     bool // opened for whatever the user could be asked then
-	can       askable
+// A sessionKey says which calls use a session. Client capabilities are part of it, since a
+// legacy server learns them only when the session is opened.
+type sessionKey struct {
+	principal    string
+	first        bool // the first session of the principal, whatever the capabilities
+	capabilities clientCapabilities
 }
 
 func newPool(dialer transport.Dialer, opts *ProxyOptions, suspended *client.SuspendedCalls) *pool {
-	p := &pool{opts: opts, dialer: dialer, suspended: suspended, slots: make(map[slotKey]*slot), begun: make(chan struct{})}
-	p.main = newSlot(&slot{can: everything})
+	p := &pool{opts: opts, dialer: dialer, suspended: suspended, sessions: make(map[sessionKey]*managedSession), started: make(chan struct{})}
+	p.main = newSession(&managedSession{capabilities: listCapabilities, logger: p.opts.Logger})
 	if opts.Lazy {
-		p.main.idle, p.main.sleeps = opts.IdleTimeout, opts.CachedCatalog != nil
+		p.main.idleTimeout, p.main.lazy = opts.IdleTimeout, opts.CachedCatalog != nil
 	}
 	return p
 }
 
-// begin has run keep sessions open. It says whether nobody else does.
-func (p *pool) begin(ctx context.Context) bool {
+// start must precede run, with the same context. It returns false if the pool already runs.
+func (p *pool) start(ctx context.Context) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx != nil {
 		return false
 	}
 	p.ctx = ctx
-	closeOnce(p.begun)
+	closeOnce(p.started)
 	return true
 }
 
-// run keeps sessions open until the context that it has begun with ends.
+// run keeps sessions open until ctx ends.
 func (p *pool) run(ctx context.Context) {
-	p.main.keep(ctx)
+	p.main.run(ctx)
 	p.mu.Lock()
 	p.ctx = nil
 	p.mu.Unlock()
 	p.running.Wait()
 }
 
-// connect opens a session.
 func (p *pool) connect(ctx context.Context, principal string, opts client.Options) (*client.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.ConnectTimeout)
 	defer cancel()
@@ -86,33 +85,35 @@ func (p *pool) connect(ctx context.Context, principal string, opts client.Option
 	}
 	opts.Info, opts.SuspendedCalls = p.opts.Info, p.suspended
 	opts.ConnectTimeout, opts.Era = p.opts.ConnectTimeout, p.opts.Era
-	opts.MaxReconnects = -1 // the slot does
+	opts.Limits, opts.Logger = p.opts.Limits, p.opts.Logger
+	opts.NoReconnect = true // managedSession reconnects
 	return client.Connect(ctx, dialer, &opts)
 }
 
-// acquire returns the session for the calls of a caller, and its slot, which must be released.
-func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session, *slot, error) {
-	if err := p.await(ctx); err != nil {
+// acquire returns an open session for calls of the caller. The managedSession must be
+// released.
+func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session, *managedSession, error) {
+	if err := p.waitStarted(ctx); err != nil {
 		return nil, nil, err
 	}
 	session, s, err := p.find(ctx, caller)
 	if err != nil && s != nil && s.is(Stopped) && s != p.main {
-		session, s, err = p.find(ctx, caller) // it has just been stopped because nobody used it
+		session, s, err = p.find(ctx, caller) // the session was closed as idle in the meantime
 	}
 	return session, s, err
 }
 
 var errNotStarted = errors.New("the bridge has not been started")
 
-// await waits until the pool runs, which it is about to.
-func (p *pool) await(ctx context.Context) error {
-	if isClosed(p.begun) {
+// waitStarted waits until the pool runs, for a call that comes while it starts.
+func (p *pool) waitStarted(ctx context.Context) error {
+	if isClosed(p.started) {
 		return nil
 	}
-	timer := time.NewTimer(restartPatience)
+	timer := time.NewTimer(restartTimeout)
 	defer timer.Stop()
 	select {
-	case <-p.begun:
+	case <-p.started:
 		return nil
 	case <-timer.C:
 		return errNotStarted
@@ -121,33 +122,32 @@ func (p *pool) await(ctx context.Context) error {
 	}
 }
 
-// find returns the session for a caller: one for what this caller can be asked, if there is
-// one, or else the first one of its user, unless it is for callers that can be asked
-// something else.
-func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *slot, error) {
+// find returns the session for the caller's principal and capabilities if there is one, else
+// the first session of the principal if it can carry the caller's calls, else a new session.
+func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *managedSession, error) {
 	principal := caller.Principal
 	if p.opts.Shared {
 		principal = ""
 	}
-	can := askableOf(&caller.Capabilities)
-	own := slotKey{principal: principal, can: can}
-	if s := p.existing(own); s != nil {
+	capabilities := capabilitiesOf(&caller.Capabilities)
+	own := sessionKey{principal: principal, capabilities: capabilities}
+	if s := p.lookup(own); s != nil {
 		session, err := s.acquire(ctx)
 		return session, s, err
 	}
 	first := p.main
 	if principal != "" {
 		var err error
-		if first, err = p.slot(slotKey{principal: principal, first: true}, can); err != nil {
+		if first, err = p.lookupOrStart(sessionKey{principal: principal, first: true}, capabilities); err != nil {
 			return nil, nil, err
 		}
 	}
 	session, err := first.acquire(ctx)
-	if err != nil || first.can == can || session.CanForward(can.capabilities()) {
+	if err != nil || first.capabilities == capabilities || session.CanForward(capabilities.capabilities()) {
 		return session, first, err
 	}
 	first.release(ctx, false)
-	s, err := p.slot(own, can)
+	s, err := p.lookupOrStart(own, capabilities)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -155,11 +155,15 @@ func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *
 	return session, s, err
 }
 
-// existing returns the slot with the key, nil if there is none.
-func (p *pool) existing(key slotKey) *slot {
+func (p *pool) lookup(key sessionKey) *managedSession {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.slots[key]; s != nil && !s.is(Stopped) {
+	return p.lookupLocked(key)
+}
+
+// lookupLocked returns nil if there is no session, or only one that has stopped.
+func (p *pool) lookupLocked(key sessionKey) *managedSession {
+	if s := p.sessions[key]; s != nil && !s.is(Stopped) {
 		return s
 	}
 	return nil
@@ -167,11 +171,11 @@ func (p *pool) existing(key slotKey) *slot {
 
 var errTooManySessions = errors.New("too many users have sessions with the server, and all are in use")
 
-// slot returns the one with the key, and makes it if there is none.
-func (p *pool) slot(key slotKey, can askable) (*slot, error) {
+// lookupOrStart returns the session with the key, or starts one with the capabilities.
+func (p *pool) lookupOrStart(key sessionKey, capabilities clientCapabilities) (*managedSession, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.slots[key]; s != nil && !s.is(Stopped) {
+	if s := p.lookupLocked(key); s != nil {
 		return s, nil
 	}
 	if p.ctx == nil {
@@ -181,54 +185,98 @@ func (p *pool) slot(key slotKey, can askable) (*slot, error) {
 		return nil, errTooManySessions
 	}
 	ctx, cancel := context.WithCancel(p.ctx)
-	s := newSlot(&slot{can: can, idle: p.opts.IdleTimeout, tries: slotTries, stop: cancel})
+	s := newSession(&managedSession{capabilities: capabilities, idleTimeout: p.opts.IdleTimeout, maxAttempts: maxUserAttempts, stop: cancel, logger: p.opts.Logger})
 	s.open = func(ctx context.Context) (*client.Session, error) {
-		return p.connect(ctx, key.principal, client.Options{Capabilities: can.capabilities()})
+		return p.connect(ctx, key.principal, client.Options{Capabilities: capabilities.capabilities()})
 	}
-	s.lasts = func(ctx context.Context, session *client.Session) error { return p.pings(ctx, s, session) }
-	p.slots[key] = s
+	s.monitor = func(ctx context.Context, session *client.Session) error { return p.ping(ctx, s, session) }
+	p.sessions[key] = s
 	p.running.Go(func() {
 		defer cancel()
-		s.keep(ctx)
+		s.run(ctx)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.slots[key] == s {
-			delete(p.slots, key)
+		if p.sessions[key] == s {
+			delete(p.sessions, key)
 		}
 	})
 	return s, nil
 }
 
-// makeRoom makes room for one more session, which is a user's.
+// makeRoom makes room for one more session of a principal, and reports whether there is any.
 func (p *pool) makeRoom(principal string) bool {
 	own := 0
-	for key := range p.slots {
+	for key := range p.sessions {
 		if key.principal == principal {
 			own++
 		}
 	}
 	switch {
-	case own >= maxSlotsOfOne:
-		return p.evict(func(key slotKey) bool { return key.principal == principal })
-	case len(p.slots) >= p.opts.MaxSessions:
-		return p.evict(func(slotKey) bool { return true })
+	case own >= maxUserSessions:
+		return p.evict(func(key sessionKey) bool { return key.principal == principal })
+	case len(p.sessions) >= p.opts.MaxSessions:
+		return p.evict(func(sessionKey) bool { return true })
 	}
 	return true
 }
 
-// evict stops the session that has been idle longest among some, if there is one.
-func (p *pool) evict(among func(slotKey) bool) bool {
-	var oldest slotKey
+// evict stops the session that has been idle longest among the matching ones. It returns
+// false if all are in use.
+func (p *pool) evict(match func(sessionKey) bool) bool {
+	var oldest sessionKey
 	var since time.Time
-	for key, s := range p.slots {
-		if busy, used := s.isBusy(); among(key) && !busy && (since.IsZero() || used.Before(since)) {
-			oldest, since = key, used
+	for key, s := range p.sessions {
+		if inUse, lastUsed := s.usage(); match(key) && !inUse && (since.IsZero() || lastUsed.Before(since)) {
+			oldest, since = key, lastUsed
 		}
 	}
 	if since.IsZero() {
 		return false
 	}
-	p.slots[oldest].stop()
-	delete(p.slots, oldest)
+	p.sessions[oldest].stop()
+	delete(p.sessions, oldest)
 	return true
+}
+
+// clientCapabilities are the capabilities of a client that matter to a server, in a form
+// that can be compared.
+type clientCapabilities struct {
+	roots, form, url                           bool
+	sampling, samplingTools, samplingInContext bool
+}
+
+// listCapabilities are those of the session for lists. They make the server list everything
+// that it has.
+var listCapabilities = clientCapabilities{roots: true, form: true, url: true, sampling: true, samplingTools: true}
+
+func capabilitiesOf(c *mcp.ClientCapabilities) clientCapabilities {
+	has := clientCapabilities{roots: c.Roots != nil}
+	if e := c.Elicitation; e != nil {
+		has.form, has.url = e.Form != nil || e.URL == nil, e.URL != nil // an empty capability means forms
+	}
+	if s := c.Sampling; s != nil {
+		has.sampling, has.samplingTools, has.samplingInContext = true, s.Tools != nil, s.Context != nil
+	}
+	return has
+}
+
+func (has clientCapabilities) capabilities() *mcp.ClientCapabilities {
+	c := new(mcp.ClientCapabilities)
+	if has.roots {
+		c.Roots = &mcp.RootsCapability{}
+	}
+	if has.form || has.url {
+		c.Elicitation = &mcp.ElicitationCapability{Form: emptyObject(has.form), URL: emptyObject(has.url)}
+	}
+	if has.sampling {
+		c.Sampling = &mcp.SamplingCapability{Tools: emptyObject(has.samplingTools), Context: emptyObject(has.samplingInContext)}
+	}
+	return c
+}
+
+func emptyObject(present bool) *mcp.EmptyObject {
+	if !present {
+		return nil
+	}
+	return &mcp.EmptyObject{}
 }

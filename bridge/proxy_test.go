@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/llm"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -19,7 +20,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// newShop is a server with something of each kind.
+// newShop returns a server with an entry of each kind.
 func newShop() *server.Server {
 	s := newServer("shop")
 	server.AddTool(s, server.Tool{Name: "add", Description: "Adds."}, func(_ context.Context, _ *server.Request, in struct{ A, B int }) (int, error) {
@@ -61,27 +62,27 @@ func texts(t testing.TB, result *mcp.CallToolResult, err error) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := bridge.ReduceText(result)
+	text, err := llm.Text(result)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-// A guest is a caller who takes down what it is told.
-type guest struct {
+// A testClient is a client that records notifications.
+type testClient struct {
 	*client.Session
 	changes chan mcp.Change
 	logged  chan *mcp.LoggingMessageParams
 }
 
-func newGuest(t *testing.T, face transport.Binder, era client.Era) *guest {
+func newClient(t *testing.T, frontend transport.Binder, era client.Era) *testClient {
 	t.Helper()
-	g := &guest{changes: make(chan mcp.Change, 1000), logged: make(chan *mcp.LoggingMessageParams, 100)}
-	g.Session = connect(t, transport.Pipe(face), client.Options{
-		Era:     era,
-		Changed: func(_ context.Context, change mcp.Change) { g.changes <- change },
-		Logged:  func(_ context.Context, message *mcp.LoggingMessageParams) { g.logged <- message },
+	g := &testClient{changes: make(chan mcp.Change, 1000), logged: make(chan *mcp.LoggingMessageParams, 100)}
+	g.Session = connect(t, pipeTo(frontend), client.Options{
+		Era:      era,
+		OnChange: func(_ context.Context, change mcp.Change) { g.changes <- change },
+		OnLog:    func(_ context.Context, message *mcp.LoggingMessageParams) { g.logged <- message },
 		Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"City":"Bonn"}`)}, nil
 		},
@@ -89,9 +90,9 @@ func newGuest(t *testing.T, face transport.Binder, era client.Era) *guest {
 	return g
 }
 
-// told are the changes that have come until nothing more does.
-func (g *guest) told() (changes []mcp.Change) {
-	pass(2 * time.Second)
+// received returns the different changes that have been reported since the last call.
+func (g *testClient) received() (changes []mcp.Change) {
+	advance(2 * time.Second)
 	for {
 		select {
 		case change := <-g.changes:
@@ -104,7 +105,7 @@ func (g *guest) told() (changes []mcp.Change) {
 	}
 }
 
-func (g *guest) tools(t testing.TB) string {
+func (g *testClient) tools(t testing.TB) string {
 	t.Helper()
 	var names []string
 	for tool, err := range g.Tools(t.Context()) {
@@ -119,8 +120,8 @@ func (g *guest) tools(t testing.TB) string {
 func TestProxyOffersEverything(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller, behind client.Era) {
 		synctest.Test(t, func(t *testing.T) {
-			p := bridge.Proxy(lineTo(newShop()).of(behind), &bridge.ProxyOptions{Logger: quiet()})
-			g := newGuest(t, mount(t, p), caller)
+			p := bridge.Proxy(dialerTo(newShop()).speaks(behind), &bridge.ProxyOptions{Logger: quiet()})
+			g := newClient(t, mount(t, p), caller)
 			ctx := t.Context()
 
 			if got := g.tools(t); got != "add ask work fail" {
@@ -152,7 +153,7 @@ func TestProxyOffersEverything(t *testing.T) {
 					t.Errorf("a prompt is %v, %v", prompt, err)
 				}
 			}
-			prompt, err := g.Prompt(ctx, "greet", map[string]string{"Name": "Ann"}, nil)
+			prompt, err := g.GetPrompt(ctx, "greet", map[string]string{"Name": "Ann"}, nil)
 			if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "Hello Ann" {
 				t.Errorf("the prompt is %v, %v", prompt, err)
 			}
@@ -172,12 +173,12 @@ func TestProxyOffersEverything(t *testing.T) {
 				}
 			}
 			for uri, want := range map[string]string{"note://1": "first", "day://monday": "on monday"} {
-				read, err := g.Read(ctx, uri, nil)
+				read, err := g.ReadResource(ctx, uri, nil)
 				if err != nil || read.Contents[0].(*mcp.TextResourceContents).Text != want {
 					t.Errorf("%s is %v, %v", uri, read, err)
 				}
 			}
-			_, err = g.Read(ctx, "note://2", nil)
+			_, err = g.ReadResource(ctx, "note://2", nil)
 			if _, ok := errors.AsType[*jsonrpc.Error](err); !ok {
 				t.Errorf("a resource that there is not gave %v", err)
 			}
@@ -185,29 +186,29 @@ func TestProxyOffersEverything(t *testing.T) {
 	})
 }
 
-func TestProxyTellsOfChanges(t *testing.T) {
+func TestProxyReportsChanges(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller, behind client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			up := newShop()
-			way := lineTo(up).of(behind)
-			g := newGuest(t, mount(t, bridge.Proxy(way, &bridge.ProxyOptions{Logger: quiet()})), caller)
+			dialer := dialerTo(up).speaks(behind)
+			g := newClient(t, mount(t, bridge.Proxy(dialer, &bridge.ProxyOptions{Logger: quiet()})), caller)
 			sub, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{
 				ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true, ResourceSubscriptions: []string{"note://1"},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			g.told()
+			g.received()
 			want := func(what string, wanted ...mcp.Change) {
 				t.Helper()
-				got := g.told()
+				got := g.received()
 				for _, change := range wanted {
 					if !slices.Contains(got, change) {
-						t.Errorf("%s: told %v, want %v", what, got, wanted)
+						t.Errorf("%s: received %v, want %v", what, got, wanted)
 					}
 				}
 				if len(got) != len(wanted) {
-					t.Errorf("%s: told %v, want %v", what, got, wanted)
+					t.Errorf("%s: received %v, want %v", what, got, wanted)
 				}
 			}
 			updated := mcp.Change{Kind: mcp.KindResource, URI: "note://1"}
@@ -224,14 +225,14 @@ func TestProxyTellsOfChanges(t *testing.T) {
 			up.ResourceUpdated("day://1")
 			want("another updated")
 
-			way.cut()
+			dialer.cut()
 			want("the server was started again", updated)
 			up.ResourceUpdated("note://1")
 			want("a resource updated after that", updated)
 			up.Remove(mcp.KindResource, "note://1")
 			want("a resource gone", mcp.Change{Kind: mcp.KindResource})
 			sub.Close()
-			pass(time.Second)
+			advance(time.Second)
 			up.Remove(mcp.KindTool, "new")
 			if caller == client.Modern {
 				want("nothing is asked for")
@@ -240,13 +241,12 @@ func TestProxyTellsOfChanges(t *testing.T) {
 	})
 }
 
-// More resources than a connection may have subscriptions can be watched, and one that
-// the server refuses costs nobody else.
+// More resources can be subscribed to than a connection may have subscriptions.
 func TestManyResourcesAreWatched(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller, behind client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			up := newShop()
-			g := newGuest(t, mount(t, bridge.Proxy(lineTo(up).of(behind), &bridge.ProxyOptions{Logger: quiet()})), caller)
+			g := newClient(t, mount(t, bridge.Proxy(dialerTo(up).speaks(behind), &bridge.ProxyOptions{Logger: quiet()})), caller)
 			var days []string
 			for day := range 100 {
 				days = append(days, fmt.Sprintf("day://%d", day))
@@ -254,20 +254,20 @@ func TestManyResourcesAreWatched(t *testing.T) {
 			if _, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: days}); err != nil {
 				t.Fatal(err)
 			}
-			g.told()
+			g.received()
 			up.ResourceUpdated(days[0])
 			up.ResourceUpdated(days[99])
-			if got := g.told(); len(got) != 2 {
-				t.Errorf("told %v", got)
+			if got := g.received(); len(got) != 2 {
+				t.Errorf("received %v", got)
 			}
 		})
 	})
 }
 
-// A resource that the server refuses to tell of costs nobody else.
+// A subscription that the server refuses does not affect others.
 func TestRefusedSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &played{era: client.Legacy, capabilities: `{"resources":{"subscribe":true}}`}
+		up := &fakeServer{era: client.Legacy, capabilities: `{"resources":{"subscribe":true}}`}
 		var peer jsonrpc.Peer
 		up.answer = func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 			peer = from
@@ -284,8 +284,8 @@ func TestRefusedSubscription(t *testing.T) {
 			}
 			return "", nil
 		}
-		p := bridge.Proxy(transport.Pipe(up), &bridge.ProxyOptions{Logger: quiet()})
-		g := newGuest(t, mount(t, p), client.Legacy)
+		p := bridge.Proxy(pipeTo(up), &bridge.ProxyOptions{Logger: quiet()})
+		g := newClient(t, mount(t, p), client.Legacy)
 		for _, uri := range []string{"a://", "secret://", "b://"} {
 			stop, err := subscribe(t, p, uri)
 			if failed, ok := errors.AsType[*jsonrpc.Error](err); ok != (uri == "secret://") || ok && failed.Code != -32042 {
@@ -296,15 +296,15 @@ func TestRefusedSubscription(t *testing.T) {
 			}
 		}
 		if _, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"none://"}}); err == nil {
-			t.Error("a resource that nobody has can be watched")
+			t.Error("an unknown resource can be subscribed to")
 		}
 		if _, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"b://"}}); err != nil {
 			t.Fatal(err)
 		}
-		g.told()
+		g.received()
 		peer.Notify(t.Context(), mcp.NotificationResourceUpdated, jsonrpc.Raw(`{"uri":"b://"}`))
-		if got := g.told(); len(got) != 1 {
-			t.Errorf("told %v", got)
+		if got := g.received(); len(got) != 1 {
+			t.Errorf("received %v", got)
 		}
 	})
 }

@@ -2,95 +2,420 @@ package bridge
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// RelayOptions configure [Relay]. The zero value is good. Limits of messages and calls
-// are those of the two transports.
+// RelayOptions configure [Relay]. The zero value is ready for use. The options of the two
+// transports limit messages and calls.
 type RelayOptions struct {
 	// ConnectTimeout bounds connecting to the server. Default 30 s.
 	ConnectTimeout time.Duration
 }
 
-const defaultConnectTimeout = 30 * time.Second
-
-// Relay puts a server behind another transport, one to one, in whatever version of the
-// protocol its clients speak:
+// Relay offers a server over another transport, in every protocol version that the server
+// speaks:
 //
-//	far := streamable.Dial(url, nil)
-//	err := stdio.Serve(ctx, bridge.Relay(far, nil), nil)
+//	remote := streamable.Dial(url, nil)
+//	err := stdio.Serve(ctx, bridge.Relay(remote, nil), nil)
 //
 //	child := stdio.Command("server", nil, nil)
 //	endpoint := streamable.Handler(bridge.Relay(child, nil), nil)
 //
-// Messages pass both ways byte by byte, methods and members that this module has never
-// heard of too. Only ids are those of each side, wherever a message repeats the id of a
-// call, and so are progress tokens on a link that several clients share. A relay neither
-// adds to what a server offers nor checks it; [Proxy] does.
+// Messages are forwarded in both directions byte by byte, unknown methods and members
+// included. Relay replaces only ids, also where a message repeats the id of a call, and
+// progress tokens on a link that several clients share. It adds nothing and checks nothing;
+// [Proxy] does. opts may be nil.
 func Relay(dialer transport.Dialer, opts *RelayOptions) *Relayer {
 	r := &Relayer{dialer: dialer}
 	if opts != nil {
 		r.opts = *opts
 	}
-	if r.opts.ConnectTimeout <= 0 {
-		r.opts.ConnectTimeout = defaultConnectTimeout
-	}
+	setDefault(&r.opts.ConnectTimeout, defaultConnectTimeout)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
 
-// A Relayer is a [transport.Binder] that has everything answered by a server elsewhere.
-// Make one with [Relay]. It may be used concurrently.
+// A Relayer is a [transport.Binder] that forwards all messages to another server. Make one
+// with [Relay]. Its methods may be called concurrently.
 //
-// Each link has a connection of its own, which is opened by the link's first message and
-// ends with the link, when the calls that run have been answered. On a shared link, as
-// HTTP has it for versions without sessions, all clients have one connection, and a new
-// one is opened when it has ended. Elsewhere an end is final, since the server has
-// forgotten what was said: calls fail, with an [UpstreamError] that clients see as an
-// internal error of JSON-RPC.
+// Each link has its own connection to the server. The first message of the link opens it. It
+// is closed after the link has ended and running calls have been answered. On a shared link,
+// which HTTP uses for versions without sessions, all clients use one connection, and a new
+// one replaces it when it ends. On other links the end of the connection is final, since the
+// server has lost the state of the session: calls fail with an [UpstreamError], which clients
+// receive as an internal error of JSON-RPC.
 //
-// A relay does not bound how long a call takes: whoever makes it gives up, and that is
-// passed on. Where the server's transport does not tell what a message belongs to, its
-// questions go to the oldest call of the client, and its log messages to the client; on
-// a shared link they go to the only call that runs, and nowhere when there are more.
-// Batches of version 2025-03-26 are refused.
+// A relay does not limit the time of a call: the client's cancellation is forwarded. If the
+// server's transport does not say which call a message belongs to, questions of the server go
+// to the client's oldest call, and log messages to the client. On a shared link they go to
+// the only running call, and are dropped or refused if there are several. Batches of version
+// 2025-03-26 are refused.
 type Relayer struct {
 	dialer transport.Dialer
 	opts   RelayOptions
 
-	ctx    context.Context // the relay's life
+	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	mu     sync.Mutex // none begins while Close waits
+	mu     sync.Mutex // orders links.Add before Close waits
 	links  sync.WaitGroup
 }
 
-// Bind makes the handler of one link.
+// Bind returns the handler of one link.
 func (r *Relayer) Bind(link transport.Link) jsonrpc.Handler {
-	l := newRelayLink(r, link)
+	l := &relayLink{relay: r, link: link}
+	l.ctx, l.cancel = context.WithCancel(r.ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx.Err() != nil {
-		l.end()
+		l.close()
 		return l
 	}
 	r.links.Add(1)
 	link.Go(func(context.Context) {
 		defer r.links.Done()
-		l.keep()
+		l.run()
 	})
 	return l
 }
 
-// Close ends all connections to the server and returns when they have ended. Calls that
-// run fail, and so do later ones. It may be called more than once.
+// Close closes all connections to the server and waits for them. Running and later calls
+// fail. It may be called more than once.
 func (r *Relayer) Close() error {
 	r.mu.Lock()
 	r.cancel()
 	r.mu.Unlock()
 	r.links.Wait()
 	return nil
+}
+
+// A relayLink is one link of a relay to its clients.
+type relayLink struct {
+	relay *Relayer
+	link  transport.Link
+
+	ctx      context.Context // ends after the link and its calls
+	cancel   context.CancelFunc
+	toServer notificationQueue
+	toClient notificationQueue // unused on shared links, where each call has a queue
+
+	mu      sync.Mutex
+	closed  bool
+	calls   int
+	idle    chan struct{} // closed when calls is 0; nil unless drain waits for that
+	server  *relayServer  // the latest connection, nil before the first message
+	servers sync.WaitGroup
+}
+
+// run closes the connections to the server when the link or the relay ends.
+func (l *relayLink) run() {
+	select {
+	case <-l.link.Input.Done():
+		l.drain()
+	case <-l.relay.ctx.Done():
+	}
+	l.close()
+}
+
+// handlerDelay is how long after the end of the client's input a call that came before it may
+// reach Handle: transports start a goroutine for each call.
+const handlerDelay = 50 * time.Millisecond
+
+// drainTimeout bounds the time of calls after the end of the client's input.
+const drainTimeout = 10 * time.Second
+
+// drain waits until running calls have been answered.
+func (l *relayLink) drain() {
+	ctx, cancel := context.WithTimeout(l.ctx, drainTimeout)
+	defer cancel()
+	handled := time.NewTimer(handlerDelay)
+	defer handled.Stop()
+	select {
+	case <-handled.C:
+	case <-ctx.Done():
+	}
+	select {
+	case <-l.whenIdle():
+	case <-ctx.Done():
+	}
+	l.toServer.flush(ctx) // the last messages may be notifications
+}
+
+// close waits for everything that runs for the link, except calls, which are failing.
+func (l *relayLink) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.cancel()
+	l.servers.Wait()
+	l.toServer.close()
+	l.toClient.close()
+}
+
+// addCall counts a call. It returns false if the link is closed.
+func (l *relayLink) addCall() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.calls++
+	return true
+}
+
+func (l *relayLink) removeCall() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls--
+	l.closeIfIdle()
+}
+
+func (l *relayLink) whenIdle() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	idle := make(chan struct{})
+	l.idle = idle
+	l.closeIfIdle()
+	return idle
+}
+
+func (l *relayLink) closeIfIdle() {
+	if l.calls == 0 && l.idle != nil {
+		close(l.idle)
+		l.idle = nil
+	}
+}
+
+// connected returns the open connection to the server. It opens one if necessary.
+func (l *relayLink) connected(ctx context.Context) (*relayServer, error) {
+	s := l.latest()
+	if s == nil {
+		return nil, jsonrpc.ErrClosed
+	}
+	select {
+	case <-s.ready:
+		return s, s.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// latest returns a connection that is open, is being opened, or has ended for good. It returns
+// nil if the link is closed.
+func (l *relayLink) latest() *relayServer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return nil
+	case l.server != nil && !l.server.isReplaceable():
+		return l.server
+	}
+	s := &relayServer{link: l, ready: make(chan struct{})}
+	l.server = s
+	l.servers.Go(s.run)
+	return s
+}
+
+// Handle forwards a call to the server, after the client's earlier notifications.
+func (l *relayLink) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	if !l.addCall() {
+		return notRun(ctx, "", jsonrpc.ErrClosed)
+	}
+	defer l.removeCall()
+	l.toServer.flush(ctx)
+	s, err := l.connected(ctx)
+	if err != nil {
+		return notRun(ctx, "", err)
+	}
+	return s.call(ctx, from, req, reply)
+}
+
+// HandleNotification forwards a notification of the client. A call that it cancels ends here first.
+func (l *relayLink) HandleNotification(from jsonrpc.Peer, note *jsonrpc.Request) {
+	if note.Method != mcp.NotificationCancelled {
+		l.toServer.add(queuedNotification{ctx: l.ctx, to: relayNotifier{l}, method: note.Method, params: note.Params})
+		return
+	}
+	id, err := jsonrpc.ParseID(note.Member("requestId"))
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	server := l.server
+	l.mu.Unlock()
+	if server != nil {
+		server.cancelCall(id, note)
+	}
+	from.Cancel(id)
+}
+
+// NotifyCancelled sends the client notifications/cancelled for a question of the server.
+func (l *relayLink) NotifyCancelled(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
+	sendCancelled(from, id, cause)
+}
+
+// A relayNotifier sends notifications to the server of a link. It connects if necessary.
+type relayNotifier struct{ link *relayLink }
+
+func (n relayNotifier) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	s, err := n.link.connected(ctx)
+	if err != nil {
+		return err
+	}
+	return s.conn.Notify(ctx, method, params)
+}
+
+// A clientCancelled is the cause of a call's end when its client has cancelled it.
+type clientCancelled struct{ params json.RawMessage }
+
+func (c *clientCancelled) Error() string { return jsonrpc.ErrCancelled.Error() }
+func (c *clientCancelled) Unwrap() error { return jsonrpc.ErrCancelled }
+
+// cancelledTimeout bounds sending a notifications/cancelled.
+const cancelledTimeout = 5 * time.Second
+
+// sendCancelled sends notifications/cancelled for a call, with the params of the client that
+// cancelled it, if one did.
+func sendCancelled(to jsonrpc.Peer, id jsonrpc.ID, cause error) {
+	original := json.RawMessage("{}")
+	if cancelled, ok := errors.AsType[*clientCancelled](cause); ok {
+		original = cancelled.params
+	}
+	params, err := jsonscan.Splice(nil, original, jsonscan.Edit{Name: "requestId", Value: id.AppendJSON(nil)})
+	if err != nil {
+		return // impossible: the params were scanned when they were received
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cancelledTimeout)
+	defer cancel()
+	_ = to.Notify(ctx, mcp.NotificationCancelled, jsonrpc.Raw(params)) // best effort: the call has failed already
+}
+
+// Bounds of a notificationQueue. When one is exceeded, the oldest notification is dropped.
+const (
+	maxQueuedNotifications = 1024
+	maxQueuedBytes         = 1 << 20 // of params
+)
+
+// A queuedNotification is a notification to be sent, or a marker.
+type queuedNotification struct {
+	ctx context.Context
+	to  interface {
+		Notify(context.Context, string, jsonrpc.Appender) error
+	}
+	method string
+	params json.RawMessage
+
+	flushed chan struct{} // set for a marker: closed when everything before it has been sent
+}
+
+func (n *queuedNotification) isMarker() bool { return n.flushed != nil }
+
+// A notificationQueue sends notifications in order. Its goroutine runs only while the queue is
+// not empty. The zero value is ready for use and must be closed.
+type notificationQueue struct {
+	mu      sync.Mutex
+	waiting []queuedNotification
+	count   int           // of waiting, without markers
+	bytes   int           // of their params
+	running chan struct{} // closed when the goroutine ends; nil while there is none
+	closed  bool
+}
+
+// add does not block.
+func (q *notificationQueue) add(note queuedNotification) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	q.waiting = append(q.waiting, note)
+	q.count++
+	q.bytes += len(note.params)
+	for q.count > 1 && (q.count > maxQueuedNotifications || q.bytes > maxQueuedBytes) {
+		oldest := slices.IndexFunc(q.waiting, func(n queuedNotification) bool { return !n.isMarker() })
+		q.count--
+		q.bytes -= len(q.waiting[oldest].params)
+		q.waiting = slices.Delete(q.waiting, oldest, oldest+1)
+	}
+	if q.running == nil {
+		q.running = make(chan struct{})
+		go q.run(q.running)
+	}
+}
+
+// flush waits until all queued notifications have been sent, or ctx has ended.
+func (q *notificationQueue) flush(ctx context.Context) {
+	q.mu.Lock()
+	if q.running == nil {
+		q.mu.Unlock()
+		return
+	}
+	flushed := make(chan struct{})
+	q.waiting = append(q.waiting, queuedNotification{flushed: flushed})
+	q.mu.Unlock()
+	select {
+	case <-flushed:
+	case <-ctx.Done():
+	}
+}
+
+// close waits until all queued notifications have been sent. Later ones are dropped.
+func (q *notificationQueue) close() {
+	q.mu.Lock()
+	q.closed = true
+	running := q.running
+	q.mu.Unlock()
+	if running != nil {
+		<-running
+	}
+}
+
+func (q *notificationQueue) run(running chan struct{}) {
+	defer close(running)
+	for {
+		note, ok := q.next()
+		switch {
+		case !ok:
+			return
+		case note.isMarker():
+			close(note.flushed)
+		case note.ctx.Err() == nil:
+			_ = note.to.Notify(note.ctx, note.method, rawParams(note.params)) // if it fails, the connection has ended
+		}
+	}
+}
+
+// next returns false, and ends the goroutine, if the queue is empty.
+func (q *notificationQueue) next() (queuedNotification, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		q.waiting, q.running = nil, nil
+		return queuedNotification{}, false
+	}
+	note := q.waiting[0]
+	q.waiting[0] = queuedNotification{}
+	q.waiting = q.waiting[1:]
+	if !note.isMarker() {
+		q.count--
+		q.bytes -= len(note.params)
+	}
+	return note, true
+}
+
+// rawParams returns nil for absent params.
+func rawParams(raw json.RawMessage) jsonrpc.Appender {
+	if raw == nil {
+		return nil
+	}
+	return jsonrpc.Raw(raw)
 }

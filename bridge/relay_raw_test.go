@@ -13,24 +13,23 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// An end is one end of a connection that takes down what comes and answers as a test
-// says.
-type end struct {
+// A rawPeer is one end of a connection. It records notifications and answers with a function.
+type rawPeer struct {
 	answer func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error)
 	notes  chan string // method and params
 }
 
-func newEnd(answer func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error)) *end {
-	return &end{answer: answer, notes: make(chan string, 1000)}
+func newRawPeer(answer func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error)) *rawPeer {
+	return &rawPeer{answer: answer, notes: make(chan string, 1000)}
 }
 
-func (e *end) Bind(transport.Link) jsonrpc.Handler { return e }
+func (e *rawPeer) Bind(transport.Link) jsonrpc.Handler { return e }
 
-func (e *end) Notified(_ jsonrpc.Peer, note *jsonrpc.Request) {
+func (e *rawPeer) HandleNotification(_ jsonrpc.Peer, note *jsonrpc.Request) {
 	e.notes <- note.Method + " " + string(note.Params)
 }
 
-func (e *end) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+func (e *rawPeer) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	text, err := e.answer(ctx, from, req)
 	reply.Buf = append(reply.Buf, text...)
 	return err
@@ -46,11 +45,11 @@ func dial(t testing.TB, to transport.Dialer, handler jsonrpc.Handler) transport.
 	return conn
 }
 
-// peculiar are values that do not survive being decoded.
+// peculiar is an object that decoding and encoding would change.
 const peculiar = `{"Name":1,"name":2, "NAME" : 3,"n":9007199254740993,"f":1.0e+2,"s":"\u00e9\/é","_meta":{"x/y":[ ],"X/Y":null},"z":{"a":1,"A":2}}`
 
 func TestRelayChangesNothing(t *testing.T) {
-	behind := newEnd(func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+	behind := newRawPeer(func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 		if req.Method == "x/fail" {
 			return "", &jsonrpc.Error{Code: -7, Message: "é", Data: jsonRaw(peculiar)}
 		}
@@ -63,10 +62,10 @@ func TestRelayChangesNothing(t *testing.T) {
 		}
 		return `[` + string(req.Params) + `,` + string(asked.Result) + `]`, nil
 	})
-	front := newEnd(func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+	front := newRawPeer(func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 		return string(req.Params), nil
 	})
-	conn := dial(t, transport.Pipe(relayed(t, transport.Pipe(behind))), front)
+	conn := dial(t, pipeTo(relayed(t, pipeTo(behind))), front)
 
 	resp, err := conn.Call(t.Context(), "x/unheard", jsonrpc.Raw(peculiar))
 	if err != nil {
@@ -76,19 +75,19 @@ func TestRelayChangesNothing(t *testing.T) {
 		t.Errorf("the result is\n%s, want\n%s", resp.Result, want)
 	}
 	if got := <-front.notes; got != "x/beside "+peculiar {
-		t.Errorf("the client was told %s", got)
+		t.Errorf("the client received %s", got)
 	}
 	if err := conn.Notify(t.Context(), "x/note", jsonrpc.Raw(peculiar)); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-behind.notes; got != "x/note "+peculiar {
-		t.Errorf("the server was told %s", got)
+		t.Errorf("the server received %s", got)
 	}
 	if err := conn.Notify(t.Context(), "x/bare", nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-behind.notes; got != "x/bare " {
-		t.Errorf("the server was told %s", got)
+		t.Errorf("the server received %s", got)
 	}
 	_, err = conn.Call(t.Context(), "x/fail", nil)
 	wantError(t, err, -7, peculiar)
@@ -96,8 +95,8 @@ func TestRelayChangesNothing(t *testing.T) {
 
 func TestRelayKeepsOrder(t *testing.T) {
 	const many = 200
-	var behind *end
-	behind = newEnd(func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+	var behind *rawPeer
+	behind = newRawPeer(func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 		for i := range many {
 			if err := from.Notify(ctx, fmt.Sprint("down", i), nil); err != nil {
 				return "", err
@@ -105,15 +104,15 @@ func TestRelayKeepsOrder(t *testing.T) {
 		}
 		asked, err := from.Call(ctx, "ask", nil)
 		if err != nil || string(asked.Result) != fmt.Sprint(many) {
-			t.Errorf("the question overtook what was told before: %v %v", asked, err)
+			t.Errorf("the question overtook earlier notifications: %v %v", asked, err)
 		}
 		return fmt.Sprint(len(behind.notes)), nil
 	})
-	var front *end
-	front = newEnd(func(context.Context, jsonrpc.Peer, *jsonrpc.Request) (string, error) {
+	var front *rawPeer
+	front = newRawPeer(func(context.Context, jsonrpc.Peer, *jsonrpc.Request) (string, error) {
 		return fmt.Sprint(len(front.notes)), nil
 	})
-	conn := dial(t, transport.Pipe(relayed(t, transport.Pipe(behind))), front)
+	conn := dial(t, pipeTo(relayed(t, pipeTo(behind))), front)
 	for round := range 20 {
 		for i := range many {
 			if err := conn.Notify(t.Context(), fmt.Sprint("up", i), nil); err != nil {
@@ -125,28 +124,28 @@ func TestRelayKeepsOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(resp.Result) != fmt.Sprint(many) || len(front.notes) != many {
-			t.Fatalf("round %d: the call overtook what was told before: %s of %d were there, and %d before its answer", round, resp.Result, many, len(front.notes))
+			t.Fatalf("round %d: the call overtook earlier notifications: %s of %d were there, and %d before its answer", round, resp.Result, many, len(front.notes))
 		}
 		for i := range many {
 			if got, want := <-behind.notes, fmt.Sprintf("up%d ", i); got != want {
-				t.Fatalf("the server was told %q, want %q", got, want)
+				t.Fatalf("the server received %q, want %q", got, want)
 			}
 			if got, want := <-front.notes, fmt.Sprintf("down%d ", i); got != want {
-				t.Fatalf("the client was told %q, want %q", got, want)
+				t.Fatalf("the client received %q, want %q", got, want)
 			}
 		}
 	}
 }
 
-// modernParams are those of a call that describes itself.
+// modernParams returns params with the members that the modern era requires.
 func modernParams(meta, rest string) jsonrpc.Raw {
 	return jsonrpc.Raw(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}` + meta + `}` + rest + `}`)
 }
 
-// Two clients with the same ids and tokens share a connection to a server that answers
-// when all calls are there.
+// Two clients with the same ids and tokens share a connection to a server that replies after all
+// calls have arrived.
 func TestRelayDoesNotMixClients(t *testing.T) {
-	for name, toServer := range ways {
+	for name, toServer := range dialers {
 		if name == "sse" {
 			continue // it has no versions without sessions
 		}
@@ -156,7 +155,7 @@ func TestRelayDoesNotMixClients(t *testing.T) {
 			var logged sync.WaitGroup
 			logged.Add(2)
 			tokens := map[string]bool{}
-			behind := newEnd(func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+			behind := newRawPeer(func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 				mu.Lock()
 				if here++; here == 4 {
 					close(all)
@@ -178,14 +177,14 @@ func TestRelayDoesNotMixClients(t *testing.T) {
 					return "", err
 				}
 				logged.Done()
-				logged.Wait() // as long as both run, nobody knows whose a log line is
+				logged.Wait() // while both calls run, a log message cannot be attributed
 				err := from.Notify(ctx, mcp.NotificationProgress, jsonrpc.Raw(`{"progressToken":`+token+`,"progress":1,"whose":`+whose+`}`))
 				return `{"whose":` + whose + `}`, err
 			})
-			front := ways["streamable"](t, relayed(t, toServer(t, behind)))
+			front := dialers["streamable"](t, relayed(t, toServer(t, behind)))
 			var clients sync.WaitGroup
 			for _, whose := range []string{`"ann"`, `"bob"`} {
-				said := newEnd(nil)
+				said := newRawPeer(nil)
 				conn, err := front.Dial(t.Context(), said)
 				if err != nil {
 					t.Fatal(err)
@@ -222,7 +221,7 @@ func TestRelayDoesNotMixClients(t *testing.T) {
 						mcp.NotificationProgress + ` {"progressToken":"same","progress":1,"whose":` + whose + `}`,
 						mcp.NotificationResourceUpdated + ` {"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"whose":` + whose + `}`,
 					}
-					if name == "streamable" { // elsewhere nobody knows whose it is
+					if name == "streamable" { // other transports cannot attribute it
 						want = append(want, mcp.NotificationMessage+` {"level":"info","data":`+whose+`}`)
 					}
 					got := make([]string, len(said.notes))
@@ -232,7 +231,7 @@ func TestRelayDoesNotMixClients(t *testing.T) {
 					slices.Sort(got)
 					slices.Sort(want)
 					if !slices.Equal(got, want) {
-						t.Errorf("%s was told\n%s\nwant\n%s", whose, strings.Join(got, "\n"), strings.Join(want, "\n"))
+						t.Errorf("%s received\n%s\nwant\n%s", whose, strings.Join(got, "\n"), strings.Join(want, "\n"))
 					}
 				})
 			}
@@ -241,23 +240,23 @@ func TestRelayDoesNotMixClients(t *testing.T) {
 	}
 }
 
-// identified are params that tell their id.
+// identified are params that report their id.
 type identified struct {
 	jsonrpc.Raw
 	id chan string
 }
 
-func (p *identified) Identify(id jsonrpc.ID) { p.id <- id.String() }
+func (p *identified) ReceiveID(id jsonrpc.ID) { p.id <- id.String() }
 
 func TestRelayPassesCancellationOn(t *testing.T) {
 	began := make(chan string, 1)
-	behind := newEnd(func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+	behind := newRawPeer(func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 		began <- req.ID.String()
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
 	ids := make(chan string, 1)
-	conn := dial(t, transport.Pipe(relayed(t, transport.Pipe(behind))), newEnd(nil))
+	conn := dial(t, pipeTo(relayed(t, pipeTo(behind))), newRawPeer(nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var call sync.WaitGroup
@@ -270,22 +269,22 @@ func TestRelayPassesCancellationOn(t *testing.T) {
 	}
 	want := mcp.NotificationCancelled + ` {"why":1.0,"requestId":` + id + `,"reason":"tired"}`
 	if got := <-behind.notes; got != want {
-		t.Errorf("the server was told %s, want %s", got, want)
+		t.Errorf("the server received %s, want %s", got, want)
 	}
 }
 
-// abandoning is an end whose questions can be given up.
-type abandoning struct{ *end }
+// A cancellingPeer cancels questions that it no longer waits for.
+type cancellingPeer struct{ *rawPeer }
 
-func (a abandoning) Bind(transport.Link) jsonrpc.Handler { return a }
+func (a cancellingPeer) Bind(transport.Link) jsonrpc.Handler { return a }
 
-func (a abandoning) Abandoned(from jsonrpc.Peer, id jsonrpc.ID, _ error) {
+func (a cancellingPeer) NotifyCancelled(from jsonrpc.Peer, id jsonrpc.ID, _ error) {
 	_ = from.Notify(context.Background(), mcp.NotificationCancelled, jsonrpc.Raw(`{"requestId":`+id.String()+`}`))
 }
 
 func TestRelayPassesOnThatAQuestionIsGivenUp(t *testing.T) {
 	began, id := make(chan struct{}), make(chan string, 1)
-	behind := abandoning{newEnd(func(ctx context.Context, from jsonrpc.Peer, _ *jsonrpc.Request) (string, error) {
+	behind := cancellingPeer{newRawPeer(func(ctx context.Context, from jsonrpc.Peer, _ *jsonrpc.Request) (string, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		go func() {
 			<-began
@@ -297,19 +296,19 @@ func TestRelayPassesOnThatAQuestionIsGivenUp(t *testing.T) {
 		}
 		return "{}", nil
 	})}
-	front := newEnd(func(ctx context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+	front := newRawPeer(func(ctx context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 		id <- req.ID.String()
 		close(began)
 		<-t.Context().Done()
 		return "", ctx.Err()
 	})
-	conn := dial(t, transport.Pipe(relayed(t, transport.Pipe(behind))), front)
+	conn := dial(t, pipeTo(relayed(t, pipeTo(behind))), front)
 	if _, err := conn.Call(t.Context(), "call", nil); err != nil {
 		t.Fatal(err)
 	}
 	got := <-front.notes
 	if want := `"requestId":` + <-id; !strings.HasPrefix(got, mcp.NotificationCancelled) || !strings.Contains(got, want) {
-		t.Errorf("the client was told %s, want that %s is cancelled", got, want)
+		t.Errorf("the client received %s, want that %s is cancelled", got, want)
 	}
 	if err := conn.Notify(t.Context(), "bye", nil); err != nil {
 		t.Fatal(err)

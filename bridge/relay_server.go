@@ -2,29 +2,37 @@ package bridge
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A relayServer is one connection of a relay to its server, and takes what comes back.
+// noTimeout is longer than any call. Calls without a deadline would get the default of the
+// transport.
+const noTimeout = 10 * 365 * 24 * time.Hour
+
+// A relayServer is one connection of a relay to its server, and handles what the server
+// sends.
 type relayServer struct {
 	link  *relayLink
-	ready chan struct{} // closed when conn or err is known
+	ready chan struct{} // closed when conn or err is set
 	conn  transport.Conn
 	err   error
 
 	mu     sync.Mutex
-	calls  []*relayCall // that are under way, oldest first
-	tokens int64
+	calls  []*relayCall // running, oldest first
+	tokens int64        // progress tokens that were made
 }
 
-// run connects, and ends the connection with the link.
+// run connects, and closes the connection when the link ends.
 func (s *relayServer) run() {
 	ctx, cancel := context.WithTimeout(s.link.ctx, s.link.relay.opts.ConnectTimeout)
 	s.conn, s.err = s.link.relay.dialer.Dial(ctx, s)
@@ -37,11 +45,11 @@ func (s *relayServer) run() {
 	case <-s.conn.Done():
 	case <-s.link.ctx.Done():
 	}
-	_ = s.conn.Close() // nobody is left who could be told
+	_ = s.conn.Close() // the link has ended: no client is left to report an error to
 }
 
-// isReplaceable says whether there can be another connection in place of this one, since
-// it was never open, or has ended and nothing was said that later messages rest on.
+// isReplaceable reports whether another connection may replace this one: if it could not be
+// opened, or if it has ended and belongs to a shared link, whose messages need no session.
 func (s *relayServer) isReplaceable() bool {
 	switch {
 	case !isClosed(s.ready):
@@ -53,41 +61,27 @@ func (s *relayServer) isReplaceable() bool {
 	}
 }
 
-// answer has a call answered. What the server told before is told before the answer.
-func (s *relayServer) answer(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	c, err := s.begin(ctx, from, req)
+// call forwards a call. Earlier notifications of the server reach the client before the reply.
+func (s *relayServer) call(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	c, err := newRelayCall(ctx, s, from, req)
 	if err != nil {
 		return err
 	}
-	defer c.forget()
+	defer c.finish()
+	s.mu.Lock()
+	s.calls = append(s.calls, c)
+	s.mu.Unlock()
 	resp, err := s.conn.Call(c.ctx, req.Method, c.params())
-	s.end(c)
-	c.settle()
+	s.mu.Lock()
+	s.calls = slices.DeleteFunc(s.calls, func(other *relayCall) bool { return other == c })
+	s.mu.Unlock()
+	c.flush()
 	if err != nil {
 		return failed(ctx, "", err)
 	}
 	result, err := c.result(resp)
 	reply.Buf = append(reply.Buf, result...)
 	return err
-}
-
-func (s *relayServer) begin(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (*relayCall, error) {
-	c, err := newRelayCall(ctx, s, from, req)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls = append(s.calls, c)
-	return c, nil
-}
-
-func (s *relayServer) end(c *relayCall) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i := slices.Index(s.calls, c); i >= 0 {
-		s.calls = slices.Delete(s.calls, i, i+1)
-	}
 }
 
 // newToken returns a progress token that no other call of the connection has.
@@ -98,45 +92,36 @@ func (s *relayServer) newToken() []byte {
 	return strconv.AppendInt(nil, s.tokens, 10)
 }
 
-// cancelled ends a call of the client with that id, in its own words. Ids of a link that
-// several clients share say nothing.
-func (s *relayServer) cancelled(id jsonrpc.ID, note *jsonrpc.Request) {
+// cancelCall ends the client's call with the id, for the reason that the client gave. On a
+// shared link ids are ambiguous, so the transport cancels.
+func (s *relayServer) cancelCall(id jsonrpc.ID, note *jsonrpc.Request) {
 	if s.link.link.Shared {
 		return
 	}
 	if c := s.find(func(c *relayCall) bool { return c.req.ID == id }); c != nil {
-		c.cancel(&relayedCancel{note.Params})
+		c.cancel(&clientCancelled{note.Params})
 	}
 }
 
-// find returns the oldest call for which a condition holds, under the lock.
-func (s *relayServer) find(holds func(*relayCall) bool) *relayCall {
+// find returns the oldest call that matches, or nil. It calls match with s.mu held.
+func (s *relayServer) find(match func(*relayCall) bool) *relayCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.IndexFunc(s.calls, holds); i >= 0 {
+	if i := slices.IndexFunc(s.calls, match); i >= 0 {
 		return s.calls[i]
 	}
 	return nil
 }
 
-// withID returns the call that the server knows by an id.
-func (s *relayServer) withID(raw []byte) *relayCall {
-	id, err := jsonrpc.ParseID(raw)
-	if err != nil {
-		return nil
-	}
-	return s.find(func(c *relayCall) bool { return c.id == id })
-}
-
-// oldest returns the call that something belongs to which nothing tells the call of; on
-// a link that several clients share there must be no other that it could be.
+// oldest returns the oldest call that is not a subscription. On a shared link it returns nil
+// if there are several.
 func (s *relayServer) oldest() *relayCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found *relayCall
 	for _, c := range s.calls {
 		switch {
-		case c.stop != nil: // it is a subscription
+		case c.stop != nil: // a subscription
 		case found == nil:
 			found = c
 		case s.link.link.Shared:
@@ -146,23 +131,27 @@ func (s *relayServer) oldest() *relayCall {
 	return found
 }
 
-// relayCallKey is that of the call in the context of its request.
+// relayCallKey is the key of the call in the context of its request.
 type relayCallKey struct{}
 
-// callOf returns the call that a message came along with, or nil.
+// callOf returns the call to which the transport attributes a message, or nil.
 func (s *relayServer) callOf(from jsonrpc.Peer) *relayCall {
-	if companion, ok := from.(transport.Companion); ok {
-		if c, ok := companion.Beside().Value(relayCallKey{}).(*relayCall); ok && c.server == s {
+	if companion, ok := from.(transport.CallPeer); ok {
+		if c, ok := companion.CallContext().Value(relayCallKey{}).(*relayCall); ok && c.server == s {
 			return c
 		}
 	}
 	return nil
 }
 
-// named returns the call that a notification names, or nil.
-func (s *relayServer) named(note *jsonrpc.Request) *relayCall {
-	if id := note.Member("_meta", mcp.MetaSubscriptionID); id != nil {
-		return s.withID(id)
+// callNamedIn returns the call that a notification names by its id or progress token, or nil.
+func (s *relayServer) callNamedIn(note *jsonrpc.Request) *relayCall {
+	if raw := note.Member("_meta", mcp.MetaSubscriptionID); raw != nil {
+		id, err := jsonrpc.ParseID(raw)
+		if err != nil {
+			return nil
+		}
+		return s.find(func(c *relayCall) bool { return c.id == id })
 	}
 	if note.Method == mcp.NotificationProgress {
 		token := tokenText(note.Member(mcp.MetaProgressToken))
@@ -171,55 +160,56 @@ func (s *relayServer) named(note *jsonrpc.Request) *relayCall {
 	return nil
 }
 
-// Notified passes on what the server tells, to the call that it belongs to.
-func (s *relayServer) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
+// HandleNotification forwards a notification of the server to the client of the call that it belongs to.
+func (s *relayServer) HandleNotification(from jsonrpc.Peer, note *jsonrpc.Request) {
 	if note.Method == mcp.NotificationCancelled {
-		s.endedByServer(from, note)
+		s.cancelled(from, note)
 		return
 	}
 	c := s.callOf(from)
 	if c == nil {
-		c = s.named(note)
+		c = s.callNamedIn(note)
 	}
 	if c == nil && s.link.link.Peer == nil && note.Method == mcp.NotificationMessage {
 		c = s.oldest()
 	}
 	switch l := s.link; {
 	case c != nil:
-		c.tell(note)
+		c.notify(note)
 	case l.link.Peer != nil:
-		l.toClient.add(relayedNote{ctx: l.ctx, to: l.link.Peer, method: note.Method, params: note.Params})
+		l.toClient.add(queuedNotification{ctx: l.ctx, to: l.link.Peer, method: note.Method, params: note.Params})
 	}
 }
 
-// endedByServer ends a question of the server, or tells that it has ended a subscription.
-func (s *relayServer) endedByServer(from jsonrpc.Peer, note *jsonrpc.Request) {
+// cancelled ends a question of the server, or forwards that the server has ended a
+// subscription.
+func (s *relayServer) cancelled(from jsonrpc.Peer, note *jsonrpc.Request) {
 	id, err := jsonrpc.ParseID(note.Member("requestId"))
 	if err != nil {
 		return
 	}
 	if c := s.find(func(c *relayCall) bool { return c.id == id && c.stop != nil }); c != nil {
-		c.tell(note)
+		c.notify(note)
 		return
 	}
 	from.Cancel(id)
 }
 
-// Handle has the client answer a question of the server.
+// Handle forwards a question of the server to the client.
 func (s *relayServer) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	c := s.callOf(from)
-	if _, companion := from.(transport.Companion); c == nil && !companion {
+	if _, companion := from.(transport.CallPeer); c == nil && !companion {
 		c = s.oldest()
 	}
 	to := s.link.link.Peer
 	if c != nil {
-		c.out().flush(ctx)
+		c.queue().flush(ctx)
 		to = c.from
 	}
 	if to == nil {
 		return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: fmt.Sprintf("method not found: %.256q", req.Method)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, unbounded)
+	ctx, cancel := context.WithTimeout(ctx, noTimeout)
 	defer cancel()
 	resp, err := to.Call(ctx, req.Method, rawParams(req.Params))
 	if err != nil {
@@ -229,7 +219,171 @@ func (s *relayServer) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	return nil
 }
 
-// Abandoned tells the server that its client waits no longer for an answer.
-func (s *relayServer) Abandoned(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
-	tellAbandoned(from, id, cause)
+// NotifyCancelled sends the server notifications/cancelled for a call of the client.
+func (s *relayServer) NotifyCancelled(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
+	sendCancelled(from, id, cause)
+}
+
+// A relayCall is a call that is being forwarded.
+type relayCall struct {
+	server *relayServer
+	from   jsonrpc.Peer
+	req    *jsonrpc.Request
+
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	release func() // of ctx
+
+	token string             // in progress notifications of the server, "" for none
+	sent  json.RawMessage    // the params for the server
+	id    jsonrpc.ID         // of the call at the server; guarded by server.mu
+	stop  func() bool        // not nil for a subscription; guarded by server.mu
+	own   *notificationQueue // nil unless the link is shared
+}
+
+func newRelayCall(ctx context.Context, s *relayServer, from jsonrpc.Peer, req *jsonrpc.Request) (*relayCall, error) {
+	c := &relayCall{
+		server: s, from: from, req: req, sent: req.Params,
+		token: tokenText(req.Member("_meta", mcp.MetaProgressToken)),
+	}
+	if s.link.link.Shared {
+		c.own = new(notificationQueue)
+		if err := c.replaceToken(); err != nil {
+			return nil, err
+		}
+	}
+	ctx, c.cancel = context.WithCancelCause(context.WithValue(ctx, relayCallKey{}, c))
+	c.ctx, c.release = context.WithTimeout(ctx, noTimeout)
+	return c, nil
+}
+
+// setSubscription marks the call as a subscription, which ends with the client's input.
+func (c *relayCall) setSubscription() {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	if c.stop == nil {
+		c.stop = context.AfterFunc(c.server.link.link.Input, func() { c.cancel(jsonrpc.ErrClosed) })
+	}
+}
+
+// finish releases the resources of the call. A later setSubscription has no effect.
+func (c *relayCall) finish() {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	if c.stop != nil {
+		c.stop()
+	}
+	c.stop = func() bool { return false }
+	c.release()
+	c.cancel(nil)
+}
+
+// replaceToken replaces the progress token, since two clients may use the same.
+func (c *relayCall) replaceToken() error {
+	if c.token == "" {
+		return nil
+	}
+	token := c.server.newToken()
+	c.token = string(token)
+	var err error
+	c.sent, err = spliceMeta(c.req.Params, c.req.Member("_meta"), mcp.MetaProgressToken, token)
+	return err
+}
+
+// tokenText returns a form of a progress token in which tokens can be compared.
+func tokenText(raw json.RawMessage) string {
+	if jsonscan.KindOf(raw) == jsonscan.String {
+		return `"` + jsonscan.Unquote(raw)
+	}
+	return string(raw)
+}
+
+// spliceMeta returns an object with one member of its _meta replaced.
+func spliceMeta(object, meta json.RawMessage, name string, value []byte) (json.RawMessage, error) {
+	edited, err := jsonscan.Splice(nil, meta, jsonscan.Edit{Name: name, Value: value})
+	if err != nil {
+		return nil, err
+	}
+	return jsonscan.Splice(nil, object, jsonscan.Edit{Name: "_meta", Value: edited})
+}
+
+func (c *relayCall) params() jsonrpc.Appender {
+	if c.sent == nil {
+		return nil
+	}
+	return relayedParams{c}
+}
+
+type relayedParams struct{ call *relayCall }
+
+// ReceiveID stores the id that the call has at the server.
+func (p relayedParams) ReceiveID(id jsonrpc.ID) {
+	s := p.call.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.call.id = id
+}
+
+// AppendJSON appends the params.
+func (p relayedParams) AppendJSON(dst []byte) ([]byte, error) {
+	return append(dst, p.call.sent...), nil
+}
+
+// queue returns the queue of notifications to the client.
+func (c *relayCall) queue() *notificationQueue {
+	if c.own != nil {
+		return c.own
+	}
+	return &c.server.link.toClient
+}
+
+// notify forwards a notification of the server that belongs to the call.
+func (c *relayCall) notify(note *jsonrpc.Request) {
+	params, err := c.translate(note)
+	if err != nil {
+		return // impossible: the params were scanned when they were received
+	}
+	c.queue().add(queuedNotification{ctx: c.ctx, to: c.from, method: note.Method, params: params})
+}
+
+// translate returns the params of a notification with the client's id and progress token.
+func (c *relayCall) translate(note *jsonrpc.Request) (json.RawMessage, error) {
+	switch id := note.Member("_meta", mcp.MetaSubscriptionID); {
+	case note.Method == mcp.NotificationCancelled:
+		return jsonscan.Splice(nil, note.Params, jsonscan.Edit{Name: "requestId", Value: c.req.ID.AppendJSON(nil)})
+	case c.hasID(id):
+		c.setSubscription()
+		return spliceMeta(note.Params, note.Member("_meta"), mcp.MetaSubscriptionID, c.req.ID.AppendJSON(nil))
+	case c.own != nil && note.Method == mcp.NotificationProgress && string(note.Member(mcp.MetaProgressToken)) == c.token:
+		return jsonscan.Splice(nil, note.Params, jsonscan.Edit{Name: mcp.MetaProgressToken, Value: c.req.Member("_meta", mcp.MetaProgressToken)})
+	}
+	return note.Params, nil
+}
+
+// hasID reports whether raw is the id of the call at the server.
+func (c *relayCall) hasID(raw json.RawMessage) bool {
+	if raw == nil {
+		return false
+	}
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	id, err := jsonrpc.ParseID(raw)
+	return err == nil && id == c.id
+}
+
+// result returns the result of the server. The result of a subscription gets the client's id.
+func (c *relayCall) result(resp *jsonrpc.Response) (json.RawMessage, error) {
+	if !c.hasID(resp.Member("_meta", mcp.MetaSubscriptionID)) {
+		return resp.Result, nil
+	}
+	return spliceMeta(resp.Result, resp.Member("_meta"), mcp.MetaSubscriptionID, c.req.ID.AppendJSON(nil))
+}
+
+// flush waits until the client has received earlier notifications.
+func (c *relayCall) flush() {
+	if c.own != nil {
+		c.own.close()
+		return
+	}
+	c.server.link.toClient.flush(c.ctx)
 }

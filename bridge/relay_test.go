@@ -10,7 +10,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
@@ -25,13 +29,13 @@ import (
 )
 
 const (
-	// relayChild makes the test binary a process that serves over stdio: a "shop", or a
-	// "relay" to what relayTo names, the URL of a server.
+	// relayChild makes the test binary a server over stdio: a "shop", or a "relay" to the URL
+	// in relayTo.
 	relayChild = "BRIDGE_TEST_CHILD"
 	relayTo    = "BRIDGE_TEST_URL"
 )
 
-// TestRelayChild is not a test but such a process.
+// TestRelayChild serves if relayChild is set. Otherwise it does nothing.
 func TestRelayChild(*testing.T) {
 	var served transport.Binder
 	switch url := os.Getenv(relayTo); os.Getenv(relayChild) {
@@ -52,14 +56,14 @@ func TestRelayChild(*testing.T) {
 	os.Exit(0)
 }
 
-// child runs this binary as a process of a kind.
+// child returns a dialer that runs this binary as a server.
 func child(kind, url string) transport.Dialer {
 	return stdio.Command(os.Args[0], []string{"-test.run=^TestRelayChild$"}, &stdio.CommandOptions{
 		Env: []string{relayChild + "=" + kind, relayTo + "=" + url},
 	})
 }
 
-// newRelayedShop is a shop with tools that tell what their own process sees.
+// newRelayedShop returns a shop with more tools, for exercise.
 func newRelayedShop() *server.Server {
 	s := newShop()
 	touch := func(_ context.Context, _ *server.Request, _ struct{}) (string, error) {
@@ -108,9 +112,9 @@ func serveHTTP(t *testing.T, endpoint interface {
 	return web.URL
 }
 
-// ways are the transports that lead to a server in this process.
-var ways = map[string]func(t *testing.T, to transport.Binder) transport.Dialer{
-	"pipe": func(_ *testing.T, to transport.Binder) transport.Dialer { return transport.Pipe(to) },
+// dialers connect to a server in this process over each transport.
+var dialers = map[string]func(t *testing.T, to transport.Binder) transport.Dialer{
+	"pipe": func(_ *testing.T, to transport.Binder) transport.Dialer { return pipeTo(to) },
 	"streamable": func(t *testing.T, to transport.Binder) transport.Dialer {
 		return streamable.Dial(serveHTTP(t, streamable.Handler(to, nil)), nil)
 	},
@@ -134,8 +138,8 @@ func relayed(t *testing.T, behind transport.Dialer) *bridge.Relayer {
 	return relay
 }
 
-// visit does what a client does with a server.
-func visit(t *testing.T, to transport.Dialer, era client.Era) {
+// exercise uses all features of a server.
+func exercise(t *testing.T, to transport.Dialer, era client.Era) {
 	t.Helper()
 	ctx := t.Context()
 	changes := make(chan mcp.Change, 100)
@@ -143,8 +147,8 @@ func visit(t *testing.T, to transport.Dialer, era client.Era) {
 	session := connect(t, to, client.Options{
 		Era:      era,
 		LogLevel: "debug",
-		Changed:  func(_ context.Context, change mcp.Change) { changes <- change },
-		Logged:   func(_ context.Context, message *mcp.LoggingMessageParams) { logged <- message.Logger },
+		OnChange: func(_ context.Context, change mcp.Change) { changes <- change },
+		OnLog:    func(_ context.Context, message *mcp.LoggingMessageParams) { logged <- message.Logger },
 		Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"City":"Bonn"}`)}, nil
 		},
@@ -214,15 +218,15 @@ func wantError(t testing.TB, err error, code jsonrpc.Code, data string) {
 }
 
 func TestRelayCarriesEverything(t *testing.T) {
-	for front, toRelay := range ways {
-		for back, toServer := range ways {
+	for front, toRelay := range dialers {
+		for back, toServer := range dialers {
 			for name, era := range eras {
 				if era == client.Modern && (front == "sse" || back == "sse") {
 					continue // HTTP+SSE is older
 				}
 				t.Run(front+" to "+back+" "+name, func(t *testing.T) {
 					t.Parallel()
-					visit(t, toRelay(t, relayed(t, toServer(t, newRelayedShop()))), era)
+					exercise(t, toRelay(t, relayed(t, toServer(t, newRelayedShop()))), era)
 				})
 			}
 		}
@@ -231,18 +235,18 @@ func TestRelayCarriesEverything(t *testing.T) {
 
 func TestRelayOfProcesses(t *testing.T) {
 	for name, era := range eras {
-		t.Run("stdio to stdio "+name, func(t *testing.T) { visit(t, child("relay", ""), era) })
+		t.Run("stdio to stdio "+name, func(t *testing.T) { exercise(t, child("relay", ""), era) })
 		t.Run("stdio to streamable "+name, func(t *testing.T) {
-			visit(t, child("relay", serveHTTP(t, streamable.Handler(newRelayedShop(), nil))), era)
+			exercise(t, child("relay", serveHTTP(t, streamable.Handler(newRelayedShop(), nil))), era)
 		})
 		t.Run("streamable to stdio "+name, func(t *testing.T) {
-			visit(t, ways["streamable"](t, relayed(t, child("shop", ""))), era)
+			exercise(t, dialers["streamable"](t, relayed(t, child("shop", ""))), era)
 		})
 	}
 }
 
 func ExampleRelay() {
-	// Any other transports do: stdio.Serve(ctx, relay, nil) in front of streamable.Dial.
+	// Other transports work the same: stdio.Serve(ctx, relay, nil) in front of streamable.Dial.
 	relay := bridge.Relay(calculator(), nil)
 	defer relay.Close()
 
@@ -256,3 +260,248 @@ func ExampleRelay() {
 	fmt.Println(session.Server().Name, sum, err)
 	// Output: calculator 3 <nil>
 }
+
+func TestRelayWhenItsServerDies(t *testing.T) {
+	for _, front := range []string{"pipe", "streamable"} {
+		t.Run(front, func(t *testing.T) {
+			hanging := make(chan struct{}, 1)
+			behind := dialerTo(newRawPeer(func(ctx context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+				if req.Method == "hang" {
+					hanging <- struct{}{}
+					<-ctx.Done()
+				}
+				return "{}", nil
+			}))
+			conn := dial(t, dialers[front](t, relayed(t, behind)), newRawPeer(nil))
+			failed := make(chan error, 1)
+			go func() {
+				_, err := conn.Call(t.Context(), "hang", modernParams("", ""))
+				failed <- err
+			}()
+			<-hanging
+			behind.cut()
+			wantError(t, <-failed, jsonrpc.InternalError, `{"type":"UPSTREAM_LOST","executed":"maybe"}`)
+
+			_, err := conn.Call(t.Context(), "again", modernParams("", ""))
+			if front == "streamable" { // where nothing was said that would be lost
+				if err != nil || behind.dials.Load() != 2 {
+					t.Errorf("a later call failed after %d connections: %v", behind.dials.Load(), err)
+				}
+				return
+			}
+			wantError(t, err, jsonrpc.InternalError, `{"type":"UPSTREAM_UNAVAILABLE","executed":"no"}`)
+		})
+	}
+}
+
+func TestRelayWhenItsServerIsNotThere(t *testing.T) {
+	behind := dialerTo(newRawPeer(func(context.Context, jsonrpc.Peer, *jsonrpc.Request) (string, error) { return "{}", nil }))
+	behind.refuse.Store(true)
+	conn := dial(t, pipeTo(relayed(t, behind)), newRawPeer(nil))
+	if n := behind.dials.Load(); n != 0 {
+		t.Errorf("there were %d connections before the first message", n)
+	}
+	_, err := conn.Call(t.Context(), "call", nil)
+	wantError(t, err, jsonrpc.InternalError, `{"type":"UPSTREAM_UNAVAILABLE","executed":"no"}`)
+	behind.refuse.Store(false)
+	if _, err := conn.Call(t.Context(), "call", nil); err != nil {
+		t.Errorf("a call failed when the server was there: %v", err)
+	}
+}
+
+func TestRelayConnectsOnceAndInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := dialerTo(newRawPeer(nil))
+		behind.hang.Store(true)
+		conn := dial(t, pipeTo(relayed(t, behind)), newRawPeer(nil))
+		wantDuration(t, 30*time.Second, 31*time.Second, func() {
+			var calls sync.WaitGroup
+			for range 3 {
+				calls.Go(func() {
+					_, err := conn.Call(t.Context(), "call", nil)
+					wantErrorSoft(t, err)
+				})
+			}
+			calls.Wait()
+		})
+		if n := behind.dials.Load(); n != 1 {
+			t.Errorf("there were %d connections", n)
+		}
+	})
+}
+
+func wantErrorSoft(t testing.TB, err error) {
+	t.Helper()
+	if _, ok := err.(*jsonrpc.Error); !ok {
+		t.Errorf("the error is %T %v, want an *jsonrpc.Error", err, err)
+	}
+}
+
+// A recordingDialer sends its connections to a channel.
+type recordingDialer struct {
+	transport.Dialer
+	conns chan transport.Conn
+}
+
+func (k recordingDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	conn, err := k.Dialer.Dial(ctx, handler)
+	if err == nil {
+		k.conns <- conn
+	}
+	return conn, err
+}
+
+func TestRelayEndsItsServerWithTheLink(t *testing.T) {
+	for _, how := range []string{"link", "relay"} {
+		t.Run(how, func(t *testing.T) {
+			behind := recordingDialer{child("shop", ""), make(chan transport.Conn, 1)}
+			relay := relayed(t, behind)
+			session := connect(t, pipeTo(relay), client.Options{})
+			process := <-behind.conns
+			if how == "link" {
+				session.Close()
+			} else {
+				if err := relay.Close(); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-process.Done():
+				default:
+					t.Error("Close did not wait for the process")
+				}
+			}
+			select {
+			case <-process.Done():
+			case <-time.After(10 * time.Second):
+				t.Error("the process goes on")
+			}
+			if how == "relay" {
+				conn := dial(t, pipeTo(relay), newRawPeer(nil))
+				_, err := conn.Call(t.Context(), "call", nil)
+				wantError(t, err, jsonrpc.InternalError, `{"type":"UPSTREAM_UNAVAILABLE","executed":"no"}`)
+			}
+		})
+	}
+}
+
+func TestRelayAnswersWhatCameBeforeTheEndOfInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := newRawPeer(func(context.Context, jsonrpc.Peer, *jsonrpc.Request) (string, error) {
+			<-time.After(time.Second)
+			return `{"late":true}`, nil
+		})
+		var out strings.Builder
+		in := io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":"a","method":"slow"}` + "\n"))
+		if err := stdio.Serve(t.Context(), bridge.Relay(pipeTo(behind), nil), &stdio.ServeOptions{In: in, Out: &out}); err != nil {
+			t.Fatal(err)
+		}
+		if want := `{"jsonrpc":"2.0","id":"a","result":{"late":true}}` + "\n"; out.String() != want {
+			t.Errorf("the client got %s, want %s", out.String(), want)
+		}
+	})
+}
+
+// A slowDialer takes a second to connect, and records notifications.
+type slowDialer struct {
+	transport.Dialer
+	received chan string
+}
+
+func (l slowDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	<-time.After(time.Second)
+	conn, err := l.Dialer.Dial(ctx, handler)
+	return slowConn{conn, l.received}, err
+}
+
+type slowConn struct {
+	transport.Conn
+	received chan string
+}
+
+func (c slowConn) Notify(_ context.Context, method string, _ jsonrpc.Appender) error {
+	c.received <- method
+	return nil
+}
+
+func TestRelayPassesTheLastWordsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := slowDialer{pipeTo(newRawPeer(nil)), make(chan string, 1)}
+		in := io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","method":"last"}` + "\n"))
+		if err := stdio.Serve(t.Context(), bridge.Relay(behind, nil), &stdio.ServeOptions{In: in, Out: io.Discard}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-behind.received:
+		default:
+			t.Error("the server received no notification")
+		}
+	})
+}
+
+func TestRelayedSubscriptionEndsWithTheInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := newRawPeer(func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+			begun := jsonrpc.Raw(`{"_meta":{"io.modelcontextprotocol/subscriptionId":` + req.ID.String() + `}}`)
+			if err := from.Notify(ctx, mcp.NotificationAcknowledged, begun); err != nil {
+				return "", err
+			}
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		in := io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}` + "\n"))
+		wantDuration(t, 0, time.Second, func() {
+			if err := stdio.Serve(t.Context(), bridge.Relay(pipeTo(behind), nil), &stdio.ServeOptions{In: in, Out: io.Discard}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+// A client that does not read does not affect others.
+func TestRelayDoesNotWaitForASlowClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := newRawPeer(func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+			for i := range 5000 {
+				if err := from.Notify(ctx, mcp.NotificationProgress, jsonrpc.Raw(fmt.Sprintf(`{"progressToken":%s,"progress":%d}`, req.Member("_meta", "progressToken"), i))); err != nil {
+					return "", err
+				}
+			}
+			return "{}", nil
+		})
+		relay := relayed(t, pipeTo(behind))
+		slow, stop := context.WithCancel(t.Context())
+		shared := relay.Bind(transport.Link{Input: t.Context(), Shared: true, Go: func(fn func(context.Context)) { go fn(t.Context()) }})
+		call := func(ctx context.Context, from jsonrpc.Peer) error {
+			req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, jsonRaw(`{"_meta":{"progressToken":1}}`))
+			if err != nil {
+				return err
+			}
+			return shared.Handle(ctx, from, req, new(jsonrpc.Reply))
+		}
+		var calls sync.WaitGroup
+		calls.Go(func() { _ = call(slow, blockedPeer{}) })
+		synctest.Wait()
+		if err := call(t.Context(), blockedPeer{ready: true}); err != nil {
+			t.Error(err)
+		}
+		stop()
+		calls.Wait()
+	})
+}
+
+// A blockedPeer is a client that does not read, unless it is ready.
+type blockedPeer struct{ ready bool }
+
+func (d blockedPeer) Notify(ctx context.Context, _ string, _ jsonrpc.Appender) error {
+	if d.ready {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (blockedPeer) Call(context.Context, string, jsonrpc.Appender) (*jsonrpc.Response, error) {
+	return nil, jsonrpc.ErrClosed
+}
+
+func (blockedPeer) Cancel(jsonrpc.ID) {}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,17 +14,19 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/llm"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// eras are the two families of versions.
+// eras are the two eras of the protocol.
 var eras = map[string]client.Era{"modern": client.Modern, "legacy": client.Legacy}
 
-// eachPair runs a test for both eras of the caller and of the server behind.
+// eachPair runs a test for both eras of the client and of the server.
 func eachPair(t *testing.T, run func(t *testing.T, caller, upstream client.Era)) {
 	for name, caller := range eras {
 		for behind, upstream := range eras {
@@ -38,22 +41,22 @@ func newServer(name string) *server.Server {
 	return server.New(mcp.Implementation{Name: name, Version: "1"}, &server.Options{Logger: quiet()})
 }
 
-// mount returns the face of a provider, which has been started.
+// mount returns a started server with a provider mounted.
 func mount(t testing.TB, p server.Provider) *server.Server {
 	t.Helper()
-	face := newServer("face")
-	if err := face.Mount(p, nil); err != nil {
+	frontend := newServer("frontend")
+	if err := frontend.Mount(p, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := face.Shutdown(context.Background()); err != nil {
+		if err := frontend.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := face.Start(t.Context()); err != nil {
+	if err := frontend.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return face
+	return frontend
 }
 
 func connect(t testing.TB, to transport.Dialer, opts client.Options) *client.Session {
@@ -85,25 +88,25 @@ func newBridge(t testing.TB, opts *bridge.Options, configs ...bridge.Config) *br
 	return b
 }
 
-// A line is a way to a server that the test can cut, or close.
-type line struct {
+// A faultyDialer connects to a server. It can refuse, hang, and cut its connections.
+type faultyDialer struct {
 	server transport.Binder
 	era    client.Era // that the server speaks, Auto for both
 	refuse atomic.Bool
-	mute   atomic.Bool // who dials waits for ever
+	hang   atomic.Bool // Dial blocks
 	dials  atomic.Int32
 
 	mu   sync.Mutex
 	open []*jsonrpc.Conn
 }
 
-func lineTo(server transport.Binder) *line { return &line{server: server} }
+func dialerTo(server transport.Binder) *faultyDialer { return &faultyDialer{server: server} }
 
-var errRefused = errors.New("nobody listens")
+var errRefused = errors.New("connection refused")
 
-func (l *line) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+func (l *faultyDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
 	l.dials.Add(1)
-	if l.mute.Load() {
+	if l.hang.Load() {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
@@ -113,7 +116,7 @@ func (l *line) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Con
 	return transport.Pipe(l).Dial(ctx, handler)
 }
 
-func (l *line) Bind(link transport.Link) jsonrpc.Handler {
+func (l *faultyDialer) Bind(link transport.Link) jsonrpc.Handler {
 	l.mu.Lock()
 	l.open = append(l.open, link.Peer.(*jsonrpc.Conn))
 	l.mu.Unlock()
@@ -124,8 +127,8 @@ func (l *line) Bind(link transport.Link) jsonrpc.Handler {
 	return oneEra{handler, l.era}
 }
 
-// cut ends all connections, as a server that crashes does.
-func (l *line) cut() {
+// cut closes all connections, like a server that crashes.
+func (l *faultyDialer) cut() {
 	l.mu.Lock()
 	open := l.open
 	l.open = nil
@@ -135,7 +138,7 @@ func (l *line) cut() {
 	}
 }
 
-// oneEra has a server of both eras know one of them.
+// oneEra makes a server refuse one era.
 type oneEra struct {
 	jsonrpc.Handler
 	era client.Era
@@ -152,13 +155,13 @@ func (h oneEra) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Requ
 	return h.Handler.Handle(ctx, from, req, reply)
 }
 
-// of says that a server speaks one era only.
-func (l *line) of(era client.Era) *line {
+// speaks restricts the server to one era.
+func (l *faultyDialer) speaks(era client.Era) *faultyDialer {
 	l.era = era
 	return l
 }
 
-// as is a binder whose links are those of a principal.
+// as is a binder whose links have a principal.
 type as struct {
 	server    transport.Binder
 	principal string
@@ -169,31 +172,31 @@ func (a as) Bind(link transport.Link) jsonrpc.Handler {
 	return a.server.Bind(link)
 }
 
-// A played server answers as a test says.
-type played struct {
+// A fakeServer replies with what a function returns.
+type fakeServer struct {
 	era          client.Era
 	capabilities string // as JSON
 	answer       func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error)
-	told         func(note *jsonrpc.Request)
+	received     func(note *jsonrpc.Request)
 }
 
-func (p *played) Bind(transport.Link) jsonrpc.Handler { return p }
+func (p *fakeServer) Bind(transport.Link) jsonrpc.Handler { return p }
 
-func (p *played) Notified(_ jsonrpc.Peer, note *jsonrpc.Request) {
-	if p.told != nil {
-		p.told(note)
+func (p *fakeServer) HandleNotification(_ jsonrpc.Peer, note *jsonrpc.Request) {
+	if p.received != nil {
+		p.received(note)
 	}
 }
 
-func (p *played) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	text, err := p.say(ctx, from, req)
+func (p *fakeServer) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	text, err := p.reply(ctx, from, req)
 	if err == nil {
 		reply.Buf = append(reply.Buf, text...)
 	}
 	return err
 }
 
-func (p *played) say(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+func (p *fakeServer) reply(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 	capabilities := p.capabilities
 	if capabilities == "" {
 		capabilities = `{"tools":{"listChanged":true},"logging":{}}`
@@ -207,9 +210,9 @@ func (p *played) say(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Reques
 		}
 		return "{}", nil
 	case req.Method == mcp.MethodInitialize && p.era == client.Legacy:
-		return `{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"serverInfo":{"name":"played","version":"1"}}`, nil
+		return `{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"serverInfo":{"name":"fakeServer","version":"1"}}`, nil
 	case req.Method == mcp.MethodDiscover && p.era == client.Modern:
-		return `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + capabilities + `,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"played","version":"1"}}}`, nil
+		return `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + capabilities + `,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fakeServer","version":"1"}}}`, nil
 	case req.Method == mcp.MethodInitialize, req.Method == mcp.MethodDiscover:
 		return "", &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "method not found"}
 	}
@@ -233,13 +236,13 @@ func (p *played) say(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Reques
 	return text, nil
 }
 
-// toolsOnly is a played server with tools of these names, which answer with their name.
-func toolsOnly(era client.Era, names ...string) *played {
+// toolsOnly returns a server with tools that return their name.
+func toolsOnly(era client.Era, names ...string) *fakeServer {
 	list := make([]string, len(names))
 	for i, name := range names {
 		list[i] = `{"name":"` + name + `","inputSchema":{"type":"object"}}`
 	}
-	return &played{era: era, answer: func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+	return &fakeServer{era: era, answer: func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 		switch req.Method {
 		case mcp.MethodToolsList:
 			return `{"tools":[` + strings.Join(list, ",") + `]}`, nil
@@ -250,7 +253,7 @@ func toolsOnly(era client.Era, names ...string) *played {
 	}}
 }
 
-// echo is a server with a tool that says what it is told, and counts.
+// echo returns a server with a tool that returns its argument and counts calls.
 func echo(calls *atomic.Int64) *server.Server {
 	s := newServer("echo")
 	server.AddTool(s, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.Request, in struct{ Text string }) (string, error) {
@@ -262,8 +265,8 @@ func echo(calls *atomic.Int64) *server.Server {
 	return s
 }
 
-// hangs adds a tool that waits until its caller does not.
-func hangs(s *server.Server, started chan<- struct{}) {
+// addHang adds a tool that waits until the call is cancelled.
+func addHang(s *server.Server, started chan<- struct{}) {
 	server.AddTool(s, server.Tool{Name: "hang"}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
 		if started != nil {
 			started <- struct{}{}
@@ -273,8 +276,8 @@ func hangs(s *server.Server, started chan<- struct{}) {
 	})
 }
 
-// say calls echo.
-func say(ctx context.Context, b *bridge.Bridge, tool, text string) (string, error) {
+// callEcho calls a tool of echo.
+func callEcho(ctx context.Context, b *bridge.Bridge, tool, text string) (string, error) {
 	arguments, err := json.Marshal(map[string]string{"Text": text})
 	if err != nil {
 		return "", err
@@ -283,7 +286,7 @@ func say(ctx context.Context, b *bridge.Bridge, tool, text string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	return bridge.ReduceText(result)
+	return llm.Text(result)
 }
 
 // wantFailure checks the typed error of a call.
@@ -298,8 +301,8 @@ func wantFailure(t testing.TB, err error, failure bridge.Failure, delivery jsonr
 	}
 }
 
-// within checks how much virtual time something takes.
-func within(t testing.TB, least, most time.Duration, what func()) {
+// wantDuration checks how much virtual time a function takes.
+func wantDuration(t testing.TB, least, most time.Duration, what func()) {
 	t.Helper()
 	began := time.Now()
 	what()
@@ -308,8 +311,8 @@ func within(t testing.TB, least, most time.Duration, what func()) {
 	}
 }
 
-// pass lets virtual time pass.
-func pass(d time.Duration) {
+// advance advances virtual time.
+func advance(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
@@ -326,14 +329,14 @@ func newCall(t testing.TB, method, params string) *mcp.Call {
 	return &call
 }
 
-// cached is the catalog of an earlier run, with one tool.
+// cached returns the catalog of an earlier run, with one tool.
 func cached(name, definition string) *server.Catalog {
 	return server.NewCatalog([]*server.Entry{{Target: mcp.Target{
 		Kind: mcp.KindTool, Name: name, Definition: mcp.NewDefinition(jsonRaw(definition)),
 	}}}, nil)
 }
 
-// subscribe watches a resource of a provider, without a server that it is mounted on.
+// subscribe subscribes to a resource of a provider that is not mounted.
 func subscribe(t testing.TB, p server.Provider, uri string) (stop func(), err error) {
 	t.Helper()
 	entry := p.Catalog().Lookup(mcp.KindResource, uri)
@@ -345,7 +348,7 @@ func subscribe(t testing.TB, p server.Provider, uri string) (stop func(), err er
 	return entry.Subscribe(t.Context(), call)
 }
 
-// locations is a server with resources and a template that they match.
+// locations returns a server with resources and a template that matches them.
 func locations() *server.Server {
 	s := newServer("locations")
 	for _, uri := range []string{"file://open", "file://secret"} {
@@ -360,3 +363,11 @@ func locations() *server.Server {
 }
 
 type jsonRaw = json.RawMessage
+
+// TestMain also runs this binary as the server of tests that need a process.
+func TestMain(m *testing.M) {
+	if name := os.Getenv(evilList); name != "" {
+		os.Exit(serveEvil(name))
+	}
+	leaktest.Main(m)
+}

@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -18,34 +19,34 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// An office is where each connection is a session of its own, with a number and whose it
-// is. Its tool "who" says so; "wait" waits until it may go on.
-type office struct {
+// A sessionCounter is a server that numbers its sessions. Its tool "who" returns principal and
+// number of the session; "wait" waits for goOn.
+type sessionCounter struct {
 	era   client.Era
 	goOn  chan struct{}
 	dials atomic.Int32
 
-	mu   sync.Mutex
-	open map[string]int // sessions by whose they are
-	last map[string]int
-	told []string // what each session was told can be asked
+	mu       sync.Mutex
+	open     map[string]int // sessions by whose they are
+	last     map[string]int
+	received []string // what each session received can be asked
 }
 
-func newOffice(era client.Era) *office {
-	return &office{era: era, goOn: make(chan struct{}), open: make(map[string]int), last: make(map[string]int)}
+func newSessionCounter(era client.Era) *sessionCounter {
+	return &sessionCounter{era: era, goOn: make(chan struct{}), open: make(map[string]int), last: make(map[string]int)}
 }
 
-// dialAs makes sessions of a principal.
-func (o *office) dialAs(_ context.Context, principal string) (transport.Dialer, error) {
-	return desk{o, principal}, nil
+// dialAs is for ProxyOptions.
+func (o *sessionCounter) dialAs(_ context.Context, principal string) (transport.Dialer, error) {
+	return countedDialer{o, principal}, nil
 }
 
-type desk struct {
-	*office
+type countedDialer struct {
+	*sessionCounter
 	principal string
 }
 
-func (d desk) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+func (d countedDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
 	number := d.dials.Add(1)
 	up := toolsOnly(d.era, "who", "wait")
 	answer := up.answer
@@ -62,7 +63,7 @@ func (d desk) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn
 		}
 		return fmt.Sprintf(`{"content":[{"type":"text","text":"%s %d"}]}`, d.principal, number), nil
 	}
-	conn, err := transport.Pipe(declared{up, d.office}).Dial(ctx, handler)
+	conn, err := pipeTo(recordingServer{up, d.sessionCounter}).Dial(ctx, handler)
 	if err != nil {
 		return nil, err
 	}
@@ -78,25 +79,25 @@ func (d desk) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn
 	return conn, nil
 }
 
-// declared takes down what each legacy session was told can be asked.
-type declared struct {
-	*played
-	office *office
+// A recordingServer records the capabilities that clients declare in legacy sessions.
+type recordingServer struct {
+	*fakeServer
+	sessionCounter *sessionCounter
 }
 
-func (d declared) Bind(transport.Link) jsonrpc.Handler { return d }
+func (d recordingServer) Bind(transport.Link) jsonrpc.Handler { return d }
 
-func (d declared) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+func (d recordingServer) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	if req.Method == mcp.MethodInitialize {
-		d.office.mu.Lock()
-		d.office.told = append(d.office.told, string(req.Member("capabilities")))
-		d.office.mu.Unlock()
+		d.sessionCounter.mu.Lock()
+		d.sessionCounter.received = append(d.sessionCounter.received, string(req.Member("capabilities")))
+		d.sessionCounter.mu.Unlock()
 	}
-	return d.played.Handle(ctx, from, req, reply)
+	return d.fakeServer.Handle(ctx, from, req, reply)
 }
 
-// who asks for whose session a caller gets.
-func who(t testing.TB, session *client.Session) string {
+// sessionOf returns principal and number of the session that a client uses.
+func sessionOf(t testing.TB, session *client.Session) string {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), "who", nil, nil)
 	return texts(t, result, err)
@@ -106,13 +107,13 @@ func TestSessionsOfPrincipals(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller, behind client.Era) {
 		for _, shared := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				o := newOffice(behind)
-				face := mount(t, bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, Shared: shared, Logger: quiet()}))
+				o := newSessionCounter(behind)
+				frontend := mount(t, bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, Shared: shared, Logger: quiet()}))
 				seen := make(map[string]string)
 				for range 3 {
 					for _, principal := range []string{"ann", "bob", "", "cy"} {
-						session := connect(t, transport.Pipe(as{face, principal}), client.Options{Era: caller})
-						got := who(t, session)
+						session := connect(t, pipeTo(as{frontend, principal}), client.Options{Era: caller})
+						got := sessionOf(t, session)
 						session.Close()
 						want := principal
 						if shared {
@@ -132,19 +133,19 @@ func TestSessionsOfPrincipals(t *testing.T) {
 	})
 }
 
-// A legacy server is told once what can be asked: callers that can be asked something
-// else have another session.
+// A legacy server learns the capabilities of a client only when a session is opened, so clients
+// with other capabilities have other sessions.
 func TestSessionsByWhatCanBeAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(client.Legacy)
-		face := mount(t, bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, Logger: quiet()}))
+		o := newSessionCounter(client.Legacy)
+		frontend := mount(t, bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, Logger: quiet()}))
 		elicit := func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil }
 		roots := func(context.Context) ([]mcp.Root, error) { return nil, nil }
 		got := make(map[string]bool)
 		for _, era := range eras {
 			for _, opts := range []client.Options{{}, {Elicit: elicit}, {Elicit: elicit, ElicitURLs: true}, {Roots: roots}} {
 				opts.Era = era
-				got[who(t, connect(t, transport.Pipe(as{face, "ann"}), opts))] = true
+				got[sessionOf(t, connect(t, pipeTo(as{frontend, "ann"}), opts))] = true
 			}
 		}
 		if len(got) != 4 {
@@ -153,24 +154,24 @@ func TestSessionsByWhatCanBeAsked(t *testing.T) {
 		want := []string{`{}`, `{"elicitation":{}}`, `{"elicitation":{"form":{},"url":{}}}`, `{"roots":{}}`}
 		for _, can := range want {
 			found := false
-			for _, told := range o.told[1:] {
-				found = found || strings.ReplaceAll(told, `"form":{}`, "") == strings.ReplaceAll(can, `"form":{}`, "")
+			for _, received := range o.received[1:] {
+				found = found || strings.ReplaceAll(received, `"form":{}`, "") == strings.ReplaceAll(can, `"form":{}`, "")
 			}
 			if !found {
-				t.Errorf("no session was told %s, but %q", can, o.told)
+				t.Errorf("no session got %s, but %q", can, o.received)
 			}
 		}
 	})
 }
 
-// What a caller declares beside that opens no sessions: one could have any number.
+// Other capabilities open no sessions, so their number is limited.
 func TestSessionsOfOneUserAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(client.Legacy)
+		o := newSessionCounter(client.Legacy)
 		p := bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, Logger: quiet()})
-		face := mount(t, p)
-		other := connect(t, transport.Pipe(as{face, "bob"}), client.Options{})
-		first := who(t, other)
+		frontend := mount(t, p)
+		other := connect(t, pipeTo(as{frontend, "bob"}), client.Options{})
+		first := sessionOf(t, other)
 		for i := range 100 {
 			can := &mcp.ClientCapabilities{Experimental: map[string]jsonRaw{fmt.Sprint(i): jsonRaw("{}")}}
 			if i&1 != 0 {
@@ -182,14 +183,14 @@ func TestSessionsOfOneUserAreBounded(t *testing.T) {
 			if i&4 != 0 {
 				can.Elicitation = &mcp.ElicitationCapability{}
 			}
-			session := connect(t, transport.Pipe(as{face, "ann"}), client.Options{Capabilities: can})
-			who(t, session)
+			session := connect(t, pipeTo(as{frontend, "ann"}), client.Options{Capabilities: can})
+			sessionOf(t, session)
 			session.Close()
 		}
 		if n := p.State().Sessions; n > 5 {
 			t.Errorf("%d sessions of two users", n)
 		}
-		if again := who(t, other); again != first {
+		if again := sessionOf(t, other); again != first {
 			t.Errorf("another user's session was %q, is %q", first, again)
 		}
 	})
@@ -197,16 +198,16 @@ func TestSessionsOfOneUserAreBounded(t *testing.T) {
 
 func TestMaxSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(client.Modern)
+		o := newSessionCounter(client.Modern)
 		p := bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, MaxSessions: 2, Logger: quiet()})
-		face := mount(t, p)
+		frontend := mount(t, p)
 		users := make(map[string]*client.Session)
 		for _, name := range []string{"ann", "bob", "cy", "dee"} {
-			users[name] = connect(t, transport.Pipe(as{face, name}), client.Options{})
+			users[name] = connect(t, pipeTo(as{frontend, name}), client.Options{})
 		}
 		for _, name := range []string{"ann", "bob", "ann", "cy"} {
-			who(t, users[name])
-			pass(time.Second)
+			sessionOf(t, users[name])
+			advance(time.Second)
 		}
 		if o.open["ann"] != 1 || o.open["bob"] != 0 || o.open["cy"] != 1 {
 			t.Errorf("open are %v, and bob was idle longest", o.open)
@@ -226,35 +227,35 @@ func TestMaxSessions(t *testing.T) {
 		}
 		close(o.goOn)
 		calls.Wait()
-		if got := who(t, users["dee"]); !strings.HasPrefix(got, "dee") {
+		if got := sessionOf(t, users["dee"]); !strings.HasPrefix(got, "dee") {
 			t.Errorf("then dee got the session of %q", got)
 		}
 	})
 }
 
-// Sessions that come and go with their users leave nothing.
+// Sessions end after their users have gone.
 func TestSessionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(client.Legacy)
+		o := newSessionCounter(client.Legacy)
 		p := bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, IdleTimeout: time.Minute, Logger: quiet()})
-		face := mount(t, p)
+		frontend := mount(t, p)
 		var calls sync.WaitGroup
 		for i := range 50 {
 			calls.Go(func() {
-				session, err := client.Connect(t.Context(), transport.Pipe(as{face, fmt.Sprint("user", i)}), nil)
+				session, err := client.Connect(t.Context(), pipeTo(as{frontend, fmt.Sprint("user", i)}), nil)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				defer session.Close()
 				for range 20 {
-					who(t, session)
+					sessionOf(t, session)
 					<-time.After(61 * time.Second)
 				}
 			})
 		}
 		calls.Wait()
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		if n := p.State().Sessions; n != 0 {
 			t.Errorf("%d sessions are left", n)
 		}
@@ -268,24 +269,24 @@ func TestSessionsEnd(t *testing.T) {
 	})
 }
 
-// A caller goes on where a server comes back in another era.
+// Clients are not affected when a server restarts in another era.
 func TestServerChangesEra(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		way := lineTo(newShop()).of(client.Modern)
-		p := bridge.Proxy(way, &bridge.ProxyOptions{Logger: quiet()})
-		g := newGuest(t, mount(t, p), client.Modern)
+		dialer := dialerTo(newShop()).speaks(client.Modern)
+		p := bridge.Proxy(dialer, &bridge.ProxyOptions{Logger: quiet()})
+		g := newClient(t, mount(t, p), client.Modern)
 		for range 3 {
 			for _, era := range []client.Era{client.Modern, client.Legacy} {
-				way.of(era)
-				way.cut()
-				pass(time.Hour)
+				dialer.speaks(era)
+				dialer.cut()
+				advance(time.Hour)
 				result, err := g.CallTool(t.Context(), "ask", nil, nil)
 				if got := texts(t, result, err); got != "Bonn" {
 					t.Errorf("it gave %q", got)
 				}
 				own := 0
 				if era == client.Legacy {
-					own = 1 // that was told what this caller can be asked
+					own = 1 // that received what this caller can be asked
 				}
 				if n := p.State().Sessions; n != own {
 					t.Errorf("%d sessions beside that for lists, want %d", n, own)
@@ -295,7 +296,7 @@ func TestServerChangesEra(t *testing.T) {
 	})
 }
 
-// A question keeps its session, however long the answer takes.
+// A session is kept while the user answers a question.
 func TestQuestionKeepsItsSession(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller, behind client.Era) {
 		synctest.Test(t, func(t *testing.T) {
@@ -304,9 +305,9 @@ func TestQuestionKeepsItsSession(t *testing.T) {
 				answer, err := server.Elicit[struct{ City string }](r, "city", "Where?")
 				return answer.City, err
 			})
-			p := bridge.Proxy(lineTo(up).of(behind), &bridge.ProxyOptions{Lazy: true, IdleTimeout: time.Second, Logger: quiet()})
-			face := mount(t, p)
-			session := connect(t, transport.Pipe(as{face, "ann"}), client.Options{Era: caller, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			p := bridge.Proxy(dialerTo(up).speaks(behind), &bridge.ProxyOptions{Lazy: true, IdleTimeout: time.Second, Logger: quiet()})
+			frontend := mount(t, p)
+			session := connect(t, pipeTo(as{frontend, "ann"}), client.Options{Era: caller, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				<-time.After(4 * time.Minute)
 				return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: jsonRaw(`{"City":"Bonn"}`)}, nil
 			}})
@@ -318,4 +319,112 @@ func TestQuestionKeepsItsSession(t *testing.T) {
 			}
 		})
 	})
+}
+
+// slow returns a server with a tool that takes long and reports progress every 5 s if the client
+// wants it. During a call the server answers no pings.
+func slow(era client.Era, takes time.Duration) *fakeServer {
+	up := toolsOnly(era, "work")
+	busy := make(chan struct{}, 1)
+	up.answer = func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+		switch req.Method {
+		case mcp.MethodToolsList:
+			return `{"tools":[{"name":"work","inputSchema":{"type":"object"}}]}`, nil
+		case mcp.MethodPing:
+			select {
+			case busy <- struct{}{}:
+				<-busy
+				return "{}", nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		case mcp.MethodToolsCall:
+		default:
+			return "", nil
+		}
+		busy <- struct{}{}
+		defer func() { <-busy }()
+		done := time.After(takes)
+		ticker := time.NewTicker(5 * time.Second)
+		defer ticker.Stop()
+		for i := 1; ; i++ {
+			select {
+			case <-done:
+				return `{"content":[{"type":"text","text":"done"}]}`, nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			case <-ticker.C:
+				if token := req.Member("_meta", mcp.MetaProgressToken); token != nil {
+					_ = from.Notify(ctx, mcp.NotificationProgress, jsonrpc.Raw(fmt.Sprintf(`{"progressToken":%s,"progress":%d}`, token, i)))
+				}
+			}
+		}
+	}
+	return up
+}
+
+// throughProxyAndBridge returns dialers to a server through a proxy and through a bridge.
+func throughProxyAndBridge(t testing.TB, up func() *fakeServer, opts bridge.ProxyOptions) map[string]transport.Dialer {
+	opts.Logger = quiet()
+	b, err := bridge.New(&bridge.Options{Logger: quiet(), Name: func(_, name string) string { return name }},
+		bridge.Config{Alias: "a", Dialer: pipeTo(up()), ProxyOptions: opts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]transport.Dialer{
+		"proxy":  pipeTo(mount(t, bridge.Proxy(pipeTo(up()), &opts))),
+		"bridge": pipeTo(mount(t, b)),
+	}
+}
+
+// Progress extends the timeout of a call. Without progress the call ends at the timeout.
+func TestProgressExtendsTheTimeout(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller, behind client.Era) {
+		for timeout, bound := range map[time.Duration]time.Duration{0: time.Minute, 20 * time.Second: 20 * time.Second} {
+			for _, asked := range []client.Options{{}, {Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil }}} {
+				synctest.Test(t, func(t *testing.T) {
+					for name, dialer := range throughProxyAndBridge(t, func() *fakeServer { return slow(behind, 9*time.Minute) }, bridge.ProxyOptions{CallTimeout: timeout}) {
+						asked.Era = caller
+						session := connect(t, dialer, asked)
+						ctx, cancel := context.WithTimeout(t.Context(), 11*time.Minute)
+						defer cancel()
+						received := 0
+						wantDuration(t, 9*time.Minute, 9*time.Minute, func() {
+							result, err := session.CallTool(ctx, "work", nil, &client.CallOptions{Progress: func(*mcp.ProgressParams) { received++ }})
+							if got := texts(t, result, err); got != "done" || received < 100 {
+								t.Errorf("%s: the call gave %q after %d reports", name, got, received)
+							}
+						})
+						wantDuration(t, bound, bound, func() {
+							_, err := session.CallTool(ctx, "work", nil, nil)
+							if failed, ok := errors.AsType[*jsonrpc.Error](err); !ok || !strings.Contains(string(failed.Data), "UPSTREAM_TIMEOUT") {
+								t.Errorf("%s: a silent call ends with %v", name, err)
+							}
+						})
+					}
+				})
+			}
+		}
+	})
+}
+
+// The deadline of a context replaces the timeout, also at a server that is silent.
+func TestDeadlineIsInherited(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: pipeTo(slow(era, 9*time.Minute))})
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				result, err := b.CallTool(ctx, "a__work", nil)
+				if got := texts(t, result, err); got != "done" {
+					t.Errorf("the call gave %q", got)
+				}
+				wantDuration(t, time.Minute, time.Minute, func() {
+					_, err := b.CallTool(t.Context(), "a__work", nil)
+					wantFailure(t, err, bridge.TimedOut, jsonrpc.MaybeExecuted)
+				})
+			})
+		})
+	}
 }

@@ -14,55 +14,67 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// Tools returns all tools that the user whom [transport.Principal] of ctx names may see, under
-// the names that they have here. Definitions that are no tool are left out.
+// ErrUnknownTool is the error of a call to a tool that does not exist, or that the caller
+// may not see.
+var ErrUnknownTool = errors.New("unknown tool")
+
+// Tools returns the tools that the user may see, under their names in the bridge.
+// [transport.Principal] of ctx names the user. Definitions that are not valid tools are left
+// out.
 func (b *Bridge) Tools(ctx context.Context) ([]mcp.Tool, error) {
-	entries, err := b.listTools(ctx)
-	tools := make([]mcp.Tool, 0, len(entries))
-	for _, entry := range entries {
-		var tool mcp.Tool
-		if tool.UnmarshalJSON(entry.definition) == nil {
-			tools = append(tools, tool)
+	tools := []mcp.Tool{}
+	var params json.RawMessage
+	for {
+		result, _, err := b.serve(ctx, mcp.MethodToolsList, params)
+		if err != nil {
+			return nil, err
 		}
+		list, err := jsonscan.ReadObject(result)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := appendEntries(nil, mcp.KindTool, list.Get("tools"), "name")
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			var tool mcp.Tool
+			if tool.UnmarshalJSON(entry.definition) == nil {
+				tools = append(tools, tool)
+			}
+		}
+		cursor := list.Get("nextCursor")
+		if cursor == nil {
+			return tools, nil
+		}
+		params = append(append([]byte(`{"cursor":`), cursor...), '}')
 	}
-	return tools, err
 }
 
-func (b *Bridge) listTools(ctx context.Context) ([]listed, error) {
-	result, _, err := b.serve(ctx, mcp.MethodToolsList, nil)
-	if err != nil {
-		return nil, err
-	}
-	list, err := jsonscan.ReadObject(result)
-	if err != nil {
-		return nil, err
-	}
-	return appendEntries(nil, mcp.KindTool, list.Get("tools"), "name")
-}
-
-// serve answers a call that the program makes for itself. It passes all that a call of a
-// client passes.
+// serve handles a call of this program like a call of a client. The caller cannot be asked
+// questions.
 func (b *Bridge) serve(ctx context.Context, method string, params json.RawMessage) (result json.RawMessage, call *mcp.Call, err error) {
 	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, params)
 	if err != nil {
 		return nil, nil, err
 	}
-	made := mcp.NewCall(request, &mcp.Caller{Principal: transport.Principal(ctx)}, nil) // who cannot be asked
-	answer, err := b.server.Serve(ctx, &made)
+	made := mcp.NewCall(request, &mcp.Caller{Principal: transport.Principal(ctx)}, nil)
+	reply, err := b.server.Serve(ctx, &made)
 	if err != nil {
 		return nil, &made, err
 	}
-	result, err = answer.AppendJSON(nil)
+	result, err = reply.AppendJSON(nil)
 	return result, &made, err
 }
 
-// CallTool calls a tool by its name here, for the user that [transport.Principal] of ctx
-// names, if any, who cannot be asked. The call passes [Options.Guards] and
-// [Options.CallMiddleware], as calls of clients do, and ends with ctx; see also
-// [ProxyOptions.CallTimeout]. arguments are an object, nil means none.
-// The result is as the server gave it; a failure that the tool reports is a result with
-// IsError. The error of a name that no tool has, or none that the user may see, is
-// [ErrUnknownTool].
+// CallTool calls a tool by its name in the bridge. arguments is a JSON object, or nil for
+// none. [transport.Principal] of ctx names the user, who cannot be asked questions. The call
+// passes [Options.Guards] and [Options.CallMiddleware] and ends with ctx; see also
+// [ProxyOptions.CallTimeout].
+//
+// The result has the bytes of the server; a failure that the tool reports is a result with
+// IsError. The error is [ErrUnknownTool] if the tool does not exist or the user may not see
+// it, an *[UpstreamError] if the server does not answer, or a *[jsonrpc.Error].
 func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	if arguments == nil {
 		arguments = json.RawMessage("{}")
@@ -86,13 +98,14 @@ func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMe
 	return result, nil
 }
 
-// isUnknown reports whether a call has failed since its caller knows no such tool.
+// isUnknown reports whether a call failed because the tool does not exist or is hidden from
+// the caller.
 func (b *Bridge) isUnknown(ctx context.Context, call *mcp.Call, err error) bool {
-	if hidden, ok := errors.AsType[*server.RefusedError](err); ok {
-		return hidden.Hidden
+	if refused, ok := errors.AsType[*server.RefusedError](err); ok {
+		return refused.Hidden
 	}
-	refused, ok := err.(*jsonrpc.Error)
-	if !ok || refused.Code != jsonrpc.InvalidParams {
+	failed, ok := err.(*jsonrpc.Error)
+	if !ok || failed.Code != jsonrpc.InvalidParams {
 		return false
 	}
 	if call.Target() == nil {
@@ -102,25 +115,25 @@ func (b *Bridge) isUnknown(ctx context.Context, call *mcp.Call, err error) bool 
 	return e == nil || e.Visible != nil && !e.Visible(ctx, call.Caller)
 }
 
-// Instructions are those of all servers, each under a heading with its alias, for
-// [server.Options]; those of a server that does not run are missing.
+// maxInstructions is how many bytes of one server's instructions are used.
+const maxInstructions = 16 << 10
+
+// Instructions returns the instructions of all running servers, each under a heading with the
+// alias, for [server.Options]. The instructions of one server are cut after 16 KiB.
 func (b *Bridge) Instructions() string {
-	var text strings.Builder
+	var all strings.Builder
 	for _, m := range *b.members.Load() {
-		said := m.instructions()
-		if said == "" {
+		text := m.instructions()
+		if text == "" {
 			continue
 		}
-		if text.Len() > 0 {
-			text.WriteString("\n\n")
+		if all.Len() > 0 {
+			all.WriteString("\n\n")
 		}
-		fmt.Fprintf(&text, "## %s\n\n%s", m.alias, said)
+		fmt.Fprintf(&all, "## %s\n\n%s", m.alias, text)
 	}
-	return text.String()
+	return all.String()
 }
-
-// maxInstructions is how much of one server's instructions is passed on, in bytes.
-const maxInstructions = 16 << 10
 
 func (u *Upstream) instructions() string {
 	main := u.pool.main
@@ -130,9 +143,9 @@ func (u *Upstream) instructions() string {
 	if session == nil {
 		return ""
 	}
-	said := session.Instructions()
-	if len(said) > maxInstructions {
-		said = strings.ToValidUTF8(said[:maxInstructions], "") + "…"
+	text := session.Instructions()
+	if len(text) > maxInstructions {
+		text = strings.ToValidUTF8(text[:maxInstructions], "") + "…"
 	}
-	return said
+	return text
 }

@@ -2,27 +2,28 @@ package bridge_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/llm"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
-// library is a played server with tools of every kind of answer.
-func library() *played {
+// library returns a server with a tool for each kind of result.
+func library() *fakeServer {
 	answers := map[string]string{
 		"text":  `{"content":[{"type":"text","text":"a"}]}`,
-		"fail":  `{"content":[{"type":"text","text":"no"},{"type":"text","text":"way"}],"isError":true}`,
+		"fail":  `{"content":[{"type":"text","text":"no"},{"type":"text","text":"dialer"}],"isError":true}`,
 		"value": `{"content":[{"type":"text","text":"{}"}],"structuredContent":{"z":9007199254740993,"a":1}}`,
 		"odd":   `{"content":"none"}`,
 	}
-	return &played{era: client.Legacy, answer: func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+	return &fakeServer{era: client.Legacy, answer: func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 		switch req.Method {
 		case mcp.MethodToolsList:
 			return `{"tools":[{"name":"text","description":"Says \u0061.","inputSchema":{"type":"object","properties":{"b":{"const":1e2}}}},` +
@@ -42,20 +43,6 @@ func TestTools(t *testing.T) {
 		}
 		if tools, err := b.Tools(t.Context()); err != nil || len(tools) != 4 || tools[0].Name != "l__text" || tools[0].Description != "Says a." {
 			t.Errorf("the tools are %+v, %v", tools, err)
-		}
-		for style, want := range map[bridge.Style]string{
-			bridge.OpenAI: `[{"type":"function","function":{"name":"l__text","description":"Says \u0061.","parameters":{"type":"object","properties":{"b":{"const":1e2}}}}},` +
-				`{"type":"function","function":{"name":"l__fail","parameters":{"type":"object"}}},` +
-				`{"type":"function","function":{"name":"l__value","parameters":{"type":"object"}}},` +
-				`{"type":"function","function":{"name":"l__odd","parameters":{}}}]`,
-			bridge.Anthropic: `[{"name":"l__text","description":"Says \u0061.","input_schema":{"type":"object","properties":{"b":{"const":1e2}}}},` +
-				`{"name":"l__fail","input_schema":{"type":"object"}},` +
-				`{"name":"l__value","input_schema":{"type":"object"}},` +
-				`{"name":"l__odd","input_schema":{}}]`,
-		} {
-			if got, err := b.Functions(t.Context(), style); err != nil || string(got) != want {
-				t.Errorf("the functions are\n%s, %v\nwant\n%s", got, err, want)
-			}
 		}
 	})
 }
@@ -87,92 +74,16 @@ func TestCallTool(t *testing.T) {
 	})
 }
 
-func TestHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBridge(t, nil, bridge.Config{Alias: "l", Dialer: pipeTo(library())})
-		handle := b.Handler()
-		for tool, want := range map[string]string{"l__text": "a", "l__fail": `{"error":"no way"}`, "l__value": "{}"} {
-			if got, err := handle(t.Context(), tool, nil); err != nil || got != want {
-				t.Errorf("%s gave %q, %v", tool, got, err)
-			}
-		}
-		if _, err := handle(t.Context(), "none", nil); !errors.Is(err, bridge.ErrUnknownTool) {
-			t.Error(err)
-		}
-	})
-}
-
-func TestCompose(t *testing.T) {
-	broken := errors.New("broken")
-	var asked []string
-	has := func(own, says string, fails error) bridge.Handler {
-		return func(_ context.Context, name string, _ json.RawMessage) (string, error) {
-			asked = append(asked, own)
-			if name != own {
-				return own + " does not know it", bridge.ErrUnknownTool
-			}
-			return says, fails
-		}
-	}
-	handle := bridge.Compose(has("a", `{"error":"Unknown tool: a"}`, nil), has("b", "", broken), has("c", "of c", nil))
-	for _, test := range []struct {
-		name, says string
-		err        error
-		asked      string
-	}{
-		{"a", `{"error":"Unknown tool: a"}`, nil, "a"}, // that is what the tool says
-		{"b", "", broken, "a b"},
-		{"c", "of c", nil, "a b c"},
-		{"d", "c does not know it", bridge.ErrUnknownTool, "a b c"},
-	} {
-		asked = nil
-		if says, err := handle(t.Context(), test.name, nil); says != test.says || !errors.Is(err, test.err) || strings.Join(asked, " ") != test.asked {
-			t.Errorf("%s: %q, %v, asked %q", test.name, says, err, asked)
-		}
-	}
-}
-
-func TestReduce(t *testing.T) {
-	for _, test := range []struct{ result, value, text string }{
-		{`{"content":[]}`, `null`, ``},
-		{`{"content":[{"type":"text","text":"a\"\n"}]}`, `"a\"\n"`, "a\"\n"},
-		{`{"content":[{"type":"text","text":""}]}`, `""`, ``},
-		{`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, `"a\nb"`, `["a","b"]`},
-		{`{"content":[{"type":"image","data":"AA==","mimeType":"image/png"}]}`, `null`, `[{"type":"image","data":"AA==","mimeType":"image/png"}]`},
-		{`{"content":[{"type":"text","text":"a"},{"type":"hologram","x":1e400}]}`, `"a"`, `["a",{"type":"hologram","x":1e400}]`},
-		{`{"content":[{"type":"text","text":"a"}],"structuredContent":{}}`, `{}`, `a`},
-		{`{"content":[],"structuredContent":{"n":9007199254740993}}`, `{"n":9007199254740993}`, ``},
-		{`{"content":[{"type":"text","text":"no"},{"type":"text","text":"way"}],"isError":true,"structuredContent":{}}`, "no\nway", `{"error":"no way"}`},
-		{`{"content":[],"isError":true}`, "the tool failed without saying why", `{"error":""}`},
-	} {
-		result := new(mcp.CallToolResult)
-		if err := result.UnmarshalJSON([]byte(test.result)); err != nil {
-			t.Fatal(err)
-		}
-		value, err := bridge.ReduceValue(result)
-		if failed, ok := errors.AsType[*bridge.ToolError](err); ok {
-			if failed.Error() != test.value || failed.Result != result || !result.IsError {
-				t.Errorf("%s: the error is %q", test.result, failed)
-			}
-		} else if err != nil || string(value) != test.value {
-			t.Errorf("%s: the value is %s, %v, want %s", test.result, value, err, test.value)
-		}
-		if text, err := bridge.ReduceText(result); err != nil || text != test.text {
-			t.Errorf("%s: the text is %s, %v, want %s", test.result, text, err, test.text)
-		}
-	}
-}
-
 func TestInstructions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := library()
 		bound := strings.Repeat("é", 10_000)
-		speaks := func(text string) *played {
+		speaks := func(text string) *fakeServer {
 			p := library()
 			p.capabilities = `{"tools":{}},"instructions":` + text
 			return p
 		}
-		down := lineTo(long)
+		down := dialerTo(long)
 		down.refuse.Store(true)
 		b := newBridge(t, nil,
 			bridge.Config{Alias: "a", Dialer: pipeTo(speaks(`"Ask first."`))},
@@ -182,6 +93,73 @@ func TestInstructions(t *testing.T) {
 		want := "## a\n\nAsk first.\n\n## b\n\n" + bound[:16<<10] + "…"
 		if got := b.Instructions(); got != want {
 			t.Errorf("the instructions have %d bytes: %.100q", len(got), got)
+		}
+	})
+}
+
+// TestEveryCallIsGuarded: every call passes the guards and middleware of a bridge, and no list
+// has what they hide.
+func TestEveryCallIsGuarded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var passed []string
+		b := newBridge(t, &bridge.Options{
+			Guards: []mcp.Guard{
+				{Name: "staff", Visible: func(_ context.Context, caller *mcp.Caller, target *mcp.Target) bool {
+					return target.Origin.Name != "secret" || caller.Principal == "ann"
+				}},
+				{Name: "frozen", Check: func(_ context.Context, call *mcp.Call) error {
+					if call.Target().Origin.Name == "frozen" {
+						return errors.New("it is frozen")
+					}
+					return nil
+				}},
+			},
+			CallMiddleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+					passed = append(passed, call.Target().Name+" of "+call.Caller.Principal)
+					return next(ctx, call)
+				}
+			}},
+		}, bridge.Config{Alias: "a", Dialer: pipeTo(toolsOnly(client.Legacy, "open", "secret", "frozen"))})
+		testClient, ann := t.Context(), transport.WithPrincipal(t.Context(), "ann")
+
+		for ctx, want := range map[context.Context]string{testClient: "a__open a__frozen", ann: "a__open a__secret a__frozen"} {
+			var got []string
+			tools, err := b.Tools(ctx)
+			for _, tool := range tools {
+				got = append(got, tool.Name)
+			}
+			if err != nil || strings.Join(got, " ") != want {
+				t.Errorf("the tools are %s, %v, want %s", got, err, want)
+			}
+		}
+		for dialer, call := range map[string]func(ctx context.Context, name string) error{
+			"CallTool": func(ctx context.Context, name string) error {
+				_, err := b.CallTool(ctx, name, nil)
+				return err
+			},
+			"llm.Handler": func(ctx context.Context, name string) error {
+				_, err := llm.NewHandler(b)(ctx, name, nil)
+				return err
+			},
+			"FirstMatch": func(ctx context.Context, name string) error {
+				_, err := llm.FirstMatch(llm.NewHandler(b), llm.NewHandler(b))(ctx, name, nil)
+				return err
+			},
+		} {
+			passed = nil
+			if err := call(testClient, "a__secret"); !errors.Is(err, bridge.ErrUnknownTool) {
+				t.Errorf("%s: a hidden tool: %v", dialer, err)
+			}
+			if failed, ok := errors.AsType[*jsonrpc.Error](call(ann, "a__frozen")); !ok || !strings.Contains(string(failed.Data), `"FORBIDDEN","guard":"frozen"`) {
+				t.Errorf("%s: a call that is refused: %v", dialer, failed)
+			}
+			if err := errors.Join(call(ann, "a__secret"), call(testClient, "a__open")); err != nil {
+				t.Errorf("%s: %v", dialer, err)
+			}
+			if got := strings.Join(passed, ", "); got != "a__secret of ann, a__open of " {
+				t.Errorf("%s: the middleware has seen %s", dialer, got)
+			}
 		}
 	})
 }

@@ -10,33 +10,32 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
+// Limits of the cache.
 const (
-	// maxCached is how many bytes of results, and of what they are about, a
-	// session keeps.
+	// maxCached bounds the bytes of results and their keys.
 	maxCached = 16 << 20
-	// maxTTL is the longest a result is kept, whatever the server says.
+	// maxTTL bounds how long a result is kept.
 	maxTTL = 24 * time.Hour
 )
 
-// A cache keeps results as long as the server says they hold, or until it says
-// that they have changed. They are kept as they came: each reader decodes its own.
-// MCP 2026-07-28, server/utilities/caching.
+// A cache keeps results until they expire or the server reports a change. It keeps them encoded, so
+// that each reader decodes its own. MCP 2026-07-28, server/utilities/caching.
 type cache struct {
 	mu      sync.Mutex
 	entries map[cacheKey]cached
 	size    int
-	changes uint64 // counts what was invalidated
+	changes uint64 // number of invalidations
 }
 
-// A cacheKey is a method with what else shapes its result: a URI or a cursor.
-type cacheKey struct{ method, about string }
+// A cacheKey is a method with the URI or cursor of the request.
+type cacheKey struct{ method, arguments string }
 
 type cached struct {
 	result  json.RawMessage
 	expires time.Time
 }
 
-// ttlOf is how long a result holds, as it says itself.
+// ttlOf returns how long a result may be kept.
 func ttlOf(resp *jsonrpc.Response) time.Duration {
 	var ms int64
 	if json.Unmarshal(resp.Member("ttlMs"), &ms) != nil || ms <= 0 {
@@ -56,15 +55,15 @@ func (c *cache) get(key cacheKey) (json.RawMessage, bool) {
 	return e.result, ok
 }
 
-// generation changes when anything is invalidated.
+// generation returns a number that changes with each invalidation.
 func (c *cache) generation() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.changes
 }
 
-// put keeps a result, unless something was invalidated since it was asked for:
-// the result may be of before.
+// put keeps a result. It does nothing if there was an invalidation since the given generation: the
+// result may be older than the change.
 func (c *cache) put(key cacheKey, result json.RawMessage, ttl time.Duration, asked uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,27 +92,27 @@ func (c *cache) drop(key cacheKey) {
 	}
 }
 
-// sizeOf counts the key too: a cursor is as long as the server likes.
-func sizeOf(key cacheKey, result json.RawMessage) int { return len(key.about) + len(result) }
+// sizeOf includes the key, since the server chooses the length of cursors.
+func sizeOf(key cacheKey, result json.RawMessage) int { return len(key.arguments) + len(result) }
 
-// invalidate forgets what a change concerns.
+// invalidate removes the results that a change affects.
 func (c *cache) invalidate(change mcp.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes++
 	for key := range c.entries {
-		if concerns(change, key) {
+		if isAffected(change, key) {
 			c.drop(key)
 		}
 	}
 }
 
-func concerns(change mcp.Change, key cacheKey) bool {
+func isAffected(change mcp.Change, key cacheKey) bool {
 	switch {
 	case change.URI != "":
-		// An update may concern what lies below a resource, or name a part of it.
+		// The URI may be that of a parent, or of a part, of the resource.
 		return key.method == mcp.MethodResourcesRead &&
-			(strings.HasPrefix(key.about, change.URI) || strings.HasPrefix(change.URI, key.about))
+			(strings.HasPrefix(key.arguments, change.URI) || strings.HasPrefix(change.URI, key.arguments))
 	case change.Kind == mcp.KindTool:
 		return key.method == mcp.MethodToolsList
 	case change.Kind == mcp.KindPrompt:
@@ -123,7 +122,7 @@ func concerns(change mcp.Change, key cacheKey) bool {
 	}
 }
 
-// clear forgets everything: another process may answer from now on.
+// clear removes all results. After a reconnect, another process may answer.
 func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// The cache forgets rather than hold more than its bound, whether results are
-// long or what they are about is.
+// TestCacheIsBounded checks that long results and long keys stay within the bound.
 func TestCacheIsBounded(t *testing.T) {
 	const entries, size = 40, 1 << 20
 	long := strings.Repeat("x", size)

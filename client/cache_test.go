@@ -13,8 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A library is a server whose lists and resources say how long they hold. Each
-// answer is another one.
+// A library is a server whose lists and resources have cache hints. Each answer is different.
 type library struct {
 	ttl     string // of every answer, raw JSON
 	answers int
@@ -42,10 +41,10 @@ func (l *library) script(req *jsonrpc.Request) []string {
 	return nil
 }
 
-// read is the answer to a read, fresh or from the cache.
+// read returns the answer to a read, which may come from the cache.
 func read(t *testing.T, session *client.Session, uri string) string {
 	t.Helper()
-	result, err := session.Read(t.Context(), uri, nil)
+	result, err := session.ReadResource(t.Context(), uri, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +67,7 @@ func expect(t *testing.T, want, got string) {
 	}
 }
 
-func TestCacheHoldsAsLongAsTheServerSays(t *testing.T) {
+func TestCacheExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &library{ttl: `60000`}
 		session := connect(t, script(l.script), client.Options{})
@@ -104,7 +103,7 @@ func TestCacheLifetimes(t *testing.T) {
 	}
 }
 
-// Pages are kept under their cursors.
+// TestCacheOfPages checks that each page has its own entry.
 func TestCacheOfPages(t *testing.T) {
 	var turned []string
 	session := connect(t, script(func(req *jsonrpc.Request) []string {
@@ -171,8 +170,7 @@ func TestChangesInvalidate(t *testing.T) {
 	}
 }
 
-// A result that was made before a change, and arrives after the news of it, is
-// not kept.
+// TestChangeDuringAFetch checks that a result from before a change is not cached.
 func TestChangeDuringAFetch(t *testing.T) {
 	l := &library{ttl: `60000`}
 	l.note = func(req *jsonrpc.Request) []string {
@@ -191,8 +189,8 @@ func TestChangeDuringAFetch(t *testing.T) {
 	expect(t, "v1", list(t, session))
 }
 
-// What cannot be decoded is not kept: the next answer may be better.
-func TestGarbageIsNotCached(t *testing.T) {
+// TestInvalidResultsAreNotCached checks that results that cannot be decoded are not cached.
+func TestInvalidResultsAreNotCached(t *testing.T) {
 	good := false
 	session := connect(t, script(func(req *jsonrpc.Request) []string {
 		if req.Method != mcp.MethodToolsList {
@@ -211,7 +209,7 @@ func TestGarbageIsNotCached(t *testing.T) {
 	expect(t, "hammer", list(t, session))
 }
 
-// Readers get values of their own.
+// TestCachedResultsMayBeChanged checks that each reader gets its own value.
 func TestCachedResultsMayBeChanged(t *testing.T) {
 	session := connect(t, script((&library{ttl: `60000`}).script), client.Options{})
 	for range 2 {
@@ -228,11 +226,11 @@ func TestCachedResultsMayBeChanged(t *testing.T) {
 	}
 }
 
-// A read with metadata is its own: the server may answer to it.
+// TestReadsWithMetaAreNotCached checks that a read with metadata is always sent.
 func TestReadsWithMetaAreNotCached(t *testing.T) {
 	session := connect(t, script((&library{ttl: `60000`}).script), client.Options{})
 	expect(t, "v0", read(t, session, "a:1"))
-	result, err := session.Read(t.Context(), "a:1", &client.CallOptions{Meta: mcp.Meta(`{"tenant":2}`)})
+	result, err := session.ReadResource(t.Context(), "a:1", &client.CallOptions{Meta: mcp.Meta(`{"tenant":2}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,8 +238,8 @@ func TestReadsWithMetaAreNotCached(t *testing.T) {
 	expect(t, "v0", read(t, session, "a:1"))
 }
 
-// Another process may answer after a reconnect.
-func TestCacheDoesNotOutliveAConnection(t *testing.T) {
+// TestReconnectClearsCache checks that the cache is empty after a reconnect.
+func TestReconnectClearsCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hang atomic.Bool
 		l := &library{ttl: `60000`, note: func(req *jsonrpc.Request) []string {

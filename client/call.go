@@ -7,7 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"time"
 
+	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/internal/era/forward"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -20,7 +24,8 @@ func (s *Session) fetch(ctx context.Context, method, about string, params jsonrp
 		return result.UnmarshalJSON(known)
 	}
 	before := s.cache.generation()
-	resp, err := s.do(ctx, method, params, opts.progress())
+	held := heldParams{Appender: params}
+	resp, err := s.do(ctx, method, &held, opts.progress())
 	if err != nil {
 		return err
 	}
@@ -30,22 +35,41 @@ func (s *Session) fetch(ctx context.Context, method, about string, params jsonrp
 	if ttl := ttlOf(resp); ttl > 0 {
 		s.cache.put(key, bytes.Clone(resp.Result), ttl, before)
 	}
-	resp.Release() // what is decoded is a copy
+	held.free() // decode copies
 	return nil
+}
+
+// heldParams are the params of a call that hold the buffer of the response until it has been
+// decoded.
+type heldParams struct {
+	jsonrpc.Appender
+	buffer *bufpool.Buffer
+}
+
+// Hold keeps a buffer until free is called. A call of several rounds has several responses;
+// only the buffer of the last one is kept.
+func (p *heldParams) Hold(buffer *bufpool.Buffer) { p.buffer = buffer }
+
+// free must not be called before the response is decoded, nor if a callback has panicked: the
+// call may still run then.
+func (p *heldParams) free() {
+	if p.buffer != nil {
+		p.buffer.Free()
+	}
 }
 
 // call makes a call and decodes its result.
 func (s *Session) call(ctx context.Context, method string, params jsonrpc.Appender, result json.Unmarshaler, opts *CallOptions) error {
-	resp, err := s.do(ctx, method, params, opts.progress())
+	held := heldParams{Appender: params}
+	resp, err := s.do(ctx, method, &held, opts.progress())
 	if err != nil {
 		return err
 	}
-	defer resp.Release() // what is decoded is a copy
+	defer held.free() // decode copies
 	return decode(method, resp, result)
 }
 
-// decode decodes a result. One that is not as the protocol wants it was made by
-// a call that was executed all the same.
+// decode decodes a result. An invalid result is an error of a call that was executed.
 func decode(method string, resp *jsonrpc.Response, result json.Unmarshaler) error {
 	if kind := jsonscan.KindOf(resp.Result); kind != jsonscan.Object {
 		return asCallError(method, fmt.Errorf("the server's result must be an object, not %v", kind))
@@ -56,8 +80,11 @@ func decode(method string, resp *jsonrpc.Response, result json.Unmarshaler) erro
 	return nil
 }
 
-// Call makes any call. params are an object, or nil for none; the result is as
-// it came.
+// Call makes a call of any method. params is an object; nil means an empty one. The result is not
+// decoded.
+//
+// The error is the server's *[jsonrpc.Error], or a *[jsonrpc.CallError], which says whether the
+// call may have been executed.
 func (s *Session) Call(ctx context.Context, method string, params json.RawMessage, opts *CallOptions) (json.RawMessage, error) {
 	meta, err := opts.meta()
 	if err != nil {
@@ -66,7 +93,7 @@ func (s *Session) Call(ctx context.Context, method string, params json.RawMessag
 	if params == nil {
 		params = json.RawMessage("{}")
 	}
-	encoded, err := checkedParams(params, meta)
+	encoded, err := userParams(params, meta)
 	if err != nil {
 		return nil, notSent(method, err)
 	}
@@ -77,25 +104,25 @@ func (s *Session) Call(ctx context.Context, method string, params json.RawMessag
 	return resp.Result, nil
 }
 
-// notSent is a call that failed before it left.
+// notSent returns the error of a call that failed before it was sent.
 func notSent(method string, err error) error {
 	return &jsonrpc.CallError{Method: method, Delivery: jsonrpc.NotSent, Err: err}
 }
 
-var errCursorLoop = errors.New("the server gives the same cursor again and again")
+var errCursorLoop = errors.New("the server has returned the same cursor twice")
 
-// pages reads a list, page by page, and stops at a cursor that comes again and
-// at [Options.MaxPages].
+// pages reads a list page by page. It stops at a repeated cursor and at the limits of the session.
 func pages[R any, T any, P interface {
 	*R
 	json.Unmarshaler
-}](ctx context.Context, s *Session, method string, items func(P) ([]T, *string)) iter.Seq2[*T, error] {
+}](ctx context.Context, s *Session, kind mcp.Kind, method, member string, items func(P) ([]T, *string)) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		params, about := &mcp.PaginatedParams{}, ""
 		seen := make(map[string]bool)
-		for range s.opts.MaxPages {
+		reader := &listReader{limits: &s.opts.Limits, kind: kind, member: member}
+		for {
 			page := P(new(R))
-			if err := s.fetch(ctx, method, about, params, page, nil); err != nil {
+			if err := s.fetch(ctx, method, about, params, &checkedPage{page, reader}, nil); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -115,6 +142,218 @@ func pages[R any, T any, P interface {
 			seen[*next] = true
 			params, about = &mcp.PaginatedParams{Cursor: next}, "cursor "+*next
 		}
-		yield(nil, asCallError(method, fmt.Errorf("the list has more than %d pages", s.opts.MaxPages)))
 	}
+}
+
+// composeMiddleware returns the handler of all calls, or nil if there is no middleware.
+func (s *Session) composeMiddleware(middleware []mcp.Middleware) mcp.Handler {
+	if len(middleware) == 0 {
+		return nil
+	}
+	handle := mcp.Handler(s.transmit)
+	for _, m := range slices.Backward(middleware) {
+		handle = m(handle)
+	}
+	return handle
+}
+
+// An outgoingCall is a call that passes through middleware. It is stored as a value of the call.
+type outgoingCall struct {
+	progress  func(*mcp.ProgressParams)
+	forward   *ForwardOptions
+	forwarded bool
+	sent      bool              // the call has passed all middleware
+	response  *jsonrpc.Response // the last response, unless the call is forwarded
+}
+
+// failed returns the error of a call: that of the server or connection, or that of a middleware.
+func (s *outgoingCall) failed(method string, err error) error {
+	if s.sent {
+		return asForwardError(method, err)
+	}
+	return notSent(method, err)
+}
+
+// transmit makes a call that has passed all middleware.
+func (s *Session) transmit(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	sending, ok := call.Get(s).(*outgoingCall)
+	if !ok {
+		return nil, errors.New("a middleware has not passed on the call that it was given, or a copy of it")
+	}
+	sending.sent = true
+	if sending.forwarded {
+		return s.Forward(ctx, call, sending.forward)
+	}
+	var params jsonrpc.Appender
+	if raw := call.Params(); raw != nil {
+		params = mcp.Raw(raw)
+	}
+	resp, err := s.send(ctx, call.Method(), params, sending.progress)
+	if err != nil {
+		return nil, err
+	}
+	sending.response = resp
+	return mcp.Raw(resp.Result), nil
+}
+
+// isOutgoing reports whether a call has passed all middleware.
+func (s *Session) isOutgoing(call *mcp.Call) bool {
+	sending, ok := call.Get(s).(*outgoingCall)
+	return ok && sending.sent
+}
+
+// forwardThroughMiddleware forwards a call.
+func (s *Session) forwardThroughMiddleware(ctx context.Context, call *mcp.Call, opts *ForwardOptions) (mcp.Result, error) {
+	sending := &outgoingCall{forward: opts, forwarded: true}
+	call.Set(s, sending)
+	defer call.Set(s, nil) // the call can be forwarded again
+	result, err := s.handle(ctx, call)
+	if err != nil {
+		return nil, sending.failed(call.Method(), err)
+	}
+	return result, nil
+}
+
+// do makes one call through the middleware.
+func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
+	if s.handle == nil {
+		return s.send(ctx, method, params, progress)
+	}
+	var encoded []byte
+	if params != nil {
+		var err error
+		if encoded, err = params.AppendJSON(nil); err != nil {
+			return nil, notSent(method, err)
+		}
+	}
+	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, encoded)
+	if err != nil {
+		return nil, notSent(method, err)
+	}
+	call := mcp.NewCall(request, s.caller(), nil)
+	sending := &outgoingCall{progress: progress}
+	call.Set(s, sending)
+	result, err := s.handle(ctx, &call)
+	if err != nil {
+		return nil, sending.failed(method, err)
+	}
+	resp, err := sending.responseOf(result)
+	if err != nil {
+		return nil, sending.failed(method, err)
+	}
+	return resp, nil
+}
+
+// caller describes this client.
+func (s *Session) caller() *mcp.Caller {
+	return &mcp.Caller{
+		Version: s.Version(), Info: &s.opts.Info, Capabilities: s.opts.capabilities(), LogLevel: s.opts.LogLevel,
+	}
+}
+
+// responseOf returns a result as a response: the server's own, unless a middleware has replaced the
+// result.
+func (s *outgoingCall) responseOf(result mcp.Result) (*jsonrpc.Response, error) {
+	if result == nil {
+		return nil, errors.New("a middleware returned no result")
+	}
+	if raw, ok := result.(mcp.Raw); ok && s.response != nil && len(raw) > 0 && len(raw) == len(s.response.Result) && &raw[0] == &s.response.Result[0] {
+		return s.response, nil
+	}
+	text, err := result.AppendJSON([]byte(`{"jsonrpc":"2.0","id":1,"result":`))
+	if err != nil {
+		return nil, err
+	}
+	message, err := jsonrpc.Decode(append(text, '}'))
+	if err != nil {
+		return nil, fmt.Errorf("the result of a middleware: %v", err) // not %w: the error is not the server's
+	}
+	return message.(*jsonrpc.Response), nil
+}
+
+// SuspendedCalls holds forwarded calls that stay open at servers of the legacy era while their
+// callers answer questions: at most 1,024, at most 64 of one principal, and each for at most 5
+// minutes. Sessions may share one. Create one with [NewSuspendedCalls]. It may be used
+// concurrently.
+type SuspendedCalls struct{ calls *forward.SuspendedCalls }
+
+// NewSuspendedCalls returns an empty SuspendedCalls, for [Options.SuspendedCalls].
+func NewSuspendedCalls() *SuspendedCalls { return &SuspendedCalls{forward.NewSuspendedCalls()} }
+
+// ForwardOptions configures [Session.Forward].
+type ForwardOptions struct {
+	// Name is the name of the tool or prompt at the server. Default: the name in the call.
+	Name string
+	// ServerLabel is added to questions of the server, so that the user sees who asks. Default:
+	// questions stay unchanged.
+	ServerLabel string
+	// Timeout ends the call if the server reports no progress for this long. Time in which the
+	// caller answers questions does not count. Default: the deadline of the context, otherwise the
+	// timeout of the transport, or 60 s for a legacy session whose server can ask.
+	Timeout time.Duration
+}
+
+// Forward forwards a call of another client and returns the server's result. Both are forwarded
+// byte for byte, except what belongs to one connection: the request's id, the progress token,
+// reserved keys of _meta, and the state and answers of a call that asks questions.
+//
+// Progress and log messages go to the caller, before the result. Questions of the server go to the
+// caller too, in any combination of eras. The error is then an *[mcp.InputRequired], which must be
+// returned unchanged. The next run of the call continues where the last one stopped, if this
+// session forwards it, or one that shares its [SuspendedCalls]. Nothing is executed twice. Other
+// errors are the server's *[jsonrpc.Error], or a *[jsonrpc.CallError], which says whether the call
+// may have been executed.
+//
+// The session must have the capabilities of the caller; see [Session.CanForward]. opts may be nil.
+// Forward may be called concurrently with different calls.
+func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *ForwardOptions) (mcp.Result, error) {
+	if s.handle != nil && !s.isOutgoing(call) {
+		return s.forwardThroughMiddleware(ctx, call, opts)
+	}
+	for {
+		link, err := s.liveLink(ctx)
+		if err != nil {
+			return nil, notSent(call.Method(), err)
+		}
+		result, err := link.Forward(ctx, call, (*forward.Options)(opts))
+		if s.isFinal(ctx, link, err) {
+			return result, asForwardError(call.Method(), err)
+		}
+	}
+}
+
+// asForwardError is asCallError for forwarded calls. It returns questions unchanged.
+func asForwardError(method string, err error) error {
+	if _, asks := errors.AsType[*mcp.InputRequired](err); asks {
+		return err
+	}
+	if failed, ok := errors.AsType[*jsonrpc.CallError](err); ok {
+		return failed // has more information than the error that it wraps
+	}
+	if serverErr, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return serverErr
+	}
+	return asCallError(method, err)
+}
+
+// CanForward reports whether this session can forward calls of clients with these capabilities. In
+// the legacy era the capabilities of a session are fixed when it is opened: [Options.Capabilities]
+// must be equal to them.
+func (s *Session) CanForward(can *mcp.ClientCapabilities) bool { return s.current().CanForward(can) }
+
+// IsForbidden reports whether err is the refusal of a valid call by a guard of the server. The
+// error's message and data name the guard. IsForbidden recognizes the errors of servers that use
+// this module: the code [jsonrpc.InternalError] with data of the type FORBIDDEN. It does not
+// recognize guards that return their own errors or hide an entry.
+func IsForbidden(err error) bool {
+	refusal, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok || refusal.Code != jsonrpc.InternalError {
+		return false
+	}
+	data, err := jsonscan.ReadObject(refusal.Data)
+	if err != nil {
+		return false
+	}
+	kind := data.Get("type")
+	return jsonscan.KindOf(kind) == jsonscan.String && jsonscan.Unquote(kind) == "FORBIDDEN"
 }

@@ -4,18 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/everywhere"
+	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 type sumIn struct {
@@ -28,7 +33,7 @@ type pair struct {
 	Both []int `json:"both"`
 }
 
-// newSampler is a server with one of everything.
+// newSampler is a server with one entry of each kind.
 func newSampler() *server.Server {
 	s := newServer(&server.Options{Instructions: "Be kind."})
 	server.AddTool(s, server.Tool{Name: "add"}, func(_ context.Context, _ *server.Request, in sumIn) (pair, error) {
@@ -39,13 +44,13 @@ func newSampler() *server.Server {
 	}) (string, error) {
 		return in.Word, nil
 	})
-	server.AddTool(s, server.Tool{Name: "fail"}, func(context.Context, *server.Request, none) (int, error) {
+	server.AddTool(s, server.Tool{Name: "fail"}, func(context.Context, *server.Request, noServer) (int, error) {
 		return 0, errors.New("the oven is cold")
 	})
-	server.AddTool(s, server.Tool{Name: "silent"}, func(context.Context, *server.Request, none) ([]mcp.Content, error) {
+	server.AddTool(s, server.Tool{Name: "silent"}, func(context.Context, *server.Request, noServer) ([]mcp.Content, error) {
 		return nil, nil
 	})
-	server.AddTool(s, server.Tool{Name: "meta"}, func(_ context.Context, r *server.Request, _ none) (string, error) {
+	server.AddTool(s, server.Tool{Name: "meta"}, func(_ context.Context, r *server.Request, _ noServer) (string, error) {
 		return string(r.Meta("example.com/trace")), nil
 	})
 	server.AddResource(s, server.Resource{URI: "app://motto", MIMEType: "text/plain"}, func(context.Context, *server.Request) (string, error) {
@@ -68,7 +73,7 @@ func newSampler() *server.Server {
 
 func TestTypedCalls(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		ctx, session := t.Context(), connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: era})
+		ctx, session := t.Context(), connect(t, transporttests.Dialer(t, newSampler()), client.Options{Era: era})
 
 		if got := session.Server().Name; got != "test" {
 			t.Errorf("the server is %q", got)
@@ -94,17 +99,17 @@ func TestTypedCalls(t *testing.T) {
 				t.Errorf("%s: the result is %s", name, got)
 			}
 		}
-		motto, err := session.Read(ctx, "app://motto", nil)
+		motto, err := session.ReadResource(ctx, "app://motto", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := motto.Contents[0].(*mcp.TextResourceContents).Text; got != "measure twice" {
 			t.Errorf("the resource reads %q", got)
 		}
-		if _, err := session.Read(ctx, "app://nothing", nil); !mcp.IsResourceNotFound(err) {
+		if _, err := session.ReadResource(ctx, "app://nothing", nil); !mcp.IsResourceNotFound(err) {
 			t.Errorf("reading what does not exist: %v", err)
 		}
-		prompt, err := session.Prompt(ctx, "greet", map[string]string{"name": "Ada"}, nil)
+		prompt, err := session.GetPrompt(ctx, "greet", map[string]string{"name": "Ada"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +129,7 @@ func TestTypedCalls(t *testing.T) {
 	})
 }
 
-// code is that of the peer's error, 0 if it is none.
+// code returns the code of the server's error, or 0.
 func code(err error) jsonrpc.Code {
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return e.Code
@@ -134,7 +139,7 @@ func code(err error) jsonrpc.Code {
 
 func TestCallAs(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		ctx, session := t.Context(), connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: era})
+		ctx, session := t.Context(), connect(t, transporttests.Dialer(t, newSampler()), client.Options{Era: era})
 
 		got, err := client.CallAs[pair](ctx, session, "add", sumIn{2, 3})
 		if diff := cmp.Diff(pair{5, []int{2, 3}}, got); err != nil || diff != "" {
@@ -142,6 +147,9 @@ func TestCallAs(t *testing.T) {
 		}
 		if got, err := client.CallAs[string](ctx, session, "say", map[string]string{"word": "oak"}); err != nil || got != "oak" {
 			t.Errorf("text: %q, %v", got, err)
+		}
+		if got, err := client.CallAs[string](ctx, session, "add", sumIn{2, 3}); err != nil || got != `{"sum":5,"both":[2,3]}` {
+			t.Errorf("text beside structured content: %q, %v", got, err)
 		}
 		if got, err := client.CallAs[pair](ctx, session, "say", map[string]string{"word": `{"sum":7}`}); err != nil || got.Sum != 7 {
 			t.Errorf("JSON in text: %v, %v", got, err)
@@ -158,19 +166,20 @@ func TestCallAs(t *testing.T) {
 		if err.Error() != `tool "fail": the oven is cold` {
 			t.Errorf("the error reads %q", err)
 		}
-		if _, err := client.CallAs[[]string](ctx, session, "add", sumIn{2, 3}); err == nil || !strings.Contains(err.Error(), `the result is no []string`) {
+		if _, err := client.CallAs[[]string](ctx, session, "add", sumIn{2, 3}); err == nil || !strings.Contains(err.Error(), `tool "add" has run; its result does not fit []string`) {
 			t.Errorf("a wrong type: %v", err)
 		}
 		if _, err := client.CallAs[int](ctx, session, "say", map[string]string{"word": "oak"}); err == nil {
 			t.Error("text that is no number became one")
 		}
-		if _, err := client.CallAs[int](ctx, session, "silent", nil); err == nil || !strings.Contains(err.Error(), "no structured content and no text") {
+		if _, err := client.CallAs[int](ctx, session, "silent", nil); err == nil || !strings.Contains(err.Error(), "neither structured content nor text") {
 			t.Errorf("nothing to decode: %v", err)
 		}
 	})
 }
 
-// Structured content is the result unless the tool has failed. Its text is not looked at.
+// TestCallAsStructured checks that structured content is the result unless the tool has failed, and
+// that its text is not read.
 func TestCallAsStructured(t *testing.T) {
 	const both = `"content":[{"type":"text","text":"8"}],"structuredContent":7`
 	for name, test := range map[string]struct {
@@ -181,7 +190,7 @@ func TestCallAsStructured(t *testing.T) {
 		"odd text":       {`{"content":[{"type":"text","text":8}],"structuredContent":7}`, ""},
 		"failed":         {`{` + both + `,"isError":true}`, `tool "x": 8`},
 		"failed somehow": {`{` + both + `,"isError":"yes"}`, "isError"},
-		"odd":            {`{"content":[],"structuredContent":"7"}`, "the result is no int"},
+		"odd":            {`{"content":[],"structuredContent":"7"}`, "result does not fit int"},
 		"no object":      {`[7]`, "must be an object"},
 	} {
 		session := connect(t, answering(func(req *jsonrpc.Request) []string { return []string{result(req, test.result)} }), client.Options{Era: client.Legacy})
@@ -194,7 +203,7 @@ func TestCallAsStructured(t *testing.T) {
 
 func TestArgumentsMustBeAnObject(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		ctx, session := t.Context(), connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: era})
+		ctx, session := t.Context(), connect(t, transporttests.Dialer(t, newSampler()), client.Options{Era: era})
 		for name, arguments := range map[string]any{
 			"list":             []int{1},
 			"nil pointer":      (*sumIn)(nil),
@@ -228,15 +237,15 @@ func TestArgumentsMustBeAnObject(t *testing.T) {
 	})
 }
 
-// What a caller passes in may be in use elsewhere: the protocol's own metadata
-// goes into a copy.
-func TestCallersValuesAreNotChanged(t *testing.T) {
+// TestArgumentsAreNotChanged checks that the protocol's metadata is added to a copy of the caller's
+// values.
+func TestArgumentsAreNotChanged(t *testing.T) {
 	const trace = `{"example.com/trace":"t1","io.modelcontextprotocol/protocolVersion":"forged","progressToken":"forged"}`
 	opts := &client.CallOptions{Meta: mcp.Meta(trace), Progress: func(*mcp.ProgressParams) {}}
 	arguments := json.RawMessage(`{"a": 1, "b": 2}`)
 	params := json.RawMessage(`{"uri": "app://motto", "_meta": {"x": 1}}`)
-	modern := connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: client.Modern})
-	legacy := connect(t, everywhere.Dialer(t, newSampler()), client.Options{Era: client.Legacy})
+	modern := connect(t, transporttests.Dialer(t, newSampler()), client.Options{Era: client.Modern})
+	legacy := connect(t, transporttests.Dialer(t, newSampler()), client.Options{Era: client.Legacy})
 
 	var group sync.WaitGroup
 	for i := range 32 {
@@ -259,7 +268,7 @@ func TestCallersValuesAreNotChanged(t *testing.T) {
 			if _, err := session.Call(t.Context(), mcp.MethodResourcesRead, params, opts); err != nil {
 				t.Error(err)
 			}
-			if _, err := session.Prompt(t.Context(), "greet", map[string]string{"name": strconv.Itoa(i)}, opts); err != nil {
+			if _, err := session.GetPrompt(t.Context(), "greet", map[string]string{"name": strconv.Itoa(i)}, opts); err != nil {
 				t.Error(err)
 			}
 		})
@@ -270,7 +279,7 @@ func TestCallersValuesAreNotChanged(t *testing.T) {
 	}
 }
 
-// Meta of CallOptions goes out with every kind of call.
+// TestMetaIsSent checks that CallOptions.Meta is sent with every kind of call.
 func TestMetaIsSent(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		seen := make(chan string, 1)
@@ -280,12 +289,12 @@ func TestMetaIsSent(t *testing.T) {
 				return next(ctx, call)
 			}
 		}}})
-		session := connect(t, everywhere.Dialer(t, s), client.Options{Era: era})
+		session := connect(t, transporttests.Dialer(t, s), client.Options{Era: era})
 		opts := &client.CallOptions{Meta: mcp.Meta(`{"k":1}`)}
 		for method, call := range map[string]func() error{
 			mcp.MethodToolsCall:     func() error { _, err := session.CallTool(t.Context(), "x", nil, opts); return err },
-			mcp.MethodPromptsGet:    func() error { _, err := session.Prompt(t.Context(), "x", nil, opts); return err },
-			mcp.MethodResourcesRead: func() error { _, err := session.Read(t.Context(), "app://x", opts); return err },
+			mcp.MethodPromptsGet:    func() error { _, err := session.GetPrompt(t.Context(), "x", nil, opts); return err },
+			mcp.MethodResourcesRead: func() error { _, err := session.ReadResource(t.Context(), "app://x", opts); return err },
 			"example/any":           func() error { _, err := session.Call(t.Context(), "example/any", nil, opts); return err },
 			"example/more": func() error {
 				_, err := session.Call(t.Context(), "example/more", json.RawMessage(`{"_meta":{"j":2}}`), opts)
@@ -310,7 +319,7 @@ func TestCompletions(t *testing.T) {
 		}
 		server.AddCompletion(s, server.Completion{Prompt: "greet", Argument: "name"}, complete)
 		server.AddCompletion(s, server.Completion{Template: "app://users/{id}", Argument: "id"}, complete)
-		session := connect(t, everywhere.Dialer(t, s), client.Options{Era: era})
+		session := connect(t, transporttests.Dialer(t, s), client.Options{Era: era})
 
 		values, err := session.CompletePrompt(t.Context(), "greet", "name", "oa", map[string]string{"region": "north"})
 		if err != nil {
@@ -327,4 +336,391 @@ func TestCompletions(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+func toolNames(t *testing.T, session *client.Session) ([]string, error) {
+	t.Helper()
+	var names []string
+	for tool, err := range session.Tools(t.Context()) {
+		if err != nil {
+			return names, err
+		}
+		names = append(names, tool.Name)
+	}
+	return names, nil
+}
+
+func TestListsArePaged(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var pages int
+		s := newServer(&server.Options{PageSize: 2, Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				pages++
+				return next(ctx, call)
+			}
+		}}})
+		var want []string
+		for i := range 5 {
+			name := fmt.Sprintf("tool-%d", i)
+			want = append(want, name)
+			server.AddTool(s, server.Tool{Name: name}, func(context.Context, *server.Request, noServer) (string, error) { return "", nil })
+			server.AddPrompt(s, server.Prompt{Name: name}, func(context.Context, *server.Request, noServer) (string, error) { return "", nil })
+			server.AddResource(s, server.Resource{URI: "app://" + name, Name: name}, func(context.Context, *server.Request) (string, error) { return "", nil })
+			server.AddTemplate(s, server.Template{URITemplate: "app://" + name + "/{x}", Name: name}, func(context.Context, *server.Request, map[string]string) (string, error) { return "", nil })
+		}
+		session := connect(t, transporttests.Dialer(t, s), client.Options{Era: era})
+		lists := map[string][]string{}
+		add := func(kind, name string, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			lists[kind] = append(lists[kind], name)
+		}
+		for x, err := range session.Tools(t.Context()) {
+			add("tools", x.Name, err)
+		}
+		for x, err := range session.Prompts(t.Context()) {
+			add("prompts", x.Name, err)
+		}
+		for x, err := range session.Resources(t.Context()) {
+			add("resources", x.Name, err)
+		}
+		for x, err := range session.Templates(t.Context()) {
+			add("templates", x.Name, err)
+		}
+		if diff := cmp.Diff(map[string][]string{"tools": want, "prompts": want, "resources": want, "templates": want}, lists); diff != "" {
+			t.Error(diff)
+		}
+		if pages != 12 {
+			t.Errorf("%d pages were asked for, want 12", pages)
+		}
+
+		pages = 0
+		for tool, err := range session.Tools(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tool.Name == "tool-1" {
+				break
+			}
+		}
+		if pages != 1 {
+			t.Errorf("a reader that stopped on the first page made the client ask for %d", pages)
+		}
+	})
+}
+
+// book is a server whose list of tools has the pages that turn returns for a
+// cursor, the raw JSON of which is "" on the first page.
+func book(turn func(cursor string) (tools, next string)) script {
+	return func(req *jsonrpc.Request) []string {
+		if req.Method != mcp.MethodToolsList {
+			return nil
+		}
+		tools, next := turn(string(req.Member("cursor")))
+		list := fmt.Sprintf(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[%s]`, tools)
+		if next != "" {
+			list += `,"nextCursor":` + next
+		}
+		return []string{result(req, list+"}")}
+	}
+}
+
+func tool(name string) string {
+	return fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name)
+}
+
+func TestCursors(t *testing.T) {
+	endless := 0
+	tests := map[string]struct {
+		turn  func(cursor string) (tools, next string)
+		names []string
+		err   string
+	}{
+		"null ends the list": {
+			turn:  func(string) (string, string) { return tool("a"), `null` },
+			names: []string{"a"},
+		},
+		"empty is a cursor like any other": {
+			turn: func(cursor string) (string, string) {
+				if cursor == "" {
+					return tool("a"), `""`
+				}
+				return tool("b") + "," + tool(cursor), ""
+			},
+			names: []string{"a", "b", `""`},
+		},
+		"kept as it is": {
+			turn: func(cursor string) (string, string) {
+				if cursor == "" {
+					return "", `"\u0041/ \"x\""`
+				}
+				return tool(cursor), ""
+			},
+			names: []string{`"A/ \"x\""`},
+		},
+		"an empty page is not the last": {
+			turn: func(cursor string) (string, string) {
+				if cursor == "" {
+					return "", `"n"`
+				}
+				return tool("b"), ""
+			},
+			names: []string{"b"},
+		},
+		"a circle": {
+			turn: func(cursor string) (string, string) {
+				if cursor == `"1"` {
+					return tool("b"), `"2"`
+				}
+				return tool("a"), `"1"`
+			},
+			names: []string{"a", "b", "a"},
+			err:   "same cursor twice",
+		},
+		"no end": {
+			turn: func(string) (string, string) {
+				endless++
+				return "", fmt.Sprintf(`"%d"`, endless)
+			},
+			err: "more than 64 pages",
+		},
+		"a number": {
+			turn: func(string) (string, string) { return tool("a"), `7` },
+			err:  "nextCursor",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			session := connect(t, book(test.turn), client.Options{})
+			names, err := toolNames(t, session)
+			if diff := cmp.Diff(test.names, names); diff != "" {
+				t.Error(diff)
+			}
+			switch {
+			case test.err == "" && err != nil:
+				t.Error(err)
+			case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
+				t.Errorf("the error is %v, want one that says %q", err, test.err)
+			}
+			if test.err != "" {
+				failed(t, err, jsonrpc.MaybeExecuted)
+			}
+		})
+	}
+}
+
+func TestLimitPages(t *testing.T) {
+	turned := 0
+	session := connect(t, book(func(string) (string, string) {
+		turned++
+		return tool("x"), fmt.Sprintf(`"%d"`, turned)
+	}), client.Options{Limits: client.Limits{Pages: 3}})
+	names, err := toolNames(t, session)
+	if err == nil || len(names) != 2 || turned != 3 {
+		t.Errorf("%d pages were turned, names %v, error %v; want 3 pages, the tools of 2 and an error", turned, names, err)
+	}
+}
+
+// after runs fn and checks how much virtual time has passed.
+func after(t *testing.T, want time.Duration, fn func()) {
+	t.Helper()
+	began := time.Now()
+	fn()
+	if took := time.Since(began); took != want {
+		t.Errorf("it took %v, want %v", took, want)
+	}
+}
+
+// newWaitingServer is a server with a tool that reports progress every 50 s, and one that asks its
+// caller.
+func newWaitingServer() *server.Server {
+	s := newServer(nil)
+	server.AddTool(s, server.Tool{Name: "step"}, func(ctx context.Context, r *server.Request, in stepsIn) (int, error) {
+		for i := range in.Steps {
+			select {
+			case <-time.After(50 * time.Second):
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+			_ = r.Progress(ctx, float64(i+1), 0, "")
+		}
+		return in.Steps, nil
+	})
+	server.AddTool(s, server.Tool{Name: "ask"}, func(ctx context.Context, r *server.Request, _ noServer) (string, error) {
+		return server.Elicit[string](r, "name", "Your name?")
+	})
+	return s
+}
+
+// TestProgressExtendsTheTimeout checks the timeout of one minute without progress.
+func TestProgressExtendsTheTimeout(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			session := connect(t, transport.Pipe(newWaitingServer()), client.Options{Era: era})
+			after(t, 500*time.Second, func() {
+				steps, told := 10, 0
+				result, err := session.CallTool(t.Context(), "step", stepsIn{steps}, &client.CallOptions{Progress: func(*mcp.ProgressParams) { told++ }})
+				if err != nil || result.IsError || told != steps {
+					t.Errorf("the call ends with %v, %v after %d reports", result, err, told)
+				}
+			})
+			after(t, time.Minute, func() {
+				_, err := session.CallTool(t.Context(), "step", stepsIn{10}, nil)
+				failed(t, err, jsonrpc.MaybeExecuted)
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 75*time.Second)
+			defer cancel()
+			after(t, 75*time.Second, func() {
+				_, err := session.CallTool(ctx, "step", stepsIn{10}, &client.CallOptions{Progress: func(*mcp.ProgressParams) {}})
+				failed(t, err, jsonrpc.MaybeExecuted)
+			})
+		})
+	})
+}
+
+// TestQuestionsDoNotCount checks that the timeout does not count the time that a person takes to
+// answer.
+func TestQuestionsDoNotCount(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			session := connect(t, transport.Pipe(newWaitingServer()), client.Options{
+				Era: era,
+				Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+					<-time.After(5 * time.Minute)
+					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"value":"Ann"}`)}, nil
+				},
+			})
+			after(t, 5*time.Minute, func() {
+				name, err := client.CallAs[string](t.Context(), session, "ask", nil)
+				if err != nil || name != "Ann" {
+					t.Errorf("the call gives %q, %v", name, err)
+				}
+			})
+		})
+	})
+}
+
+// A poolingDialer is a transport that reads responses into pooled buffers.
+type poolingDialer struct {
+	transport.Dialer
+	pool bufpool.Pool
+	held []*bufpool.Buffer
+}
+
+// freed overwrites the buffers that were freed, and returns their number.
+func (p *poolingDialer) freed() (n int) {
+	for _, buffer := range p.held {
+		if len(buffer.Bytes) == 0 {
+			clear(buffer.Bytes[:cap(buffer.Bytes)])
+			n++
+		}
+	}
+	p.held = nil
+	return n
+}
+
+func (p *poolingDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	conn, err := p.Dialer.Dial(ctx, handler)
+	return poolingConn{conn, p}, err
+}
+
+type poolingConn struct {
+	transport.Conn
+	dialer *poolingDialer
+}
+
+func (c poolingConn) Call(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error) {
+	resp, err := c.Conn.Call(ctx, method, params)
+	if holder, ok := params.(bufpool.Holder); ok && err == nil {
+		buffer := c.dialer.pool.Get()
+		buffer.Bytes = append(buffer.Bytes, resp.Result...)
+		resp.Result = buffer.Bytes
+		c.dialer.held = append(c.dialer.held, buffer)
+		holder.Hold(buffer)
+	}
+	return resp, err
+}
+
+// TestResponseBuffersAreFreed checks that the buffer of every response is freed, and not used
+// afterwards.
+func TestResponseBuffersAreFreed(t *testing.T) {
+	for _, test := range []struct {
+		name, ttl string
+		answers   [4]string
+		freed     int
+	}{
+		{"answers without a cache", "0", [4]string{"v0", "v1", "v2", "v3"}, 4},
+		{"cached answers", "60000", [4]string{"v0", "v0", "v1", "v1"}, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dialer := &poolingDialer{Dialer: script((&library{ttl: test.ttl}).script)}
+			session := connect(t, dialer, client.Options{})
+			freed := 0
+			for i, want := range test.answers {
+				var got string
+				if i < 2 {
+					got = list(t, session)
+				} else {
+					got = read(t, session, "a:1")
+				}
+				freed += dialer.freed()
+				expect(t, want, got)
+			}
+			if freed != test.freed {
+				t.Errorf("%d buffers were freed, want %d", freed, test.freed)
+			}
+		})
+	}
+}
+
+// TestArgumentsOutliveAPanic checks that arguments stay valid after a callback has panicked, since
+// the call continues.
+func TestArgumentsOutliveAPanic(t *testing.T) {
+	type in struct{ Who string }
+	type answer struct{ OK bool }
+	asked, gate := make(chan string, 2), make(chan struct{})
+	s := server.New(mcp.Implementation{Name: "s"}, nil)
+	server.AddTool(s, server.Tool{Name: "asks"}, func(ctx context.Context, r *server.Request, i in) (string, error) {
+		asked <- i.Who
+		if err := r.Progress(ctx, 1, 2, ""); err != nil {
+			return "", err
+		}
+		<-gate
+		_, err := server.Elicit[answer](r, "key", "sure?")
+		return "", err
+	})
+	server.AddTool(s, server.Tool{Name: "other"}, func(context.Context, *server.Request, in) (string, error) { return "", nil })
+	session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{
+		Era: client.Modern,
+		Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: []byte(`{"OK":true}`)}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	func() {
+		defer func() { recover() }()
+		opts := &client.CallOptions{Progress: func(*mcp.ProgressParams) { panic("a fault of the callback") }}
+		_, err := session.CallTool(t.Context(), "asks", in{strings.Repeat("one ", 50)}, opts)
+		t.Errorf("the callback has not panicked: %v", err)
+	}()
+	for range 3 {
+		if _, err := session.CallTool(t.Context(), "other", in{strings.Repeat("two ", 50)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(gate)
+	for range 2 {
+		select {
+		case who := <-asked:
+			if !strings.HasPrefix(who, "one ") {
+				t.Errorf("the call got the arguments of another: %q", who)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("the call was not made again as it was")
+		}
+	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// closeLimit bounds Close: the grace of the connection's handlers, of the
-// server's in the same process, and of the session's own.
+// closeLimit bounds Close: the grace periods of the connection's, the server's and the session's
+// handlers.
 const closeLimit = 7 * time.Second
 
 func TestClose(t *testing.T) {
@@ -65,13 +65,13 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A handler that does not look at its context holds up neither its call nor
-// Close for long.
-func TestCloseWithAStubbornHandler(t *testing.T) {
+// TestCloseWithBlockedHandler checks that a handler that ignores its context delays neither its
+// call nor Close for long.
+func TestCloseWithBlockedHandler(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			asked, leave := make(chan struct{}), make(chan struct{})
-			session := connect(t, transport.Pipe(newAsker()), client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			session := connect(t, transport.Pipe(newElicitServer()), client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				close(asked)
 				<-leave
 				return nil, errors.New("too late")
@@ -93,11 +93,11 @@ func TestCloseWithAStubbornHandler(t *testing.T) {
 	})
 }
 
-// Handlers are told that the session is closed.
+// TestCloseEndsHandlers checks that the contexts of handlers end with the session.
 func TestCloseEndsHandlers(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
-			s := newTalker()
+			s := newLogServer()
 			ended := make(chan struct{}, 2)
 			inside := make(chan struct{}, 2)
 			wait := func(ctx context.Context) {
@@ -105,13 +105,13 @@ func TestCloseEndsHandlers(t *testing.T) {
 				<-ctx.Done()
 				ended <- struct{}{}
 			}
-			server.AddTool(s, server.Tool{Name: "order"}, func(_ context.Context, r *server.Request, _ none) (string, error) {
-				_, err := server.Elicit[wish](r, "k", "m")
+			server.AddTool(s, server.Tool{Name: "order"}, func(_ context.Context, r *server.Request, _ noServer) (string, error) {
+				_, err := server.Elicit[preferences](r, "k", "m")
 				return "", err
 			})
 			session := connect(t, transport.Pipe(s), client.Options{
-				Era:    era,
-				Logged: func(ctx context.Context, _ *mcp.LoggingMessageParams) { wait(ctx) },
+				Era:   era,
+				OnLog: func(ctx context.Context, _ *mcp.LoggingMessageParams) { wait(ctx) },
 				Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 					wait(ctx)
 					return nil, ctx.Err()
@@ -139,13 +139,13 @@ func TestCloseEndsHandlers(t *testing.T) {
 	})
 }
 
-// Callbacks may close their session.
+// TestCloseFromHandlers checks that callbacks may close their session.
 func TestCloseFromHandlers(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			var session *client.Session
 			closed := make(chan struct{})
-			session = connect(t, transport.Pipe(newAsker()), client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			session = connect(t, transport.Pipe(newElicitServer()), client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				defer close(closed)
 				return nil, session.Close()
 			}})
@@ -169,14 +169,15 @@ func TestCloseFromHandlers(t *testing.T) {
 	})
 }
 
-// Cancelling a call ends it at once on this side, and soon on the other.
+// TestCancelledCalls checks that cancelling ends a call immediately at the client, and soon at the
+// server.
 func TestCancelledCalls(t *testing.T) {
 	cause := errors.New("the person has left")
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCounter()
 			stopped := make(chan error, 1)
-			server.AddTool(c.Server, server.Tool{Name: "wait"}, func(ctx context.Context, _ *server.Request, _ none) (int, error) {
+			server.AddTool(c.Server, server.Tool{Name: "wait"}, func(ctx context.Context, _ *server.Request, _ noServer) (int, error) {
 				c.entered <- struct{}{}
 				<-ctx.Done()
 				stopped <- context.Cause(ctx)
@@ -209,13 +210,13 @@ func TestCancelledCalls(t *testing.T) {
 	})
 }
 
-// A call that waits for a person can be cancelled, even if the handler does not
-// notice.
+// TestCancelledQuestions checks cancelling a call that waits for a person, even if the handler
+// ignores it.
 func TestCancelledQuestions(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			asked, leave := make(chan struct{}), make(chan struct{})
-			session := connect(t, transport.Pipe(newAsker()), client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			session := connect(t, transport.Pipe(newElicitServer()), client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				close(asked)
 				<-leave
 				return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
@@ -238,8 +239,8 @@ func TestCancelledQuestions(t *testing.T) {
 	})
 }
 
-// A server that never answers holds a call no longer than a minute, and an answer
-// that comes too late is dropped.
+// TestLateAnswers checks that a call without an answer ends after a minute, and that a late answer
+// is dropped.
 func TestLateAnswers(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
@@ -262,7 +263,7 @@ func TestLateAnswers(t *testing.T) {
 			if took := time.Since(begun); took != time.Minute {
 				t.Errorf("the call waited %v", took)
 			}
-			prompt, err := session.Prompt(t.Context(), "x", nil, nil)
+			prompt, err := session.GetPrompt(t.Context(), "x", nil, nil)
 			if err != nil || prompt.Description != "timely" {
 				t.Errorf("the next call: %+v, %v", prompt, err)
 			}

@@ -1,32 +1,49 @@
 // Package client talks to MCP servers.
 //
-// [Connect] opens a [Session] over any transport and finds out by itself which
-// version the server speaks; the session's methods are the same for all of them.
+// [Connect] opens a [Session] over any transport. It finds the newest version of the protocol that
+// both ends support; the methods of a session are the same for all versions.
 //
 //	session, err := client.Connect(ctx, stdio.Command("some-server", nil, nil), nil)
-//	...
+//	if err != nil {
+//		return err
+//	}
 //	defer session.Close()
 //	sum, err := client.CallAs[int](ctx, session, "add", map[string]any{"a": 2, "b": 3})
 //
+// # Calls
+//
+// [Session.Tools], [Session.Resources], [Session.Templates] and [Session.Prompts] list what a server
+// offers. [Session.CallTool], [CallAs], [Session.Stream], [Session.ReadResource] and
+// [Session.GetPrompt] use it. [Session.Subscribe] reports changes. [Session.Forward] forwards calls
+// of other clients.
+//
+// Handlers in [Options] answer questions of the server. [Options].Middleware sees every call.
+//
 // # Errors
 //
-// What the server answered with an error is a *jsonrpc.Error. A tool that reports
-// a failure to the model is no error but a result with IsError, save for [CallAs],
-// where it is a *[ToolError]. What failed on this side or on the way is a
-// *jsonrpc.CallError, which says whether the request may have been executed: also
-// when the answer made no sense, or a handler failed over a question.
+//  1. An error that the server returned is a *[jsonrpc.Error].
+//  2. A failure that a tool reports to the model is a result with IsError, and for [CallAs] and
+//     [Session.Stream] a *[ToolError].
+//  3. A failure of the client or of the connection, and an invalid answer, is a
+//     *[jsonrpc.CallError], which says whether the request may have been executed.
 //
 // # Timeouts
 //
-// A call ends at the deadline of its context. Without one it ends after the timeout of the
-// transport, a minute by default: without progress, if [CallOptions] ask for it. Time in
-// which handlers answer a question of the server does not count.
+// A call ends at the deadline of its context. Without a deadline it ends after the timeout of the
+// transport, one minute by default. If [CallOptions] ask for progress, each progress notification
+// restarts the timeout. Time in which handlers answer questions of the server does not count.
 //
 // # Concurrency
 //
-//  1. All methods of Session may be called from any goroutine.
-//  2. Handlers in [Options] run on goroutines of their own and may call the
-//     session; those for changes and log messages run one at a time, in order.
-//  3. A progress callback runs on the goroutine that makes the call, in order,
-//     and has returned before the call returns.
+//  1. All methods of Session may be called concurrently.
+//  2. Handlers in [Options] run on goroutines of their own and may use the session. OnChange and
+//     OnLog run one at a time, in order.
+//  3. A progress callback runs on the goroutine that makes the call, in order, and has returned
+//     before the call returns.
+//
+// # Other packages
+//
+// Packages transport/stdio, transport/streamable, transport/sse and transport/ws have dialers.
+// Package transport/oauth authorizes a client. Package bridge offers the entries of sessions as a
+// server.
 package client

@@ -15,8 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// answering is a server whose answer to the first call of a tool is answer's; to
-// later ones it says that all is well.
+// answering is a server that answers the first call of a tool with answer, and later ones normally.
 func answering(answer func(req *jsonrpc.Request) []string) script {
 	asked := false
 	return func(req *jsonrpc.Request) []string {
@@ -31,17 +30,17 @@ func answering(answer func(req *jsonrpc.Request) []string) script {
 	}
 }
 
-// isWell checks that a session still works.
-func isWell(t *testing.T, session *client.Session) {
+// checkSession checks that a session still works.
+func checkSession(t *testing.T, session *client.Session) {
 	t.Helper()
 	if got, err := client.CallAs[string](t.Context(), session, "x", nil); err != nil || got != "well" {
 		t.Errorf("the session does not go on: %q, %v", got, err)
 	}
 }
 
-// A result that is not one fails its call with a typed error, and the session
-// lives.
-func TestGarbageResults(t *testing.T) {
+// TestInvalidResults checks that an invalid result is a typed error, and that the session
+// continues.
+func TestInvalidResults(t *testing.T) {
 	results := map[string]string{
 		"a string":        `"x"`,
 		"null":            `null`,
@@ -66,13 +65,13 @@ func TestGarbageResults(t *testing.T) {
 				if code(err) != 0 {
 					t.Errorf("%v looks like an error that the server sent", err)
 				}
-				isWell(t, session)
+				checkSession(t, session)
 			})
 		})
 	}
 }
 
-func TestStrangeResultTypes(t *testing.T) {
+func TestUnknownResultTypes(t *testing.T) {
 	for name, kind := range map[string]string{"unknown": `"later"`, "number": `1`, "null": `null`, "empty": `""`} {
 		t.Run(name, func(t *testing.T) {
 			session := connect(t, answering(func(req *jsonrpc.Request) []string {
@@ -80,13 +79,13 @@ func TestStrangeResultTypes(t *testing.T) {
 			}), client.Options{Era: client.Modern})
 			_, err := session.CallTool(t.Context(), "x", nil, nil)
 			failed(t, err, jsonrpc.MaybeExecuted)
-			isWell(t, session)
+			checkSession(t, session)
 		})
 	}
 }
 
-// What cannot be an answer is skipped, and the one that can is taken.
-func TestStrangeResponses(t *testing.T) {
+// TestInvalidResponses checks that messages that are no responses are skipped.
+func TestInvalidResponses(t *testing.T) {
 	frames := map[string]string{
 		"wrong id":       `{"jsonrpc":"2.0","id":4711,"result":` + text("forged") + `}`,
 		"string id":      `{"jsonrpc":"2.0","id":"%s","result":` + text("forged") + `}`,
@@ -107,21 +106,21 @@ func TestStrangeResponses(t *testing.T) {
 	for name, frame := range frames {
 		t.Run(name, func(t *testing.T) {
 			eachEra(t, func(t *testing.T, era client.Era) {
-				opts := client.Options{Era: era, Changed: func(context.Context, mcp.Change) {}, Logged: func(context.Context, *mcp.LoggingMessageParams) {}}
+				opts := client.Options{Era: era, OnChange: func(context.Context, mcp.Change) {}, OnLog: func(context.Context, *mcp.LoggingMessageParams) {}}
 				session := connect(t, answering(func(req *jsonrpc.Request) []string {
 					return []string{strings.ReplaceAll(frame, "%s", req.ID.String()), result(req, text("true"))}
 				}), opts)
 				if got, err := client.CallAs[string](t.Context(), session, "x", nil); err != nil || got != "true" {
 					t.Errorf("%q, %v", got, err)
 				}
-				isWell(t, session)
+				checkSession(t, session)
 			})
 		})
 	}
 }
 
-// An answer with the right id that is none fails its call rather than to let it
-// wait.
+// TestMalformedAnswers checks that a malformed response with the right id fails its call
+// immediately.
 func TestMalformedAnswers(t *testing.T) {
 	for name, members := range map[string]string{
 		"both":               `"result":{"content":[]},"error":{"code":1,"message":"m"}`,
@@ -144,14 +143,14 @@ func TestMalformedAnswers(t *testing.T) {
 					if took := time.Since(begun); took > time.Minute {
 						t.Errorf("the call waited %v", took)
 					}
-					isWell(t, session)
+					checkSession(t, session)
 				})
 			})
 		})
 	}
 }
 
-// The first answer counts.
+// TestSecondAnswerIsDropped checks that the first answer is used.
 func TestSecondAnswerIsDropped(t *testing.T) {
 	session := connect(t, answering(func(req *jsonrpc.Request) []string {
 		return []string{result(req, text("first")), result(req, text("second")), failure(req, jsonrpc.InternalError, "third")}
@@ -159,7 +158,7 @@ func TestSecondAnswerIsDropped(t *testing.T) {
 	if got, err := client.CallAs[string](t.Context(), session, "x", nil); err != nil || got != "first" {
 		t.Errorf("%q, %v", got, err)
 	}
-	isWell(t, session)
+	checkSession(t, session)
 }
 
 func TestPeerErrorsAreKept(t *testing.T) {
@@ -168,20 +167,19 @@ func TestPeerErrorsAreKept(t *testing.T) {
 			return []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-42,"message":"no \u001b[31mwood","data":{"left": 1.50}}}`, req.ID)}
 		}), client.Options{Era: era})
 		_, err := session.CallTool(t.Context(), "x", nil, nil)
-		said, ok := errors.AsType[*jsonrpc.Error](err)
-		if !ok || said.Code != -42 || said.Message != "no \x1b[31mwood" || string(said.Data) != `{"left": 1.50}` {
+		refusal, ok := errors.AsType[*jsonrpc.Error](err)
+		if !ok || refusal.Code != -42 || refusal.Message != "no \x1b[31mwood" || string(refusal.Data) != `{"left": 1.50}` {
 			t.Fatalf("the error is %#v", err)
 		}
 		if strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("the peer can write to a terminal: %q", err)
 		}
-		isWell(t, session)
+		checkSession(t, session)
 	})
 }
 
-// Content of a kind that is not known here, and members that are not, are kept
-// as they came.
-func TestUnknownThingsAreKept(t *testing.T) {
+// TestUnknownMembersAreKept checks that unknown content and members stay unchanged.
+func TestUnknownMembersAreKept(t *testing.T) {
 	const hologram = `{"type":"hologram","depth": 1.50,"nested":{"b":1,"a":2}}`
 	eachEra(t, func(t *testing.T, era client.Era) {
 		session := connect(t, answering(func(req *jsonrpc.Request) []string {
@@ -210,7 +208,7 @@ func TestHugeResults(t *testing.T) {
 		if got, err := client.CallAs[string](t.Context(), session, "x", nil); err != nil || got != huge {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		isWell(t, session)
+		checkSession(t, session)
 	})
 }
 
@@ -259,13 +257,13 @@ func TestRounds(t *testing.T) {
 					t.Errorf("%d requests and %d questions, want %d and %d", requests, asked, test.requests, test.asked)
 				}
 				done = true
-				isWell(t, session)
+				checkSession(t, session)
 			})
 		})
 	}
 }
 
-// A server that is slow may say so a few times.
+// TestStateOnlyRounds checks that a server may ask for a retry a few times.
 func TestStateOnlyRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var states []string
@@ -279,15 +277,15 @@ func TestStateOnlyRounds(t *testing.T) {
 			}
 			return []string{result(req, fmt.Sprintf(`{"resultType":"input_required","requestState":"s%d \"\u00e9"}`, len(states)))}
 		}), client.Options{Era: client.Modern})
-		isWell(t, session)
+		checkSession(t, session)
 		if got := strings.Join(states, "; "); got != `; "s1 \"é"; "s2 \"é"; "s3 \"é"` {
 			t.Errorf("the states that came back are %s", got)
 		}
 	})
 }
 
-// Only some methods may ask.
-func TestQuestionsWhereNoneAreAllowed(t *testing.T) {
+// TestForbiddenQuestions checks that only some methods may ask.
+func TestForbiddenQuestions(t *testing.T) {
 	session := connect(t, script(func(req *jsonrpc.Request) []string {
 		if req.Method == mcp.MethodToolsList {
 			return []string{result(req, `{"resultType":"input_required","requestState":"s","inputRequests":{`+question+`}}`)}
@@ -298,8 +296,7 @@ func TestQuestionsWhereNoneAreAllowed(t *testing.T) {
 	failed(t, err, jsonrpc.MaybeExecuted)
 }
 
-// In the older era a result knows no types: a server that sends them is taken at
-// its content.
+// TestLegacyResultsHaveNoType checks that resultType is ignored in the legacy era.
 func TestLegacyResultsHaveNoType(t *testing.T) {
 	session := connect(t, answering(func(req *jsonrpc.Request) []string {
 		return []string{result(req, `{"resultType":"later","content":[{"type":"text","text":"now"}]}`)}

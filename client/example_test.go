@@ -43,7 +43,7 @@ func ExampleConnect() {
 	defer session.Close()
 
 	fmt.Println(session.Server().Name, session.Version())
-	stock, err := session.Read(ctx, "workshop://stock", nil)
+	stock, err := session.ReadResource(ctx, "workshop://stock", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func ExampleSession_Subscribe() {
 	s := newWorkshop()
 	changed := make(chan mcp.Change)
 	session, err := client.Connect(ctx, transport.Pipe(s), &client.Options{
-		Changed: func(_ context.Context, change mcp.Change) { changed <- change },
+		OnChange: func(_ context.Context, change mcp.Change) { changed <- change },
 	})
 	if err != nil {
 		log.Fatal(err)

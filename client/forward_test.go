@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -12,34 +13,35 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A bank is a server of one era that asks twice in each call, and counts: in the legacy
-// era the calls that are begun, in the modern one the calls that are completed.
-type bank struct {
+// A bankServer is a server of one era that asks twice in each call. It counts the calls that began
+// in the legacy era, and those that were completed in the modern era.
+type bankServer struct {
 	era      client.Era
 	question mcp.InputRequest
 	booked   atomic.Int32
 }
 
 // Bind is the bank's end of a link.
-func (b *bank) Bind(transport.Link) jsonrpc.Handler { return b }
+func (b *bankServer) Bind(transport.Link) jsonrpc.Handler { return b }
 
-// Notified takes cancellations.
-func (*bank) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
+// HandleNotification takes cancellations.
+func (*bankServer) HandleNotification(from jsonrpc.Peer, note *jsonrpc.Request) {
 	if id, err := jsonrpc.ParseID(note.Member("requestId")); err == nil && note.Method == mcp.NotificationCancelled {
 		from.Cancel(id)
 	}
 }
 
 // Handle answers a call.
-func (b *bank) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+func (b *bankServer) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	switch {
 	case req.Method == mcp.MethodDiscover && b.era == client.Modern:
 		return reply.Write(mcp.Raw(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`))
@@ -54,7 +56,7 @@ func (b *bank) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Reque
 }
 
 // ask asks in the middle of the call.
-func (b *bank) ask(ctx context.Context, from jsonrpc.Peer, reply *jsonrpc.Reply) error {
+func (b *bankServer) ask(ctx context.Context, from jsonrpc.Peer, reply *jsonrpc.Reply) error {
 	b.booked.Add(1)
 	var said []string
 	for range 2 {
@@ -68,7 +70,7 @@ func (b *bank) ask(ctx context.Context, from jsonrpc.Peer, reply *jsonrpc.Reply)
 }
 
 // round asks by its result, under the same key each time; its state is what it was told.
-func (b *bank) round(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+func (b *bankServer) round(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	var state string
 	if raw := req.Member("requestState"); raw != nil {
 		state = jsonscan.Unquote(raw)
@@ -91,7 +93,7 @@ func bookedFor(said []string) mcp.Raw {
 	return mcp.Raw(`{"content":[],"structuredContent":{"said":[` + strings.Join(said, ",") + `]}}`)
 }
 
-// forwarder is a server that passes on all calls.
+// forwarder is a server that forwards all calls.
 func forwarder(session *client.Session, opts *client.ForwardOptions) *server.Server {
 	return newServer(&server.Options{
 		Capabilities: &offersAll,
@@ -107,7 +109,7 @@ var askable = mcp.ClientCapabilities{
 	Roots:       &mcp.RootsCapability{},
 }
 
-// A person answers questions, each differently.
+// A person answers each question differently.
 type person struct{ asked atomic.Int32 }
 
 func (p *person) options(era client.Era) client.Options {
@@ -129,8 +131,8 @@ func (p *person) options(era client.Era) client.Options {
 	}
 }
 
-// TestForward: two questions of each kind through each pair of eras, over the transports
-// of this run; the server executes the call once.
+// TestForward forwards calls with two questions of each kind through each pair of eras, and checks
+// that the server executes the call once.
 func TestForward(t *testing.T) {
 	questions := map[string]struct {
 		question mcp.InputRequest
@@ -145,10 +147,10 @@ func TestForward(t *testing.T) {
 		eachEra(t, func(t *testing.T, bankEra client.Era) {
 			for name, want := range questions {
 				t.Run(name, func(t *testing.T) {
-					b := &bank{era: bankEra, question: want.question}
-					upstream := connect(t, everywhere.Dialer(t, b), client.Options{Era: bankEra, Capabilities: &askable})
+					b := &bankServer{era: bankEra, question: want.question}
+					upstream := connect(t, transporttests.Dialer(t, b), client.Options{Era: bankEra, Capabilities: &askable})
 					var p person
-					caller := connect(t, everywhere.Dialer(t, forwarder(upstream, nil)), p.options(callerEra))
+					caller := connect(t, transporttests.Dialer(t, forwarder(upstream, nil)), p.options(callerEra))
 					result, err := caller.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(`{"name":"book"}`), nil)
 					if err != nil {
 						t.Fatal(err)
@@ -170,7 +172,7 @@ func TestForward(t *testing.T) {
 	})
 }
 
-// A guest is the exchange of a call that ends in its question.
+// A guest is the responder of a call that ends with its question.
 type guest struct {
 	name  string
 	asked chan string // messages of questions
@@ -187,9 +189,9 @@ func (g *guest) ID() string                          { return g.name }
 func (g *guest) OnDone(func())                       {}
 func (g *guest) Detach(time.Duration)                {}
 
-// An echo asks each caller for what it has said, once all are there.
+// An echo asks each caller for its own text, once all callers are waiting.
 type echo struct {
-	bank
+	bankServer
 	mu    sync.Mutex
 	ready chan struct{}
 	left  int
@@ -199,7 +201,7 @@ func (e *echo) Bind(transport.Link) jsonrpc.Handler { return e }
 
 func (e *echo) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	if req.Method != mcp.MethodToolsCall {
-		return e.bank.Handle(ctx, from, req, reply)
+		return e.bankServer.Handle(ctx, from, req, reply)
 	}
 	e.mu.Lock()
 	if e.left--; e.left == 0 {
@@ -211,13 +213,12 @@ func (e *echo) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Reque
 	return err
 }
 
-// TestForwardAttribution: two users' calls on one session. Over HTTP a question comes
-// with its call, and reaches its user; elsewhere it reaches nobody, but for the one that
-// is left when all others have been refused.
+// TestForwardAttribution checks calls of two users on one session. Over HTTP each question reaches
+// its user. Elsewhere questions are refused, except for the last remaining user.
 func TestForwardAttribution(t *testing.T) {
 	const users = 6
-	e := &echo{bank: bank{era: client.Legacy}, ready: make(chan struct{}), left: users}
-	upstream := connect(t, everywhere.Dialer(t, e), client.Options{Era: client.Legacy, Capabilities: &askable})
+	e := &echo{bankServer: bankServer{era: client.Legacy}, ready: make(chan struct{}), left: users}
+	upstream := connect(t, transporttests.Dialer(t, e), client.Options{Era: client.Legacy, Capabilities: &askable})
 	var guests []*guest
 	var calls sync.WaitGroup
 	var asked atomic.Int32
@@ -246,7 +247,7 @@ func TestForwardAttribution(t *testing.T) {
 		}
 	}
 	least, most := int32(0), int32(1)
-	if os.Getenv("DOVETAIL_TEST_TRANSPORT") == "streamable" {
+	if strings.HasPrefix(os.Getenv("DOVETAIL_TEST_TRANSPORT"), "streamable") {
 		least, most = users, users
 	}
 	if n := asked.Load(); n < least || n > most {
@@ -254,7 +255,7 @@ func TestForwardAttribution(t *testing.T) {
 	}
 }
 
-// TestForwardMany: answers find their callers, whose ids are all the same.
+// TestForwardMany checks that answers reach their callers, which all use the same ids.
 func TestForwardMany(t *testing.T) {
 	eachEra(t, func(t *testing.T, callerEra client.Era) {
 		eachEra(t, func(t *testing.T, serverEra client.Era) {
@@ -264,8 +265,8 @@ func TestForwardMany(t *testing.T) {
 			}) (string, error) {
 				return in.Say, nil
 			})
-			upstream := connect(t, everywhere.Dialer(t, s), client.Options{Era: serverEra, Capabilities: &mcp.ClientCapabilities{}})
-			face := everywhere.Dialer(t, forwarder(upstream, nil))
+			upstream := connect(t, transporttests.Dialer(t, s), client.Options{Era: serverEra, Capabilities: &mcp.ClientCapabilities{}})
+			face := transporttests.Dialer(t, forwarder(upstream, nil))
 			var running sync.WaitGroup
 			for i := range 8 {
 				caller := connect(t, face, client.Options{Era: callerEra})
@@ -282,4 +283,138 @@ func TestForwardMany(t *testing.T) {
 			running.Wait()
 		})
 	})
+}
+
+// repeater is a server that returns the arguments at almost no cost.
+func repeater() *server.Server {
+	return newServer(&server.Options{
+		Capabilities: &offersAll,
+		Middleware: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
+			return func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+				return mcp.Raw(call.Member("arguments")), nil
+			}
+		}},
+	})
+}
+
+// payload returns params of a call with arguments of about this size.
+func payload(size int) json.RawMessage {
+	return json.RawMessage(`{"name":"t","arguments":{"content":[{"type":"text","text":"` + strings.Repeat("a", max(size-50, 0)) + `"}]}}`)
+}
+
+// hops returns callers of the repeater: directly, and through a forwarder.
+func hops(tb testing.TB, callerEra, serverEra client.Era, can *mcp.ClientCapabilities) (direct, forwarded *client.Session) {
+	direct = connect(tb, transport.Pipe(repeater()), client.Options{Era: callerEra})
+	upstream := connect(tb, transport.Pipe(repeater()), client.Options{Era: serverEra, Capabilities: can})
+	opts := client.Options{Era: callerEra}
+	if can.Roots != nil {
+		opts.Roots = func(context.Context) ([]mcp.Root, error) { return nil, nil }
+	}
+	return direct, connect(tb, transport.Pipe(forwarder(upstream, nil)), opts)
+}
+
+func benchmarkCall(b *testing.B, s *client.Session, params json.RawMessage) {
+	b.ReportAllocs()
+	b.SetBytes(int64(len(params)))
+	for b.Loop() {
+		if _, err := s.Call(b.Context(), mcp.MethodToolsCall, params, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkForward(b *testing.B) {
+	eachEra(b, func(b *testing.B, era client.Era) {
+		for _, size := range []int{100, 100 << 10, 1 << 20} {
+			direct, forwarded := hops(b, era, era, &mcp.ClientCapabilities{})
+			b.Run(fmt.Sprint(size, " direct"), func(b *testing.B) { benchmarkCall(b, direct, payload(size)) })
+			b.Run(fmt.Sprint(size, " forwarded"), func(b *testing.B) { benchmarkCall(b, forwarded, payload(size)) })
+		}
+	})
+}
+
+// TestForwardBudget checks that forwarding adds at most 20 allocations to those of two calls.
+func TestForwardBudget(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	const budget = 20
+	params := payload(100)
+	for _, can := range []mcp.ClientCapabilities{{}, {Roots: &mcp.RootsCapability{}}} {
+		eachEra(t, func(t *testing.T, callerEra client.Era) {
+			eachEra(t, func(t *testing.T, serverEra client.Era) {
+				direct, forwarded := hops(t, callerEra, serverEra, &can)
+				ownHop, _ := hops(t, serverEra, serverEra, &can)
+				cost := func(s *client.Session) float64 {
+					return testing.AllocsPerRun(200, func() {
+						if _, err := s.Call(t.Context(), mcp.MethodToolsCall, params, nil); err != nil {
+							t.Fatal(err)
+						}
+					})
+				}
+				first, second, both := cost(direct), cost(ownHop), cost(forwarded)
+				t.Logf("%.0f and %.0f directly, %.0f forwarded, %.0f beyond; can be asked: %t", first, second, both, both-first-second, can.Roots != nil)
+				if both-first-second > budget {
+					t.Errorf("forwarding costs %.0f allocations beyond the hops' own, want at most %d", both-first-second, budget)
+				}
+			})
+		})
+	}
+}
+
+// TestForbidden checks that IsForbidden recognizes refusals only, and that the session continues.
+func TestForbidden(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		add := func(name string, guards ...mcp.Guard) {
+			server.AddTool(s, server.Tool{Name: name, Guards: guards}, func(context.Context, *server.Request, noServer) (string, error) {
+				return "", nil
+			})
+			server.AddPrompt(s, server.Prompt{Name: name, Guards: guards}, func(context.Context, *server.Request, noServer) (string, error) {
+				return "", nil
+			})
+		}
+		refuse := func(context.Context, *mcp.Call) error { return errors.New("the reason stays here") }
+		add("open")
+		add("shut", mcp.Guard{Name: `the "door"`, Check: refuse})
+		add("hidden", mcp.Guard{Name: "curtain", Visible: func(context.Context, *mcp.Caller, *mcp.Target) bool { return false }})
+		session := connect(t, transport.Pipe(s), client.Options{Era: era})
+		for name, want := range map[string]bool{"open": false, "shut": true, "hidden": false, "absent": false} {
+			_, err := session.CallTool(t.Context(), name, nil, nil)
+			if got := client.IsForbidden(err); got != want || (err == nil) != (name == "open") {
+				t.Errorf("the tool %s is forbidden: %t, by %v", name, got, err)
+			}
+			_, err = session.GetPrompt(t.Context(), name, nil, nil)
+			if got := client.IsForbidden(err); got != want || (err == nil) != (name == "open") {
+				t.Errorf("the prompt %s is forbidden: %t, by %v", name, got, err)
+			}
+		}
+	})
+}
+
+func TestIsForbidden(t *testing.T) {
+	refusal := func(code jsonrpc.Code, data string) error {
+		return fmt.Errorf("calling: %w", &jsonrpc.Error{Code: code, Message: "Guard 'g' denied the tool call for 't'", Data: []byte(data)})
+	}
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{refusal(jsonrpc.InternalError, `{"type":"FORBIDDEN","guard":"g"}`), true},
+		{refusal(jsonrpc.InternalError, ` { "type" : "FORBIDDE\u004e" }`), true},
+		{nil, false},
+		{errors.New("FORBIDDEN"), false},
+		{refusal(jsonrpc.InvalidParams, `{"type":"FORBIDDEN","guard":"g"}`), false},
+		{refusal(jsonrpc.InternalError, ``), false},
+		{refusal(jsonrpc.InternalError, `null`), false},
+		{refusal(jsonrpc.InternalError, `"FORBIDDEN"`), false},
+		{refusal(jsonrpc.InternalError, `{"type":`), false},
+		{refusal(jsonrpc.InternalError, `{"type":7}`), false},
+		{refusal(jsonrpc.InternalError, `{"type":"forbidden"}`), false},
+		{refusal(jsonrpc.InternalError, `{"Type":"FORBIDDEN"}`), false},
+	} {
+		if got := client.IsForbidden(test.err); got != test.want {
+			t.Errorf("%v: %t", test.err, got)
+		}
+	}
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/everywhere"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// newMixed is a server with something of every kind.
+// newMixed is a server with one entry of each kind.
 func newMixed() *server.Server {
-	s := newAsker()
+	s := newElicitServer()
 	server.AddTool(s, server.Tool{Name: "step"}, func(ctx context.Context, r *server.Request, in stepsIn) (int, error) {
 		return in.Steps, r.Progress(ctx, float64(in.Steps), 0, "")
 	})
@@ -33,8 +33,8 @@ func newMixed() *server.Server {
 	return s
 }
 
-// noting is a middleware that notes which calls pass.
-func noting(notes *[]string, name string) mcp.Middleware {
+// recordMiddleware records the calls that pass.
+func recordMiddleware(notes *[]string, name string) mcp.Middleware {
 	return func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			*notes = append(*notes, name+" "+call.Method())
@@ -45,12 +45,12 @@ func noting(notes *[]string, name string) mcp.Middleware {
 	}
 }
 
-// Middleware sees each call of a session once, also one that asks, in its order.
+// TestMiddleware checks that each call passes all middleware once, in order.
 func TestMiddleware(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var notes []string
-		session := connect(t, everywhere.Dialer(t, newMixed()), client.Options{
-			Era: era, Middleware: []mcp.Middleware{noting(&notes, "outer"), noting(&notes, "inner")},
+		session := connect(t, transporttests.Dialer(t, newMixed()), client.Options{
+			Era: era, Middleware: []mcp.Middleware{recordMiddleware(&notes, "outer"), recordMiddleware(&notes, "inner")},
 			Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"wood":"oak"}`)}, nil
 			},
@@ -76,14 +76,14 @@ func TestMiddleware(t *testing.T) {
 				return "", "", nil
 			},
 			mcp.MethodResourcesRead: func() (string, string, error) {
-				read, err := session.Read(ctx, "note://1", nil)
+				read, err := session.ReadResource(ctx, "note://1", nil)
 				if err != nil {
 					return "", "", err
 				}
 				return read.Contents[0].(*mcp.TextResourceContents).Text, "note", nil
 			},
 			mcp.MethodPromptsGet: func() (string, string, error) {
-				prompt, err := session.Prompt(ctx, "greet", map[string]string{"Name": "Ann"}, nil)
+				prompt, err := session.GetPrompt(ctx, "greet", map[string]string{"Name": "Ann"}, nil)
 				if err != nil {
 					return "", "", err
 				}
@@ -118,12 +118,13 @@ func TestMiddleware(t *testing.T) {
 	})
 }
 
-// A middleware knows the client, changes what is sent and what comes, and refuses.
+// TestMiddlewareChanges checks that middleware can read the caller, change requests and results,
+// and refuse.
 func TestMiddlewareChanges(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		errRefused := errors.New("refused")
 		var change func(ctx context.Context, call *mcp.Call, next mcp.Handler) (mcp.Result, error)
-		session := connect(t, everywhere.Dialer(t, newMixed()), client.Options{
+		session := connect(t, transporttests.Dialer(t, newMixed()), client.Options{
 			Info: mcp.Implementation{Name: "me", Version: "1"}, Era: era,
 			Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) { return change(ctx, call, next) }
@@ -178,19 +179,20 @@ func TestMiddlewareChanges(t *testing.T) {
 		change = func(ctx context.Context, call *mcp.Call, next mcp.Handler) (mcp.Result, error) {
 			return next(ctx, call)
 		}
-		_, err = session.Prompt(t.Context(), "nothing", nil, nil)
+		_, err = session.GetPrompt(t.Context(), "nothing", nil, nil)
 		if _, ok := err.(*jsonrpc.Error); !ok {
 			t.Errorf("an error of the server is %T %v", err, err)
 		}
 	})
 }
 
-// Forwarded calls pass the middleware with their own caller, on each run.
+// TestMiddlewareForwards checks that each run of a forwarded call passes the middleware with its
+// own caller.
 func TestMiddlewareForwards(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var notes []string
-		session := connect(t, everywhere.Dialer(t, newMixed()), client.Options{
-			Era: era, Capabilities: &mcp.ClientCapabilities{}, Middleware: []mcp.Middleware{noting(&notes, "m"), func(next mcp.Handler) mcp.Handler {
+		session := connect(t, transporttests.Dialer(t, newMixed()), client.Options{
+			Era: era, Capabilities: &mcp.ClientCapabilities{}, Middleware: []mcp.Middleware{recordMiddleware(&notes, "m"), func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					notes = append(notes, call.Caller.Principal)
 					return next(ctx, call)

@@ -1,10 +1,15 @@
 package client
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -12,80 +17,88 @@ import (
 type Era int
 
 const (
-	// Auto asks the server, and falls back to the handshake of the legacy era.
+	// Auto tries the modern era first, and falls back to the handshake of the legacy era.
 	Auto Era = iota
-	// Modern speaks 2026-07-28 only.
+	// Modern uses version 2026-07-28 only.
 	Modern
-	// Legacy opens with a handshake at once: for servers that stumble over a
-	// question before it.
+	// Legacy starts with a handshake. It is for servers that fail on any request before it.
 	Legacy
 )
 
-// Options configure a [Session]. The zero value is good: such a client cannot
-// be asked anything.
-type Options struct {
-	// Info says who the client is. Default: "dovetail".
-	Info mcp.Implementation
-
-	// Elicit, when set, asks the person; the server may then elicit forms.
-	Elicit func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error)
-	// ElicitURLs says that Elicit can also send the person to a URL.
-	ElicitURLs bool
-	// Sample, when set, asks the model.
-	Sample func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
-	// SampleTools says that Sample can give the model tools.
-	SampleTools bool
-	// Roots, when set, lists the directories that are open to the server.
-	Roots func(ctx context.Context) ([]mcp.Root, error)
-
-	// Middleware surrounds each request that the session sends for a call of its methods or
-	// of [Session.Forward]: calls of tools, lists, reads, prompts and completions, not
-	// pings, subscriptions and the opening. The first is outermost. It sees a call once,
-	// however often the server asks questions on the way; they go to the handlers above.
-	// Target of the call is nil, since a client has no catalog, and Caller is this
-	// client, except for forwarded calls. Results are [mcp.Raw]. What a middleware refuses
-	// is a *jsonrpc.CallError that wraps its error.
-	Middleware []mcp.Middleware
-
-	// Capabilities, when set, are declared instead of what the handlers can do, and the
-	// handlers are not asked: this is a session for the calls of others, who can be
-	// asked this much. See [Session.Forward].
-	Capabilities *mcp.ClientCapabilities
-	// SuspendedCalls holds forwarded calls whose callers are asked. Sessions that share
-	// one share its limits, and any of them can continue a call. Default: the session has
-	// its own.
-	SuspendedCalls *SuspendedCalls
-
-	// Changed is told what the server offers differently now: changes of a
-	// session in the legacy era, and those that [Session.Subscribe] asked for.
-	Changed func(ctx context.Context, change mcp.Change)
-	// Logged is told the server's log messages from LogLevel on.
-	Logged func(ctx context.Context, message *mcp.LoggingMessageParams)
-	// LogLevel is the least severe level wanted. Default info when Logged is
-	// set, none otherwise.
-	LogLevel mcp.LoggingLevel
-
-	// Era restricts how the server is addressed.
-	Era Era
-	// ProbeTimeout is how long a server may take to say that it is modern.
-	// Default 5 s.
-	ProbeTimeout time.Duration
-	// ConnectTimeout bounds opening a session. Default 30 s.
-	ConnectTimeout time.Duration
-	// MaxPages is how many pages of a list are read. Default 64.
-	MaxPages int
-	// MaxRounds is how often one call may ask. Default 10.
-	MaxRounds int
-	// MaxReconnects is how often in a row the session tries to connect again
-	// when its connection has ended, with pauses that grow to 30 s. Default 10;
-	// negative means never.
-	MaxReconnects int
+// String returns "auto", "modern" or "legacy".
+func (e Era) String() string {
+	switch e {
+	case Auto:
+		return "auto"
+	case Modern:
+		return "modern"
+	case Legacy:
+		return "legacy"
+	}
+	return fmt.Sprintf("Era(%d)", int(e))
 }
 
-const (
-	defaultMaxPages      = 64
-	defaultMaxReconnects = 10
-)
+// Options configures a [Session]. The zero value is valid: the client then answers no questions.
+type Options struct {
+	// Info is the name and version that the client sends. Default: "dovetail".
+	Info mcp.Implementation
+
+	// Elicit asks the user. Without it the server cannot ask the user. Handlers are called
+	// concurrently, each on its own goroutine, and may use the session. Their context ends with the
+	// session.
+	Elicit func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error)
+	// ElicitURLs says that Elicit can also send the user to a URL.
+	ElicitURLs bool
+	// Sample asks the model. Without it the server cannot ask the model.
+	Sample func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
+	// SampleTools says that Sample supports tools.
+	SampleTools bool
+	// Roots lists the directories that are open to the server.
+	Roots func(ctx context.Context) ([]mcp.Root, error)
+
+	// Middleware handles requests of the session's methods and of [Session.Forward]: calls of
+	// tools, lists, reads, prompts and completions. It does not handle pings, subscriptions and the
+	// handshake. The first is outermost. It sees each call once, however many questions the server
+	// asks; the questions go to the handlers above. Target of the call is nil, since a client has
+	// no catalog. Caller describes this client, except for forwarded calls. Results are [mcp.Raw].
+	// An error of a middleware is wrapped in a *jsonrpc.CallError.
+	Middleware []mcp.Middleware
+
+	// Capabilities replaces the capabilities that the handlers provide, and the handlers are not
+	// called. It is for sessions that forward calls of other clients, which have these
+	// capabilities. See [Session.Forward].
+	Capabilities *mcp.ClientCapabilities
+	// SuspendedCalls holds forwarded calls while their callers answer questions. Sessions that
+	// share it share its limits, and any of them can continue a call. Default: each session has its
+	// own.
+	SuspendedCalls *SuspendedCalls
+
+	// OnChange is called for each change of the server's lists and resources: those that
+	// [Session.Subscribe] has subscribed to and, in the legacy era, all changes of lists. Calls of
+	// OnChange and OnLog run one at a time, in order. Equal changes that wait are reported once. If
+	// more wait than [Limits] permit, the oldest are dropped.
+	OnChange func(ctx context.Context, change mcp.Change)
+	// OnLog is called for each log message of the server from LogLevel on.
+	OnLog func(ctx context.Context, message *mcp.LoggingMessageParams)
+	// LogLevel is the least severe level of log messages to receive. Default: info if OnLog is set,
+	// otherwise none.
+	LogLevel mcp.LoggingLevel
+
+	// Era restricts the protocol versions. Default: Auto.
+	Era Era
+	// ProbeTimeout bounds the time in which a server shows that it supports the modern era.
+	// Default: 5 s.
+	ProbeTimeout time.Duration
+	// ConnectTimeout bounds opening a session. Default: 30 s.
+	ConnectTimeout time.Duration
+	// NoReconnect ends the session with its connection.
+	NoReconnect bool
+	// Limits bounds what the server can make the session store, read and ask.
+	Limits Limits
+
+	// Logger receives the errors of handlers, which a server does not see. Default: slog.Default().
+	Logger *slog.Logger
+}
 
 func (o *Options) withDefaults() Options {
 	var opts Options
@@ -95,14 +108,12 @@ func (o *Options) withDefaults() Options {
 	if opts.Info.Name == "" {
 		opts.Info = mcp.Implementation{Name: "dovetail", Version: "0"}
 	}
-	if opts.Logged != nil && opts.LogLevel == "" {
+	if opts.OnLog != nil && opts.LogLevel == "" {
 		opts.LogLevel = mcp.LevelInfo
 	}
-	if opts.MaxPages == 0 {
-		opts.MaxPages = defaultMaxPages
-	}
-	if opts.MaxReconnects == 0 {
-		opts.MaxReconnects = defaultMaxReconnects
+	opts.Limits = opts.Limits.WithDefaults()
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
 	}
 	if opts.SuspendedCalls == nil {
 		opts.SuspendedCalls = NewSuspendedCalls()
@@ -110,7 +121,7 @@ func (o *Options) withDefaults() Options {
 	return opts
 }
 
-// capabilities are what the handlers can do.
+// capabilities returns the capabilities to declare.
 func (o *Options) capabilities() mcp.ClientCapabilities {
 	if o.Capabilities != nil {
 		return *o.Capabilities
@@ -138,6 +149,89 @@ func (o *Options) config(answerer era.Answerer) era.Config {
 	return era.Config{
 		Info: o.Info, Capabilities: o.capabilities(), Answerer: answerer,
 		Mode: era.Mode(o.Era), LogLevel: o.LogLevel,
-		ProbeTimeout: o.ProbeTimeout, OpenTimeout: o.ConnectTimeout, MaxRounds: o.MaxRounds,
+		ProbeTimeout: o.ProbeTimeout, OpenTimeout: o.ConnectTimeout,
+		MaxRounds: o.Limits.Rounds, QuestionsPerMinute: o.Limits.QuestionsPerMinute, QuestionBurst: o.Limits.QuestionBurst,
+		QuestionBytes:    o.Limits.QuestionBytes,
+		CheckDescription: o.Limits.checkDescription,
 	}
+}
+
+// CallOptions configures one call. A nil *CallOptions is valid.
+type CallOptions struct {
+	// Progress is called for each progress notification, on the goroutine that makes the call and
+	// before the call returns.
+	Progress func(*mcp.ProgressParams)
+	// Meta is added to the request's _meta. Keys that the protocol itself sets are ignored: the
+	// progress token, the version, and the description of the client.
+	Meta mcp.Meta
+}
+
+func (o *CallOptions) progress() func(*mcp.ProgressParams) {
+	if o == nil {
+		return nil
+	}
+	return o.Progress
+}
+
+func (o *CallOptions) meta() (mcp.Meta, error) {
+	if o == nil {
+		return nil, nil
+	}
+	return userMeta(o.Meta)
+}
+
+// reservedMeta removes the keys that only the protocol sets.
+func reservedMeta() []jsonscan.Edit {
+	return []jsonscan.Edit{
+		{Name: mcp.MetaProgressToken}, {Name: mcp.MetaProtocolVersion}, {Name: mcp.MetaLogLevel},
+		{Name: mcp.MetaClientInfo}, {Name: mcp.MetaClientCapabilities},
+	}
+}
+
+// userMeta returns a caller's _meta without reserved keys. nil stays nil.
+func userMeta(meta mcp.Meta) (mcp.Meta, error) {
+	if meta.IsZero() {
+		return nil, nil
+	}
+	may, err := jsonscan.Splice(nil, bytes.TrimSpace(meta), reservedMeta()...)
+	if err != nil {
+		return nil, fmt.Errorf("_meta must be an object: %w", err)
+	}
+	return may, nil
+}
+
+// userParams returns a caller's params with meta added to their _meta, and without reserved keys.
+func userParams(params json.RawMessage, meta mcp.Meta) (mcp.Raw, error) {
+	members, err := jsonscan.ReadObject(params)
+	if err != nil {
+		return nil, fmt.Errorf("params must be an object: %w", err)
+	}
+	own, err := userMeta(members.Get("_meta"))
+	if err != nil {
+		return nil, err
+	}
+	if own, err = mergeMeta(own, meta); err != nil {
+		return nil, err
+	}
+	if members.Len() == 0 && own.IsZero() {
+		return mcp.Raw("{}"), nil
+	}
+	return jsonscan.Splice(nil, bytes.TrimSpace(params), jsonscan.Edit{Name: "_meta", Value: own})
+}
+
+// mergeMeta returns meta with the members of more, which take precedence. Neither is changed.
+func mergeMeta(meta, more mcp.Meta) (mcp.Meta, error) {
+	if more.IsZero() {
+		return meta, nil
+	}
+	members, err := jsonscan.ReadObject(more)
+	if err != nil {
+		return nil, err
+	}
+	for m := range members.All() {
+		if err := meta.Set(m.Name(), m.Value); err != nil {
+			return nil, err
+		}
+	}
+	return meta, nil
 }

@@ -3,6 +3,10 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,10 +18,11 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
-// A counter is a server that counts what it executes. Its tool "hold" answers
-// when the test lets it.
+// A counter is a server that counts executed calls. Its tool "hold" answers when the test allows
+// it.
 type counter struct {
 	*server.Server
 	executed atomic.Int32
@@ -27,10 +32,10 @@ type counter struct {
 
 func newCounter() *counter {
 	c := &counter{Server: newServer(nil), entered: make(chan struct{}, 64), leave: make(chan struct{})}
-	server.AddTool(c.Server, server.Tool{Name: "count"}, func(context.Context, *server.Request, none) (int, error) {
+	server.AddTool(c.Server, server.Tool{Name: "count"}, func(context.Context, *server.Request, noServer) (int, error) {
 		return int(c.executed.Add(1)), nil
 	})
-	server.AddTool(c.Server, server.Tool{Name: "hold"}, func(ctx context.Context, _ *server.Request, _ none) (int, error) {
+	server.AddTool(c.Server, server.Tool{Name: "hold"}, func(ctx context.Context, _ *server.Request, _ noServer) (int, error) {
 		c.executed.Add(1)
 		c.entered <- struct{}{}
 		select {
@@ -42,8 +47,8 @@ func newCounter() *counter {
 	return c
 }
 
-// Calls on their way fail, having been executed once; later ones run on the next
-// connection, after a handshake of its own.
+// TestReconnect checks that calls in progress fail, executed once, and that later calls use the
+// next connection.
 func TestReconnect(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
@@ -84,7 +89,7 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// Calls that were not sent are made, once each, when there is a connection again.
+// TestCallsWaitForTheConnection checks that unsent calls are made once when there is a connection.
 func TestCallsWaitForTheConnection(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
@@ -119,17 +124,17 @@ func TestCallsWaitForTheConnection(t *testing.T) {
 	})
 }
 
-func TestReconnectGivesUp(t *testing.T) {
+func TestReconnectLimit(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			dialer := &breaker{server: newCounter()}
-			session := connect(t, dialer, client.Options{Era: era, MaxReconnects: 4})
+			session := connect(t, dialer, client.Options{Era: era, Limits: client.Limits{Reconnects: 4}})
 			dialer.refuse.Store(true)
 			begun := time.Now()
 			dialer.cut()
 			_, err := session.CallTool(t.Context(), "count", nil, nil)
 			call := failed(t, err, jsonrpc.NotSent)
-			if !errors.Is(call, jsonrpc.ErrClosed) || !errors.Is(call, errRefused) || !strings.Contains(err.Error(), "could not be opened again in 4 attempts") {
+			if !errors.Is(call, jsonrpc.ErrClosed) || !errors.Is(call, errRefused) || !strings.Contains(err.Error(), "could not be renewed in 4 attempts") {
 				t.Errorf("the error is %v", err)
 			}
 			if n := dialer.dials.Load(); n != 5 {
@@ -153,7 +158,7 @@ func TestReconnectGivesUp(t *testing.T) {
 func TestNoReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dialer := &breaker{server: newCounter()}
-		session := connect(t, dialer, client.Options{MaxReconnects: -1})
+		session := connect(t, dialer, client.Options{NoReconnect: true})
 		dialer.cut()
 		_, err := session.CallTool(t.Context(), "count", nil, nil)
 		if call := failed(t, err, jsonrpc.NotSent); !errors.Is(call, jsonrpc.ErrClosed) {
@@ -165,9 +170,8 @@ func TestNoReconnect(t *testing.T) {
 	})
 }
 
-// A server that takes each connection and ends it is not called for ever, nor
-// without pauses.
-func TestReconnectToAServerThatHangsUp(t *testing.T) {
+// TestReconnectToServerThatDisconnects checks that attempts are limited, with pauses.
+func TestReconnectToServerThatDisconnects(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			var opened atomic.Int32
@@ -180,7 +184,7 @@ func TestReconnectToAServerThatHangsUp(t *testing.T) {
 					return []string{hangUp}
 				}
 				return nil
-			}), client.Options{Era: era, MaxReconnects: 6})
+			}), client.Options{Era: era, Limits: client.Limits{Reconnects: 6}})
 			for {
 				_, err := session.CallTool(t.Context(), "x", nil, nil)
 				if call, ok := errors.AsType[*jsonrpc.CallError](err); ok && call.Delivery == jsonrpc.NotSent {
@@ -200,13 +204,13 @@ func TestReconnectToAServerThatHangsUp(t *testing.T) {
 	})
 }
 
-// A session may lose any number of connections that were of use.
-func TestReconnectAgainAndAgain(t *testing.T) {
+// TestRepeatedReconnects checks that useful connections can be renewed any number of times.
+func TestRepeatedReconnects(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCounter()
 			dialer := &breaker{server: c}
-			session := connect(t, dialer, client.Options{Era: era, MaxReconnects: 2})
+			session := connect(t, dialer, client.Options{Era: era, Limits: client.Limits{Reconnects: 2}})
 			for i := range 50 {
 				n, err := client.CallAs[int](t.Context(), session, "count", nil)
 				if err != nil || n != i+1 {
@@ -248,16 +252,15 @@ func TestCloseWhileReconnecting(t *testing.T) {
 	})
 }
 
-// The round of a call that was not sent is no reason to make the whole call
-// again: what it did before it asked is done.
-func TestLaterRoundsAreNotRepeated(t *testing.T) {
+// TestLaterRoundsAreNotRetried checks that an unsent later round does not repeat the whole call.
+func TestLaterRoundsAreNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dialer *breaker
 		var runs atomic.Int32
 		s := newServer(nil)
-		server.AddTool(s, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, _ none) (string, error) {
+		server.AddTool(s, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, _ noServer) (string, error) {
 			runs.Add(1)
-			_, err := server.Elicit[wish](r, "k", "m")
+			_, err := server.Elicit[preferences](r, "k", "m")
 			return "", err
 		})
 		dialer = &breaker{server: s}
@@ -269,6 +272,118 @@ func TestLaterRoundsAreNotRepeated(t *testing.T) {
 		failed(t, err, jsonrpc.MaybeExecuted)
 		if n := runs.Load(); n != 1 {
 			t.Errorf("the tool ran %d times", n)
+		}
+	})
+}
+
+// executionLog is the environment variable that makes this binary a server, and names its log of
+// executed calls.
+const executionLog = "DOVETAIL_TEST_EXECUTIONS"
+
+type entry struct {
+	Nonce string `json:"nonce"`
+}
+
+// serveNotary serves a tool that logs a nonce, and then answers unless the nonce begins with
+// "held".
+func serveNotary(log string) int {
+	s := server.New(mcp.Implementation{Name: "notary", Version: "1"}, nil)
+	server.AddTool(s, server.Tool{Name: "note"}, func(ctx context.Context, r *server.Request, in entry) (int, error) {
+		f, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return 0, err
+		}
+		defer f.Close()
+		if _, err := f.WriteString(in.Nonce + "\n"); err != nil {
+			return 0, err
+		}
+		if strings.HasPrefix(in.Nonce, "held") {
+			if err := r.Progress(ctx, 1, 0, ""); err != nil {
+				return 0, err
+			}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		return os.Getpid(), nil
+	})
+	if err := stdio.Serve(context.Background(), s, nil); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestProcessKilled checks that the session starts another process, and repeats no call that may
+// have been executed.
+func TestProcessKilled(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := filepath.Join(t.TempDir(), "executions")
+		dialer := stdio.Command(self, nil, &stdio.CommandOptions{Env: []string{executionLog + "=" + log}})
+		session := connect(t, dialer, client.Options{Era: era})
+		ctx := t.Context()
+
+		first, err := client.CallAs[int](ctx, session, "note", entry{"first"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const calls = 8
+		begun, outcomes := make(chan struct{}, calls), make(chan error, calls)
+		for i := range calls {
+			go func() {
+				opts := &client.CallOptions{Progress: func(*mcp.ProgressParams) { begun <- struct{}{} }}
+				_, err := session.CallTool(ctx, "note", entry{"held-" + strconv.Itoa(i)}, opts)
+				outcomes <- err
+			}()
+		}
+		for range calls {
+			<-begun
+		}
+		kill(t, first)
+		for range calls {
+			call := failed(t, <-outcomes, jsonrpc.MaybeExecuted)
+			var exit *stdio.ExitError
+			if !errors.Is(call, jsonrpc.ErrClosed) || !errors.As(call, &exit) {
+				t.Errorf("a call in flight failed with %v, want the end of the process", call)
+			}
+		}
+
+		second, err := client.CallAs[int](ctx, session, "note", entry{"last"})
+		if err != nil {
+			t.Fatalf("after the server was killed: %v", err)
+		}
+		if second == first {
+			t.Error("the killed process answers")
+		}
+		executed := make(map[string]int)
+		data, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for nonce := range strings.FieldsSeq(string(data)) {
+			executed[nonce]++
+		}
+		if len(executed) != calls+2 {
+			t.Errorf("%d calls were executed, want %d: %v", len(executed), calls+2, executed)
+		}
+		for nonce, times := range executed {
+			if times != 1 {
+				t.Errorf("%s was executed %d times", nonce, times)
+			}
 		}
 	})
 }

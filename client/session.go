@@ -2,34 +2,38 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/era/forward"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A Session is an open conversation with a server. Make one with [Connect].
+// A Session is a connection to one server. Open one with [Connect]. Its methods may be called
+// concurrently.
 //
-// When its connection ends unasked, the session connects again, with growing
-// pauses, and opens its subscriptions anew. Calls that were on their way fail,
-// and are not repeated if they may have been executed; later ones wait.
+// If the connection ends unexpectedly, the session connects again, with increasing pauses, and
+// renews its subscriptions. Calls that were in progress fail, and are not repeated if they may have
+// been executed. Later calls wait for the new connection.
 type Session struct {
 	opts     Options
 	dialer   transport.Dialer
-	answerer *answerer
+	handlers *handlers
 	cache    cache
-	codecs   codecs
-	handle   mcp.Handler // Options.Middleware around transmit; nil if there is none
+	codecs   codecCache
+	handle   mcp.Handler // Options.Middleware, then transmit; nil without middleware
 
-	ctx    context.Context // the session's life
+	ctx    context.Context // lasts as long as the session
 	cancel context.CancelCauseFunc
-	ended  chan struct{} // closed when nothing runs any more
+	ended  chan struct{} // closed when reconnectLoop has returned
 
-	answered atomic.Bool // a call on this link
+	answered atomic.Bool // a call on the current link was answered
 
 	mu      sync.Mutex
 	link    *forward.Session
@@ -38,64 +42,223 @@ type Session struct {
 	dead    error         // why there will be no other link
 }
 
-// Connect opens a session.
+// Connect opens a session. It blocks until the server has answered, ctx ends, or
+// Options.ConnectTimeout has passed. opts may be nil. The session lasts until [Session.Close], and
+// not only as long as ctx. The error wraps that of the dialer, of the server (*[jsonrpc.Error]), or
+// of ctx.
 func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Session, error) {
 	if opts != nil && opts.LogLevel != "" && !opts.LogLevel.Valid() {
-		return nil, fmt.Errorf("client: there is no log level %q", opts.LogLevel)
+		return nil, fmt.Errorf("client: unknown log level %q", opts.LogLevel)
 	}
 	s := &Session{opts: opts.withDefaults(), dialer: dialer, ended: make(chan struct{}), renewed: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.handle = s.intercept(s.opts.Middleware)
-	s.answerer = newAnswerer(&s.opts, s.cache.invalidate)
+	s.handle = s.composeMiddleware(s.opts.Middleware)
+	s.handlers = newHandlers(&s.opts, s.cache.invalidate)
 	link, err := s.open(ctx)
 	if err != nil {
 		s.cancel(err)
-		s.answerer.close()
+		s.handlers.close()
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	s.link = link
-	go s.keepOpen()
+	go s.reconnectLoop()
 	return s, nil
 }
 
 func (s *Session) open(ctx context.Context) (*forward.Session, error) {
-	return forward.Open(ctx, s.dialer, s.opts.config(s.answerer), s.opts.Capabilities != nil, s.opts.SuspendedCalls)
+	return forward.Open(ctx, s.dialer, s.opts.config(s.handlers), s.opts.Capabilities != nil, s.opts.SuspendedCalls.calls)
 }
 
-// Close ends the session, within a bound: calls that wait fail, handlers that
-// run are told to stop. It may be called more than once.
+// Close ends the session and waits for it, at most a few seconds. Calls in progress fail with
+// [jsonrpc.ErrClosed], and the contexts of handlers end. It may be called more than once. It
+// returns nil.
 func (s *Session) Close() error {
 	s.cancel(jsonrpc.ErrClosed)
 	<-s.ended
-	s.answerer.close()
+	s.handlers.close()
 	return nil
 }
 
-// Done is closed when the session is over: it was closed, or its connection has ended
-// and could not be opened again.
+// Done returns a channel that is closed when the session has ended: it was closed, or its
+// connection was lost and could not be renewed.
 func (s *Session) Done() <-chan struct{} { return s.ended }
 
-// Server is what the server says of itself.
+// Server returns the server's name and version, as the server describes itself.
 func (s *Session) Server() mcp.Implementation { return s.current().Server().Info }
 
-// Capabilities are what the server offers.
+// Capabilities returns what the server offers.
 func (s *Session) Capabilities() mcp.ServerCapabilities { return s.current().Server().Capabilities }
 
-// Instructions are the server's, for a model; empty if it has none.
+// Instructions returns the server's instructions for a model, or "".
 func (s *Session) Instructions() string { return s.current().Server().Instructions }
 
-// Version is the protocol version that is spoken.
+// Version returns the protocol version of the connection.
 func (s *Session) Version() mcp.Version { return s.current().Version() }
 
-// Ping asks the server for a sign of life.
+// Ping checks that the server answers. Errors are as in [Session.Call].
 func (s *Session) Ping(ctx context.Context) error {
 	for {
-		link, err := s.live(ctx)
+		link, err := s.liveLink(ctx)
 		if err != nil {
 			return notSent(mcp.MethodPing, err)
 		}
-		if err = link.Ping(ctx); err == nil || !s.again(ctx, link, err) {
+		if err = link.Ping(ctx); s.isFinal(ctx, link, err) {
 			return err
 		}
 	}
+}
+
+// stableAfter is how long a connection without an answered call must last before the number of
+// attempts to connect is reset. It bounds reconnecting to a server that accepts connections and
+// ends them.
+const stableAfter = 10 * time.Second
+
+// reconnectLoop replaces the link when it ends, until the session ends.
+func (s *Session) reconnectLoop() {
+	defer close(s.ended)
+	var attempts attemptCounter
+	for {
+		link, opened := s.current(), time.Now()
+		select {
+		case <-link.Done():
+		case <-s.ctx.Done():
+			link.Close()
+			return
+		}
+		link.Close()
+		s.setLink(link, true, nil)
+		if s.answered.Swap(false) || time.Since(opened) >= stableAfter {
+			attempts.reset()
+		}
+		next, err := s.reopen(&attempts)
+		if err != nil {
+			s.setLink(link, true, err)
+			return
+		}
+		s.cache.clear()
+		s.setLink(next, false, nil)
+	}
+}
+
+// An attemptCounter counts consecutive attempts to connect.
+type attemptCounter struct {
+	count int
+	pause backoff.Backoff
+}
+
+func (a *attemptCounter) reset() {
+	a.count = 0
+	a.pause.Reset()
+}
+
+var errEnded = errors.New("the connection has ended")
+
+// reopen connects again. The error says why there will be no further attempt.
+func (s *Session) reopen(attempts *attemptCounter) (*forward.Session, error) {
+	failure := errEnded
+	for !s.opts.NoReconnect && attempts.count < s.opts.Limits.Reconnects {
+		attempts.count++
+		if err := attempts.pause.Wait(s.ctx); err != nil {
+			return nil, err
+		}
+		link, err := s.open(s.ctx)
+		if err == nil {
+			return link, nil
+		}
+		failure = fmt.Errorf("%w and could not be renewed in %d attempts: %w", errEnded, attempts.count, err)
+	}
+	return nil, failure
+}
+
+func (s *Session) current() *forward.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link
+}
+
+func (s *Session) setLink(link *forward.Session, lost bool, dead error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link, s.lost, s.dead = link, lost, dead
+	close(s.renewed)
+	s.renewed = make(chan struct{})
+}
+
+// liveLink returns a link that is not known to have ended. It waits while the session connects
+// again.
+func (s *Session) liveLink(ctx context.Context) (*forward.Session, error) {
+	for {
+		s.mu.Lock()
+		link, lost, renewed, dead := s.link, s.lost, s.renewed, s.dead
+		s.mu.Unlock()
+		switch {
+		case s.ctx.Err() != nil:
+			return nil, jsonrpc.ErrClosed
+		case dead != nil:
+			return nil, fmt.Errorf("%w: %w", jsonrpc.ErrClosed, dead)
+		case !lost:
+			return link, nil
+		}
+		select {
+		case <-renewed:
+		case <-s.ctx.Done():
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// send makes one call.
+func (s *Session) send(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
+	for {
+		link, err := s.liveLink(ctx)
+		if err != nil {
+			return nil, notSent(method, err)
+		}
+		resp, err := link.Do(ctx, method, params, progress)
+		if s.isFinal(ctx, link, err) {
+			return resp, asCallError(method, err)
+		}
+	}
+}
+
+// isFinal reports whether a call on a link has ended with its own result or error. Otherwise the
+// call was not sent, because the connection had ended, and has to be made on the next link.
+func (s *Session) isFinal(ctx context.Context, link *forward.Session, err error) bool {
+	if err == nil && !s.answered.Load() {
+		s.answered.Store(true)
+	}
+	return !notSentOnClosed(err) || s.awaitEnd(ctx, link) != nil
+}
+
+// notSentOnClosed reports whether a call was not sent because its connection had ended.
+func notSentOnClosed(err error) bool {
+	failed, ok := errors.AsType[*jsonrpc.CallError](err)
+	return ok && failed.Delivery == jsonrpc.NotSent && errors.Is(err, jsonrpc.ErrClosed)
+}
+
+// asCallError returns an error as a *[jsonrpc.CallError], which says whether the call may have been
+// executed. It returns errors of the server unchanged.
+func asCallError(method string, err error) error {
+	switch err.(type) {
+	case nil, *jsonrpc.Error, *jsonrpc.CallError:
+		return err
+	}
+	return &jsonrpc.CallError{Method: method, Delivery: jsonrpc.MaybeExecuted, Err: err}
+}
+
+// awaitEnd waits for the end of a link. It makes the next call wait for another link, even before
+// reconnectLoop has noticed.
+func (s *Session) awaitEnd(ctx context.Context, link *forward.Session) error {
+	select {
+	case <-link.Done():
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == link {
+		s.lost = true
+	}
+	return nil
 }

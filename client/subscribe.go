@@ -11,17 +11,17 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// subscribeTimeout bounds waiting for a server to agree to a subscription.
+// subscribeTimeout bounds waiting for a server to accept a subscription.
 const subscribeTimeout = time.Minute
 
-// A Subscription is a wish to be told of changes. Changes go to
-// [Options.Changed]. When the connection is opened anew, so is the subscription;
-// what it is about is then told as changed, since changes may have been missed.
+// A Subscription reports changes to [Options.OnChange]. Open one with [Session.Subscribe]. When the
+// connection is renewed, so is the subscription. Everything in it is then reported as changed,
+// since changes may have been missed. Its methods may be called concurrently.
 type Subscription struct {
 	session *Session
 	filter  mcp.SubscriptionFilter
 	cancel  context.CancelFunc
-	ready   chan struct{} // closed when the server has agreed for the first time
+	ready   chan struct{} // closed when the server has accepted for the first time
 	ended   chan struct{}
 
 	mu     sync.Mutex
@@ -30,10 +30,10 @@ type Subscription struct {
 	err    error
 }
 
-// Subscribe asks to be told of changes and returns when the server has agreed,
-// which it has a minute to do. In the legacy era changed lists are told in any
-// case. The subscription lasts until it is closed, the session is, or the server
-// ends it.
+// Subscribe subscribes to changes, and returns when the server has accepted, which takes at most
+// one minute. The subscription lasts until it is closed, the session ends, or the server ends it.
+// In the legacy era, changes of lists are reported without a subscription. The error is the
+// server's *[jsonrpc.Error], or a *[jsonrpc.CallError].
 func (s *Session) Subscribe(ctx context.Context, filter mcp.SubscriptionFilter) (*Subscription, error) {
 	ctx, stop := context.WithTimeout(ctx, subscribeTimeout)
 	defer stop()
@@ -49,21 +49,21 @@ func (s *Session) Subscribe(ctx context.Context, filter mcp.SubscriptionFilter) 
 		return nil, asCallError("subscribe", context.Cause(ctx))
 	}
 	select {
-	case <-sub.ready: // and ended at once
+	case <-sub.ready: // accepted, and ended since
 		return sub, nil
 	default:
 		return nil, asCallError("subscribe", cmp.Or(sub.Err(), errNotAgreed))
 	}
 }
 
-var errNotAgreed = errors.New("the server ended the subscription before it agreed to it")
+var errNotAgreed = errors.New("the server ended the subscription before accepting it")
 
-// run listens, on one link after the other.
+// run listens on one link after another.
 func (sub *Subscription) run(ctx context.Context) {
 	defer close(sub.ended)
 	defer sub.cancel()
 	for {
-		link, err := sub.session.live(ctx)
+		link, err := sub.session.liveLink(ctx)
 		if err != nil {
 			sub.end(err)
 			return
@@ -79,14 +79,14 @@ func (sub *Subscription) run(ctx context.Context) {
 	}
 }
 
-// open notes what the server has agreed to. It must not block.
+// open records what the server has accepted. It must not block.
 func (sub *Subscription) open(agreed mcp.SubscriptionFilter) {
 	sub.mu.Lock()
 	again := sub.opened
 	sub.agreed, sub.opened = agreed, true
 	sub.mu.Unlock()
 	if again {
-		sub.tellGap(agreed)
+		sub.reportGap(agreed)
 		return
 	}
 	close(sub.ready)
@@ -98,42 +98,41 @@ func (sub *Subscription) end(err error) {
 	sub.err = err
 }
 
-// tellGap tells everything that may have changed unheard.
-func (sub *Subscription) tellGap(agreed mcp.SubscriptionFilter) {
-	tell := sub.session.answerer.Changed
+// reportGap reports everything that may have changed while there was no connection.
+func (sub *Subscription) reportGap(agreed mcp.SubscriptionFilter) {
+	report := sub.session.handlers.Changed
 	if agreed.ToolsListChanged {
-		tell(mcp.Change{Kind: mcp.KindTool})
+		report(mcp.Change{Kind: mcp.KindTool})
 	}
 	if agreed.PromptsListChanged {
-		tell(mcp.Change{Kind: mcp.KindPrompt})
+		report(mcp.Change{Kind: mcp.KindPrompt})
 	}
 	if agreed.ResourcesListChanged {
-		tell(mcp.Change{Kind: mcp.KindResource})
+		report(mcp.Change{Kind: mcp.KindResource})
 	}
 	for _, uri := range agreed.ResourceSubscriptions {
-		tell(mcp.Change{Kind: mcp.KindResource, URI: uri})
+		report(mcp.Change{Kind: mcp.KindResource, URI: uri})
 	}
 }
 
-// Agreed is the part of the wish that the server fulfils.
+// Agreed returns the part of the filter that the server has accepted.
 func (sub *Subscription) Agreed() mcp.SubscriptionFilter {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
 	return sub.agreed
 }
 
-// Close ends the subscription and waits until it has. It may be called more than
-// once.
+// Close ends the subscription and waits for it. It may be called more than once.
 func (sub *Subscription) Close() {
 	sub.cancel()
 	<-sub.ended
 }
 
-// Done is closed when the subscription has ended, whoever ended it.
+// Done returns a channel that is closed when the subscription has ended.
 func (sub *Subscription) Done() <-chan struct{} { return sub.ended }
 
-// Err says why the subscription has ended: nil when the server ended it in good
-// order, or while it lasts.
+// Err returns why the subscription has ended. It returns nil while the subscription lasts, and if
+// the server ended it normally.
 func (sub *Subscription) Err() error {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()

@@ -11,21 +11,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/everywhere"
+	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// changes collects what a session is told.
+// changes collects changes.
 func changes(opts *client.Options) <-chan mcp.Change {
 	told := make(chan mcp.Change, 64)
-	opts.Changed = func(_ context.Context, change mcp.Change) { told <- change }
+	opts.OnChange = func(_ context.Context, change mcp.Change) { told <- change }
 	return told
 }
 
-// pending is what has been told and not been looked at.
+// pending returns the changes that have not been read.
 func pending(told <-chan mcp.Change) []mcp.Change {
 	var all []mcp.Change
 	for {
@@ -44,10 +44,11 @@ var everything = mcp.SubscriptionFilter{
 	ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true, ResourceSubscriptions: []string{motto},
 }
 
+// TestSubscription checks what a server accepts and reports.
 func TestSubscription(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
-			s := newTalker()
+			s := newLogServer()
 			opts := client.Options{Era: era}
 			told := changes(&opts)
 			session := connect(t, transport.Pipe(s), opts)
@@ -88,11 +89,11 @@ func TestSubscription(t *testing.T) {
 	})
 }
 
-// A server agrees to what it can tell, and says so.
-func TestSubscriptionToWhatTheServerCannotTell(t *testing.T) {
+// A server accepts the supported parts of a filter and reports them.
+func TestSubscriptionToUnsupportedChanges(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{ListChanged: true}}})
-		session := connect(t, everywhere.Dialer(t, s), client.Options{Era: era})
+		session := connect(t, transporttests.Dialer(t, s), client.Options{Era: era})
 		sub, err := session.Subscribe(t.Context(), everything)
 		if err != nil {
 			t.Fatal(err)
@@ -104,11 +105,11 @@ func TestSubscriptionToWhatTheServerCannotTell(t *testing.T) {
 	})
 }
 
-// Two subscriptions to one resource are two: the end of one is not the other's.
+// TestSubscriptionsToOneResource checks that two subscriptions to one resource are independent.
 func TestSubscriptionsToOneResource(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
-			s := newTalker()
+			s := newLogServer()
 			opts := client.Options{Era: era}
 			told := changes(&opts)
 			session := connect(t, transport.Pipe(s), opts)
@@ -141,7 +142,7 @@ func TestSubscriptionsToOneResource(t *testing.T) {
 
 func TestSubscriptionEndedByTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTalker()
+		s := newLogServer()
 		session := connect(t, transport.Pipe(s), client.Options{Era: client.Modern})
 		sub, err := session.Subscribe(t.Context(), everything)
 		if err != nil {
@@ -204,7 +205,7 @@ func cancelled(req *jsonrpc.Request) string {
 	return notification(mcp.NotificationCancelled, `{"requestId":`+req.ID.String()+`}`)
 }
 
-func TestSubscribeGivesUpWithItsContext(t *testing.T) {
+func TestSubscribeEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		session := connect(t, script(func(req *jsonrpc.Request) []string {
 			if req.Method == mcp.MethodSubscriptionsListen {
@@ -220,12 +221,12 @@ func TestSubscribeGivesUpWithItsContext(t *testing.T) {
 	})
 }
 
-// When the connection has ended, the subscription goes on over the next one, and
-// what may have been missed is told.
+// TestSubscriptionIsReopened checks that a subscription is renewed with the connection, and reports
+// what may have changed.
 func TestSubscriptionIsReopened(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
-			s := newTalker()
+			s := newLogServer()
 			dialer := &breaker{server: s}
 			opts := client.Options{Era: era}
 			told := changes(&opts)
@@ -236,7 +237,7 @@ func TestSubscriptionIsReopened(t *testing.T) {
 			}
 			for range 20 { // more often than it may fail in a row
 				dialer.cut()
-				s.ResourceUpdated(motto) // nobody hears this
+				s.ResourceUpdated(motto) // there is no connection
 				if err := session.Ping(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -262,12 +263,13 @@ func TestSubscriptionIsReopened(t *testing.T) {
 	})
 }
 
-// A subscription ends when its session gives up.
+// TestSubscriptionEndsWithTheSession checks that a subscription ends when its session cannot
+// reconnect.
 func TestSubscriptionEndsWithTheSession(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
-			dialer := &breaker{server: newTalker()}
-			session := connect(t, dialer, client.Options{Era: era, MaxReconnects: 3})
+			dialer := &breaker{server: newLogServer()}
+			session := connect(t, dialer, client.Options{Era: era, Limits: client.Limits{Reconnects: 3}})
 			sub, err := session.Subscribe(t.Context(), everything)
 			if err != nil {
 				t.Fatal(err)

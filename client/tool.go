@@ -4,52 +4,56 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"reflect"
-	"strings"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
-	"github.com/dovetail-go/dovetail/internal/buffer"
+	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/internal/codec"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// Tools lists the server's tools, page by page. Who keeps one of them keeps those of its
-// page, and should keep a copy of the value: that shares no more than a few KiB of memory
-// with its neighbours.
+// Tools returns an iterator over the server's tools. It reads page by page; an error ends it. The
+// iterator can be used once for each call of Tools. A caller that retains a pointer retains all
+// tools of the page; a copy of the value shares no memory with the others.
 func (s *Session) Tools(ctx context.Context) iter.Seq2[*mcp.Tool, error] {
-	return pages(ctx, s, mcp.MethodToolsList, func(r *mcp.ListToolsResult) ([]mcp.Tool, *string) { return r.Tools, r.NextCursor })
+	return pages(ctx, s, mcp.KindTool, mcp.MethodToolsList, "tools", func(r *mcp.ListToolsResult) ([]mcp.Tool, *string) { return r.Tools, r.NextCursor })
 }
 
-// CallTool calls a tool. arguments are an object: a struct, a map or
-// json.RawMessage; nil means none, and omitempty what it means in encoding/json. A
-// failure that the tool reports is a result with IsError.
+// CallTool calls a tool. arguments is a struct, a map or a json.RawMessage that is a JSON object;
+// nil means none. omitempty means the same as in encoding/json. A failure that the tool reports is
+// a result with IsError. opts may be nil. Errors are as in [Session.Call].
 func (s *Session) CallTool(ctx context.Context, name string, arguments any, opts *CallOptions) (*mcp.CallToolResult, error) {
-	resp, err := s.callTool(ctx, name, arguments, opts)
+	resp, held, err := s.callTool(ctx, name, arguments, opts)
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Release() // what is decoded is a copy
+	defer held.free() // decode copies
 	return decodeToolResult(resp)
 }
 
-func (s *Session) callTool(ctx context.Context, name string, arguments any, opts *CallOptions) (*jsonrpc.Response, error) {
-	encoded := encodings.Get()
+// callTool makes a call. The params hold the buffer of the response.
+func (s *Session) callTool(ctx context.Context, name string, arguments any, opts *CallOptions) (*jsonrpc.Response, *heldParams, error) {
+	encoded := argumentBuffers.Get()
 	params, err := s.encodeArguments(encoded, arguments)
 	if err != nil {
-		return nil, notSent(mcp.MethodToolsCall, err)
+		return nil, nil, notSent(mcp.MethodToolsCall, err)
 	}
 	meta, err := opts.meta()
 	if err != nil {
-		return nil, notSent(mcp.MethodToolsCall, err)
+		return nil, nil, notSent(mcp.MethodToolsCall, err)
 	}
-	resp, err := s.do(ctx, mcp.MethodToolsCall, &mcp.CallToolParams{Name: name, Arguments: params, Meta: meta}, opts.progress())
-	encoded.Free() // and not when a callback panics: the call still runs then
-	return resp, err
+	held := &heldParams{Appender: &mcp.CallToolParams{Name: name, Arguments: params, Meta: meta}}
+	resp, err := s.do(ctx, mcp.MethodToolsCall, held, opts.progress())
+	encoded.Free() // not deferred: after a panic of a callback the call still uses it
+	return resp, held, err
 }
 
 func decodeToolResult(resp *jsonrpc.Response) (*mcp.CallToolResult, error) {
@@ -60,12 +64,12 @@ func decodeToolResult(resp *jsonrpc.Response) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// encodings are lent to arguments on their way.
-var encodings buffer.Pool
+// argumentBuffers holds encoded arguments until they are sent.
+var argumentBuffers bufpool.Pool
 
-// encodeArguments returns arguments as JSON, which stands in a buffer unless it has been
-// given as JSON.
-func (s *Session) encodeArguments(to *buffer.Buffer, arguments any) (json.RawMessage, error) {
+// encodeArguments returns arguments as JSON. The result uses the buffer, unless arguments is JSON
+// already.
+func (s *Session) encodeArguments(to *bufpool.Buffer, arguments any) (json.RawMessage, error) {
 	switch arguments := arguments.(type) {
 	case nil:
 		return nil, nil
@@ -97,34 +101,31 @@ func mustBeObject(arguments json.RawMessage) error {
 
 // A ToolError is a failure that a tool reported.
 type ToolError struct {
-	// Tool is its name.
+	// Tool is the name of the tool.
 	Tool string
-	// Result is what it gave instead.
+	// Result is the result with IsError.
 	Result *mcp.CallToolResult
 }
 
-// Error is the tool's name and the text of its result.
+// Error contains the name of the tool and the text of its result.
 func (e *ToolError) Error() string {
-	var text strings.Builder
-	for _, c := range e.Result.Content {
-		if t, ok := c.(*mcp.TextContent); ok {
-			text.WriteString(t.Text)
-		}
-	}
-	return fmt.Sprintf("tool %q: %s", e.Tool, text.String())
+	return fmt.Sprintf("tool %q: %s", e.Tool, e.Result.Text())
 }
 
-// CallAs calls a tool and decodes its structured content, or, where the version
-// has none or the tool gives none, the JSON in its text. A string is the text
-// itself. A failure that the tool reports is a *[ToolError].
+// CallAs calls a tool and decodes its structured content. If there is none, CallAs decodes the JSON
+// in its text. If Out is string and the structured content is no string, the result is the text. A
+// failure that the tool reports is a *[ToolError]. Other errors are as in [Session.Call], or say that
+// the result of the call does not fit Out; the tool has run then.
 func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any) (Out, error) {
 	var out Out
-	resp, err := s.callTool(ctx, name, arguments, nil)
+	resp, held, err := s.callTool(ctx, name, arguments, nil)
 	if err != nil {
 		return out, err
 	}
-	defer resp.Release() // what is decoded is a copy
-	if structured := structuredIn(resp); structured != nil {
+	defer held.free() // decode copies
+	_, wantsText := any(&out).(*string)
+	structured := structuredContent(resp)
+	if structured != nil && (!wantsText || jsonscan.KindOf(structured) == jsonscan.String) {
 		if !s.codecs.of(reflect.TypeFor[Out]()).Decode(structured, &out) {
 			err = jsonv2.Unmarshal(structured, &out)
 		}
@@ -139,14 +140,14 @@ func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any
 		err = decodeText(result, &out)
 	}
 	if err != nil {
-		return out, fmt.Errorf("tool %q: the result is no %T: %w", name, out, err)
+		return out, fmt.Errorf("tool %q has run; its result does not fit %T: %w", name, out, err)
 	}
 	return out, nil
 }
 
-// structuredIn is the structured content of a result that is no failure, if it has any.
-// The same again as text, which is much the longer half of some results, is not looked at.
-func structuredIn(resp *jsonrpc.Response) json.RawMessage {
+// structuredContent returns the structured content of a successful result, or nil. It does not read
+// the text, which contains the same again.
+func structuredContent(resp *jsonrpc.Response) json.RawMessage {
 	if content := resp.Member("content"); content != nil && jsonscan.KindOf(content) != jsonscan.Array {
 		return nil
 	}
@@ -163,10 +164,67 @@ func decodeText(result *mcp.CallToolResult, out any) error {
 			continue
 		}
 		if s, ok := out.(*string); ok {
-			*s = text.Text
+			*s = result.Text()
 			return nil
 		}
 		return jsonv2.Unmarshal([]byte(text.Text), out)
 	}
-	return fmt.Errorf("it has no structured content and no text")
+	return fmt.Errorf("it has neither structured content nor text")
+}
+
+var (
+	// errStopped ends a call whose caller has ended the loop.
+	errStopped    = errors.New("the caller has ended the loop")
+	errChunksLost = errors.New("chunks were lost: the loop is too slow")
+)
+
+// Stream calls a tool that returns its result in chunks, and yields the JSON of each chunk when it
+// arrives; see server.AddStream. It needs version 2025-03-26 or newer. A tool that sends no chunks
+// yields none. Ending the loop cancels the call.
+//
+// An error is the last value: the error of the call, a *[ToolError] for a result with IsError, or
+// an error that chunks were lost, because the loop was behind by more than 16,384 chunks or 16 MiB.
+// Lost chunks cancel the call.
+func (s *Session) Stream(ctx context.Context, name string, arguments any) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		over, next := false, 0.0
+		result, err := s.CallTool(ctx, name, arguments, &CallOptions{Progress: func(p *mcp.ProgressParams) {
+			if over || p.Message == "" {
+				return
+			}
+			if p.Progress != next {
+				over = true
+				cancel(errChunksLost)
+				yield(nil, asCallError(mcp.MethodToolsCall, errChunksLost))
+				return
+			}
+			next++
+			if !yield(json.RawMessage(p.Message), nil) {
+				over = true
+				cancel(errStopped)
+			}
+		}})
+		switch {
+		case over:
+		case err != nil:
+			yield(nil, err)
+		case result.IsError:
+			yield(nil, &ToolError{Tool: name, Result: result})
+		}
+	}
+}
+
+// A codecCache caches the codecs of Go types. The zero value is ready to use.
+type codecCache struct{ known sync.Map } // of reflect.Type to *codec.Codec
+
+// of returns the codec of a type.
+func (c *codecCache) of(t reflect.Type) *codec.Codec {
+	if known, ok := c.known.Load(t); ok {
+		return known.(*codec.Codec)
+	}
+	made := codec.For(t)
+	c.known.Store(t, made)
+	return made
 }

@@ -13,13 +13,13 @@ const call100B = `{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name
 
 const prose = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all. "
 
-// callOf returns a call whose arguments carry a text of about size bytes.
+// callOf returns a call whose arguments have a text of about size bytes.
 func callOf(size int) []byte {
 	text := strings.Repeat(prose, size/len(prose)+1)[:size]
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"echo","arguments":{"message":"%s"}}}`, text)
 }
 
-// callOfRecords returns a call whose arguments carry n small objects.
+// callOfRecords returns a call whose arguments have n small objects.
 func callOfRecords(n int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"store","arguments":{"records":[`)

@@ -5,63 +5,85 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"sync/atomic"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/bufpool"
 )
 
-// A Conn is a duplex JSON-RPC peer over a [Stream]. It is idle until [Conn.Run].
+// A Conn is a JSON-RPC connection to one peer. It sends calls and notifications, and
+// passes those of the peer to a [Handler].
+//
+// A Conn over a [Stream] reads its messages in [Conn.Run]. A Conn without a stream gets
+// its messages from [Conn.Receive] and is not run. HTTP uses it, since each HTTP request and
+// each HTTP response carries messages of its own.
+//
 // All methods may be called concurrently.
 type Conn struct {
-	route   Route
-	stream  Stream
-	peeker  Peeker        // the stream, if it is one
-	readEnd chan error    // has why reading has ended
-	done    chan struct{} // closed when Run has returned
-	running atomic.Bool
+	handler  Handler
+	stream   Stream           // nil if all messages come through Receive
+	recycler bufpool.Recycler // the stream, if it can reuse frames; else nil
+	charger  bufpool.Charger  // the stream, if it charges large frames; else nil
+	opts     Options
+	calls    callTable
+	idle     atomic.Int32 // number of idle workers
+	running  atomic.Bool
+	done     chan struct{} // closed when Run has returned; nil without a stream
 
+	handlerBound  atomic.Bool // handler is set
+	handlerClosed atomic.Bool // HandleClose was called
+
+	ctx      context.Context // the parent of everything that runs for the peer; ends with the connection
+	cancel   context.CancelCauseFunc
+	input    context.Context // ends with the peer's input
 	endInput context.CancelCauseFunc
 }
 
-// NewConn returns a connection over a stream. The handler is made by bind,
-// which may keep the connection to call back.
+// NewConn returns a connection over a stream; nil means that all messages come through
+// [Conn.Receive]. bind returns the handler, and may keep the connection to call the peer.
 func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
-	c := &Conn{stream: stream, readEnd: make(chan error, 1), done: make(chan struct{})}
-	c.route.recycler, _ = stream.(Recycler)
-	c.peeker, _ = stream.(Peeker)
-	c.route.out, c.route.peer = connOutlet{c}, c
-	NewDispatcher(func(d *Dispatcher) Handler {
-		c.route.d, c.route.calls.Context = d, d.ctx
-		d.input, c.endInput = context.WithCancelCause(d.ctx)
-		return bind(c)
-	}, opts)
+	c := &Conn{stream: stream, opts: opts.WithDefaults()}
+	if stream != nil {
+		c.done = make(chan struct{})
+	}
+	c.recycler, _ = stream.(bufpool.Recycler)
+	c.charger, _ = stream.(bufpool.Charger)
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.input, c.endInput = context.WithCancelCause(c.ctx)
+	c.handler = bind(c)
+	c.handlerBound.Store(true)
+	if c.isClosing() { // bind may have started a goroutine that has closed the connection
+		c.closeHandler()
+	}
 	return c
 }
 
-// Run reads and handles messages until the stream ends, the connection is
-// closed or ctx ends. At the end of input, calls that run may still finish and
-// be answered, for at most [Options.Drain]. Run returns nil at the end of
-// input and after Close. It must be called once. The contexts of calls have the
-// values of ctx.
+// Run reads and handles the messages of the stream until the stream ends, the connection
+// is closed or ctx ends. It must be called at most once.
+//
+// At the end of the input, running calls may finish and be answered for at most
+// [Options.Drain]. The contexts of calls have the values of ctx. Run returns nil at the
+// end of the input and after Close, the cause of ctx if ctx has ended, and the stream's
+// error otherwise.
 func (c *Conn) Run(ctx context.Context) error {
 	if c.running.Swap(true) {
 		return errors.New("jsonrpc: Conn.Run called twice")
 	}
 	defer close(c.done)
-	d := c.route.d
-	c.route.calls.values = ctx
-	stop := context.AfterFunc(ctx, func() { c.shut(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { c.shutdown(context.Cause(ctx)) })
 	defer stop()
 
-	d.run(reader{c})
-	err := <-c.readEnd
+	err := c.read(ctx)
 	if errors.Is(err, io.EOF) {
-		d.state.end(ErrClosed)
+		c.calls.close(ErrClosed)
 		c.endInput(ErrClosed)
-		d.tellEnd()
-		d.wait(d.opts.Drain, d.ctx.Done())
+		c.closeHandler()
+		c.wait(c.opts.Drain, c.ctx.Done())
 	}
-	closed := d.isClosing()
-	c.shut(ErrClosed)
-	d.wait(d.opts.Grace, nil)
+	closed := c.isClosing()
+	c.shutdown(ErrClosed)
+	c.wait(c.opts.Grace, nil)
 
 	switch {
 	case ctx.Err() != nil:
@@ -72,65 +94,121 @@ func (c *Conn) Run(ctx context.Context) error {
 	return fmt.Errorf("jsonrpc: reading: %w", err)
 }
 
-// shut ends reading, writing and every handler's context.
-func (c *Conn) shut(reason error) {
-	c.route.d.shut(reason)
-	c.stream.Close()
+// read is the read loop. It returns the reason why reading has ended, which is an error
+// with the stack if a callback of [Options] has panicked.
+func (c *Conn) read(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	o := origin{values: ctx, from: c, to: streamReplier{c}}
+	for {
+		if err := c.readFrame(o); err != nil {
+			return err
+		}
+	}
 }
 
-// Close ends the connection: running calls are cancelled, waiting ones fail.
-// What was written before is sent, within a bound. It returns when Run has; it
-// may be called more than once.
-func (c *Conn) Close() error {
-	c.shut(ErrClosed)
-	if c.running.Load() {
-		<-c.done
+// readFrame reads and handles one frame.
+func (c *Conn) readFrame(o origin) error {
+	frame, err := c.stream.Read()
+	if c.charger != nil {
+		o.charge = c.charger.TakeCharge()
+		defer o.charge.Release() // running calls retain it
+	}
+	if c.isClosing() {
+		return ErrClosed
+	}
+	if bad, ok := errors.AsType[*DecodeError](err); ok {
+		c.refuse(o.to, bad)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if c.receive(o, frame) && c.recycler != nil {
+		c.recycler.Recycle(frame)
 	}
 	return nil
 }
 
-// Call sends a request and waits for its answer; see [Route.Call].
-func (c *Conn) Call(ctx context.Context, method string, params Appender) (*Response, error) {
-	return c.route.Call(ctx, method, params)
+// Close ends the connection. It cancels the running calls of the peer and fails the
+// pending calls to the peer. It returns when the handlers have returned and Run, if it was
+// called, has too; it waits at most [Options.Grace] for handlers. Close may be called more
+// than once.
+func (c *Conn) Close() error {
+	c.shutdown(ErrClosed)
+	if c.running.Load() {
+		<-c.done
+	} else {
+		c.wait(c.opts.Grace, nil)
+	}
+	return nil
 }
 
-// Notify sends a notification.
-func (c *Conn) Notify(ctx context.Context, method string, params Appender) error {
-	return c.route.Notify(ctx, method, params)
+// shutdown ends reading, writing and the context of every handler.
+func (c *Conn) shutdown(reason error) {
+	c.cancel(reason)
+	c.calls.close(ErrClosed)
+	c.closeHandler()
+	if c.stream != nil {
+		c.stream.Close()
+	}
 }
 
-// Cancel ends a running call of the peer; its reply is dropped.
-func (c *Conn) Cancel(id ID) { c.route.Cancel(id) }
+func (c *Conn) isClosing() bool { return c.ctx.Err() != nil }
 
-// Go runs fn on a goroutine of its own that Run waits for. The context ends with
-// the peer's input: calls may still go on then, but nothing that lasts.
-func (c *Conn) Go(fn func(ctx context.Context)) { c.route.d.Go(fn) }
+// closeHandler calls HandleClose of the handler once.
+func (c *Conn) closeHandler() {
+	if !c.handlerBound.Load() {
+		return
+	}
+	if h, ok := c.handler.(SessionHandler); ok && !c.handlerClosed.Swap(true) {
+		h.HandleClose()
+	}
+}
 
-// Input ends with the peer's input.
-func (c *Conn) Input() context.Context { return c.route.d.Input() }
+// wait waits until nothing runs, limit has passed or stop is closed.
+func (c *Conn) wait(limit time.Duration, stop <-chan struct{}) {
+	if limit <= 0 {
+		return
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-c.calls.whenIdle():
+	case <-timer.C:
+	case <-stop:
+	}
+}
 
-// Malformed counts what was received and was not a message.
-func (c *Conn) Malformed() int64 { return c.route.d.Malformed() }
+// Go runs fn on a goroutine that Run and Close wait for. The context of fn is [Conn.Input].
+func (c *Conn) Go(fn func(ctx context.Context)) {
+	c.calls.startGoroutine()
+	go func() {
+		defer c.calls.endGoroutine()
+		fn(c.input)
+	}()
+}
 
-// Done is closed when Run has returned.
+// Input returns a context that ends when the peer can send nothing more. Calls of the peer
+// may still run then.
+func (c *Conn) Input() context.Context { return c.input }
+
+// Done returns a channel that is closed when Run has returned. It is nil for a connection
+// without a stream.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// connOutlet sends everything over the stream.
-type connOutlet struct{ c *Conn }
-
-func (o connOutlet) Write(ctx context.Context, msg []byte) error {
-	err := o.c.stream.Write(ctx, msg)
-	_, knows := err.(*CallError)
-	if err != nil && !knows && o.c.route.d.isClosing() && !errors.Is(err, context.Canceled) {
-		return ErrClosed
+// report passes an error that does not end the connection to [Options.Malformed].
+func (c *Conn) report(err error) {
+	if c.opts.Malformed != nil {
+		c.opts.Malformed(err)
 	}
-	return err
 }
 
-// Answer sends what nobody here waits for. It fails only when the connection
-// ends, which Run reports.
-func (o connOutlet) Answer(msg []byte) {
-	if msg != nil {
-		_ = o.Write(o.c.route.d.ctx, msg)
+func (c *Conn) trace(sent bool, frame []byte) {
+	if c.opts.Trace != nil {
+		c.opts.Trace(sent, frame)
 	}
 }

@@ -3,20 +3,23 @@ package jsonrpc_test
 import (
 	"context"
 	"fmt"
+	"runtime/metrics"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A round trip of a small call: encoded, sent, handled, answered, decoded.
+// BenchmarkRoundTrip measures a call from its encoding to the decoded response.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, kind := range []struct {
 		name string
 		pair func(testing.TB) (x, y jsonrpc.Stream)
 	}{
-		{"memory", func(testing.TB) (x, y jsonrpc.Stream) { return transport.Streams() }},
+		{"memory", func(testing.TB) (x, y jsonrpc.Stream) { return transport.NewPipe() }},
 		{"lines on os.Pipe", osPipes},
 	} {
 		for _, size := range []int{100, 100_000} {
@@ -55,7 +58,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 }
 
 func BenchmarkNotify(b *testing.B) {
-	x, y := transport.Streams()
+	x, y := transport.NewPipe()
 	client := run(b, x, handler{})
 	run(b, y, handler{})
 	params := paramsOf(100)
@@ -71,13 +74,13 @@ func paramsOf(size int) jsonrpc.Raw {
 	return jsonrpc.Raw(`{"name":"echo","arguments":{"message":"` + strings.Repeat("x", size) + `"}}`)
 }
 
-// What a round trip may allocate, both ends together: the frames, the messages,
-// the call's context.
+// The allocations of a round trip at both ends are limited. They are for the frames, the
+// messages and the context of the call.
 func TestConnAllocations(t *testing.T) {
-	if raced {
+	if racetest.Enabled {
 		t.Skip("the race detector allocates")
 	}
-	const budget = 12
+	const budget = 16
 	for kind, pair := range streams {
 		t.Run(kind, func(t *testing.T) {
 			x, y := pair(t)
@@ -94,4 +97,122 @@ func TestConnAllocations(t *testing.T) {
 			}
 		})
 	}
+}
+
+// borrower is a handler that handles some notifications without retaining them.
+type borrower struct {
+	handler
+	borrow func(note *jsonrpc.Request) bool
+}
+
+func (h borrower) Borrow(note *jsonrpc.Request) bool { return h.borrow(note) }
+
+// Reusing the memory of borrowed notifications does not change the other ones.
+func TestBorrowedNotifications(t *testing.T) {
+	for kind, pair := range streams {
+		t.Run(kind, func(t *testing.T) {
+			const each = 100
+			var borrowed []string
+			var kept []*jsonrpc.Request
+			done := make(chan struct{})
+			h := borrower{
+				handler{notified: func(_ jsonrpc.Peer, note *jsonrpc.Request) {
+					if kept = append(kept, note); len(kept) == each {
+						close(done)
+					}
+				}},
+				func(note *jsonrpc.Request) bool {
+					switch note.Method {
+					case "borrow":
+						borrowed = append(borrowed, string(note.Member("n")))
+						return true
+					case "panic":
+						panic("borrowing")
+					}
+					return false
+				},
+			}
+			near, far := pair(t)
+			run(t, near, h)
+			peer := run(t, far, handler{})
+			var want []string
+			for i := range each {
+				want = append(want, fmt.Sprint(i))
+				long := strings.Repeat("x", i*100)
+				for _, method := range []string{"borrow", "panic", "keep"} {
+					params := jsonrpc.Raw(fmt.Sprintf(`{"n":%d,"x":%q}`, i, long))
+					if err := peer.Notify(context.Background(), method, params); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			<-done
+			var got []string
+			for i, note := range kept {
+				if x := string(note.Member("x")); note.Method != "keep" || len(x) != i*100+2 {
+					t.Errorf("notification %d is now %s %.80s", i, note.Method, note.Params)
+				}
+				got = append(got, string(note.Member("n")))
+			}
+			if !slices.Equal(borrowed, want) || !slices.Equal(got, want) {
+				t.Errorf("borrowed %v\nand kept %v,\nwant each %v", borrowed, got, want)
+			}
+		})
+	}
+}
+
+// A borrowed notification allocates nothing at either end.
+func TestBorrowedNotificationAllocations(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	for kind, pair := range streams {
+		t.Run(kind, func(t *testing.T) {
+			came := make(chan struct{}, 1)
+			near, far := pair(t)
+			run(t, near, borrower{handler{}, func(*jsonrpc.Request) bool { came <- struct{}{}; return true }})
+			peer := run(t, far, handler{})
+			var params jsonrpc.Appender = paramsOf(100)
+			allocs := testing.AllocsPerRun(500, func() {
+				if err := peer.Notify(context.Background(), "notifications/progress", params); err != nil {
+					t.Fatal(err)
+				}
+				<-came
+			})
+			if allocs >= 1 {
+				t.Errorf("%.1f allocations, want none", allocs)
+			}
+		})
+	}
+}
+
+// Consecutive calls run on the same goroutine.
+func TestCallsShareGoroutines(t *testing.T) {
+	for kind, pair := range streams {
+		t.Run(kind, func(t *testing.T) {
+			near, far := pair(t)
+			run(t, near, handler{handle: echo})
+			client := run(t, far, handler{})
+			call := func() {
+				if _, err := client.Call(context.Background(), "tools/call", paramsOf(10)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			call()
+			const calls = 1000
+			before := goroutinesCreated()
+			for range calls {
+				call()
+			}
+			if created := goroutinesCreated() - before; created > calls/10 {
+				t.Errorf("%d goroutines for %d calls, one after another", created, calls)
+			}
+		})
+	}
+}
+
+func goroutinesCreated() uint64 {
+	sample := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

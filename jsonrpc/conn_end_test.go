@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +16,11 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// feed is a stream whose input is fixed and whose output is kept.
+// A feed is a stream with fixed input that records its output.
 type feed struct {
 	mu     sync.Mutex
 	in     []string
-	then   error // what Read returns after that
+	then   error // the error of Read after the input
 	out    []string
 	closed bool
 }
@@ -52,11 +53,7 @@ func (f *feed) Close() error {
 	return nil
 }
 
-func conn(stream jsonrpc.Stream, h jsonrpc.Handler, opts *jsonrpc.Options) *jsonrpc.Conn {
-	return jsonrpc.NewConn(stream, func(*jsonrpc.Conn) jsonrpc.Handler { return h }, opts)
-}
-
-// slow handles "slow" calls in a minute, virtual of course.
+// slow handles "slow" calls in a minute of virtual time.
 func slow(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	if req.Method == "slow" {
 		select {
@@ -68,7 +65,7 @@ func slow(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *j
 	return echo(ctx, from, req, reply)
 }
 
-// At the end of input everything that was read is answered, within the bound.
+// At the end of the input, calls that were read get replies within the drain limit.
 func TestConnDrain(t *testing.T) {
 	tests := map[string]struct {
 		drain    time.Duration
@@ -84,11 +81,11 @@ func TestConnDrain(t *testing.T) {
 			virtual(t, func(t *testing.T) {
 				stream := &feed{in: []string{call(1, "slow", `[]`), call(2, "slow", `[]`), call(3, "slow", `[]`)}, then: io.EOF}
 				start := time.Now()
-				if err := conn(stream, handler{handle: slow}, &jsonrpc.Options{Drain: test.drain}).Run(t.Context()); err != nil {
+				if err := newConn(stream, handler{handle: slow}, &jsonrpc.Options{Drain: test.drain}).Run(t.Context()); err != nil {
 					t.Error(err)
 				}
 				if took := time.Since(start); took != test.took {
-					t.Errorf("it took %v, want %v", took, test.took)
+					t.Errorf("Run took %v, want %v", took, test.took)
 				}
 				want := 0
 				if test.answered {
@@ -102,7 +99,7 @@ func TestConnDrain(t *testing.T) {
 	}
 }
 
-// Close during a drain leaves handlers their grace period and no more.
+// Close during a drain waits for handlers for the grace period only.
 func TestConnCloseEndsDrain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		deaf := func(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
@@ -110,7 +107,7 @@ func TestConnCloseEndsDrain(t *testing.T) {
 			return nil
 		}
 		stream := &feed{in: []string{call(1, "deaf", "")}, then: io.EOF}
-		c := conn(stream, handler{handle: deaf}, &jsonrpc.Options{Drain: time.Hour, Grace: time.Second})
+		c := newConn(stream, handler{handle: deaf}, &jsonrpc.Options{Drain: time.Hour, Grace: time.Second})
 		ran := make(chan error)
 		go func() { ran <- c.Run(t.Context()) }()
 		synctest.Wait()
@@ -126,8 +123,7 @@ func TestConnCloseEndsDrain(t *testing.T) {
 	})
 }
 
-// A handler that calls back cannot be answered after the end of input, and must
-// not wait for it.
+// A handler's call to the peer fails after the end of the input.
 func TestConnDrainFailsCallbacks(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		h := handler{handle: func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
@@ -139,7 +135,7 @@ func TestConnDrainFailsCallbacks(t *testing.T) {
 		}}
 		stream := &feed{in: []string{call(1, "m", "")}, then: io.EOF}
 		start := time.Now()
-		if err := conn(stream, h, nil).Run(t.Context()); err != nil {
+		if err := newConn(stream, h, nil).Run(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if got := strings.Join(stream.out, "\n"); !strings.HasSuffix(got, result(1, `"done"`)) || time.Since(start) != 0 {
@@ -151,19 +147,19 @@ func TestConnDrainFailsCallbacks(t *testing.T) {
 func TestConnRunReturns(t *testing.T) {
 	broken := errors.New("broken")
 	virtual(t, func(t *testing.T) {
-		if err := conn(&feed{then: io.EOF}, handler{}, nil).Run(t.Context()); err != nil {
+		if err := newConn(&feed{then: io.EOF}, handler{}, nil).Run(t.Context()); err != nil {
 			t.Errorf("at the end of input: %v", err)
 		}
-		if err := conn(&feed{then: broken}, handler{}, nil).Run(t.Context()); !errors.Is(err, broken) {
+		if err := newConn(&feed{then: broken}, handler{}, nil).Run(t.Context()); !errors.Is(err, broken) {
 			t.Errorf("when reading fails: %v", err)
 		}
-		stream, _ := transport.Streams()
+		stream, _ := transport.NewPipe()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(broken) })
-		if err := conn(stream, handler{}, nil).Run(ctx); !errors.Is(err, broken) {
+		if err := newConn(stream, handler{}, nil).Run(ctx); !errors.Is(err, broken) {
 			t.Errorf("when ctx ends: %v", err)
 		}
-		c := conn(&feed{then: io.EOF}, handler{}, nil)
+		c := newConn(&feed{then: io.EOF}, handler{}, nil)
 		if err := c.Close(); err != nil {
 			t.Errorf("closing before running: %v", err)
 		}
@@ -177,8 +173,8 @@ func TestConnRunReturns(t *testing.T) {
 	})
 }
 
-// Close cancels what runs, fails what waits, and may be called by anybody at any
-// time.
+// Close cancels running handlers and fails pending calls. It may be called at any time, by
+// handlers too.
 func TestConnClose(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		causes := make(chan error, 1)
@@ -216,14 +212,14 @@ func TestConnClose(t *testing.T) {
 		_, err := r.conn.Call(t.Context(), "m", nil)
 		wantFailure(t, err, jsonrpc.NotSent, net.ErrClosed)
 		wantFailure(t, r.conn.Notify(t.Context(), "n", nil), jsonrpc.NotSent, net.ErrClosed)
-		r.conn.Cancel(jsonrpc.IntID(1)) // of nothing
+		r.conn.Cancel(jsonrpc.IntID(1)) // without effect
 		if err := <-r.ran; err != nil {
 			t.Errorf("Run returned %v, want nil", err)
 		}
 	})
 }
 
-// What waited in the stream when the connection was closed is not started any more.
+// Messages that the stream still holds when the connection is closed are not handled.
 func TestConnCloseStartsNothing(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var seen []string
@@ -233,17 +229,16 @@ func TestConnCloseStartsNothing(t *testing.T) {
 			synctest.Wait()
 		}}
 		stream := &feed{in: []string{note("first", ""), note("second", ""), call(1, "third", "")}, then: io.EOF}
-		if err := conn(stream, h, nil).Run(t.Context()); err != nil {
+		if err := newConn(stream, h, nil).Run(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if len(seen) != 1 || len(stream.out) != 0 {
-			t.Errorf("handled %q and sent %q, want the first only and nothing", seen, stream.out)
+			t.Errorf("handled %q and sent %q, want the first message only, and no output", seen, stream.out)
 		}
 	})
 }
 
-// A handler that does not look at its context cannot hold up Close for longer
-// than the grace period.
+// A handler that ignores its context delays Close for at most the grace period.
 func TestConnGrace(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -263,7 +258,7 @@ func TestConnGrace(t *testing.T) {
 	})
 }
 
-// Run waits for what Go started, and its context ends with the connection.
+// Run waits for functions of Go. Their context ends with the connection.
 func TestConnGo(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		r := newRig(t, handler{}, nil)
@@ -281,12 +276,12 @@ func TestConnGo(t *testing.T) {
 	})
 }
 
-// Calls, closing and the end of input at once: every call has one outcome.
+// Every call has one outcome if calls, Close and the end of the input happen at the same time.
 func TestConnCloseRaces(t *testing.T) {
 	for range 200 {
-		a, b := transport.Streams()
-		server := conn(b, handler{handle: echo}, nil)
-		client := conn(a, handler{}, &jsonrpc.Options{Drain: -1})
+		a, b := transport.NewPipe()
+		server := newConn(b, handler{handle: echo}, nil)
+		client := newConn(a, handler{}, &jsonrpc.Options{Drain: -1})
 		var all sync.WaitGroup
 		for _, c := range []*jsonrpc.Conn{server, client} {
 			all.Go(func() { c.Run(context.Background()) })
@@ -309,4 +304,49 @@ func TestConnCloseRaces(t *testing.T) {
 		all.Go(func() { server.Close() })
 		all.Wait()
 	}
+}
+
+func TestHandleCloseIsCalledOnce(t *testing.T) {
+	for name, end := range map[string]func(h session){
+		"closed twice": func(h session) {
+			c := newConn(nil, h, nil)
+			c.Close()
+			c.Close()
+		},
+		"the end of input": func(h session) {
+			c := newConn(&feed{then: io.EOF}, h, nil)
+			if err := c.Run(t.Context()); err != nil {
+				t.Error(err)
+			}
+			c.Close()
+		},
+		"closed before there is a handler": func(h session) {
+			var closing sync.WaitGroup
+			jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
+				closing.Go(func() { c.Close() })
+				return h
+			}, nil)
+			closing.Wait()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var closed atomic.Int32
+			end(session{closed: &closed})
+			if n := closed.Load(); n != 1 {
+				t.Errorf("HandleClose is called %d times", n)
+			}
+		})
+	}
+}
+
+// A panic in a callback of the options ends the connection, not the program.
+func TestConnEndsWhenACallbackPanics(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		stream := &feed{in: []string{"not JSON"}, then: io.EOF}
+		c := newConn(stream, handler{}, &jsonrpc.Options{Malformed: func(error) { panic("a bug") }})
+		if err := c.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "jsonrpc: reading: panic: a bug\n") {
+			t.Errorf("Run returns %v", err)
+		}
+		c.Close()
+	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// What comes in is answered, once, with the bytes of its own id.
-func TestConnAnswers(t *testing.T) {
+// Each call gets one response, with the bytes of its id.
+func TestConnReplies(t *testing.T) {
 	h := handler{handle: func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 		switch req.Method {
 		case "echo":
@@ -37,9 +37,9 @@ func TestConnAnswers(t *testing.T) {
 			reply.Buf = nil
 			return nil
 		}
-		return nil // says nothing
+		return nil // without a result
 	}}
-	long := `"` + strings.Repeat("x", jsonrpc.MaxIDLength-2) + `"`
+	long := `"` + strings.Repeat("x", 256-2) + `"`
 	tests := map[string]struct{ send, want string }{
 		"result":           {call(1, "echo", `{"a":1}`), result(1, `{"a":1}`)},
 		"array":            {call(1, "echo", `[1,2]`), result(1, `[1,2]`)},
@@ -53,8 +53,8 @@ func TestConnAnswers(t *testing.T) {
 		"fraction":         {call("1.5", "echo", ""), refusal(jsonrpc.InvalidRequest, `id must be a string or an integer, not 1.5`)},
 		"error":            {call(1, "refuse", ""), `{"jsonrpc":"2.0","id":1,"error":{"code":7,"message":"no <b>","data":{"a":1.0}}}`},
 		"wrapped error":    {call(1, "wrap", ""), failure(1, 8, "wrapped")},
-		"masked error":     {call(1, "fail", ""), failure(1, jsonrpc.InternalError, "internal error")},
-		"error after all":  {call(1, "half", ""), failure(1, 9, "changed my mind")},
+		"internal error":   {call(1, "fail", ""), failure(1, jsonrpc.InternalError, "internal error")},
+		"error after data": {call(1, "half", ""), failure(1, 9, "changed my mind")},
 		"panic":            {call(1, "panic", ""), failure(1, jsonrpc.InternalError, "internal error")},
 		"nothing":          {call(1, "nothing", ""), failure(1, jsonrpc.InternalError, "internal error")},
 		"buffer dropped":   {call(1, "nil", ""), failure(1, jsonrpc.InternalError, "internal error")},
@@ -67,7 +67,7 @@ func TestConnAnswers(t *testing.T) {
 				r := newRig(t, h, nil)
 				r.send(test.send)
 				r.expect(test.want)
-				r.send(call(2, "echo", `{}`)) // the session lives
+				r.send(call(2, "echo", `{}`)) // the connection still works
 				r.expect(result(2, `{}`))
 				r.finish()
 			})
@@ -75,8 +75,8 @@ func TestConnAnswers(t *testing.T) {
 	}
 }
 
-// What is no message is answered where somebody may wait for it, counted and
-// reported; it never ends the session.
+// A malformed message is reported, and answered if the peer may wait for a response. It does
+// not end the connection.
 func TestConnMalformed(t *testing.T) {
 	tests := map[string]struct {
 		send     string
@@ -93,16 +93,17 @@ func TestConnMalformed(t *testing.T) {
 		"null id":               {call("null", "echo", ""), true},
 		"result and error":      {`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}`, false},
 		"result without id":     {`{"jsonrpc":"2.0","result":{}}`, false},
-		"answer to nobody":      {result(77, `{}`), false},
-		"error answers nobody":  {refusal(1, "for nobody"), false},
-		"id of the other kind":  {result(`"1"`, `{}`), false},
+		"unknown id":            {result(77, `{}`), false},
+		"error without id":      {refusal(1, "no"), false},
+		"unknown string id":     {result(`"1"`, `{}`), false},
 		"response, old version": {`{"jsonrpc":"1.0","id":1,"result":{}}`, false},
 	}
 	for name, test := range tests {
 		for _, skip := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/skip=%t", name, skip), func(t *testing.T) {
 				virtual(t, func(t *testing.T) {
-					r := newRig(t, handler{handle: echo}, &jsonrpc.Options{SkipMalformed: skip})
+					var reports reports
+					r := newRig(t, handler{handle: echo}, &jsonrpc.Options{SkipMalformed: skip, Malformed: reports.add})
 					r.send(test.send)
 					if test.answered && !skip {
 						answer, err := r.peer.Read()
@@ -113,9 +114,7 @@ func TestConnMalformed(t *testing.T) {
 					r.send(call(2, "echo", `{}`))
 					r.expect(result(2, `{}`))
 					r.finish()
-					if n := r.conn.Malformed(); n != 1 {
-						t.Errorf("Malformed is %d, want 1", n)
-					}
+					reports.want(t, "")
 				})
 			})
 		}
@@ -124,19 +123,16 @@ func TestConnMalformed(t *testing.T) {
 
 func TestConnReportsMalformed(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		var reports []string
+		var reports reports
 		h := handler{notified: func(jsonrpc.Peer, *jsonrpc.Request) { panic("boom") }}
 		r := newRig(t, h, &jsonrpc.Options{
 			SkipMalformed: true,
-			Malformed:     func(err error) { reports = append(reports, err.Error()) },
+			Malformed:     reports.add,
 		})
-		r.send(`hello`, note("n", ""), `{}`)
+		r.send(`hello`, note("n", ""), `{}`, result(7, `{}`), refusal(1, "no"))
 		r.finish()
-		for i, part := range []string{"parse error", "panic on n: boom", "invalid request"} {
-			if len(reports) <= i || !strings.Contains(reports[i], part) {
-				t.Errorf("report %d of %q lacks %q", i, reports, part)
-			}
-		}
+		reports.want(t, "malformed message: invalid JSON", `panic on "n": boom`, `malformed message: jsonrpc must be "2.0"`,
+			"a response without a pending call, with the id 7", "a response without a pending call, with the id null")
 	})
 }
 
@@ -157,8 +153,8 @@ func TestConnTrace(t *testing.T) {
 	})
 }
 
-// An id that is in use is refused without harm to the call that uses it, and
-// free again afterwards.
+// A call with an id that is in use is refused. The running call with that id is not affected,
+// and the id can be used again afterwards.
 func TestConnDuplicateID(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -183,13 +179,12 @@ func TestConnDuplicateID(t *testing.T) {
 	})
 }
 
-// Calls beyond the limit are refused at once; calls that are answered on the read
-// loop never are.
+// Calls above the limit are refused, except for calls that preempt.
 func TestConnBusy(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var most, now atomic.Int64
-		h := preempter{methods: []string{"ping"}}
+		h := session{preempts: []string{"ping"}}
 		h.handle = func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 			if req.Method == "ping" {
 				return reply.Write(jsonrpc.Raw(`{}`))
@@ -218,24 +213,24 @@ func TestConnBusy(t *testing.T) {
 		r.send(call(5, "slow", `[5]`))
 		r.expect(result(5, `[5]`))
 		if most.Load() != 2 {
-			t.Errorf("%d calls ran at once, want 2", most.Load())
+			t.Errorf("%d calls ran at the same time, want 2", most.Load())
 		}
 		r.finish()
 	})
 }
 
-// Whoever has an answer may call again, though the write that brought it has not
-// returned; but not for ever.
-func TestConnAnswersOnTheirWay(t *testing.T) {
+// A call does not count as running while its reply is written, but the number of replies that
+// are being written is limited.
+func TestConnPendingReplies(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		near, far := transport.Streams()
-		taken := make(chan struct{})
+		near, far := transport.NewPipe()
+		release := make(chan struct{})
 		var ran atomic.Int64
 		h := handler{handle: func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 			ran.Add(1)
 			return echo(ctx, from, req, reply)
 		}}
-		conn := jsonrpc.NewConn(slowToReturn{near, taken}, func(*jsonrpc.Conn) jsonrpc.Handler { return h }, &jsonrpc.Options{MaxInFlight: 1})
+		conn := newConn(slowWriter{near, release}, h, &jsonrpc.Options{MaxInFlight: 1})
 		ended := make(chan error)
 		go func() { ended <- conn.Run(context.Background()) }()
 		r := &rig{t: t, peer: far}
@@ -249,7 +244,7 @@ func TestConnAnswersOnTheirWay(t *testing.T) {
 		if ran.Load() != 65 {
 			t.Errorf("%d calls ran", ran.Load())
 		}
-		close(taken)
+		close(release)
 		synctest.Wait()
 		r.send(call(67, "echo", `{}`))
 		r.expect(result(67, `{}`))
@@ -258,20 +253,19 @@ func TestConnAnswersOnTheirWay(t *testing.T) {
 	})
 }
 
-// slowToReturn brings a message, and does not return until taken is closed.
-type slowToReturn struct {
+// A slowWriter is a stream on which Write sends the message and returns when release is closed.
+type slowWriter struct {
 	jsonrpc.Stream
-	taken <-chan struct{}
+	release <-chan struct{}
 }
 
-func (s slowToReturn) Write(ctx context.Context, msg []byte) error {
+func (s slowWriter) Write(ctx context.Context, msg []byte) error {
 	err := s.Stream.Write(ctx, msg)
-	<-s.taken
+	<-s.release
 	return err
 }
 
-// A peer that cancels its calls cannot run more of them than the limit allows
-// with handlers that take their time to notice.
+// Cancelled calls count as running until their handlers return.
 func TestConnCancelledCallsCount(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -280,10 +274,10 @@ func TestConnCancelledCallsCount(t *testing.T) {
 			return echo(ctx, from, req, reply)
 		}}
 		r := newRig(t, h, &jsonrpc.Options{MaxInFlight: 1})
-		r.send(call(1, "deaf", ""))
+		r.send(call(1, "slow", ""))
 		synctest.Wait()
 		r.conn.Cancel(jsonrpc.IntID(1))
-		r.send(call(2, "deaf", ""))
+		r.send(call(2, "slow", ""))
 		r.expect(failure(2, jsonrpc.Busy, "busy: at most 1 calls run at once"))
 		close(release)
 		synctest.Wait()
@@ -293,11 +287,11 @@ func TestConnCancelledCallsCount(t *testing.T) {
 	})
 }
 
-// Some calls take effect before anything later is looked at.
+// Calls that preempt are complete before the next message is handled.
 func TestConnPreempt(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		state := 0 // without a lock: everything here runs on the read loop
-		h := preempter{methods: []string{"set", "refuse", "panic"}}
+		state := 0 // without a lock, since all handlers run on the read loop
+		h := session{preempts: []string{"set", "refuse", "panic"}}
 		h.notified = func(_ jsonrpc.Peer, n *jsonrpc.Request) { state *= 10 }
 		h.handle = func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 			switch req.Method {
@@ -318,7 +312,7 @@ func TestConnPreempt(t *testing.T) {
 	})
 }
 
-// Cancelling ends the call with that id and no other, and drops its reply.
+// Cancel cancels only the call with that id, and drops its reply.
 func TestConnCancel(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		causes := make(chan error, 2)
@@ -351,15 +345,15 @@ func TestConnCancel(t *testing.T) {
 		if len(causes) != 0 {
 			t.Error("cancelling 1 ended the call with id \"1\"")
 		}
-		r.conn.Cancel(jsonrpc.StringID("1"))
+		r.conn.Cancel(stringID("1"))
 		<-causes
-		r.finish() // and neither cancelled call was answered
+		r.finish() // there is no reply to a cancelled call
 	})
 }
 
-// The id of a cancelled call is free although its handler has not noticed; when
-// that returns at last, it cannot take the answer of the call that has the id now.
-func TestConnCancelFreesTheID(t *testing.T) {
+// The id of a cancelled call can be used again before the handler of that call returns. The
+// result of that handler is not sent as the reply to the new call.
+func TestConnReuseCancelledID(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		release := map[string]chan struct{}{"old": make(chan struct{}), "new": make(chan struct{})}
 		h := handler{handle: func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
@@ -380,7 +374,7 @@ func TestConnCancelFreesTheID(t *testing.T) {
 	})
 }
 
-// Notifications are handed over in order, before anything later is looked at.
+// Notifications are handled in order and before later messages.
 func TestConnOrder(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const n = 1000
@@ -405,10 +399,10 @@ func TestConnOrder(t *testing.T) {
 
 type visitorKey struct{}
 
-// The contexts of calls have the values of the connection's, but a life of their own.
-func TestConnCallsHaveTheValuesOfRun(t *testing.T) {
+// The contexts of calls have the values of the context of Run, and not its deadline.
+func TestConnContextValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		near, far := transport.Streams()
+		near, far := transport.NewPipe()
 		defer far.Close()
 		h := handler{handle: func(ctx context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, reply *jsonrpc.Reply) error {
 			if _, has := ctx.Deadline(); has {
@@ -417,7 +411,7 @@ func TestConnCallsHaveTheValuesOfRun(t *testing.T) {
 			name, _ := ctx.Value(visitorKey{}).(string)
 			return reply.Write(jsonrpc.Raw(`["` + name + `"]`))
 		}}
-		conn := jsonrpc.NewConn(near, func(*jsonrpc.Conn) jsonrpc.Handler { return h }, nil)
+		conn := newConn(near, h, nil)
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), visitorKey{}, "ada"), time.Hour)
 		defer cancel()
 		go conn.Run(ctx)
@@ -428,6 +422,41 @@ func TestConnCallsHaveTheValuesOfRun(t *testing.T) {
 		got, err := far.Read()
 		if want := result(1, `["ada"]`); err != nil || string(got) != want {
 			t.Errorf("the call is answered with %s, %v, want %s", got, err, want)
+		}
+	})
+}
+
+// The handler does not get a call that Authorize refuses. Notifications need no authorization.
+func TestConnAuthorizes(t *testing.T) {
+	var handled, notified atomic.Int32
+	h := handler{
+		handle: func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+			handled.Add(1)
+			return echo(ctx, from, req, reply)
+		},
+		notified: func(jsonrpc.Peer, *jsonrpc.Request) { notified.Add(1) },
+	}
+	authorize := func(_ context.Context, req *jsonrpc.Request) error {
+		switch req.Method {
+		case "refuse":
+			return &jsonrpc.Error{Code: 7, Message: "not authorized"}
+		case "panic":
+			panic("secret")
+		}
+		return nil
+	}
+	virtual(t, func(t *testing.T) {
+		r := newRig(t, h, &jsonrpc.Options{Authorize: authorize})
+		r.send(call(1, "refuse", ""))
+		r.expect(failure(1, 7, "not authorized"))
+		r.send(call(2, "panic", ""))
+		r.expect(failure(2, jsonrpc.InternalError, "internal error"))
+		r.send(note("refuse", ""))
+		r.send(call(3, "echo", `{}`))
+		r.expect(result(3, `{}`))
+		r.finish()
+		if handled.Load() != 1 || notified.Load() != 1 {
+			t.Errorf("%d calls were handled, and %d notifications", handled.Load(), notified.Load())
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,23 +13,16 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// identified are parameters that contain the id of their own request.
+// identified are parameters that contain the id of their request.
 type identified struct{ id jsonrpc.ID }
 
-func (p *identified) Identify(id jsonrpc.ID) { p.id = id }
+func (p *identified) ReceiveID(id jsonrpc.ID) { p.id = id }
 
 func (p *identified) AppendJSON(dst []byte) ([]byte, error) {
 	return fmt.Appendf(dst, `{"token":%s}`, p.id), nil
 }
 
-// unencodable are parameters that cannot be written.
-type unencodable struct{}
-
-func (unencodable) AppendJSON(dst []byte) ([]byte, error) {
-	return append(dst, `{"half":`...), errors.New("cannot be encoded")
-}
-
-// What goes out is numbered, framed, and answered by id in any order.
+// Calls have ascending ids, and their responses may come in any order.
 func TestConnCall(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		r := newRig(t, handler{}, nil)
@@ -59,14 +54,14 @@ func TestConnCall(t *testing.T) {
 	})
 }
 
-// How a call can fail, and how far it got then.
+// A failed call reports its delivery and cause.
 func TestConnCallFails(t *testing.T) {
-	cause := errors.New("lost interest")
+	cause := errors.New("no longer needed")
 	tests := map[string]struct {
 		opts     jsonrpc.Options
 		ctx      func(ctx context.Context) (context.Context, context.CancelFunc)
 		params   jsonrpc.Appender
-		peer     func(r *rig) // runs once the call waits
+		peer     func(r *rig) // runs when the call waits
 		after    time.Duration
 		delivery jsonrpc.Delivery
 		err      error
@@ -79,8 +74,8 @@ func TestConnCallFails(t *testing.T) {
 			},
 			delivery: jsonrpc.NotSent, err: cause,
 		},
-		"params":           {params: unencodable{}, delivery: jsonrpc.NotSent},
-		"default deadline": {after: jsonrpc.DefaultCallTimeout, delivery: jsonrpc.MaybeExecuted, err: context.DeadlineExceeded},
+		"params":           {params: refusing{errors.New("cannot be encoded")}, delivery: jsonrpc.NotSent},
+		"default deadline": {after: time.Minute, delivery: jsonrpc.MaybeExecuted, err: context.DeadlineExceeded},
 		"own deadline": {
 			opts:  jsonrpc.Options{CallTimeout: time.Hour},
 			after: time.Hour, delivery: jsonrpc.MaybeExecuted, err: context.DeadlineExceeded,
@@ -131,14 +126,14 @@ func TestConnCallFails(t *testing.T) {
 				_, err := r.conn.Call(ctx, "m", test.params)
 				wantFailure(t, err, test.delivery, test.err)
 				if waited := time.Since(start); waited != test.after {
-					t.Errorf("it took %v, want %v", waited, test.after)
+					t.Errorf("the call took %v, want %v", waited, test.after)
 				}
 			})
 		})
 	}
 }
 
-// A call that the peer refuses is the peer's own error, not a failure of ours.
+// The error of a refused call is the *Error of the peer, not a *CallError.
 func TestConnCallRefused(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		r := newRig(t, handler{}, nil)
@@ -157,15 +152,16 @@ func TestConnCallRefused(t *testing.T) {
 	})
 }
 
-// An answer that is none fails its call at once: nothing better will come.
-func TestConnCallMalformedAnswer(t *testing.T) {
+// A malformed response fails its call immediately.
+func TestConnCallMalformedResponse(t *testing.T) {
 	for _, answer := range []string{
 		`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"both"}}`,
 		`{"jsonrpc":"1.0","id":1,"result":{}}`,
 		`{"jsonrpc":"2.0","id":1,"error":"no object"}`,
 	} {
 		virtual(t, func(t *testing.T) {
-			r := newRig(t, handler{}, &jsonrpc.Options{SkipMalformed: true})
+			var reports reports
+			r := newRig(t, handler{}, &jsonrpc.Options{SkipMalformed: true, Malformed: reports.add})
 			go func() {
 				r.expect(call(1, "m", ""))
 				r.send(answer)
@@ -174,33 +170,32 @@ func TestConnCallMalformedAnswer(t *testing.T) {
 			_, err := r.conn.Call(t.Context(), "m", nil)
 			wantFailure(t, err, jsonrpc.MaybeExecuted, nil)
 			if took := time.Since(start); took != 0 {
-				t.Errorf("%s failed the call after %v, want at once", answer, took)
+				t.Errorf("%s failed the call after %v, want immediately", answer, took)
 			}
 			r.finish()
-			if n := r.conn.Malformed(); n != 1 {
-				t.Errorf("Malformed is %d, want 1", n)
-			}
+			reports.want(t, "malformed message")
 		})
 	}
 }
 
-// When nobody waits any more, the handler is told once; the late answer is dropped
-// and the next call gets its own.
+// When a call is abandoned, NotifyCancelled is called once. A late response is dropped and
+// does not become that of the next call.
 func TestConnAbandon(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		type report struct {
+		type cancellation struct {
 			id    jsonrpc.ID
 			cause error
 		}
-		reports := make(chan report, 1)
-		h := abandoner{abandoned: func(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
-			reports <- report{id, cause}
+		cancellations := make(chan cancellation, 1)
+		h := notifier{cancelled: func(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
+			cancellations <- cancellation{id, cause}
 			if err := from.Notify(context.Background(), "cancelled", jsonrpc.Raw(id.String())); err != nil {
 				t.Error(err)
 			}
 		}}
-		r := newRig(t, h, nil)
-		cause := errors.New("lost interest")
+		var responses reports // those without a pending call
+		r := newRig(t, h, &jsonrpc.Options{Malformed: responses.add})
+		cause := errors.New("no longer needed")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
 			synctest.Wait()
@@ -208,8 +203,8 @@ func TestConnAbandon(t *testing.T) {
 		}()
 		_, err := r.conn.Call(ctx, "m", nil)
 		wantFailure(t, err, jsonrpc.MaybeExecuted, cause)
-		if got := <-reports; got != (report{jsonrpc.IntID(1), cause}) {
-			t.Errorf("told of %v", got)
+		if got := <-cancellations; got != (cancellation{jsonrpc.IntID(1), cause}) {
+			t.Errorf("NotifyCancelled got %v", got)
 		}
 		r.expect(call(1, "m", ""), note("cancelled", "1"))
 
@@ -222,9 +217,7 @@ func TestConnAbandon(t *testing.T) {
 			t.Errorf("answered with %v (%v), want mine", resp, err)
 		}
 		r.finish()
-		if n := r.conn.Malformed(); n != 2 {
-			t.Errorf("Malformed is %d, want 2: the late and the second answer", n)
-		}
+		responses.want(t, "with the id 1", "with the id 2")
 	})
 }
 
@@ -250,7 +243,7 @@ func TestConnMaxPending(t *testing.T) {
 			}
 		}
 		for range 3 { // these take no room
-			_, err := r.conn.Call(t.Context(), "m", unencodable{})
+			_, err := r.conn.Call(t.Context(), "m", refusing{errors.New("cannot be encoded")})
 			wantFailure(t, err, jsonrpc.NotSent, nil)
 		}
 		go func() {
@@ -263,7 +256,7 @@ func TestConnMaxPending(t *testing.T) {
 	})
 }
 
-// Handlers call back, and are called back from there, without an end in deadlock.
+// Handlers of both peers may call each other recursively without a deadlock.
 func TestConnReentrant(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const depth = 20
@@ -291,7 +284,7 @@ func TestConnReentrant(t *testing.T) {
 	})
 }
 
-// A notification handler may start work that calls back.
+// A goroutine that a notification handler starts may call the peer.
 func TestConnCallFromNotification(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		answered := make(chan string)
@@ -312,4 +305,120 @@ func TestConnCallFromNotification(t *testing.T) {
 			t.Errorf("answered with %s", got)
 		}
 	})
+}
+
+// A failing stream fails every write. It ends when it is closed.
+type failing struct {
+	write  func() error
+	close  sync.Once
+	closed chan struct{}
+}
+
+func newFailing(write func(closed <-chan struct{}) error) *failing {
+	f := &failing{closed: make(chan struct{})}
+	f.write = func() error { return write(f.closed) }
+	return f
+}
+
+func (f *failing) Read() ([]byte, error) {
+	<-f.closed
+	return nil, io.EOF
+}
+
+func (f *failing) Write(context.Context, []byte) error { return f.write() }
+
+func (f *failing) Close() error {
+	f.close.Do(func() { close(f.closed) })
+	return nil
+}
+
+// A failed write has the delivery of the stream's *CallError, and NotSent with other errors.
+func TestWriteFails(t *testing.T) {
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		err      error
+		delivery jsonrpc.Delivery
+	}{
+		"an error":       {broken, jsonrpc.NotSent},
+		"not sent":       {&jsonrpc.CallError{Method: "other", Delivery: jsonrpc.NotSent, Err: broken}, jsonrpc.NotSent},
+		"maybe executed": {&jsonrpc.CallError{Method: "other", Delivery: jsonrpc.MaybeExecuted, Err: broken}, jsonrpc.MaybeExecuted},
+		"rejected":       {&jsonrpc.CallError{Delivery: jsonrpc.Rejected, Err: broken}, jsonrpc.Rejected},
+	} {
+		virtual(t, func(t *testing.T) {
+			stream := newFailing(func(<-chan struct{}) error { return test.err })
+			h := notifier{cancelled: func(jsonrpc.Peer, jsonrpc.ID, error) { t.Errorf("%s: the peer is notified of a cancelled call", name) }}
+			conn := newConn(stream, h, &jsonrpc.Options{MaxPending: 1})
+			go conn.Run(context.Background())
+			defer conn.Close()
+			for way, peer := range map[string]jsonrpc.Peer{"stream": conn, "other way": conn.PeerVia(stream.Write)} {
+				for range 3 { // a failed call is not pending
+					_, err := peer.Call(t.Context(), "m", nil)
+					notifyErr := peer.Notify(t.Context(), "m", nil)
+					for _, err := range []error{err, notifyErr} {
+						failed, ok := err.(*jsonrpc.CallError)
+						if !ok || failed.Method != "m" || failed.Delivery != test.delivery || failed.Err != broken {
+							t.Errorf("%s, %s: got %v", name, way, err)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// A call whose params cannot be encoded was not sent, even if the error is a *CallError with
+// another delivery.
+func TestEncodingFails(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		r := newRig(t, handler{}, nil)
+		other := &jsonrpc.CallError{Method: "other", Delivery: jsonrpc.MaybeExecuted, Err: io.EOF}
+		_, err := r.conn.Call(t.Context(), "m", refusing{other})
+		wantFailure(t, err, jsonrpc.NotSent, other)
+		wantFailure(t, r.conn.Notify(t.Context(), "m", refusing{other}), jsonrpc.NotSent, other)
+		r.finish()
+	})
+}
+
+// refusing are parameters that cannot be encoded.
+type refusing struct{ err error }
+
+func (p refusing) AppendJSON(dst []byte) ([]byte, error) { return append(dst, `{"half":`...), p.err }
+
+// A write during which the connection is closed fails with ErrClosed, unless the stream
+// returns a *CallError.
+func TestWriteFailsWhenClosed(t *testing.T) {
+	cut := errors.New("cut")
+	for name, test := range map[string]struct {
+		err      error
+		delivery jsonrpc.Delivery
+		want     error
+	}{
+		"an error":       {cut, jsonrpc.NotSent, jsonrpc.ErrClosed},
+		"maybe executed": {&jsonrpc.CallError{Delivery: jsonrpc.MaybeExecuted, Err: cut}, jsonrpc.MaybeExecuted, cut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				writing := make(chan struct{}, 2)
+				stream := newFailing(func(closed <-chan struct{}) error {
+					writing <- struct{}{}
+					<-closed
+					return test.err
+				})
+				conn := newConn(stream, handler{}, nil)
+				go conn.Run(context.Background())
+				failures := make(chan error, 2)
+				go func() {
+					_, err := conn.Call(t.Context(), "m", nil)
+					failures <- err
+				}()
+				go func() { failures <- conn.Notify(t.Context(), "m", nil) }()
+				<-writing
+				<-writing
+				conn.Close()
+				for range 2 {
+					wantFailure(t, <-failures, test.delivery, test.want)
+				}
+			})
+		})
+	}
 }

@@ -15,11 +15,11 @@ import (
 
 // streams are pairs of connected streams of each kind.
 var streams = map[string]func(t testing.TB) (a, b jsonrpc.Stream){
-	"memory": func(testing.TB) (a, b jsonrpc.Stream) { return transport.Streams() },
+	"memory": func(testing.TB) (a, b jsonrpc.Stream) { return transport.NewPipe() },
 	"lines on io.Pipe": func(testing.TB) (a, b jsonrpc.Stream) {
 		ar, bw := io.Pipe()
 		br, aw := io.Pipe()
-		return jsonrpc.NewLines(ar, aw, both{ar, aw}, nil), jsonrpc.NewLines(br, bw, both{br, bw}, nil)
+		return jsonrpc.NewLines(ar, aw, both{ar, aw}, 0), jsonrpc.NewLines(br, bw, both{br, bw}, 0)
 	},
 	"lines on os.Pipe": osPipes,
 }
@@ -34,7 +34,7 @@ func osPipes(t testing.TB) (a, b jsonrpc.Stream) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return jsonrpc.NewLines(ar, aw, both{ar, aw}, nil), jsonrpc.NewLines(br, bw, both{br, bw}, nil)
+	return jsonrpc.NewLines(ar, aw, both{ar, aw}, 0), jsonrpc.NewLines(br, bw, both{br, bw}, 0)
 }
 
 // both closes the two pipes of one end.
@@ -42,31 +42,32 @@ type both [2]io.Closer
 
 func (b both) Close() error { return errors.Join(b[0].Close(), b[1].Close()) }
 
-// desk is a server whose calls wait until they are told what to do.
-type desk struct {
+// A releaser is a server with calls of "wait" that return when a call of "release" with the same
+// ticket comes.
+type releaser struct {
 	mu      sync.Mutex
 	tickets map[string]chan string
 	log     []string
 }
 
-func (d *desk) ticket(name string) chan string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.tickets == nil {
-		d.tickets = map[string]chan string{}
+func (r *releaser) ticket(name string) chan string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tickets == nil {
+		r.tickets = map[string]chan string{}
 	}
-	if d.tickets[name] == nil {
-		d.tickets[name] = make(chan string, 1)
+	if r.tickets[name] == nil {
+		r.tickets[name] = make(chan string, 1)
 	}
-	return d.tickets[name]
+	return r.tickets[name]
 }
 
-func (d *desk) Notified(from jsonrpc.Peer, n *jsonrpc.Request) {
+func (r *releaser) HandleNotification(from jsonrpc.Peer, n *jsonrpc.Request) {
 	switch n.Method {
 	case "append":
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.log = append(d.log, string(n.Params))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.log = append(r.log, string(n.Params))
 	case "cancel":
 		if id, err := jsonrpc.ParseID(n.Member("id")); err == nil {
 			from.Cancel(id)
@@ -74,24 +75,24 @@ func (d *desk) Notified(from jsonrpc.Peer, n *jsonrpc.Request) {
 	}
 }
 
-func (d *desk) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+func (r *releaser) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	switch req.Method {
 	case "echo":
 		return echo(ctx, from, req, reply)
 	case "log":
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return reply.Write(jsonrpc.Raw(fmt.Sprint(len(d.log))))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return reply.Write(jsonrpc.Raw(fmt.Sprint(len(r.log))))
 	case "wait": // until released with a result
 		select {
-		case text := <-d.ticket(string(req.Member("ticket"))):
+		case text := <-r.ticket(string(req.Member("ticket"))):
 			return reply.Write(jsonrpc.Raw(text))
 		case <-ctx.Done():
-			d.ticket(`"cancelled"`) <- "true"
+			r.ticket(`"cancelled"`) <- "true"
 			return context.Cause(ctx)
 		}
 	case "release":
-		d.ticket(string(req.Member("ticket"))) <- string(req.Member("with"))
+		r.ticket(string(req.Member("ticket"))) <- string(req.Member("with"))
 		return reply.Write(jsonrpc.Raw(`true`))
 	}
 	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: req.Method}
@@ -100,14 +101,14 @@ func (d *desk) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Reque
 // A step of a sequence.
 type step func(s *sequence)
 
-// A sequence is a client at the desk, with the calls that it has begun.
+// A sequence is a client of a releaser with its pending calls.
 type sequence struct {
 	t       *testing.T
 	client  *jsonrpc.Conn
-	pending map[string]*begun
+	pending map[string]*pendingCall
 }
 
-type begun struct {
+type pendingCall struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	resp   *jsonrpc.Response
@@ -121,7 +122,7 @@ func doCall(method, params, want string) step {
 		if err != nil {
 			s.t.Errorf("%s: %v", method, err)
 		} else if string(resp.Result) != want {
-			s.t.Errorf("%s: answered with %s, want %s", method, resp.Result, want)
+			s.t.Errorf("%s: the response is %s, want %s", method, resp.Result, want)
 		}
 	}
 }
@@ -138,24 +139,24 @@ func doNotify(method, params string) step {
 func doAsync(name, method, params string) step {
 	return func(s *sequence) {
 		ctx, cancel := context.WithCancel(s.t.Context())
-		b := &begun{cancel: cancel, done: make(chan struct{})}
+		b := &pendingCall{cancel: cancel, done: make(chan struct{})}
 		s.pending[name] = b
 		sent := make(chan struct{})
 		go func() {
 			defer close(b.done)
-			b.resp, b.err = s.client.Call(ctx, method, &announced{Raw: jsonrpc.Raw(params), sent: sent})
+			b.resp, b.err = s.client.Call(ctx, method, &sentParams{Raw: jsonrpc.Raw(params), sent: sent})
 		}()
 		<-sent
 	}
 }
 
-// announced are parameters that tell when they are about to be sent.
-type announced struct {
+// sentParams close a channel when they are about to be sent.
+type sentParams struct {
 	jsonrpc.Raw
 	sent chan struct{}
 }
 
-func (a *announced) Identify(jsonrpc.ID) { close(a.sent) }
+func (p *sentParams) ReceiveID(jsonrpc.ID) { close(p.sent) }
 
 func doCancel(name string) step {
 	return func(s *sequence) { s.pending[name].cancel() }
@@ -168,7 +169,7 @@ func collect(name, want string) step {
 		<-b.done
 		b.cancel()
 		if b.err != nil || string(b.resp.Result) != want {
-			s.t.Errorf("%s: answered with %v (%v), want %s", name, b.resp, b.err, want)
+			s.t.Errorf("%s: the response is %v (%v), want %s", name, b.resp, b.err, want)
 		}
 	}
 }
@@ -181,7 +182,7 @@ func collectCancelled(name string) step {
 	}
 }
 
-// What a client may do in a row, on streams of every kind.
+// Sequences of calls, notifications and cancellations work on each kind of stream.
 func TestConnSequences(t *testing.T) {
 	tests := map[string][]step{
 		"call":   {doCall("echo", `[1]`, `[1]`), doCall("echo", `[2]`, `[2]`)},
@@ -195,7 +196,7 @@ func TestConnSequences(t *testing.T) {
 			doCall("release", `{"ticket":"a","with":"for a"}`, `true`),
 			collect("a", `"for a"`),
 		},
-		"released before it waits": {
+		"released before the wait": {
 			doCall("release", `{"ticket":"a","with":1}`, `true`),
 			doAsync("a", "wait", `{"ticket":"a"}`),
 			collect("a", `1`),
@@ -207,20 +208,20 @@ func TestConnSequences(t *testing.T) {
 			collectCancelled("a"),
 			doCall("release", `{"ticket":"b","with":2}`, `true`),
 			collect("b", `2`),
-			doCall("wait", `{"ticket":"cancelled"}`, `true`), // the server has noticed
+			doCall("wait", `{"ticket":"cancelled"}`, `true`), // the handler was cancelled
 		},
 	}
 	for kind, pair := range streams {
 		for name, steps := range tests {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				a, b := pair(t)
-				run(t, b, &desk{})
-				tell := abandoner{abandoned: func(from jsonrpc.Peer, id jsonrpc.ID, _ error) {
+				run(t, b, &releaser{})
+				h := notifier{cancelled: func(from jsonrpc.Peer, id jsonrpc.ID, _ error) {
 					if err := from.Notify(context.Background(), "cancel", jsonrpc.Raw(`{"id":`+id.String()+`}`)); err != nil {
 						t.Error(err)
 					}
 				}}
-				s := &sequence{t: t, client: run(t, a, tell), pending: map[string]*begun{}}
+				s := &sequence{t: t, client: run(t, a, h), pending: map[string]*pendingCall{}}
 				for _, step := range steps {
 					step(s)
 				}
@@ -229,7 +230,7 @@ func TestConnSequences(t *testing.T) {
 	}
 }
 
-// Many goroutines at both ends get their own answers, byte for byte.
+// Concurrent calls in both directions get their own responses, byte for byte.
 func TestConnConcurrently(t *testing.T) {
 	for kind, pair := range streams {
 		t.Run(kind, func(t *testing.T) {
@@ -243,7 +244,7 @@ func TestConnConcurrently(t *testing.T) {
 							params := fmt.Sprintf(`{"nonce":"%d %d %d","pad":"%0*d"}`, i, j, k, 1+k*k%5000, 0)
 							resp, err := from.Call(t.Context(), "echo", jsonrpc.Raw(params))
 							if err != nil || string(resp.Result) != params {
-								t.Errorf("answered with %v (%v), want %s", resp, err, params)
+								t.Errorf("the response is %v (%v), want %s", resp, err, params)
 								return
 							}
 						}

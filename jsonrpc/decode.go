@@ -1,25 +1,27 @@
 package jsonrpc
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// Decode reads one message. The raw values of the message are slices of data,
-// which must not be changed afterwards.
+// Decode decodes one message. The raw values of the message are slices of data, which must
+// not be changed afterwards.
 //
-// The text is scanned once. Keys match in exact case. A member that is given
-// twice is refused in the message itself, in its error, and on the first two
-// levels of its params or result, and so is a name with NUL or an object of
-// more than 65,536 members. Unknown members of the message are ignored, and
-// params that are null count as absent.
+// The text is scanned once. Keys match in exact case. Decode refuses duplicate members, names
+// with NUL and objects of more than 65,536 members in the message itself, in its error, and
+// on the first two levels of its params or result. It ignores unknown members of the message,
+// and treats params that are null as absent.
 //
-// The error is a *[DecodeError]: [ParseError] for what is not JSON,
-// [InvalidRequest] for what is not a message.
+// The error is a *[DecodeError]: [ParseError] if the text is not JSON, [InvalidRequest] if
+// the JSON is not a message.
 func Decode(data []byte) (Message, error) {
-	var d decoder // large, and so not made elsewhere and copied
+	var d decoder // too large to copy from a constructor
 	d.data, d.scan = data, jsonscan.New(data)
 	if err := d.decode(); err != nil {
 		return nil, err
@@ -27,8 +29,41 @@ func Decode(data []byte) (Message, error) {
 	return d.message(), nil
 }
 
-// A decoder is one run of [Decode]. Its slices are raw values, nil for members
-// that have not come.
+// BusyError returns the error of a message that is refused because of its size, so that its peer
+// can try again later. begin is the message or its beginning, and end is the end of the message if
+// begin is not complete. The error has the id of the message if the id is in begin beside the method
+// or a result, or if the id is the last member.
+func BusyError(begin, end []byte, reason error) *DecodeError {
+	var d decoder
+	d.data, d.scan = begin, jsonscan.New(begin)
+	_ = d.decode() // the text may be incomplete
+	e := &DecodeError{Response: d.method == nil && d.answers, Err: &Error{Code: Busy, Message: reason.Error()}}
+	if d.id == nil {
+		d.id = lastID(end)
+	}
+	if (d.method != nil || e.Response) && d.id != nil && !d.idTwice && idProblem(d.id) == "" {
+		e.ID = ID{string(d.id)}
+	}
+	return e
+}
+
+// lastID returns the id if it is the last member of the message that ends with text, or nil. Only
+// quotes that are not escaped match, so text that looks like an id within a string does not.
+func lastID(text []byte) []byte {
+	const space = " \t\r\n"
+	text, complete := bytes.CutSuffix(bytes.TrimRight(text, space), []byte("}"))
+	key := bytes.LastIndex(text, []byte(`"id"`))
+	if !complete || key < 0 || !bytes.HasSuffix(bytes.TrimRight(text[:key], space), []byte(",")) {
+		return nil
+	}
+	value, ok := bytes.CutPrefix(bytes.TrimLeft(text[key+len(`"id"`):], space), []byte(":"))
+	if value = bytes.Trim(value, space); !ok || !json.Valid(value) {
+		return nil
+	}
+	return value
+}
+
+// A decoder is the state of one [Decode]. Its slices are raw values, nil for absent members.
 type decoder struct {
 	parser
 	names   jsonscan.Keys // of the message's own members
@@ -38,9 +73,10 @@ type decoder struct {
 	params  []byte
 	result  []byte
 	error   []byte
-	err     *Error // what error says
+	err     *Error // decoded from error
 	members index
-	idTwice bool
+	idTwice bool // the message has two ids, so neither is used
+	answers bool // the message has a result or an error, which may be incomplete
 }
 
 func (d *decoder) decode() error {
@@ -59,9 +95,9 @@ func (d *decoder) decode() error {
 	return nil
 }
 
-// message is what has been decoded.
+// message returns the decoded message.
 func (d *decoder) message() Message {
-	if d.isNotification() {
+	if d.method != nil && d.id == nil {
 		return d.notification()
 	}
 	id, method := d.texts()
@@ -71,15 +107,27 @@ func (d *decoder) message() Message {
 	return &Response{ID: id, Result: d.result, Error: d.err, members: d.members}
 }
 
-func (d *decoder) isNotification() bool { return d.method != nil && d.id == nil }
+// notification returns the decoded notification. It reuses the memory of a recycled one if
+// there is one.
+func (d *decoder) notification() *Request {
+	r, ok := notifications.Get().(*Request)
+	if !ok {
+		r = new(Request)
+	}
+	if !jsonscan.KeyIs(d.method, r.Method) {
+		r.Method = jsonscan.Unquote(d.method)
+	}
+	r.Params, r.members = d.params, d.members
+	return r
+}
 
-// read scans the message and keeps what it finds.
+// read scans the message and records its members.
 func (d *decoder) read() error {
 	if kind := d.scan.Kind(); kind != jsonscan.Object {
 		if _, err := d.scan.Value(); err != nil {
 			return err
 		}
-		d.note("a message must be an object, not %v", kind)
+		d.addIssue("a message must be an object, not %v", kind)
 		return d.scan.End()
 	}
 	if err := d.scan.EnterObject(); err != nil {
@@ -94,7 +142,7 @@ func (d *decoder) read() error {
 			return d.scan.End()
 		}
 		if err := d.names.Add(key, d.scan.KeyOffset()); err != nil {
-			d.note("%v in the message", err)
+			d.addIssue("%v in the message", err)
 			d.idTwice = d.idTwice || jsonscan.KeyIs(key, "id")
 		}
 		if err := d.value(key); err != nil {
@@ -114,8 +162,10 @@ func (d *decoder) value(key []byte) (err error) {
 	case jsonscan.KeyIs(key, "params"):
 		d.params, err = d.indexed(&d.members, "params")
 	case jsonscan.KeyIs(key, "result"):
+		d.answers = true
 		d.result, err = d.indexed(&d.members, "result")
 	case jsonscan.KeyIs(key, "error"):
+		d.answers = true
 		d.error, err = d.readError()
 	default:
 		_, err = d.scan.Value()
@@ -126,7 +176,7 @@ func (d *decoder) value(key []byte) (err error) {
 // readError scans the value of the member error.
 func (d *decoder) readError() ([]byte, error) {
 	if d.scan.Kind() != jsonscan.Object {
-		return d.scan.Value() // check will complain
+		return d.scan.Value() // checkResponse refuses it
 	}
 	if err := d.scan.EnterObject(); err != nil {
 		return nil, err
@@ -143,7 +193,7 @@ func (d *decoder) readError() ([]byte, error) {
 			break
 		}
 		if err := d.keys[0].Add(key, d.scan.KeyOffset()); err != nil {
-			d.note("%v in error", err)
+			d.addIssue("%v in error", err)
 		}
 		value, err := d.scan.Value()
 		if err != nil {
@@ -159,24 +209,24 @@ func (d *decoder) readError() ([]byte, error) {
 		}
 	}
 	if jsonscan.KindOf(message) != jsonscan.String {
-		d.note("error.message must be a string, not %s", orMissing(message))
+		d.addIssue("error.message must be a string, not %s", orMissing(message))
 		message = []byte(`""`)
 	}
 	number, err := strconv.Atoi(string(code))
 	if err != nil {
-		d.note("error.code must be an integer, not %s", orMissing(code))
+		d.addIssue("error.code must be an integer, not %s", orMissing(code))
 	}
 	d.err = &Error{Code: Code(number), Message: jsonscan.Unquote(message), Data: data}
 	return d.data[start:d.scan.Offset()], nil
 }
 
-// check notes what keeps the members that were read from making a message.
+// check adds an issue if the members do not form a valid message.
 func (d *decoder) check() {
 	switch kind := jsonscan.KindOf(d.version); {
 	case kind != jsonscan.String:
-		d.note(`jsonrpc must be "2.0", not %s`, orMissing(d.version))
+		d.addIssue(`jsonrpc must be "2.0", not %s`, orMissing(d.version))
 	case !jsonscan.KeyIs(d.version, "2.0"):
-		d.note(`jsonrpc must be "2.0", not %s`, jsonscan.Quote(jsonscan.Unquote(d.version)))
+		d.addIssue(`jsonrpc must be "2.0", not %s`, jsonscan.Quote(jsonscan.Unquote(d.version)))
 	case d.method != nil:
 		d.checkRequest()
 	default:
@@ -186,10 +236,10 @@ func (d *decoder) check() {
 
 func (d *decoder) checkRequest() {
 	if kind := jsonscan.KindOf(d.method); kind != jsonscan.String {
-		d.note("method must be a string, not %v", kind)
+		d.addIssue("method must be a string, not %v", kind)
 	}
 	if d.result != nil || d.error != nil {
-		d.note("a message must not have both a method and a result or an error")
+		d.addIssue("a message must not have both a method and a result or an error")
 	}
 	if d.id != nil {
 		d.checkID()
@@ -199,22 +249,22 @@ func (d *decoder) checkRequest() {
 	case kind == jsonscan.Null:
 		d.params = nil
 	default:
-		d.note("params must be an object or an array, not %v", kind)
+		d.addIssue("params must be an object or an array, not %v", kind)
 	}
 }
 
 func (d *decoder) checkResponse() {
 	switch {
 	case d.result != nil && d.error != nil:
-		d.note("a response must not have both a result and an error")
+		d.addIssue("a response must not have both a result and an error")
 	case d.result == nil && d.error == nil:
-		d.note("a message must have a method, a result or an error")
+		d.addIssue("a message must have a method, a result or an error")
 	case d.error != nil && d.err == nil:
-		d.note("error must be an object, not %v", jsonscan.KindOf(d.error))
+		d.addIssue("error must be an object, not %v", jsonscan.KindOf(d.error))
 	case d.error != nil && (d.id == nil || jsonscan.KindOf(d.id) == jsonscan.Null):
-		d.id = nil // its sender could not read the id of the call
+		d.id = nil // the peer could not read the id of the call
 	case d.id == nil:
-		d.note("a response with a result must have an id")
+		d.addIssue("a response with a result must have an id")
 	default:
 		d.checkID()
 	}
@@ -222,7 +272,7 @@ func (d *decoder) checkResponse() {
 
 func (d *decoder) checkID() {
 	if problem := idProblem(d.id); problem != "" {
-		d.note("%s", problem)
+		d.addIssue("%s", problem)
 	}
 }
 
@@ -249,7 +299,7 @@ func (d *decoder) refuse(code Code, message string) error {
 	return e
 }
 
-// orMissing says what a value is, in words.
+// orMissing describes a value for an error message.
 func orMissing(raw []byte) string {
 	if raw == nil {
 		return "missing"
@@ -258,4 +308,79 @@ func orMissing(raw []byte) string {
 		return "the number " + jsonscan.Quote(string(raw))
 	}
 	return jsonscan.KindOf(raw).String()
+}
+
+// A parser scans the parts of a message. Its methods return an error for invalid JSON. For
+// valid JSON that the protocol forbids they add an issue and continue, since the id may come
+// later in the text.
+type parser struct {
+	data  []byte
+	scan  jsonscan.Scanner
+	keys  [indexedLevels]jsonscan.Keys
+	issue string // the first one
+	base  int    // offset of the text that is being indexed
+}
+
+func (p *parser) addIssue(format string, args ...any) {
+	if p.issue == "" {
+		p.issue = fmt.Sprintf(format, args...)
+	}
+}
+
+// indexed scans a value. If the value is an object, indexed records its members in x. part
+// names the value in issues.
+func (p *parser) indexed(x *index, part string) ([]byte, error) {
+	if p.scan.Kind() != jsonscan.Object {
+		return p.scan.Value()
+	}
+	x.reset()
+	text, err := p.object(x, 0, part, nil)
+	x.text = text
+	return text, err
+}
+
+// object scans an object on one of the levels that are indexed. parent is the
+// raw key of the member that it is the value of, nil on the first level.
+func (p *parser) object(x *index, level int, part string, parent []byte) ([]byte, error) {
+	if err := p.scan.EnterObject(); err != nil {
+		return nil, err
+	}
+	start := p.scan.Offset() - len("{")
+	if level == 0 {
+		p.base = start
+	}
+	keys := &p.keys[level]
+	keys.Reset()
+	for first := true; ; first = false {
+		key, ok, err := p.scan.Member(first)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			end := p.scan.Offset()
+			return p.data[start:end:end], nil
+		}
+		if err := keys.Add(key, p.scan.KeyOffset()); err != nil {
+			p.addMemberIssue(err, part, parent)
+		}
+		i := x.add(p.scan.KeyOffset() - p.base)
+		var value []byte
+		if level+1 < indexedLevels && p.scan.Kind() == jsonscan.Object {
+			value, err = p.object(x, level+1, part, key)
+		} else {
+			value, err = p.scan.Value()
+		}
+		if err != nil {
+			return nil, err
+		}
+		x.setValue(i, p.scan.Offset()-p.base, len(value))
+	}
+}
+
+func (p *parser) addMemberIssue(err error, part string, parent []byte) {
+	if parent == nil {
+		p.addIssue("%v in %s", err, part)
+		return
+	}
+	p.addIssue("%v in member %s of %s", err, jsonscan.Quote(jsonscan.Unquote(parent)), part)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/dovetail-go/dovetail/internal/suites"
+	"github.com/dovetail-go/dovetail/internal/testsuites"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// compareMessages leaves out what a message remembers of its text.
+// compareMessages ignores the index of a message.
 var compareMessages = cmp.Options{
 	cmpopts.IgnoreUnexported(jsonrpc.Request{}, jsonrpc.Response{}),
 	cmp.Comparer(func(a, b jsonrpc.ID) bool { return a == b }),
@@ -34,7 +34,7 @@ func TestDecode(t *testing.T) {
 		},
 		{
 			" {\n\"params\" : [ 1 ] , \"method\":\"m\" ,\r\n \"id\" : \"x\" , \"jsonrpc\" : \"2.0\" } ",
-			&jsonrpc.Request{ID: jsonrpc.StringID("x"), Method: "m", Params: json.RawMessage(`[ 1 ]`)},
+			&jsonrpc.Request{ID: stringID("x"), Method: "m", Params: json.RawMessage(`[ 1 ]`)},
 		},
 		{`{"jsonrpc":"2.0","method":"note"}`, &jsonrpc.Request{Method: "note"}},
 		{`{"jsonrpc":"2.0","method":""}`, &jsonrpc.Request{}},
@@ -78,7 +78,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// wantRefusal checks that a text is refused, and returns how.
+// wantRefusal checks that Decode refuses a text, and returns the error.
 func wantRefusal(t *testing.T, text string, code jsonrpc.Code, message string) *jsonrpc.DecodeError {
 	t.Helper()
 	m, err := jsonrpc.Decode([]byte(text))
@@ -93,7 +93,7 @@ func wantRefusal(t *testing.T, text string, code jsonrpc.Code, message string) *
 	return got
 }
 
-func TestDecodeRefusesWhatIsNoMessage(t *testing.T) {
+func TestDecodeInvalidRequest(t *testing.T) {
 	for _, test := range []struct {
 		text, want string
 		id         jsonrpc.ID
@@ -110,7 +110,7 @@ func TestDecodeRefusesWhatIsNoMessage(t *testing.T) {
 		{text: `{"jsonrpc":"2.0","id":5}`, want: "a message must have a method, a result or an error", id: jsonrpc.IntID(5)},
 		{text: `{"jsonrpc":"2.0","METHOD":"m"}`, want: "a message must have a method, a result or an error"},
 
-		{text: `{"jsonrpc":"2.0","method":7,"id":"x"}`, want: "method must be a string, not a number", id: jsonrpc.StringID("x")},
+		{text: `{"jsonrpc":"2.0","method":7,"id":"x"}`, want: "method must be a string, not a number", id: stringID("x")},
 		{text: `{"jsonrpc":"2.0","method":null}`, want: "method must be a string, not null"},
 		{text: `{"jsonrpc":"2.0","id":5,"method":"m","params":"p"}`, want: "params must be an object or an array, not a string", id: jsonrpc.IntID(5)},
 		{text: `{"jsonrpc":"2.0","id":5,"method":"m","result":{}}`, want: "a message must not have both a method and a result or an error", id: jsonrpc.IntID(5)},
@@ -149,7 +149,7 @@ func TestDecodeRefusesWhatIsNoMessage(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesWhatIsNotJSON(t *testing.T) {
+func TestDecodeInvalidJSON(t *testing.T) {
 	for _, test := range []struct {
 		text, want string
 		id         jsonrpc.ID
@@ -163,7 +163,7 @@ func TestDecodeRefusesWhatIsNotJSON(t *testing.T) {
 		{text: `{"jsonrpc":"2.0","method":"\uD800"}`, want: "invalid JSON at byte 27: an escaped surrogate must come with its other half"},
 		{text: `{"jsonrpc":"2.0","id":5,"result":{"a":"` + "\xff" + `"}}`, want: "invalid JSON at byte 39: a string must be valid UTF-8, found the byte 0xFF", id: jsonrpc.IntID(5)},
 		{text: `{"jsonrpc":"2.0","id":5,"result":{},"x":}`, want: "invalid JSON at byte 40: expected a value, found '}'", id: jsonrpc.IntID(5), response: true},
-		// What is not JSON is never called a bad request, even if it is that too.
+		// Invalid JSON is a parse error, even if the message is also invalid.
 		{text: `{"jsonrpc":"2.0","id":5,"id":6,"method":7,}`, want: "invalid JSON at byte 42: expected the name of a member, found '}'"},
 	} {
 		got := wantRefusal(t, test.text, jsonrpc.ParseError, test.want)
@@ -173,7 +173,7 @@ func TestDecodeRefusesWhatIsNotJSON(t *testing.T) {
 	}
 }
 
-func TestErrorsRepeatLittleOfThePeersText(t *testing.T) {
+func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for _, text := range []string{
 		`{"jsonrpc":"2.0","method":"m","params":{"` + long + `":{"` + long + `":1,"` + long + `":2}}}`,
@@ -190,8 +190,8 @@ func TestErrorsRepeatLittleOfThePeersText(t *testing.T) {
 	}
 }
 
-// Members below the second level are not read, so that what is ambiguous there
-// is for their reader to refuse.
+// Decode accepts duplicate members below the second level. The reader of such an object must
+// refuse them.
 func TestDecodeReadsTwoLevels(t *testing.T) {
 	for _, text := range []string{
 		`{"jsonrpc":"2.0","method":"m","params":{"a":{"b":{"c":1,"c":2}}}}`,
@@ -205,7 +205,7 @@ func TestDecodeReadsTwoLevels(t *testing.T) {
 	}
 }
 
-func TestMaxMembersOfAnObject(t *testing.T) {
+func TestDecodeMaxMembers(t *testing.T) {
 	if _, err := jsonrpc.Decode(callOfKeys(65_536)); err != nil {
 		t.Error(err)
 	}
@@ -231,10 +231,9 @@ func TestDecodeTruncated(t *testing.T) {
 	}
 }
 
-// Inside of a message, too, every text that is not JSON is refused, and every
-// name that readers may understand differently.
-func TestSuiteInsideOfMessages(t *testing.T) {
-	dir, ok := suites.Dir(t, "json/test_parsing")
+// Decode refuses a message with invalid JSON or an ambiguous name inside its params.
+func TestSuiteInParams(t *testing.T) {
+	dir, ok := testsuites.Dir(t, "json/test_parsing")
 	if !ok {
 		dir = filepath.Join("..", "internal", "jsonscan", "testdata", "parsing")
 	}
@@ -296,7 +295,7 @@ func TestDecodeAllocations(t *testing.T) {
 	}
 }
 
-// TestMessageSize: the collector's work is as much as there is memory.
+// The sizes of messages fit their size classes of the allocator.
 func TestMessageSize(t *testing.T) {
 	for of, limit := range map[reflect.Type]uintptr{
 		reflect.TypeFor[jsonrpc.Request]():  240,
@@ -308,7 +307,7 @@ func TestMessageSize(t *testing.T) {
 	}
 }
 
-// What is appended is what was decoded, and decodes to the same.
+// Append returns the text of a decoded message, and Decode of that text the same message.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{
 		call100B,
@@ -325,7 +324,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			var refusal *jsonrpc.DecodeError
 			if !errors.As(err, &refusal) || refusal.Err == nil {
-				t.Fatalf("%v is no DecodeError", err)
+				t.Fatalf("%v is not a DecodeError", err)
 			}
 			if json.Valid(data) && refusal.Err.Code != jsonrpc.InvalidRequest && refusal.Err.Code != jsonrpc.ParseError {
 				t.Fatalf("code %v", refusal.Err.Code)

@@ -1,40 +1,55 @@
-// Package jsonrpc speaks JSON-RPC 2.0 (https://www.jsonrpc.org/specification)
-// and knows nothing of MCP.
+// Package jsonrpc implements JSON-RPC 2.0 (https://www.jsonrpc.org/specification). It does
+// not depend on MCP.
 //
-// # Vocabulary
+// A [Conn] connects two peers, and both may call the other:
 //
-// [Decode] and [Append] turn bytes into messages and back. A [Conn] is a
-// duplex peer over a [Stream]: it can [Conn.Call] the other side, [Conn.Notify]
-// it, and hands what comes in to a [Handler].
+//	stream := jsonrpc.NewLines(os.Stdin, os.Stdout, os.Stdin, 0)
+//	conn := jsonrpc.NewConn(stream, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, nil)
+//	go conn.Run(ctx)
+//	resp, err := conn.Call(ctx, "greet", jsonrpc.Raw(`{"name":"Ada"}`))
 //
-// Where messages take more than one way, as over HTTP, a [Dispatcher] does what
-// a Conn does without a stream: what comes in by a [Route] is answered by its
-// [Outlet]. [Answer] is all that a call needs which has a way of its own.
+// # Concepts
 //
-// # Strictness
+// [Decode] and [Append] convert between bytes and a [Message]: a [Request] or a [Response].
+// A [Stream] carries messages; [NewLines] returns the stream of standard input and output. A
+// [Handler] handles the calls and notifications of the peer, and gets the [Peer] that sent
+// them.
 //
-// A message is scanned once. Keys match in exact case, a member given twice is
-// refused at every level that is read, strings must be valid UTF-8 without lone
-// surrogates, and ids keep their own JSON text: 9007199254740993 comes back as
-// 9007199254740993. Values that are not read here stay the bytes they were.
+// HTTP does not carry all messages in one stream. [Conn.Receive] passes a single message to a
+// Conn without a stream, with the [Replier] for its reply. [Answer] runs a handler for a
+// single call without a Conn.
 //
-// # Whose fault
+// # Decoding
 //
-// An *[Error] means that the peer said so. What failed on this side is a
-// *[CallError], which also says whether the request may have been executed.
+//  1. A message is scanned once. Keys match in exact case, duplicate members are refused,
+//     and strings must be valid UTF-8 without lone surrogates in the message's own members.
+//  2. An id keeps its JSON text: 9007199254740993 is answered as 9007199254740993.
+//  3. Params, results and error data stay the bytes that were received.
+//
+// # Errors
+//
+//  1. An *[Error] is the error in the peer's response to a call.
+//  2. A *[CallError] is a call without a valid response. Its [Delivery] says whether the peer
+//     may have executed the call.
+//  3. A *[DecodeError] is a malformed message.
 //
 // # Concurrency
 //
-//  1. All methods of Conn, Dispatcher and Route may be called from any goroutine.
-//  2. Calls run on goroutines of their own, at most [Options.MaxInFlight] at once.
-//     Answer runs one on its caller's.
-//  3. Notifications are handed over on the goroutine that receives them: one by
-//     one, in the order they came, before any later message is looked at. A
-//     handler must not block on them. A Conn has one such goroutine; a
-//     Dispatcher has as many as call [Route.Receive] and [Route.Dispatch].
-//  4. A response is delivered after every notification that the same goroutine
-//     received before it.
-//  5. [Conn.Run] and [Dispatcher.Close] return when nothing that they started
-//     runs any more, save handlers that ignore the end of their context for
-//     longer than [Options.Grace].
+//  1. Methods of a Conn may be called from any goroutine.
+//  2. One goroutine reads; it is the one that calls [Conn.Run]. Calls of the peer run on
+//     other goroutines, at most [Options.MaxInFlight] at the same time. [Answer] runs a call
+//     on the caller's goroutine.
+//  3. Notifications are handled one by one on the goroutine that reads, in the order of their
+//     arrival and before any later message. [Conn.Receive] handles a notification on its
+//     caller's goroutine.
+//  4. A response is delivered after the notifications that the same goroutine received
+//     before it.
+//  5. [Conn.Run] and [Conn.Close] return when all goroutines of the connection have ended,
+//     except for handlers that ignore the end of their context for longer than
+//     [Options.Grace].
+//
+// # Related packages
+//
+// Package transport and the packages below it provide streams and channels. Package mcp has
+// the methods and types of the Model Context Protocol.
 package jsonrpc

@@ -2,86 +2,117 @@ package jsonrpc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
+	"net"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// Code says what kind of error an [Error] is. JSON-RPC 2.0, section 5.1,
-// reserves -32768 to -32000 and defines those below.
+// A Code is the code of an [Error]. JSON-RPC 2.0, section 5.1, reserves -32768 to -32000.
 type Code int
 
-// The codes of JSON-RPC 2.0.
 const (
-	ParseError     Code = -32700 // the text is not JSON
-	InvalidRequest Code = -32600 // it is JSON, but not a message
-	MethodNotFound Code = -32601 // there is no such method
-	InvalidParams  Code = -32602 // the method does not take such params
-	InternalError  Code = -32603 // the method failed for a reason of its own
+	// ParseError means that the text is not JSON.
+	ParseError Code = -32700
+	// InvalidRequest means that the JSON is not a valid message.
+	InvalidRequest Code = -32600
+	// MethodNotFound means that the receiver does not have the method.
+	MethodNotFound Code = -32601
+	// InvalidParams means that the method does not accept the params.
+	InvalidParams Code = -32602
+	// InternalError means that the receiver failed to execute the method.
+	InternalError Code = -32603
+	// Busy means that a limit such as [Options.MaxInFlight] is reached. The call was not
+	// executed. JSON-RPC does not define this code.
+	Busy Code = 429
 )
 
-// String names a code of JSON-RPC 2.0, and writes any other as its number.
-func (c Code) String() string {
-	switch c {
-	case ParseError:
-		return "parse error"
-	case InvalidRequest:
-		return "invalid request"
-	case MethodNotFound:
-		return "method not found"
-	case InvalidParams:
-		return "invalid params"
-	case InternalError:
-		return "internal error"
-	}
-	return strconv.Itoa(int(c))
-}
-
-// An Error is an error of the protocol: the peer said so, or will be told so.
-// A failure on this side or on the way has another type. It may be read
-// concurrently.
+// An Error is the error of a response. A call that fails without a response fails with a
+// *[CallError].
 type Error struct {
 	Code    Code            `json:"code"`
 	Message string          `json:"message"`        // one sentence
-	Data    json.RawMessage `json:"data,omitempty"` // any value as it came, nil when there is none
+	Data    json.RawMessage `json:"data,omitempty"` // any value as received; nil if absent
 }
 
-// Error returns the code and the message. What came from the peer is quoted and
-// cut after 256 bytes, so that it cannot forge lines of a log.
+// Error returns the code and the message. The message is quoted and cut after 256 bytes, so
+// that a peer cannot forge lines of a log.
 func (e *Error) Error() string {
 	return fmt.Sprintf("jsonrpc: %d %s", int(e.Code), jsonscan.Quote(e.Message))
 }
 
-// AppendJSON appends the error object. The data are appended as they are.
-func (e *Error) AppendJSON(dst []byte) ([]byte, error) {
-	dst = append(dst, `{"code":`...)
-	dst = strconv.AppendInt(dst, int64(e.Code), 10)
-	dst = append(dst, `,"message":`...)
-	dst = jsonscan.AppendString(dst, e.Message)
-	if e.Data != nil {
-		dst = append(dst, `,"data":`...)
-		dst = append(dst, e.Data...)
-	}
-	return append(dst, '}'), nil
-}
-
-// A DecodeError is a text that is not a message.
+// A DecodeError is the error of a text that is not a valid message. It is found by the
+// receiver, so it does not match *[Error] under [errors.As].
 type DecodeError struct {
-	// ID is the id of what came, if it could be read; zero otherwise.
+	// ID is the id of the message, zero if it cannot be read.
 	ID ID
-	// Response tells that it was meant as a response, which must not be
-	// answered: it has a result or an error, and no method.
+	// Response reports that the text has a result or an error and no method. Do not answer
+	// it: two peers could answer each other's errors forever.
 	Response bool
-	// Err is what a peer who sent a request is to be told: its code is
-	// [ParseError] or [InvalidRequest].
+	// Err is the error to send to a peer that waits for a response. Its code is [ParseError]
+	// or [InvalidRequest]; for a batch that a [SessionHandler] refuses, it is the handler's; for a
+	// message that is refused because of its size, it is [Busy].
 	Err *Error
 }
 
-// Error says what was expected and what came.
+// Error returns the message of Err.
 func (e *DecodeError) Error() string {
-	return "jsonrpc: " + e.Err.Code.String() + ": " + e.Err.Message
+	if e.Err.Code == Busy {
+		return "jsonrpc: refused message: " + e.Err.Message
+	}
+	return "jsonrpc: malformed message: " + e.Err.Message
+}
+
+// A Delivery is how far a request without a response got.
+type Delivery int
+
+const (
+	// NotSent means that the request was not sent. It is safe to send it again.
+	NotSent Delivery = iota
+	// MaybeExecuted means that the request was sent and that the peer may have executed it.
+	MaybeExecuted
+	// Rejected means that the peer refused the request before executing it.
+	Rejected
+)
+
+// String returns a phrase such as "not sent".
+func (d Delivery) String() string {
+	switch d {
+	case NotSent:
+		return "not sent"
+	case MaybeExecuted:
+		return "may have been executed"
+	case Rejected:
+		return "rejected before execution"
+	}
+	return fmt.Sprintf("Delivery(%d)", int(d))
+}
+
+// A CallError is the error of a call that got no valid response, or that the peer refused
+// with [Busy].
+type CallError struct {
+	Method   string
+	Delivery Delivery
+	Err      error // such as [ErrClosed] or context.DeadlineExceeded
+}
+
+// Error returns the method, the cause and the delivery.
+func (e *CallError) Error() string {
+	return fmt.Sprintf("%s: %v (%v)", e.Method, e.Err, e.Delivery)
 }
 
 // Unwrap returns Err.
-func (e *DecodeError) Unwrap() error { return e.Err }
+func (e *CallError) Unwrap() error { return e.Err }
+
+// ErrClosed is the error of an operation on a connection that has ended. It matches
+// net.ErrClosed under [errors.Is].
+var ErrClosed error = closedError{}
+
+type closedError struct{}
+
+func (closedError) Error() string        { return "connection closed" }
+func (closedError) Is(target error) bool { return target == net.ErrClosed }
+
+// ErrCancelled is the cause of a handler's context if the peer has cancelled the call.
+var ErrCancelled = errors.New("cancelled by the peer")

@@ -6,26 +6,26 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// indexedLevels is how deep members are recorded: those of params or result,
-// and those of the objects among them.
+// indexedLevels is the number of levels on which members are recorded: the members of params
+// or result, and the members of the objects in them.
 const indexedLevels = 2
 
-// An index tells where the members of an object lie on its first levels, so
-// that nobody has to scan it again. A member is followed by the members of its
-// value; which they are is told by the offsets.
+// An index has the offsets of the members of an object on its first levels, so that lookups
+// need no second scan. Each member is followed by the members of its value, which lie between
+// its value and end offsets.
 type index struct {
 	text []byte // the object
 	more []span
 	n    uint32
-	few  [11]span // as many as there is room for in the memory that a message takes
+	few  [11]span // fills the size class in which a Request is allocated
 }
 
-// A span is a member: offsets of its raw key and value in the text.
+// A span is a member: the offsets of its raw key and value in the text.
 type span struct{ key, value, end uint32 }
 
 func (x *index) reset() { x.text, x.n, x.more = nil, 0, x.more[:0] }
 
-// add records a key and returns the member's place.
+// add records a key and returns the index of the member.
 func (x *index) add(key int) int {
 	i := int(x.n)
 	x.n++
@@ -49,8 +49,7 @@ func (x *index) at(i int) *span {
 	return &x.more[i-len(x.few)]
 }
 
-// key is the raw key of a member: what stands before its value, but for the colon and
-// white space.
+// key returns the raw key of a member. Between it and the value are a colon and white space.
 func (x *index) key(s *span) []byte {
 	end := int(s.value)
 	for x.text[end-1] != '"' {
@@ -59,16 +58,15 @@ func (x *index) key(s *span) []byte {
 	return x.text[s.key:end:end]
 }
 
-// find returns the value in text that a path of one or two names leads to. An
-// index speaks for its own object only: any other, such as params that have
-// been replaced since, is scanned.
+// find returns the value in text at a path of one or two names. It scans a text that is not
+// the object of the index, such as replaced params.
 func (x *index) find(text []byte, path []string) json.RawMessage {
 	if len(path) < 1 || len(path) > indexedLevels {
 		return nil
 	}
 	if !x.covers(text) {
 		for _, name := range path {
-			text = scanFor(text, name)
+			text, _ = jsonscan.Find(text, name) // a text that is not an object has no members
 		}
 		return text
 	}
@@ -85,7 +83,7 @@ func (x *index) find(text []byte, path []string) json.RawMessage {
 	return x.text[found.value:found.end:found.end]
 }
 
-// keys yields the keys of the object that a path of at most one name leads to.
+// keys yields the keys of the object at a path of at most one name.
 func (x *index) keys(text []byte, path []string, yield func([]byte) bool) {
 	if !x.covers(text) || len(path) >= indexedLevels {
 		if len(path) > 0 {
@@ -126,14 +124,13 @@ func scanKeys(text []byte, yield func([]byte) bool) {
 	}
 }
 
-// covers tells whether text is the object of the index: the same bytes in the
-// same place.
+// covers reports whether text is the object of the index: the same slice.
 func (x *index) covers(text []byte) bool {
 	return len(text) > 0 && len(text) == len(x.text) && &text[0] == &x.text[0]
 }
 
-// sibling returns the place of the member with that name among the members from
-// one place to another, -1 when there is none.
+// sibling returns the index of the member with a name, among the members of one object that
+// are from index from to index to. It returns -1 if there is none.
 func (x *index) sibling(from, to int, name string) int {
 	for i := from; i < to; i = x.after(i) {
 		if s := x.at(i); jsonscan.KeyIs(x.key(s), name) {
@@ -143,33 +140,10 @@ func (x *index) sibling(from, to int, name string) int {
 	return -1
 }
 
-// after returns the place of the first member that does not lie in the value of
-// the one at i.
+// after returns the index of the first member that is not in the value of member i.
 func (x *index) after(i int) int {
 	end := x.at(i).end
 	for i++; i < int(x.n) && x.at(i).key < end; i++ {
 	}
 	return i
-}
-
-// scanFor returns the value of a member of a text without an index, nil when
-// there is none or the text up to there is no object.
-func scanFor(text []byte, name string) []byte {
-	s := jsonscan.New(text)
-	if s.EnterObject() != nil {
-		return nil
-	}
-	for first := true; ; first = false {
-		key, ok, err := s.Member(first)
-		if err != nil || !ok {
-			return nil
-		}
-		value, err := s.Value()
-		if err != nil {
-			return nil
-		}
-		if jsonscan.KeyIs(key, name) {
-			return value
-		}
-	}
 }

@@ -6,75 +6,100 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/buffer"
+	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// LineOptions are the limits of [NewLines]. Zero means the default.
-type LineOptions struct {
-	// MaxLine is the longest line in bytes without its end, [DefaultMaxLine] by
-	// default. A longer one is read to its end and skipped.
-	MaxLine int
-	// MaxQueued is how many bytes may wait to be written before Write waits,
-	// [DefaultMaxQueued] by default.
-	MaxQueued int
+// A Stream carries messages in both directions, each one JSON text.
+type Stream interface {
+	// Read returns the next message; the caller owns the slice. The error is io.EOF at the
+	// end. If Read skips a frame, such as one that is too long, the error is a *[DecodeError]
+	// and Read may be called again. Read is not called concurrently.
+	Read() ([]byte, error)
+
+	// Write sends one message, and must not retain msg. It may block until ctx ends, if too
+	// much is queued. It may be called concurrently. If Write fails, the message counts as
+	// not sent, except with a *[CallError]: then Call and Notify return its Delivery and Err.
+	Write(ctx context.Context, msg []byte) error
+
+	// Close sends the queued messages, within a time limit, and ends Read and Write. It may
+	// be called more than once.
+	Close() error
 }
 
-// queues are lent to streams while they have something to write.
-var queues buffer.Pool
+const (
+	// defaultMaxLine is the default of the parameter maxLine of NewLines.
+	defaultMaxLine = 16 << 20
+	// maxQueuedLines is how many bytes may wait to be written before Write blocks.
+	maxQueuedLines = 1 << 20
+	// flushGrace bounds how long Close waits until queued lines are written.
+	flushGrace = time.Second
+	// maxRecycled is the largest line whose memory is reused for the next line, in bytes.
+	maxRecycled = 4 << 10
+	// maxHeldLines is how many bytes of long lines may be held until their calls are answered.
+	maxHeldLines = 64 << 20
+)
 
-// Lines is a [Stream] of newline-delimited JSON: one message a line, as the
-// stdio transport of MCP has it. CRLF is accepted, blank lines are skipped, and
-// a last line without a newline counts. When writing fails, reading goes on for
-// at most a second, and the stream ends.
-type Lines struct {
-	r         *bufio.Reader
-	recycled  []byte // where the next line goes
-	w         io.Writer
-	hangUp    func() error // closes both ends, once
-	maxLine   int
-	maxQueued int
+// lines is a [Stream] of lines.
+type lines struct {
+	r        *bufio.Reader
+	recycled []byte // memory for the next line
+	w        io.Writer
+	hangUp   func() error // closes both ends, once
+	maxLine  int
+	budget   *bufpool.Budget
+	charge   *bufpool.Charge // of the last line
 
 	mu      sync.Mutex
-	queued  *buffer.Buffer // nil when there is nothing to write
-	room    chan struct{}  // closed when queued has been taken for writing; nil when nobody waits for that
-	pending chan struct{}  // has an element when something is queued
+	queued  *bufpool.Buffer // nil if nothing waits to be written
+	room    chan struct{}   // closed when queued is taken to be written; nil if no Write waits
+	pending chan struct{}   // has an element if something is queued
 	closing chan struct{}
 	closed  bool
-	err     error         // why writing failed
-	written chan struct{} // closed when the writer has ended
+	err     error         // of the first failed write
+	written chan struct{} // closed when the goroutine that writes has ended
 }
 
-// NewLines returns a stream over r and w. Closing it closes c, which must end a
-// blocked read and write. One goroutine writes; Close waits for it.
-func NewLines(r io.Reader, w io.Writer, c io.Closer, opts *LineOptions) *Lines {
-	l := &Lines{
-		r: bufio.NewReaderSize(r, 64<<10), w: w, hangUp: sync.OnceValue(c.Close),
-		maxLine: DefaultMaxLine, maxQueued: DefaultMaxQueued,
+// NewLines returns a stream of newline-delimited JSON over r and w: one message per line, as
+// in the stdio transport of MCP. CRLF is accepted, blank lines are skipped, and the last line
+// needs no newline. A line longer than maxLine bytes is skipped; 0 means 16 MiB.
+//
+// At most 64 MiB of lines longer than 64 KiB, or one line of maxLine, are held until their calls
+// have been answered. A line beyond that waits up to 2 s, and is then refused with [Busy].
+//
+// Close writes the queued lines, for at most 1 s, and closes c, which must end a blocked read
+// and write. If writing fails, the stream ends at most 1 s later, so that lines that the peer
+// has already sent can be read. One goroutine writes; Close waits for it.
+func NewLines(r io.Reader, w io.Writer, c io.Closer, maxLine int) Stream {
+	if maxLine <= 0 {
+		maxLine = defaultMaxLine
+	}
+	l := &lines{
+		r: bufio.NewReaderSize(r, 64<<10), w: w, hangUp: sync.OnceValue(c.Close), maxLine: maxLine,
+		budget:  bufpool.NewBudget(max(maxHeldLines, int64(maxLine))),
 		pending: make(chan struct{}, 1), closing: make(chan struct{}), written: make(chan struct{}),
-	}
-	if opts != nil && opts.MaxLine > 0 {
-		l.maxLine = opts.MaxLine
-	}
-	if opts != nil && opts.MaxQueued > 0 {
-		l.maxQueued = opts.MaxQueued
 	}
 	go l.writeQueued()
 	return l
 }
 
 // Read returns the next line that is not blank, without its end.
-func (l *Lines) Read() ([]byte, error) {
+func (l *lines) Read() ([]byte, error) {
 	for {
 		line, err := l.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, cmp.Or(l.writeError(), err) // reading may have ended because writing did
+		}
+		if err == nil && len(line) > bufpool.Small {
+			l.charge, err = l.budget.Grow(context.Background(), nil, len(line))
+			if err != nil {
+				return nil, BusyError(line, nil, err)
+			}
 		}
 		if err != nil || len(line) > 0 {
 			return line, err
@@ -82,62 +107,64 @@ func (l *Lines) Read() ([]byte, error) {
 	}
 }
 
-// readLine returns one line in a slice of its own, without its end and the white
-// space around it. The last line need not have an end.
-func (l *Lines) readLine() ([]byte, error) {
+// TakeCharge returns the charge of the last line.
+func (l *lines) TakeCharge() *bufpool.Charge {
+	charge := l.charge
+	l.charge = nil
+	return charge
+}
+
+// readLine returns one line without its end and the white space around it. The last line
+// need not have an end.
+func (l *lines) readLine() ([]byte, error) {
 	line := l.recycled
 	l.recycled = nil
 	for {
 		part, err := l.r.ReadSlice('\n')
-		if len(part) > cap(line)-len(line) { // doubling leaves less behind than append does
+		if len(part) > cap(line)-len(line) { // doubling wastes less memory than append does
 			line = slices.Grow(line, max(len(part), min(len(line), l.maxLine-len(line))))
 		}
 		line = append(line, part...)
 		full := errors.Is(err, bufio.ErrBufferFull)
 		switch {
 		case full && len(line) > l.maxLine+len("\r"):
-			return nil, l.skipLine(len(line))
+			return nil, l.skipLine()
 		case full:
 		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
-			size := len(bytes.TrimRight(line, "\r\n"))
-			if size > l.maxLine {
-				return nil, &FrameError{Size: size, Reason: l.tooLong()}
+			if len(bytes.TrimRight(line, "\r\n")) > l.maxLine {
+				return nil, l.tooLong()
 			}
 			return bytes.Trim(line, " \t\r\n"), nil
 		default:
-			return nil, err // what there is of the line is not all of it
+			return nil, err // the line is incomplete
 		}
 	}
 }
 
-// Recycle takes back a line that nobody uses any more.
-func (l *Lines) Recycle(line []byte) {
+// Recycle makes the memory of a line available for the next one.
+func (l *lines) Recycle(line []byte) {
 	if cap(line) <= maxRecycled {
 		l.recycled = line[:0]
 	}
 }
 
-func (l *Lines) skipLine(size int) error {
+// skipLine reads the rest of a line that is too long.
+func (l *lines) skipLine() error {
 	for {
-		part, err := l.r.ReadSlice('\n')
-		size += len(part)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			if err == nil {
-				size -= len("\n")
-			}
-			return &FrameError{Size: size, Reason: l.tooLong()}
+		if _, err := l.r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+			return l.tooLong()
 		}
 	}
 }
 
-func (l *Lines) tooLong() string {
-	return fmt.Sprintf("a line may have at most %d bytes", l.maxLine)
+func (l *lines) tooLong() error {
+	return invalidRequest("a line may have at most %d bytes", l.maxLine)
 }
 
 // Write queues one message as one line.
-func (l *Lines) Write(ctx context.Context, msg []byte) error {
+func (l *lines) Write(ctx context.Context, msg []byte) error {
 	l.mu.Lock()
-	for l.queued != nil && len(l.queued.Bytes) >= l.maxQueued && l.err == nil && !l.closed {
+	for l.queued != nil && len(l.queued.Bytes) >= maxQueuedLines && l.err == nil && !l.closed {
 		if l.room == nil {
 			l.room = make(chan struct{})
 		}
@@ -159,7 +186,7 @@ func (l *Lines) Write(ctx context.Context, msg []byte) error {
 		return ErrClosed
 	}
 	if l.queued == nil {
-		l.queued = queues.Get()
+		l.queued = buffers.Get()
 	}
 	l.queued.Bytes = append(jsonscan.AppendLine(l.queued.Bytes, msg), '\n')
 	select {
@@ -169,9 +196,9 @@ func (l *Lines) Write(ctx context.Context, msg []byte) error {
 	return nil
 }
 
-// writeQueued writes until the stream is closed or writing fails. A peer that
-// takes no more messages may have sent some before, so reading goes on a while.
-func (l *Lines) writeQueued() {
+// writeQueued writes until the stream is closed or writing fails. After a failure, reading
+// continues for flushGrace, since the peer may have sent messages before.
+func (l *lines) writeQueued() {
 	defer close(l.written)
 	if l.writeAll() == nil {
 		return
@@ -185,9 +212,9 @@ func (l *Lines) writeQueued() {
 	}
 }
 
-// writeAll writes whatever has been queued meanwhile in one piece, so that
-// messages written at the same time share a system call.
-func (l *Lines) writeAll() error {
+// writeAll writes everything that is queued in one piece, so that messages written at the
+// same time share a system call.
+func (l *lines) writeAll() error {
 	for closing := false; ; {
 		select {
 		case <-l.pending:
@@ -209,7 +236,7 @@ func (l *Lines) writeAll() error {
 		l.err = err
 		done := err != nil || closing && l.queued == nil
 		if done {
-			l.makeRoom() // whoever waits for it learns that none is needed
+			l.makeRoom() // a waiting Write returns the error
 		}
 		l.mu.Unlock()
 		if done {
@@ -218,21 +245,21 @@ func (l *Lines) writeAll() error {
 	}
 }
 
-func (l *Lines) makeRoom() {
+func (l *lines) makeRoom() {
 	if l.room != nil {
 		close(l.room)
 		l.room = nil
 	}
 }
 
-func (l *Lines) writeError() error {
+func (l *lines) writeError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// Close writes what is queued, for at most a second, and closes the stream.
-func (l *Lines) Close() error {
+// Close writes the queued lines, for at most flushGrace, and closes the stream.
+func (l *lines) Close() error {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
@@ -241,13 +268,12 @@ func (l *Lines) Close() error {
 	l.mu.Unlock()
 	l.awaitWriter()
 	err := l.hangUp()
-	// A write that even this does not end, on an inherited descriptor, must
-	// not hold up its process.
+	// Closing an inherited descriptor may not end a blocked write, so this wait is bounded too.
 	l.awaitWriter()
 	return err
 }
 
-func (l *Lines) awaitWriter() {
+func (l *lines) awaitWriter() {
 	timer := time.NewTimer(flushGrace)
 	defer timer.Stop()
 	select {

@@ -14,24 +14,22 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// nothing is a closer for streams whose ends need no closing.
-type nothing struct{}
+var noClose = io.NopCloser(nil)
 
-func (nothing) Close() error { return nil }
-
-// frames reads a stream to its end: messages as they are, bad frames as their size.
+// frames reads a stream to its end. It returns the messages, and the reasons of refused frames.
 func frames(stream jsonrpc.Stream) (list []string, end error) {
 	for {
 		frame, err := stream.Read()
-		var bad *jsonrpc.FrameError
+		var bad *jsonrpc.DecodeError
 		switch {
 		case err == nil:
 			list = append(list, string(frame))
 		case errors.As(err, &bad):
-			list = append(list, fmt.Sprintf("bad frame of %d bytes", bad.Size))
+			list = append(list, "refused: "+bad.Err.Message)
 		default:
 			return list, err
 		}
@@ -56,10 +54,10 @@ func TestLinesRead(t *testing.T) {
 		"CR alone":            {"{\r}\n", []string{"{\r}"}},
 		"NUL":                 {"\x00\n", []string{"\x00"}},
 		"as long as allowed":  {long + "\n" + long + "\r\n" + long, []string{long, long, long}},
-		"too long":            {long + "x\n{}\n", []string{"bad frame of 101 bytes", "{}"}},
-		"much too long":       {huge + "\n{}\n", []string{"bad frame of 200000 bytes", "{}"}},
-		"too long, last":      {"{}\n" + long + "x", []string{"{}", "bad frame of 101 bytes"}},
-		"much too long, last": {"{}\n" + huge, []string{"{}", "bad frame of 200000 bytes"}},
+		"too long":            {long + "x\n{}\n", []string{"refused: a line may have at most 100 bytes", "{}"}},
+		"much too long":       {huge + "\n{}\n", []string{"refused: a line may have at most 100 bytes", "{}"}},
+		"too long, last":      {"{}\n" + long + "x", []string{"{}", "refused: a line may have at most 100 bytes"}},
+		"much too long, last": {"{}\n" + huge, []string{"{}", "refused: a line may have at most 100 bytes"}},
 	}
 	for name, test := range tests {
 		readers := map[string]func(io.Reader) io.Reader{
@@ -69,7 +67,7 @@ func TestLinesRead(t *testing.T) {
 		}
 		for how, reader := range readers {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				lines := jsonrpc.NewLines(reader(strings.NewReader(test.input)), io.Discard, nothing{}, &jsonrpc.LineOptions{MaxLine: 100})
+				lines := jsonrpc.NewLines(reader(strings.NewReader(test.input)), io.Discard, noClose, 100)
 				defer lines.Close()
 				got, end := frames(lines)
 				if fmt.Sprint(got) != fmt.Sprint(test.want) || end != io.EOF {
@@ -80,12 +78,11 @@ func TestLinesRead(t *testing.T) {
 	}
 }
 
-// A line ends only with its newline or with the input: half of one that was cut
-// off by an error is not delivered.
+// Read does not return an incomplete line before an error.
 func TestLinesReadFails(t *testing.T) {
 	broken := errors.New("broken")
 	input := io.MultiReader(strings.NewReader("{}\n{\"half\":"), iotest.ErrReader(broken))
-	lines := jsonrpc.NewLines(input, io.Discard, nothing{}, nil)
+	lines := jsonrpc.NewLines(input, io.Discard, noClose, 0)
 	defer lines.Close()
 	got, end := frames(lines)
 	if len(got) != 1 || got[0] != "{}" || !errors.Is(end, broken) {
@@ -93,11 +90,11 @@ func TestLinesReadFails(t *testing.T) {
 	}
 }
 
-// A line that is too long costs no memory.
+// Skipping a line that is too long takes little memory.
 func TestLinesMemory(t *testing.T) {
 	const limit, size = 1 << 20, 256 << 20
 	input := io.MultiReader(io.LimitReader(zeros{}, size), strings.NewReader("\n{}\n"))
-	lines := jsonrpc.NewLines(input, io.Discard, nothing{}, &jsonrpc.LineOptions{MaxLine: limit})
+	lines := jsonrpc.NewLines(input, io.Discard, noClose, limit)
 	defer lines.Close()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -115,15 +112,15 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// Each frame is read as it was written, wherever the transport cuts it.
+// Frames are read correctly in pieces of any size.
 func TestLinesSplitAnywhere(t *testing.T) {
 	requests := call(1, "echo", `{"text":"a\u00e9\ud83d\ude00é😀"}`) + "\r\n" + note("n", "") + "\n" + call(`"\u0031"`, "echo", `[1]`) + "\n"
 	want := result(1, `{"text":"a\u00e9\ud83d\ude00é😀"}`) + "\n" + result(`"\u0031"`, `[1]`) + "\n"
-	h := preempter{handler: handler{handle: echo}, methods: []string{"echo"}} // answers in order
+	h := session{handler: handler{handle: echo}, preempts: []string{"echo"}} // answers in order
 	for cut := range len(requests) {
 		var out bytes.Buffer
 		input := io.MultiReader(strings.NewReader(requests[:cut]), strings.NewReader(requests[cut:]))
-		if err := conn(jsonrpc.NewLines(input, &out, nothing{}, nil), h, nil).Run(t.Context()); err != nil {
+		if err := newConn(jsonrpc.NewLines(input, &out, noClose, 0), h, nil).Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if out.String() != want {
@@ -132,8 +129,8 @@ func TestLinesSplitAnywhere(t *testing.T) {
 	}
 }
 
-// Whatever else stands on lines of their own, requests beside it are answered.
-func TestLinesNoise(t *testing.T) {
+// Malformed lines do not affect the requests on other lines.
+func TestLinesMalformed(t *testing.T) {
 	input := strings.Join([]string{
 		"Welcome to server 1.0!", "", "\ufeff" + call(1, "echo", `[1]`), call(2, "echo", `[2]`), "\x1b[32mgreen\x1b[0m",
 		call(3, "echo", `[3]`) + call(4, "echo", `[4]`), "\xff\xfe", strings.Repeat("[", 2000), strings.Repeat("y", 5000),
@@ -141,8 +138,10 @@ func TestLinesNoise(t *testing.T) {
 	}, "\n")
 	for _, skip := range []bool{true, false} {
 		var out bytes.Buffer
-		c := conn(jsonrpc.NewLines(strings.NewReader(input), &out, nothing{}, &jsonrpc.LineOptions{MaxLine: 4096}),
-			preempter{handler: handler{handle: echo}, methods: []string{"echo"}}, &jsonrpc.Options{SkipMalformed: skip})
+		var reports reports
+		c := newConn(jsonrpc.NewLines(strings.NewReader(input), &out, noClose, 4096),
+			session{handler: handler{handle: echo}, preempts: []string{"echo"}},
+			&jsonrpc.Options{SkipMalformed: skip, Malformed: reports.add})
 		if err := c.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -158,16 +157,16 @@ func TestLinesNoise(t *testing.T) {
 		if want := result(2, `[2]`) + "\n" + result(5, `[5]`) + "\n" + result(6, `[6]`) + "\n"; answered != want {
 			t.Errorf("answered\n%swant\n%s", answered, want)
 		}
-		if c.Malformed() != 8 || !skip && refused != 8 || skip && refused != 0 {
-			t.Errorf("skip %t: %d were counted and %d answered, want 8", skip, c.Malformed(), refused)
+		if len(reports) != 8 || !skip && refused != 8 || skip && refused != 0 {
+			t.Errorf("skip %t: %d were reported and %d answered, want 8", skip, len(reports), refused)
 		}
 	}
 }
 
-// One message is one line, and messages written at once do not mix.
+// Each message becomes one line, even if goroutines write at the same time.
 func TestLinesWrite(t *testing.T) {
 	var out bytes.Buffer
-	lines := jsonrpc.NewLines(strings.NewReader(""), &out, nothing{}, nil)
+	lines := jsonrpc.NewLines(strings.NewReader(""), &out, noClose, 0)
 	var writers sync.WaitGroup
 	message := "{\n  \"a\":\r\n\"b\\n\"\n}"
 	for range 50 {
@@ -193,14 +192,13 @@ func TestLinesWrite(t *testing.T) {
 	}
 }
 
-// A peer that does not read makes writers wait, as long as they will, and cannot
-// hold up Close.
+// If the peer does not read, Write blocks until its context ends, and Close returns in time.
 func TestLinesSlowReader(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		lines := jsonrpc.NewLines(strings.NewReader(""), w, w, &jsonrpc.LineOptions{MaxQueued: 100})
-		message := []byte(`"` + strings.Repeat("x", 60) + `"`)
-		for i := range 3 { // one is being written, two wait
+		lines := jsonrpc.NewLines(strings.NewReader(""), w, w, 0)
+		message := []byte(strings.Repeat("x", 600<<10)) // two of them fill the queue
+		for i := range 3 {                              // one is being written, two wait
 			if err := lines.Write(t.Context(), message); err != nil {
 				t.Fatalf("message %d: %v", i, err)
 			}
@@ -215,8 +213,7 @@ func TestLinesSlowReader(t *testing.T) {
 		waiting := make(chan error)
 		go func() { waiting <- lines.Write(t.Context(), message) }()
 		synctest.Wait()
-		buf := make([]byte, 64)
-		if _, err := io.ReadFull(r, buf[:63]); err != nil {
+		if _, err := io.CopyN(io.Discard, r, int64(len(message)+1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-waiting; err != nil {
@@ -229,7 +226,7 @@ func TestLinesSlowReader(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(start); took != time.Second {
-			t.Errorf("Close took %v, want the second that it has for what is queued", took)
+			t.Errorf("Close took %v, want the 1 s limit", took)
 		}
 		if err := <-waiting; !errors.Is(err, jsonrpc.ErrClosed) {
 			t.Errorf("the writer that waited got %v, want ErrClosed", err)
@@ -237,37 +234,38 @@ func TestLinesSlowReader(t *testing.T) {
 	})
 }
 
-// Whoever waits for room learns that writing has failed.
+// A blocked Write returns the error of the failed write.
 func TestLinesWriteFailsWhileFull(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		lines := jsonrpc.NewLines(strings.NewReader(""), w, w, &jsonrpc.LineOptions{MaxQueued: 1})
+		lines := jsonrpc.NewLines(strings.NewReader(""), w, w, 0)
 		defer lines.Close()
-		for range 2 { // one is being written, one is queued
-			if err := lines.Write(t.Context(), []byte("{}")); err != nil {
+		message := make([]byte, 1<<20)
+		for range 2 { // one is being written, one fills the queue
+			if err := lines.Write(t.Context(), message); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 		}
 		waiting := make(chan error)
-		go func() { waiting <- lines.Write(t.Context(), []byte("{}")) }()
+		go func() { waiting <- lines.Write(t.Context(), message) }()
 		synctest.Wait()
 		broken := errors.New("broken")
 		r.CloseWithError(broken)
 		if err := <-waiting; !errors.Is(err, broken) {
-			t.Errorf("the writer that waited got %v, want why writing failed", err)
+			t.Errorf("the writer that waited got %v, want the error of the writer", err)
 		}
 	})
 }
 
-// When the peer does not take messages any more, the connection ends, but what the
-// peer had sent is still read.
+// When writing fails, the connection reads messages that the peer has already sent and then
+// ends.
 func TestLinesWriteFails(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		toUs, peerOut := io.Pipe()
 		peerIn, fromUs := io.Pipe()
-		lines := jsonrpc.NewLines(toUs, fromUs, toUs, nil)
-		c := conn(lines, handler{}, nil)
+		lines := jsonrpc.NewLines(toUs, fromUs, toUs, 0)
+		c := newConn(lines, handler{}, nil)
 		ran := make(chan error)
 		go func() { ran <- c.Run(t.Context()) }()
 
@@ -290,21 +288,20 @@ func TestLinesWriteFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-answered; err != nil {
-			t.Errorf("the answer that was on its way: %v", err)
+			t.Errorf("the response that was already sent: %v", err)
 		}
 		if err := <-ran; !errors.Is(err, broken) {
-			t.Errorf("Run returned %v, want why writing failed", err)
+			t.Errorf("Run returned %v, want the error of the writer", err)
 		}
 	})
 }
 
-// At the end of input what was read is answered, and the answers are written
-// before the end.
+// Run writes the replies to all calls before it returns at the end of the input.
 func TestLinesDrain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var out bytes.Buffer
 		input := call(1, "slow", `[1]`) + "\n" + call(2, "echo", `[2]`)
-		c := conn(jsonrpc.NewLines(strings.NewReader(input), &out, nothing{}, nil), handler{handle: slow}, &jsonrpc.Options{Drain: time.Hour})
+		c := newConn(jsonrpc.NewLines(strings.NewReader(input), &out, noClose, 0), handler{handle: slow}, &jsonrpc.Options{Drain: time.Hour})
 		if err := c.Run(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -314,50 +311,122 @@ func TestLinesDrain(t *testing.T) {
 	})
 }
 
-// A doorman is a writer that says when a write begins, and waits until it may end.
-type doorman struct{ begun, let chan struct{} }
+// A blockingWriter sends to begun when a write begins, and returns after receiving from release.
+type blockingWriter struct{ begun, release chan struct{} }
 
-func (d doorman) Write(p []byte) (int, error) {
-	d.begun <- struct{}{}
-	<-d.let
+func (w blockingWriter) Write(p []byte) (int, error) {
+	w.begun <- struct{}{}
+	<-w.release
 	return len(p), nil
 }
 
-func (doorman) Close() error { return nil }
-
-// The memory in which a storm has waited serves the next one.
-func TestLinesQueueAgain(t *testing.T) {
-	if raced {
-		t.Skip("the race detector drops what is pooled")
+// The memory of a long queue is reused.
+func TestLinesReuseQueue(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector drops pooled buffers")
 	}
-	d := doorman{make(chan struct{}), make(chan struct{})}
-	lines := jsonrpc.NewLines(strings.NewReader(""), d, d, nil)
+	w := blockingWriter{make(chan struct{}), make(chan struct{})}
+	lines := jsonrpc.NewLines(strings.NewReader(""), w, noClose, 0)
 	msg := bytes.Repeat([]byte("1"), 1<<10)
-	storm := func() {
+	writeMany := func() {
 		for i := range 200 {
 			if err := lines.Write(context.Background(), msg); err != nil {
 				t.Fatal(err)
 			}
 			if i == 0 {
-				<-d.begun // the rest waits meanwhile
+				<-w.begun // the other messages are queued
 			}
 		}
-		d.let <- struct{}{}
-		<-d.begun
-		d.let <- struct{}{}
+		w.release <- struct{}{}
+		<-w.begun
+		w.release <- struct{}{}
 	}
-	storm()
-	const storms = 50
+	writeMany()
+	const rounds = 50
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	for range storms {
-		storm()
+	for range rounds {
+		writeMany()
 	}
 	runtime.ReadMemStats(&after)
-	if each := (after.TotalAlloc - before.TotalAlloc) / storms; each > 100<<10 {
-		t.Errorf("a storm of 200 KiB allocates %d bytes", each)
+	if each := (after.TotalAlloc - before.TotalAlloc) / rounds; each > 100<<10 {
+		t.Errorf("a queue of 200 KiB allocates %d bytes", each)
 	}
 	if err := lines.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// The connection reads any input to its end. Each call and each malformed line gets one
+// response, and other lines get none.
+func FuzzLines(f *testing.F) {
+	for _, seed := range []string{
+		"", "\n", "{}\n", call(1, "m", "") + "\n", call(1, "m", "") + call(1, "m", ""), "[]\n[" + call(1, "m", `[1]`) + "]",
+		"Hello\r\n" + call(`"a"`, "m", `{"a":1}`) + "\r\n" + note("n", "") + "\n" + result(1, "{}") + "\n",
+		"\ufeff" + call(1, "m", ""), strings.Repeat("[", 1001), strings.Repeat("x", 600) + "\n" + call(2, "m", ""),
+		`{"jsonrpc":"2.0","id":1,"result":{},"error":{}}` + "\n" + `{"jsonrpc":"1.0","id":1,"result":{}}`,
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}\n{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"m\"}",
+	} {
+		f.Add([]byte(seed))
+	}
+	const maxLine = 512
+	f.Fuzz(func(t *testing.T, input []byte) {
+		var out bytes.Buffer
+		lines := jsonrpc.NewLines(bytes.NewReader(input), &out, noClose, maxLine)
+		h := handler{} // refuses every call
+		if err := newConn(lines, h, nil).Run(t.Context()); err != nil {
+			t.Fatalf("Run returned %v", err)
+		}
+		want := map[string]int{}
+		for line := range bytes.Lines(input) {
+			if key, answered := answerTo(line, maxLine); answered {
+				want[key]++
+			}
+		}
+		got := map[string]int{}
+		for line := range bytes.Lines(out.Bytes()) {
+			msg, err := jsonrpc.Decode(bytes.TrimSpace(line))
+			if err != nil {
+				t.Fatalf("sent %q: %v", line, err)
+			}
+			resp, ok := msg.(*jsonrpc.Response)
+			if !ok || resp.Error == nil {
+				t.Fatalf("sent %q, want errors only", line)
+			}
+			got[resp.ID.String()]++
+		}
+		for id, n := range want {
+			if got[id] != n {
+				t.Errorf("%d answers to id %q, want %d", got[id], id, n)
+			}
+			delete(got, id)
+		}
+		if len(got) != 0 {
+			t.Errorf("unexpected responses: %v", got)
+		}
+	})
+}
+
+// answerTo returns the id of the expected response to a line. answered is false if there
+// must be none.
+func answerTo(line []byte, maxLine int) (id string, answered bool) {
+	if len(bytes.TrimRight(line, "\r\n")) > maxLine {
+		return "", true
+	}
+	line = bytes.Trim(line, " \t\r\n")
+	if len(line) == 0 {
+		return "", false
+	}
+	if line[0] == '[' {
+		return "", true
+	}
+	msg, err := jsonrpc.Decode(line)
+	if bad, ok := errors.AsType[*jsonrpc.DecodeError](err); ok {
+		return bad.ID.String(), !bad.Response
+	}
+	req, ok := msg.(*jsonrpc.Request)
+	if !ok || req.IsNotification() {
+		return "", false
+	}
+	return req.ID.String(), true
 }

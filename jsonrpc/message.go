@@ -2,8 +2,12 @@ package jsonrpc
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"iter"
 	"math"
+	"strconv"
+	"sync"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
@@ -11,53 +15,41 @@ import (
 // A Message is a *[Request] or a *[Response].
 type Message interface{ isMessage() }
 
-// A Request is a call, or a notification when it has no id.
+// A Request is a call, or a notification if it has no id.
 //
-// One that comes from [Decode], [NewRequest] or [Request.Init] knows where the
-// members of its params are, so that [Request.Member] need not scan them again.
+// A request from [Decode] or [NewRequest] has an index of the members of its params, so
+// [Request.Member] and [Request.Keys] need no scan.
 type Request struct {
 	ID     ID              // zero for a notification
 	Method string          // without escapes
-	Params json.RawMessage // an object or array as it came, nil when there is none
+	Params json.RawMessage // an object or array as received; nil if absent
 
 	members index
 }
 
-// A Response is the answer to a call: a result, or an error.
+// A Response is the answer to a call: a result or an error.
 type Response struct {
-	ID     ID              // zero for an error whose call could not be told
-	Result json.RawMessage // any value as it came, nil when there is an error
-	Error  *Error          // nil when there is a result
+	ID     ID              // zero for an error that names no call
+	Result json.RawMessage // any value as received; nil if there is an error
+	Error  *Error          // nil if there is a result
 
 	members   index
-	malformed error  // why this is no answer, nil if it is one
-	free      func() // nil if what the response is made of is not on loan
+	malformed error // why this is not a valid response, nil if it is
 }
 
 func (*Request) isMessage()  {}
 func (*Response) isMessage() {}
 
-// NewRequest returns a request whose params have been checked as those of an
-// incoming one are: nil, or an object or array without duplicate members on its
-// first two levels. The error is an *[Error] with [InvalidParams]. params must
-// not be changed afterwards.
+// NewRequest returns a request whose params are checked like those of a received one: nil,
+// or an object or array without duplicate members on its first two levels. The error is an
+// *[Error] with [InvalidParams]. params must not be changed afterwards.
 func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) {
-	r := new(Request)
-	if err := r.Init(id, method, params); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// Init is [NewRequest] in place, for a request that is part of something larger. It
-// replaces all that r was; after an error r is no request.
-func (r *Request) Init(id ID, method string, params json.RawMessage) error {
-	*r = Request{ID: id, Method: method}
+	r := &Request{ID: id, Method: method}
 	if params == nil {
-		return nil
+		return r, nil
 	}
 	if uint64(len(params)) > math.MaxUint32 {
-		return invalidParams("params must be shorter than 4 GiB")
+		return nil, invalidParams("params must be shorter than 4 GiB")
 	}
 	p := parser{data: params, scan: jsonscan.New(params)}
 	text, err := p.indexed(&r.members, "params")
@@ -65,47 +57,32 @@ func (r *Request) Init(id ID, method string, params json.RawMessage) error {
 		err = p.scan.End()
 	}
 	if err != nil {
-		return invalidParams(err.Error())
+		return nil, invalidParams(err.Error())
 	}
 	if kind := jsonscan.KindOf(text); kind != jsonscan.Object && kind != jsonscan.Array {
-		p.note("params must be an object or an array, not %v", kind)
+		p.addIssue("params must be an object or an array, not %v", kind)
 	}
 	if p.issue != "" {
-		return invalidParams(p.issue)
+		return nil, invalidParams(p.issue)
 	}
 	r.Params = text
-	return nil
+	return r, nil
 }
 
 func invalidParams(message string) error { return &Error{Code: InvalidParams, Message: message} }
 
-// IsNotification tells whether no answer is expected.
+// IsNotification reports whether no response is expected.
 func (r *Request) IsNotification() bool { return r.ID.IsZero() }
 
-// Member returns the raw value of a member of the params, or with two names of
-// a member of an object in them: Member("name"), Member("_meta",
-// "progressToken"). It is nil when there is none. It does not allocate.
+// Member returns the raw value of a member of the params, as in Member("name"), or of a member
+// of an object in the params, as in Member("_meta", "progressToken"). It returns nil if there
+// is no such member. It does not allocate.
 func (r *Request) Member(path ...string) json.RawMessage {
 	return r.members.find(r.Params, path)
 }
 
-// Lend has [Response.Release] call free: what the response is made of can be used again
-// then.
-func (r *Response) Lend(free func()) { r.free = free }
-
-// Release says that nothing of the response is used any more, neither the result nor what
-// has come from [Response.Member]. Only who has made a call may say so, once; who does
-// not leaves the memory to the garbage collector.
-func (r *Response) Release() {
-	free := r.free
-	*r = Response{}
-	if free != nil {
-		free()
-	}
-}
-
-// Keys are the names of the members of the params, as they stand there, with quotes;
-// with a name, those of the object that has it among them.
+// Keys iterates over the names of the members of the params, as raw JSON strings. With a path
+// of one name, it iterates over the members of the object at that name.
 func (r *Request) Keys(path ...string) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) { r.members.keys(r.Params, path, yield) }
 }
@@ -113,4 +90,101 @@ func (r *Request) Keys(path ...string) iter.Seq[[]byte] {
 // Member is [Request.Member] for the members of the result.
 func (r *Response) Member(path ...string) json.RawMessage {
 	return r.members.find(r.Result, path)
+}
+
+// notifications holds notifications for reuse. Each keeps its method, because the next
+// notification usually has the same method.
+var notifications sync.Pool
+
+// maxPooledMethod is the longest method of a notification that is kept for reuse, in bytes.
+const maxPooledMethod = 64
+
+// recycle makes a notification available for reuse.
+func (r *Request) recycle() {
+	if len(r.Method) > maxPooledMethod {
+		return
+	}
+	r.Params, r.members.text, r.members.more = nil, nil, nil
+	notifications.Put(r)
+}
+
+// maxIDLength is how many bytes the JSON text of an id may have.
+const maxIDLength = 256
+
+// An ID is the id of a request: the JSON text of a string or an integer. A response has the
+// same text. IDs are comparable with == by their text: 1 and "1" differ, and so do 0 and -0.
+// The zero ID means that there is no id. JSON-RPC 2.0, section 4; MCP forbids null and
+// fractions.
+type ID struct{ text string }
+
+// IntID returns the id n.
+func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
+
+// ParseID returns the id that raw represents: a JSON string, or a number without fraction and
+// exponent, of at most 256 bytes. White space around the value is ignored.
+func ParseID(raw []byte) (ID, error) {
+	s := jsonscan.New(raw)
+	text, err := s.Value()
+	if err == nil {
+		err = s.End()
+	}
+	if err != nil {
+		return ID{}, fmt.Errorf("jsonrpc: id: %w", err)
+	}
+	if problem := idProblem(text); problem != "" {
+		return ID{}, errors.New("jsonrpc: " + problem)
+	}
+	return ID{string(text)}, nil
+}
+
+// idProblem returns why a scanned value is not an id, "" if it is one.
+func idProblem(text []byte) string {
+	kind := jsonscan.KindOf(text)
+	switch {
+	case kind != jsonscan.String && kind != jsonscan.Number:
+		return "id must be a string or an integer, not " + kind.String()
+	case len(text) > maxIDLength:
+		return fmt.Sprintf("id must have at most %d bytes, not %d", maxIDLength, len(text))
+	case kind == jsonscan.Number && !isInteger(text):
+		return "id must be a string or an integer, not " + string(text)
+	}
+	return ""
+}
+
+// isInteger reports whether a scanned number has neither fraction nor exponent.
+func isInteger(number []byte) bool {
+	for _, c := range number {
+		if c == '.' || c|0x20 == 'e' {
+			return false
+		}
+	}
+	return true
+}
+
+// IsZero reports whether there is no id.
+func (id ID) IsZero() bool { return id.text == "" }
+
+// String returns the JSON text of the id, with the quotes of a string. It is empty for the
+// zero ID.
+func (id ID) String() string { return id.text }
+
+// AppendJSON appends the JSON text of the id, null for the zero ID.
+func (id ID) AppendJSON(dst []byte) []byte {
+	if id.IsZero() {
+		return append(dst, "null"...)
+	}
+	return append(dst, id.text...)
+}
+
+// MarshalJSON returns the JSON text of the id, null for the zero ID.
+func (id ID) MarshalJSON() ([]byte, error) { return id.AppendJSON(nil), nil }
+
+// UnmarshalJSON sets the id to the result of [ParseID].
+func (id *ID) UnmarshalJSON(raw []byte) error {
+	parsed, err := ParseID(raw)
+	if err != nil {
+		return err
+	}
+	*id = parsed
+	return nil
 }

@@ -1,62 +1,67 @@
 package jsonrpc
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
 
-// Options configure a [Conn] or a [Dispatcher]. Zero values mean the defaults.
+// Options configure a [Conn]. Zero values mean the defaults.
 type Options struct {
-	// MaxInFlight is how many calls of the peer may run at once; one more is
-	// answered with [Busy]. Default [DefaultMaxInFlight]. Calls that have run do not
-	// count, but as many answers and 64 more may wait to be taken.
+	// MaxInFlight is how many calls of the peer may run at the same time. Further calls are
+	// refused with [Busy]. Default 256. A call whose reply is being written does not count;
+	// at most 64 replies more than MaxInFlight may be written at the same time.
 	MaxInFlight int
-	// MaxPending is how many own calls may wait for answers; one more fails
-	// with NotSent. Default [DefaultMaxPending].
+	// Limiter, if set, counts the calls of the peer in addition to MaxInFlight, for example
+	// together with those of other connections. It does not count calls that preempt others.
+	Limiter Limiter
+	// MaxPending is how many calls to the peer may wait for responses. Further calls fail
+	// with [NotSent]. Default 1024.
 	MaxPending int
-	// MaxBatch is how many messages a batch may hold. Default [DefaultMaxBatch].
-	MaxBatch int
-	// CallTimeout bounds a call whose context has no deadline. A client of MCP counts it
-	// from the last progress of the call. Default [DefaultCallTimeout]; negative means no
-	// bound.
+	// CallTimeout bounds calls to the peer whose context has no deadline. An MCP client
+	// counts it from the last progress of the call. Default 60 s; negative means no bound.
 	CallTimeout time.Duration
-	// Drain is how long calls of a Conn may go on after the end of input.
-	// Default [DefaultDrain]; negative means not at all.
+	// Drain is how long Run waits for running calls of the peer after the end of the input.
+	// Default 10 s; negative means no wait.
 	Drain time.Duration
-	// Grace is how long handlers may take to return once their context has
-	// ended, before Run or Close returns without them. Default [DefaultGrace].
+	// Grace is how long Run and Close wait for handlers after their contexts have ended.
+	// Default 2 s; negative means no wait.
 	Grace time.Duration
-	// SkipMalformed makes the connection skip what is not a message instead of
-	// answering it: right for a client whose server prints a banner.
+	// SkipMalformed makes the connection ignore malformed messages instead of answering
+	// them. It is for clients, since servers may print text to standard output.
 	SkipMalformed bool
-	// Admit, when set, is asked about each call of the peer before its handler is, on the
-	// same goroutine. Its error is the answer, as if the handler had returned it.
-	Admit func(ctx context.Context, req *Request) error
-	// Malformed, when set, is told of everything that was not a message. It
-	// must not block, since what came after waits for it, and may be called
-	// concurrently.
+	// Authorize, if set, is called before the handler of each call of the peer, on the same
+	// goroutine. If it returns an error, the handler is not called and the peer gets the
+	// error as if the handler had returned it.
+	Authorize func(ctx context.Context, req *Request) error
+	// Malformed, if set, is called for each malformed message, for each response without a
+	// pending call, and for panics of handlers. It must not block, since it runs on the
+	// goroutine that reads. It may be called concurrently.
 	Malformed func(err error)
-	// Trace, when set, is shown every frame that is sent or was received. It
-	// must neither block nor keep the slice, and may be called concurrently.
+	// Trace, if set, is called for each frame that is sent or received. It must neither
+	// block nor retain the frame, and may be called concurrently.
 	Trace func(sent bool, frame []byte)
 }
 
-func (o *Options) withDefaults() Options {
+// A Limiter limits running calls. Its methods may be called concurrently and must not block.
+type Limiter interface {
+	// Begin counts a call of a method. If it returns an error, the call is refused with [Busy] and
+	// the text of the error.
+	Begin(method string) error
+	// End is called once for each call that Begin has counted, when the handler has returned.
+	End(method string)
+}
+
+// WithDefaults returns a copy with the defaults in place of zero values. o may be nil.
+func (o *Options) WithDefaults() Options {
 	var opts Options
 	if o != nil {
 		opts = *o
 	}
-	setDefault(&opts.MaxInFlight, DefaultMaxInFlight)
-	setDefault(&opts.MaxPending, DefaultMaxPending)
-	setDefault(&opts.MaxBatch, DefaultMaxBatch)
-	setDefault(&opts.CallTimeout, DefaultCallTimeout)
-	setDefault(&opts.Drain, DefaultDrain)
-	setDefault(&opts.Grace, DefaultGrace)
+	opts.MaxInFlight = cmp.Or(opts.MaxInFlight, 256)
+	opts.MaxPending = cmp.Or(opts.MaxPending, 1024)
+	opts.CallTimeout = cmp.Or(opts.CallTimeout, 60*time.Second)
+	opts.Drain = cmp.Or(opts.Drain, 10*time.Second)
+	opts.Grace = cmp.Or(opts.Grace, 2*time.Second)
 	return opts
-}
-
-func setDefault[T int | time.Duration](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
 }

@@ -8,68 +8,118 @@ import (
 	"github.com/dovetail-go/dovetail/internal/deadline"
 )
 
-var errTooManyPending = errors.New("too many calls wait for answers")
+// Call sends a request over the stream and waits for the response, for at most
+// [Options.CallTimeout] if ctx has no deadline. See [Peer] for the errors. If ctx ends before
+// the response, a handler that is a [CancelNotifier] notifies the peer.
+func (c *Conn) Call(ctx context.Context, method string, params Appender) (*Response, error) {
+	return c.call(ctx, c, method, params)
+}
 
-// Call sends a request and waits for its answer, at most
-// [Options.CallTimeout] when ctx has no deadline. When nobody waits any more, the
-// handler is asked to tell the peer (see [Abandoner]).
-func (r *Route) Call(ctx context.Context, method string, params Appender) (*Response, error) {
+// Notify sends a notification over the stream. The error is a *[CallError].
+func (c *Conn) Notify(ctx context.Context, method string, params Appender) error {
+	return c.send(ctx, c, ID{}, method, params)
+}
+
+// PeerVia returns a [Peer] that sends its calls and notifications with write instead of the
+// stream. The responses may come from the stream or from [Conn.Receive]. write may be called
+// concurrently and follows the rules of [Stream].Write.
+func (c *Conn) PeerVia(write func(ctx context.Context, msg []byte) error) Peer {
+	return &peerVia{c, write}
+}
+
+type peerVia struct {
+	*Conn
+	writeFunc func(ctx context.Context, msg []byte) error
+}
+
+func (p *peerVia) Call(ctx context.Context, method string, params Appender) (*Response, error) {
+	return p.call(ctx, p, method, params)
+}
+
+func (p *peerVia) Notify(ctx context.Context, method string, params Appender) error {
+	return p.send(ctx, p, ID{}, method, params)
+}
+
+func (p *peerVia) write(ctx context.Context, msg []byte) error { return p.writeFunc(ctx, msg) }
+
+// A sender is a Peer with the function that writes its messages.
+type sender interface {
+	Peer
+	write(ctx context.Context, msg []byte) error
+}
+
+// write writes to the stream.
+func (c *Conn) write(ctx context.Context, msg []byte) error {
+	if c.stream == nil {
+		return errNoStream
+	}
+	err := c.stream.Write(ctx, msg)
+	_, hasDelivery := err.(*CallError)
+	if err != nil && !hasDelivery && c.isClosing() && !errors.Is(err, context.Canceled) {
+		return ErrClosed
+	}
+	return err
+}
+
+var errNoStream = errors.New("the connection has no stream")
+
+func (c *Conn) call(ctx context.Context, to sender, method string, params Appender) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, &CallError{Method: method, Delivery: NotSent, Err: context.Cause(ctx)}
 	}
-	answer := r.answerChan()
-	id, err := r.d.state.await(answer, r.d.opts.MaxPending)
+	asker, _ := ctx.Value(callKey{}).(*incomingCall)
+	if asker != nil && asker.conn != c {
+		asker = nil // a call that is forwarded
+	}
+	id, response, err := c.calls.send(asker, c.opts.MaxPending)
 	if err != nil {
 		return nil, &CallError{Method: method, Delivery: NotSent, Err: err}
 	}
-	if p, ok := params.(Identified); ok {
-		p.Identify(id)
+	if p, ok := params.(IDReceiver); ok {
+		p.ReceiveID(id)
 	}
-	if err := r.send(ctx, id, method, params); err != nil {
-		r.d.state.forget(id)
+	if err := c.send(ctx, to, id, method, params); err != nil {
+		c.calls.abandon(id)
 		return nil, err
 	}
-	var late <-chan time.Time
+	var timeout <-chan time.Time
 	var timer *time.Timer
-	if !deadline.Has(ctx) && r.d.opts.CallTimeout > 0 {
-		timer = r.d.timer(r.d.opts.CallTimeout)
-		defer r.d.stop(timer)
-		late = timer.C
+	if !deadline.Has(ctx) && c.opts.CallTimeout > 0 {
+		timer = time.NewTimer(c.opts.CallTimeout)
+		defer timer.Stop()
+		timeout = timer.C
 	}
 	for {
 		select {
-		case resp, ok := <-answer:
-			return r.answered(method, answer, resp, ok)
+		case resp, ok := <-response:
+			return c.result(method, resp, ok)
 		case <-ctx.Done():
-			return r.abandon(id, method, answer, context.Cause(ctx))
-		case <-late:
-			if left := deadline.Left(ctx, r.d.opts.CallTimeout); left > 0 {
+			err = context.Cause(ctx)
+		case <-timeout:
+			if left := deadline.Left(ctx, c.opts.CallTimeout); left > 0 {
 				timer.Reset(left)
 				continue
 			}
-			return r.abandon(id, method, answer, context.DeadlineExceeded)
+			err = context.DeadlineExceeded
 		}
+		break
 	}
+	if !c.calls.abandon(id) { // the response has arrived in the meantime
+		resp, ok := <-response
+		return c.result(method, resp, ok)
+	}
+	if h, ok := c.handler.(CancelNotifier); ok {
+		h.NotifyCancelled(to, id, err)
+	}
+	return nil, &CallError{Method: method, Delivery: MaybeExecuted, Err: err}
 }
 
-// abandon gives up on an answer, unless it has come just now.
-func (r *Route) abandon(id ID, method string, answer chan *Response, cause error) (*Response, error) {
-	if !r.d.state.forget(id) {
-		resp, ok := <-answer
-		return r.answered(method, answer, resp, ok)
-	}
-	if a, ok := r.d.handler.(Abandoner); ok {
-		a.Abandoned(r.peer, id, cause)
-	}
-	return nil, &CallError{Method: method, Delivery: MaybeExecuted, Err: cause}
-}
-
-func (r *Route) answered(method string, answer chan *Response, resp *Response, ok bool) (*Response, error) {
-	if !ok {
-		return nil, &CallError{Method: method, Delivery: MaybeExecuted, Err: r.d.state.endedWith()}
-	}
-	r.d.answers.Put(answer)
+// result returns the result of Call. ok is false if the connection was closed before the
+// response.
+func (c *Conn) result(method string, resp *Response, ok bool) (*Response, error) {
 	switch {
+	case !ok:
+		return nil, &CallError{Method: method, Delivery: MaybeExecuted, Err: c.calls.closeReason()}
 	case resp.malformed != nil:
 		return nil, &CallError{Method: method, Delivery: MaybeExecuted, Err: resp.malformed}
 	case resp.Error != nil && resp.Error.Code == Busy:
@@ -80,45 +130,23 @@ func (r *Route) answered(method string, answer chan *Response, resp *Response, o
 	return resp, nil
 }
 
-// answerChan returns a channel for one answer. Only channels that have brought
-// their answer go back to the pool: no other answer can come through them.
-func (r *Route) answerChan() chan *Response {
-	if answer, ok := r.d.answers.Get().(chan *Response); ok {
-		return answer
-	}
-	return make(chan *Response, 1)
-}
-
-func (d *Dispatcher) timer(limit time.Duration) *time.Timer {
-	if timer, ok := d.timers.Get().(*time.Timer); ok {
-		timer.Reset(limit)
-		return timer
-	}
-	return time.NewTimer(limit)
-}
-
-func (d *Dispatcher) stop(timer *time.Timer) {
-	timer.Stop()
-	d.timers.Put(timer)
-}
-
-// Notify sends a notification.
-func (r *Route) Notify(ctx context.Context, method string, params Appender) error {
-	return r.send(ctx, ID{}, method, params)
-}
-
 // send encodes a message and writes it. The error is a *CallError.
-func (r *Route) send(ctx context.Context, id ID, method string, params Appender) error {
-	request := r.d.reply()
-	defer r.d.release(request)
-	var err error
-	if request.Buf, err = AppendRequest(request.Buf, id, method, params); err != nil {
+func (c *Conn) send(ctx context.Context, to sender, id ID, method string, params Appender) error {
+	buffer := buffers.Get()
+	defer buffer.Free()
+	frame, err := AppendRequest(buffer.Bytes, id, method, params)
+	if err != nil {
 		return &CallError{Method: method, Delivery: NotSent, Err: err}
 	}
-	switch err := r.write(ctx, request.Buf).(type) {
+	buffer.Bytes = frame
+	if c.isClosing() {
+		return &CallError{Method: method, Delivery: NotSent, Err: ErrClosed}
+	}
+	c.trace(true, frame)
+	switch err := to.write(ctx, frame).(type) {
 	case nil:
 		return nil
-	case *CallError: // the outlet knows how far the message got
+	case *CallError: // the stream reports the delivery
 		return &CallError{Method: method, Delivery: err.Delivery, Err: err.Err}
 	default:
 		return &CallError{Method: method, Delivery: NotSent, Err: err}

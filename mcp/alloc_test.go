@@ -10,7 +10,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// Sending what is sent all the time allocates nothing but the buffer.
+// TestAppendAllocations checks that frequent messages allocate only the buffer.
 func TestAppendAllocations(t *testing.T) {
 	total := 10.0
 	for _, value := range []mcp.Result{
@@ -47,8 +47,7 @@ func manyTools(t testing.TB) []byte {
 	return appended(t, page)
 }
 
-// A list takes the room that its tools need, made once, and the text of what they keep,
-// in blocks.
+// A list takes little more memory than its tools keep, and few allocations for each tool.
 func TestListAllocations(t *testing.T) {
 	encoded := manyTools(t)
 	var before, after runtime.MemStats
@@ -59,10 +58,10 @@ func TestListAllocations(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	kept := len(encoded) + len(page.Tools)*int(reflect.TypeFor[mcp.Tool]().Size())
-	if took := int(after.TotalAlloc - before.TotalAlloc); took > kept*5/4 {
+	if took := int(after.TotalAlloc - before.TotalAlloc); took > kept*3/2 {
 		t.Errorf("%d tools take %d bytes, of which %d are kept", len(page.Tools), took, kept)
 	}
-	if took := after.Mallocs - before.Mallocs; took > 250 {
+	if took := after.Mallocs - before.Mallocs; took > 3500 {
 		t.Errorf("%d tools take %d allocations", len(page.Tools), took)
 	}
 }

@@ -4,34 +4,35 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// Content is one block of what is said to or by a model: *[TextContent],
-// *[ImageContent], *[AudioContent], *[ResourceLink], *[EmbeddedResource]; in
-// sampling also *[ToolUseContent] and *[ToolResultContent]. A block of a type
-// that this package does not know is an *[UnknownContent].
+// Content is one block of content: *[TextContent], *[ImageContent], *[AudioContent],
+// *[ResourceLink] or *[EmbeddedResource]; in sampling also *[ToolUseContent] or
+// *[ToolResultContent]. A block of an unknown type is an *[UnknownContent].
 type Content interface {
 	Result
 	isContent()
 }
 
-// DecodeContent decodes one block, which its member type names. The error is a
+// DecodeContent decodes one block. Its member type selects the Go type. The error is a
 // *[DecodeError].
 func DecodeContent(data []byte) (Content, error) { return decodeContent(data, anyContent) }
 
-// A contentSet is which types of block may stand in a place.
-type contentSet bool
+// An allowedContent says which types of blocks may appear.
+type allowedContent bool
 
 const (
-	anyContent contentSet = true
-	// plainContent leaves out what only sampling has. A tool's result holds
-	// no other tool's: so blocks do not nest without end.
-	plainContent contentSet = false
+	anyContent allowedContent = true
+	// plainContent excludes the types that exist in sampling only, so that results of tools cannot
+	// be nested.
+	plainContent allowedContent = false
 )
 
-func decodeContent(data []byte, allowed contentSet) (Content, error) {
+func decodeContent(data []byte, allowed allowedContent) (Content, error) {
 	object, err := jsonscan.ReadObject(data)
 	if err != nil {
 		return nil, objectError(data, err)
@@ -47,13 +48,13 @@ func decodeContent(data []byte, allowed contentSet) (Content, error) {
 	return content, nil
 }
 
-// decodable is the half of a block that reads.
+// A decodable is a block that can be decoded.
 type decodable interface {
 	Content
 	json.Unmarshaler
 }
 
-func newContent(kind string, allowed contentSet) decodable {
+func newContent(kind string, allowed allowedContent) decodable {
 	switch kind {
 	case typeText:
 		return new(TextContent)
@@ -77,7 +78,7 @@ func newContent(kind string, allowed contentSet) decodable {
 	return new(UnknownContent)
 }
 
-// The values of a block's member type.
+// Values of the member type.
 const (
 	typeText         = "text"
 	typeImage        = "image"
@@ -88,27 +89,25 @@ const (
 	typeToolResult   = "tool_result"
 )
 
-// typed puts the member type before those of a block, for decoding: so it does
-// not end up among the unknown ones.
-type typed[F any] struct {
+// A typedFields adds the member type to the fields of a block, so that it is not an unknown member.
+type typedFields[F any] struct {
 	Type   string `json:"type"`
 	Fields *F     `json:",embed"`
 }
 
 func decodeTyped[F any](data []byte, fields *F) error {
-	return decode(data, &typed[F]{Fields: fields})
+	return decode(data, &typedFields[F]{Fields: fields})
 }
 
-// An UnknownContent is a block of a type that this package does not know. It is
-// passed on as it came.
+// An UnknownContent is a block of an unknown type. It is kept unchanged.
 type UnknownContent struct {
-	// Raw is the block's JSON object.
+	// Raw is the JSON object of the block.
 	Raw json.RawMessage
 }
 
 func (*UnknownContent) isContent() {}
 
-// Type is what the block says of its type.
+// Type returns the block's member type, or "".
 func (u *UnknownContent) Type() string {
 	object, err := jsonscan.ReadObject(u.Raw)
 	if err != nil || jsonscan.KindOf(object.Get("type")) != jsonscan.String {
@@ -117,7 +116,7 @@ func (u *UnknownContent) Type() string {
 	return jsonscan.Unquote(object.Get("type"))
 }
 
-// AppendJSON appends the block as it came.
+// AppendJSON appends the block unchanged.
 func (u *UnknownContent) AppendJSON(dst []byte) ([]byte, error) {
 	if _, err := jsonscan.ReadObject(u.Raw); err != nil {
 		return dst, fmt.Errorf("mcp: content of an unknown type: %w", err)
@@ -125,7 +124,7 @@ func (u *UnknownContent) AppendJSON(dst []byte) ([]byte, error) {
 	return append(dst, u.Raw...), nil
 }
 
-// MarshalJSON returns the block as it came.
+// MarshalJSON returns the block unchanged.
 func (u UnknownContent) MarshalJSON() ([]byte, error) { return u.AppendJSON(nil) }
 
 // UnmarshalJSON keeps a copy of the block.
@@ -135,4 +134,131 @@ func (u *UnknownContent) UnmarshalJSON(data []byte) error {
 	}
 	u.Raw = bytes.Clone(data)
 	return nil
+}
+
+// A ContentList is a JSON array of blocks.
+type ContentList []Content
+
+// MarshalJSON returns the blocks as a JSON array.
+func (l ContentList) MarshalJSON() ([]byte, error) { return appendList(nil, l) }
+
+// UnmarshalJSON decodes an array of blocks. The error is a *[DecodeError].
+func (l *ContentList) UnmarshalJSON(data []byte) (err error) {
+	*l, err = decodeContentList(data, anyContent)
+	return err
+}
+
+// Text returns the text blocks, joined by line breaks. It leaves out all other blocks.
+func (l ContentList) Text() string {
+	texts := make([]string, 0, len(l))
+	for _, block := range l {
+		if text, ok := block.(*TextContent); ok {
+			texts = append(texts, text.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+func decodeContentList(data []byte, allowed allowedContent) ([]Content, error) {
+	if jsonscan.KindOf(data) == jsonscan.Null {
+		return nil, nil
+	}
+	list := []Content{}
+	s := jsonscan.New(data)
+	if s.Kind() != jsonscan.Array {
+		return nil, &DecodeError{Expected: "an array of content", Got: s.Kind().String()}
+	}
+	if err := s.EnterArray(); err != nil {
+		return nil, syntaxError(err)
+	}
+	for first := true; ; first = false {
+		more, err := s.Element(first)
+		if err != nil {
+			return nil, syntaxError(err)
+		}
+		if !more {
+			break
+		}
+		raw, err := s.Value()
+		if err != nil {
+			return nil, syntaxError(err)
+		}
+		content, err := decodeContent(raw, allowed)
+		if err != nil {
+			return nil, prefixPointer("/"+strconv.Itoa(len(list)), err)
+		}
+		list = append(list, content)
+	}
+	if err := s.End(); err != nil {
+		return nil, syntaxError(err)
+	}
+	return list, nil
+}
+
+// SamplingContent is the content of a message in sampling: one block, or an array of blocks since
+// 2025-11-25. A list with one block is sent as the block itself, which all versions support.
+type SamplingContent []Content
+
+// MarshalJSON returns one block, or an array of zero or several blocks.
+func (c SamplingContent) MarshalJSON() ([]byte, error) {
+	if len(c) == 1 && c[0] != nil {
+		return c[0].AppendJSON(nil)
+	}
+	return appendList(nil, c)
+}
+
+// UnmarshalJSON decodes a block or an array of blocks. The error is a
+// *[DecodeError].
+func (c *SamplingContent) UnmarshalJSON(data []byte) error {
+	if jsonscan.KindOf(data) != jsonscan.Object {
+		list, err := decodeContentList(data, anyContent)
+		*c = list
+		return err
+	}
+	block, err := decodeContent(data, anyContent)
+	if err != nil {
+		return err
+	}
+	*c = SamplingContent{block}
+	return nil
+}
+
+// toolContent is the content of a tool's result in a sampling message.
+type toolContent []Content
+
+func (c *toolContent) UnmarshalJSON(data []byte) (err error) {
+	*c, err = decodeContentList(data, plainContent)
+	return err
+}
+
+// A Role is the sender of a message, or an audience.
+type Role string
+
+// The roles.
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+)
+
+// Annotations describe the use of a block or resource.
+type Annotations struct {
+	// Audience is the intended audience. Empty means no particular audience.
+	Audience []Role `json:"audience,omitzero"`
+	// Priority is from 0 (optional) to 1 (required).
+	Priority *float64 `json:"priority,omitzero"`
+	// LastModified is a time in ISO 8601 (since 2025-06-18).
+	LastModified string `json:"lastModified,omitzero"`
+	Extra        Extra  `json:",embed"`
+}
+
+// MarshalJSON returns the annotations as a JSON object.
+func (a Annotations) MarshalJSON() ([]byte, error) {
+	type fields Annotations
+	return appendFields(nil, (*fields)(&a))
+}
+
+// UnmarshalJSON decodes the annotations. The error is a *[DecodeError].
+func (a *Annotations) UnmarshalJSON(data []byte) error {
+	type fields Annotations
+	return decode(data, (*fields)(a))
 }

@@ -76,7 +76,7 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// A peer's text does not make an error message long.
+// TestDecodeErrorIsBounded checks that a peer's text does not make an error long.
 func TestDecodeErrorIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 1<<16)
 	for _, text := range []string{
@@ -91,8 +91,7 @@ func TestDecodeErrorIsBounded(t *testing.T) {
 	}
 }
 
-// Tool results inside of tool results would let a small text take long: what is
-// inside is decoded at each level again.
+// TestToolResultsDoNotNest checks that results are not nested: each level would be decoded again.
 func TestToolResultsDoNotNest(t *testing.T) {
 	const depth = 400
 	text := strings.Repeat(`{"type":"tool_result","toolUseId":"1","content":[`, depth) + strings.Repeat(`]}`, depth)
@@ -128,7 +127,7 @@ func TestSamplingContentForms(t *testing.T) {
 	}
 }
 
-func TestContentListAlone(t *testing.T) {
+func TestContentListJSON(t *testing.T) {
 	var list mcp.ContentList
 	if err := json.Unmarshal([]byte(`[{"type":"text","text":"a"},{"type":"x"}]`), &list); err != nil {
 		t.Fatal(err)
@@ -142,7 +141,7 @@ func TestContentListAlone(t *testing.T) {
 	}
 }
 
-// Text that is not UTF-8 in a Go string does not make a message invalid.
+// TestInvalidUTF8IsReplaced checks that a Go string that is not UTF-8 makes a valid message.
 func TestInvalidUTF8IsReplaced(t *testing.T) {
 	for _, value := range []any{mcp.Text("a\xffb"), &mcp.Implementation{Name: "a\xffb"}} {
 		if encoded := appended(t, value); !strings.Contains(string(encoded), "a\uFFFDb") {
@@ -171,6 +170,75 @@ func TestLoggingLevels(t *testing.T) {
 	for _, level := range []mcp.LoggingLevel{"", "Info", "warn"} {
 		if level.Valid() || level.Severity() != -1 {
 			t.Errorf("%q is a level", level)
+		}
+	}
+}
+
+func TestValidateSampling(t *testing.T) {
+	said := func(role mcp.Role, content ...mcp.Content) mcp.SamplingMessage {
+		return mcp.SamplingMessage{Role: role, Content: content}
+	}
+	use := func(id string) mcp.Content { return &mcp.ToolUseContent{ID: id, Name: "tool"} }
+	result := func(id string) mcp.Content { return &mcp.ToolResultContent{ToolUseID: id} }
+	for _, test := range []struct {
+		name     string
+		messages []mcp.SamplingMessage
+		says     string // "" when they are valid
+	}{
+		{"nothing", nil, ""},
+		{"talk", []mcp.SamplingMessage{said(mcp.RoleUser, mcp.Text("a")), said(mcp.RoleAssistant, mcp.Text("b"))}, ""},
+		{"use and result", []mcp.SamplingMessage{
+			said(mcp.RoleUser, mcp.Text("a")), said(mcp.RoleAssistant, mcp.Text("let me see"), use("1"), use("2")),
+			said(mcp.RoleUser, result("2"), result("1")), said(mcp.RoleAssistant, mcp.Text("done")),
+		}, ""},
+		{"use at the end", []mcp.SamplingMessage{said(mcp.RoleAssistant, use("1"))}, ""},
+		{"result of nothing", []mcp.SamplingMessage{said(mcp.RoleUser, result("1"))}, "message 0: the tool result \"1\" answers no tool use"},
+		{"result too late", []mcp.SamplingMessage{
+			said(mcp.RoleAssistant, use("1")), said(mcp.RoleUser, result("1")), said(mcp.RoleUser, result("1")),
+		}, "message 2: the tool result"},
+		{"one use is not answered", []mcp.SamplingMessage{
+			said(mcp.RoleAssistant, use("1"), use("2")), said(mcp.RoleUser, result("1")),
+		}, `message 1: it must answer the tool use "2"`},
+		{"talk instead of a result", []mcp.SamplingMessage{
+			said(mcp.RoleAssistant, use("1")), said(mcp.RoleUser, mcp.Text("never mind")),
+		}, "message 1: it must answer"},
+		{"answered twice", []mcp.SamplingMessage{
+			said(mcp.RoleAssistant, use("1")), said(mcp.RoleUser, result("1"), result("1")),
+		}, "message 1: the tool result"},
+		{"result of the assistant", []mcp.SamplingMessage{said(mcp.RoleAssistant, result("1"))}, "message 0: tool results are the user's"},
+		{"use of the user", []mcp.SamplingMessage{said(mcp.RoleUser, use("1"))}, "message 0: tool uses are the assistant's"},
+		{"result beside text", []mcp.SamplingMessage{
+			said(mcp.RoleAssistant, use("1")), said(mcp.RoleUser, result("1"), mcp.Text("here")),
+		}, "message 1: a message with tool results has 1 other contents"},
+		{"two uses of one id", []mcp.SamplingMessage{said(mcp.RoleAssistant, use("1"), use("1"))}, "message 0: two tool uses"},
+	} {
+		err := mcp.ValidateSampling(test.messages)
+		switch {
+		case test.says == "" && err != nil:
+			t.Errorf("%s: %v", test.name, err)
+		case test.says != "" && (err == nil || !strings.HasPrefix(err.Error(), test.says)):
+			t.Errorf("%s: the error is %v, want %s…", test.name, err, test.says)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	for name, test := range map[string]struct {
+		result interface{ Text() string }
+		want   string
+	}{
+		"tool":        {&mcp.CallToolResult{Content: mcp.ContentList{mcp.Text("a"), &mcp.ImageContent{}, mcp.Text("b")}}, "a\nb"},
+		"failed tool": {&mcp.CallToolResult{IsError: true, Content: mcp.ContentList{mcp.Text("no such file")}}, "no such file"},
+		"empty":       {&mcp.CallToolResult{}, ""},
+		"prompt": {&mcp.GetPromptResult{Messages: []mcp.PromptMessage{
+			{Role: mcp.RoleUser, Content: mcp.Text("ask")}, {Role: mcp.RoleUser, Content: &mcp.AudioContent{}}, {Role: mcp.RoleAssistant, Content: mcp.Text("answer")},
+		}}, "ask\nanswer"},
+		"resource": {&mcp.ReadResourceResult{Contents: []mcp.ResourceContents{
+			&mcp.TextResourceContents{URI: "file:///a", Text: "a"}, &mcp.BlobResourceContents{URI: "file:///b"}, &mcp.TextResourceContents{URI: "file:///c", Text: "c"},
+		}}, "a\nc"},
+	} {
+		if got := test.result.Text(); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 }

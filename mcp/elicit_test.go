@@ -77,7 +77,7 @@ func TestElicitSchemaCheck(t *testing.T) {
 		`{"name":"Ada","age":36.0,"height":1.7,"news":true,"size":"S","toppings":["b","a"],"later":[]}`: "",
 		`{"name":"日本語"}`:                    "",
 		`[]`:                                "mcp: expected an object, got an array",
-		`{}`:                                "mcp: at /name: expected a value, for the field is required, got nothing",
+		`{}`:                                "mcp: at /name: expected a value, since the field is required, got nothing",
 		`{"name":7}`:                        "mcp: at /name: expected a string, got a number",
 		`{"name":"A"}`:                      "mcp: at /name: expected at least 2 characters, got 1",
 		`{"name":"Adam"}`:                   "mcp: at /name: expected at most 3 characters, got 4",

@@ -2,52 +2,306 @@ package mcp
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
 
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// Extra holds the members of an object that this package does not know, as one
-// JSON object in the order they came; nil if there are none. It must not name a
-// member that has a field of its own.
+// Extra holds the members of an object that this package does not know, as one JSON object in their
+// original order, or nil. It must not have a member that is a field of the type.
 type Extra = jsontext.Value
 
-// encoding writes Go values as the protocol wants them: the same bytes each
-// time, strings and numbers that were raw as they came.
-var encoding = json.JoinOptions(
-	json.Deterministic(true),
+// encoding makes the same bytes each time. Raw strings and numbers stay unchanged.
+var encoding = jsonv2.JoinOptions(
+	jsonv2.Deterministic(true),
 	jsontext.PreserveRawStrings(true),
 	jsontext.AllowInvalidUTF8(true), // becomes U+FFFD
 )
 
-// appendFields appends a struct by its tags, for objects that are not sent
-// often.
+// appendFields appends a struct according to its tags, for objects that are not sent often.
 func appendFields(dst []byte, fields any) ([]byte, error) {
 	buf := bytes.NewBuffer(dst)
-	if err := json.MarshalWrite(buf, fields, encoding); err != nil {
+	if err := jsonv2.MarshalWrite(buf, fields, encoding); err != nil {
 		return dst, fmt.Errorf("mcp: %w", err)
 	}
 	return buf.Bytes(), nil
 }
 
-// decoding fills the interfaces of this package.
-var decoding = json.WithUnmarshalers(json.JoinUnmarshalers(
-	json.UnmarshalFunc(func(data []byte, content *Content) (err error) {
+// decoding decodes the interfaces of this package. It decodes the entries of lists in place: their
+// UnmarshalJSON would scan each of them twice more.
+var decoding = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
+	jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, t *Tool) error {
+		type fields Tool
+		return jsonv2.UnmarshalDecode(d, (*fields)(t))
+	}),
+	jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, p *Prompt) error {
+		type fields Prompt
+		return jsonv2.UnmarshalDecode(d, (*fields)(p))
+	}),
+	jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, r *Resource) error {
+		type fields Resource
+		return jsonv2.UnmarshalDecode(d, (*fields)(r))
+	}),
+	jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, r *ResourceTemplate) error {
+		type fields ResourceTemplate
+		return jsonv2.UnmarshalDecode(d, (*fields)(r))
+	}),
+	jsonv2.UnmarshalFunc(func(data []byte, content *Content) (err error) {
 		*content, err = DecodeContent(data)
 		return err
 	}),
-	json.UnmarshalFunc(func(data []byte, contents *ResourceContents) (err error) {
+	jsonv2.UnmarshalFunc(func(data []byte, contents *ResourceContents) (err error) {
 		*contents, err = decodeResourceContents(data)
 		return err
 	}),
 ))
 
-// decode decodes an object by the tags of a struct: names in their exact case,
-// no name twice.
+// decode decodes an object according to the tags of a struct. Names match exactly, and no name may
+// be repeated.
 func decode(data []byte, fields any) error {
-	if err := json.Unmarshal(data, fields, decoding); err != nil {
+	if err := jsonv2.Unmarshal(data, fields, decoding); err != nil {
 		return decodeError(err)
 	}
 	return nil
+}
+
+// An objectWriter appends one JSON object, member by member. Raw values stay unchanged. After an
+// error it stays in error.
+type objectWriter struct {
+	buf   []byte
+	start int
+	err   error
+}
+
+func openObject(dst []byte) objectWriter {
+	return objectWriter{buf: append(dst, '{'), start: len(dst)}
+}
+
+// close ends the object with the members of extra and returns the buffer. After an error it returns
+// the buffer without the object.
+func (w *objectWriter) close(extra Extra) ([]byte, error) {
+	if len(extra) > 0 && w.err == nil {
+		w.extra(extra)
+	}
+	if w.err != nil {
+		return w.buf[:w.start], fmt.Errorf("mcp: %w", w.err)
+	}
+	return append(w.buf, '}'), nil
+}
+
+func (w *objectWriter) extra(extra Extra) {
+	members, err := jsonscan.ReadObject(extra)
+	if err != nil {
+		w.err = fmt.Errorf("Extra: %w", err)
+		return
+	}
+	for m := range members.All() {
+		w.comma()
+		w.buf = append(append(append(w.buf, m.Key...), ':'), m.Value...)
+	}
+	// Extra must not repeat a member.
+	if _, err := jsonscan.ReadObject(append(w.buf[w.start:len(w.buf):len(w.buf)], '}')); err != nil {
+		w.err = fmt.Errorf("Extra: %w", err)
+	}
+}
+
+func (w *objectWriter) comma() {
+	if len(w.buf) > w.start+1 {
+		w.buf = append(w.buf, ',')
+	}
+}
+
+func (w *objectWriter) name(name string) {
+	w.comma()
+	w.buf = append(jsonscan.AppendString(w.buf, name), ':')
+}
+
+func (w *objectWriter) string(name, value string) {
+	w.name(name)
+	w.buf = jsonscan.AppendString(w.buf, value)
+}
+
+func (w *objectWriter) optionalString(name, value string) {
+	if value != "" {
+		w.string(name, value)
+	}
+}
+
+func (w *objectWriter) optionalStrings(name string, values []string) {
+	if values == nil {
+		return
+	}
+	w.name(name)
+	w.buf = append(w.buf, '[')
+	for i, value := range values {
+		if i > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		w.buf = jsonscan.AppendString(w.buf, value)
+	}
+	w.buf = append(w.buf, ']')
+}
+
+func (w *objectWriter) optionalStringMap(name string, values map[string]string) {
+	if values == nil {
+		return
+	}
+	w.member(name, func(dst []byte) ([]byte, error) {
+		members := openObject(dst)
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			members.string(key, values[key])
+		}
+		return members.close(nil)
+	})
+}
+
+// flag appends true. It appends nothing for false.
+func (w *objectWriter) flag(name string, value bool) {
+	if value {
+		w.name(name)
+		w.buf = append(w.buf, "true"...)
+	}
+}
+
+func (w *objectWriter) integer(name string, value int64) {
+	w.name(name)
+	w.buf = strconv.AppendInt(w.buf, value, 10)
+}
+
+// maxExact bounds the integers that float64 represents exactly.
+const maxExact = 1 << 53
+
+func (w *objectWriter) number(name string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		w.err = fmt.Errorf("%s: JSON has no number for %v", name, value)
+		return
+	}
+	w.name(name)
+	if whole := int64(value); float64(whole) == value && whole != 0 && math.Abs(value) < maxExact {
+		w.buf = strconv.AppendInt(w.buf, whole, 10) // the same digits, computed faster
+		return
+	}
+	format := byte('f')
+	if abs := math.Abs(value); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e' // avoids very long numbers
+	}
+	w.buf = strconv.AppendFloat(w.buf, value, format, -1, 64)
+}
+
+func (w *objectWriter) base64(name string, value []byte) {
+	w.name(name)
+	w.buf = append(w.buf, '"')
+	w.buf = base64.StdEncoding.AppendEncode(w.buf, value)
+	w.buf = append(w.buf, '"')
+}
+
+// raw appends a valid JSON value unchanged.
+func (w *objectWriter) raw(name string, value json.RawMessage) {
+	if err := jsonscan.Valid(value); err != nil {
+		w.err = fmt.Errorf("%s: %w", name, err)
+		return
+	}
+	w.name(name)
+	w.buf = append(w.buf, value...)
+}
+
+func (w *objectWriter) optionalRaw(name string, value json.RawMessage) {
+	if value != nil {
+		w.raw(name, value)
+	}
+}
+
+func (w *objectWriter) meta(meta Meta) {
+	if meta.IsZero() {
+		return
+	}
+	if kind := jsonscan.KindOf(meta); kind != jsonscan.Object {
+		w.err = fmt.Errorf("_meta must be an object, not %v", kind)
+		return
+	}
+	w.raw("_meta", json.RawMessage(meta))
+}
+
+func (w *objectWriter) icons(icons []Icon) {
+	if icons != nil {
+		w.member("icons", func(dst []byte) ([]byte, error) { return appendFields(dst, icons) })
+	}
+}
+
+func (w *objectWriter) cacheHint(hint CacheHint) {
+	if hint.TTLMs != 0 {
+		w.integer("ttlMs", hint.TTLMs)
+	}
+	w.optionalString("cacheScope", string(hint.Scope))
+}
+
+func (w *objectWriter) answers(a InputAnswers) {
+	if a.InputResponses != nil {
+		w.member("inputResponses", func(dst []byte) ([]byte, error) {
+			responses := openObject(dst)
+			for _, key := range slices.Sorted(maps.Keys(a.InputResponses)) {
+				responses.raw(key, a.InputResponses[key])
+			}
+			return responses.close(nil)
+		})
+	}
+	w.optionalString("requestState", a.RequestState)
+}
+
+// member appends a value that appends itself.
+func (w *objectWriter) member(name string, value func(dst []byte) ([]byte, error)) {
+	w.name(name)
+	var err error
+	if w.buf, err = value(w.buf); err != nil && w.err == nil {
+		w.err = fmt.Errorf("%s: %w", name, err)
+	}
+}
+
+func (w *objectWriter) object(name string, value Result) {
+	if value == nil {
+		w.err = fmt.Errorf("%s is missing", name)
+		return
+	}
+	w.member(name, value.AppendJSON)
+}
+
+// optional appends a value unless it is nil.
+func optional[T any](w *objectWriter, name string, value *T) {
+	if value != nil {
+		w.member(name, func(dst []byte) ([]byte, error) { return appendFields(dst, value) })
+	}
+}
+
+// writeList appends a list. nil is an empty list.
+func writeList[T Result](w *objectWriter, name string, list []T) {
+	w.name(name)
+	var err error
+	if w.buf, err = appendList(w.buf, list); err != nil && w.err == nil {
+		w.err = fmt.Errorf("%s: %w", name, err)
+	}
+}
+
+func appendList[T Result](dst []byte, list []T) (_ []byte, err error) {
+	dst = append(dst, '[')
+	for i, item := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if any(item) == nil {
+			return dst, fmt.Errorf("item %d is nil", i)
+		}
+		if dst, err = item.AppendJSON(dst); err != nil {
+			return dst, fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return append(dst, ']'), nil
 }

@@ -1,9 +1,13 @@
 package mcp
 
-// InitializeParams are those of initialize, the handshake's first message (until
+import (
+	"encoding/json"
+)
+
+// InitializeParams are the parameters of initialize, the first message of the handshake (until
 // 2025-11-25).
 type InitializeParams struct {
-	// ProtocolVersion is the newest one the client speaks.
+	// ProtocolVersion is the newest version that the client supports.
 	ProtocolVersion Version            `json:"protocolVersion"`
 	Capabilities    ClientCapabilities `json:"capabilities"`
 	ClientInfo      Implementation     `json:"clientInfo"`
@@ -26,14 +30,13 @@ func (i *InitializeParams) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(i))
 }
 
-// An InitializeResult is the server's part of the handshake (until 2025-11-25).
+// An InitializeResult is the server's answer to initialize (until 2025-11-25).
 type InitializeResult struct {
-	// ProtocolVersion is the one to be spoken. A client that does not speak it
-	// goes away.
+	// ProtocolVersion is the version of the session. A client that does not support it disconnects.
 	ProtocolVersion Version            `json:"protocolVersion"`
 	Capabilities    ServerCapabilities `json:"capabilities"`
 	ServerInfo      Implementation     `json:"serverInfo"`
-	// Instructions tell a model how to use the server.
+	// Instructions explain to a model how to use the server.
 	Instructions string `json:"instructions,omitzero"`
 	Meta         Meta   `json:"_meta,omitzero"`
 	Extra        Extra  `json:",embed"`
@@ -52,4 +55,303 @@ func (i InitializeResult) MarshalJSON() ([]byte, error) { return i.AppendJSON(ni
 func (i *InitializeResult) UnmarshalJSON(data []byte) error {
 	type fields InitializeResult
 	return decode(data, (*fields)(i))
+}
+
+// A DiscoverResult describes a server (since 2026-07-28). The name and version of the server are in
+// Meta, under [MetaServerInfo].
+type DiscoverResult struct {
+	SupportedVersions []Version          `json:"supportedVersions"`
+	Capabilities      ServerCapabilities `json:"capabilities"`
+	// Instructions explain to a model how to use the server.
+	Instructions string `json:"instructions,omitzero"`
+	CacheHint
+	ResultType ResultType `json:"resultType,omitzero"`
+	Meta       Meta       `json:"_meta,omitzero"`
+	Extra      Extra      `json:",embed"`
+}
+
+// AppendJSON appends the result as a JSON object.
+func (d *DiscoverResult) AppendJSON(dst []byte) ([]byte, error) {
+	type fields DiscoverResult
+	return appendFields(dst, (*fields)(d))
+}
+
+// MarshalJSON returns the result as a JSON object.
+func (d DiscoverResult) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil) }
+
+// UnmarshalJSON decodes the result. The error is a *[DecodeError].
+func (d *DiscoverResult) UnmarshalJSON(data []byte) error {
+	type fields DiscoverResult
+	return decode(data, (*fields)(d))
+}
+
+// An Implementation is the name and version of a client or server. It is not verified: do not base
+// decisions on it.
+type Implementation struct {
+	Name string `json:"name"`
+	// Title is shown to people (since 2025-06-18).
+	Title   string `json:"title,omitzero"`
+	Version string `json:"version"`
+	// Description explains the program (since 2025-11-25).
+	Description string `json:"description,omitzero"`
+	// WebsiteURL has more information (since 2025-11-25).
+	WebsiteURL string `json:"websiteUrl,omitzero"`
+	// Icons are shown in user interfaces (since 2025-11-25).
+	Icons []Icon `json:"icons,omitzero"`
+	Extra Extra  `json:",embed"`
+}
+
+// MarshalJSON returns the implementation as a JSON object.
+func (i Implementation) MarshalJSON() ([]byte, error) {
+	type fields Implementation
+	return appendFields(nil, (*fields)(&i))
+}
+
+// UnmarshalJSON decodes the implementation. The error is a *[DecodeError].
+func (i *Implementation) UnmarshalJSON(data []byte) error {
+	type fields Implementation
+	return decode(data, (*fields)(i))
+}
+
+// An Icon is an image for a user interface (since 2025-11-25).
+type Icon struct {
+	// Src is an https or data URI. Programs that show icons must reject other schemes.
+	Src      string `json:"src"`
+	MIMEType string `json:"mimeType,omitzero"`
+	// Sizes are the suitable sizes, such as "48x48", or "any" for a scalable image. Empty means
+	// any.
+	Sizes []string `json:"sizes,omitzero"`
+	// Theme is the background that the icon is made for; "" means any.
+	Theme IconTheme `json:"theme,omitzero"`
+	Extra Extra     `json:",embed"`
+}
+
+// MarshalJSON returns the icon as a JSON object.
+func (i Icon) MarshalJSON() ([]byte, error) {
+	type fields Icon
+	return appendFields(nil, (*fields)(&i))
+}
+
+// UnmarshalJSON decodes the icon. The error is a *[DecodeError].
+func (i *Icon) UnmarshalJSON(data []byte) error {
+	type fields Icon
+	return decode(data, (*fields)(i))
+}
+
+// An IconTheme is the background that an icon is made for.
+type IconTheme string
+
+// The themes of icons.
+const (
+	IconLight IconTheme = "light"
+	IconDark  IconTheme = "dark"
+)
+
+// An EmptyObject is a capability without settings.
+type EmptyObject struct {
+	Extra Extra `json:",embed"`
+}
+
+// MarshalJSON returns the object as a JSON object.
+func (e EmptyObject) MarshalJSON() ([]byte, error) {
+	type fields EmptyObject
+	return appendFields(nil, (*fields)(&e))
+}
+
+// UnmarshalJSON decodes the object. It also accepts true, which some clients send. The error is a
+// *[DecodeError].
+func (e *EmptyObject) UnmarshalJSON(data []byte) error {
+	if string(data) == "true" {
+		*e = EmptyObject{}
+		return nil
+	}
+	type fields EmptyObject
+	return decode(data, (*fields)(e))
+}
+
+// ClientCapabilities are the questions that a client can answer. A server must not ask others.
+type ClientCapabilities struct {
+	// Roots: the client answers roots/list.
+	Roots *RootsCapability `json:"roots,omitzero"`
+	// Sampling: the client answers sampling/createMessage.
+	Sampling *SamplingCapability `json:"sampling,omitzero"`
+	// Elicitation: the client answers elicitation/create (since 2025-06-18).
+	Elicitation *ElicitationCapability `json:"elicitation,omitzero"`
+	// Tasks is raw JSON (2025-11-25 only).
+	Tasks json.RawMessage `json:"tasks,omitzero"`
+	// Experimental holds objects by names that the protocol does not define.
+	Experimental map[string]json.RawMessage `json:"experimental,omitzero"`
+	// Extensions holds the settings of extensions by identifier (since 2026-07-28).
+	Extensions map[string]json.RawMessage `json:"extensions,omitzero"`
+	Extra      Extra                      `json:",embed"`
+}
+
+// MarshalJSON returns the capabilities as a JSON object.
+func (c ClientCapabilities) MarshalJSON() ([]byte, error) {
+	type fields ClientCapabilities
+	return appendFields(nil, (*fields)(&c))
+}
+
+// UnmarshalJSON decodes the capabilities. The error is a *[DecodeError].
+func (c *ClientCapabilities) UnmarshalJSON(data []byte) error {
+	type fields ClientCapabilities
+	return decode(data, (*fields)(c))
+}
+
+// A RootsCapability means that a client answers roots/list.
+type RootsCapability struct {
+	// ListChanged: the client sends notifications of changes (until 2025-11-25).
+	ListChanged bool  `json:"listChanged,omitzero"`
+	Extra       Extra `json:",embed"`
+}
+
+// MarshalJSON returns the capability as a JSON object.
+func (r RootsCapability) MarshalJSON() ([]byte, error) {
+	type fields RootsCapability
+	return appendFields(nil, (*fields)(&r))
+}
+
+// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
+func (r *RootsCapability) UnmarshalJSON(data []byte) error {
+	type fields RootsCapability
+	return decode(data, (*fields)(r))
+}
+
+// A SamplingCapability means that a client answers sampling/createMessage.
+type SamplingCapability struct {
+	// Context: includeContext may have other values than none (since 2025-11-25).
+	Context *EmptyObject `json:"context,omitzero"`
+	// Tools: the request may have tools (since 2025-11-25).
+	Tools *EmptyObject `json:"tools,omitzero"`
+	Extra Extra        `json:",embed"`
+}
+
+// MarshalJSON returns the capability as a JSON object.
+func (s SamplingCapability) MarshalJSON() ([]byte, error) {
+	type fields SamplingCapability
+	return appendFields(nil, (*fields)(&s))
+}
+
+// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
+func (s *SamplingCapability) UnmarshalJSON(data []byte) error {
+	type fields SamplingCapability
+	return decode(data, (*fields)(s))
+}
+
+// An ElicitationCapability means that a client answers elicitation/create. Without any mode it
+// supports forms only.
+type ElicitationCapability struct {
+	// Form: the client can show a form (since 2025-11-25).
+	Form *EmptyObject `json:"form,omitzero"`
+	// URL: the client can send the user to a URL (since 2025-11-25).
+	URL   *EmptyObject `json:"url,omitzero"`
+	Extra Extra        `json:",embed"`
+}
+
+// MarshalJSON returns the capability as a JSON object.
+func (e ElicitationCapability) MarshalJSON() ([]byte, error) {
+	type fields ElicitationCapability
+	return appendFields(nil, (*fields)(&e))
+}
+
+// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
+func (e *ElicitationCapability) UnmarshalJSON(data []byte) error {
+	type fields ElicitationCapability
+	return decode(data, (*fields)(e))
+}
+
+// ServerCapabilities are the features that a server offers.
+type ServerCapabilities struct {
+	// Logging: the server can send log messages.
+	Logging *LoggingCapability `json:"logging,omitzero"`
+	// Completions: the server answers completion/complete (since 2025-03-26; 2024-11-05 does not
+	// declare it).
+	Completions *CompletionsCapability `json:"completions,omitzero"`
+	Prompts     *PromptsCapability     `json:"prompts,omitzero"`
+	Resources   *ResourcesCapability   `json:"resources,omitzero"`
+	Tools       *ToolsCapability       `json:"tools,omitzero"`
+	// Tasks is raw JSON (2025-11-25 only).
+	Tasks json.RawMessage `json:"tasks,omitzero"`
+	// Experimental holds objects by names that the protocol does not define.
+	Experimental map[string]json.RawMessage `json:"experimental,omitzero"`
+	// Extensions holds the settings of extensions by identifier (since 2026-07-28).
+	Extensions map[string]json.RawMessage `json:"extensions,omitzero"`
+	Extra      Extra                      `json:",embed"`
+}
+
+// MarshalJSON returns the capabilities as a JSON object.
+func (s ServerCapabilities) MarshalJSON() ([]byte, error) {
+	type fields ServerCapabilities
+	return appendFields(nil, (*fields)(&s))
+}
+
+// UnmarshalJSON decodes the capabilities. The error is a *[DecodeError].
+func (s *ServerCapabilities) UnmarshalJSON(data []byte) error {
+	type fields ServerCapabilities
+	return decode(data, (*fields)(s))
+}
+
+// A LoggingCapability means that a server can send log messages.
+type LoggingCapability = EmptyObject
+
+// A CompletionsCapability means that a server answers completion/complete.
+type CompletionsCapability = EmptyObject
+
+// A PromptsCapability means that a server offers prompts.
+type PromptsCapability struct {
+	// ListChanged: the server sends a notification when the list changes.
+	ListChanged bool  `json:"listChanged,omitzero"`
+	Extra       Extra `json:",embed"`
+}
+
+// MarshalJSON returns the capability as a JSON object.
+func (p PromptsCapability) MarshalJSON() ([]byte, error) {
+	type fields PromptsCapability
+	return appendFields(nil, (*fields)(&p))
+}
+
+// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
+func (p *PromptsCapability) UnmarshalJSON(data []byte) error {
+	type fields PromptsCapability
+	return decode(data, (*fields)(p))
+}
+
+// A ResourcesCapability means that a server offers resources.
+type ResourcesCapability struct {
+	// Subscribe: clients can subscribe to single resources.
+	Subscribe bool `json:"subscribe,omitzero"`
+	// ListChanged: the server sends a notification when the list changes.
+	ListChanged bool  `json:"listChanged,omitzero"`
+	Extra       Extra `json:",embed"`
+}
+
+// MarshalJSON returns the capability as a JSON object.
+func (r ResourcesCapability) MarshalJSON() ([]byte, error) {
+	type fields ResourcesCapability
+	return appendFields(nil, (*fields)(&r))
+}
+
+// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
+func (r *ResourcesCapability) UnmarshalJSON(data []byte) error {
+	type fields ResourcesCapability
+	return decode(data, (*fields)(r))
+}
+
+// A ToolsCapability means that a server offers tools.
+type ToolsCapability struct {
+	// ListChanged: the server sends a notification when the list changes.
+	ListChanged bool  `json:"listChanged,omitzero"`
+	Extra       Extra `json:",embed"`
+}
+
+// MarshalJSON returns the capability as a JSON object.
+func (t ToolsCapability) MarshalJSON() ([]byte, error) {
+	type fields ToolsCapability
+	return appendFields(nil, (*fields)(&t))
+}
+
+// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
+func (t *ToolsCapability) UnmarshalJSON(data []byte) error {
+	type fields ToolsCapability
+	return decode(data, (*fields)(t))
 }

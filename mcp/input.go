@@ -14,26 +14,25 @@ var errNoResponder = errors.New("mcp: the call has no responder: it can neither 
 type InputRequest struct {
 	// Method is [MethodElicit], [MethodCreateMessage] or [MethodRootsList].
 	Method string `json:"method"`
-	// Params are that method's parameters.
+	// Params are the parameters of the method.
 	Params json.RawMessage `json:"params,omitzero"`
 }
 
-// InputRequired is the error of a call that cannot go on without an answer of
-// its caller. It is no failure: whoever carries the protocol asks, and runs the
-// call again. Interceptors must pass it on.
+// An InputRequired is the error of a call that needs an answer of its caller. It is not a failure:
+// the protocol layer asks the question and runs the call again. Middleware must return it
+// unchanged.
 type InputRequired struct {
-	// Requests holds the open questions by their keys.
+	// Requests has the open questions by key.
 	Requests map[string]InputRequest
 }
 
-// Error names the open questions.
+// Error lists the keys of the questions.
 func (e *InputRequired) Error() string {
 	return "input required: " + strings.Join(slices.Sorted(maps.Keys(e.Requests)), ", ")
 }
 
-// AsInputRequired finds the questions in an error. Those that errors.Join has put
-// together are one round. An error that holds a failure beside them is not asked
-// about: it is a failure.
+// AsInputRequired returns the questions in an error. Questions that errors.Join has combined are
+// asked together. An error that contains any other error as well is a failure, and ok is false.
 func AsInputRequired(err error) (*InputRequired, bool) {
 	if err == nil {
 		return nil, false
@@ -42,14 +41,14 @@ func AsInputRequired(err error) (*InputRequired, bool) {
 		return question, true
 	}
 	all := &InputRequired{Requests: make(map[string]InputRequest)}
-	if !all.take(err) || len(all.Requests) == 0 {
+	if !all.collect(err) || len(all.Requests) == 0 {
 		return nil, false
 	}
 	return all, true
 }
 
-// take adds the questions of an error and says whether it holds nothing else.
-func (e *InputRequired) take(err error) bool {
+// collect adds the questions in an error, and reports whether the error contains nothing else.
+func (e *InputRequired) collect(err error) bool {
 	switch err := err.(type) {
 	case nil:
 		return true
@@ -58,13 +57,70 @@ func (e *InputRequired) take(err error) bool {
 		return true
 	case interface{ Unwrap() error }:
 		inner := err.Unwrap()
-		return inner != nil && e.take(inner)
+		return inner != nil && e.collect(inner)
 	case interface{ Unwrap() []error }:
 		only := true
 		for _, part := range err.Unwrap() {
-			only = e.take(part) && only
+			only = e.collect(part) && only
 		}
 		return only
 	}
 	return false
+}
+
+// An InputRequiredResult is a result that asks questions. The client repeats the call with the
+// answers and the state (since 2026-07-28). At least one of InputRequests and RequestState is set.
+type InputRequiredResult struct {
+	// InputRequests are the questions, by keys that the server has chosen.
+	InputRequests map[string]InputRequest `json:"inputRequests,omitzero"`
+	// RequestState is returned to the server unchanged.
+	RequestState string `json:"requestState,omitzero"`
+	// ResultType is always encoded as [ResultInputRequired].
+	ResultType ResultType `json:"resultType"`
+	Meta       Meta       `json:"_meta,omitzero"`
+	Extra      Extra      `json:",embed"`
+}
+
+// AppendJSON appends the result as a JSON object, with questions ordered by key.
+func (i *InputRequiredResult) AppendJSON(dst []byte) ([]byte, error) {
+	w := openObject(dst)
+	w.string("resultType", string(ResultInputRequired))
+	if i.InputRequests != nil {
+		w.member("inputRequests", func(dst []byte) ([]byte, error) { return appendRequests(dst, i.InputRequests) })
+	}
+	w.optionalString("requestState", i.RequestState)
+	w.meta(i.Meta)
+	return w.close(i.Extra)
+}
+
+func appendRequests(dst []byte, requests map[string]InputRequest) ([]byte, error) {
+	w := openObject(dst)
+	for _, key := range slices.Sorted(maps.Keys(requests)) {
+		w.member(key, func(dst []byte) ([]byte, error) {
+			w := openObject(dst)
+			w.string("method", requests[key].Method)
+			w.optionalRaw("params", requests[key].Params)
+			return w.close(nil)
+		})
+	}
+	return w.close(nil)
+}
+
+// MarshalJSON returns the result as a JSON object.
+func (i InputRequiredResult) MarshalJSON() ([]byte, error) { return i.AppendJSON(nil) }
+
+// UnmarshalJSON decodes the result. The error is a *[DecodeError].
+func (i *InputRequiredResult) UnmarshalJSON(data []byte) error {
+	type fields InputRequiredResult
+	return decode(data, (*fields)(i))
+}
+
+// InputAnswers are the members of a repeated call, in addition to its own parameters (since
+// 2026-07-28).
+type InputAnswers struct {
+	// InputResponses are the answers to the last questions by key: an [ElicitResult],
+	// [CreateMessageResult] or [ListRootsResult].
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitzero"`
+	// RequestState is that of the last result, unchanged.
+	RequestState string `json:"requestState,omitzero"`
 }

@@ -10,54 +10,54 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// Keys of `_meta` that the protocol has given a meaning.
+// Keys of `_meta` that the protocol defines.
 const (
-	// MetaProgressToken asks for progress, on requests.
+	// MetaProgressToken is on requests that ask for progress.
 	MetaProgressToken = "progressToken"
 
-	// MetaProtocolVersion is the [Version] a request is made in (2026-07-28).
+	// MetaProtocolVersion is the [Version] of a request (2026-07-28).
 	MetaProtocolVersion = "io.modelcontextprotocol/protocolVersion"
-	// MetaClientInfo is the [Implementation] that makes a request (2026-07-28).
+	// MetaClientInfo is the [Implementation] of the client (2026-07-28).
 	MetaClientInfo = "io.modelcontextprotocol/clientInfo"
-	// MetaClientCapabilities are the [ClientCapabilities] that hold for a
-	// request (2026-07-28).
+	// MetaClientCapabilities are the [ClientCapabilities] for a request (2026-07-28).
 	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
-	// MetaLogLevel is the [LoggingLevel] from which on a request wants log
-	// messages (2026-07-28).
+	// MetaLogLevel is the least severe [LoggingLevel] of log messages for a request (2026-07-28).
 	MetaLogLevel = "io.modelcontextprotocol/logLevel"
-	// MetaServerInfo is the [Implementation] that made a result (2026-07-28).
+	// MetaServerInfo is the [Implementation] of the server (2026-07-28).
 	MetaServerInfo = "io.modelcontextprotocol/serverInfo"
-	// MetaSubscriptionID is the id of the subscriptions/listen request that a
-	// notification or result belongs to (2026-07-28).
+	// MetaSubscriptionID is the id of the subscriptions/listen request that a notification or
+	// result belongs to (2026-07-28).
 	MetaSubscriptionID = "io.modelcontextprotocol/subscriptionId"
 
-	// MetaRelatedTask names the task that a message belongs to (2025-11-25).
+	// MetaRelatedTask is the task that a message belongs to (2025-11-25).
 	MetaRelatedTask = "io.modelcontextprotocol/related-task"
-	// MetaModelImmediateResponse is what a model can be told while a task runs
-	// (2025-11-25).
+	// MetaModelImmediateResponse is text for a model while a task runs (2025-11-25).
 	MetaModelImmediateResponse = "io.modelcontextprotocol/model-immediate-response"
 
-	// MetaTraceParent, MetaTraceState and MetaBaggage carry a trace, in the
-	// formats of W3C Trace Context and W3C Baggage.
+	// MetaTraceParent, MetaTraceState and MetaBaggage are in the formats of W3C Trace Context and
+	// W3C Baggage.
 	MetaTraceParent = "traceparent"
 	MetaTraceState  = "tracestate"
 	MetaBaggage     = "baggage"
 )
 
-// MetaTags is the key under which servers of this module put the tags of a listed tool,
-// prompt or resource, an array of strings. The protocol has no word for them.
+// MetaBridges is the key for the random ids of the bridges that a list comes through: those that are
+// mounted on the server, and those behind them. It is an array of strings in the results of list
+// methods. A bridge that finds its own id does not offer the server. It is defined by this module.
+const MetaBridges = "io.github.dovetail-go/bridges"
+
+// MetaTags is the key for the tags of a listed entry, an array of strings. It is defined by this
+// module and not by the protocol.
 const MetaTags = "io.github.dovetail-go/tags"
 
-// Meta is a `_meta` object, kept as the JSON it came in: what this package does
-// not know goes out as it came in. nil is no `_meta`. Methods that read treat
-// one that is not a JSON object as empty.
+// Meta is a `_meta` object as raw JSON. Unknown members are kept unchanged. nil means that there is
+// none. Methods that read treat a value that is not an object as empty.
 type Meta json.RawMessage
 
-// IsZero says whether there is no `_meta`.
+// IsZero reports whether there is no `_meta`.
 func (m Meta) IsZero() bool { return len(m) == 0 }
 
-// Get returns the value of a key as it stands there, nil if there is none. Do
-// not change its bytes.
+// Get returns the value of a key, or nil. The caller must not change it.
 func (m Meta) Get(key string) json.RawMessage {
 	if m.IsZero() {
 		return nil
@@ -69,10 +69,10 @@ func (m Meta) Get(key string) json.RawMessage {
 	return object.Get(key)
 }
 
-// Set gives a key a value, one JSON text, or removes the key if value is nil.
-// All other bytes stay as they are. The bytes m had before are not changed, so
-// copies of m keep their keys. An error leaves m as it was: m is not an object,
-// value is not JSON, or the key is not UTF-8 or holds NUL.
+// Set sets the value of a key, or removes the key if value is nil. All other bytes stay unchanged.
+// It does not change the old bytes, so copies of m keep their value. The error says that m is not
+// an object, that value is not JSON, or that the key is not UTF-8 or contains NUL; m is then
+// unchanged.
 func (m *Meta) Set(key string, value json.RawMessage) error {
 	if !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
 		return fmt.Errorf("mcp: %q is no key for _meta: it must be UTF-8 without NUL", key)
@@ -97,7 +97,7 @@ func (m *Meta) Set(key string, value json.RawMessage) error {
 	return nil
 }
 
-// MarshalJSON returns the object as it stands, null if there is none.
+// MarshalJSON returns the object, or null.
 func (m Meta) MarshalJSON() ([]byte, error) {
 	if m.IsZero() {
 		return []byte("null"), nil
@@ -105,7 +105,7 @@ func (m Meta) MarshalJSON() ([]byte, error) {
 	return m, nil
 }
 
-// UnmarshalJSON keeps a copy of an object. null is no `_meta`.
+// UnmarshalJSON keeps a copy of an object. null becomes nil.
 func (m *Meta) UnmarshalJSON(data []byte) error {
 	switch kind := jsonscan.KindOf(data); kind {
 	case jsonscan.Object:

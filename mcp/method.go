@@ -1,6 +1,6 @@
 package mcp
 
-// Requests of a client.
+// Methods of requests from a client.
 const (
 	MethodInitialize            = "initialize"
 	MethodDiscover              = "server/discover"
@@ -19,15 +19,14 @@ const (
 	MethodSetLevel              = "logging/setLevel"
 )
 
-// What a server asks of its client: requests until 2025-11-25, questions inside
-// a result since.
+// Methods of questions from a server: requests until 2025-11-25, and parts of a result since then.
 const (
 	MethodCreateMessage = "sampling/createMessage"
 	MethodRootsList     = "roots/list"
 	MethodElicit        = "elicitation/create"
 )
 
-// Notifications.
+// Methods of notifications.
 const (
 	NotificationInitialized          = "notifications/initialized"
 	NotificationCancelled            = "notifications/cancelled"

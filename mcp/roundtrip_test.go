@@ -24,7 +24,7 @@ func everySample(t *testing.T, fn func(t *testing.T, name string, value codec)) 
 	}
 }
 
-func TestWhatIsAppendedIsDecoded(t *testing.T) {
+func TestRoundTrip(t *testing.T) {
 	everySample(t, func(t *testing.T, name string, value codec) {
 		encoded := appended(t, value)
 		decoded := newCodec[name]()
@@ -40,7 +40,7 @@ func TestWhatIsAppendedIsDecoded(t *testing.T) {
 	})
 }
 
-// The zero value of a type must be JSON too, if it can be sent at all.
+// TestZeroValues checks that the zero value of each type is JSON, if it can be sent.
 func TestZeroValues(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(newCodec)) {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestUnknownMembersSurvive(t *testing.T) {
 	})
 }
 
-// A value behaves the same under encoding/json, as a value, a pointer or a part
-// of something else.
+// TestEncodingJSON checks that encoding/json gives the same result for values, pointers and
+// members.
 func TestEncodingJSON(t *testing.T) {
 	everySample(t, func(t *testing.T, name string, value codec) {
 		encoded := appended(t, value)
@@ -128,7 +128,7 @@ func TestStrictness(t *testing.T) {
 	})
 }
 
-func TestRawMembersGoOutVerbatim(t *testing.T) {
+func TestRawMembersAreUnchanged(t *testing.T) {
 	const raw = `{ "b" : [1.0, 1e400],  "a":"\u003c\/" }`
 	for _, value := range []codec{
 		&mcp.CallToolParams{Name: "n", Arguments: json.RawMessage(raw), Meta: mcp.Meta(raw)},
@@ -149,7 +149,7 @@ func TestRawMembersGoOutVerbatim(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotJSONIsNotSent(t *testing.T) {
+func TestInvalidRawJSON(t *testing.T) {
 	const bad = `{"a":`
 	for _, value := range []codec{
 		&mcp.CallToolParams{Arguments: json.RawMessage(bad)},
@@ -190,7 +190,7 @@ func equalJSON(t testing.TB, a, b []byte) bool {
 	return reflect.DeepEqual(plainJSON(t, a), plainJSON(t, b))
 }
 
-// plainJSON decodes JSON for comparison: numbers by their text.
+// plainJSON decodes JSON for comparison, with numbers as text.
 func plainJSON(t testing.TB, data []byte) any {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -200,4 +200,95 @@ func plainJSON(t testing.TB, data []byte) any {
 		t.Fatalf("%v\n%s", err, data)
 	}
 	return value
+}
+
+// What was decoded can be sent, and what was sent can be decoded to the same.
+func checkStable(t *testing.T, fresh func() codec, data []byte) {
+	t.Helper()
+	value := fresh()
+	if value.UnmarshalJSON(data) != nil {
+		return
+	}
+	if jsonscan.Valid(data) != nil {
+		t.Fatalf("%T is decoded from what is not JSON: %q", value, data)
+	}
+	once, err := value.MarshalJSON()
+	if err != nil {
+		return // a required member was missing or null
+	}
+	again := fresh()
+	if err := again.UnmarshalJSON(once); err != nil {
+		t.Fatalf("%T: what was sent is not decoded: %v\n%s\n%s", value, err, data, once)
+	}
+	twice, err := again.MarshalJSON()
+	if err != nil || !bytes.Equal(once, twice) {
+		t.Fatalf("%T: not stable: %v\n%s\n%s\n%s", value, err, data, once, twice)
+	}
+}
+
+// FuzzContent checks that decoded content can be sent, and decoded to the same.
+func FuzzContent(f *testing.F) {
+	for _, name := range []string{"TextContent", "ImageContent", "AudioContent", "ResourceLink", "EmbeddedResource", "ToolUseContent", "ToolResultContent"} {
+		f.Add(appended(f, sample(name)))
+	}
+	f.Add([]byte(`{"type":"new","x":[{}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		content, err := mcp.DecodeContent(data)
+		if err != nil {
+			return
+		}
+		once, err := content.AppendJSON(nil)
+		if err != nil {
+			return
+		}
+		again, err := mcp.DecodeContent(once)
+		if err != nil {
+			t.Fatalf("what was sent is not decoded: %v\n%s\n%s", err, data, once)
+		}
+		if twice, err := again.AppendJSON(nil); err != nil || !bytes.Equal(once, twice) {
+			t.Fatalf("not stable: %v\n%s\n%s", err, once, twice)
+		}
+	})
+}
+
+// FuzzObjects decodes one text as each of the types.
+func FuzzObjects(f *testing.F) {
+	names := slices.Sorted(maps.Keys(newCodec))
+	for i, name := range names {
+		f.Add(uint8(i), appended(f, sample(name)))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
+		checkStable(t, newCodec[names[int(which)%len(names)]], data)
+	})
+}
+
+func FuzzElicit(f *testing.F) {
+	f.Add([]byte(form), []byte(`{"name":"Ada","size":"M"}`))
+	f.Fuzz(func(t *testing.T, schema, content []byte) {
+		filled, err := mcp.ApplyElicitDefaults(schema, content)
+		if err == nil && jsonscan.Valid(filled) != nil {
+			t.Fatalf("defaults make %s", filled)
+		}
+		parsed, err := mcp.ParseElicitSchema(schema)
+		if err != nil {
+			return
+		}
+		checkStable(t, func() codec { return new(mcp.ElicitSchema) }, schema)
+		_ = parsed.Check(content) // must not panic
+	})
+}
+
+func FuzzMeta(f *testing.F) {
+	f.Add([]byte(`{"a":1}`), "a", []byte(`2`))
+	f.Add([]byte(``), "\xee", []byte(`0`))
+	f.Add([]byte(`{}`), "a\x00", []byte(`0`))
+	f.Fuzz(func(t *testing.T, data []byte, key string, value []byte) {
+		meta := mcp.Meta(bytes.Clone(data))
+		if meta.Set(key, value) != nil || meta.IsZero() {
+			return
+		}
+		if jsonscan.Valid(meta) != nil || !bytes.Equal(bytes.TrimSpace(value), meta.Get(key)) && value != nil {
+			t.Fatalf("%q set to %q in %q gives %q", key, value, data, meta)
+		}
+	})
 }

@@ -1,24 +1,27 @@
 package mcp
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
-// CreateMessageParams are those of sampling/createMessage: a server asks the
-// client's model. Deprecated by the protocol in 2026-07-28.
+// CreateMessageParams are the parameters of sampling/createMessage: a server asks the client's
+// model. Deprecated by the protocol in 2026-07-28.
 type CreateMessageParams struct {
 	Messages         []SamplingMessage `json:"messages"`
 	ModelPreferences *ModelPreferences `json:"modelPreferences,omitzero"`
-	// SystemPrompt is a wish; the client may change or ignore it.
+	// SystemPrompt is a suggestion. The client may change or ignore it.
 	SystemPrompt string `json:"systemPrompt,omitzero"`
 	// IncludeContext is deprecated by the protocol since 2025-11-25.
 	IncludeContext IncludeContext `json:"includeContext,omitzero"`
 	Temperature    *float64       `json:"temperature,omitzero"`
-	// MaxTokens is the most the client may sample.
+	// MaxTokens is the maximum number of tokens to sample.
 	MaxTokens     int      `json:"maxTokens"`
 	StopSequences []string `json:"stopSequences,omitzero"`
-	// Metadata is a JSON object for the model's provider.
+	// Metadata is a JSON object for the provider of the model.
 	Metadata json.RawMessage `json:"metadata,omitzero"`
-	// Tools may be used by the model (since 2025-11-25; the client must have
-	// declared sampling.tools).
+	// Tools are available to the model (since 2025-11-25). The client must have declared
+	// sampling.tools.
 	Tools []Tool `json:"tools,omitzero"`
 	// ToolChoice exists since 2025-11-25.
 	ToolChoice *ToolChoice `json:"toolChoice,omitzero"`
@@ -62,7 +65,7 @@ func (s *SamplingMessage) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(s))
 }
 
-// IncludeContext is what a client adds to the messages of a server.
+// IncludeContext says which context a client adds to the messages.
 type IncludeContext string
 
 // The values of IncludeContext; "" means none.
@@ -72,10 +75,10 @@ const (
 	IncludeAllServers IncludeContext = "allServers"
 )
 
-// ModelPreferences are wishes for a model, priorities from 0, unimportant, to
-// 1. The client decides.
+// ModelPreferences are suggestions for the choice of a model. Priorities are from 0 (unimportant)
+// to 1. The client decides.
 type ModelPreferences struct {
-	// Hints are tried in order; the first that fits a model counts.
+	// Hints are tried in order. The first that matches a model is used.
 	Hints                []ModelHint `json:"hints,omitzero"`
 	CostPriority         *float64    `json:"costPriority,omitzero"`
 	SpeedPriority        *float64    `json:"speedPriority,omitzero"`
@@ -142,11 +145,11 @@ const (
 	ToolChoiceNone     ToolChoiceMode = "none"
 )
 
-// A CreateMessageResult is what the client's model has said.
+// A CreateMessageResult is the answer of the client's model.
 type CreateMessageResult struct {
 	Role    Role            `json:"role"`
 	Content SamplingContent `json:"content"`
-	// Model is the name of the one that was asked.
+	// Model is the name of the model.
 	Model      string     `json:"model"`
 	StopReason StopReason `json:"stopReason,omitzero"`
 	Meta       Meta       `json:"_meta,omitzero"`
@@ -168,7 +171,7 @@ func (c *CreateMessageResult) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(c))
 }
 
-// A StopReason is why a model stopped. There may be others than those below.
+// A StopReason says why a model stopped. Models may have other reasons than those below.
 type StopReason string
 
 // Common reasons.
@@ -179,3 +182,100 @@ const (
 	// StopToolUse: the model wants to call tools (since 2025-11-25).
 	StopToolUse StopReason = "toolUse"
 )
+
+// ValidateSampling checks the tool uses and tool results in messages to a model. A message with
+// results is from the user and has only results. It directly follows the message of the assistant
+// with the uses, and answers each of them once. Uses in the last message need no results. The error
+// names the first invalid message. MCP 2025-11-25, client/sampling, "Message Content Constraints".
+func ValidateSampling(messages []SamplingMessage) error {
+	var open map[string]bool // tool uses of the message before
+	for i := range messages {
+		results, uses, err := toolExchange(&messages[i])
+		if err != nil {
+			return fmt.Errorf("message %d: %w", i, err)
+		}
+		for _, id := range results {
+			if !open[id] {
+				return fmt.Errorf("message %d: the tool result %.80q answers no tool use of the message before", i, id)
+			}
+			delete(open, id)
+		}
+		for id := range open {
+			return fmt.Errorf("message %d: it must answer the tool use %.80q of the message before", i, id)
+		}
+		open = make(map[string]bool, len(uses))
+		for _, id := range uses {
+			if open[id] {
+				return fmt.Errorf("message %d: two tool uses have the id %.80q", i, id)
+			}
+			open[id] = true
+		}
+	}
+	return nil
+}
+
+// toolExchange returns the ids of a message's tool results and tool uses.
+func toolExchange(m *SamplingMessage) (results, uses []string, err error) {
+	for _, content := range m.Content {
+		switch content := content.(type) {
+		case *ToolResultContent:
+			results = append(results, content.ToolUseID)
+		case *ToolUseContent:
+			uses = append(uses, content.ID)
+		}
+	}
+	switch {
+	case len(results) > 0 && m.Role != RoleUser:
+		return nil, nil, fmt.Errorf("tool results are the user's, not of the %.80q", m.Role)
+	case len(results) > 0 && len(results) < len(m.Content):
+		return nil, nil, fmt.Errorf("a message with tool results has %d other contents", len(m.Content)-len(results))
+	case len(uses) > 0 && m.Role != RoleAssistant:
+		return nil, nil, fmt.Errorf("tool uses are the assistant's, not of the %.80q", m.Role)
+	}
+	return results, uses, nil
+}
+
+// A Root is a directory or file that a client has opened to a server. Deprecated by the protocol in
+// 2026-07-28.
+type Root struct {
+	// URI is a file URI.
+	URI  string `json:"uri"`
+	Name string `json:"name,omitzero"`
+	// Meta exists since 2025-06-18.
+	Meta  Meta  `json:"_meta,omitzero"`
+	Extra Extra `json:",embed"`
+}
+
+// MarshalJSON returns the root as a JSON object.
+func (r Root) MarshalJSON() ([]byte, error) {
+	type fields Root
+	return appendFields(nil, (*fields)(&r))
+}
+
+// UnmarshalJSON decodes the root. The error is a *[DecodeError].
+func (r *Root) UnmarshalJSON(data []byte) error {
+	type fields Root
+	return decode(data, (*fields)(r))
+}
+
+// A ListRootsResult is a client's answer to roots/list.
+type ListRootsResult struct {
+	Roots []Root `json:"roots"`
+	Meta  Meta   `json:"_meta,omitzero"`
+	Extra Extra  `json:",embed"`
+}
+
+// AppendJSON appends the result as a JSON object.
+func (l *ListRootsResult) AppendJSON(dst []byte) ([]byte, error) {
+	type fields ListRootsResult
+	return appendFields(dst, (*fields)(l))
+}
+
+// MarshalJSON returns the result as a JSON object.
+func (l ListRootsResult) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil) }
+
+// UnmarshalJSON decodes the result. The error is a *[DecodeError].
+func (l *ListRootsResult) UnmarshalJSON(data []byte) error {
+	type fields ListRootsResult
+	return decode(data, (*fields)(l))
+}

@@ -4,47 +4,46 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A Target is what a call is for: a tool, prompt, resource or resource template, with
-// all that guards, audit and metrics need to know of it. Targets are shared between
-// calls: do not change the one of a call.
+// A Target is the entry that a call is for, with everything that guards, audit and metrics need.
+// Targets are shared between calls and must not be changed.
 type Target struct {
-	// Kind is that of the entry. A resource that only a template matches has the
-	// template as its target.
-	Kind Kind
-	// Name is the name that callers use; the URI of a resource, the URI template of a
+	// Kind is the kind of the entry. For a resource that only a template matches, the target is the
 	// template.
+	Kind Kind
+	// Name is the name that callers use: the URI of a resource, the URI template of a template.
 	Name string
-	// Origin says where the entry comes from; it is zero for a server's own.
+	// Origin is the server that the entry comes from. It is zero for a server's own entries.
 	Origin Origin
-	// Definition is the entry as callers see it in a list; nil if it is in no list.
+	// Definition is the entry as it is listed, or nil if it is in no list.
 	Definition *Definition
-	// Scopes are the OAuth scopes that a call needs, those of all mounts included.
+	// Scopes are the OAuth scopes that a call needs, including those of all mounts.
 	Scopes []string
-	// Metadata is for guards and functions. It is never sent.
+	// Metadata is for guards and functions. It is not sent.
 	Metadata map[string]any
 }
 
-// An Origin says from which server a proxied entry comes.
+// An Origin names the server that a proxied entry comes from.
 type Origin struct {
 	// Server is the alias of the server.
 	Server string
 	// Name is the entry's name on that server.
 	Name string
-	// Launch says how the server is started, for people who approve calls.
+	// Launch describes how the server is started, for people who approve calls.
 	Launch string
-	// Trusted says that the annotations of the definition may be believed.
+	// Trusted means that the annotations of the definition can be relied on.
 	Trusted bool
 }
 
 // A Definition is an entry of a list: the JSON of a [Tool], [Prompt], [Resource] or
-// [ResourceTemplate]. It does not change; what is derived from it is computed once. Its
-// methods may be called concurrently and on nil, which is an empty definition.
+// [ResourceTemplate]. It is immutable, and derived values are computed once. Its methods may be
+// called concurrently. A nil *Definition is empty.
 type Definition struct {
 	raw  json.RawMessage
 	once sync.Once
@@ -58,10 +57,10 @@ type derived struct {
 	digest      string
 }
 
-// NewDefinition returns the definition with that JSON, which must not change afterwards.
+// NewDefinition returns the definition with this JSON, which must not be changed afterwards.
 func NewDefinition(raw json.RawMessage) *Definition { return &Definition{raw: raw} }
 
-// JSON returns the definition as it is listed. Do not change it.
+// JSON returns the definition as it is listed. The caller must not change it.
 func (d *Definition) JSON() json.RawMessage {
 	if d == nil {
 		return nil
@@ -69,15 +68,16 @@ func (d *Definition) JSON() json.RawMessage {
 	return d.raw
 }
 
-// Annotations returns the hints of a tool. They are what its server says: see
-// [Origin].Trusted. Hints that cannot be decoded are absent.
+// Annotations returns the hints of a tool, as its server declares them; see [Origin].Trusted. Hints
+// that cannot be decoded are absent.
 func (d *Definition) Annotations() ToolAnnotations { return d.derive().annotations }
 
-// Tags returns the strings in `_meta` at [MetaTags], sorted, each once. Tags are read as
-// well where FastMCP puts them, at fastmcp.tags and _fastmcp.tags. Do not change them.
+// Tags returns the strings in `_meta` at [MetaTags], sorted and without duplicates. It also reads
+// the places where FastMCP puts tags: fastmcp.tags and _fastmcp.tags. The caller must not change
+// the slice.
 func (d *Definition) Tags() []string { return d.derive().tags }
 
-// InputSchema returns the input schema of a tool, nil if there is none. Do not change it.
+// InputSchema returns the input schema of a tool, or nil. The caller must not change it.
 func (d *Definition) InputSchema() json.RawMessage { return d.derive().inputSchema }
 
 // Digest returns the SHA-256 of the definition's bytes, in hexadecimal.
@@ -99,17 +99,17 @@ func (d *Definition) derive() *derived {
 			d.annotations = ToolAnnotations{}
 		}
 		meta := members.Get("_meta")
-		d.tags = appendTags(d.tags, member(meta, MetaTags))
-		d.tags = appendTags(d.tags, member(member(meta, "fastmcp"), "tags"))
-		d.tags = appendTags(d.tags, member(member(meta, "_fastmcp"), "tags"))
+		d.tags = appendTags(d.tags, objectMember(meta, MetaTags))
+		d.tags = appendTags(d.tags, objectMember(objectMember(meta, "fastmcp"), "tags"))
+		d.tags = appendTags(d.tags, objectMember(objectMember(meta, "_fastmcp"), "tags"))
 		slices.Sort(d.tags)
 		d.tags = slices.Compact(d.tags)
 	})
 	return &d.derived
 }
 
-// member returns a member of what may be an object.
-func member(object json.RawMessage, name string) json.RawMessage {
+// objectMember returns a member of a value that may be an object.
+func objectMember(object json.RawMessage, name string) json.RawMessage {
 	members, err := jsonscan.ReadObject(object)
 	if err != nil {
 		return nil
@@ -117,11 +117,58 @@ func member(object json.RawMessage, name string) json.RawMessage {
 	return members.Get(name)
 }
 
-// appendTags appends the strings of what may be a list of strings.
+// appendTags appends the strings of a value that may be a list of strings.
 func appendTags(tags []string, list json.RawMessage) []string {
 	var more []string
 	if list == nil || json.Unmarshal(list, &more) != nil {
 		return tags
 	}
 	return append(tags, more...)
+}
+
+// A Kind is a kind of entry.
+type Kind uint8
+
+// The kinds of entries. The zero Kind is none of them.
+const (
+	KindTool Kind = iota + 1
+	KindPrompt
+	KindResource
+	KindResourceTemplate
+)
+
+var kindNames = [...]string{"", "tool", "prompt", "resource", "resource template"}
+
+// String returns the name of the kind, such as "resource template".
+func (k Kind) String() string {
+	if int(k) >= len(kindNames) {
+		return fmt.Sprintf("Kind(%d)", k)
+	}
+	return kindNames[k]
+}
+
+// MarshalText returns the name of the kind.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText sets the kind by its name.
+func (k *Kind) UnmarshalText(text []byte) error {
+	for kind, name := range kindNames {
+		if kind > 0 && name == string(text) {
+			*k = Kind(kind)
+			return nil
+		}
+	}
+	return fmt.Errorf("mcp: a kind is one of %q, not %.40q", kindNames[1:], text)
+}
+
+// A Change reports that a list of a server, or the content of a resource, has changed.
+type Change struct {
+	// Kind says which list has changed. The lists of resources and of templates change together, as
+	// [KindResource].
+	Kind Kind
+	// URI is the resource whose content has changed; "" if a list has changed.
+	URI string
+	// For is the principal (see [Caller]) whose subscribers are notified, or "" for all. Servers
+	// use it; it is not sent.
+	For string
 }

@@ -1,25 +1,27 @@
 package mcp
 
-import "encoding/json"
+import (
+	"encoding/json"
+)
 
-// A Tool is something a model can call, as it stands in a list.
+// A Tool is a function that a model can call, as it is listed.
 type Tool struct {
 	Name string `json:"name"`
-	// Title is the name for people (since 2025-06-18).
+	// Title is shown to people (since 2025-06-18).
 	Title string `json:"title,omitzero"`
-	// Description tells a model what the tool does.
+	// Description explains the tool to a model.
 	Description string `json:"description,omitzero"`
-	// InputSchema is the JSON Schema of the arguments, with type object at its
-	// root. It is sent as it stands here; nil is sent as that of any object.
+	// InputSchema is the JSON Schema of the arguments. The type of its root is object. It is sent
+	// unchanged; nil is sent as the schema of any object.
 	InputSchema json.RawMessage `json:"inputSchema"`
-	// OutputSchema is the JSON Schema of the structured content: of an object
-	// since 2025-06-18, of any value since 2026-07-28.
+	// OutputSchema is the JSON Schema of the structured content: of an object since 2025-06-18, of
+	// any value since 2026-07-28.
 	OutputSchema json.RawMessage `json:"outputSchema,omitzero"`
 	// Annotations exist since 2025-03-26.
 	Annotations *ToolAnnotations `json:"annotations,omitzero"`
 	// Execution exists in 2025-11-25 only.
 	Execution *ToolExecution `json:"execution,omitzero"`
-	// Icons are pictures for a user interface (since 2025-11-25).
+	// Icons are shown in user interfaces (since 2025-11-25).
 	Icons []Icon `json:"icons,omitzero"`
 	// Meta exists since 2025-06-18.
 	Meta  Meta  `json:"_meta,omitzero"`
@@ -54,45 +56,20 @@ func (t *Tool) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(t))
 }
 
-func (t *Tool) field(name []byte) any {
-	switch string(name) {
-	case "name":
-		return &t.Name
-	case "title":
-		return &t.Title
-	case "description":
-		return &t.Description
-	case "inputSchema":
-		return &t.InputSchema
-	case "outputSchema":
-		return &t.OutputSchema
-	case "annotations":
-		return &t.Annotations
-	case "execution":
-		return &t.Execution
-	case "icons":
-		return &t.Icons
-	case "_meta":
-		return &t.Meta
-	}
-	return &t.Extra
-}
-
-// ToolAnnotations are hints of a server about a tool (since 2025-03-26). They
-// are not to be trusted unless the server is. nil stands for the default.
+// ToolAnnotations are hints of a server about a tool (since 2025-03-26). Rely on them only if the
+// server is trusted. nil means the default.
 type ToolAnnotations struct {
-	// Title is the name for people; Tool.Title comes before it.
+	// Title is shown to people. Tool.Title takes precedence.
 	Title string `json:"title,omitzero"`
-	// ReadOnlyHint: the tool changes nothing. Default false.
+	// ReadOnlyHint: the tool changes nothing. Default: false.
 	ReadOnlyHint *bool `json:"readOnlyHint,omitzero"`
-	// DestructiveHint: what it changes may be lost. Default true; it means
-	// something only for a tool that is not read-only.
+	// DestructiveHint: the tool may delete or overwrite data. Default: true. It applies to tools
+	// that are not read-only.
 	DestructiveHint *bool `json:"destructiveHint,omitzero"`
-	// IdempotentHint: the same call again changes nothing more. Default false;
-	// it means something only for a tool that is not read-only.
+	// IdempotentHint: repeating a call has no further effect. Default: false. It applies to tools
+	// that are not read-only.
 	IdempotentHint *bool `json:"idempotentHint,omitzero"`
-	// OpenWorldHint: the tool deals with things outside of the server. Default
-	// true.
+	// OpenWorldHint: the tool interacts with things outside of the server. Default: true.
 	OpenWorldHint *bool `json:"openWorldHint,omitzero"`
 	Extra         Extra `json:",embed"`
 }
@@ -146,5 +123,72 @@ func (l ListToolsResult) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil
 // UnmarshalJSON decodes the result. The error is a *[DecodeError].
 func (l *ListToolsResult) UnmarshalJSON(data []byte) error {
 	type fields ListToolsResult
-	return decodeList(data, "tools", &l.Tools, (*fields)(l))
+	return decode(data, (*fields)(l))
+}
+
+// CallToolParams are the parameters of tools/call.
+type CallToolParams struct {
+	Name string `json:"name"`
+	// Arguments are a JSON object, sent unchanged, or nil.
+	Arguments json.RawMessage `json:"arguments,omitzero"`
+	InputAnswers
+	Meta  Meta  `json:"_meta,omitzero"`
+	Extra Extra `json:",embed"`
+}
+
+// AppendJSON appends the parameters as a JSON object.
+func (c *CallToolParams) AppendJSON(dst []byte) ([]byte, error) {
+	w := openObject(dst)
+	w.string("name", c.Name)
+	w.optionalRaw("arguments", c.Arguments)
+	w.answers(c.InputAnswers)
+	w.meta(c.Meta)
+	return w.close(c.Extra)
+}
+
+// MarshalJSON returns the parameters as a JSON object.
+func (c CallToolParams) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
+
+// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
+func (c *CallToolParams) UnmarshalJSON(data []byte) error {
+	type fields CallToolParams
+	return decode(data, (*fields)(c))
+}
+
+// A CallToolResult is the result of a tool.
+type CallToolResult struct {
+	// Content is for the model. nil is sent as an empty list.
+	Content ContentList `json:"content"`
+	// StructuredContent is the result as data: an object since 2025-06-18, any JSON value since
+	// 2026-07-28. It is sent unchanged.
+	StructuredContent json.RawMessage `json:"structuredContent,omitzero"`
+	// IsError: the tool has failed, and Content tells the model why.
+	IsError    bool       `json:"isError,omitzero"`
+	ResultType ResultType `json:"resultType,omitzero"`
+	Meta       Meta       `json:"_meta,omitzero"`
+	Extra      Extra      `json:",embed"`
+}
+
+// Text returns the text of the content, as [ContentList.Text] does. The text of a failed call
+// describes the failure.
+func (c *CallToolResult) Text() string { return c.Content.Text() }
+
+// AppendJSON appends the result as a JSON object.
+func (c *CallToolResult) AppendJSON(dst []byte) ([]byte, error) {
+	w := openObject(dst)
+	writeList(&w, "content", c.Content)
+	w.optionalRaw("structuredContent", c.StructuredContent)
+	w.flag("isError", c.IsError)
+	w.optionalString("resultType", string(c.ResultType))
+	w.meta(c.Meta)
+	return w.close(c.Extra)
+}
+
+// MarshalJSON returns the result as a JSON object.
+func (c CallToolResult) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
+
+// UnmarshalJSON decodes the result. The error is a *[DecodeError].
+func (c *CallToolResult) UnmarshalJSON(data []byte) error {
+	type fields CallToolResult
+	return decode(data, (*fields)(c))
 }

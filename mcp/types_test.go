@@ -4,18 +4,21 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A codec is what every object type of the package is.
+// A codec is implemented by every object type of the package.
 type codec interface {
 	json.Marshaler
 	json.Unmarshaler
 }
 
-// appendTo appends a value as a message has it: by itself, or as a member of another.
+// appendTo appends a value as it is in a message.
 func appendTo(dst []byte, value any) ([]byte, error) {
 	if r, ok := value.(mcp.Result); ok {
 		return r.AppendJSON(dst)
@@ -24,8 +27,8 @@ func appendTo(dst []byte, value any) ([]byte, error) {
 	return append(dst, encoded...), err
 }
 
-// newCodec makes an empty value of each object type, by the name it has in the
-// official schemas. Several names mean the same type where versions disagree.
+// newCodec returns an empty value of each object type, by its name in the official schemas. Several
+// names can have one type, where versions differ.
 var newCodec = map[string]func() codec{
 	"Annotations":                           of[mcp.Annotations],
 	"AudioContent":                          of[mcp.AudioContent],
@@ -112,7 +115,7 @@ func of[T any, P interface {
 	return P(new(T))
 }
 
-// typeOf is the type that a name in the schemas stands for, where that is not
+// typeOf maps names of the schemas to Go types, if the name is not
 // its own.
 var typeOf = map[string]string{
 	"ElicitRequestURLParams":     "ElicitRequestFormParams",
@@ -154,7 +157,7 @@ func canonicalType(name string) string {
 	return name
 }
 
-// sample returns a value of a type that has every member the type can send.
+// sample returns a value of a type with every member that the type can send.
 func sample(name string) codec {
 	if strings.HasSuffix(name, "EnumSchema") {
 		return enumSample(name)
@@ -178,7 +181,7 @@ func enumSample(name string) codec {
 	return enum
 }
 
-// fill gives every field a value, all but Extra.
+// fill sets every field except Extra.
 func fill(v reflect.Value) {
 	switch v.Interface().(type) {
 	case json.RawMessage:
@@ -235,5 +238,19 @@ func fill(v reflect.Value) {
 		v.SetFloat(1.5)
 	default:
 		panic("no sample for " + v.Type().String())
+	}
+}
+
+// A decoded tool does not refer to the text of the list.
+func TestListsAreCopied(t *testing.T) {
+	data := []byte(`{"tools":[{"name":"a","title":"t","inputSchema":{"b":1},"_meta":{"c":1},"x":1}]}`)
+	var page mcp.ListToolsResult
+	if err := page.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	clear(data)
+	want := mcp.Tool{Name: "a", Title: "t", InputSchema: json.RawMessage(`{"b":1}`), Meta: mcp.Meta(`{"c":1}`), Extra: mcp.Extra(`{"x":1}`)}
+	if diff := cmp.Diff(want, page.Tools[0]); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,9 +1,9 @@
 package mcp
 
-// A Version names a revision of the protocol, as it stands on the wire.
+// A Version is a version of the protocol.
 type Version string
 
-// The revisions this module speaks.
+// The versions that this module supports.
 const (
 	Version20241105 Version = "2024-11-05"
 	Version20250326 Version = "2025-03-26"
@@ -11,18 +11,18 @@ const (
 	Version20251125 Version = "2025-11-25"
 	Version20260728 Version = "2026-07-28"
 
-	// LatestVersion is the newest of them.
+	// LatestVersion is the newest version.
 	LatestVersion = Version20260728
-	// LatestLegacyVersion is the newest that opens with a handshake.
+	// LatestLegacyVersion is the newest version with a handshake.
 	LatestLegacyVersion = Version20251125
 )
 
-// Versions returns the revisions this module speaks, newest first.
+// Versions returns the supported versions, newest first.
 func Versions() []Version {
 	return []Version{Version20260728, Version20251125, Version20250618, Version20250326, Version20241105}
 }
 
-// Known says whether this module speaks the revision.
+// Known reports whether this module supports the version.
 func (v Version) Known() bool {
 	switch v {
 	case Version20241105, Version20250326, Version20250618, Version20251125, Version20260728:
@@ -31,6 +31,6 @@ func (v Version) Known() bool {
 	return false
 }
 
-// Modern says whether requests of this revision describe themselves, without a
-// handshake. Only the packages that carry the protocol may ask.
+// Modern reports whether requests of this version describe themselves, without a handshake. It is
+// for packages that implement the protocol.
 func (v Version) Modern() bool { return v >= Version20260728 }

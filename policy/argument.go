@@ -2,10 +2,12 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -14,7 +16,7 @@ type argument struct {
 	label    string // "arguments[0]"
 	path     pointer
 	present  *bool
-	equals   []byte // a string is without quotes and escapes
+	equals   []byte // a string is unquoted
 	kind     jsonscan.Kind
 	number   number // of equals
 	globs    globs
@@ -28,7 +30,7 @@ func compileArgument(path string, a *Argument) (c argument, err error) {
 	if err := checkText(a.Path); err != nil {
 		return c, wrong(".path", err.Error())
 	}
-	if c.path, err = compilePointer(a.Path); err != nil {
+	if c.path, err = jsonpointer.Parse(a.Path); err != nil {
 		return c, wrong(".path", err.Error())
 	}
 	values := a.Equals != nil || a.Glob != nil || a.Prefix != nil || a.Min != "" || a.Max != ""
@@ -36,24 +38,18 @@ func compileArgument(path string, a *Argument) (c argument, err error) {
 	case a.Present == nil && !values:
 		return c, wrong("", "expected present, equals, glob, prefix, min or max")
 	case a.Present != nil && !*a.Present && values:
-		return c, wrong(".present", "what is not present has no value to compare")
-	case a.Glob != nil && len(a.Glob) == 0:
-		return c, wrong(".glob", errNothing)
-	case a.Prefix != nil && len(a.Prefix) == 0:
-		return c, wrong(".prefix", errNothing)
+		return c, wrong(".present", "a missing argument has no value to compare")
 	}
-	if a.Present != nil {
-		c.present = new(*a.Present)
-	}
+	c.present = clone(a.Present)
 	if a.Equals != nil {
 		if err := c.compileEquals(a.Equals); err != nil {
 			return c, wrong(".equals", err.Error())
 		}
 	}
-	if c.globs, err = compileGlobs(path+".glob", a.Glob, MaxTerms); err != nil {
+	if c.globs, err = compileTerms(path+".glob", a.Glob); err != nil {
 		return c, err
 	}
-	if _, err := compileGlobs(path+".prefix", a.Prefix, MaxTerms); err != nil {
+	if _, err := compileTerms(path+".prefix", a.Prefix); err != nil {
 		return c, err
 	}
 	c.prefixes = append(c.prefixes, a.Prefix...)
@@ -69,7 +65,7 @@ func compileArgument(path string, a *Argument) (c argument, err error) {
 func (c *argument) compileEquals(value []byte) error {
 	value = bytes.TrimSpace(value)
 	if len(value) > MaxPattern {
-		return fmt.Errorf("it has %d bytes, and may have %d", len(value), MaxPattern)
+		return fmt.Errorf("expected at most %d bytes, found %d", MaxPattern, len(value))
 	}
 	if err := jsonscan.Valid(value); err != nil {
 		return err
@@ -91,7 +87,7 @@ func (c *argument) compileEquals(value []byte) error {
 	return nil
 }
 
-// compileBound compiles a number, nil if there is none.
+// compileBound compiles a number. The result is nil if text is empty.
 func compileBound(text json.Number) (*number, error) {
 	if text == "" {
 		return nil, nil
@@ -107,8 +103,8 @@ func compileBound(text json.Number) (*number, error) {
 	return &n, nil
 }
 
-// holds says whether all that the predicate says is so.
-func (c *argument) holds(arguments []byte) truth {
+// holds reports whether all parts of the predicate hold.
+func (c *argument) holds(arguments []byte) tristate {
 	value, found := c.path.find(arguments)
 	if found == unknown {
 		return unknown
@@ -117,7 +113,7 @@ func (c *argument) holds(arguments []byte) truth {
 		return no
 	}
 	if found == no {
-		return of(c.present != nil)
+		return tristateOf(c.present != nil)
 	}
 	kind := jsonscan.KindOf(value)
 	t := yes
@@ -133,26 +129,26 @@ func (c *argument) holds(arguments []byte) truth {
 	return t
 }
 
-func (c *argument) isEqual(kind jsonscan.Kind, value []byte) truth {
+func (c *argument) isEqual(kind jsonscan.Kind, value []byte) tristate {
 	if kind != c.kind {
 		return unknown
 	}
 	switch kind {
 	case jsonscan.String:
 		var buf [256]byte
-		return of(bytes.Equal(unquoted(buf[:0], value), c.equals))
+		return tristateOf(bytes.Equal(unquoted(buf[:0], value), c.equals))
 	case jsonscan.Number:
 		n, ok := readNumber(value)
 		if !ok {
 			return unknown
 		}
-		return of(n.compare(c.number) == 0)
+		return tristateOf(n.compare(c.number) == 0)
 	default:
-		return of(bytes.Equal(value, c.equals))
+		return tristateOf(bytes.Equal(value, c.equals))
 	}
 }
 
-func (c *argument) matchesText(kind jsonscan.Kind, value []byte) truth {
+func (c *argument) matchesText(kind jsonscan.Kind, value []byte) tristate {
 	if kind != jsonscan.String || len(c.globs) > 0 && len(value) > MaxText {
 		return unknown
 	}
@@ -162,10 +158,10 @@ func (c *argument) matchesText(kind jsonscan.Kind, value []byte) truth {
 	for _, prefix := range c.prefixes {
 		begins = begins || len(text) >= len(prefix) && string(text[:len(prefix)]) == prefix
 	}
-	return of(begins && (len(c.globs) == 0 || c.globs.matchAny(text)))
+	return tristateOf(begins && (len(c.globs) == 0 || c.globs.findBytes(text) >= 0))
 }
 
-func (c *argument) isWithin(kind jsonscan.Kind, value []byte) truth {
+func (c *argument) isWithin(kind jsonscan.Kind, value []byte) tristate {
 	if kind != jsonscan.Number {
 		return unknown
 	}
@@ -173,5 +169,177 @@ func (c *argument) isWithin(kind jsonscan.Kind, value []byte) truth {
 	if !ok {
 		return unknown
 	}
-	return of((c.min == nil || n.compare(*c.min) >= 0) && (c.max == nil || n.compare(*c.max) <= 0))
+	return tristateOf((c.min == nil || n.compare(*c.min) >= 0) && (c.max == nil || n.compare(*c.max) <= 0))
+}
+
+// A pointer holds the unescaped tokens of a JSON Pointer (RFC 6901).
+type pointer []string
+
+// find returns the value that the pointer refers to. It is unknown whether the value exists
+// if JSON readers could disagree about it.
+func (p pointer) find(text []byte) (value []byte, found tristate) {
+	value = text
+	for _, token := range p {
+		switch jsonscan.KindOf(value) {
+		case jsonscan.Object:
+			value, found = member(value, token)
+		case jsonscan.Array:
+			value, found = element(value, token)
+		case jsonscan.Null, jsonscan.EOF:
+			return nil, no
+		default:
+			return nil, unknown
+		}
+		if found != yes {
+			return nil, found
+		}
+	}
+	return value, yes
+}
+
+// member returns a member of an object. It is unknown whether a member exists that occurs
+// twice, or whose name differs in case.
+func member(object []byte, name string) (value []byte, found tristate) {
+	scan := jsonscan.New(object)
+	if scan.EnterObject() != nil {
+		return nil, unknown
+	}
+	for first := true; ; first = false {
+		key, ok, err := scan.Member(first)
+		if err != nil {
+			return nil, unknown
+		}
+		if !ok {
+			return value, found
+		}
+		text, err := scan.Value()
+		if err != nil {
+			return nil, unknown
+		}
+		switch {
+		case jsonscan.KeyIs(key, name):
+			if found == yes {
+				return nil, unknown
+			}
+			value, found = text, yes
+		case isVariant(key, name):
+			return nil, unknown
+		}
+	}
+}
+
+// isVariant reports whether a key equals the name if case is ignored.
+func isVariant(key []byte, name string) bool {
+	var buf [64]byte
+	return bytes.EqualFold(unquoted(buf[:0], key), []byte(name))
+}
+
+// element returns an element of an array. A token that is not an index is unknown, because
+// readers of other languages may accept it as one.
+func element(array []byte, token string) (value []byte, found tristate) {
+	index, ok := jsonpointer.Index(token)
+	if !ok {
+		return nil, unknown
+	}
+	value, err := jsonpointer.Element(array, index)
+	switch {
+	case err != nil:
+		return nil, unknown
+	case value == nil:
+		return nil, no
+	}
+	return value, yes
+}
+
+// unquoted returns the text of a raw JSON string. It uses buf only if there are escapes.
+func unquoted(buf, raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	return jsonscan.AppendUnquoted(buf, raw)
+}
+
+// A number is a JSON number of any size: ±0.digits × 10^magnitude.
+type number struct {
+	negative  bool
+	digits    []byte // from the first to the last digit other than 0; may contain the point
+	magnitude int64
+}
+
+// maxExponent is the maximum number of digits of an exponent.
+const maxExponent = 17
+
+// readNumber splits a valid JSON number. ok is false if its exponent is too long.
+func readNumber(text []byte) (n number, ok bool) {
+	text, n.negative = bytes.CutPrefix(text, []byte("-"))
+	mantissa, exponent, ok := text, int64(0), true
+	if e := bytes.IndexAny(text, "eE"); e >= 0 {
+		mantissa = text[:e]
+		exponent, ok = readExponent(text[e+1:])
+	}
+	whole := len(mantissa)
+	if point := bytes.IndexByte(mantissa, '.'); point >= 0 {
+		whole = point
+	}
+	n.digits = bytes.TrimLeft(mantissa, "0.")
+	first := len(mantissa) - len(n.digits)
+	if n.digits = bytes.TrimRight(n.digits, "0."); len(n.digits) == 0 {
+		return number{}, true
+	}
+	if first > whole { // the point precedes the first digit
+		first--
+	}
+	n.magnitude = int64(whole-first) + exponent
+	return n, ok
+}
+
+func readExponent(text []byte) (exponent int64, ok bool) {
+	text = bytes.TrimPrefix(text, []byte("+"))
+	text, negative := bytes.CutPrefix(text, []byte("-"))
+	text = bytes.TrimLeft(text, "0")
+	if len(text) > maxExponent {
+		return 0, false
+	}
+	for _, c := range text {
+		exponent = exponent*10 + int64(c-'0')
+	}
+	if negative {
+		exponent = -exponent
+	}
+	return exponent, true
+}
+
+// compare returns -1, 0 or 1, as cmp.Compare does.
+func (n number) compare(other number) int {
+	if n.sign() != other.sign() {
+		return cmp.Compare(n.sign(), other.sign())
+	}
+	if n.magnitude != other.magnitude {
+		return n.sign() * cmp.Compare(n.magnitude, other.magnitude)
+	}
+	return n.sign() * compareDigits(n.digits, other.digits)
+}
+
+func (n number) sign() int {
+	switch {
+	case len(n.digits) == 0:
+		return 0
+	case n.negative:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func compareDigits(a, b []byte) int {
+	for {
+		a, b = bytes.TrimPrefix(a, []byte(".")), bytes.TrimPrefix(b, []byte("."))
+		if len(a) == 0 || len(b) == 0 {
+			return cmp.Compare(len(a), len(b)) // the last digit is not 0
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
 
-// hundred is a policy of 100 rules about ten servers, and a call that the last of them
-// allows.
+// hundred returns a policy of 100 rules about ten servers, and a call that the last rule allows.
 func hundred(t testing.TB) (*policy.Compiled, *policy.Request) {
 	p := &policy.Policy{Deny: []string{"*secret*"}}
 	for i := range 100 {
@@ -30,7 +30,7 @@ func hundred(t testing.TB) (*policy.Compiled, *policy.Request) {
 }
 
 func TestDecideBudget(t *testing.T) {
-	if raced {
+	if racetest.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	c, q := hundred(t)

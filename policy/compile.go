@@ -6,40 +6,43 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
-// A Compiled is a policy that decides. Use [Compile]. It does not change, and may be used
+// A Compiled is a policy that [Compile] has compiled. It does not change, and may be used
 // concurrently.
 type Compiled struct {
-	base     *Effective
-	stranger *Effective // for those who have no role among roles
-	roles    map[string]*Effective
-	rules    []ruling // first those that deny, then those that ask, then those that allow
-	asks     int      // where those that ask begin
-	allows   int
-	exempt   map[Exemption]bool
-
-	byName, byExposed, byServer index // each rule is in one of them
+	base        *Resolved
+	defaultRole *Resolved // for callers whose role is not in roles
+	roles       map[string]*Resolved
+	rules       []compiledRule // sorted by effect, strictest first
+	exempt      map[Exemption]bool
 }
 
-// Compile returns what decides by a policy, of which it keeps nothing. nil allows
-// everything. The error is a *[CompileError].
+// Compile compiles a policy and keeps no reference to it. A nil policy allows everything.
+// The error is a *[CompileError].
 func Compile(p *Policy) (*Compiled, error) {
 	if p == nil {
 		p = new(Policy)
 	}
-	c := &Compiled{roles: make(map[string]*Effective), exempt: make(map[Exemption]bool)}
+	c := &Compiled{roles: make(map[string]*Resolved), exempt: make(map[Exemption]bool)}
 	if err := c.compileLists(p); err != nil {
 		return nil, err
 	}
-	if err := c.compileRules(p.Rules); err != nil {
+	if err := checkCount("rules", len(p.Rules), MaxRules); err != nil {
 		return nil, err
 	}
+	for i := range p.Rules {
+		r, err := compileRule(i, &p.Rules[i])
+		if err != nil {
+			return nil, err
+		}
+		c.rules = append(c.rules, r)
+	}
+	slices.SortStableFunc(c.rules, func(a, b compiledRule) int { return cmp.Compare(a.decision.Effect, b.decision.Effect) })
 	for i, e := range p.Exempt {
 		if e.Tool == "" {
-			return nil, &CompileError{fmt.Sprintf("exempt[%d].tool", i), "a tool has a name"}
+			return nil, &CompileError{fmt.Sprintf("exempt[%d].tool", i), "expected the name of a tool"}
 		}
 		c.exempt[e] = true
 	}
@@ -47,16 +50,16 @@ func Compile(p *Policy) (*Compiled, error) {
 }
 
 func (c *Compiled) compileLists(p *Policy) (err error) {
-	if c.base, err = newEffective("", RoleOverride{Allow: p.Allow, Deny: p.Deny}, nil); err != nil {
+	if c.base, err = newResolved("", RoleOverride{Allow: p.Allow, Deny: p.Deny}, nil); err != nil {
 		return err
 	}
-	if len(p.Roles) > MaxRoles {
-		return &CompileError{"role_overrides", fmt.Sprintf("there are %d, and may be %d", len(p.Roles), MaxRoles)}
+	if err := checkCount("role_overrides", len(p.Roles), MaxRoles); err != nil {
+		return err
 	}
 	for _, role := range slices.Sorted(maps.Keys(p.Roles)) {
-		where := fmt.Sprintf("role_overrides[%q].", role)
+		path := fmt.Sprintf("role_overrides[%q]", role)
 		if role == "" {
-			return &CompileError{where, "a role has a name"}
+			return &CompileError{path, "expected the name of a role"}
 		}
 		override, base := p.Roles[role], c.base
 		switch override.Mode {
@@ -64,88 +67,104 @@ func (c *Compiled) compileLists(p *Policy) (err error) {
 			base = nil
 		case Restrict, "":
 		default:
-			return &CompileError{where + "mode", fmt.Sprintf("expected restrict or replace, found %.60q", override.Mode)}
+			return &CompileError{path + ".mode", fmt.Sprintf("expected restrict or replace, found %.60q", override.Mode)}
 		}
-		if c.roles[role], err = newEffective(where, override, base); err != nil {
+		if c.roles[role], err = newResolved(path+".", override, base); err != nil {
 			return err
 		}
 	}
-	c.stranger = c.base
+	c.defaultRole = c.base
 	if p.Strict {
-		c.stranger, err = newEffective("", RoleOverride{Deny: []string{"*"}}, nil)
+		c.defaultRole, err = newResolved("", RoleOverride{Deny: []string{"*"}}, nil)
 	}
 	return err
 }
 
-func (c *Compiled) compileRules(rules []Rule) error {
-	if len(rules) > MaxRules {
-		return &CompileError{"rules", fmt.Sprintf("there are %d, and may be %d", len(rules), MaxRules)}
+// Resolve returns the lists that apply to a role. A role without an override, and "", get
+// the lists of the policy, or lists that deny everything if the policy is strict.
+func (c *Compiled) Resolve(role string) *Resolved {
+	if r := c.roles[role]; r != nil {
+		return r
 	}
-	for i := range rules {
-		r, err := compileRule(i, &rules[i])
+	return c.defaultRole
+}
+
+// A compiledRule is a compiled [Rule].
+type compiledRule struct {
+	position int // index in Policy.Rules
+	match    match
+	unless   []match
+	decision Decision
+}
+
+func compileRule(position int, r *Rule) (c compiledRule, err error) {
+	path := fmt.Sprintf("rules[%d]", position)
+	if r.Effect > Allow {
+		return c, &CompileError{path + ".effect", "expected allow, deny or ask"}
+	}
+	if err := checkCount(path+".unless", len(r.Unless), MaxTerms); err != nil {
+		return c, err
+	}
+	if err := cmp.Or(checkText(r.Name), checkText(r.Reason)); err != nil {
+		return c, &CompileError{path, "the name or reason: " + err.Error()}
+	}
+	name := cmp.Or(r.Name, path)
+	c = compiledRule{position: position, decision: Decision{
+		Effect: r.Effect, Rule: name, Reason: fmt.Sprintf("the rule %q matches", name), UserMessage: r.Reason,
+	}}
+	if c.match, err = compileMatch(path, &r.Match); err != nil {
+		return c, err
+	}
+	for i := range r.Unless {
+		label := fmt.Sprintf("unless[%d]", i)
+		exception, err := compileMatch(path+"."+label, &r.Unless[i])
 		if err != nil {
-			return err
+			return c, err
 		}
-		c.rules = append(c.rules, r)
+		exception.label = label
+		c.unless = append(c.unless, exception)
 	}
-	slices.SortStableFunc(c.rules, func(a, b ruling) int { return cmp.Compare(a.decision.Effect, b.decision.Effect) })
-	before := func(e Effect) int {
-		at := slices.IndexFunc(c.rules, func(r ruling) bool { return r.decision.Effect >= e })
-		if at < 0 {
-			return len(c.rules)
-		}
-		return at
-	}
-	c.asks, c.allows = before(Ask), before(Allow)
-	for i := range c.rules {
-		c.index(i)
-	}
-	return nil
+	return c, nil
 }
 
-// index puts a rule where it is found by the beginnings of its patterns, if all have some.
-func (c *Compiled) index(i int) {
-	m := &c.rules[i].match
-	for _, by := range []struct {
-		globs globs
-		index *index
-	}{{m.names, &c.byName}, {m.exposed, &c.byExposed}, {m.servers, &c.byServer}} {
-		if len(by.globs) == 0 || slices.ContainsFunc(by.globs, func(g glob) bool { return g.literal == "" }) {
-			continue
-		}
-		for _, g := range by.globs {
-			by.index.add(g.literal, i)
-		}
-		return
-	}
-	c.byName.add("", i)
+// applies reports whether the rule decides about a request. If it is unknown whether the
+// rule matches, it applies unless it allows.
+func (r *compiledRule) applies(q *Request, assumed tristate) bool {
+	t, _ := r.holds(q, assumed)
+	return t == yes || t == unknown && r.decision.Effect != Allow
 }
 
-// Resolve returns the lists that are for a role. For one that has no override, and for
-// "", those are the policy's own, or if it is strict what denies everything.
-func (c *Compiled) Resolve(role string) *Effective {
-	if e := c.roles[role]; e != nil {
-		return e
+// holds reports whether the rule matches, and if not, which part does not. For a listed
+// request, assumed is the result of all predicates of arguments.
+func (r *compiledRule) holds(q *Request, assumed tristate) (t tristate, failed string) {
+	t, failed = r.match.holds(q, assumed)
+	for i := range r.unless {
+		if t == no {
+			break
+		}
+		exception, _ := r.unless[i].holds(q, assumed.not())
+		if exception.not() < t {
+			t, failed = exception.not(), r.unless[i].label
+		}
 	}
-	return c.stranger
+	return t, failed
 }
 
-// A CompileError is a policy that says nothing that could be decided by.
+// A CompileError reports an invalid policy.
 type CompileError struct {
-	// Path is where it is wrong, such as rules[2].arguments[0].path.
+	// Path is the location of the error, such as rules[2].arguments[0].path.
 	Path string
 	// Message says what was expected.
 	Message string
 }
 
-func (e *CompileError) Error() string {
-	return "policy: " + strings.TrimSuffix(e.Path, ".") + ": " + e.Message
-}
+// Error returns the path and the message.
+func (e *CompileError) Error() string { return "policy: " + e.Path + ": " + e.Message }
 
-// compileGlobs compiles a list of patterns of which there may be none.
-func compileGlobs(path string, patterns []string, most int) (globs, error) {
-	if len(patterns) > most {
-		return nil, &CompileError{path, fmt.Sprintf("there are %d, and may be %d", len(patterns), most)}
+// compileGlobs compiles a list of at most limit patterns.
+func compileGlobs(path string, patterns []string, limit int) (globs, error) {
+	if err := checkCount(path, len(patterns), limit); err != nil {
+		return nil, err
 	}
 	compiled := make(globs, len(patterns))
 	for i, pattern := range patterns {
@@ -157,12 +176,30 @@ func compileGlobs(path string, patterns []string, most int) (globs, error) {
 	return compiled, nil
 }
 
+// compileTerms is [compileGlobs] for a list in a rule. Such a list may be left out, but not
+// be empty.
+func compileTerms(path string, patterns []string) (globs, error) {
+	if patterns != nil && len(patterns) == 0 {
+		return nil, &CompileError{path, emptyList}
+	}
+	return compileGlobs(path, patterns, MaxTerms)
+}
+
+const emptyList = "an empty list matches nothing: leave it out to match everything"
+
+func checkCount(path string, count, limit int) error {
+	if count > limit {
+		return &CompileError{path, fmt.Sprintf("expected at most %d, found %d", limit, count)}
+	}
+	return nil
+}
+
 func checkText(text string) error {
 	switch {
 	case len(text) > MaxPattern:
-		return fmt.Errorf("it has %d bytes, and may have %d", len(text), MaxPattern)
+		return fmt.Errorf("expected at most %d bytes, found %d", MaxPattern, len(text))
 	case !utf8.ValidString(text):
-		return errors.New("it is not UTF-8")
+		return errors.New("expected UTF-8")
 	}
 	return nil
 }

@@ -1,33 +1,40 @@
-// Package policy decides who may call what: by lists of names, and by rules about
-// servers, names, tags, annotations, roles, principals and arguments.
+// Package policy decides which caller may call which tool, prompt or resource. A policy has
+// lists of name patterns, and rules about servers, names, tags, annotations, roles,
+// principals and arguments.
 //
-// A [Policy] is data. [Compile] makes of it what decides: [Compiled.Decide] is a pure
-// function of a [Request], which anybody can make, of recorded calls too, and
-// [Compiled.Explain] says of every list and rule why it matched or did not. [Guard] enforces
-// a policy on a server, mount, bridge or single entry:
+// [Parse] reads a [Policy] from JSON, [Compile] compiles it, and [Guard] enforces it on a
+// server, mount, bridge or single entry:
 //
+//	p, err := policy.Parse([]byte(`{"deny":["*delete*"]}`))
+//	compiled, err := policy.Compile(p)
 //	server.Options{Guards: []mcp.Guard{policy.Guard(compiled, nil)}}
 //
-// A policy that asks about calls is enforced by the guard of package approval, which has a
-// person decide.
+// [Compiled.Decide] is a pure function of a [Request], so a program can also run it on
+// recorded calls. [Compiled.Explain] reports for every list and rule why it matched or did
+// not. [Policy.Warnings] reports probable mistakes.
 //
-// # What is decided
+// # Guarantees
 //
-// A call needs something that allows it, and nothing that denies it:
+//  1. A call is allowed only if something allows it and nothing denies it. Deny takes
+//     precedence over ask, and ask over allow. The order of lists and rules does not matter.
+//  2. A name that the deny list matches is denied. If there is an allow list, a name that
+//     it does not match is denied.
+//  3. A call is allowed by an allow list or by an allow rule. A policy without an allow list
+//     and without rules allows everything that it does not deny.
+//  4. If it is unknown whether a rule matches, a rule that denies or asks applies, and a rule
+//     that allows does not. This happens when the answer depends on the annotations of an
+//     untrusted server, or when an argument does not have the type that the rule expects.
+//  5. An entry is listed if some call of it could be allowed.
+//  6. Guards deny a call if a callback fails or panics.
+//  7. All functions and methods may be called concurrently. A [Compiled] does not change.
 //
-//   - Deny beats ask, and ask beats allow. The order of lists and rules does not matter.
-//   - What the deny list matches is denied. If there is an allow list, what it does not
-//     match is denied too.
-//   - Allowed is what an allow list or an allow rule matches. Only a policy with neither
-//     an allow list nor a rule allows what nothing matches.
-//   - Where it cannot be told whether a rule matches, it does if it denies or asks, and
-//     does not if it allows: where an untrusted server's word would decide, say, or an
-//     argument is not of the type that the rule is about.
-//   - An entry is listed if a call of it could be allowed.
+// # Patterns
 //
-// Patterns are those of Python's fnmatchcase, on every operating system: * is any text, ?
-// any one character, [a-z] one of a set and [!a-z] one that is not; all of the name must
-// match, in exact case. There is no escape character: [*] is an asterisk.
+// Patterns are those of Python's fnmatchcase on every operating system: * matches any text,
+// ? matches one character, [a-z] matches a character of the set and [!a-z] one outside it. A
+// pattern must match the whole name, in exact case. There is no escape character: [*] matches
+// an asterisk.
 //
-// Everything may be used concurrently, and nothing changes once it is compiled.
+// The guard of package approval enforces a policy and has a person decide about the calls for
+// which the policy says ask.
 package policy

@@ -61,11 +61,11 @@ func ExampleParse() {
 	// Output:
 	// policy: line 2, column 3: unknown member "alow": expected one of allow, deny, exempt, role_overrides, rules, strict
 	// role_overrides["gest"]: there is no such role
-	// role_overrides["gest"].allow[0]: "read_*" is never reached, since "*" is denied
-	// role_overrides["owner"]: it replaces the lists by none, which denies nothing, not even what the policy denies
+	// role_overrides["gest"].allow[0]: "read_*" has no effect, because "*" is denied
+	// role_overrides["owner"]: it replaces the lists by empty ones, which allow everything, including what the policy denies
 }
 
-// An explanation tells what each list and rule has to say, for trying a policy out.
+// An explanation has the result of every list and rule. It is for trying out a policy.
 func ExampleCompiled_Explain() {
 	p, err := policy.Parse([]byte(files))
 	if err != nil {
@@ -83,10 +83,10 @@ func ExampleCompiled_Explain() {
 	// allow: the allow list has the pattern "fs__*"
 	// - deny deny: no pattern of the deny list matches
 	// + allow allow: the allow list has the pattern "fs__*"
-	// - ask outside of tmp: not matched by its unless[0]
+	// - ask outside of tmp: unless[0] does not match
 }
 
-// What a policy does not allow can be neither seen nor called.
+// Callers can neither see nor call a tool that the policy does not allow.
 func ExampleGuard() {
 	readers, err := policy.Compile(&policy.Policy{Allow: []string{"read_*"}})
 	if err != nil {
@@ -112,9 +112,9 @@ func ExampleGuard() {
 	_, err = session.CallTool(ctx, "write_file", nil, nil)
 	fmt.Println(client.IsForbidden(err), err)
 	_, told := errors.AsType[*policy.DeniedError](err)
-	fmt.Println("the caller is told why:", told)
+	fmt.Println("the caller gets the reason:", told)
 	// Output:
 	// listed: read_file
 	// true jsonrpc: -32603 "The policy does not allow the tool \"write_file\""
-	// the caller is told why: false
+	// the caller gets the reason: false
 }

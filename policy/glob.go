@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// A glob is a compiled pattern. Matching takes time linear in the pattern and in the
-// text, multiplied, at most.
+// A glob is a compiled pattern. Matching takes at most time proportional to the length of the
+// pattern times the length of the text.
 type glob struct {
 	pattern string
-	literal string // what every match begins with
-	rest    []step // what follows it
+	literal string // the prefix of every match
+	rest    []step // the steps after the prefix
 }
 
-// A step is one part of a pattern behind its literal beginning.
+// A step is one part of a pattern.
 type step struct {
 	kind stepKind
 	run  []byte
@@ -24,19 +24,19 @@ type step struct {
 type stepKind uint8
 
 const (
-	run stepKind = iota // of characters that stand for themselves
+	run stepKind = iota // literal bytes
 	anyChar
 	anyText
 	ofSet
 )
 
-// A set is of characters: pairs of bounds, both within.
+// A set is a set of characters, as inclusive ranges.
 type set struct {
-	ranges  []span
+	ranges  []runeRange
 	negated bool
 }
 
-type span struct{ low, high rune }
+type runeRange struct{ low, high rune }
 
 func (s *set) has(c rune) bool {
 	for _, r := range s.ranges {
@@ -85,10 +85,10 @@ func nextStep(pattern string) (s step, rest string) {
 	return step{kind: run, run: []byte(pattern[:1])}, pattern[1:]
 }
 
-// cutSet cuts a set behind its opening bracket. A closing bracket that comes first is one
-// of the set.
+// cutSet splits the text after an opening bracket at the closing one. A closing bracket in
+// the first position belongs to the set.
 func cutSet(text string) (inside, rest string, closed bool) {
-	first := 1 // of the bytes that may be the closing bracket
+	first := 1 // index of the first byte that may be the closing bracket
 	if strings.HasPrefix(text, "!") {
 		first = 2
 	}
@@ -106,28 +106,28 @@ func compileSet(inside string) *set {
 	for chars := []rune(inside); len(chars) > 0; {
 		if len(chars) >= 3 && chars[1] == '-' {
 			if chars[0] <= chars[2] {
-				s.ranges = append(s.ranges, span{chars[0], chars[2]})
+				s.ranges = append(s.ranges, runeRange{chars[0], chars[2]})
 			}
 			chars = chars[3:]
 			continue
 		}
-		s.ranges = append(s.ranges, span{chars[0], chars[0]})
+		s.ranges = append(s.ranges, runeRange{chars[0], chars[0]})
 		chars = chars[1:]
 	}
 	return s
 }
 
-// match says whether the pattern matches all of a text.
+// match reports whether the pattern matches all of a text.
 func (g *glob) match(text []byte) bool {
 	return len(text) >= len(g.literal) && string(text[:len(g.literal)]) == g.literal &&
 		walk(g.rest, text[len(g.literal):])
 }
 
-// walk has each any-text begin with nothing, and take in more whenever what follows it
-// fails. Only the last one is gone back to: what came before it need not change.
+// walk first matches each anyText with the empty text, and extends the last one whenever a
+// later step fails. Earlier ones need no backtracking.
 func walk(steps []step, text []byte) bool {
 	at, pos := 0, 0
-	after, resume := 0, 0 // the step after the last any-text, and where it was tried; 0 if there was none
+	after, resume := 0, 0 // the step after the last anyText, 0 for none, and the position where it was tried
 	for at < len(steps) || pos < len(text) {
 		if at < len(steps) {
 			s := &steps[at]
@@ -149,7 +149,7 @@ func walk(steps []step, text []byte) bool {
 		}
 		_, size := utf8.DecodeRune(text[resume:])
 		resume += size
-		if s := &steps[after]; s.kind == run { // not by package bytes, for which callers' strings were copied
+		if s := &steps[after]; s.kind == run { // bytes.IndexByte would make the compiler copy the caller's string
 			for resume < len(text) && text[resume] != s.run[0] {
 				resume++
 			}
@@ -159,7 +159,7 @@ func walk(steps []step, text []byte) bool {
 	return true
 }
 
-// take is how many bytes of a text the step matches, -1 if it does not.
+// take returns the number of bytes that the step matches at the start of a text, or -1.
 func (s *step) take(text []byte) int {
 	switch {
 	case s.kind == run:
@@ -177,16 +177,17 @@ func (s *step) take(text []byte) int {
 	return size
 }
 
-// isOpen says whether whatever begins with the literal is matched.
+// isOpen reports whether the pattern is a literal followed by *.
 func (g *glob) isOpen() bool { return len(g.rest) == 1 && g.rest[0].kind == anyText }
 
-// covers says whether all that other matches is matched. It may say no wrongly.
+// covers reports whether the pattern matches everything that other matches. It may return
+// false although it does.
 func (g *glob) covers(other *glob) bool {
 	return g.pattern == other.pattern || g.isOpen() && strings.HasPrefix(other.literal, g.literal) ||
 		len(other.rest) == 0 && g.match([]byte(other.literal))
 }
 
-// isVoid says whether a pattern cannot match anything.
+// isVoid reports whether the pattern matches nothing.
 func (g *glob) isVoid() bool {
 	for _, s := range g.rest {
 		if s.kind == ofSet && !s.set.negated && len(s.set.ranges) == 0 {
@@ -196,18 +197,22 @@ func (g *glob) isVoid() bool {
 	return false
 }
 
-// globs are patterns of which one must match; none at all match everything.
+// globs is a list of patterns.
 type globs []glob
 
-func (g globs) match(text string) bool { return len(g) == 0 || g.matchAny([]byte(text)) }
+// match reports whether a pattern matches, or the list is empty.
+func (g globs) match(text string) bool { return len(g) == 0 || g.find(text) >= 0 }
 
-func (g globs) matchAny(text []byte) bool {
+// find returns the index of the first pattern that matches, or -1.
+func (g globs) find(text string) int { return g.findBytes([]byte(text)) }
+
+func (g globs) findBytes(text []byte) int {
 	for i := range g {
 		if g[i].match(text) {
-			return true
+			return i
 		}
 	}
-	return false
+	return -1
 }
 
 func (g globs) patterns() []string {

@@ -2,15 +2,16 @@ package policy
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 )
 
-// globNames are what each pattern of the golden table is tried on.
+// globNames are the names that each pattern of the golden table is matched with.
 var globNames = []string{"a", "b", "ab", "A", "a/b", "a.b", "a-b", "a_b", "[a]", "]", "!", "^", "-", `a\b`, "é", "a\n", "", "*", "?"}
 
-// TestGlobGolden: what fnmatch.fnmatchcase of Python 3.11 says of them.
+// TestGlobGolden compares with the results of fnmatch.fnmatchcase of Python 3.11.
 func TestGlobGolden(t *testing.T) {
 	all := globNames
 	for pattern, matched := range map[string][]string{
@@ -48,7 +49,7 @@ func TestGlobGolden(t *testing.T) {
 	}
 }
 
-// asRegexp is another way to match.
+// asRegexp translates a pattern into a regular expression.
 func asRegexp(pattern string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)
@@ -110,7 +111,7 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// TestGlobTakesLinearTime: the texts and patterns that make naive matchers take ages.
+// TestGlobTakesLinearTime uses a pattern that takes a naive matcher exponential time.
 func TestGlobTakesLinearTime(t *testing.T) {
 	g := compileGlob(strings.Repeat("a*", 200) + "b")
 	if g.match([]byte(strings.Repeat("a", MaxName))) {
@@ -118,7 +119,7 @@ func TestGlobTakesLinearTime(t *testing.T) {
 	}
 }
 
-// TestGlobCovers: only if all names that the one matches are matched by the other.
+// TestGlobCovers: a pattern covers another only if it matches all names that the other matches.
 func TestGlobCovers(t *testing.T) {
 	patterns := allTexts("ab*?", 3)
 	names := allTexts("abc", 4)
@@ -136,7 +137,7 @@ func TestGlobCovers(t *testing.T) {
 	}
 }
 
-// allTexts are all texts of those characters, up to a length.
+// allTexts returns all texts of these characters, up to a length.
 func allTexts(alphabet string, most int) []string {
 	texts, last := []string{""}, []string{""}
 	for range most {
@@ -149,4 +150,80 @@ func allTexts(alphabet string, most int) []string {
 		texts, last = append(texts, next...), next
 	}
 	return texts
+}
+
+// matchReference matches by trying everything. It reads the pattern itself.
+func matchReference(pattern, text []rune) bool {
+	if len(pattern) == 0 {
+		return len(text) == 0
+	}
+	rest := pattern[1:]
+	one := len(text) > 0 && pattern[0] == text[0]
+	switch pattern[0] {
+	case '*':
+		return matchReference(rest, text) || len(text) > 0 && matchReference(pattern, text[1:])
+	case '?':
+		one = len(text) > 0
+	case '[':
+		first := 1 // of the characters that may close the set
+		if len(rest) > 0 && rest[0] == '!' {
+			first = 2
+		}
+		if end := slices.Index(rest[min(first, len(rest)):], ']'); end >= 0 {
+			set := rest[:first+end]
+			rest = rest[first+end+1:]
+			one = len(text) > 0 && inReference(set[first-1:], text[0]) != (first == 2)
+		}
+	}
+	return one && matchReference(rest, text[1:])
+}
+
+// inReference reports whether a set of characters and ranges has c.
+func inReference(set []rune, c rune) bool {
+	switch {
+	case len(set) == 0:
+		return false
+	case len(set) >= 3 && set[1] == '-':
+		return set[0] <= c && c <= set[2] || inReference(set[3:], c)
+	}
+	return set[0] == c || inReference(set[1:], c)
+}
+
+func compareGlob(t *testing.T, pattern, name string) {
+	t.Helper()
+	g := compileGlob(pattern)
+	got, want := g.match([]byte(name)), matchReference([]rune(pattern), []rune(name))
+	if got != want {
+		t.Errorf("%q matches %q is %t, want %t", pattern, name, got, want)
+	}
+	if got && g.isVoid() {
+		t.Errorf("%q is said to match nothing, and matches %q", pattern, name)
+	}
+}
+
+// TestGlobReference compares all short patterns of some characters with all short names.
+func TestGlobReference(t *testing.T) {
+	for _, of := range []struct {
+		patterns, names string
+		pattern, name   int
+	}{{"ab*?", "ab", 6, 5}, {"ab[]!-*", "ab]-", 5, 2}, {"é*?[]", "éè", 5, 3}} {
+		names := allTexts(of.names, of.name)
+		for _, pattern := range allTexts(of.patterns, of.pattern) {
+			for _, name := range names {
+				compareGlob(t, pattern, name)
+			}
+		}
+	}
+}
+
+func FuzzGlobReference(f *testing.F) {
+	for _, pattern := range []string{"*a*b?c", "[!a-z]*", "a*é?", "**[]x]**", "[a", "*?*?*", "[a-", "[!]-a]", "[--a]*"} {
+		f.Add(pattern, "aébcx")
+	}
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		// The reference takes time exponential in the number of stars.
+		if utf8.ValidString(pattern) && utf8.ValidString(name) && len(name) <= 50 && strings.Count(pattern, "*") <= 5 {
+			compareGlob(t, pattern, name)
+		}
+	})
 }

@@ -1,34 +1,33 @@
 package policy
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // GuardOptions configure [Guard]. The functions may be nil, and are called concurrently.
 type GuardOptions struct {
-	// Subject returns the subject that a caller is for the policy. It is called for each
-	// call and for each entry of a list. An error or a panic refuses. By default the
-	// subject is the caller's principal, without a role.
+	// Subject returns the role and the principal of a caller. It is called for each call and
+	// for each entry of a list. An error or a panic denies. The default is the caller's
+	// principal, without a role.
 	Subject func(ctx context.Context, caller *mcp.Caller) (Subject, error)
-	// Decided is called with the decision about each call, for an audit. It is not called
-	// for lists. A panic refuses the call.
-	Decided func(ctx context.Context, call *mcp.Call, q *Request, d Decision)
+	// OnDecision is called with the decision about each call, for an audit. It is not called
+	// for lists. A panic denies the call.
+	OnDecision func(ctx context.Context, call *mcp.Call, q *Request, d Decision)
 }
 
-// Guard returns a guard that enforces a policy: an entry that the policy does not allow is
-// in no list, and calls of it are refused with a *[DeniedError]. Calls that the policy asks
-// about are refused too: package approval has a guard that asks. The same decision is made
-// for lists as for calls, see [Compiled.DecideListed]. A nil p refuses everything. opts may
-// be nil.
+// Guard returns a guard that enforces a policy. An entry that the policy does not allow is
+// in no list, and a call of it is refused with a *[DeniedError]. So is a call for which the
+// policy says ask; the guard of package approval asks. Lists and calls get the same
+// decisions; see [Compiled.DecideListed]. A nil p denies everything. opts may be nil.
 func Guard(p *Compiled, opts *GuardOptions) mcp.Guard {
-	var o GuardOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(GuardOptions))
 	return mcp.Guard{
 		Name: "policy",
 		Visible: func(ctx context.Context, caller *mcp.Caller, target *mcp.Target) bool {
@@ -41,19 +40,18 @@ func Guard(p *Compiled, opts *GuardOptions) mcp.Guard {
 	}
 }
 
-// DecideListed decides whether a caller sees an entry in lists: the decision is the most
-// lenient one that a call of the entry can get. What cannot be decided is denied. A nil
-// Compiled denies. opts may be nil. Guards use it.
+// DecideListed decides whether a caller sees an entry in lists, for guards. The decision is
+// the most lenient one that a call of the entry can get. A nil Compiled and a failed callback
+// deny. opts may be nil.
 func (c *Compiled) DecideListed(ctx context.Context, caller *mcp.Caller, target *mcp.Target, opts *GuardOptions) Decision {
 	q := Request{Target: *target, Listed: true}
 	return c.decideFor(ctx, caller, &q, opts)
 }
 
-// DecideCall decides about a call that has a target, and reports the decision to
-// opts.Decided. The error is a *[DeniedError], unless the decision is [Allow]. A call that
-// completes arguments is decided as a list is. A resource is decided by its URI, also where
-// a template matches it. What cannot be decided is denied. A nil Compiled denies. opts may
-// be nil. Guards use it.
+// DecideCall decides about a call that has a target, for guards, and passes the decision to
+// opts.OnDecision. The error is a *[DeniedError] unless the decision is [Allow]. The
+// completion of arguments is decided as a list is. A resource is decided by its URI, even if
+// a template matches it. A nil Compiled and a failed callback deny. opts may be nil.
 func (c *Compiled) DecideCall(ctx context.Context, call *mcp.Call, opts *GuardOptions) (Decision, error) {
 	d := c.decideCall(ctx, call, opts)
 	if d.Effect != Allow {
@@ -72,12 +70,12 @@ func (c *Compiled) decideCall(ctx context.Context, call *mcp.Call, opts *GuardOp
 		q.Arguments = call.Member("arguments")
 	}
 	d := c.decideFor(ctx, call.Caller, &q, opts)
-	if opts == nil || opts.Decided == nil {
+	if opts == nil || opts.OnDecision == nil {
 		return d
 	}
-	decided := q // the callback may keep it, and q need not be allocated without one
+	decided := q // a copy that the callback may keep: q itself stays on the stack
 	err := safely(func() error {
-		opts.Decided(ctx, call, &decided, d)
+		opts.OnDecision(ctx, call, &decided, d)
 		return nil
 	})
 	if err != nil {
@@ -113,14 +111,14 @@ func (o *GuardOptions) subject(ctx context.Context, caller *mcp.Caller) (s Subje
 
 var (
 	errNoPolicy = errors.New("there is no policy")
-	errNoTarget = errors.New("the call is for nothing that the server has")
+	errNoTarget = errors.New("the server has no such entry")
 )
 
 func undecided(err error) Decision {
-	return Decision{Effect: Deny, Reason: "it cannot be decided: " + err.Error()}
+	return Decision{Effect: Deny, Reason: "the policy could not be evaluated: " + err.Error()}
 }
 
-// safely returns the error of fn, or its panic as one.
+// safely returns the error of fn, or its panic as an error.
 func safely(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -128,4 +126,37 @@ func safely(fn func() error) (err error) {
 		}
 	}()
 	return fn()
+}
+
+// A DeniedError reports a call that the policy does not allow. The caller gets the
+// *[jsonrpc.Error] of Unwrap: code -32603, data {"type":"FORBIDDEN","guard":"policy"}, which
+// client.IsForbidden recognizes, and the UserMessage of the decision, but not its Reason.
+type DeniedError struct {
+	Kind     mcp.Kind
+	Name     string // the name that the caller used
+	Decision Decision
+}
+
+// Error returns the name and the reason, for the operator.
+func (e *DeniedError) Error() string {
+	return fmt.Sprintf("the policy refuses the %s %.256q: %s", e.Kind, e.Name, e.Decision.Reason)
+}
+
+// Unwrap returns the *[jsonrpc.Error] for the caller.
+func (e *DeniedError) Unwrap() error {
+	message := fmt.Sprintf("The policy does not allow the %s %.256q", e.Kind, e.Name)
+	if e.Decision.UserMessage != "" {
+		message += ": " + e.Decision.UserMessage
+	}
+	return &jsonrpc.Error{
+		Code: jsonrpc.InternalError, Message: message, Data: json.RawMessage(`{"type":"FORBIDDEN","guard":"policy"}`),
+	}
+}
+
+func denied(call *mcp.Call, d Decision) *DeniedError {
+	e := &DeniedError{Name: call.URI(), Kind: mcp.KindResource, Decision: d}
+	if t := call.Target(); t != nil && e.Name == "" {
+		e.Name, e.Kind = t.Name, t.Kind
+	}
+	return e
 }

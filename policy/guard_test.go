@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// shop has one of each kind for each of its names.
+// shop returns a server with one entry of each kind for each name.
 func shop(t testing.TB, opts *server.Options, names ...string) *server.Server {
 	t.Helper()
 	opts.Logger = slog.New(slog.DiscardHandler)
@@ -45,7 +45,7 @@ func shop(t testing.TB, opts *server.Options, names ...string) *server.Server {
 	return s
 }
 
-// answer answers any call.
+// answer returns an empty result for any call.
 func answer(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 	return map[string]mcp.Raw{
 		mcp.MethodToolsCall: mcp.Raw(`{"content":[]}`), mcp.MethodPromptsGet: mcp.Raw(`{"messages":[]}`),
@@ -53,7 +53,7 @@ func answer(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 	}[call.Method()], nil
 }
 
-// A provider has a catalog that does not change.
+// A provider has a fixed catalog.
 type provider struct{ catalog *server.Catalog }
 
 func (p *provider) Catalog() *server.Catalog { return p.catalog }
@@ -88,15 +88,15 @@ func parsed(t testing.TB, text string) *policy.Compiled {
 	return compile(t, p)
 }
 
-// asBot has every caller be a bot.
+// asBot gives every caller the role bot.
 func asBot(context.Context, *mcp.Caller) (policy.Subject, error) {
 	return policy.Subject{Role: "bot"}, nil
 }
 
-// kinds are how each kind is listed and called.
+// kinds says how each kind is listed and called.
 var kinds = []struct {
 	list, member, name string
-	call, params       string // of it, by its name
+	call, params       string // the call by name
 }{
 	{mcp.MethodToolsList, "tools", "name", mcp.MethodToolsCall, `{"name":%q}`},
 	{mcp.MethodPromptsList, "prompts", "name", mcp.MethodPromptsGet, `{"name":%q}`},
@@ -105,7 +105,7 @@ var kinds = []struct {
 	{mcp.MethodResourceTemplatesList, "resourceTemplates", "uriTemplate", mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":%q},"argument":{"name":"x","value":""}}`},
 }
 
-// listed are the names in a list, with what it says besides.
+// listed returns the names in a list, and the text of the list.
 func listed(t testing.TB, session *client.Session, method, member, name string) (names []string, text string) {
 	t.Helper()
 	result, err := session.Call(t.Context(), method, nil, nil)
@@ -126,7 +126,7 @@ func listed(t testing.TB, session *client.Session, method, member, name string) 
 	return names, string(result)
 }
 
-// TestListAndCallAgree: of every kind exactly that is listed which can be called.
+// TestListAndCallAgree: of every kind, exactly the entries that can be called are listed.
 func TestListAndCallAgree(t *testing.T) {
 	names := []string{"read", "write", "delete"}
 	for text, allowed := range map[string]string{
@@ -166,7 +166,7 @@ func TestListAndCallAgree(t *testing.T) {
 	}
 }
 
-// TestListsArePrivate: others may be shown other lists.
+// TestListsArePrivate: a guarded list has the cache scope private.
 func TestListsArePrivate(t *testing.T) {
 	guard := policy.Guard(parsed(t, `{"deny":["b"]}`), nil)
 	eachEra(t, func(t *testing.T, era client.Era) {
@@ -191,7 +191,7 @@ func newCall(t testing.TB, method, params string) *mcp.Call {
 	return &call
 }
 
-// callOf is a call of a tool.
+// callOf returns a call of a tool.
 func callOf(t testing.TB, target *mcp.Target) *mcp.Call {
 	t.Helper()
 	call := newCall(t, mcp.MethodToolsCall, `{"name":"`+target.Name+`"}`)
@@ -199,7 +199,7 @@ func callOf(t testing.TB, target *mcp.Target) *mcp.Call {
 	return call
 }
 
-// TestFailsClosed: whatever goes wrong, nothing is called and nothing is listed.
+// TestFailsClosed: every failure denies calls and hides entries.
 func TestFailsClosed(t *testing.T) {
 	all := parsed(t, `{}`)
 	subject := func(s policy.Subject, err error) *policy.GuardOptions {
@@ -211,7 +211,7 @@ func TestFailsClosed(t *testing.T) {
 		"no policy at all": policy.Guard(nil, &policy.GuardOptions{Subject: asBot}),
 		"subject fails":    policy.Guard(all, subject(policy.Subject{}, errors.New("the directory does not answer"))),
 		"subject panics":   policy.Guard(all, &policy.GuardOptions{Subject: func(context.Context, *mcp.Caller) (policy.Subject, error) { panic("who") }}),
-		"nobody to ask":    policy.Guard(parsed(t, `{"rules":[{"effect":"ask"}]}`), nil),
+		"ask":              policy.Guard(parsed(t, `{"rules":[{"effect":"ask"}]}`), nil),
 		"a strict policy":  policy.Guard(parsed(t, `{"strict":true}`), nil),
 		"an empty subject": policy.Guard(parsed(t, `{"rules":[{"effect":"allow","principals":["?*"]}]}`), subject(policy.Subject{}, nil)),
 	} {
@@ -223,7 +223,7 @@ func TestFailsClosed(t *testing.T) {
 			t.Errorf("%s: it is shown", name)
 		}
 	}
-	audited := policy.Guard(all, &policy.GuardOptions{Decided: func(context.Context, *mcp.Call, *policy.Request, policy.Decision) { panic("audit") }})
+	audited := policy.Guard(all, &policy.GuardOptions{OnDecision: func(context.Context, *mcp.Call, *policy.Request, policy.Decision) { panic("audit") }})
 	if err := audited.Check(t.Context(), callOf(t, target)); err == nil {
 		t.Error("a call is made that could not be audited")
 	}
@@ -232,15 +232,15 @@ func TestFailsClosed(t *testing.T) {
 	}
 }
 
-// TestAsk: without a guard that asks, a call that the policy asks about is refused, and
-// listed is what a call can be allowed of.
+// TestAsk: policy.Guard refuses a call for which the policy says ask, and lists an entry only if
+// some call of it is allowed.
 func TestAsk(t *testing.T) {
 	var decided []string
 	guard := policy.Guard(parsed(t, `{"rules":[
 		{"name":"writes","effect":"ask","names":["*write*"],"reason":"ann decides"},
 		{"effect":"ask","names":["move"],"unless":[{"arguments":[{"path":"/to","prefix":["/tmp/"]}]}]},
 		{"effect":"allow"}]}`),
-		&policy.GuardOptions{Decided: func(_ context.Context, call *mcp.Call, q *policy.Request, d policy.Decision) {
+		&policy.GuardOptions{OnDecision: func(_ context.Context, call *mcp.Call, q *policy.Request, d policy.Decision) {
 			if uri := call.URI(); q.URI != uri || q.Target.Name != call.Target().Name {
 				t.Errorf("the request is %+v", q)
 			}
@@ -278,8 +278,8 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// TestResourcesByURI: rules are about the URI that is read or subscribed to, also where a
-// template matches it, and about the template where it is listed.
+// TestResourcesByURI: rules match the URI that is read or subscribed to, even if a template
+// matches it. In lists they match the template.
 func TestResourcesByURI(t *testing.T) {
 	guard := policy.Guard(parsed(t, `{"rules":[
 		{"effect":"allow","kinds":["resource"],"names":["app:a","list:*"]},
@@ -299,7 +299,7 @@ func TestResourcesByURI(t *testing.T) {
 		}
 		session := connect(t, s, era)
 		for uri, want := range map[string]bool{"app:a": true, "app:b": false, "list:a": true, "list:b": false, "hidden:a": false} {
-			if _, err := session.Read(t.Context(), uri, nil); (err == nil) != want || err != nil && !client.IsForbidden(err) {
+			if _, err := session.ReadResource(t.Context(), uri, nil); (err == nil) != want || err != nil && !client.IsForbidden(err) {
 				t.Errorf("reading %s: %v", uri, err)
 			}
 			subscription, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}})
@@ -319,7 +319,7 @@ func TestResourcesByURI(t *testing.T) {
 	})
 }
 
-// TestRefusalSaysLittle: a caller is told what the rule has to say, and not what it is.
+// TestRefusalSaysLittle: the caller gets the reason of the rule, but not its name.
 func TestRefusalSaysLittle(t *testing.T) {
 	guard := policy.Guard(parsed(t, `{"allow":["*"],"rules":[{"name":"secret plan","effect":"deny","names":["w*"],"reason":"Ask Ann."}]}`), nil)
 	eachEra(t, func(t *testing.T, era client.Era) {

@@ -45,15 +45,15 @@ func TestLists(t *testing.T) {
 			t.Fatal(err)
 		}
 		for how, p := range map[string]*policy.Policy{"parsed": p, "restored": restored} {
-			effective := compile(t, p).Resolve(c.role)
-			if got := strings.Join(effective.Filter(names), " "); got != c.want {
+			resolved := compile(t, p).Resolve(c.role)
+			if got := strings.Join(resolved.Filter(names), " "); got != c.want {
 				t.Errorf("%s, %s: allowed is %q, want %q", c.name, how, got, c.want)
 			}
-			text, err := json.Marshal(effective)
+			text, err := json.Marshal(resolved)
 			if err != nil {
 				t.Fatal(err)
 			}
-			again := new(policy.Effective)
+			again := new(policy.Resolved)
 			if err := json.Unmarshal(text, again); err != nil {
 				t.Fatal(err)
 			}
@@ -80,8 +80,7 @@ func TestResolveIsTheSame(t *testing.T) {
 	}
 }
 
-// TestListsRestrictIsMonotonic: whatever a restricting override says, nothing is allowed
-// that is not without it.
+// TestListsRestrictIsMonotonic: a restricting override allows nothing that the policy denies.
 func TestListsRestrictIsMonotonic(t *testing.T) {
 	choices := [][]string{nil, {"a"}, {"?"}, {"*b"}, {"a*", "b"}}
 	for _, allow := range choices {
@@ -103,7 +102,7 @@ func TestListsRestrictIsMonotonic(t *testing.T) {
 	}
 }
 
-// TestCompileKeepsNothing of the policy.
+// TestCompileKeepsNothing: changes of the policy do not affect the compiled one.
 func TestCompileKeepsNothing(t *testing.T) {
 	hint := true
 	p := &policy.Policy{
@@ -112,10 +111,10 @@ func TestCompileKeepsNothing(t *testing.T) {
 		Exempt: []policy.Exemption{{Server: "s", Tool: "x"}},
 	}
 	c := compile(t, p)
-	asked := []policy.Request{{Target: mcp.Target{Name: "a"}}, {Target: mcp.Target{Name: "b"}}, {Target: mcp.Target{Name: "x", Origin: mcp.Origin{Server: "s"}}}}
+	requests := []policy.Request{{Target: mcp.Target{Name: "a"}}, {Target: mcp.Target{Name: "b"}}, {Target: mcp.Target{Name: "x", Origin: mcp.Origin{Server: "s"}}}}
 	decide := func() (all []string) {
-		for i := range asked {
-			all = append(all, c.Decide(&asked[i]).String())
+		for i := range requests {
+			all = append(all, c.Decide(&requests[i]).String())
 		}
 		return all
 	}
@@ -126,8 +125,8 @@ func TestCompileKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestNamesOfBothSides: deny lists are about both names of a tool, allow lists about the
-// one that the operator has a hand in.
+// TestNamesOfBothSides: deny lists match the upstream and the exposed name, allow lists only
+// the exposed name.
 func TestNamesOfBothSides(t *testing.T) {
 	q := &policy.Request{Target: mcp.Target{Name: "evil__read_all", Origin: mcp.Origin{Server: "evil", Name: "read_all"}}}
 	for text, want := range map[string]policy.Effect{
@@ -152,7 +151,7 @@ func TestNamesOfBothSides(t *testing.T) {
 	}
 }
 
-// TestOrderDoesNotMatter of rules.
+// TestOrderDoesNotMatter: the order of rules has no effect.
 func TestOrderDoesNotMatter(t *testing.T) {
 	rules := []policy.Rule{
 		{Effect: policy.Allow}, {Effect: policy.Ask, Match: policy.Match{Names: []string{"w*"}}}, {Effect: policy.Deny, Match: policy.Match{Names: []string{"*x"}}},

@@ -7,6 +7,25 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
+// A tristate is a truth value that may be unknown. Its values are ordered as in Kleene's
+// three-valued logic: "and" is the minimum, "or" the maximum.
+type tristate uint8
+
+const (
+	no tristate = iota
+	unknown
+	yes
+)
+
+func (t tristate) not() tristate { return yes - t }
+
+func tristateOf(holds bool) tristate {
+	if holds {
+		return yes
+	}
+	return no
+}
+
 // A match is a compiled [Match].
 type match struct {
 	label                   string // "unless[1]", of an exception
@@ -18,14 +37,14 @@ type match struct {
 }
 
 func compileMatch(path string, m *Match) (c match, err error) {
-	c.kinds, c.annotations = slices.Clone(m.Kinds), m.Annotations
+	c.kinds = slices.Clone(m.Kinds)
 	for _, kind := range m.Kinds {
 		if !slices.Contains([]mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource, mcp.KindResourceTemplate}, kind) {
 			return c, &CompileError{path + ".kinds", fmt.Sprintf("expected tool, prompt, resource or resource template, found %.60q", kind.String())}
 		}
 	}
 	if m.Kinds != nil && len(m.Kinds) == 0 {
-		return c, &CompileError{path + ".kinds", errNothing}
+		return c, &CompileError{path + ".kinds", emptyList}
 	}
 	for _, list := range []struct {
 		name     string
@@ -35,24 +54,15 @@ func compileMatch(path string, m *Match) (c match, err error) {
 		{".servers", m.Servers, &c.servers}, {".names", m.Names, &c.names}, {".exposed", m.Exposed, &c.exposed},
 		{".tags", m.Tags, &c.tags}, {".roles", m.Roles, &c.roles}, {".principals", m.Principals, &c.principals},
 	} {
-		if list.patterns != nil && len(list.patterns) == 0 {
-			return c, &CompileError{path + list.name, errNothing}
-		}
-		if *list.into, err = compileGlobs(path+list.name, list.patterns, MaxTerms); err != nil {
+		if *list.into, err = compileTerms(path+list.name, list.patterns); err != nil {
 			return c, err
 		}
 	}
 	if a := m.Annotations; a != nil {
-		hints := *a // and no longer what the caller may change
-		c.annotations = &hints
-		for _, hint := range []**bool{&hints.ReadOnly, &hints.Destructive, &hints.Idempotent, &hints.OpenWorld} {
-			if *hint != nil {
-				*hint = new(**hint)
-			}
-		}
+		c.annotations = &Annotations{clone(a.ReadOnly), clone(a.Destructive), clone(a.Idempotent), clone(a.OpenWorld)}
 	}
-	if len(m.Arguments) > MaxTerms {
-		return c, &CompileError{path + ".arguments", fmt.Sprintf("there are %d, and may be %d", len(m.Arguments), MaxTerms)}
+	if err := checkCount(path+".arguments", len(m.Arguments), MaxTerms); err != nil {
+		return c, err
 	}
 	for i := range m.Arguments {
 		a, err := compileArgument(fmt.Sprintf("%s.arguments[%d]", path, i), &m.Arguments[i])
@@ -64,12 +74,16 @@ func compileMatch(path string, m *Match) (c match, err error) {
 	return c, nil
 }
 
-// errNothing refuses what looks as if it matched nothing, and would match everything.
-const errNothing = "a list without anything in it matches nothing: leave it out to match everything"
+func clone(b *bool) *bool {
+	if b == nil {
+		return nil
+	}
+	return new(*b)
+}
 
-// holds says whether all of it matches, and what not. What the arguments of a listed
-// request would say is assumed.
-func (m *match) holds(q *Request, assumed truth) (t truth, because string) {
+// holds reports whether all parts match, and if not, which one does not. For a listed
+// request, assumed is the result of all predicates of arguments.
+func (m *match) holds(q *Request, assumed tristate) (t tristate, failed string) {
 	switch {
 	case !m.servers.match(q.Target.Origin.Server):
 		return no, "servers"
@@ -85,42 +99,41 @@ func (m *match) holds(q *Request, assumed truth) (t truth, because string) {
 		return no, "principals"
 	}
 	t = yes
-	also := func(other truth, what string) {
-		if other < t {
-			t, because = other, what
+	and := func(part tristate, name string) {
+		if part < t {
+			t, failed = part, name
 		}
 	}
 	if len(m.tags) > 0 {
-		also(m.tagged(q), "tags")
+		and(m.matchTags(q), "tags")
 	}
 	if m.annotations != nil {
-		also(m.annotations.holds(q), "annotations")
+		and(m.annotations.holds(q), "annotations")
+	}
+	if q.Listed && len(m.arguments) > 0 {
+		and(assumed, "arguments")
+		return t, failed
 	}
 	for i := range m.arguments {
 		if t == no {
 			break
 		}
-		if q.Listed {
-			also(assumed, "arguments")
-			break
-		}
-		also(m.arguments[i].holds(q.Arguments), m.arguments[i].label)
+		and(m.arguments[i].holds(q.Arguments), m.arguments[i].label)
 	}
-	return t, because
+	return t, failed
 }
 
-// tagged says whether one of the tags matches. An untrusted server may have left out the one
-// that would.
-func (m *match) tagged(q *Request) truth {
+// matchTags is unknown for an untrusted server, which may omit a tag.
+func (m *match) matchTags(q *Request) tristate {
 	if !q.isTrusted() {
 		return unknown
 	}
-	return of(slices.ContainsFunc(q.Target.Definition.Tags(), m.tags.match))
+	return tristateOf(slices.ContainsFunc(q.Target.Definition.Tags(), m.tags.match))
 }
 
-// holds says whether the hints of a tool are these. What an untrusted server says of its
-// tools, nobody knows.
-func (a *Annotations) holds(q *Request) truth {
+// holds reports whether the hints of a tool have these values. For an untrusted server that
+// is unknown.
+func (a *Annotations) holds(q *Request) tristate {
 	if q.kind() != mcp.KindTool {
 		return no
 	}
@@ -128,18 +141,17 @@ func (a *Annotations) holds(q *Request) truth {
 		return unknown
 	}
 	hints := q.Target.Definition.Annotations()
-	readOnly := isSet(hints.ReadOnlyHint, false)
-	return of(is(a.ReadOnly, readOnly) &&
-		is(a.Destructive, !readOnly && isSet(hints.DestructiveHint, true)) &&
-		is(a.Idempotent, isSet(hints.IdempotentHint, false)) &&
-		is(a.OpenWorld, isSet(hints.OpenWorldHint, true)))
+	readOnly := valueOf(hints.ReadOnlyHint, false)
+	is := func(want *bool, hint bool) bool { return want == nil || *want == hint }
+	return tristateOf(is(a.ReadOnly, readOnly) &&
+		is(a.Destructive, !readOnly && valueOf(hints.DestructiveHint, true)) &&
+		is(a.Idempotent, valueOf(hints.IdempotentHint, false)) &&
+		is(a.OpenWorld, valueOf(hints.OpenWorldHint, true)))
 }
 
-func isSet(hint *bool, byDefault bool) bool {
+func valueOf(hint *bool, defaultValue bool) bool {
 	if hint == nil {
-		return byDefault
+		return defaultValue
 	}
 	return *hint
 }
-
-func is(want *bool, hint bool) bool { return want == nil || *want == hint }

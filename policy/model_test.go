@@ -10,7 +10,7 @@ import (
 	"github.com/dovetail-go/dovetail/policy"
 )
 
-// reference is what [policy.Compiled.Decide] does, as plainly as it can be said.
+// reference is a simple implementation of [policy.Compiled.Decide].
 func reference(p *policy.Policy, q *policy.Request) policy.Effect {
 	if some(p.Deny, q.Target.Name) || some(p.Deny, q.Target.Origin.Name) || len(p.Allow) > 0 && !some(p.Allow, q.Target.Name) {
 		return policy.Deny
@@ -40,7 +40,7 @@ func some(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return like(p, name) })
 }
 
-// like knows * and ? only.
+// like matches patterns with * and ?.
 func like(pattern, name string) bool {
 	switch {
 	case pattern == "":
@@ -51,7 +51,7 @@ func like(pattern, name string) bool {
 	return name != "" && (pattern[0] == '?' || pattern[0] == name[0]) && like(pattern[1:], name[1:])
 }
 
-// patterns are all of up to two characters of a small alphabet.
+// patterns returns all patterns of up to two characters of a small alphabet.
 func patterns() []string {
 	all := []string{""}
 	for _, a := range "ab*?" {
@@ -63,8 +63,8 @@ func patterns() []string {
 	return all
 }
 
-// requests are for three servers with three tools each, whose names are put together so
-// that they cannot be taken apart again.
+// requests returns requests for three servers with three tools each. The exposed names are
+// ambiguous.
 func requests() []policy.Request {
 	var all []policy.Request
 	for _, server := range []string{"a", "b", "ab"} {
@@ -91,8 +91,8 @@ func compile(t testing.TB, p *policy.Policy) *policy.Compiled {
 	return c
 }
 
-// TestDecideIsTheReference for every allow list and deny list of at most one pattern, and
-// every rule about a server and a name.
+// TestDecideIsTheReference compares all allow and deny lists of at most one pattern, and all
+// rules about a server and a name.
 func TestDecideIsTheReference(t *testing.T) {
 	all, asked := append([]string{"none"}, patterns()...), requests()
 	decisions := 0
@@ -116,7 +116,7 @@ func TestDecideIsTheReference(t *testing.T) {
 	t.Logf("%d decisions", decisions)
 }
 
-// compare returns how many decisions it has compared.
+// compare returns the number of compared decisions.
 func compare(t *testing.T, p *policy.Policy, asked []policy.Request) int {
 	t.Helper()
 	c := compile(t, p)
@@ -130,8 +130,8 @@ func compare(t *testing.T, p *policy.Policy, asked []policy.Request) int {
 	return len(asked)
 }
 
-// TestRulesAreTheReference for every two rules, with exceptions, roles and arguments; and
-// what is listed is what could be allowed.
+// TestRulesAreTheReference compares all pairs of rules, with exceptions, roles and arguments,
+// and checks that an entry is listed if some call of it is allowed.
 func TestRulesAreTheReference(t *testing.T) {
 	one, two := policy.Argument{Path: "/x", Equals: json.RawMessage("1")}, policy.Argument{Path: "/x", Equals: json.RawMessage("2")}
 	matches := []policy.Match{
@@ -177,7 +177,7 @@ func TestRulesAreTheReference(t *testing.T) {
 	t.Logf("%d decisions", decisions)
 }
 
-// TestListedIsExact: where one rule looks at arguments, what is listed can be called.
+// TestListedIsExact: with one rule about arguments, every listed entry can be called.
 func TestListedIsExact(t *testing.T) {
 	for rules, want := range map[string]policy.Effect{
 		`{"effect":"allow","arguments":[{"path":"/x","max":9}]}`:                                                              policy.Allow,

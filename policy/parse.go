@@ -1,16 +1,21 @@
 package policy
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// Parse reads the JSON of a policy: an object with the members allow, deny,
-// role_overrides, strict, rules and exempt, all of which may be left out. A member that is
-// not known, or given twice, is an error, and so is what is longer than [MaxSize]. The
-// error is a *[ParseError].
+// Parse reads a policy from JSON: an object with the optional members allow, deny,
+// role_overrides, strict, rules and exempt. Unknown and duplicate members, and texts longer
+// than [MaxSize], are errors. The error is a *[ParseError].
 func Parse(data []byte) (*Policy, error) {
 	p := new(Policy)
 	if err := read(data, func(r *reader) error { return r.policy(p) }); err != nil {
@@ -19,7 +24,7 @@ func Parse(data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// UnmarshalJSON is [Parse].
+// UnmarshalJSON reads a policy as [Parse] does.
 func (p *Policy) UnmarshalJSON(data []byte) error {
 	read, err := Parse(data)
 	if err != nil {
@@ -29,7 +34,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func parseLists(data []byte) (l lists, err error) {
+func parseLists(data []byte) (l listsJSON, err error) {
 	err = read(data, func(r *reader) error {
 		return r.object(fields{"allow": arrayOf(r, &l.Allow, r.texts), "deny": r.texts(&l.Deny)})
 	})
@@ -65,13 +70,13 @@ func (r *reader) exemption(into *Exemption) func() error {
 
 func (r *reader) rule(into *Rule) func() error {
 	return func() error {
-		at, decides := r.start(), false
+		start, hasEffect := r.start(), false
 		known := r.match(&into.Match)
 		known["name"] = r.text(&into.Name)
 		known["reason"] = r.text(&into.Reason)
 		known["effect"] = func() error {
-			decides = true
-			return r.effect(&into.Effect)
+			hasEffect = true
+			return r.enum(func(name string) error { return into.Effect.UnmarshalText([]byte(name)) })
 		}
 		known["unless"] = arrayOf(r, &into.Unless, func(m *Match) func() error {
 			return func() error { return r.object(r.match(m)) }
@@ -79,37 +84,35 @@ func (r *reader) rule(into *Rule) func() error {
 		if err := r.object(known); err != nil {
 			return err
 		}
-		if !decides {
-			return r.at(at, "a rule has an effect: allow, deny or ask")
+		if !hasEffect {
+			return r.errorAt(start, "expected an effect: allow, deny or ask")
 		}
 		return nil
 	}
-}
-
-func (r *reader) effect(into *Effect) error {
-	at := r.start()
-	raw, err := r.scan.String()
-	if err != nil {
-		return err
-	}
-	if err := into.UnmarshalText([]byte(jsonscan.Unquote(raw))); err != nil {
-		return r.at(at, err.Error())
-	}
-	return nil
 }
 
 func (r *reader) kind(into *mcp.Kind) func() error {
 	return func() error {
-		at := r.start()
-		raw, err := r.scan.String()
-		if err != nil {
-			return err
-		}
-		if name := jsonscan.Unquote(raw); into.UnmarshalText([]byte(name)) != nil {
-			return r.at(at, fmt.Sprintf("expected tool, prompt, resource or resource template, found %.60q", name))
-		}
-		return nil
+		return r.enum(func(name string) error {
+			if into.UnmarshalText([]byte(name)) != nil {
+				return fmt.Errorf("expected tool, prompt, resource or resource template, found %.60q", name)
+			}
+			return nil
+		})
 	}
+}
+
+// enum reads a string with parse, and adds the position to its error.
+func (r *reader) enum(parse func(text string) error) error {
+	start := r.start()
+	raw, err := r.scan.String()
+	if err != nil {
+		return err
+	}
+	if err := parse(jsonscan.Unquote(raw)); err != nil {
+		return r.errorAt(start, err.Error())
+	}
+	return nil
 }
 
 func (r *reader) match(m *Match) fields {
@@ -140,10 +143,10 @@ func (r *reader) annotations(a *Annotations) error {
 
 func (r *reader) argument(a *Argument) func() error {
 	return func() error {
-		at, placed := r.start(), false
+		start, hasPath := r.start(), false
 		err := r.object(fields{
 			"path": func() error {
-				placed = true
+				hasPath = true
 				return r.text(&a.Path)()
 			},
 			"present": r.optionalBool(&a.Present),
@@ -153,9 +156,169 @@ func (r *reader) argument(a *Argument) func() error {
 			"min":     r.number(&a.Min),
 			"max":     r.number(&a.Max),
 		})
-		if err == nil && !placed {
-			err = r.at(at, "a predicate has a path")
+		if err == nil && !hasPath {
+			err = r.errorAt(start, "expected a path")
 		}
+		return err
+	}
+}
+
+// A ParseError reports a text that is not a valid policy.
+type ParseError struct {
+	// Line and Column are the position, from 1; columns count bytes.
+	Line, Column int
+	// Message says what was expected.
+	Message string
+}
+
+// Error returns the position and the message.
+func (e *ParseError) Error() string {
+	return fmt.Sprintf("policy: line %d, column %d: %s", e.Line, e.Column, e.Message)
+}
+
+// A reader reads JSON strictly: it refuses unknown members.
+type reader struct {
+	data []byte
+	scan jsonscan.Scanner
+}
+
+// fields maps the names of members to the functions that read their values.
+type fields map[string]func() error
+
+// read reads a text that consists of one value.
+func read(data []byte, value func(r *reader) error) error {
+	if len(data) > MaxSize {
+		return &ParseError{1, 1, fmt.Sprintf("expected at most %d bytes, found %d", MaxSize, len(data))}
+	}
+	r := &reader{data, jsonscan.NewUnique(data)}
+	err := value(r)
+	if err == nil {
+		err = r.scan.End()
+	}
+	if wrong, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
+		return r.errorAt(wrong.Offset, wrong.Message)
+	}
+	if wrong, ok := errors.AsType[*jsonscan.DuplicateError](err); ok {
+		return r.errorAt(wrong.Offset, wrong.Error())
+	}
+	return err
+}
+
+func (r *reader) errorAt(offset int, message string) error {
+	before := r.data[:min(offset, len(r.data))]
+	line := bytes.LastIndexByte(before, '\n') + 1
+	return &ParseError{bytes.Count(before, []byte{'\n'}) + 1, len(before) - line + 1, message}
+}
+
+// start returns the offset of the next value.
+func (r *reader) start() int {
+	rest := r.data[r.scan.Offset():]
+	return len(r.data) - len(bytes.TrimLeft(rest, " \t\r\n"))
+}
+
+func (r *reader) object(known fields) error {
+	return r.members(func(name string, offset int) error {
+		field, ok := known[name]
+		if !ok {
+			return r.errorAt(offset, fmt.Sprintf("unknown member %s: expected one of %s",
+				jsonscan.Quote(name), strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
+		}
+		return field()
+	})
+}
+
+func (r *reader) members(member func(name string, offset int) error) error {
+	if err := r.scan.EnterObject(); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		key, ok, err := r.scan.Member(first)
+		if err != nil || !ok {
+			return err
+		}
+		offset := r.scan.KeyOffset()
+		if err := member(jsonscan.Unquote(key), offset); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *reader) array(element func() error) error {
+	if err := r.scan.EnterArray(); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		ok, err := r.scan.Element(first)
+		if err != nil || !ok {
+			return err
+		}
+		if err := element(); err != nil {
+			return err
+		}
+	}
+}
+
+func text[T ~string](r *reader, into *T) func() error {
+	return func() error {
+		raw, err := r.scan.String()
+		if err == nil {
+			*into = T(jsonscan.Unquote(raw))
+		}
+		return err
+	}
+}
+
+func (r *reader) text(into *string) func() error { return text(r, into) }
+
+// arrayOf reads an array. The slice is not nil, even if the array is empty.
+func arrayOf[T any](r *reader, into *[]T, element func(into *T) func() error) func() error {
+	return func() error {
+		*into = []T{}
+		return r.array(func() error {
+			var value T
+			err := element(&value)()
+			*into = append(*into, value)
+			return err
+		})
+	}
+}
+
+func (r *reader) texts(into *[]string) func() error { return arrayOf(r, into, r.text) }
+
+func (r *reader) bool(into *bool) func() error {
+	return func() error {
+		start := r.start()
+		raw, err := r.scan.Value()
+		if err != nil {
+			return err
+		}
+		if kind := jsonscan.KindOf(raw); kind != jsonscan.Bool {
+			return r.errorAt(start, fmt.Sprintf("expected true or false, found %v", kind))
+		}
+		*into = raw[0] == 't'
+		return nil
+	}
+}
+
+func (r *reader) optionalBool(into **bool) func() error {
+	return func() error {
+		*into = new(bool)
+		return r.bool(*into)()
+	}
+}
+
+func (r *reader) number(into *json.Number) func() error {
+	return func() error {
+		raw, err := r.scan.Number()
+		*into = json.Number(raw)
+		return err
+	}
+}
+
+func (r *reader) raw(into *json.RawMessage) func() error {
+	return func() error {
+		raw, err := r.scan.Value()
+		*into = bytes.Clone(raw)
 		return err
 	}
 }

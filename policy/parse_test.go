@@ -26,7 +26,7 @@ const everyMember = `{
 	}]
 }`
 
-// TestParseReadsAll that there is to be set, and it survives being written.
+// TestParseReadsAll: every field can be set, and survives a round trip.
 func TestParseReadsAll(t *testing.T) {
 	p, err := policy.Parse([]byte(everyMember))
 	if err != nil {
@@ -47,7 +47,7 @@ func TestParseReadsAll(t *testing.T) {
 	}
 }
 
-// allSet looks at every field of the first of everything.
+// allSet checks that every field is set; of a slice it checks the first element.
 func allSet(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	switch v.Kind() {
@@ -78,13 +78,13 @@ func TestParseRefuses(t *testing.T) {
 		`{"strict":true} x`:                "line 1, column 17: expected the end of the text",
 		`{"role_overrides":{"a":{"x":1}}}`: `line 1, column 25: unknown member "x": expected one of allow, deny, mode`,
 		`{"role_overrides":{"a":{},"\u0061":{}}}`:                           `line 1, column 27: duplicate member "a"`,
-		`{"rules":[{"names":["a"]}]}`:                                       "line 1, column 11: a rule has an effect",
+		`{"rules":[{"names":["a"]}]}`:                                       "line 1, column 11: expected an effect: allow, deny or ask",
 		`{"rules":[{"effect":"deny","kinds":["tools"]}]}`:                   `line 1, column 37: expected tool, prompt, resource or resource template, found "tools"`,
 		`{"rules":[{"effect":"Allow"}]}`:                                    `line 1, column 21: expected allow, deny or ask, found "Allow"`,
 		`{"rules":[{"effect":"deny","annotations":{"readonly":true}}]}`:     `unknown member "readonly"`,
-		`{"rules":[{"effect":"deny","arguments":[{"min":1}]}]}`:             "line 1, column 41: a predicate has a path",
+		`{"rules":[{"effect":"deny","arguments":[{"min":1}]}]}`:             "line 1, column 41: expected a path",
 		`{"rules":[{"effect":"deny","arguments":[{"path":"","min":"1"}]}]}`: "expected a number",
-		strings.Repeat(" ", policy.MaxSize+1):                               "and may have 1048576",
+		strings.Repeat(" ", policy.MaxSize+1):                               "expected at most 1048576 bytes, found 1048577",
 	} {
 		_, err := policy.Parse([]byte(text))
 		if _, ok := errors.AsType[*policy.ParseError](err); !ok || !strings.Contains(err.Error(), want) {
@@ -96,24 +96,24 @@ func TestParseRefuses(t *testing.T) {
 func TestCompileRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"role_overrides":{"a":{"mode":"Replace"}}}`:                                                                                                  `role_overrides["a"].mode: expected restrict or replace, found "Replace"`,
-		`{"role_overrides":{"":{}}}`:                                                                                                                   `role_overrides[""]: a role has a name`,
-		`{"exempt":[{"server":"a"}]}`:                                                                                                                  "exempt[0].tool: a tool has a name",
-		`{"rules":[{"effect":"deny","names":[]}]}`:                                                                                                     "rules[0].names: a list without anything in it matches nothing",
-		`{"rules":[{"effect":"deny","kinds":[]}]}`:                                                                                                     "rules[0].kinds: a list",
-		`{"rules":[{"effect":"deny","unless":[{"names":[]}]}]}`:                                                                                        "rules[0].unless[0].names: a list",
-		`{"rules":[{"effect":"deny","arguments":[{"path":"a","present":true}]}]}`:                                                                      `rules[0].arguments[0].path: a path begins with "/"`,
+		`{"role_overrides":{"":{}}}`:                                                                                                                   `role_overrides[""]: expected the name of a role`,
+		`{"exempt":[{"server":"a"}]}`:                                                                                                                  "exempt[0].tool: expected the name of a tool",
+		`{"rules":[{"effect":"deny","names":[]}]}`:                                                                                                     "rules[0].names: an empty list matches nothing",
+		`{"rules":[{"effect":"deny","kinds":[]}]}`:                                                                                                     "rules[0].kinds: an empty list",
+		`{"rules":[{"effect":"deny","unless":[{"names":[]}]}]}`:                                                                                        "rules[0].unless[0].names: an empty list",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"a","present":true}]}]}`:                                                                      `rules[0].arguments[0].path: a JSON Pointer begins with "/"`,
 		`{"rules":[{"effect":"deny","arguments":[{"path":"/a"}]}]}`:                                                                                    "rules[0].arguments[0]: expected present, equals",
 		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","equals":[]}]}]}`:                                                                        "rules[0].arguments[0].equals: expected a string, a number, a boolean or null, found an array",
-		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","glob":[]}]}]}`:                                                                          "rules[0].arguments[0].glob: a list",
-		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","prefix":[]}]}]}`:                                                                        "rules[0].arguments[0].prefix: a list",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","glob":[]}]}]}`:                                                                          "rules[0].arguments[0].glob: an empty list",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","prefix":[]}]}]}`:                                                                        "rules[0].arguments[0].prefix: an empty list",
 		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","min":1e999999999999999999999}]}]}`:                                                      "rules[0].arguments[0].min: the exponent",
-		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","present":false,"min":1}]}]}`:                                                            "rules[0].arguments[0].present: what is not present",
-		`{"deny":["` + strings.Repeat("a", policy.MaxPattern+1) + `"]}`:                                                                                "deny[0]: it has 1025 bytes, and may have 1024",
-		`{"deny":[` + strings.Repeat(`"",`, policy.MaxPatterns) + `""]}`:                                                                               "deny: there are 10001, and may be 10000",
-		`{"rules":[` + strings.Repeat(`{"effect":"deny"},`, policy.MaxRules) + `{"effect":"ask"}]}`:                                                    "rules: there are 1001, and may be 1000",
-		`{"rules":[{"effect":"deny","names":[` + strings.Repeat(`"",`, policy.MaxTerms) + `""]}]}`:                                                     "rules[0].names: there are 257, and may be 256",
-		`{"rules":[{"effect":"deny","unless":[` + strings.Repeat(`{},`, policy.MaxTerms) + `{}]}]}`:                                                    "rules[0].unless: there are 257, and may be 256",
-		`{"rules":[{"effect":"deny","arguments":[` + strings.Repeat(`{"path":"","present":true},`, policy.MaxTerms) + `{"path":"","present":true}]}]}`: "rules[0].arguments: there are 257, and may be 256",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","present":false,"min":1}]}]}`:                                                            "rules[0].arguments[0].present: a missing argument",
+		`{"deny":["` + strings.Repeat("a", policy.MaxPattern+1) + `"]}`:                                                                                "deny[0]: expected at most 1024 bytes, found 1025",
+		`{"deny":[` + strings.Repeat(`"",`, policy.MaxPatterns) + `""]}`:                                                                               "deny: expected at most 10000, found 10001",
+		`{"rules":[` + strings.Repeat(`{"effect":"deny"},`, policy.MaxRules) + `{"effect":"ask"}]}`:                                                    "rules: expected at most 1000, found 1001",
+		`{"rules":[{"effect":"deny","names":[` + strings.Repeat(`"",`, policy.MaxTerms) + `""]}]}`:                                                     "rules[0].names: expected at most 256, found 257",
+		`{"rules":[{"effect":"deny","unless":[` + strings.Repeat(`{},`, policy.MaxTerms) + `{}]}]}`:                                                    "rules[0].unless: expected at most 256, found 257",
+		`{"rules":[{"effect":"deny","arguments":[` + strings.Repeat(`{"path":"","present":true},`, policy.MaxTerms) + `{"path":"","present":true}]}]}`: "rules[0].arguments: expected at most 256, found 257",
 	} {
 		p, err := policy.Parse([]byte(text))
 		if err != nil {
@@ -163,10 +163,10 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%s: %v", written, err)
 		}
 		same := compile(t, again)
-		for _, q := range asked() {
+		for _, q := range sampleRequests() {
 			got, want := same.Decide(&q), c.Decide(&q)
 			if got != want {
-				t.Errorf("%s decides %v, and written anew as %s %v", text, want, written, got)
+				t.Errorf("%s decides %v, and as %s %v", text, want, written, got)
 			}
 			if e := c.Explain(&q); e.Decision != want {
 				t.Errorf("%s decides %v, and explains %v", text, want, e)
@@ -175,8 +175,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// asked are some requests.
-func asked() []policy.Request {
+// sampleRequests returns requests with arguments.
+func sampleRequests() []policy.Request {
 	all := requests()
 	for i := range all {
 		all[i].Arguments = json.RawMessage(`{"a":[1,{"b":"c"}],"path":"/etc/passwd"}`)

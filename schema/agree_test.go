@@ -41,8 +41,8 @@ func FuzzValidatorsAgree(f *testing.F) {
 	})
 }
 
-// compareValidators reports whether both validators took the schema, and fails
-// the test if they do not say the same of the instance.
+// compareValidators reports whether both validators accept the schema, and fails
+// the test if they do not report the same violations.
 func compareValidators(t *testing.T, text, instance []byte) bool {
 	t.Helper()
 	nodes, err := schema.Compile(text, nil)
@@ -53,13 +53,13 @@ func compareValidators(t *testing.T, text, instance []byte) bool {
 	if err != nil {
 		return false // the metaschema is stricter about annotations
 	}
-	want, got := general.Validate(instance), nodes.Validate(instance)
+	want, got := general.Validate(t.Context(), instance), nodes.Validate(t.Context(), instance)
 	var budget *schema.BudgetError
 	if errors.As(want, &budget) || errors.As(got, &budget) {
 		return true
 	}
 	// The general validator stops at a wrong type, before it follows $ref.
-	// Of members given twice it sees one.
+	// Of duplicate members it gets only one.
 	if got != nil && strings.Contains(got.Error(), "given twice") {
 		if want == nil {
 			t.Errorf("schema %s\ninstance %s\ngeneral accepts, nodes:\n%v", text, instance, got)
@@ -73,7 +73,7 @@ func compareValidators(t *testing.T, text, instance []byte) bool {
 	return true
 }
 
-// lines are the violations.
+// lines returns the violations.
 func lines(err error) []string {
 	if err == nil {
 		return nil
@@ -81,8 +81,7 @@ func lines(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// A generator writes random schemas and instances that have to do with each
-// other.
+// A generator makes random schemas, and random instances with the same names and values.
 type generator struct{ *rand.Rand }
 
 func (g generator) pick(options ...string) string { return options[g.IntN(len(options))] }

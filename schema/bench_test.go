@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
@@ -42,7 +43,7 @@ func BenchmarkValidate(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(len(instance)))
 				for b.Loop() {
-					if err := v.validator.Validate(instance); err != nil {
+					if err := v.validator.Validate(b.Context(), instance); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -73,7 +74,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := d.Decode(json.RawMessage(raw)); err != nil {
+				if _, err := d.Decode(b.Context(), json.RawMessage(raw)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -81,7 +82,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// structOf makes a struct type with n fields, each of a struct type of its own.
+// structOf returns a struct type with n fields, each of a struct type of its own.
 func structOf(n int) reflect.Type {
 	fields := make([]reflect.StructField, n)
 	for i := range fields {
@@ -117,25 +118,25 @@ func BenchmarkFor(b *testing.B) {
 }
 
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if racetest.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, c := range cases {
 		v := compile(t, c.schema)
-		if n := testing.AllocsPerRun(100, func() { _ = v.Validate([]byte(c.instance)) }); n > 1 { // the conversion
+		if n := testing.AllocsPerRun(100, func() { _ = v.Validate(t.Context(), []byte(c.instance)) }); n > 1 { // the conversion
 			t.Errorf("%s: validating allocates %v times", c.name, n)
 		}
 	}
 	instance := []byte(twoFields)
 	v := compile(t, twoSchema)
-	if n := testing.AllocsPerRun(100, func() { _ = v.Validate(instance) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = v.Validate(t.Context(), instance) }); n > 0 {
 		t.Errorf("validating two fields allocates %v times", n)
 	}
 	d, err := schema.NewDecoder[search](nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _, _ = d.Decode(instance) }); n > 3 {
+	if n := testing.AllocsPerRun(100, func() { _, _ = d.Decode(t.Context(), instance) }); n > 3 {
 		t.Errorf("decoding two fields allocates %v times", n)
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = schema.Compile(json.RawMessage(twoSchema), nil) }); n > 38 {

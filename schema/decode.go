@@ -2,75 +2,82 @@ package schema
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/dovetail-go/dovetail/internal/codec"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// DecoderOptions are the options of [NewDecoder]. The zero value and nil mean
-// the schema that [For] gives.
+// DecoderOptions are the options of [NewDecoder]. The zero value and nil mean the schema of [For].
 type DecoderOptions struct {
-	// Schema is used instead of the schema of the type. What it accepts must
-	// fit the type.
+	// Schema replaces the schema of the type. The values that it accepts must fit the type.
 	Schema json.RawMessage
-	// Resources are the other documents that Schema may refer to; see
-	// [CompileOptions].
+	// Resources are the other documents that Schema may refer to, as in [CompileOptions].
 	Resources map[string]json.RawMessage
-	// MaxWork is the work that validating one instance may take; see
+	// MaxWork and Memory limit the work for one instance, and the memory for several, as in
 	// [CompileOptions].
 	MaxWork int64
+	Memory  *Memory
 }
 
-// A Decoder turns JSON into values of T that its schema accepts. It is
-// immutable and may be used by any number of goroutines at once.
-type Decoder[T any] struct{ of *TypeDecoder }
+// A Decoder validates JSON and decodes it into values of T. It is immutable and safe for
+// concurrent use.
+type Decoder[T any] struct{ decoder *TypeDecoder }
 
-// NewDecoder makes the decoder of T. The error is a [*TypeError] or a
-// [*CompileError]; a default that its own schema refuses is among the latter.
+// NewDecoder returns the decoder of T. The error is a [*TypeError], or a [*CompileError], which also
+// reports a default that its own schema does not accept.
 func NewDecoder[T any](opts *DecoderOptions) (*Decoder[T], error) {
-	of, err := NewTypeDecoder(reflect.TypeFor[T](), opts)
+	decoder, err := NewTypeDecoder(reflect.TypeFor[T](), opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Decoder[T]{of}, nil
+	return &Decoder[T]{decoder}, nil
 }
 
-// Schema returns the schema. It must not be changed.
-func (d *Decoder[T]) Schema() json.RawMessage { return d.of.schema }
+// Schema returns the schema. The caller must not change it.
+func (d *Decoder[T]) Schema() json.RawMessage { return d.decoder.schema }
 
-// Decode takes JSON text to a value. Members that are absent and have a default
-// in the schema get it; then all is validated, and decoded once, by the rules
-// of github.com/go-json-experiment/json: names match in exact case, and
-// integers keep all their digits. Integers may be written 10.0 or 1e1. An
-// absent text and null count as an object without members, if the schema wants
-// an object.
+// WithMemory returns a copy of the decoder that shares m with others.
+func (d *Decoder[T]) WithMemory(m *Memory) *Decoder[T] {
+	return &Decoder[T]{d.decoder.WithMemory(m)}
+}
+
+// Decode decodes JSON text. Absent members with a default in the schema get it. Then the text is
+// validated and decoded by the rules of github.com/go-json-experiment/json: names match in exact
+// case, and integers keep all their digits. Integers may be written 10.0 or 1e1. If T is a struct
+// or a map, empty text and null are read as {}.
 //
-// The error is a [*ValidationError] or a [*BudgetError].
-func (d *Decoder[T]) Decode(raw json.RawMessage) (T, error) {
+// Decode blocks while other validations use the memory that a large text needs; see [Memory]. The error
+// is a [*ValidationError], a [*BudgetError], or the cause of the end of ctx.
+func (d *Decoder[T]) Decode(ctx context.Context, raw json.RawMessage) (T, error) {
 	var value T
-	if err := d.of.Decode(raw, &value); err != nil {
+	if err := d.decoder.Decode(ctx, raw, &value); err != nil {
 		var zero T
 		return zero, err
 	}
 	return value, nil
 }
 
-// A TypeDecoder is a [Decoder] of a type that is known only when the program runs.
+// A TypeDecoder is a [Decoder] for a type that is known only at run time. It is immutable and safe
+// for concurrent use.
 type TypeDecoder struct {
 	schema     json.RawMessage
 	validator  *Validator
-	object     bool // an absent instance counts as an object without members
-	memberless bool // there is nothing in the type to decode into
+	isObject   bool // empty text and null are read as {}
+	memberless bool // see isMemberless
 	codec      *codec.Codec
 }
 
-// NewTypeDecoder makes the decoder of a type, as [NewDecoder] does.
+// NewTypeDecoder returns the decoder of a type; errors are as of [NewDecoder].
 func NewTypeDecoder(of reflect.Type, opts *DecoderOptions) (*TypeDecoder, error) {
 	if opts == nil {
 		opts = &DecoderOptions{}
@@ -83,7 +90,7 @@ func NewTypeDecoder(of reflect.Type, opts *DecoderOptions) (*TypeDecoder, error)
 		}
 		d.schema = schema
 	}
-	validator, err := Compile(d.schema, &CompileOptions{Resources: opts.Resources, MaxWork: opts.MaxWork})
+	validator, err := Compile(d.schema, &CompileOptions{Resources: opts.Resources, MaxWork: opts.MaxWork, Memory: opts.Memory})
 	if err != nil {
 		return nil, err
 	}
@@ -94,24 +101,31 @@ func NewTypeDecoder(of reflect.Type, opts *DecoderOptions) (*TypeDecoder, error)
 	d.memberless = isMemberless(of)
 	d.codec = codec.For(of)
 	if root := validator.root; root != nil && root.types != 0 {
-		d.object = root.types == objectType
+		d.isObject = root.types == objectType
 	} else {
 		kind := deref(of).Kind()
-		d.object = kind == reflect.Struct || kind == reflect.Map
+		d.isObject = kind == reflect.Struct || kind == reflect.Map
 	}
 	return d, nil
 }
 
-// Schema returns the schema. It must not be changed.
+// Schema returns the schema. The caller must not change it.
 func (d *TypeDecoder) Schema() json.RawMessage { return d.schema }
 
-// Decode takes JSON text to the value that into points to, which must be of the
-// decoder's type; see [Decoder.Decode]. After an error the value is of no use.
-func (d *TypeDecoder) Decode(raw json.RawMessage, into any) error {
-	if d.object && isAbsent(raw) {
+// WithMemory returns a copy of the decoder that shares m with others.
+func (d *TypeDecoder) WithMemory(m *Memory) *TypeDecoder {
+	with := *d
+	with.validator = d.validator.WithMemory(m)
+	return &with
+}
+
+// Decode decodes JSON text into the value that into points to, which must be of the decoder's type.
+// It follows the rules of [Decoder.Decode]. After an error the value is undefined.
+func (d *TypeDecoder) Decode(ctx context.Context, raw json.RawMessage, into any) error {
+	if d.isObject && isAbsent(raw) {
 		raw = json.RawMessage("{}")
 	}
-	raw, err := d.validator.prepare(raw)
+	raw, err := d.validator.prepare(ctx, raw)
 	if err != nil {
 		return err
 	}
@@ -124,8 +138,8 @@ func (d *TypeDecoder) Decode(raw json.RawMessage, into any) error {
 	return nil
 }
 
-// isMemberless tells a struct that has fields, and none to decode into, which the
-// library refuses: one that only carries an annotation, say.
+// isMemberless reports whether a struct has no fields to decode into, such as one with only an
+// annotation. The JSON library refuses these structs.
 func isMemberless(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -138,20 +152,18 @@ func isMemberless(t reflect.Type) bool {
 	return true
 }
 
-// Decode is [Decoder.Decode] for once: it reflects and compiles each time. Keep
-// a [Decoder] where more is to be decoded. A T without a schema is a
-// [*TypeError].
-func Decode[T any](raw json.RawMessage) (T, error) {
+// Decode decodes one JSON text as [Decoder.Decode] does. It reflects the type and compiles the schema
+// each time; use a [Decoder] to decode several texts. The error may also be a [*TypeError].
+func Decode[T any](ctx context.Context, raw json.RawMessage) (T, error) {
 	d, err := NewDecoder[T](nil)
 	if err != nil {
 		var zero T
 		return zero, err
 	}
-	return d.Decode(raw)
+	return d.Decode(ctx, raw)
 }
 
-// decoding leaves out the search for members given twice, which validating has
-// done.
+// decoding skips the search for duplicate members, which validation has done.
 var decoding = jsontext.AllowDuplicateNames(true)
 
 func isAbsent(raw []byte) bool {
@@ -159,36 +171,44 @@ func isAbsent(raw []byte) bool {
 	return len(raw) == 0 || string(raw) == "null"
 }
 
-// prepare validates an instance, and returns it with defaults filled in and
-// integers in plain digits.
-func (v *Validator) prepare(raw []byte) ([]byte, error) {
+// prepare validates an instance and returns the normalized instance.
+func (v *Validator) prepare(ctx context.Context, raw []byte) ([]byte, error) {
+	if err := v.memory.enter(ctx, len(raw)); err != nil {
+		return nil, err
+	}
+	defer v.memory.leave(len(raw))
 	if v.general != nil {
 		if v.root != nil {
 			var err error
-			if raw, err = repair(v.root, raw, v.meter()); err != nil {
+			if raw, err = normalize(v.root, raw, v.meter()); err != nil {
 				return nil, err
 			}
 		}
-		return raw, v.general.validate(raw, v.meter())
+		return raw, v.general.validate(ctx, raw, v.meter(), v.memory)
 	}
-	w := newWalk(raw, v.meter())
+	size, err := v.reserve(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	defer v.memory.release(size)
+	w := newWalker(raw, v.meter())
 	w.decoding = true
 	if err := w.instance(v.root); err != nil {
 		return nil, err
 	}
-	if w.rewrite {
-		return repair(v.root, raw, w.meter)
+	if w.needsNormalize {
+		return normalize(v.root, raw, w.meter)
 	}
 	return raw, nil
 }
 
-// decodeError tells in the words of a violation what validating could not see,
-// such as an integer beyond 64 bits.
+// decodeError returns a violation for what validation does not detect, such as an integer beyond
+// 64 bits.
 func decodeError(raw []byte, err error) error {
-	v := Violation{Keyword: "decode", Expected: "a value that can be decoded", Got: err.Error()}
+	v := Violation{Keyword: "decode", Expected: "a value that can be decoded", Got: cutAt(err.Error(), maxNames)}
 	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
-		v.Pointer = string(semantic.JSONPointer)
-		v.Got = literalText(valueAt(raw, v.Pointer))
+		v.Pointer = cutAt(string(semantic.JSONPointer), maxPath)
+		v.Got = literalText(valueAt(raw, semantic.JSONPointer.Tokens()))
 		if semantic.GoType != nil {
 			v.Expected = "a value for the Go type " + semantic.GoType.String()
 			switch {
@@ -200,4 +220,166 @@ func decodeError(raw []byte, err error) error {
 		}
 	}
 	return &ValidationError{Violations: []Violation{v}}
+}
+
+// normalize returns the instance with defaults for absent members, and with plain digits for
+// integers such as 1e1 where the schema has the type integer. It returns an instance that is not
+// valid JSON unchanged, for validation to refuse. The error is a [*BudgetError].
+func normalize(n *node, instance []byte, m meter) ([]byte, error) {
+	z := normalizer{meter: m, s: jsonscan.New(instance), in: instance, out: make([]byte, 0, len(instance)+64)}
+	if err := z.value(n); err != nil {
+		if _, ok := errors.AsType[*BudgetError](err); ok {
+			return nil, err
+		}
+		return instance, nil
+	}
+	return append(z.out, z.in[z.copied:]...), nil
+}
+
+type normalizer struct {
+	meter
+	added  int // bytes of defaults, and of digits that replace exponents
+	s      jsonscan.Scanner
+	in     []byte
+	copied int // the offset up to which out has the bytes of in
+	out    []byte
+}
+
+func (z *normalizer) copyTo(end int) {
+	z.out = append(z.out, z.in[z.copied:end]...)
+	z.copied = end
+}
+
+func (z *normalizer) value(n *node) error {
+	if z.spend(valueCost); z.isEmpty() {
+		return z.exceeded("")
+	}
+	if n != nil {
+		switch z.s.Kind() {
+		case jsonscan.Number:
+			return z.number(n)
+		case jsonscan.Array:
+			return z.array(n)
+		case jsonscan.Object:
+			return z.object(n)
+		}
+	}
+	_, err := z.s.Value()
+	return err
+}
+
+func (z *normalizer) number(n *node) error {
+	text, err := z.s.Number()
+	if err != nil || isPlain(text) {
+		return err
+	}
+	for n.types&integerType == 0 {
+		if n = n.ref; n == nil {
+			return nil
+		}
+	}
+	z.spendNumber(text)
+	if value, ok := parseNumber(text); ok && value.isInteger() {
+		z.copyTo(z.s.Offset() - len(text))
+		before := len(z.out)
+		z.out = value.append(z.out)
+		z.copied = z.s.Offset()
+		return z.add(len(z.out) - before - len(text))
+	}
+	return nil
+}
+
+// add counts bytes that the instance does not have.
+func (z *normalizer) add(n int) error {
+	if z.added += max(n, 0); z.added > MaxDefaults {
+		return &BudgetError{Reason: fmt.Sprintf("the defaults of the value, and the digits of its integers, have more than %d bytes", MaxDefaults)}
+	}
+	return nil
+}
+
+func (z *normalizer) array(n *node) error {
+	for n.items == nil && n.prefixItems == nil {
+		if n = n.ref; n == nil {
+			_, err := z.s.Value()
+			return err
+		}
+	}
+	if err := z.s.EnterArray(); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		if ok, err := z.s.Element(i == 0); err != nil || !ok {
+			return err
+		}
+		if err := z.value(n.item(i)); err != nil {
+			return err
+		}
+	}
+}
+
+func (z *normalizer) object(n *node) error {
+	if err := z.s.EnterObject(); err != nil {
+		return err
+	}
+	var keys [][]byte
+	for {
+		key, ok, err := z.s.Member(len(keys) == 0)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		keys = append(keys, key)
+		if err := z.value(z.memberNode(n, key)); err != nil {
+			return err
+		}
+	}
+	z.copyTo(z.s.Offset() - 1)
+	for ; n != nil; n = n.ref {
+		for i := range n.members {
+			m := &n.members[i]
+			if !m.hasDefault() {
+				continue
+			}
+			if z.spend(valueCost * (1 + len(keys)/8)); z.isEmpty() {
+				return z.exceeded("")
+			}
+			if slices.ContainsFunc(keys, func(key []byte) bool { return jsonscan.KeyIs(key, m.name) }) {
+				continue
+			}
+			key, value := jsonscan.AppendString(nil, m.name), m.node.defaultValue()
+			if err := z.add(len(key) + len(value)); err != nil {
+				return err
+			}
+			if len(keys) > 0 {
+				z.out = append(z.out, ',')
+			}
+			z.out = append(append(append(z.out, key...), ':'), value...)
+			keys = append(keys, key)
+		}
+	}
+	return nil
+}
+
+// memberNode returns the schema of a member in n or in the schemas that n refers to.
+func (z *normalizer) memberNode(n *node, key []byte) *node {
+	for ; n != nil && !z.isEmpty(); n = n.ref {
+		z.spend(valueCost)
+		if i := n.find(key); i >= 0 && n.members[i].declared {
+			return n.members[i].node
+		}
+		for _, p := range n.patternProperties {
+			if z.spend(matchCost(p.pattern, len(key))); z.isEmpty() {
+				return nil
+			}
+			if p.pattern.Match(plain(key)) {
+				return p.node
+			}
+		}
+		if n.additionalProperties != nil {
+			return n.additionalProperties
+		}
+	}
+	return nil
 }

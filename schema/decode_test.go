@@ -51,7 +51,7 @@ func TestDecode(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := d.Decode(json.RawMessage(test.raw))
+			got, err := d.Decode(t.Context(), json.RawMessage(test.raw))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,17 +62,17 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A schema that only the general validator can judge has defaults all the same.
+// Defaults are added for schemas of the general validator too.
 func TestDecodeGeneral(t *testing.T) {
 	type arguments struct {
 		N int `json:"n" jsonschema:"default=5"`
 		A schemaOfItsOwn
 	}
-	got, err := schema.Decode[arguments](json.RawMessage(`{"A":"x"}`))
+	got, err := schema.Decode[arguments](t.Context(), json.RawMessage(`{"A":"x"}`))
 	if diff := cmp.Diff(arguments{5, "x"}, got); err != nil || diff != "" {
 		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
-	if _, err := schema.Decode[arguments](json.RawMessage(`{"n":1.0,"A":"y"}`)); err == nil || err.Error() != `at "/A": expected one of these: "x"; or null, got the string "y"` {
+	if _, err := schema.Decode[arguments](t.Context(), json.RawMessage(`{"n":1.0,"A":"y"}`)); err == nil || err.Error() != `at "/A": expected one of these: "x"; or null, got the string "y"` {
 		t.Error(err)
 	}
 }
@@ -88,18 +88,18 @@ func TestDecodeAbsent(t *testing.T) {
 		N int `json:"n" jsonschema:"default=5"`
 	}
 	for _, raw := range []string{``, ` `, `null`, ` null `, `{}`, ` { } `} {
-		got, err := schema.Decode[arguments](json.RawMessage(raw))
+		got, err := schema.Decode[arguments](t.Context(), json.RawMessage(raw))
 		if err != nil || got.N != 5 {
 			t.Errorf("%q: %v, %v", raw, got, err)
 		}
 	}
-	if _, err := schema.Decode[[]int](json.RawMessage(`null`)); err == nil {
+	if _, err := schema.Decode[[]int](t.Context(), json.RawMessage(`null`)); err == nil {
 		t.Error("null is no array")
 	}
-	if got, err := schema.Decode[any](json.RawMessage(`null`)); got != nil || err != nil {
+	if got, err := schema.Decode[any](t.Context(), json.RawMessage(`null`)); got != nil || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
-	if got, err := schema.Decode[*search](json.RawMessage(`{"query":"x"}`)); err != nil || got.Limit != 10 {
+	if got, err := schema.Decode[*search](t.Context(), json.RawMessage(`{"query":"x"}`)); err != nil || got.Limit != 10 {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -111,7 +111,7 @@ func TestDecodeErrors(t *testing.T) {
 		`{"id":1,"at":"yesterday"}`:              `at "/at": expected a date-time as in RFC 3339, got "yesterday"`,
 		`{"id":1,"sub":{"limit":0},"level":"x"}`: "at \"/sub\": missing \"query\" (accepted: query, limit)\nat \"/sub/limit\": expected at least 1, got 0\nat \"/level\": expected one of \"low\", \"high\", got \"x\"",
 	} {
-		got, err := schema.Decode[deep](json.RawMessage(raw))
+		got, err := schema.Decode[deep](t.Context(), json.RawMessage(raw))
 		if _, ok := errors.AsType[*schema.ValidationError](err); !ok {
 			t.Errorf("%s: got a %T", raw, err)
 			continue
@@ -125,8 +125,7 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// sortedLines are the lines of a message in an order that does not depend on
-// the validator.
+// sortedLines returns the lines of a message in an order that does not depend on the validator.
 func sortedLines(text string) []string {
 	return slices.Sorted(strings.SplitSeq(text, "\n"))
 }
@@ -142,7 +141,7 @@ func TestDecoderErrors(t *testing.T) {
 	if _, err := schema.NewDecoder[func()](nil); err == nil {
 		t.Error("a func has a decoder")
 	}
-	if _, err := schema.Decode[func()](nil); err == nil {
+	if _, err := schema.Decode[func()](t.Context(), nil); err == nil {
 		t.Error("a func is decoded")
 	}
 }
@@ -155,16 +154,16 @@ func TestDecoderOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Decode(json.RawMessage(`{"query":"abc"}`)); err == nil {
+	if _, err := d.Decode(t.Context(), json.RawMessage(`{"query":"abc"}`)); err == nil {
 		t.Error("too long a query is decoded")
 	}
-	if got, err := d.Decode(json.RawMessage(`{"query":"ab"}`)); err != nil || got.Query != "ab" {
+	if got, err := d.Decode(t.Context(), json.RawMessage(`{"query":"ab"}`)); err != nil || got.Query != "ab" {
 		t.Errorf("%v, %v", got, err)
 	}
 }
 
-// Whatever comes, decoding neither panics nor returns a value beside an error,
-// and a value that is decoded can be encoded and decoded again.
+// Decoding neither panics nor returns a value with an error. A decoded value can be encoded and
+// decoded again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{`{"id":1}`, `{"id":1.0,"sub":{"query":"x","limit":1e1}}`, `{"id":1,"id":2}`, `null`, `{"id":1,"byID":{"-1":{"query":"q"}}}`, `{"id":1,"at":"2026-01-01T00:00:00Z"}`, `{`} {
 		f.Add([]byte(seed))
@@ -174,7 +173,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		value, err := d.Decode(raw)
+		value, err := d.Decode(t.Context(), raw)
 		if err != nil {
 			if diff := cmp.Diff(deep{}, value); diff != "" {
 				t.Errorf("a value beside an error:\n%s", diff)
@@ -186,7 +185,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Skip(err) // a year that RFC 3339 cannot write, say
 		}
-		again, err := d.Decode(text)
+		again, err := d.Decode(t.Context(), text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}

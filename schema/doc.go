@@ -1,39 +1,65 @@
-// Package schema turns Go types into JSON Schema, compiles JSON Schema into
-// validators, and decodes JSON into Go values that a schema has checked.
+// Package schema makes JSON Schemas from Go types, compiles JSON Schemas into validators, and decodes
+// JSON into Go values after validation. It does not depend on MCP.
 //
-// It speaks JSON Schema 2020-12, which is also what a schema without $schema
-// is taken for, and draft-07. It knows nothing of MCP.
+//	type Search struct {
+//		Query string `json:"query" jsonschema_description:"search terms" jsonschema:"minLength=1"`
+//		Limit int    `json:"limit" jsonschema:"default=10,minimum=1,maximum=100"`
+//	}
 //
-//   - [For] and [ForType] reflect a Go type. Reflecting follows what
-//     github.com/go-json-experiment/json reads and writes, so that a schema
-//     never promises a form that decoding refuses. [ForWritten] is for values that
-//     are written only, such as results.
-//   - [Compile] makes a [Validator]. Schemas that use the keywords of ordinary
-//     tool schemas are walked on the raw bytes of the instance, without
-//     decoding it and without allocating; any other schema is handed to a
-//     general validator. Both say what is wrong in the same words.
-//   - [Decoder] does all that stands between raw arguments and a Go value:
-//     defaults, validation, one decoding.
+//	decoder, err := schema.NewDecoder[Search](nil)
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	search, err := decoder.Decode(ctx, json.RawMessage(`{"query":"joints"}`))
+//	// search.Limit is 10
+//	_, err = decoder.Decode(ctx, json.RawMessage(`{"query":"joints","limit":500}`))
+//	// err is: at "/limit": expected at most 100, got 500
 //
-// # Words
+// # Concepts
 //
-// A schema is compiled; an instance is validated against it; what is wrong
-// with an instance is a [Violation], and all of them are reported at once.
-// Errors by phase have their own types: [TypeError] for a Go type that has no
-// schema, [CompileError] for a schema that cannot be used, [ValidationError]
-// for an instance that does not fit, [BudgetError] for an instance that would
-// take too much work to judge.
+//   - [For], [ForType] and [ForOutput] return the schema of a Go type. It describes the JSON that
+//     github.com/go-json-experiment/json decodes or encodes.
+//   - [Compile] compiles a schema of JSON Schema 2020-12 or draft-07 into a [Validator]. A schema with
+//     the keywords that most tool schemas use is compiled to nodes, which validate the bytes of an
+//     instance without decoding them. The general validator, which is
+//     github.com/santhosh-tekuri/jsonschema, validates instances of all other schemas.
+//   - A [Decoder] adds defaults to an instance, validates it and decodes it into a Go value.
+//   - An instance is JSON text that is validated. A [Violation] is one error in an instance.
 //
-// # Safety
+// The errors of each phase have their own type: [TypeError] for a Go type without a schema,
+// [CompileError] for a schema that cannot be used, [ValidationError] for an instance that does not
+// match, and [BudgetError] for an instance that exceeds a limit.
 //
-// Schemas and instances may come from a hostile peer. No reference is ever
-// fetched from a network or a disk. Regular expressions are RE2: they
-// take time linear in the text and in their size, which is bounded. Sizes, depths
-// and numbers are bounded by the constants of this package. The work of validating
-// is bounded by [CompileOptions.MaxWork].
+// # Guarantees
 //
-// # Concurrency
+//  1. A [ValidationError] reports all violations, up to [MaxViolations], each with its JSON Pointer.
+//     The texts do not depend on the kind of validator.
+//  2. No reference is fetched from a network or a disk. [CompileOptions.Resources] holds the other
+//     documents.
+//  3. Schemas and instances may come from a hostile peer. The constants of this package limit sizes,
+//     depths, numbers and patterns. [CompileOptions.MaxWork] limits the work for one instance, and
+//     [Memory] the memory and the processors for several. Both are estimated from the bytes of the
+//     instance, before it is decoded. Patterns are RE2: matching takes time linear in the text.
+//  4. Validators and decoders are immutable. They and all functions are safe for concurrent use.
 //
-// A [Validator] and a [Decoder] are immutable and may be used by any number of
-// goroutines at once. All functions are safe for concurrent use.
+// # Limits
+//
+//	limit               value      unit            reason
+//	MaxSchemaBytes      256 Ki     bytes           a schema, and each resource, is kept in memory
+//	MaxSchemaDepth      128        levels          compiling is recursive
+//	MaxSubschemas       10,000     schemas         each takes memory while the validator exists
+//	MaxPatternBytes     16 Ki      bytes           parsing takes memory
+//	MaxPatternSize      10,000     instructions    matching takes time for each of them and each byte
+//	MaxPatternsSize     100,000    instructions    each takes about 40 bytes while the validator exists
+//	DefaultMaxWork      1e9        units           an instance takes about a second at most
+//	DefaultMaxMemory    48 Mi      bytes           the garbage collector doubles it
+//	MaxDefaults         256 Ki     bytes           short instances must not become long ones
+//	MaxViolations       32         violations      a model reads them
+//	MaxNumberDigits     1,000      digits          comparing numbers exactly takes time
+//	MaxNumberExponent   400        powers of ten   the digits of 1e400 take memory
+//	MaxGeneralDepth     128        levels          the general validator is recursive
+//
+// A schema beyond a limit is a [CompileError], and an instance a [BudgetError].
+//
+// Package server uses this package for the arguments and results of tools.
 package schema

@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -41,12 +42,12 @@ func ExampleForType() {
 	// {"type":"object","additionalProperties":{"type":"array","items":{"type":"integer","minimum":-128,"maximum":127}}}
 }
 
-func ExampleForWritten() {
+func ExampleForOutput() {
 	type Parcel struct {
 		To   string  `json:"to"`
 		Sent *string `json:"sent"`
 	}
-	raw, err := schema.ForWritten(reflect.TypeFor[Parcel]())
+	raw, err := schema.ForOutput(reflect.TypeFor[Parcel]())
 	fmt.Println(string(raw), err)
 	// Output:
 	// {"type":"object","properties":{"to":{"type":"string"},"sent":{"type":["string","null"]}},"required":["to"],"additionalProperties":false} <nil>
@@ -62,8 +63,8 @@ func ExampleCompile() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(v.Validate([]byte(`{"limit": 1e2}`)))
-	fmt.Println(v.Validate([]byte(`{"limit": 500, "colour": "red"}`)))
+	fmt.Println(v.Validate(context.Background(), []byte(`{"limit": 1e2}`)))
+	fmt.Println(v.Validate(context.Background(), []byte(`{"limit": 500, "colour": "red"}`)))
 	// Output:
 	// <nil>
 	// at "/limit": expected at most 100, got 500
@@ -76,27 +77,27 @@ func ExampleNewDecoder() {
 		fmt.Println(err)
 		return
 	}
-	search, err := decoder.Decode(json.RawMessage(`{"query":"joints"}`))
+	search, err := decoder.Decode(context.Background(), json.RawMessage(`{"query":"joints"}`))
 	fmt.Println(search.Query, search.Limit, err)
 
-	_, err = decoder.Decode(json.RawMessage(`{"querry":"joints","limit":0,"sort":"up"}`))
+	_, err = decoder.Decode(context.Background(), json.RawMessage(`{"querry":"joints","limit":0,"sort":"up"}`))
 	fmt.Println(err)
 	// Output:
 	// joints 10 <nil>
 	// at "/querry": unknown member; accepted: query, limit, sort, tags
 	// at "/limit": expected at least 1, got 0
 	// at "/sort": expected one of "newest", "oldest", got "up"
-	// at "": missing "query" (accepted: query, limit, sort, tags)
+	// missing "query" (accepted: query, limit, sort, tags)
 }
 
 func ExampleDecode() {
-	search, err := schema.Decode[Search](json.RawMessage(`{"query":"joints","limit":20}`))
+	search, err := schema.Decode[Search](context.Background(), json.RawMessage(`{"query":"joints","limit":20}`))
 	fmt.Println(search.Query, search.Limit, err)
 	// Output:
 	// joints 20 <nil>
 }
 
-// Colour is one of a few words.
+// Colour is the name of a colour.
 type Colour string
 
 func (Colour) EnumValues() []Colour { return []Colour{"red", "green"} }
@@ -115,7 +116,7 @@ func (IBAN) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","pattern":"^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$"}`)
 }
 
-func ExampleSchemer() {
+func ExampleSchemaProvider() {
 	raw, err := schema.For[struct {
 		To IBAN `json:"to" jsonschema_description:"who is paid"`
 	}]()

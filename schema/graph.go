@@ -1,28 +1,28 @@
 package schema
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A graph is the parts of a schema that the general validator judges, and which
-// applies which. It tells beforehand how much work an instance would be:
-// schemas that apply others to the same value several times over can make that
-// grow without reasonable bound.
+// A graph holds the subschemas of a schema for the general validator, and which of them apply which
+// others. It is used to estimate the work for an instance before validation: schemas that apply
+// others to the same value several times can multiply the work without a reasonable bound.
 type graph struct {
 	root    *jsonschema.Schema
-	schemas []*jsonschema.Schema // those that apply others to the same value first
+	schemas []*jsonschema.Schema // a schema comes before those that it applies to the same value
 	ids     map[*jsonschema.Schema]int
 	inPlace [][]int // by id: the schemas applied to the same value
 	costs   []cost  // by id
+	tracks  bool    // some schema has unevaluatedItems or unevaluatedProperties
 	open    map[*jsonschema.Schema]bool
-	anchors map[string][]*jsonschema.Schema // those that a $dynamicRef can lead to
+	anchors map[string][]*jsonschema.Schema // the possible targets of each $dynamicRef
 }
 
-// newGraph refuses a schema that would be applied to one value without end. The
-// anchors are the schemas with a $dynamicAnchor.
+// newGraph returns an error for a schema that applies itself to the same value. The anchors are the
+// schemas with a $dynamicAnchor.
 func newGraph(root *jsonschema.Schema, anchors []*jsonschema.Schema) (*graph, error) {
 	g := &graph{
 		root: root, ids: map[*jsonschema.Schema]int{}, open: map[*jsonschema.Schema]bool{},
@@ -32,7 +32,7 @@ func newGraph(root *jsonschema.Schema, anchors []*jsonschema.Schema) (*graph, er
 		g.anchors[s.DynamicAnchor] = append(g.anchors[s.DynamicAnchor], s)
 	}
 	pending := []*jsonschema.Schema{root}
-	var order []*jsonschema.Schema // what is applied before what applies it
+	var order []*jsonschema.Schema // a schema comes after those that it applies to the same value
 	for len(pending) > 0 {
 		s := pending[len(pending)-1]
 		pending = pending[:len(pending)-1]
@@ -45,7 +45,7 @@ func newGraph(root *jsonschema.Schema, anchors []*jsonschema.Schema) (*graph, er
 		g.schemas = append(g.schemas, o)
 	}
 	g.inPlace = make([][]int, len(g.schemas))
-	depths := make([]int, len(g.schemas)) // how many schemas lead to each in place, at most
+	depths := make([]int, len(g.schemas)) // the longest chain of schemas in place that leads to each
 	for i, s := range g.schemas {
 		for _, part := range append(inPlaceParts(s), g.dynamicParts(s)...) {
 			if id := g.ids[part]; id > i {
@@ -54,19 +54,20 @@ func newGraph(root *jsonschema.Schema, anchors []*jsonschema.Schema) (*graph, er
 			}
 		}
 		g.costs = append(g.costs, costOf(s, depths[i]))
+		g.tracks = g.tracks || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil
 	}
 	g.open, g.anchors = nil, nil
 	return g, nil
 }
 
-// visit puts s, and what it applies to the same value, in order, and leaves
-// what it applies to parts of the value pending.
+// visit adds s and the schemas that it applies to the same value to order, and the schemas that it
+// applies to parts of the value to pending.
 func (g *graph) visit(s *jsonschema.Schema, order, pending *[]*jsonschema.Schema) error {
 	if _, done := g.ids[s]; done {
 		return nil
 	}
 	if len(g.ids) >= MaxSubschemas {
-		return &CompileError{Reason: fmt.Sprintf("a schema may consist of %d schemas", MaxSubschemas)}
+		return tooMany("")
 	}
 	g.ids[s] = 0
 	g.open[s] = true
@@ -78,8 +79,8 @@ func (g *graph) visit(s *jsonschema.Schema, order, pending *[]*jsonschema.Schema
 			return err
 		}
 	}
-	// What a $dynamicRef leads to is known only when it is followed. The
-	// validator itself notices when it leads back.
+	// The target of a $dynamicRef depends on the instance. The library detects a cycle when it
+	// validates.
 	for _, part := range g.dynamicParts(s) {
 		if !g.open[part] {
 			if err := g.visit(part, order, pending); err != nil {
@@ -99,15 +100,11 @@ func inPlaceParts(s *jsonschema.Schema) []*jsonschema.Schema {
 	parts = append(parts, s.AllOf...)
 	parts = append(parts, s.AnyOf...)
 	parts = append(parts, s.OneOf...)
-	for _, part := range s.DependentSchemas {
-		parts = append(parts, part)
-	}
+	parts = slices.AppendSeq(parts, maps.Values(s.DependentSchemas))
 	for _, dependency := range s.Dependencies {
-		if part, ok := dependency.(*jsonschema.Schema); ok {
-			parts = append(parts, part)
-		}
+		parts = append(parts, asSchema(dependency))
 	}
-	return present(parts)
+	return nonNil(parts)
 }
 
 // dynamicParts lists all the schemas that the $dynamicRef of s can lead to.
@@ -134,26 +131,18 @@ func innerParts(s *jsonschema.Schema) []*jsonschema.Schema {
 		parts = append(parts, list...)
 	}
 	parts = append(parts, s.PrefixItems...)
-	for _, part := range s.Properties {
-		parts = append(parts, part)
-	}
-	for _, part := range s.PatternProperties {
-		parts = append(parts, part)
-	}
-	return present(parts)
+	parts = slices.AppendSeq(parts, maps.Values(s.Properties))
+	parts = slices.AppendSeq(parts, maps.Values(s.PatternProperties))
+	return nonNil(parts)
 }
 
+// asSchema returns nil for a value that is no schema.
 func asSchema(value any) *jsonschema.Schema {
 	s, _ := value.(*jsonschema.Schema)
 	return s
 }
 
-func present(parts []*jsonschema.Schema) []*jsonschema.Schema {
-	kept := parts[:0]
-	for _, part := range parts {
-		if part != nil {
-			kept = append(kept, part)
-		}
-	}
-	return kept
+// nonNil returns the schemas that are not nil.
+func nonNil(schemas []*jsonschema.Schema) []*jsonschema.Schema {
+	return slices.DeleteFunc(schemas, func(s *jsonschema.Schema) bool { return s == nil })
 }

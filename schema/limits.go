@@ -1,52 +1,129 @@
 package schema
 
-import "github.com/dovetail-go/dovetail/internal/pattern"
+import (
+	"errors"
+	"fmt"
 
-// Limits on schemas and instances. They bound what a hostile peer can make
-// this package do and lie far above what honest schemas need.
+	"github.com/dovetail-go/dovetail/internal/pattern"
+)
+
+// Limits on schemas and instances. They bound what a hostile peer can cause and are far above
+// what ordinary schemas need.
 const (
-	// MaxSchemaBytes is the size of the largest schema that is compiled,
-	// each of its resources included on its own.
+	// MaxSchemaBytes is the size of the largest schema that is compiled. It applies to each
+	// resource separately.
 	MaxSchemaBytes = 256 << 10
 	// MaxSchemaDepth is how deeply a schema may be nested.
 	MaxSchemaDepth = 128
 	// MaxSubschemas is how many schemas a schema may consist of.
 	MaxSubschemas = 10_000
-	// DefaultMaxWork is the work that validating one instance may take, in units
-	// of about a nanosecond, where [CompileOptions.MaxWork] is 0. Applying a schema
-	// to a value costs a fixed number of units, and units for the bytes that each
-	// keyword reads: a string of n bytes costs 4n for its length, 2n for a
-	// comparison, and 5n times the size of a pattern.
+	// DefaultMaxWork is the work that validating one instance may take, in units of about a
+	// nanosecond, if [CompileOptions.MaxWork] is 0. Applying a schema to a value costs a fixed
+	// number of units, and units for the bytes that each keyword reads: a string of n bytes
+	// costs 4n for its length, 2n for a comparison, and 5n times the size of a pattern.
 	DefaultMaxWork = 1_000_000_000
+	// DefaultMaxMemory is how many bytes validations may use at a time; see [Memory]. A value for the
+	// general validator takes about 16 bytes for each member or item, 16 for each string or number
+	// and 400 for each object.
+	DefaultMaxMemory = 48 << 20
+	// MaxDefaults is how many bytes of defaults, and of digits of integers such as 1e100, decoding
+	// adds to one instance. A short list of empty objects could become as long as all their defaults.
+	MaxDefaults = 256 << 10
 	// MaxPatternBytes is the length of the longest regular expression.
 	MaxPatternBytes = pattern.MaxBytes
 	// MaxPatternSize is how many instructions a regular expression may compile to.
 	MaxPatternSize = pattern.MaxSize
-	// MaxPatternsSize is how many instructions all regular expressions of a schema
-	// may compile to.
+	// MaxPatternsSize is how many instructions all regular expressions of a schema together may
+	// compile to.
 	MaxPatternsSize = 100_000
 	// MaxViolations is how many violations a [ValidationError] reports.
 	MaxViolations = 32
 	// MaxNumberDigits is how many digits a number may have.
 	MaxNumberDigits = 1_000
-	// MaxNumberExponent is how large the exponent of a number may be, and,
-	// negated, how small.
+	// MaxNumberExponent is the largest exponent of a number. The smallest is -MaxNumberExponent.
 	MaxNumberExponent = 400
-	// MaxGeneralDepth is how deeply an instance may be nested that the general
-	// validator judges. The validator for raw bytes takes 1,000 levels.
+	// MaxGeneralDepth is how deeply an instance may be nested that the general validator
+	// checks. The validator of raw bytes accepts 1,000 levels.
 	MaxGeneralDepth = 128
 )
 
-// maxDefaults is how many bytes of defaults are filled in to one instance.
-const maxDefaults = 16 << 20
-
-// maxSearched is how many bytes of a schema are read, in all, to find what its
-// references lead to where that is no schema that is known already.
-const maxSearched = 64 << 20
-
-// Messages repeat what peers wrote only so far.
 const (
-	maxQuoted  = 64  // bytes of a value or a name
-	maxPointer = 256 // bytes of a pointer
-	maxListed  = 64  // values or names that are accepted
+	maxSearched = 64 << 20 // bytes of a schema that are read to find the targets of references
+
+	// Messages repeat only part of what a peer sent.
+	maxQuoted  = 64   // bytes of a value or a name
+	maxPointer = 256  // bytes of a pointer
+	maxNames   = 4096 // bytes of the accepted names
+	maxPath    = 4096 // bytes of a pointer in a Violation
+	maxListed  = 64   // accepted values or names
 )
+
+// Costs in units of work. Those of one schema and one value do not depend on its size.
+const (
+	valueCost   = 32  // one schema applied to one value of the raw bytes
+	patternCost = 5   // one byte matched, for each instruction of the pattern
+	reportCost  = 512 // one violation found
+	readCost    = 2   // one byte read again
+	lengthCost  = 4   // one byte of a text whose code points are counted
+	nameCost    = 160 // one member that the schema does not name, kept to find duplicates
+	numberCost  = 300 // one number converted to a fraction
+	digitCost   = 20  // one digit of it, including those that an exponent adds
+)
+
+// A meter counts the work of one validation.
+type meter struct{ work, limit int64 }
+
+func (m *meter) spend(units int) { m.work += int64(units) }
+
+// spendNumber counts the exact arithmetic on a number. Integers of the usual form need none.
+func (m *meter) spendNumber(text []byte) {
+	if !isPlain(text) || len(text) > len("-9223372036854775808") {
+		m.spend(fractionCost(text))
+	}
+}
+
+// fractionCost is the cost of converting a number to a fraction.
+func fractionCost(text []byte) int {
+	digits, exponent := numberSize(text)
+	return numberCost + digitCost*(digits+exponent)
+}
+
+func (m *meter) isEmpty() bool { return m.work > m.limit }
+
+// matchCost is the cost of matching a text of n bytes.
+func matchCost(p *pattern.Pattern, n int) int { return patternCost * (n + 1) * p.Size() }
+
+// exceeded returns the error of an empty meter.
+func (m *meter) exceeded(pointer string) error {
+	return &BudgetError{Pointer: pointer, Reason: fmt.Sprintf("validating the value takes more than %d units of work", m.limit)}
+}
+
+// A patternCache compiles the regular expressions of one schema.
+type patternCache struct {
+	compiled map[string]*pattern.Pattern
+	size     int // of all patterns
+}
+
+// compile compiles each distinct expression once. The text of the error is the reason of a
+// CompileError.
+func (p *patternCache) compile(text string) (*pattern.Pattern, error) {
+	if known, ok := p.compiled[text]; ok {
+		return known, nil
+	}
+	if p.size > MaxPatternsSize {
+		return nil, fmt.Errorf("the patterns of a schema may have %d instructions in all", MaxPatternsSize)
+	}
+	compiled, err := pattern.Compile(text)
+	if _, ok := errors.AsType[*pattern.SizeError](err); ok {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("RE2 (package regexp) does not support this pattern: %w", err)
+	}
+	if p.compiled == nil {
+		p.compiled = map[string]*pattern.Pattern{}
+	}
+	p.compiled[text] = compiled
+	p.size += compiled.Size()
+	return compiled, nil
+}

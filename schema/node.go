@@ -1,139 +1,124 @@
 package schema
 
 import (
+	"math"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/pattern"
 )
 
-// A node is one schema, compiled for instances that are raw bytes. A nil node
-// accepts everything.
+// A node is one schema, compiled for validating raw bytes. A nil node accepts every value. Fields
+// named after keywords hold the values of these keywords.
 type node struct {
 	types    typeSet // 0: any
-	never    bool    // the schema false
+	isFalse  bool    // the schema false
 	ref      *node
-	alone    bool // nothing stands beside ref
+	refOnly  bool // no other keyword restricts values
 	enum     *enum
-	constant *enum // of one value
-	number   *numberRules
-	text     *textRules
-	list     *listRules
-	object   *objectRules
+	constant *enum  // of one value
 	fallback []byte // the default
-}
 
-type numberRules struct {
 	bounds     []bound
-	multipleOf *divisor
-	multiple   string // multipleOf, as written
-}
+	multipleOf *multiple
 
-// A bound is one end of a range.
-type bound struct {
-	keyword string
-	words   string // how a message says it
-	limit   decimal
-	small   int64 // limit, if isSmall
-	isSmall bool
-	sign    int  // of what is beyond the bound, compared with it
-	open    bool // the limit itself is beyond
-	text    string
-}
-
-type textRules struct {
-	minLength, maxLength int // or unlimited
+	minLength, maxLength int
 	pattern              *pattern.Pattern
-}
 
-type listRules struct {
-	minItems, maxItems int // or unlimited
-	prefix             []*node
+	minItems, maxItems int
+	prefixItems        []*node
 	items              *node
-	unique             bool
+	uniqueItems        bool
+
+	minProperties, maxProperties int
+	members                      []member
+	byName                       map[string]int // the index in members
+	expected                     []int          // indexes of the members that are required or have a default
+	patternProperties            []patternMember
+	additionalProperties         *node
 }
 
-type objectRules struct {
-	members    []member
-	byName     map[string]int // of members, once there are many
-	expected   []int          // places of the members that are required or have a default
-	patterns   []patternRule
-	additional *node
-	min, max   int // members, or unlimited
+// noLimit is the maximum where a schema has none.
+const noLimit = math.MaxInt
+
+// anything accepts every value. Unlike nil it has fields.
+var anything = node{maxLength: noLimit, maxItems: noLimit, maxProperties: noLimit}
+
+// A bound is one end of a range of numbers.
+type bound struct {
+	keyword  string
+	relation string // in messages, such as "at least"
+	limit    number
+	sign     int  // what comparing a refused number with limit gives
+	open     bool // limit itself is refused
+	text     string
 }
 
-// A member is a name that a schema knows.
+// A multiple is the value of multipleOf.
+type multiple struct {
+	of   number
+	text string
+}
+
+// A member is a name that is in properties or required.
 type member struct {
 	name     string
-	quoted   []byte // the name as it is usually written in JSON
-	declared bool   // by properties, rather than only required
+	declared bool // in properties
 	required bool
 	node     *node
 }
 
-// A patternRule is a schema for the members whose names match.
-type patternRule struct {
+// A patternMember is the schema of the members with matching names.
+type patternMember struct {
 	pattern *pattern.Pattern
 	node    *node
 }
 
-// manyMembers is up to how many names are compared one by one.
-const manyMembers = 8
-
-// find returns the place in members of a raw key, or -1.
-func (o *objectRules) find(key []byte) int {
-	if o.byName != nil {
-		if i, ok := o.byName[string(plain(key))]; ok {
-			return i
-		}
-		return -1
-	}
-	for i := range o.members {
-		if string(o.members[i].quoted) == string(key) {
-			return i
-		}
-	}
-	for i := range o.members {
-		if jsonscan.KeyIs(key, o.members[i].name) {
-			return i
-		}
+// find returns the index in members of a raw key, or -1.
+func (n *node) find(key []byte) int {
+	if i, ok := n.byName[string(plain(key))]; ok {
+		return i
 	}
 	return -1
 }
 
-// expect notes which members matter when they are absent, so that walking an
-// object takes no longer for all the others that it may have.
-func (o *objectRules) expect() {
-	for i := range o.members {
-		if m := &o.members[i]; m.required || m.hasDefault() {
-			o.expected = append(o.expected, i)
+// findExpected lists the members whose absence matters, so that validating an object takes no
+// time for the other members of the schema.
+func (n *node) findExpected() {
+	for i := range n.members {
+		if m := &n.members[i]; m.required || m.hasDefault() {
+			n.expected = append(n.expected, i)
 		}
 	}
 }
 
-// accepted lists the names for a message.
-func (o *objectRules) accepted() []string {
+func (m *member) hasDefault() bool { return m.node.defaultValue() != nil }
+
+// accepted lists the names of properties for a message.
+func (n *node) accepted() []string {
 	var names []string
-	for i := range o.members[:min(len(o.members), maxListed)] {
-		if m := &o.members[i]; m.declared && !(m.node != nil && m.node.never) {
+	for i := range n.members[:min(len(n.members), maxListed)] {
+		if m := &n.members[i]; m.declared && !(m.node != nil && m.node.isFalse) {
 			names = append(names, m.name)
 		}
 	}
 	return names
 }
 
-// The rules of values that may be anything.
-var (
-	anything  = node{}
-	anyObject = objectRules{min: unlimited, max: unlimited}
-	anyList   = listRules{minItems: unlimited, maxItems: unlimited}
-	anyText   = textRules{minLength: unlimited, maxLength: unlimited}
-)
+// defaultValue returns the default of a schema, or of a schema it refers to.
+func (n *node) defaultValue() []byte {
+	for range MaxSchemaDepth {
+		switch {
+		case n == nil:
+			return nil
+		case n.fallback != nil:
+			return n.fallback
+		}
+		n = n.ref
+	}
+	return nil
+}
 
-// unlimited stands for a count that has no limit.
-const unlimited = -1
-
-// A typeSet is a set of the types that a schema names.
+// A typeSet is a set of values of the keyword type.
 type typeSet uint8
 
 const (
@@ -159,16 +144,17 @@ var typeNames = []struct {
 	{objectType, "object", "an object"},
 }
 
-func typeNamed(name string) (typeSet, bool) {
+// typeNamed returns the type of a name, or 0.
+func typeNamed(name string) typeSet {
 	for _, t := range typeNames {
 		if t.name == name {
-			return t.bit, true
+			return t.bit
 		}
 	}
-	return 0, false
+	return 0
 }
 
-// String names the types as a message does.
+// String returns the types as in a message.
 func (t typeSet) String() string {
 	var texts []string
 	for _, name := range typeNames {
@@ -177,25 +163,4 @@ func (t typeSet) String() string {
 		}
 	}
 	return strings.Join(texts, " or ")
-}
-
-// saysNothing reports whether n itself, apart from what it refers to, accepts
-// everything.
-func (n *node) saysNothing() bool {
-	return n.types == 0 && n.enum == nil && n.constant == nil &&
-		n.number == nil && n.text == nil && n.list == nil && n.object == nil
-}
-
-// defaultValue returns the default of a schema, or of one that it refers to.
-func (n *node) defaultValue() []byte {
-	for range MaxSchemaDepth {
-		switch {
-		case n == nil:
-			return nil
-		case n.fallback != nil:
-			return n.fallback
-		}
-		n = n.ref
-	}
-	return nil
 }

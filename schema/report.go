@@ -12,43 +12,48 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A report puts what the general validator says into violations, in the words
-// of the walk.
+// A report converts errors of the general validator to violations with the texts of the walker.
 type report struct {
 	schema     []byte
 	instance   []byte
-	limit      int // of violations
-	depth      int // of reports inside reports
+	limit      int // the largest number of violations
+	depth      int // the number of enclosing reports
 	violations []Violation
-	endless    bool // a schema came back to itself on one value
-	described  *int // errors, those of inner reports included
+	shared     *reportState
 }
 
-// What a violation says of the alternatives that a value may follow is bounded:
-// the errors below it can be as many as the schema and the instance allow.
+// A reportState is shared by a report and the reports inside it.
+type reportState struct {
+	described int  // errors
+	cyclic    bool // a schema applied itself to the same value
+}
+
+// These limit the description of the alternatives of anyOf and oneOf, which can have as many errors
+// as schema and instance allow.
 const (
 	maxAlternatives = 8
 	maxReportDepth  = 3
-	maxDescribed    = 256 // each reads the schema and the instance once more
+	maxDescribed    = 256 // describing an error reads the schema and the instance again
 )
 
 func (r *report) add(e *jsonschema.ValidationError) {
-	if len(r.violations) >= r.limit || *r.described >= maxDescribed {
+	if len(r.violations) >= r.limit || r.shared.described >= maxDescribed {
 		return
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.RefCycle:
-		r.endless = true
+		r.shared.cyclic = true
 		return
 	case *kind.AnyOf:
-		r.alternatives(e, "anyOf")
+		r.addAlternatives(e, "anyOf")
 		return
 	case *kind.OneOf:
 		if len(k.Subschemas) == 0 {
-			r.alternatives(e, "oneOf")
+			r.addAlternatives(e, "oneOf")
 			return
 		}
 	case *kind.Contains, *kind.MinContains, *kind.PropertyNames:
@@ -60,7 +65,7 @@ func (r *report) add(e *jsonschema.ValidationError) {
 			return
 		}
 	}
-	*r.described++
+	r.shared.described++
 	for _, v := range r.describe(e) {
 		if len(r.violations) < r.limit && !slices.ContainsFunc(r.violations, v.same) {
 			r.violations = append(r.violations, v)
@@ -68,56 +73,60 @@ func (r *report) add(e *jsonschema.ValidationError) {
 	}
 }
 
-// alternatives tells what each of the alternatives wants.
-func (r *report) alternatives(e *jsonschema.ValidationError, keyword string) {
-	*r.described++
-	at := pointerTo(e.InstanceLocation)
-	var wants []string
+// addAlternatives adds a violation with the first violation of each alternative.
+func (r *report) addAlternatives(e *jsonschema.ValidationError, keyword string) {
+	r.shared.described++
+	v := Violation{
+		Pointer: pointerOf("", e.InstanceLocation...), Keyword: keyword,
+		Expected: "a value that matches an alternative", Got: typedText(r.value(e)),
+	}
+	var alternatives []string
 	for _, cause := range e.Causes[:min(len(e.Causes), maxAlternatives)] {
-		if v, ok := r.first(cause); ok {
-			v.Pointer = strings.TrimPrefix(v.Pointer, at)
-			wants = append(wants, v.clause())
+		if first, ok := r.first(cause); ok {
+			first.Pointer = strings.TrimPrefix(first.Pointer, v.Pointer)
+			alternatives = append(alternatives, first.clause())
 		}
 	}
-	v := Violation{Pointer: at, Keyword: keyword, Expected: "a value that matches an alternative", Got: typedText(r.at(e.InstanceLocation))}
-	if len(wants) > 0 {
-		v.Expected = "one of these: " + strings.Join(slices.Compact(wants), "; or ")
+	if len(alternatives) > 0 {
+		v.Expected = "one of these: " + strings.Join(slices.Compact(alternatives), "; or ")
 	}
 	r.violations = append(r.violations, v)
 }
 
-// first describes the first violation below a cause.
+// first returns the first violation of a cause.
 func (r *report) first(cause *jsonschema.ValidationError) (Violation, bool) {
 	if r.depth == maxReportDepth {
 		return Violation{}, false
 	}
-	inner := report{schema: r.schema, instance: r.instance, limit: 1, depth: r.depth + 1, described: r.described}
+	inner := report{schema: r.schema, instance: r.instance, limit: 1, depth: r.depth + 1, shared: r.shared}
 	inner.add(cause)
-	r.endless = r.endless || inner.endless
 	if len(inner.violations) == 0 {
 		return Violation{}, false
 	}
 	return inner.violations[0], true
 }
 
-// clause is a violation as part of another.
+// clause returns a violation as part of the message of another.
 func (v Violation) clause() string {
-	text := v.words()
-	if v.Pointer == "" && v.Expected != "" && strings.HasPrefix(text, "expected ") {
+	if v.Pointer != "" {
+		return v.String()
+	}
+	text := v.message()
+	if v.Expected != "" && strings.HasPrefix(text, "expected ") {
 		return v.Expected
 	}
-	if v.Pointer == "" {
-		return text
-	}
-	return v.String()
+	return text
 }
 
-// at returns the part of the instance that a location names.
-func (r *report) at(steps []string) []byte { return valueAt(r.instance, pointerTo(steps)) }
+// value returns the part of the instance that an error is about.
+func (r *report) value(e *jsonschema.ValidationError) []byte {
+	return valueAt(r.instance, slices.Values(e.InstanceLocation))
+}
 
+// describe returns the violations of an error without its causes.
 func (r *report) describe(e *jsonschema.ValidationError) []Violation {
-	raw := r.at(e.InstanceLocation)
-	v := Violation{Pointer: pointerTo(e.InstanceLocation), Got: literalText(raw)}
+	raw := r.value(e)
+	v := Violation{Pointer: pointerOf("", e.InstanceLocation...), Got: literalText(raw)}
 	if path := e.ErrorKind.KeywordPath(); len(path) > 0 {
 		v.Keyword = path[0]
 	}
@@ -125,30 +134,25 @@ func (r *report) describe(e *jsonschema.ValidationError) []Violation {
 	case *kind.Type:
 		var types typeSet
 		for _, name := range k.Want {
-			t, _ := typeNamed(name)
-			types |= t
+			types |= typeNamed(name)
 		}
 		v.Expected, v.Got = types.String(), typedText(raw)
 	case *kind.FalseSchema:
 		v.Keyword, v.Expected, v.Got = "false", "no value", typedText(raw)
 	case *kind.Required:
-		v.Accepted = r.accepted(e)
-		return missing(v, k.Missing)
+		return r.missing(e, v, k.Missing)
 	case *kind.Dependency:
-		v.Accepted = r.accepted(e)
-		return missing(v, k.Missing)
+		return r.missing(e, v, k.Missing)
 	case *kind.DependentRequired:
-		v.Accepted = r.accepted(e)
-		return missing(v, k.Missing)
+		return r.missing(e, v, k.Missing)
 	case *kind.AdditionalProperties:
-		v.Accepted = r.accepted(e)
-		return unknown(v, k.Properties)
+		return r.unknown(e, v, k.Properties)
 	case *kind.Format:
 		v.Expected = "text in the format " + k.Want
 	case *kind.Enum:
-		v.Expected = anyAlternatives(k.Want)
+		v.Expected = decodedAlternatives(k.Want...)
 	case *kind.Const:
-		v.Expected = anyAlternatives([]any{k.Want})
+		v.Expected = decodedAlternatives(k.Want)
 	case *kind.Minimum:
 		v.Expected = "at least " + r.limitText(e, k.Want)
 	case *kind.Maximum:
@@ -160,17 +164,17 @@ func (r *report) describe(e *jsonschema.ValidationError) []Violation {
 	case *kind.MultipleOf:
 		v.Expected = "a multiple of " + r.limitText(e, k.Want)
 	case *kind.MinLength:
-		v.Expected, v.Got = "at least "+plural(k.Want, "character"), plural(k.Got, "character")
+		v.count("at least", k.Want, k.Got, "character")
 	case *kind.MaxLength:
-		v.Expected, v.Got = "at most "+plural(k.Want, "character"), plural(k.Got, "character")
+		v.count("at most", k.Want, k.Got, "character")
 	case *kind.MinItems:
-		v.Expected, v.Got = "at least "+plural(k.Want, "item"), plural(k.Got, "item")
+		v.count("at least", k.Want, k.Got, "item")
 	case *kind.MaxItems:
-		v.Expected, v.Got = "at most "+plural(k.Want, "item"), plural(k.Got, "item")
+		v.count("at most", k.Want, k.Got, "item")
 	case *kind.MinProperties:
-		v.Expected, v.Got = "at least "+plural(k.Want, "member"), plural(k.Got, "member")
+		v.count("at least", k.Want, k.Got, "member")
 	case *kind.MaxProperties:
-		v.Expected, v.Got = "at most "+plural(k.Want, "member"), plural(k.Got, "member")
+		v.count("at most", k.Want, k.Got, "member")
 	case *kind.Pattern:
 		v.Expected = "text that matches " + k.Want
 	case *kind.UniqueItems:
@@ -184,7 +188,7 @@ func (r *report) describe(e *jsonschema.ValidationError) []Violation {
 	case *kind.MaxContains:
 		v.Expected, v.Got = "at most "+plural(k.Want, "item")+" that match the schema in contains", strconv.Itoa(len(k.Got))
 	case *kind.PropertyNames:
-		v.Pointer += "/" + escapeStep(k.Property)
+		v.Pointer = pointerOf(v.Pointer, k.Property)
 		v.Expected, v.Got = "another name", ""
 		if len(e.Causes) > 0 {
 			if inner, ok := r.first(e.Causes[0]); ok {
@@ -201,8 +205,7 @@ func (r *report) describe(e *jsonschema.ValidationError) []Violation {
 	return []Violation{v}
 }
 
-// keyword returns the value of a keyword of the schema at a URL, nil if it is in
-// another document.
+// keyword returns the value of a keyword of the schema at a URL. It returns nil for another document.
 func (r *report) keyword(url, name string) []byte {
 	fragment, ok := strings.CutPrefix(url, location+"#")
 	if !ok {
@@ -212,14 +215,15 @@ func (r *report) keyword(url, name string) []byte {
 	if err != nil {
 		return nil
 	}
-	schema := r.schema
-	for _, step := range append(strings.Split(pointer, "/")[1:], name) {
-		schema = child(schema, step)
+	tokens, err := jsonpointer.Parse(pointer)
+	if err != nil {
+		return nil
 	}
-	return schema
+	value, _ := jsonpointer.Find(r.schema, append(tokens, name)...)
+	return value
 }
 
-// accepted lists the members that the schema of a violation knows.
+// accepted lists the members that the schema of an error accepts.
 func (r *report) accepted(e *jsonschema.ValidationError) []string {
 	members, err := jsonscan.ReadObject(r.keyword(e.SchemaURL, "properties"))
 	if err != nil {
@@ -234,7 +238,7 @@ func (r *report) accepted(e *jsonschema.ValidationError) []string {
 	return names
 }
 
-// limitText is a number of the schema as the schema writes it.
+// limitText returns a number of the schema as the schema writes it.
 func (r *report) limitText(e *jsonschema.ValidationError, n *big.Rat) string {
 	if raw := r.keyword(e.SchemaURL, e.ErrorKind.KeywordPath()[0]); raw != nil {
 		return string(raw)
@@ -243,59 +247,43 @@ func (r *report) limitText(e *jsonschema.ValidationError, n *big.Rat) string {
 	return n.FloatString(digits)
 }
 
-func missing(v Violation, names []string) []Violation {
-	v.Keyword, v.Got = "required", ""
-	list := make([]Violation, len(names))
+// missing returns a violation for each missing member.
+func (r *report) missing(e *jsonschema.ValidationError, v Violation, names []string) []Violation {
+	v.Keyword, v.Got, v.Accepted = "required", "", r.accepted(e)
+	names = names[:min(len(names), MaxViolations)]
+	list := slices.Repeat([]Violation{v}, len(names))
 	for i, name := range names {
-		list[i] = v
 		list[i].Expected = name
 	}
 	return list
 }
 
-// unknown makes a violation of each unknown member.
-func unknown(v Violation, names []string) []Violation {
+// unknown returns a violation for each unknown member.
+func (r *report) unknown(e *jsonschema.ValidationError, v Violation, names []string) []Violation {
+	v.Expected, v.Got, v.Accepted = "a known member", "", r.accepted(e)
 	slices.Sort(names)
-	list := make([]Violation, len(names))
+	names = names[:min(len(names), MaxViolations)]
+	list := slices.Repeat([]Violation{v}, len(names))
 	for i, name := range names {
-		list[i] = v
-		list[i].Pointer += "/" + escapeStep(name)
-		list[i].Expected, list[i].Got = "a known member", ""
+		list[i].Pointer = pointerOf(v.Pointer, name)
 	}
 	return list
 }
 
-func anyAlternatives(values []any) string {
-	var raw [][]byte
-	for _, value := range values {
-		raw = append(raw, textOf(value))
-	}
-	return alternatives(raw)
+// count describes a wrong number of characters, items or members.
+func (v *Violation) count(relation string, want, got int, noun string) {
+	v.Expected, v.Got = relation+" "+plural(want, noun), plural(got, noun)
 }
 
-// textOfAll writes a decoded value as JSON.
-func textOfAll(value any) []byte {
-	text, err := json.Marshal(value)
-	if err != nil { // it was decoded from JSON
-		panic(err)
+// decodedAlternatives joins decoded accepted values. Of arrays and objects messages show only the type.
+func decodedAlternatives(values ...any) string {
+	var texts [][]byte
+	for _, value := range values[:min(len(values), maxListed+1)] {
+		text, err := json.Marshal(value)
+		if err != nil {
+			panic(err) // the value was decoded from JSON
+		}
+		texts = append(texts, text)
 	}
-	return text
-}
-
-// textOf writes a decoded value as far as messages show it.
-func textOf(value any) []byte {
-	switch value := value.(type) {
-	case nil:
-		return []byte("null")
-	case bool:
-		return strconv.AppendBool(nil, value)
-	case string:
-		return jsonscan.AppendString(nil, value)
-	case []any:
-		return []byte("[]")
-	case map[string]any:
-		return []byte("{}")
-	default:
-		return fmt.Append(nil, value)
-	}
+	return alternatives(texts)
 }

@@ -16,11 +16,10 @@ import (
 // A tagItem is one keyword of a jsonschema tag, with its value as written.
 type tagItem struct{ keyword, text string }
 
-// nullable is the key in Schema.Extras of a schema that accepts null besides.
-// No keyword has a space.
+// nullable is the key in Schema.Extras of a schema that also accepts null. No keyword has a space.
 const nullable = "or null"
 
-// tagKeywords says which JSON types a keyword of a tag is about.
+// tagKeywords lists the JSON types that a keyword of a tag applies to.
 var tagKeywords = map[string][]string{
 	"minLength": {"string"}, "maxLength": {"string"}, "pattern": {"string"}, "format": {"string"},
 	"minimum": {"number", "integer"}, "maximum": {"number", "integer"}, "multipleOf": {"number", "integer"},
@@ -30,7 +29,7 @@ var tagKeywords = map[string][]string{
 	"enum": {"string", "number", "integer", "boolean", ""},
 }
 
-// parseTag cuts a tag at its commas.
+// parseTag splits a tag at its commas.
 func parseTag(tag, path string) ([]tagItem, error) {
 	if tag == "" {
 		return nil, nil
@@ -47,6 +46,9 @@ func parseTag(tag, path string) ([]tagItem, error) {
 			hasValue = true
 		case "uniqueItems":
 			hasValue = true
+		}
+		if !known && !hasValue && len(items) == 0 {
+			return nil, &TypeError{Path: path, Reason: fmt.Sprintf("the jsonschema tag has no keyword %q; for a description write jsonschema_description:%q", keyword, tag)}
 		}
 		if !known && !(hasValue && len(keyword) > 2 && strings.HasPrefix(keyword, "x-")) {
 			return nil, &TypeError{Path: path, Reason: fmt.Sprintf("the jsonschema tag has no keyword %q; a comma inside a value is written \\\\,", keyword)}
@@ -71,9 +73,8 @@ func splitUnescaped(tag string) []string {
 	return parts
 }
 
-// applyTag writes into s, the schema of the field f, what the tags of f say.
-// The library has read them before; here they are read again, strictly, and for
-// the types it leaves out.
+// applyTag applies the tags of the field f to its schema s. The library has applied them already, but
+// ignores errors and some types.
 func applyTag(s *jsonschema.Schema, f *field) error {
 	if f.description != "" {
 		s.Description = f.description
@@ -95,7 +96,7 @@ func applyTag(s *jsonschema.Schema, f *field) error {
 	return nil
 }
 
-// numberPattern is the text of a number that is written as a string.
+// numberPattern returns the pattern of a number that is encoded as a string.
 func numberPattern(t reflect.Type) string {
 	switch deref(t).Kind() {
 	case reflect.Float32, reflect.Float64:
@@ -180,7 +181,7 @@ func applyBound(s *jsonschema.Schema, item tagItem) error {
 	return nil
 }
 
-// applyDefault sets the default; given several times, it is the list of them.
+// applyDefault sets the default. Repeated defaults of a list become its elements.
 func applyDefault(s *jsonschema.Schema, item tagItem) error {
 	if s.Type != "array" || isJSON(item.text, jsonscan.Array) {
 		value, err := literal(s, item)
@@ -200,7 +201,7 @@ func applyDefault(s *jsonschema.Schema, item tagItem) error {
 	return nil
 }
 
-// literal reads a value as a JSON value of the type that s has.
+// literal returns the value of a tag as JSON of the type of s.
 func literal(s *jsonschema.Schema, item tagItem) (json.RawMessage, error) {
 	var kind jsonscan.Kind
 	switch s.Type {

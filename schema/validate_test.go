@@ -21,8 +21,7 @@ func compile(t testing.TB, text string) *schema.Validator {
 	return v
 }
 
-// The texts are what a language model reads to repair its call. Both
-// validators must use the same.
+// Both validators use the same texts.
 func TestViolationTexts(t *testing.T) {
 	const search = `{"type":"object","properties":{
 		"query":{"type":"string","minLength":2,"maxLength":5,"pattern":"^[a-z]+$"},
@@ -36,7 +35,7 @@ func TestViolationTexts(t *testing.T) {
 	},"required":["query"],"additionalProperties":false}`
 	const names = "query, limit, ratio, sort, kind, tags, map"
 	tests := []struct{ instance, want string }{
-		{`{}`, `at "": missing "query" (accepted: ` + names + `)`},
+		{`{}`, `missing "query" (accepted: ` + names + `)`},
 		{`{"query":7}`, `at "/query": expected a string, got the number 7`},
 		{`{"query":null}`, `at "/query": expected a string, got null`},
 		{`{"query":"x"}`, `at "/query": expected at least 2 characters, got 1 character`},
@@ -60,10 +59,10 @@ func TestViolationTexts(t *testing.T) {
 		{`{"query":"ab","co~l/our":"red"}`, `at "/co~0l~1our": unknown member; accepted: ` + names},
 		{`{"query":"ab","query":"cd"}`, `at "/query": given twice`},
 		{`{"query":"ab","map":{"x":{"a":1,"\u0061":2}}}`, `at "/map/x/a": given twice`},
-		{`{"query":"ab"`, `at "": invalid JSON at byte 13: expected ',' or '}' after a member, found the end of the text`},
-		{`{"query":"ab"} 1`, `at "": invalid JSON at byte 15: expected the end of the text, found '1'`},
-		{``, `at "": invalid JSON at byte 0: expected a value, found the end of the text`},
-		{`[]`, `at "": expected an object, got an array`},
+		{`{"query":"ab"`, `invalid JSON at byte 13: expected ',' or '}' after a member, found the end of the text`},
+		{`{"query":"ab"} 1`, `invalid JSON at byte 15: expected the end of the text, found '1'`},
+		{``, `invalid JSON at byte 0: expected a value, found the end of the text`},
+		{`[]`, `expected an object, got an array`},
 	}
 	general, err := schema.CompileGeneral([]byte(search))
 	if err != nil {
@@ -72,7 +71,7 @@ func TestViolationTexts(t *testing.T) {
 	for name, validator := range map[string]*schema.Validator{"nodes": compile(t, search), "general": general} {
 		t.Run(name, func(t *testing.T) {
 			for _, test := range tests {
-				err := validator.Validate([]byte(test.instance))
+				err := validator.Validate(t.Context(), []byte(test.instance))
 				if _, ok := errors.AsType[*schema.ValidationError](err); !ok {
 					t.Errorf("%s: got %v", test.instance, err)
 				} else if diff := cmp.Diff(test.want, err.Error()); diff != "" {
@@ -85,17 +84,17 @@ func TestViolationTexts(t *testing.T) {
 
 func TestGeneralTexts(t *testing.T) {
 	for _, test := range []struct{ schema, instance, want string }{
-		{`{"anyOf":[{"type":"string"},{"type":"integer","minimum":5}]}`, `3`, `at "": expected one of these: a string; or at least 5, got the number 3`},
-		{`{"oneOf":[{"properties":{"k":{"const":"a"}}},{"required":["n"]}]}`, `{"k":"b"}`, `at "": expected one of these: at "/k": expected "a", got "b"; or missing "n", got an object`},
-		{`{"oneOf":[{"minimum":1},{"minimum":2}]}`, `3`, `at "": expected a value that matches one alternative only, not both 0 and 1, got 3`},
-		{`{"allOf":[{"type":"string"},{"type":"integer"}]}`, `null`, "at \"\": expected a string, got null\nat \"\": expected an integer, got null"},
-		{`{"not":{"type":"string"}}`, `"x"`, `at "": expected a value that does not match the schema in not, got "x"`},
-		{`{"contains":{"type":"string"}}`, `[1]`, `at "": expected an item that matches the schema in contains, got an array`},
+		{`{"anyOf":[{"type":"string"},{"type":"integer","minimum":5}]}`, `3`, `expected one of these: a string; or at least 5, got the number 3`},
+		{`{"oneOf":[{"properties":{"k":{"const":"a"}}},{"required":["n"]}]}`, `{"k":"b"}`, `expected one of these: at "/k": expected "a", got "b"; or missing "n", got an object`},
+		{`{"oneOf":[{"minimum":1},{"minimum":2}]}`, `3`, `expected a value that matches one alternative only, not both 0 and 1, got 3`},
+		{`{"allOf":[{"type":"string"},{"type":"integer"}]}`, `null`, "expected a string, got null\nexpected an integer, got null"},
+		{`{"not":{"type":"string"}}`, `"x"`, `expected a value that does not match the schema in not, got "x"`},
+		{`{"contains":{"type":"string"}}`, `[1]`, `expected an item that matches the schema in contains, got an array`},
 		{`{"propertyNames":{"maxLength":2}}`, `{"abc":1}`, `at "/abc": expected a name that is at most 2 characters`},
-		{`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, `at "": missing "b"`},
+		{`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, `missing "b"`},
 		{`{"allOf":[{"properties":{"a":{}}}],"unevaluatedProperties":false}`, `{"z":1}`, `at "/z": expected no value, got the number 1`},
 	} {
-		if err := compile(t, test.schema).Validate([]byte(test.instance)); err == nil || err.Error() != test.want {
+		if err := compile(t, test.schema).Validate(t.Context(), []byte(test.instance)); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %s\ngot  %v\nwant %s", test.schema, test.instance, err, test.want)
 		}
 	}
@@ -107,7 +106,7 @@ func TestFormatIsAnAnnotation(t *testing.T) {
 		`{"$schema":"http://json-schema.org/draft-07/schema#","format":"regex"}`,
 		`{"$schema":"http://json-schema.org/draft-07/schema#","anyOf":[{"format":"regex"}]}`,
 	} {
-		if err := compile(t, text).Validate([]byte(`"("`)); err != nil {
+		if err := compile(t, text).Validate(t.Context(), []byte(`"("`)); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -116,17 +115,17 @@ func TestFormatIsAnAnnotation(t *testing.T) {
 func TestManyViolations(t *testing.T) {
 	for _, text := range []string{`{"items":{"type":"string"}}`, `{"not":false,"items":{"type":"string"}}`} {
 		var invalid *schema.ValidationError
-		err := compile(t, text).Validate([]byte("[" + joined(1000, "%d") + "]"))
+		err := compile(t, text).Validate(t.Context(), []byte("["+joined(1000, "%d")+"]"))
 		if !errors.As(err, &invalid) || len(invalid.Violations) != schema.MaxViolations {
 			t.Errorf("%s: got %v", text, err)
 		}
 	}
 }
 
-// What a peer wrote must not flood the message.
+// Messages repeat only the start of a long text.
 func TestLongTextsAreCut(t *testing.T) {
 	long := strings.Repeat("é", 100_000)
-	err := compile(t, `{"properties":{"a":{"enum":["x"]}},"additionalProperties":false}`).Validate([]byte(`{"a":"` + long + `","` + long + `":1}`))
+	err := compile(t, `{"properties":{"a":{"enum":["x"]}},"additionalProperties":false}`).Validate(t.Context(), []byte(`{"a":"`+long+`","`+long+`":1}`))
 	if err == nil || len(err.Error()) > 1000 {
 		t.Errorf("the message has %d bytes", len(err.Error()))
 	}
@@ -157,7 +156,7 @@ func TestBudget(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := compile(t, test.schema).Validate([]byte(test.instance))
+			err := compile(t, test.schema).Validate(t.Context(), []byte(test.instance))
 			if _, ok := errors.AsType[*schema.BudgetError](err); !ok {
 				t.Errorf("got %v, want a BudgetError", err)
 			}
@@ -165,8 +164,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Work that grows with the square of what a peer sends would show here as a
-// test that takes minutes.
+// The work is linear in the size of the instance. Quadratic work takes minutes here.
 func TestLinearWork(t *testing.T) {
 	numbers := "[" + joined(50_000, "%d") + "]"
 	for name, test := range map[string]struct{ schema, instance string }{
@@ -179,7 +177,7 @@ func TestLinearWork(t *testing.T) {
 		"depth":                {`{"items":{"$ref":"#"}}`, strings.Repeat("[", 999) + strings.Repeat("]", 999)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := compile(t, test.schema).Validate([]byte(test.instance)); err != nil {
+			if err := compile(t, test.schema).Validate(t.Context(), []byte(test.instance)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -191,7 +189,7 @@ func TestValidateIsConcurrent(t *testing.T) {
 		v := compile(t, text)
 		done := make(chan error)
 		for range 4 {
-			go func() { done <- v.Validate([]byte(`[1,2,3]`)) }()
+			go func() { done <- v.Validate(t.Context(), []byte(`[1,2,3]`)) }()
 		}
 		for range 4 {
 			if err := <-done; err != nil {

@@ -3,52 +3,59 @@ package schema
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A Violation is one thing that is wrong with an instance. Its text is written
-// so that a language model can repair what it sent.
+// A Violation is one error in an instance. Its text tells a language model what to correct.
 type Violation struct {
-	// Pointer is the JSON Pointer (RFC 6901) of the value; "" is the whole.
+	// Pointer is the JSON Pointer (RFC 6901) of the value; "" is the whole instance. A pointer of
+	// more than 4 KiB is cut and ends with "…".
 	Pointer string
-	// Keyword is the keyword of the schema that is violated; "duplicate" for a
-	// member given twice, "syntax" for a text that is not JSON, and "false" for
-	// a value where none may be.
+	// Keyword is the violated keyword of the schema. It is "duplicate" for a member given
+	// twice, "undescribed" for violations that need too much memory to be described, "syntax" for
+	// a text that is not JSON, "false" for a value where the schema is
+	// false, and "decode" for a value that the Go type does not accept.
 	Keyword string
-	// Expected says what the schema wants, such as "at most 100". For a missing
-	// member it is the member's name.
+	// Expected describes the values that the schema accepts, such as "at most 100". For a
+	// missing member it is the name of the member.
 	Expected string
-	// Got says what came, such as "500" or "the number 7"; "" where there is
-	// nothing to say.
+	// Got describes the value, such as "500" or "the number 7". It may be "".
 	Got string
-	// Accepted lists the members that the object may have, where a member is
-	// missing or unknown.
+	// Accepted lists the members that the object may have, if a member is missing or unknown.
 	Accepted []string
 }
 
-// String says where, and what.
-func (v Violation) String() string {
-	return "at " + strconv.Quote(cutAt(v.Pointer, maxPointer)) + ": " + v.words()
+// String returns the pointer and the message. A violation of the whole instance has no pointer.
+func (v Violation) String() string { return placed(v.Pointer) + v.message() }
+
+// placed returns the start of a message about the value at a pointer.
+func placed(pointer string) string {
+	if pointer == "" {
+		return ""
+	}
+	return "at " + strconv.Quote(cutAt(pointer, maxPointer)) + ": "
 }
 
-// words says what, without the place.
-func (v Violation) words() string {
+// message returns the text without the pointer.
+func (v Violation) message() string {
 	switch v.Keyword {
 	case "required":
 		text := "missing " + strconv.Quote(cut(v.Expected))
 		if len(v.Accepted) > 0 {
-			text += " (accepted: " + strings.Join(v.Accepted, ", ") + ")"
+			text += " (accepted: " + cutAt(strings.Join(v.Accepted, ", "), maxNames) + ")"
 		}
 		return text
 	case "additionalProperties":
 		if len(v.Accepted) == 0 {
 			return "unknown member; none is accepted"
 		}
-		return "unknown member; accepted: " + strings.Join(v.Accepted, ", ")
+		return "unknown member; accepted: " + cutAt(strings.Join(v.Accepted, ", "), maxNames)
 	case "duplicate":
 		return "given twice"
 	case "syntax":
@@ -61,18 +68,17 @@ func (v Violation) words() string {
 	return text
 }
 
-// same reports whether two violations say the same.
+// same reports whether two violations have the same meaning.
 func (v Violation) same(other Violation) bool {
 	return v.Pointer == other.Pointer && v.Keyword == other.Keyword && v.Expected == other.Expected
 }
 
-// ValidationError lists what is wrong with an instance, at most
-// [MaxViolations] things.
+// ValidationError reports an instance that does not match the schema.
 type ValidationError struct {
-	Violations []Violation
+	Violations []Violation // at least one, at most [MaxViolations]
 }
 
-// Error joins the violations, one a line.
+// Error returns the violations, one per line.
 func (e *ValidationError) Error() string {
 	lines := make([]string, len(e.Violations))
 	for i, v := range e.Violations {
@@ -81,20 +87,19 @@ func (e *ValidationError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// BudgetError says that an instance was not judged, because that would take
-// more work than is allowed, or has a number beyond [MaxNumberDigits] or
-// [MaxNumberExponent].
+// BudgetError reports an instance that was not validated because it exceeds a limit: the work of
+// [CompileOptions.MaxWork], [MaxNumberDigits], [MaxNumberExponent] or [MaxGeneralDepth].
 type BudgetError struct {
-	Pointer string // where it was noticed, a JSON Pointer
+	Pointer string // the JSON Pointer of the value where the limit was exceeded
 	Reason  string
 }
 
-// Error says where, and what.
+// Error returns the pointer and the reason.
 func (e *BudgetError) Error() string {
-	return "schema: at " + strconv.Quote(cutAt(e.Pointer, maxPointer)) + ": " + e.Reason
+	return "schema: " + placed(e.Pointer) + e.Reason
 }
 
-// literalText is a value as a message repeats it.
+// literalText returns a value as messages repeat it.
 func literalText(raw []byte) string {
 	raw = bytes.TrimSpace(raw)
 	switch jsonscan.KindOf(raw) {
@@ -108,7 +113,7 @@ func literalText(raw []byte) string {
 	return cut(string(raw))
 }
 
-// typedText is a value with its type, for messages about types.
+// typedText returns a value with its type, for messages about types.
 func typedText(raw []byte) string {
 	switch jsonscan.KindOf(raw) {
 	case jsonscan.String:
@@ -121,7 +126,7 @@ func typedText(raw []byte) string {
 	return literalText(raw)
 }
 
-// cut shortens a peer's text to what a message may hold.
+// cut shortens the text of a peer for a message.
 func cut(text string) string { return cutAt(text, maxQuoted) }
 
 func cutAt(text string, end int) string {
@@ -134,6 +139,19 @@ func cutAt(text string, end int) string {
 	return text[:end] + "…"
 }
 
+// pointerOf returns a pointer that continues another with tokens. It has about maxPath bytes at most.
+func pointerOf(start string, tokens ...string) string {
+	text := strings.Builder{}
+	text.WriteString(start)
+	for _, token := range tokens {
+		if text.Len() > maxPath {
+			break
+		}
+		text.WriteString("/" + jsonpointer.Escape(cutAt(token, maxPath)))
+	}
+	return cutAt(text.String(), maxPath)
+}
+
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -141,7 +159,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// alternatives joins the values an instance may have.
+// alternatives joins accepted values.
 func alternatives(values [][]byte) string {
 	if len(values) == 1 {
 		return literalText(values[0])
@@ -154,4 +172,17 @@ func alternatives(values [][]byte) string {
 		texts = append(texts, "…")
 	}
 	return "one of " + strings.Join(texts, ", ")
+}
+
+// valueAt returns the part of a valid JSON value that the tokens of a JSON Pointer lead to. If there
+// is none it returns the last part on the way.
+func valueAt(value []byte, tokens iter.Seq[string]) []byte {
+	for token := range tokens {
+		part, _ := jsonpointer.Child(value, token)
+		if part == nil {
+			break
+		}
+		value = part
+	}
+	return value
 }

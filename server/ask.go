@@ -1,33 +1,43 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/schema"
 )
 
-// A DeclinedError says that the person did not answer a question.
+// A DeclinedError is the error of a question that the user did not answer.
 type DeclinedError struct {
-	// Key is the question's.
+	// Key identifies the question.
 	Key string
-	// Action is what the person did instead: decline or cancel.
+	// Action is what the user did: decline or cancel.
 	Action mcp.ElicitAction
 }
 
-// Error says what the person did.
+// Error contains the action and the key.
 func (e *DeclinedError) Error() string {
 	return fmt.Sprintf("the user chose to %s the question %q", e.Action, e.Key)
 }
 
-// Elicit asks the person behind the client to fill in T: a struct of strings, numbers,
-// booleans and lists of strings to choose from (with an enum), or one of these. Until
-// the answer is there it returns an error that the function must return; then the
-// function runs again. A person who does not answer is a *[DeclinedError] error. The key
-// names the question among those of this call. A form must not ask for secrets:
-// [ElicitURL] can. MCP 2025-11-25, client/elicitation.
+// Elicit asks the user of the client to fill in a T. T is a string, number, boolean, a list of
+// strings with an enum, or a struct of these. key identifies the question among those of the call,
+// and must be the same in each run.
+//
+// Until there is an answer, Elicit returns an error that the function must return. The function
+// then runs again. If the user declines or cancels, the error is a *[DeclinedError]. An answer that
+// does not fit T is a *[jsonrpc.Error].
+//
+// A form must not ask for secrets; use [ElicitURL] for that. MCP 2025-11-25, client/elicitation.
 func Elicit[T any](r *Request, key, message string) (T, error) {
 	var answer T
 	form, err := formOf[T](r.server)
@@ -38,15 +48,16 @@ func Elicit[T any](r *Request, key, message string) (T, error) {
 	if err != nil {
 		return answer, err
 	}
-	answer, err = form.decode(content)
+	// A form is flat: validating it waits only for answers of many kilobytes, and not for long.
+	answer, err = form.decode(context.Background(), content)
 	if err != nil {
 		return answer, invalidParams("the answer to %q: %v", key, err)
 	}
 	return answer, nil
 }
 
-// ElicitForm is [Elicit] for a form that no Go type describes, with titled options
-// for example. It returns what the person has filled in, which fits the form.
+// ElicitForm is [Elicit] for a form without a Go type, for example with titled options. It returns
+// the answer as JSON that fits the form.
 func ElicitForm(r *Request, key, message string, form *mcp.ElicitSchema) (json.RawMessage, error) {
 	requested, err := form.AppendJSON(nil)
 	if err != nil {
@@ -62,9 +73,9 @@ func ElicitForm(r *Request, key, message string, form *mcp.ElicitSchema) (json.R
 	return content, nil
 }
 
-// ElicitURL asks the person behind the client to visit a URL, and returns once
-// the client says that the person has agreed to. What happens there the client
-// does not tell. MCP 2025-11-25, client/elicitation.
+// ElicitURL asks the user of the client to visit a URL. It returns nil when the user has agreed to,
+// and otherwise an error as [Elicit] does. The client does not report what happens at the URL. MCP
+// 2025-11-25, client/elicitation.
 func ElicitURL(r *Request, key, message, url string) error {
 	_, err := r.elicit(key, &mcp.ElicitParams{Mode: mcp.ElicitURL, Message: message, URL: url})
 	return err
@@ -84,8 +95,8 @@ func (r *Request) elicit(key string, params *mcp.ElicitParams) (json.RawMessage,
 	return nil, invalidParams("the answer to %q: action must be accept, decline or cancel", key)
 }
 
-// Sample asks the client's model. MCP 2025-11-25, client/sampling; deprecated in
-// 2026-07-28.
+// Sample asks the client's model. Errors are as in [Elicit]. MCP 2025-11-25, client/sampling;
+// deprecated in 2026-07-28.
 func Sample(r *Request, key string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	result := new(mcp.CreateMessageResult)
 	if err := r.ask(key, mcp.MethodCreateMessage, params, result); err != nil {
@@ -94,8 +105,8 @@ func Sample(r *Request, key string, params *mcp.CreateMessageParams) (*mcp.Creat
 	return result, nil
 }
 
-// Roots asks for the directories that the client has opened to the server. MCP
-// 2025-11-25, client/roots; deprecated in 2026-07-28.
+// Roots asks for the directories that the client has opened to the server. Errors are as in
+// [Elicit]. MCP 2025-11-25, client/roots; deprecated in 2026-07-28.
 func Roots(r *Request, key string) ([]mcp.Root, error) {
 	var result mcp.ListRootsResult
 	// It has no parameters, but there are clients that want an object.
@@ -105,7 +116,7 @@ func Roots(r *Request, key string) ([]mcp.Root, error) {
 	return result.Roots, nil
 }
 
-// ask returns the client's answer to a question, once it is there.
+// ask returns the client's answer to a question, or the error that asks it.
 func (r *Request) ask(key, method string, params mcp.Result, into json.Unmarshaler) error {
 	question := mcp.InputRequest{Method: method}
 	if params != nil {
@@ -125,10 +136,13 @@ func (r *Request) ask(key, method string, params mcp.Result, into json.Unmarshal
 	return nil
 }
 
-// Once runs fn in the first run of a call and keeps its result for the later
-// ones, so that what stands before a question happens once. The result travels
-// as JSON, sealed, with the client: keep it small. An error is not kept. A client
-// that sends the same round twice makes what follows it happen twice.
+// Once calls fn in the first run of a call and returns the stored result in later runs, so that a
+// side effect before a question happens once. key identifies the result among those of the call.
+//
+// The result is encoded as JSON, and the client carries it, encrypted, between the runs; keep it
+// small. If fn returns an error, Once returns it and stores nothing. Other errors say that the
+// result cannot be encoded or decoded. If a client sends the same answers twice, the code after the
+// question runs twice. Once must not be called concurrently with the same key.
 func Once[T any](r *Request, key string, fn func() (T, error)) (T, error) {
 	key = "once/" + key
 	var value T
@@ -142,8 +156,202 @@ func Once[T any](r *Request, key string, fn func() (T, error)) (T, error) {
 	}
 	kept, err := encode(value)
 	if err != nil {
-		return value, fmt.Errorf("keeping the result of %q: %w", key, err)
+		return value, fmt.Errorf("encoding the result of Once %q: %w", key, err)
 	}
 	r.call.Store(key, kept)
 	return value, nil
+}
+
+// A form is the schema of a question for a T, and the decoder of its answer. A form is a flat
+// object of primitive values and choices. MCP 2025-11-25, client/elicitation.
+type form[T any] struct {
+	decode    func(ctx context.Context, content json.RawMessage) (T, error)
+	requested json.RawMessage
+}
+
+// A singleField is the form of a type that is not a struct.
+type singleField[T any] struct {
+	Value T `json:"value"`
+}
+
+// formOf returns the form of T. The server, if there is one, caches it.
+func formOf[T any](s *Server) (*form[T], error) {
+	key := reflect.TypeFor[T]()
+	if s == nil {
+		return newForm[T](nil)
+	}
+	if known, ok := s.forms.Load(key); ok {
+		return known.(*form[T]), nil
+	}
+	made, err := newForm[T](s)
+	if err != nil {
+		return nil, fmt.Errorf("a form of %v: %w", key, err)
+	}
+	s.forms.Store(key, made)
+	return made, nil
+}
+
+func newForm[T any](s *Server) (*form[T], error) {
+	opts := &schema.DecoderOptions{Memory: memoryOf(s)}
+	fields, err := schema.NewDecoder[T](opts)
+	if err != nil {
+		return nil, err
+	}
+	if isObject(fields.Schema()) {
+		requested, err := requestedSchema(fields.Schema())
+		return &form[T]{fields.Decode, requested}, err
+	}
+	field, err := schema.NewDecoder[singleField[T]](opts)
+	if err != nil {
+		return nil, err
+	}
+	requested, err := requestedSchema(field.Schema())
+	return &form[T]{func(ctx context.Context, content json.RawMessage) (T, error) {
+		answer, err := field.Decode(ctx, content)
+		return answer.Value, err
+	}, requested}, err
+}
+
+// isObject reports whether a schema allows objects only.
+func isObject(of json.RawMessage) bool {
+	root, err := jsonscan.ReadObject(of)
+	return err == nil && string(root.Get("type")) == `"object"`
+}
+
+// requestedSchema returns a schema for a client. It rejects schemas that a client cannot show as a
+// form.
+func requestedSchema(of json.RawMessage) (json.RawMessage, error) {
+	requested, err := jsonscan.Splice(nil, of, jsonscan.Edit{Name: "additionalProperties"})
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := mcp.ParseElicitSchema(requested)
+	if err != nil {
+		return nil, fmt.Errorf("%w; %s", err, formTypes)
+	}
+	for _, field := range parsed.Fields {
+		switch s := field.Schema.(type) {
+		case *mcp.UnknownSchema:
+			return nil, fmt.Errorf("field %q: %s", field.Name, formTypes)
+		case *mcp.EnumSchema:
+			if len(s.Options) == 0 {
+				return nil, fmt.Errorf("field %q: a list needs an enum; %s", field.Name, formTypes)
+			}
+		}
+	}
+	return requested, nil
+}
+
+const formTypes = "a form holds strings, numbers, booleans and lists of strings to choose from"
+
+// Limits of sampling.
+const (
+	// maxSampleAttempts is how often SampleAs asks.
+	maxSampleAttempts = 3
+	// maxSampleTurns is how often SampleLoop asks.
+	maxSampleTurns = 10
+)
+
+// SampleAs asks the client's model for a T. The prompt contains the JSON Schema of T. The answer is
+// validated and decoded; a code fence around it is removed. If the answer does not fit, SampleAs
+// sends the reason and asks again, at most twice. Then the error contains the last reason. Other
+// errors are as in [Elicit].
+func SampleAs[T any](r *Request, key string, params *mcp.CreateMessageParams) (T, error) {
+	var value T
+	decoder, err := schema.NewDecoder[T](&schema.DecoderOptions{Memory: memoryOf(r.server)})
+	if err != nil {
+		return value, fmt.Errorf("a sample of %v: %w", reflect.TypeFor[T](), err)
+	}
+	attempt := *params
+	attempt.SystemPrompt = strings.TrimSpace(params.SystemPrompt +
+		"\n\nAnswer with one JSON value and nothing else. It must be valid by this JSON Schema:\n" + string(decoder.Schema()))
+	attempt.Messages = slices.Clone(params.Messages)
+	for i := range maxSampleAttempts {
+		var answer *mcp.CreateMessageResult
+		if answer, err = Sample(r, fmt.Sprintf("%s/%d", key, i+1), &attempt); err != nil {
+			return value, err
+		}
+		text := resultText(answer)
+		if value, err = decoder.Decode(context.Background(), json.RawMessage(trimFence(text))); err == nil {
+			return value, nil
+		}
+		attempt.Messages = append(attempt.Messages,
+			mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: mcp.SamplingContent{mcp.Text(text)}},
+			mcp.SamplingMessage{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("Your answer does not fit: " + err.Error() + ". Answer again, with the JSON value only.")}})
+	}
+	return value, fmt.Errorf("the model's last answer does not fit %v: %w", reflect.TypeFor[T](), err)
+}
+
+// resultText returns the text of a model's answer.
+func resultText(result *mcp.CreateMessageResult) string {
+	var b strings.Builder
+	for _, content := range result.Content {
+		if text, ok := content.(*mcp.TextContent); ok {
+			b.WriteString(text.Text)
+		}
+	}
+	return b.String()
+}
+
+// trimFence removes one code fence around a text.
+func trimFence(text string) string {
+	text = strings.TrimSpace(text)
+	rest, fenced := strings.CutPrefix(text, "```")
+	if !fenced {
+		return text
+	}
+	_, rest, _ = strings.Cut(rest, "\n")
+	rest, closed := strings.CutSuffix(strings.TrimSpace(rest), "```")
+	if !closed {
+		return text
+	}
+	return strings.TrimSpace(rest)
+}
+
+// SampleLoop asks the client's model, calls the tools that the model chooses, and sends their
+// results, until the model chooses no tool. It asks at most ten times. params.Tools are the tools
+// that the model may choose. call calls one tool; the model gets the text of its error. SampleLoop
+// may call it again for the same use in later runs of the function; [Once] prevents that. The
+// client must have declared sampling.tools (since 2025-11-25). Errors are as in [Elicit].
+func SampleLoop(ctx context.Context, r *Request, key string, params *mcp.CreateMessageParams, call func(ctx context.Context, use *mcp.ToolUseContent) (mcp.ContentList, error)) (*mcp.CreateMessageResult, error) {
+	turn := *params
+	turn.Messages = slices.Clone(params.Messages)
+	for i := range maxSampleTurns {
+		answer, err := Sample(r, fmt.Sprintf("%s/%d", key, i+1), &turn)
+		if err != nil {
+			return nil, err
+		}
+		results, err := runToolUses(ctx, answer.Content, call)
+		if err != nil || len(results) == 0 {
+			return answer, err
+		}
+		turn.Messages = append(turn.Messages,
+			mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: answer.Content},
+			mcp.SamplingMessage{Role: mcp.RoleUser, Content: results})
+		if err := mcp.ValidateSampling(turn.Messages); err != nil {
+			return nil, fmt.Errorf("the model's answer: %w", err)
+		}
+	}
+	return nil, errors.New("the model still calls tools after the last turn")
+}
+
+// runToolUses calls the tools that a model has chosen.
+func runToolUses(ctx context.Context, said mcp.SamplingContent, call func(context.Context, *mcp.ToolUseContent) (mcp.ContentList, error)) (mcp.SamplingContent, error) {
+	var results mcp.SamplingContent
+	for _, content := range said {
+		use, ok := content.(*mcp.ToolUseContent)
+		if !ok {
+			continue
+		}
+		result := &mcp.ToolResultContent{ToolUseID: use.ID}
+		var err error
+		if result.Content, err = call(ctx, use); isProtocolError(err) {
+			return nil, err // for example a question
+		}
+		if err != nil {
+			result.Content, result.IsError = mcp.ContentList{mcp.Text(err.Error())}, true
+		}
+		results = append(results, result)
+	}
+	return results, nil
 }

@@ -2,10 +2,10 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,56 +16,69 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Catalog is an immutable, indexed list of entries. Its methods may be called
-// concurrently. The zero value has no entries.
+// A Catalog is an immutable, indexed list of entries. Its methods may be called concurrently. The
+// zero value has no entries.
 type Catalog struct {
-	entries    [kinds][]*Entry
-	index      [kinds]map[string]*Entry
+	entries    [kindCount][]*Entry
+	index      [kindCount]map[string]*Entry
 	templates  []matcher
 	resolve    resolver
 	partial    bool
-	lists      [kinds]list
-	described  [2]atomic.Pointer[era.Description] // of the server whose catalog it is: before and after its start
-	memo       sync.Map                           // of keys to *memoized
+	lists      [kindCount]list
+	described  [2]atomic.Pointer[era.Description] // the description of the server with this catalog, before and after its start
+	memo       sync.Map                           // any key to *memoized
 	collisions []*CollisionError
 
 	// Of a merged catalog:
-	parts  []Part
-	owners [kinds]map[string]string
+	bridges []string // see CatalogOptions; also of a catalog that is not merged
+	parts   []Part
+	owners  [kindCount]map[string]string
 }
 
-const kinds = mcp.KindResourceTemplate + 1
+const kindCount = mcp.KindResourceTemplate + 1
 
-// A resolver finds an entry that is not listed: see [CatalogOptions].
+// A resolver looks up an entry that is not listed. See [CatalogOptions].
 type resolver = func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error)
 
-// A matcher is a template with the URIs that it must not match: those of resources that
-// are listed beside it and were dropped.
+// A matcher is a template with the URIs that it must not match: those of listed resources that were
+// dropped.
 type matcher struct {
 	*Entry
-	dropped map[string]bool
+	dropped droppedURIs
 }
 
-func (m *matcher) matches(uri string) bool { return m.Match != nil && !m.dropped[uri] && m.Match(uri) }
+func (m *matcher) matches(uri string) bool {
+	return m.Match != nil && !m.dropped.has(uri) && m.Match(uri)
+}
 
-// CatalogOptions say what a catalog has beside its entries.
+// droppedURIs are sets of URIs, which templates share.
+type droppedURIs []map[string]bool
+
+func (d droppedURIs) has(uri string) bool {
+	return slices.ContainsFunc(d, func(set map[string]bool) bool { return set[uri] })
+}
+
+// CatalogOptions configures [NewCatalog].
 type CatalogOptions struct {
-	// Resolve finds an entry that is in no list, or not yet: it may start the server that
-	// has it. It returns nil if there is no such entry, and the same entry for the same
-	// name as long as nothing changes. Resolve is nil if there are no such entries.
+	// Resolve looks up an entry that is in no list, or not yet, for example by starting the server
+	// that has it. It returns nil if there is no such entry. While nothing changes, it returns the
+	// same entry for the same name. It may block, and is called concurrently. nil means that all
+	// entries are listed.
 	Resolve func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error)
-	// Partial says that more entries will come, of any kind: clients are promised all
-	// kinds, so that they ask again.
+	// Partial says that more entries of any kind may appear. Servers then declare all kinds to
+	// clients.
 	Partial bool
+	// Bridges are the ids of the bridges that the entries come through. [Merge] joins them, and
+	// [Catalog.Map] keeps them. A server adds them to lists; see [mcp.MetaBridges].
+	Bridges []string
 }
 
-// NewCatalog returns the catalog of entries, in their order. Of several with one kind and
-// name the first is offered, and the others are among the [Catalog.Collisions]. opts may
-// be nil.
+// NewCatalog returns a catalog of entries in this order. If several entries have the same kind and
+// name, the first is offered, and the others are reported by [Catalog.Collisions]. opts may be nil.
 func NewCatalog(entries []*Entry, opts *CatalogOptions) *Catalog {
 	c := &Catalog{}
 	if opts != nil {
-		c.partial = opts.Partial
+		c.partial, c.bridges = opts.Partial, opts.Bridges
 	}
 	if opts != nil && opts.Resolve != nil {
 		finished := newMapping(func(e *Entry) *Entry { return e })
@@ -74,17 +87,17 @@ func NewCatalog(entries []*Entry, opts *CatalogOptions) *Catalog {
 			if e == nil || err != nil || e.Kind != kind || e.Name != name {
 				return nil, err
 			}
-			return finished.of(e), nil
+			return finished.mapUnlisted(e), nil
 		}
 	}
 	for _, e := range entries {
-		c.add(e.finish(nil), nil)
+		c.add(e.compose(nil), nil)
 	}
 	return c
 }
 
-// add appends an entry. One whose kind and name is there already is a collision.
-func (c *Catalog) add(e *Entry, dropped map[string]bool) {
+// add appends an entry, or records a collision.
+func (c *Catalog) add(e *Entry, dropped droppedURIs) {
 	if c.index[e.Kind][e.Name] != nil {
 		c.collisions = append(c.collisions, &CollisionError{Kind: e.Kind, Name: e.Name})
 		return
@@ -99,26 +112,25 @@ func (c *Catalog) add(e *Entry, dropped map[string]bool) {
 	}
 }
 
-// All iterates over the entries of a kind, in the order of the list.
+// All returns an iterator over the entries of a kind, in the order of the list.
 func (c *Catalog) All(kind mcp.Kind) iter.Seq[*Entry] { return slices.Values(c.entries[kind]) }
 
 // Len returns the number of entries of a kind.
 func (c *Catalog) Len(kind mcp.Kind) int { return len(c.entries[kind]) }
 
-// Lookup returns the entry of that kind and name, nil if there is none. A resource that is
-// not listed may be one of a template: then the first template that matches its URI is
-// returned. A URI whose resource was dropped by [Catalog.Map] is matched by no template
-// beside it.
+// Lookup returns the entry with this kind and name, or nil. The name of a resource is its URI. For
+// a URI that is not listed, Lookup returns the first template that matches it. A URI whose resource
+// was dropped by [Catalog.Map] matches no template of that catalog.
 func (c *Catalog) Lookup(kind mcp.Kind, name string) *Entry {
 	e := c.index[kind][name]
 	if e == nil && kind == mcp.KindResource {
-		return c.matching(name)
+		return c.matchTemplate(name)
 	}
 	return e
 }
 
-// lookupRaw is Lookup by a name as a call has it, in quotes. For most names it copies
-// nothing.
+// lookupRaw is Lookup with the name as a JSON string. It allocates nothing unless the string has
+// escapes.
 func (c *Catalog) lookupRaw(kind mcp.Kind, name []byte) *Entry {
 	if bytes.IndexByte(name, '\\') < 0 {
 		if e := c.index[kind][string(name[1:len(name)-1])]; e != nil {
@@ -128,7 +140,7 @@ func (c *Catalog) lookupRaw(kind mcp.Kind, name []byte) *Entry {
 	return c.Lookup(kind, jsonscan.Unquote(name))
 }
 
-func (c *Catalog) matching(uri string) *Entry {
+func (c *Catalog) matchTemplate(uri string) *Entry {
 	for _, t := range c.templates {
 		if t.matches(uri) {
 			return t.Entry
@@ -137,9 +149,9 @@ func (c *Catalog) matching(uri string) *Entry {
 	return nil
 }
 
-// Resolve finds an entry for which Lookup has returned nil, by the resolver of the catalog
-// or those of the catalogs that it was made from. It returns nil if there is none. It may
-// wait, for the start of a server for example.
+// Resolve returns an entry that Lookup does not find, using [CatalogOptions].Resolve of the
+// catalogs that this one was made from. It returns nil if there is no such entry. It may block, for
+// example while a server starts.
 func (c *Catalog) Resolve(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
 	if c.resolve == nil {
 		return nil, nil
@@ -147,16 +159,16 @@ func (c *Catalog) Resolve(ctx context.Context, kind mcp.Kind, name string) (*Ent
 	return c.resolve(ctx, kind, name)
 }
 
-// Map returns the catalog of what f makes of each entry, also of those that are resolved
-// later. f returns the entry itself, a changed copy, or nil to drop it. A provider keeps
-// the result with [Catalog.Memo], so that it is made once for each catalog.
+// Map returns a catalog in which each entry is replaced by the result of f: the entry itself, a
+// changed copy, or nil to drop the entry. f is also applied to entries that are resolved later. Use
+// [Catalog.Memo] to keep the result, so that it is computed once for each catalog.
 func (c *Catalog) Map(f func(*Entry) *Entry) *Catalog {
 	return newMapping(f).apply(c)
 }
 
-// mapped is Map with another way to resolve entries, if c resolves any.
-func (c *Catalog) mapped(f func(*Entry) *Entry, more resolver) *Catalog {
-	to := &Catalog{partial: c.partial, collisions: slices.Clip(c.collisions)}
+// mapWith is Map with a given function for entries that are resolved later.
+func (c *Catalog) mapWith(f func(*Entry) *Entry, more resolver) *Catalog {
+	to := &Catalog{partial: c.partial, bridges: c.bridges, collisions: slices.Clip(c.collisions)}
 	dropped := make(map[string]bool)
 	for kind, entries := range c.entries { // resources come before templates
 		for i, e := range entries {
@@ -166,9 +178,13 @@ func (c *Catalog) mapped(f func(*Entry) *Entry, more resolver) *Catalog {
 				dropped[entries[i].Name] = true
 			case e == nil:
 			case mcp.Kind(kind) == mcp.KindResourceTemplate:
-				to.add(e.finish(nil), union(c.templates[i].dropped, dropped))
+				except := c.templates[i].dropped
+				if len(dropped) > 0 {
+					except = append(slices.Clip(except), dropped)
+				}
+				to.add(e.compose(nil), except)
 			default:
-				to.add(e.finish(nil), nil)
+				to.add(e.compose(nil), nil)
 			}
 		}
 	}
@@ -178,20 +194,8 @@ func (c *Catalog) mapped(f func(*Entry) *Entry, more resolver) *Catalog {
 	return to
 }
 
-func union(a, b map[string]bool) map[string]bool {
-	switch {
-	case len(a) == 0:
-		return b
-	case len(b) == 0:
-		return a
-	}
-	both := maps.Clone(a)
-	maps.Copy(both, b)
-	return both
-}
-
-// Memo returns what build makes for the key, which is called once for each catalog and
-// key. Whatever is derived from a catalog is kept this way, and goes with the catalog.
+// Memo returns the result of build for the key. build is called once for each catalog and key. The
+// result is kept as long as the catalog. Keys are compared with ==.
 func (c *Catalog) Memo(key any, build func() any) any {
 	memo, ok := c.memo.Load(key)
 	if !ok {
@@ -207,7 +211,7 @@ type memoized struct {
 	value any
 }
 
-// recheck reports whether a target is still in the catalog, or one of equal origin and
+// recheck returns an error unless the catalog has the target, or one of equal origin and
 // definition.
 func (c *Catalog) recheck(ctx context.Context, t *mcp.Target) error {
 	now := c.index[t.Kind][t.Name]
@@ -227,30 +231,30 @@ func (c *Catalog) recheck(ctx context.Context, t *mcp.Target) error {
 	}
 }
 
-// A mapping is [Catalog.Map] for a catalog that changes: an entry that is in the new
-// catalog as well is not mapped again, so that the middleware around it keeps its state.
-// It may be used concurrently.
+// A mapping applies a function to the entries of a changing catalog. It keeps the results for
+// entries that are in the next catalog too, so that their middleware keeps its state. It may be
+// used concurrently.
 type mapping struct {
-	f     func(*Entry) *Entry
-	inner func(kind mcp.Kind, name string) (string, bool) // what a name was before f, if it can be
-	last  atomic.Pointer[mapped]
+	f          func(*Entry) *Entry
+	sourceName func(kind mcp.Kind, name string) (string, bool) // the name before f, if the name can be a result of f
+	last       atomic.Pointer[mapped]
 
 	mu       sync.Mutex
-	made     map[*Entry]*Entry // of the entries of the last catalog
-	resolved map[*Entry]*Entry // of others
+	byEntry  map[*Entry]*Entry // results for entries of the last catalog
+	unlisted map[*Entry]*Entry // results for other entries
 }
 
 type mapped struct{ from, to *Catalog }
 
-// maxResolved bounds how many entries outside of catalogs a mapping remembers.
-const maxResolved = 1 << 10
+// maxUnlisted bounds the results that a mapping keeps for entries outside of catalogs.
+const maxUnlisted = 1 << 10
 
-// newMapping returns the mapping by a function as [Catalog.Map] takes it.
+// newMapping returns a mapping with a function as in [Catalog.Map].
 func newMapping(f func(*Entry) *Entry) *mapping {
-	return &mapping{f: f, inner: func(_ mcp.Kind, name string) (string, bool) { return name, true }}
+	return &mapping{f: f, sourceName: func(_ mcp.Kind, name string) (string, bool) { return name, true }}
 }
 
-// apply returns the mapped catalog. It is the same for the same catalog.
+// apply returns the mapped catalog. It returns the same pointer for the same catalog.
 func (m *mapping) apply(c *Catalog) *Catalog {
 	if last := m.last.Load(); last != nil && last.from == c {
 		return last.to
@@ -260,33 +264,33 @@ func (m *mapping) apply(c *Catalog) *Catalog {
 	if last := m.last.Load(); last != nil && last.from == c {
 		return last.to
 	}
-	before := m.made
-	m.made = make(map[*Entry]*Entry, len(before))
-	to := c.mapped(func(e *Entry) *Entry {
+	before := m.byEntry
+	m.byEntry = make(map[*Entry]*Entry, len(before))
+	to := c.mapWith(func(e *Entry) *Entry {
 		done, known := before[e]
 		if !known {
 			done = m.entry(e)
 		}
-		m.made[e] = done
+		m.byEntry[e] = done
 		return done
 	}, func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
-		return m.more(ctx, c, kind, name)
+		return m.resolve(ctx, c, kind, name)
 	})
 	m.last.Store(&mapped{c, to})
 	return to
 }
 
-// entry maps an entry. It is called with mu held.
+// entry maps an entry. m.mu must be held.
 func (m *mapping) entry(e *Entry) *Entry {
 	if to := m.f(e); to != nil {
-		return to.finish(nil)
+		return to.compose(nil)
 	}
 	return nil
 }
 
-// more resolves an entry by the name that it has after the mapping.
-func (m *mapping) more(ctx context.Context, c *Catalog, kind mcp.Kind, name string) (*Entry, error) {
-	inner, ok := m.inner(kind, name)
+// resolve looks up an entry by its name after the mapping.
+func (m *mapping) resolve(ctx context.Context, c *Catalog, kind mcp.Kind, name string) (*Entry, error) {
+	inner, ok := m.sourceName(kind, name)
 	if !ok {
 		return nil, nil
 	}
@@ -294,26 +298,177 @@ func (m *mapping) more(ctx context.Context, c *Catalog, kind mcp.Kind, name stri
 	if e == nil || err != nil {
 		return nil, err
 	}
-	if to := m.of(e); to != nil && to.Kind == kind && to.Name == name {
+	if to := m.mapUnlisted(e); to != nil && to.Kind == kind && to.Name == name {
 		return to, nil
 	}
 	return nil, nil
 }
 
-// of returns what an entry that is in no list is mapped to.
-func (m *mapping) of(e *Entry) *Entry {
+// mapUnlisted maps an entry that is in no list.
+func (m *mapping) mapUnlisted(e *Entry) *Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	to, known := m.made[e]
+	to, known := m.byEntry[e]
 	if !known {
-		to, known = m.resolved[e]
+		to, known = m.unlisted[e]
 	}
 	if !known {
 		to = m.entry(e)
-		if m.resolved == nil || len(m.resolved) == maxResolved {
-			m.resolved = make(map[*Entry]*Entry)
+		if m.unlisted == nil || len(m.unlisted) == maxUnlisted {
+			m.unlisted = make(map[*Entry]*Entry)
 		}
-		m.resolved[e] = to
+		m.unlisted[e] = to
 	}
 	return to
+}
+
+// A Part is one of the catalogs that [Merge] combines.
+type Part struct {
+	// Owner names the part in messages for the operator.
+	Owner   string
+	Catalog *Catalog
+}
+
+// A CollisionError reports an entry that is not offered because another entry has its name: two
+// tools, two prompts, two resources with the same URI, or a resource whose URI matches the template
+// of an earlier part.
+type CollisionError struct {
+	Kind mcp.Kind
+	// Name is the name with its prefix, or the URI.
+	Name string
+	// Owner is the part whose entry is not offered, and Other is the part whose entry is. They are
+	// equal if one part has both entries, and "" in a catalog that is not merged.
+	Owner, Other string
+}
+
+// Error names the entry and both owners. Characters of the name that are not ASCII are escaped, since
+// they may look like others.
+func (e *CollisionError) Error() string {
+	if e.Owner == e.Other {
+		return fmt.Sprintf("a second %v %+.256q of %s is not offered", e.Kind, e.Name, cmp.Or(e.Owner, "the catalog"))
+	}
+	return fmt.Sprintf("the %v %+.256q of %s is not offered: %s has one too; use a prefix", e.Kind, e.Name, e.Owner, e.Other)
+}
+
+// newCollisions returns the collisions that are not in known. There may be many of both.
+func newCollisions(known, all []*CollisionError) []*CollisionError {
+	old := make(map[CollisionError]bool, len(known))
+	for _, collision := range known {
+		old[*collision] = true
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c *CollisionError) bool { return old[*c] })
+}
+
+// Merge returns the catalog of all parts, in their order. If two parts have an entry of the same
+// kind and name, the part that had the name in previous keeps it, otherwise the first part gets it.
+// In the same way, the template of an earlier part keeps the URIs that it matches. Other entries
+// are not offered, and are reported by [Catalog.Collisions].
+//
+// previous is the last result for these parts, or nil. If the parts have not changed, Merge returns
+// previous.
+func Merge(previous *Catalog, parts ...Part) *Catalog {
+	if previous != nil && slices.Equal(previous.parts, parts) {
+		return previous
+	}
+	m := &Catalog{parts: slices.Clone(parts)}
+	for _, p := range m.parts {
+		m.reserveNames(previous, p)
+		m.bridges = append(m.bridges, p.Catalog.bridges...)
+	}
+	slices.Sort(m.bridges)
+	m.bridges = slices.Compact(m.bridges)
+	for _, p := range m.parts {
+		m.addPart(previous, p)
+	}
+	m.mergeResolvers()
+	return m
+}
+
+// Collisions returns the entries that are not offered because of another entry. The caller must not
+// change the slice.
+func (c *Catalog) Collisions() []*CollisionError { return c.collisions }
+
+// duplicates returns the collisions within one catalog, with the given owner.
+func (c *Catalog) duplicates(owner string) (all []*CollisionError) {
+	for _, e := range c.collisions {
+		if e.Owner == "" {
+			all = append(all, &CollisionError{e.Kind, e.Name, owner, owner})
+		}
+	}
+	return all
+}
+
+// reserveNames assigns the names of a part's entries to the part, unless another part has them.
+func (c *Catalog) reserveNames(before *Catalog, p Part) {
+	for kind, entries := range p.Catalog.entries {
+		for _, e := range entries {
+			if c.owners[kind] == nil {
+				c.owners[kind] = make(map[string]string)
+			}
+			if _, claimed := c.owners[kind][e.Name]; !claimed || before.owns(p, e) {
+				c.owners[kind][e.Name] = p.Owner
+			}
+		}
+	}
+}
+
+// owns reports whether the part had the name.
+func (c *Catalog) owns(p Part, e *Entry) bool {
+	return c != nil && c.owners[e.Kind][e.Name] == p.Owner && c.index[e.Kind][e.Name] != nil
+}
+
+// addPart adds the entries whose names are assigned to the part.
+func (c *Catalog) addPart(before *Catalog, p Part) {
+	earlier := c.templates
+	c.collisions = append(c.collisions, p.Catalog.duplicates(p.Owner)...)
+	for kind, entries := range p.Catalog.entries {
+		for i, e := range entries {
+			other := c.owners[kind][e.Name]
+			if e.Kind == mcp.KindResource && other == p.Owner && !before.owns(p, e) {
+				other = c.templateOwner(earlier, e.Name, p.Owner)
+				c.owners[kind][e.Name] = other // later parts that list the URI collide with the template
+			}
+			if other != p.Owner {
+				c.collisions = append(c.collisions, &CollisionError{e.Kind, e.Name, p.Owner, other})
+				continue
+			}
+			var dropped droppedURIs
+			if e.Kind == mcp.KindResourceTemplate {
+				dropped = p.Catalog.templates[i].dropped
+			}
+			c.add(e, dropped)
+		}
+	}
+}
+
+// templateOwner returns the owner of the first template that matches a URI.
+func (c *Catalog) templateOwner(templates []matcher, uri, otherwise string) string {
+	for _, t := range templates {
+		if t.matches(uri) {
+			return c.owners[mcp.KindResourceTemplate][t.Name]
+		}
+	}
+	return otherwise
+}
+
+// mergeResolvers sets a resolver that calls those of the parts in order.
+func (c *Catalog) mergeResolvers() {
+	var resolving []*Catalog
+	for _, p := range c.parts {
+		c.partial = c.partial || p.Catalog.partial
+		if p.Catalog.resolve != nil {
+			resolving = append(resolving, p.Catalog)
+		}
+	}
+	if len(resolving) == 0 {
+		return
+	}
+	c.resolve = func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
+		for _, part := range resolving {
+			if e, err := part.Resolve(ctx, kind, name); e != nil || err != nil {
+				return e, err
+			}
+		}
+		return nil, nil
+	}
 }

@@ -1,10 +1,9 @@
 // Package server makes MCP servers out of Go functions.
 //
-// A [Server] offers tools, resources, prompts and completions. Its author writes
-// functions with typed arguments and results; schemas are reflected from the
-// types, arguments are validated and decoded before the function runs, and results
-// are encoded after it. The same server speaks every version of the protocol over
-// every transport, to many clients at once.
+// A [Server] offers tools, resources, prompts and completions. Functions have typed arguments
+// and results: the schemas are reflected from the types, arguments are validated and decoded
+// before the function runs, and results are encoded after it. One server serves every version
+// of the protocol over every transport to many clients.
 //
 //	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)
 //	server.AddTool(s, server.Tool{Name: "add"}, func(ctx context.Context, r *server.Request, in AddIn) (int, error) {
@@ -14,24 +13,23 @@
 //
 // # Registration
 //
-// AddTool, AddResource and the like are for start-up code: they panic with the
-// place and the reason when something cannot be registered. NewTool, NewResource
-// and the like return an error instead; [Server.Replace] takes what they made, all
-// or nothing, at any time, and notifies clients once for each kind of list.
+// [AddTool], [AddResource], [AddTemplate], [AddPrompt] and [AddCompletion] register functions, and
+// [AddService] registers the methods of a struct. They are for start-up code: they panic with the
+// file, the line and the reason if registration fails. [NewTool] and similar functions return an
+// error instead. [Server.Replace] takes the entries that they return, all or none, at any time.
 //
 // # Composition
 //
-// An [Entry] is one tool, prompt, resource or resource template. Its [mcp.Target] says what
-// it is. Its [mcp.Handler] answers its calls. NewTool and the like return entries.
+// An [Entry] is one tool, prompt, resource or resource template. Its [mcp.Target] describes it,
+// and its [mcp.Handler] answers its calls. NewTool and similar functions return entries.
 //
-// A [Catalog] is an immutable list of entries with an index of their names. [NewCatalog]
-// makes one of entries. The functions of entries that are registered with no server have no
-// dependencies: [Value] panics there. [Catalog.Map] returns a catalog of what a function
-// makes of each entry: the entry itself, a changed copy, or nil to drop it. [Merge] returns one
-// catalog of several parts. Of two entries with one kind and name, Merge offers one: that of
-// the part that had the name in the previous result, otherwise that of the first part. The
-// other is one of [Catalog.Collisions]. In this code, tool returns a new entry with that
-// name:
+// A [Catalog] is an immutable list of entries with an index of their names, made by
+// [NewCatalog]. The functions of its entries belong to no server and have no dependencies:
+// [Value] panics there. [Catalog.Map] returns a catalog in which each entry is replaced by the
+// result of a function: the entry itself, a changed copy, or nil to drop it. [Merge] returns one
+// catalog of several parts. Of two entries with the same kind and name, Merge offers one: that
+// of the part that had the name in the previous result, otherwise that of the first part. The
+// other is reported by [Catalog.Collisions]. In this code, tool returns a new entry:
 //
 //	kitchen := server.NewCatalog([]*server.Entry{tool("bake"), tool("debug")}, nil)
 //	counter := server.NewCatalog([]*server.Entry{tool("order")}, nil)
@@ -49,9 +47,9 @@
 //		server.Part{Owner: "counter", Catalog: counter})
 //
 // A [Provider] has a current catalog and reports its changes. [Server.Provider] returns a
-// server as a provider. A provider returns the same catalog until something changes: one
-// that maps the catalog of another provider keeps the result with [Catalog.Memo], and one
-// that merges gives Merge the previous result.
+// server as a provider. A provider returns the same catalog until an entry changes. A provider
+// that maps another catalog keeps the result with [Catalog.Memo]. A provider that merges catalogs
+// passes the previous result to Merge.
 //
 //	type fixed struct{ catalog *server.Catalog }
 //
@@ -84,25 +82,33 @@
 //
 // # Errors
 //
-// An error that the function of a tool returns is a result the model sees; that of any
-// other function is a protocol error with its text. A *[jsonrpc.Error], also wrapped, is
-// sent as it is. Any other error of a guard's Check is logged, and the client gets the name
-// of the guard. An error of middleware is logged under a reference, and the client gets only
-// the reference. A panic of a function or of middleware is handled in the same way, and is
-// logged with its stack.
+//  1. An error that a tool's function returns is a result that the model sees. An error of any
+//     other function is a protocol error with its text.
+//  2. A *[jsonrpc.Error], wrapped or not, is sent as it is.
+//  3. An error of a guard's Check is logged. The client gets the name of the guard.
+//  4. An error of middleware, and any panic, is logged with a reference. The client gets the
+//     reference only.
 //
-// # Asking
+// # Questions
 //
-// [Elicit], [Sample] and [Roots] ask the client in the middle of a call. They
-// return an error until the answer is there; return it, and the function runs again
-// with the answer. Code before a question runs again too; [Once] keeps its result.
-// Questions whose errors are put together with errors.Join are asked in one round.
+// [Elicit], [Sample] and [Roots] ask the client during a call. Until there is an answer they
+// return an error. The function returns that error, and runs again with the answer.
+//
+//  1. Code before a question runs again. [Once] keeps its result.
+//  2. Questions whose errors are combined with errors.Join are asked together.
+//  3. A timeout does not count the time that a person takes to answer.
 //
 // # Concurrency
 //
-//  1. All methods of Server and functions of this package may be called from any
-//     goroutine, while the server serves.
+//  1. All functions and methods of this package may be called concurrently, also while the
+//     server serves, unless their documentation says otherwise.
 //  2. Functions run concurrently, each on the goroutine of its call.
-//  3. A call is resolved to an entry when it comes. Later changes of the catalog do not
+//  3. A call is resolved to an entry when it arrives. Later changes of the catalog do not
 //     change that entry; [mcp.Call.Recheck] reports whether it is still offered unchanged.
+//
+// # Other packages
+//
+// Package transport/stdio and its neighbours serve a server. Packages server/resources,
+// server/openapi, server/memory and server/workspace have ready-made entries. Package
+// bridge offers the entries of other servers.
 package server

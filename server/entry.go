@@ -1,76 +1,85 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// An Entry is something that a server offers, with everything that others need to know
-// about it: a tool, prompt, resource or resource template. [NewTool] and the like make
-// entries; so do literals. Entries are shared: change a copy, as [Catalog.Map] does.
+// An Entry is one tool, prompt, resource or resource template that a server offers. Create one with
+// [NewTool] and similar functions, or as a literal. Entries are shared between goroutines: change a
+// copy, as [Catalog.Map] does.
 type Entry struct {
-	// Target says what the entry is. Calls that are resolved to the entry have it.
+	// Target describes the entry. It is the target of calls to the entry.
 	mcp.Target
-	// Handle handles a call that was resolved to this entry. Its errors are raw: the
-	// server that received the call makes results and protocol errors of them.
+	// Handle answers a call that was resolved to this entry. It returns errors unchanged. The
+	// server that received the call converts them to results and protocol errors.
 	Handle mcp.Handler
-	// Complete completes an argument of the prompt, or a variable of the template; nil
-	// if none is completed.
+	// Complete completes an argument of the prompt, or a variable of the template. nil means that
+	// there are no completions.
 	Complete mcp.Handler
 	// Match reports whether a URI is one of a resource template.
 	Match func(uri string) bool
-	// Visible reports whether a caller sees the entry in lists; nil if all do.
+	// Visible reports whether a caller sees the entry; nil means that all callers do. A hidden
+	// entry is in no list, and calls, completions and subscriptions get the error for an unknown
+	// name. A panic hides the entry. To hide an entry that is in a catalog already, use
+	// [Entry.Wrap] with a guard: on a copy of such an entry, a new Visible affects lists and
+	// completions only.
 	Visible func(ctx context.Context, caller *mcp.Caller) bool
-	// Subscribe begins to report changes of the resource with the call's URI, until stop
-	// is called. It is nil if changes are reported without. ctx is that of the request
-	// to subscribe, not of the subscription.
+	// Subscribe starts to report changes of the resource with the call's URI, until stop is called.
+	// nil means that changes are reported without it. ctx is the context of the subscribe request,
+	// not of the subscription.
 	Subscribe func(ctx context.Context, call *mcp.Call) (stop func(), err error)
 
-	draft *draft // nil once the entry is in a catalog
+	pending  *pending // nil once the entry is in a catalog
+	composed bool     // Visible includes the guards, and calls are checked against it
 }
 
-// A draft is what stands between the guards and the function of an entry, as long as more
-// can be added.
-type draft struct {
+// A pending holds what will be composed into the handlers of an entry.
+type pending struct {
 	guards     []mcp.Guard
 	middleware []mcp.Middleware
-	// bind makes Handle, within the middleware that follows the validation of arguments.
-	// It is nil if Handle is there.
-	bind    func(s *Server, within mcp.Middleware) mcp.Handler
+	// bind returns the handler, which applies the given middleware after decoding the arguments.
+	// nil means that Entry.Handle is the handler.
+	bind    func(s *Server, middleware mcp.Middleware) mcp.Handler
 	timeout time.Duration
 
-	dependencies []reflect.Type      // that the function takes
-	argument     string              // of a completion: what is completed
-	values       map[string][]string // of arguments that may have some values only
+	dependencies []reflect.Type      // types that the function takes
+	argument     string              // of a completion: the completed argument
+	values       map[string][]string // allowed values of arguments that have an enum
 }
 
-// Wrap returns a copy of the entry within guards and middleware, the first outermost.
-// Those of an entry that is in no catalog yet surround the validation of its arguments, as
-// Guards and CallMiddleware of a [Tool] do; those of any other entry surround all of it.
+// Wrap returns a copy of the entry with additional guards and middleware, the first outermost. If
+// the entry is in no catalog yet, they apply like Guards and CallMiddleware of a [Tool]: middleware
+// runs after the arguments are validated. Otherwise they apply before that.
 func (e *Entry) Wrap(guards []mcp.Guard, middleware []mcp.Middleware) *Entry {
 	if len(guards)+len(middleware) == 0 {
 		return e
 	}
 	wrapped := *e
-	wrapped.draft = &draft{}
-	if e.draft != nil {
-		*wrapped.draft = *e.draft
+	wrapped.pending = &pending{}
+	if e.pending != nil {
+		*wrapped.pending = *e.pending
 	}
-	wrapped.draft.guards = slices.Concat(guards, wrapped.draft.guards)
-	wrapped.draft.middleware = slices.Concat(middleware, wrapped.draft.middleware)
+	wrapped.pending.guards = slices.Concat(guards, wrapped.pending.guards)
+	wrapped.pending.middleware = slices.Concat(middleware, wrapped.pending.middleware)
 	return &wrapped
 }
 
-// require returns a copy of the entry that needs more scopes, and has more metadata. What
-// the entry itself says wins.
-func (e *Entry) require(scopes []string, metadata map[string]any) *Entry {
+// withRequirements returns a copy of the entry with more scopes and metadata. The entry's own
+// metadata takes precedence.
+func (e *Entry) withRequirements(scopes []string, metadata map[string]any) *Entry {
 	if len(scopes)+len(metadata) == 0 {
 		return e
 	}
@@ -89,41 +98,51 @@ func (e *Entry) require(scopes []string, metadata map[string]any) *Entry {
 	return &with
 }
 
-// finish composes what a draft holds: once, so that middleware is called once. s is the
-// server of the functions, nil if there is none.
-func (e *Entry) finish(s *Server) *Entry {
-	d := e.draft
-	if d == nil {
+// compose builds the handlers of a pending entry, so that each middleware is called once. s is the
+// server of the functions, or nil.
+func (e *Entry) compose(s *Server) *Entry {
+	d := e.pending
+	if d == nil && (e.composed || e.Visible == nil) {
 		return e
 	}
 	done := *e
-	done.draft = nil
-	within := compose(d.guards, d.middleware)
+	done.pending, done.composed = nil, true
+	if d == nil {
+		d = &pending{}
+	}
+	guards, shown := d.guards, e.Visible
+	if !e.composed && e.Visible != nil { // enforce it on calls, as Visible of a guard
+		guards = append(slices.Clip(guards), mcp.Guard{Name: "Entry.Visible", Visible: func(ctx context.Context, caller *mcp.Caller, _ *mcp.Target) bool {
+			return e.Visible(ctx, caller)
+		}})
+		shown = nil
+	}
+	middleware := compose(d.guards, d.middleware)
 	if d.bind != nil {
-		done.Handle = d.bind(s, within)
+		done.Handle = d.bind(s, middleware)
 	} else {
-		done.Handle = wrap(within, done.Handle)
+		done.Handle = applyMiddleware(middleware, done.Handle)
 	}
-	if len(d.guards) > 0 && (e.Kind == mcp.KindResource || e.Kind == mcp.KindResourceTemplate) {
-		done.Handle = privately(done.Handle)
+	if len(guards) > 0 && (e.Kind == mcp.KindResource || e.Kind == mcp.KindResourceTemplate) {
+		done.Handle = withoutPublicCache(done.Handle)
 	}
-	done.Handle = limited(d.timeout, &done.Target, checked(d.guards, &done.Target, done.Handle))
-	done.Complete = checked(d.guards, &done.Target, wrap(within, e.Complete))
-	done.Visible = visible(d.guards, &done.Target, e.Visible)
-	done.Subscribe = subscribed(d.guards, &done.Target, e.Subscribe)
+	done.Handle = withTimeout(d.timeout, &done.Target, authorize(guards, &done.Target, done.Handle))
+	done.Complete = authorize(guards, &done.Target, applyMiddleware(middleware, e.Complete))
+	done.Visible = combineVisible(guards, &done.Target, shown)
+	done.Subscribe = authorizeSubscribe(guards, &done.Target, e.Subscribe)
 	return &done
 }
 
-// check refuses what could not be called, or not be listed.
-func (e *Entry) check() error {
+// validate rejects an entry that could not be called or listed.
+func (e *Entry) validate() error {
 	switch {
 	case e == nil:
-		return errors.New("there is an entry that is nil")
+		return errors.New("an entry is nil")
 	case e.Kind < mcp.KindTool || e.Kind > mcp.KindResourceTemplate:
 		return fmt.Errorf("the entry %.80q has no kind", e.Name)
 	case e.Definition == nil && e.isListed():
 		return fmt.Errorf("the %v %.80q has no definition", e.Kind, e.Name)
-	case e.Handle == nil && e.isListed() && (e.draft == nil || e.draft.bind == nil):
+	case e.Handle == nil && e.isListed() && (e.pending == nil || e.pending.bind == nil):
 		return fmt.Errorf("the %v %.80q has no function", e.Kind, e.Name)
 	}
 	if e.Kind == mcp.KindTool || e.Kind == mcp.KindPrompt {
@@ -133,21 +152,22 @@ func (e *Entry) check() error {
 	} else if e.Name == "" {
 		return fmt.Errorf("a %v has no URI", e.Kind)
 	}
-	if e.draft != nil {
-		if err := checkGuards(e.draft.guards); err != nil {
+	if e.pending != nil {
+		if err := checkGuards(e.pending.guards); err != nil {
 			return fmt.Errorf("%v %q: %w", e.Kind, e.Name, err)
 		}
 	}
 	return nil
 }
 
-// isListed reports whether the entry is one of a list, and not a completion of one.
-func (e *Entry) isListed() bool { return e.draft == nil || e.draft.argument == "" }
+// isListed reports whether the entry is in a list, and is not a completion.
+func (e *Entry) isListed() bool { return e.pending == nil || e.pending.argument == "" }
 
-// maxName is the longest name of a tool or prompt in bytes. MCP 2025-11-25, server/tools.
+// maxName is the maximum length in bytes of the name of a tool or prompt. MCP 2025-11-25,
+// server/tools.
 const maxName = 128
 
-// checkName refuses names that clients may not be able to use.
+// checkName rejects names that clients may not accept.
 func checkName(kind mcp.Kind, name string) error {
 	if name == "" || len(name) > maxName {
 		return fmt.Errorf("%v %.40q: a name has 1 to %d characters, not %d", kind, name, maxName, len(name))
@@ -162,7 +182,7 @@ func checkName(kind mcp.Kind, name string) error {
 	return nil
 }
 
-// checkGuards refuses guards that would decide nothing.
+// checkGuards rejects guards without any function.
 func checkGuards(guards []mcp.Guard) error {
 	for _, g := range guards {
 		if g.Visible == nil && g.Check == nil && g.Run == nil {
@@ -171,3 +191,244 @@ func checkGuards(guards []mcp.Guard) error {
 	}
 	return nil
 }
+
+// compose returns one middleware that applies the Run of guards and then middleware, the first
+// outermost. It returns nil if there are none.
+func compose(guards []mcp.Guard, middleware []mcp.Middleware) mcp.Middleware {
+	var all []mcp.Middleware
+	for _, g := range guards {
+		if g.Run != nil {
+			all = append(all, g.Run)
+		}
+	}
+	all = append(all, middleware...)
+	if len(all) == 0 {
+		return nil
+	}
+	return func(next mcp.Handler) mcp.Handler {
+		for _, m := range slices.Backward(all) {
+			next = m(next)
+		}
+		return next
+	}
+}
+
+// applyMiddleware returns m(next). It returns next if m or next is nil.
+func applyMiddleware(m mcp.Middleware, next mcp.Handler) mcp.Handler {
+	if m == nil || next == nil {
+		return next
+	}
+	return m(next)
+}
+
+// authorize returns a handler that calls next if all guards allow the call.
+func authorize(guards []mcp.Guard, t *mcp.Target, next mcp.Handler) mcp.Handler {
+	guards = decidingGuards(guards)
+	if len(guards) == 0 || next == nil {
+		return next
+	}
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		for i := range guards {
+			if err := checkGuard(ctx, &guards[i], t, call); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, call)
+	}
+}
+
+// decidingGuards returns the guards that have Check or Visible.
+func decidingGuards(guards []mcp.Guard) []mcp.Guard {
+	return slices.DeleteFunc(slices.Clone(guards), func(g mcp.Guard) bool { return g.Check == nil && g.Visible == nil })
+}
+
+// checkGuard asks one guard about a call. The error is a *[RefusedError], or a question to the
+// caller.
+func checkGuard(ctx context.Context, g *mcp.Guard, t *mcp.Target, call *mcp.Call) error {
+	if g.Check == nil {
+		if !isVisible(ctx, g, call.Caller, t) {
+			return &RefusedError{Guard: g.Name, Hidden: true, Err: errHidden}
+		}
+		return nil
+	}
+	err := callRecovered(func() error { return g.Check(ctx, call) })
+	if _, asks := mcp.AsInputRequired(err); err == nil || asks {
+		return err
+	}
+	return &RefusedError{Guard: g.Name, Err: err}
+}
+
+var errHidden = errors.New("the caller may not see it")
+
+// isVisible asks one guard whether a caller sees an entry. A panic hides the entry.
+func isVisible(ctx context.Context, g *mcp.Guard, caller *mcp.Caller, t *mcp.Target) (shown bool) {
+	err := callRecovered(func() error {
+		shown = g.Visible(ctx, caller, t)
+		return nil
+	})
+	return shown && err == nil
+}
+
+// combineVisible combines Visible of guards and of an entry. It returns nil if all callers see the
+// entry.
+func combineVisible(guards []mcp.Guard, t *mcp.Target, inner func(context.Context, *mcp.Caller) bool) func(context.Context, *mcp.Caller) bool {
+	hiding := slices.DeleteFunc(slices.Clone(guards), func(g mcp.Guard) bool { return g.Visible == nil })
+	if len(hiding) == 0 {
+		return inner
+	}
+	return func(ctx context.Context, caller *mcp.Caller) bool {
+		for i := range hiding {
+			if !isVisible(ctx, &hiding[i], caller, t) {
+				return false
+			}
+		}
+		return inner == nil || inner(ctx, caller)
+	}
+}
+
+// authorizeSubscribe returns an [Entry].Subscribe that calls next if all guards allow the call.
+func authorizeSubscribe(guards []mcp.Guard, t *mcp.Target, inner func(context.Context, *mcp.Call) (func(), error)) func(context.Context, *mcp.Call) (func(), error) {
+	guards = decidingGuards(guards)
+	if len(guards) == 0 {
+		return inner
+	}
+	return func(ctx context.Context, call *mcp.Call) (stop func(), err error) {
+		for i := range guards {
+			if err := checkGuard(ctx, &guards[i], t, call); err != nil {
+				return nil, err
+			}
+		}
+		if inner == nil {
+			return func() {}, nil
+		}
+		return inner(ctx, call)
+	}
+}
+
+// decodeAndRun returns a handler that decodes the arguments of a call and calls run. The middleware
+// is applied between the two.
+func decodeAndRun[In any](s *Server, middleware mcp.Middleware, decode func(ctx context.Context, call *mcp.Call) (In, error), run func(ctx context.Context, r *Request, in In) (mcp.Result, error)) mcp.Handler {
+	if middleware == nil {
+		return func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
+			defer recoverPanic(&err)
+			in, err := decode(ctx, call)
+			if err != nil {
+				return nil, err
+			}
+			result, err = run(ctx, &Request{call, s}, in)
+			return result, functionErrorOf(err)
+		}
+	}
+	key := new(byte) // of the decoded arguments in call.Get
+	inner := middleware(func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
+		defer recoverPanic(&err)
+		arguments, ok := call.Get(key).(*decodedArguments[In])
+		if !ok || !arguments.matches(call) {
+			return nil, errArgumentsChanged
+		}
+		result, err = run(ctx, &Request{call, s}, arguments.value)
+		return result, functionErrorOf(err)
+	})
+	return func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
+		defer recoverPanic(&err)
+		in, err := decode(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		call.Set(key, &decodedArguments[In]{call.Member("arguments"), call.Member("uri"), in})
+		return inner(ctx, call)
+	}
+}
+
+// decodedArguments are the arguments of a call, raw and decoded.
+type decodedArguments[In any] struct {
+	arguments, uri []byte
+	value          In
+}
+
+func (d *decodedArguments[In]) matches(call *mcp.Call) bool {
+	return bytes.Equal(call.Member("arguments"), d.arguments) && bytes.Equal(call.Member("uri"), d.uri)
+}
+
+// errArgumentsChanged ends a call if a middleware has changed the arguments after validation: a
+// guard, or a person, has approved other arguments.
+var errArgumentsChanged = &jsonrpc.Error{
+	Code: jsonrpc.InternalError, Message: "a middleware of the server has changed the arguments after they were validated",
+}
+
+// withTimeout bounds the time of a handler. Time spent waiting for a person does not count.
+func withTimeout(timeout time.Duration, t *mcp.Target, next mcp.Handler) mcp.Handler {
+	if timeout <= 0 {
+		return next
+	}
+	late := fmt.Errorf("%v %q took longer than %v", t.Kind, t.Name, timeout)
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		ctx, cancel := deadline.With(ctx, timeout, late)
+		defer cancel()
+		result, err := next(ctx, call)
+		if _, refused := errors.AsType[*RefusedError](err); err != nil && !refused && !isProtocolError(err) && context.Cause(ctx) == late {
+			err = functionErrorOf(late)
+		}
+		return result, err
+	}
+}
+
+// withoutPublicCache makes results private that are read behind guards. A shared cache would serve
+// them to callers that the guards refuse.
+func withoutPublicCache(next mcp.Handler) mcp.Handler {
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		result, err := next(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		return forcePrivate(result)
+	}
+}
+
+func forcePrivate(result mcp.Result) (mcp.Result, error) {
+	var text []byte
+	switch result := result.(type) {
+	case nil:
+		return nil, nil
+	case *mcp.ReadResourceResult:
+		if result.Scope != mcp.CachePublic {
+			return result, nil
+		}
+		private := *result
+		private.Scope = mcp.CachePrivate
+		return &private, nil
+	case mcp.Raw:
+		text = result
+	default:
+		var err error
+		if text, err = result.AppendJSON(nil); err != nil {
+			return nil, err
+		}
+	}
+	members, err := jsonscan.ReadObject(text)
+	if err != nil || members.Get("cacheScope") == nil {
+		return result, nil // the result names no scope, or is invalid
+	}
+	text, err = jsonscan.Splice(nil, text, jsonscan.Edit{Name: "cacheScope", Value: jsonscan.AppendString(nil, string(mcp.CachePrivate))})
+	return mcp.Raw(text), err
+}
+
+// callRecovered calls fn and returns a panic as an error.
+func callRecovered(fn func() error) (err error) {
+	defer recoverPanic(&err)
+	return fn()
+}
+
+// recoverPanic sets *err to a *panicError after a panic. It must be deferred.
+func recoverPanic(err *error) {
+	if p := recover(); p != nil {
+		*err = &panicError{p, debug.Stack()}
+	}
+}
+
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }

@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// answer is a person who fills in every form in the same way.
+// answer is a user who fills in every form in the same way.
 func answer(action mcp.ElicitAction, content string) func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	return func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		fmt.Println("asked:", params.Message)
@@ -22,8 +22,7 @@ func answer(action mcp.ElicitAction, content string) func(context.Context, *mcp.
 	}
 }
 
-// A function asks in the middle of its work. It returns the error that Elicit
-// gives it, and is run again once the answer is there.
+// A function asks the user. It returns the error of Elicit, and runs again with the answer.
 func ExampleElicit() {
 	type Loaves struct {
 		Count int `json:"count" jsonschema:"minimum=1,maximum=12"`
@@ -54,8 +53,7 @@ func ExampleElicit() {
 	// nothing then
 }
 
-// What stands before a question would happen again with each run: Once keeps
-// its result.
+// Code before a question runs again in each run of the function. Once keeps its result.
 func ExampleOnce() {
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 	orders := 0
@@ -140,8 +138,8 @@ func ExampleRoots() {
 	// Output: file:///home/ada
 }
 
-// Replicas that share their keys continue each other's calls: what a client
-// carries from one to the other is sealed.
+// Replicas with the same keys continue each other's calls. The client carries encrypted state
+// from one to the other.
 func ExampleOptions_stateKeys() {
 	key := []byte("32 bytes of a random secret, or more")
 	replica := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{StateKeys: [][]byte{key}})
@@ -152,5 +150,5 @@ func ExampleOptions_stateKeys() {
 	}()
 	defer func() { fmt.Println(recover()) }()
 	server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{StateKeys: [][]byte{[]byte("short")}})
-	// Output: server.New: StateKeys: seal: key 1 has 5 bytes, at least 32 expected
+	// Output: server.New: StateKeys: token: key 1 has 5 bytes, at least 32 expected
 }

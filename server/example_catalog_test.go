@@ -23,8 +23,8 @@ func (f fixed) Run(ctx context.Context, ready func(), changed func(mcp.Change)) 
 	return nil
 }
 
-// Two catalogs are made of entries, one is changed by Map, and Merge makes one of both. A
-// provider has the result, and is mounted with a prefix and a guard that hides a tool.
+// Map changes one of two catalogs, and Merge combines them. A provider offers the result. It is
+// mounted with a prefix, and with a guard that hides a tool.
 func Example_composition() {
 	tool := func(name string) *server.Entry {
 		entry, err := server.NewTool(server.Tool{Name: name}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {

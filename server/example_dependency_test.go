@@ -11,10 +11,10 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// Stock stands for a database.
+// Stock is used like a database.
 type Stock struct{ loaves int }
 
-// A dependency lives as long as its server serves.
+// A dependency lives as long as its server.
 func ExampleProvide() {
 	stock := server.Provide(func(ctx context.Context) (*Stock, func(context.Context) error, error) {
 		fmt.Println("opening the stock")
@@ -42,7 +42,7 @@ func ExampleProvide() {
 	// closing the stock
 }
 
-// A program that starts its server by itself learns of a failure before it serves.
+// A program that calls Start gets the error before it serves.
 func ExampleServer_Start() {
 	stock := server.Provide(func(ctx context.Context) (*Stock, func(context.Context) error, error) {
 		return nil, nil, errors.New("the door is locked")

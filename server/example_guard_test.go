@@ -11,14 +11,14 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// asBaker connects a client that says it is the baker. What a client says of itself is
-// good for examples; Caller().Principal is what a transport has verified.
+// asBaker connects a client with the name baker. The name is not verified: outside of examples,
+// use Caller().Principal, which the transport has verified.
 func asBaker(s *server.Server) *client.Session {
 	return dial(s, &client.Options{Info: mcp.Implementation{Name: "baker", Version: "1"}})
 }
 
-// A guard refuses calls before their arguments are validated. This one reads what was
-// registered with the tool.
+// A guard refuses calls before their arguments are validated. This one reads the metadata of the
+// tool.
 func ExampleOptions_guards() {
 	bakersOnly := mcp.Guard{Name: "bakers", Check: func(ctx context.Context, call *mcp.Call) error {
 		if call.Target().Metadata["open to all"] == true || call.Caller.Info.Name == "baker" {
@@ -49,8 +49,7 @@ func ExampleOptions_guards() {
 	// baking
 }
 
-// An entry that Visible of a guard hides is not listed, and a call of it is answered as if it
-// did not exist.
+// An entry that a guard hides is not listed, and a call gets the error for an unknown name.
 func ExampleOptions_guards_visible() {
 	bakersOnly := mcp.Guard{Name: "bakers", Visible: func(ctx context.Context, caller *mcp.Caller, target *mcp.Target) bool {
 		return caller.Info.Name == "baker"
@@ -72,7 +71,7 @@ func ExampleOptions_guards_visible() {
 	// protocol error: jsonrpc: -32602 "unknown tool: \"bake\""
 }
 
-// Middleware may make a result of an error, which tells a model what to do about it.
+// Middleware can convert an error to a result that tells a model what to do.
 func ExampleOptions_callMiddleware() {
 	errClosed := errors.New("the bakery is closed")
 	advise := func(next mcp.Handler) mcp.Handler {

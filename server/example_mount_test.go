@@ -10,7 +10,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// One server offers all that another does; a prefix keeps their names apart.
+// A server offers the entries of another one, with a prefix.
 func ExampleServer_Mount() {
 	calc := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)
 	server.AddTool(calc, server.Tool{Name: "add"}, func(ctx context.Context, r *server.Request, in AddIn) (int, error) { return in.A + in.B, nil })
@@ -32,7 +32,7 @@ func ExampleServer_Mount() {
 	// 4
 }
 
-// Two entries of one name are an error, which says whose they are.
+// Two entries with the same name are an error, which names both owners.
 func ExampleCollisionError() {
 	tool := func(name string) *server.Entry {
 		entry, err := server.NewTool(server.Tool{Name: name}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
@@ -49,6 +49,6 @@ func ExampleCollisionError() {
 	fmt.Println(s.Replace(tool("calc_add")))
 	fmt.Println(calc.Replace(tool("mul")), s.Replace(tool("add")))
 	// Output:
-	// the tool "calc_add" of the server itself is not offered: mount 1 (prefix "calc_") has one; a prefix keeps them apart
+	// the tool "calc_add" of the server itself is not offered: mount 1 (prefix "calc_") has one too; use a prefix
 	// <nil> <nil>
 }

@@ -37,7 +37,7 @@ func ExampleAddPrompt() {
 			fmt.Println(prompt.Name, argument.Name, argument.Required)
 		}
 	}
-	result, err := session.Prompt(context.Background(), "greet", map[string]string{"name": "Ada"}, nil)
+	result, err := session.GetPrompt(context.Background(), "greet", map[string]string{"name": "Ada"}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func ExampleAddPrompt() {
 	// user Welcome Ada.
 }
 
-// NewPrompt and NewCompletion make entries for Replace.
+// NewPrompt and NewCompletion return entries for Replace.
 func ExampleNewPrompt() {
 	prompt, err := server.NewPrompt(server.Prompt{Name: "greet"}, greet)
 	if err != nil {
@@ -66,7 +66,7 @@ func ExampleNewPrompt() {
 	}
 	session := dial(s, nil)
 	defer session.Close()
-	result, err := session.Prompt(context.Background(), "greet", map[string]string{"name": "Ada", "language": "de"}, nil)
+	result, err := session.GetPrompt(context.Background(), "greet", map[string]string{"name": "Ada", "language": "de"}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

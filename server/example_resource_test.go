@@ -12,7 +12,7 @@ import (
 
 // show reads a resource and prints its text.
 func show(session *client.Session, uri string) {
-	result, err := session.Read(context.Background(), uri, nil)
+	result, err := session.ReadResource(context.Background(), uri, nil)
 	if err != nil {
 		fmt.Println(uri, "not found:", mcp.IsResourceNotFound(err))
 		return
@@ -44,7 +44,7 @@ func ExampleAddResource() {
 	// bakery://cellar not found: true
 }
 
-// NewResource makes an entry for Replace; subscribers are told of an update.
+// NewResource returns an entry for Replace. Subscribers are notified of an update.
 func ExampleNewResource() {
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 	stock := 3
@@ -57,7 +57,7 @@ func ExampleNewResource() {
 		log.Fatal(err)
 	}
 	told := make(chan mcp.Change, 1)
-	session := dial(s, &client.Options{Changed: func(_ context.Context, change mcp.Change) { told <- change }})
+	session := dial(s, &client.Options{OnChange: func(_ context.Context, change mcp.Change) { told <- change }})
 	defer session.Close()
 	_, err = session.Subscribe(context.Background(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"bakery://stock"}})
 	if err != nil {
@@ -95,8 +95,8 @@ func ExampleAddTemplate() {
 	// recipe://cake not found: true
 }
 
-// A struct that does not fit its template is refused, as is a template that
-// cannot be matched in linear time.
+// A struct that does not fit its template is rejected, and so is a template that cannot be
+// matched in linear time.
 func ExampleNewTemplate() {
 	read := func(ctx context.Context, r *server.Request, vars struct {
 		Bred string `json:"bred"`

@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A Pantry is a service. What its methods are, the structs that they take say.
+// A Pantry is a service. The arguments of its methods say what they are.
 type Pantry struct{ jars []string }
 
 type FindIn struct {
@@ -41,10 +41,10 @@ func (p *Pantry) Jar(_ context.Context, in JarIn) (string, error) {
 	return p.jars[in.Number-1], nil
 }
 
-// Close takes no context.Context: it is not for clients.
+// Close takes no context.Context, so it is not exposed to clients.
 func (p *Pantry) Close() error { return nil }
 
-// The methods of a value become what clients see.
+// AddService exposes the methods of a value.
 func ExampleAddService() {
 	s := server.New(mcp.Implementation{Name: "home", Version: "1.0.0"}, nil)
 	server.AddService(s, &Pantry{jars: []string{"plum jam", "honey", "cherry jam"}})
@@ -54,7 +54,7 @@ func ExampleAddService() {
 	jars, err := client.CallAs[[]string](context.Background(), session, "find", map[string]string{"word": "jam"})
 	fmt.Printf("%q %v\n", jars, err)
 	say(session, "find", map[string]string{"word": "j"})
-	read, err := session.Read(context.Background(), "pantry://jars/2", nil)
+	read, err := session.ReadResource(context.Background(), "pantry://jars/2", nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -66,7 +66,7 @@ func ExampleAddService() {
 	// honey
 }
 
-// Entries of a service replace what has their names, all at once.
+// The entries of a service replace those with the same names, all or none.
 func ExampleService() {
 	s := server.New(mcp.Implementation{Name: "home", Version: "1.0.0"}, nil)
 	session := dial(s, nil)
@@ -89,7 +89,7 @@ func ExampleService() {
 	// service server_test.Pantry: its method Find has a pointer receiver: register a *server_test.Pantry
 }
 
-// A tool that gives its result word by word.
+// A tool streams its result word by word.
 func ExampleAddStream() {
 	s := server.New(mcp.Implementation{Name: "poet", Version: "1.0.0"}, nil)
 	server.AddStream(s, server.Tool{Name: "recite"}, func(context.Context, *server.Request, struct{}) iter.Seq2[string, error] {

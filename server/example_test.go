@@ -32,15 +32,10 @@ func say(session *client.Session, tool string, arguments any) {
 		fmt.Println("protocol error:", err)
 		return
 	}
-	for _, content := range result.Content {
-		if text, ok := content.(*mcp.TextContent); ok {
-			fmt.Println(text.Text)
-		}
-	}
+	fmt.Println(result.Text())
 }
 
-// A server with one tool. The struct is its arguments, their schema and their
-// validation.
+// A server has one tool. The struct defines its arguments, their schema and their validation.
 func Example() {
 	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)
 	server.AddTool(s, server.Tool{Name: "add", Description: "Add two integers."},
@@ -70,7 +65,7 @@ func ExampleNew() {
 	// Add before you multiply.
 }
 
-// Middleware surrounds every request.
+// Middleware handles every request.
 func ExampleOptions_middleware() {
 	trace := func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
@@ -94,7 +89,7 @@ func ExampleOptions_middleware() {
 	// 5
 }
 
-// Calls that run may finish; nothing new begins.
+// Shutdown waits for running calls and rejects new ones.
 func ExampleServer_Shutdown() {
 	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)
 	session := dial(s, nil)

@@ -14,8 +14,8 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// What a function returns decides what its caller gets: here a struct, which is
-// structured content with a schema.
+// The type of the result decides what the caller gets: a struct is structured content with a
+// schema.
 func ExampleAddTool() {
 	type Loaf struct {
 		Bread string  `json:"bread"`
@@ -39,8 +39,7 @@ func ExampleAddTool() {
 	// at "/bread": expected one of "rye", "wheat", got "cake"
 }
 
-// An error is a result that the model reads; a *jsonrpc.Error is one of the
-// protocol.
+// An error is a result that the model sees. A *jsonrpc.Error is a protocol error.
 func ExampleAddTool_errors() {
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 	server.AddTool(s, server.Tool{Name: "bake"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
@@ -58,7 +57,7 @@ func ExampleAddTool_errors() {
 	// protocol error: jsonrpc: 451 "not allowed"
 }
 
-// Replace changes what is offered while clients are connected; they are told.
+// Replace changes the tools while clients are connected, and notifies them.
 func ExampleServer_Replace() {
 	saying := func(word string) *server.Entry {
 		tool, err := server.NewTool(server.Tool{Name: "greet"}, func(context.Context, *server.Request, struct{}) (string, error) {
@@ -84,7 +83,7 @@ func ExampleServer_Replace() {
 	// good evening <nil>
 }
 
-// NewTool reports what AddTool panics over.
+// NewTool returns the error with which AddTool panics.
 func ExampleNewTool() {
 	_, err := server.NewTool(server.Tool{Name: "say hello"}, func(context.Context, *server.Request, struct{}) (string, error) {
 		return "hello", nil
@@ -94,7 +93,7 @@ func ExampleNewTool() {
 	// tool "say hello": a name consists of A–Z a–z 0–9 _ - and dot, not of ' '
 }
 
-// A raw tool takes and gives JSON as it is; its schema comes from elsewhere.
+// A raw tool gets and returns JSON. Its schema is given.
 func ExampleAddRawTool() {
 	s := server.New(mcp.Implementation{Name: "relay", Version: "1.0.0"}, nil)
 	server.AddRawTool(s, server.Tool{
@@ -109,10 +108,10 @@ func ExampleAddRawTool() {
 	say(session, "echo", json.RawMessage(`{}`))
 	// Output:
 	// {"say":1.50, "and":"more"}
-	// at "": missing "say"
+	// missing "say"
 }
 
-// NewRawTool makes an entry for Replace.
+// NewRawTool returns an entry for Replace.
 func ExampleNewRawTool() {
 	tool, err := server.NewRawTool(server.Tool{Name: "echo", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, r *server.Request, arguments json.RawMessage) (mcp.Result, error) {
@@ -131,7 +130,7 @@ func ExampleNewRawTool() {
 	// Output: raw
 }
 
-// Progress goes to who asked for it, before the result.
+// Progress is sent to callers that asked for it, before the result.
 func ExampleRequest_Progress() {
 	s := server.New(mcp.Implementation{Name: "oven", Version: "1.0.0"}, nil)
 	server.AddTool(s, server.Tool{Name: "heat"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {

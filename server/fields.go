@@ -1,43 +1,45 @@
 package server
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
-// fields decodes named strings, of a prompt's arguments or a URI template's
-// variables, into a struct of strings, numbers, booleans, lists of strings or
-// encoding.TextUnmarshaler, by their json names, or into a map[string]string. It
-// is made once and safe for concurrent use.
+// A fields decodes named strings into a struct of strings, numbers, booleans, lists of strings or
+// encoding.TextUnmarshaler, or into a map[string]string. The strings are the arguments of a prompt,
+// or the variables of a URI template. It may be used concurrently.
 type fields struct {
-	list []field
-	open bool // it is a map and takes any name
+	list  []field
+	isMap bool // the type is a map, which has any name
 }
 
 type field struct {
-	name        string
-	description string
-	optional    bool
-	values      []string // all that it may have, nil if that is not limited
-	fallback    []string // what it has when it is absent, nil if nothing
-	index       []int
-	set         func(reflect.Value, []string) error
+	name          string
+	description   string
+	optional      bool
+	values        []string // allowed values; nil if all are
+	defaultValues []string // used if the field is absent; nil if there is no default
+	index         []int
+	set           func(reflect.Value, []string) error
 }
 
 func newFields(t reflect.Type) (*fields, error) {
 	if t == reflect.TypeFor[map[string]string]() {
-		return &fields{open: true}, nil
+		return &fields{isMap: true}, nil
 	}
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%v must be a struct or map[string]string", t)
 	}
-	tagged, err := taggedOf(t)
+	tagged, err := fieldValuesOf(t)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +48,7 @@ func newFields(t reflect.Type) (*fields, error) {
 		if sf.Anonymous || !sf.IsExported() {
 			continue
 		}
-		if throughPointer(t, sf.Index) {
+		if isThroughPointer(t, sf.Index) {
 			return nil, fmt.Errorf("field %s: it must not be promoted from an embedded pointer", sf.Name)
 		}
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
@@ -56,17 +58,17 @@ func newFields(t reflect.Type) (*fields, error) {
 		if name == "" {
 			name = sf.Name
 		}
-		set, err := setterOf(sf.Type)
+		set, err := setterFor(sf.Type)
 		if err != nil {
 			return nil, fmt.Errorf("field %s: %w", sf.Name, err)
 		}
 		tags := tagged[name]
 		field := field{
-			name: name, index: sf.Index, set: set, values: tags.enum, fallback: tags.fallback,
+			name: name, index: sf.Index, set: set, values: tags.enum, defaultValues: tags.defaultValues,
 			description: sf.Tag.Get("jsonschema_description"),
-			optional:    sf.Type.Kind() == reflect.Pointer || strings.Contains(options, "omit") || tags.fallback != nil,
+			optional:    sf.Type.Kind() == reflect.Pointer || strings.Contains(options, "omit") || tags.defaultValues != nil,
 		}
-		if err := field.checkFallback(sf.Type); err != nil {
+		if err := field.checkDefault(sf.Type); err != nil {
 			return nil, fmt.Errorf("field %s: the default: expected %w", sf.Name, err)
 		}
 		f.list = append(f.list, field)
@@ -74,9 +76,9 @@ func newFields(t reflect.Type) (*fields, error) {
 	return f, nil
 }
 
-// throughPointer says whether a field is that of a struct embedded by a pointer, which
+// isThroughPointer reports whether a field belongs to a struct that is embedded by pointer, which
 // would be nil.
-func throughPointer(t reflect.Type, index []int) bool {
+func isThroughPointer(t reflect.Type, index []int) bool {
 	for _, i := range index[:len(index)-1] {
 		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {
 			return true
@@ -85,8 +87,8 @@ func throughPointer(t reflect.Type, index []int) bool {
 	return false
 }
 
-// limited are the values of the fields that may have some only, by the fields' names.
-func (f *fields) limited() map[string][]string {
+// allowedValues returns the values of the fields with an enum, by name.
+func (f *fields) allowedValues() map[string][]string {
 	limited := make(map[string][]string)
 	for _, field := range f.list {
 		if field.values != nil {
@@ -104,11 +106,11 @@ func (f *fields) names() []string {
 	return names
 }
 
-// decode takes the values by their names into the value that into points to; of
-// gives none for a name that is absent.
+// decode sets the fields of the struct, or the map, that into points to. of returns the values for
+// a name, or nil.
 func (f *fields) decode(into any, given []string, of func(name string) []string) error {
 	v := reflect.ValueOf(into).Elem()
-	if f.open {
+	if f.isMap {
 		m := make(map[string]string, len(given))
 		for _, name := range given {
 			m[name] = strings.Join(of(name), ",")
@@ -118,14 +120,14 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 	}
 	for _, name := range given {
 		if !slices.ContainsFunc(f.list, func(field field) bool { return field.name == name }) {
-			return fmt.Errorf("unknown %q (accepted: %s)", name, strings.Join(f.names(), ", "))
+			return fmt.Errorf("unknown %s (accepted: %s)", jsonscan.Quote(name), strings.Join(f.names(), ", "))
 		}
 	}
 	for i := range f.list {
 		field := &f.list[i]
 		values := of(field.name)
 		if values == nil {
-			values = slices.Clone(field.fallback) // a list becomes the function's
+			values = slices.Clone(field.defaultValues) // the function may change a list
 		}
 		if values == nil {
 			if !field.optional {
@@ -133,69 +135,64 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 			}
 			continue
 		}
-		if err := field.take(v.FieldByIndex(field.index), values); err != nil {
+		if err := field.setChecked(v.FieldByIndex(field.index), values); err != nil {
 			return fmt.Errorf("%q: expected %w", field.name, err)
 		}
 	}
 	return nil
 }
 
-// take puts strings into v, which is the field's. The error says what was expected.
-func (f *field) take(v reflect.Value, values []string) error {
-	if i := slices.IndexFunc(values, f.lacks); i >= 0 {
+// setChecked sets v to values, if they are allowed. The error says what was expected.
+func (f *field) setChecked(v reflect.Value, values []string) error {
+	if i := slices.IndexFunc(values, f.disallows); i >= 0 {
 		return fmt.Errorf("one of %s, got %.80q", strings.Join(f.values, ", "), values[i])
 	}
 	return f.set(v, values)
 }
 
-// lacks says whether a value is none that the field may have.
-func (f *field) lacks(value string) bool { return f.values != nil && !slices.Contains(f.values, value) }
-
-func (f *field) checkFallback(t reflect.Type) error {
-	if f.fallback == nil {
-		return nil
-	}
-	return f.take(reflect.New(t).Elem(), f.fallback)
+// disallows reports whether the field has an enum without the value.
+func (f *field) disallows(value string) bool {
+	return f.values != nil && !slices.Contains(f.values, value)
 }
 
-// tagged is what the jsonschema tag of a field, or a method EnumValues, says of its
-// values.
-type tagged struct{ enum, fallback []string }
+func (f *field) checkDefault(t reflect.Type) error {
+	if f.defaultValues == nil {
+		return nil
+	}
+	return f.setChecked(reflect.New(t).Elem(), f.defaultValues)
+}
 
-// taggedOf finds what is said of the fields, by their names.
-func taggedOf(t reflect.Type) (map[string]tagged, error) {
+// fieldValues are the enum and default of a field, from its jsonschema tag or a method EnumValues.
+type fieldValues struct{ enum, defaultValues []string }
+
+// fieldValuesOf returns the enums and defaults of the fields of a struct, by name.
+func fieldValuesOf(t reflect.Type) (map[string]fieldValues, error) {
 	reflected, err := schema.ForType(t)
 	if err != nil {
 		return nil, err
 	}
-	root, err := jsonscan.ReadObject(reflected)
-	if err != nil || root.Get("properties") == nil {
-		return nil, err
-	}
-	properties, err := jsonscan.ReadObject(root.Get("properties"))
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]tagged)
-	for property := range properties.All() {
-		var about struct {
+	var root struct {
+		Properties map[string]struct {
 			Enum    []json.RawMessage
 			Default json.RawMessage
 			Items   struct{ Enum []json.RawMessage }
 		}
-		if err := json.Unmarshal(property.Value, &about); err != nil {
-			return nil, err
-		}
-		found[property.Name()] = tagged{
-			enum:     asText(append(about.Enum, about.Items.Enum...)),
-			fallback: asText(elements(about.Default)),
+	}
+	if err := json.Unmarshal(reflected, &root); err != nil {
+		return nil, err
+	}
+	found := make(map[string]fieldValues)
+	for name, property := range root.Properties {
+		found[name] = fieldValues{
+			enum:          jsonTexts(append(property.Enum, property.Items.Enum...)),
+			defaultValues: jsonTexts(listElements(property.Default)),
 		}
 	}
 	return found, nil
 }
 
-// elements are those of a list; any other value is its only one.
-func elements(value json.RawMessage) []json.RawMessage {
+// listElements returns the elements of a list. Any other value is a list with one element.
+func listElements(value json.RawMessage) []json.RawMessage {
 	var list []json.RawMessage
 	switch {
 	case value == nil:
@@ -206,8 +203,8 @@ func elements(value json.RawMessage) []json.RawMessage {
 	return []json.RawMessage{value}
 }
 
-// asText are JSON values as a caller would write them.
-func asText(values []json.RawMessage) []string {
+// jsonTexts returns JSON values as text. Strings are unquoted.
+func jsonTexts(values []json.RawMessage) []string {
 	if values == nil {
 		return nil
 	}
@@ -220,4 +217,71 @@ func asText(values []json.RawMessage) []string {
 		}
 	}
 	return texts
+}
+
+// setterFor returns a function that parses strings and sets a value of the type.
+func setterFor(t reflect.Type) (func(reflect.Value, []string) error, error) {
+	if t.Kind() == reflect.Pointer {
+		set, err := setterFor(t.Elem())
+		if err != nil {
+			return nil, err
+		}
+		return func(v reflect.Value, values []string) error {
+			v.Set(reflect.New(t.Elem()))
+			return set(v.Elem(), values)
+		}, nil
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return joined(func(v reflect.Value, s string) error {
+			return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s))
+		}), nil
+	}
+	zero := reflect.Zero(t)
+	switch kind := t.Kind(); {
+	case kind == reflect.String, kind == reflect.Bool, zero.CanInt(), zero.CanUint(), zero.CanFloat():
+		return joined(setScalar), nil
+	case kind == reflect.Slice && t.Elem().Kind() == reflect.String:
+		return func(v reflect.Value, values []string) error {
+			v.Set(reflect.ValueOf(values).Convert(t))
+			return nil
+		}, nil
+	}
+	return nil, fmt.Errorf("%v cannot hold a string's value", t)
+}
+
+func joined(set func(reflect.Value, string) error) func(reflect.Value, []string) error {
+	return func(v reflect.Value, values []string) error { return set(v, strings.Join(values, ",")) }
+}
+
+// setScalar parses s and sets v, a string, boolean or number. The error says what was expected.
+func setScalar(v reflect.Value, s string) error {
+	switch {
+	case v.Kind() == reflect.String:
+		v.SetString(s)
+	case v.Kind() == reflect.Bool:
+		yes := slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(s))
+		if !yes && !slices.Contains([]string{"false", "no", "off", "0"}, strings.ToLower(s)) {
+			return fmt.Errorf("true or false, got %.80q", s)
+		}
+		v.SetBool(yes)
+	case v.CanInt():
+		n, err := strconv.ParseInt(s, 10, v.Type().Bits())
+		if err != nil {
+			return fmt.Errorf("an integer of %d bits, got %.80q", v.Type().Bits(), s)
+		}
+		v.SetInt(n)
+	case v.CanUint():
+		n, err := strconv.ParseUint(s, 10, v.Type().Bits())
+		if err != nil {
+			return fmt.Errorf("an integer of %d bits, not negative, got %.80q", v.Type().Bits(), s)
+		}
+		v.SetUint(n)
+	default:
+		n, err := strconv.ParseFloat(s, v.Type().Bits())
+		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || strings.ContainsAny(s, "_xX") { // Go syntax that is not JSON
+			return fmt.Errorf("a number, got %.80q", s)
+		}
+		v.SetFloat(n)
+	}
+	return nil
 }

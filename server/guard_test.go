@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// everyKind is a call of each kind of thing that [addEveryKind] registers.
+// everyKind has a call of each kind of entry that addEveryKind registers.
 var everyKind = []struct{ kind, name, method, params string }{
 	{"tool", "tool", mcp.MethodToolsCall, `{"name":"tool","arguments":{"x":"1"}}`},
 	{"tool", "raw", mcp.MethodToolsCall, `{"name":"raw","arguments":{"x":"1"}}`},
@@ -28,7 +29,7 @@ var everyKind = []struct{ kind, name, method, params string }{
 	{"completion", "app:t/{x}", mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":"app:t/{x}"},"argument":{"name":"x","value":""}}`},
 }
 
-// targetKinds are the kinds of their targets: that of a completion is what it completes.
+// targetKinds are the kinds of their targets. A completion has the target that it completes.
 var targetKinds = map[string]mcp.Kind{
 	"tool": mcp.KindTool, "raw": mcp.KindTool, "app:r": mcp.KindResource, "app:t/{x}": mcp.KindResourceTemplate, "prompt": mcp.KindPrompt,
 }
@@ -37,8 +38,8 @@ type xIn struct {
 	X string `json:"x"`
 }
 
-// addEveryKind registers one of each kind, all with one function.
-func addEveryKind(s *server.Server, a surround, fn func(r *server.Request) error) {
+// addEveryKind registers one entry of each kind, all with one function.
+func addEveryKind(s *server.Server, a options, fn func(r *server.Request) error) {
 	server.AddTool(s, server.Tool{Name: "tool", Guards: a.Guards, CallMiddleware: a.CallMiddleware, Scopes: a.Scopes, Metadata: a.Metadata},
 		func(_ context.Context, r *server.Request, _ xIn) (string, error) { return "", fn(r) })
 	server.AddRawTool(s, server.Tool{
@@ -62,16 +63,16 @@ func addEveryKind(s *server.Server, a surround, fn func(r *server.Request) error
 
 func allow(context.Context, *mcp.Call) error { return nil }
 
-// TestGuardsStandBeforeEverything, wherever they are.
-func TestGuardsStandBeforeEverything(t *testing.T) {
+// TestGuardsRunBeforeEverything checks that a refused call does nothing, wherever the guard is.
+func TestGuardsRunBeforeEverything(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		deny := guarded(denying("nobody"))
+		deny := withGuard(denyGuard("nobody"))
 		var runs atomic.Int64
 		run := func(*server.Request) error { runs.Add(1); return nil }
-		atEntry, atServer := newServer(&server.Options{Logger: quiet()}), newServer(deny.options())
+		atEntry, atServer := newServer(&server.Options{Logger: discardLogger()}), newServer(deny.options())
 		addEveryKind(atEntry, deny, run)
 		returns(atEntry, "alive", "yes")
-		addEveryKind(atServer, surround{}, run)
+		addEveryKind(atServer, options{}, run)
 		for where, s := range map[string]*server.Server{"entry": atEntry, "server": atServer} {
 			session := connect(t, s, era)
 			for _, test := range everyKind {
@@ -87,7 +88,7 @@ func TestGuardsStandBeforeEverything(t *testing.T) {
 			t.Errorf("%d functions ran", n)
 		}
 		session := connect(t, atEntry, era)
-		if got := texts(call(t, session, "alive", `{}`)); got != "yes" {
+		if got := textOf(call(t, session, "alive", `{}`)); got != "yes" {
 			t.Errorf("after refusals the server says %q", got)
 		}
 		if names := toolNames(t, session); !slices.Equal(names, []string{"tool", "raw", "alive"}) {
@@ -96,15 +97,15 @@ func TestGuardsStandBeforeEverything(t *testing.T) {
 	})
 }
 
-// TestGuardsAreAskedInOrder: the server's first, and the first refusal is the last
-// question.
-func TestGuardsAreAskedInOrder(t *testing.T) {
+// TestGuardOrder checks that the server's guards come first, and that the first refusal ends the
+// call.
+func TestGuardOrder(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var asked []string
 		guard := func(name string, err error) mcp.Guard {
 			return mcp.Guard{Name: name, Check: func(context.Context, *mcp.Call) error { asked = append(asked, name); return err }}
 		}
-		s := newServer(&server.Options{Logger: quiet(), Guards: []mcp.Guard{guard("s1", nil), guard("s2", nil)}})
+		s := newServer(&server.Options{Logger: discardLogger(), Guards: []mcp.Guard{guard("s1", nil), guard("s2", nil)}})
 		for name, guards := range map[string][]mcp.Guard{
 			"open": {guard("e1", nil), guard("e2", nil)}, "shut": {guard("deny", errors.New("no")), guard("allow", nil)}, "late": {guard("allow", nil), guard("deny", errors.New("no"))},
 		} {
@@ -129,8 +130,7 @@ func TestGuardsAreAskedInOrder(t *testing.T) {
 	})
 }
 
-// TestGuardsFailClosed: whatever goes wrong in a guard refuses the call, and is for
-// the operator to know.
+// TestGuardsFailClosed checks that any failure of a guard refuses the call and is logged.
 func TestGuardsFailClosed(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var log bytes.Buffer
@@ -175,7 +175,7 @@ func TestGuardsFailClosed(t *testing.T) {
 	})
 }
 
-// TestGuardSeesTheCall, with what it is for, before the arguments have been looked at.
+// TestGuardSeesTheCall checks what a guard gets before the arguments are validated.
 func TestGuardSeesTheCall(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var seen string
@@ -186,7 +186,7 @@ func TestGuardSeesTheCall(t *testing.T) {
 			return nil
 		}}
 		s := newServer(&server.Options{Guards: []mcp.Guard{look}, Metadata: map[string]any{"shared": "of server", "server": 1}})
-		addEveryKind(s, surround{Metadata: map[string]any{"shared": "of entry", "entry": 2}}, func(*server.Request) error { return nil })
+		addEveryKind(s, options{Metadata: map[string]any{"shared": "of entry", "entry": 2}}, func(*server.Request) error { return nil })
 		session := connectWith(t, s, &client.Options{Era: era, Info: mcp.Implementation{Name: "baker", Version: "1"}})
 		for _, test := range everyKind {
 			params := strings.TrimSuffix(test.params, "}") + `,"_meta":{"m":7}}`
@@ -212,12 +212,12 @@ func TestGuardSeesTheCall(t *testing.T) {
 	})
 }
 
-// TestGuardRefusesBeforeValidation: who may not call learns nothing of what would be
-// valid.
+// TestGuardRefusesBeforeValidation checks that a refused caller learns nothing about valid
+// arguments.
 func TestGuardRefusesBeforeValidation(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newServer(&server.Options{Logger: quiet()})
-		addEveryKind(s, guarded(denying("shut")), func(*server.Request) error { return nil })
+		s := newServer(&server.Options{Logger: discardLogger()})
+		addEveryKind(s, withGuard(denyGuard("shut")), func(*server.Request) error { return nil })
 		session := connect(t, s, era)
 		for _, test := range []struct{ method, params string }{
 			{mcp.MethodToolsCall, `{"name":"tool","arguments":{"x":7}}`},
@@ -236,9 +236,8 @@ func TestGuardRefusesBeforeValidation(t *testing.T) {
 	})
 }
 
-// TestGuardAsks: a guard's question is asked, and its answer decides. It stands before
-// each run of the call.
-func TestGuardAsks(t *testing.T) {
+// TestGuardAsksQuestion checks that a guard can ask, and is called before each run of the call.
+func TestGuardAsksQuestion(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		confirm := mcp.Guard{Name: "confirm", Check: func(_ context.Context, call *mcp.Call) error {
 			answer, err := call.Input("sure", mcp.InputRequest{Method: mcp.MethodElicit, Params: jsonRaw(
@@ -252,10 +251,10 @@ func TestGuardAsks(t *testing.T) {
 			return nil
 		}}
 		var runs atomic.Int64
-		s := newServer(&server.Options{Logger: quiet(), Guards: []mcp.Guard{confirm}})
+		s := newServer(&server.Options{Logger: discardLogger(), Guards: []mcp.Guard{confirm}})
 		server.AddTool(s, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 			runs.Add(1)
-			_, err := server.Elicit[sure](r, "really", "Really?")
+			_, err := server.Elicit[answersFor](r, "really", "Really?")
 			return "done", err
 		})
 		for answer, want := range map[string]string{`{"sure":true}`: "", `{"sure":false}`: "Guard 'confirm' denied the tool call for 'tool'"} {
@@ -264,7 +263,7 @@ func TestGuardAsks(t *testing.T) {
 				return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: jsonRaw(answer)}, nil
 			}})
 			result, err := session.CallTool(t.Context(), "tool", nil, nil)
-			if message(err) != want || want == "" && (err != nil || texts(result) != "done") {
+			if message(err) != want || want == "" && (err != nil || textOf(result) != "done") {
 				t.Errorf("%s: the tool gives %+v, %v", answer, result, err)
 			}
 			if n := runs.Load(); want != "" && n > 0 || want == "" && n != 2 {
@@ -279,10 +278,10 @@ func TestGuardAsks(t *testing.T) {
 	})
 }
 
-// TestReplacedKeepsGuards: an entry that is replaced is still within what its server has.
+// TestReplacedKeepsGuards checks that the server's guards apply to replaced entries.
 func TestReplacedKeepsGuards(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newServer(&server.Options{Logger: quiet(), Guards: []mcp.Guard{denying("shut")}})
+		s := newServer(&server.Options{Logger: discardLogger(), Guards: []mcp.Guard{denyGuard("shut")}})
 		session := connect(t, s, era)
 		for range 2 {
 			if err := s.Replace(newTool(t, "a", "")); err != nil {
@@ -294,7 +293,7 @@ func TestReplacedKeepsGuards(t *testing.T) {
 	})
 }
 
-// TestGuardsWithoutFunctions are mistakes, wherever they are.
+// TestGuardsWithoutFunctions checks that guards without functions are rejected.
 func TestGuardsWithoutFunctions(t *testing.T) {
 	none := []mcp.Guard{{Name: "idle"}}
 	for name, register := range map[string]func(s *server.Server) error{
@@ -315,4 +314,285 @@ func TestGuardsWithoutFunctions(t *testing.T) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
+}
+
+// staffOnly hides entries from all clients except those named staff.
+var staffOnly = mcp.Guard{Name: "staff", Visible: func(_ context.Context, caller *mcp.Caller, _ *mcp.Target) bool {
+	return caller.Info != nil && caller.Info.Name == "staff"
+}}
+
+func connectAs(t testing.TB, s *server.Server, era client.Era, name string) *client.Session {
+	t.Helper()
+	return connectWith(t, s, &client.Options{Era: era, Info: mcp.Implementation{Name: name, Version: "1"}})
+}
+
+// listed returns the names and URIs in all lists.
+func listed(t testing.TB, session *client.Session) []string {
+	t.Helper()
+	return slices.Concat(toolNames(t, session),
+		collectNames(t, session.Resources(t.Context()), func(r *mcp.Resource) string { return r.URI }),
+		collectNames(t, session.Templates(t.Context()), func(r *mcp.ResourceTemplate) string { return r.URITemplate }),
+		collectNames(t, session.Prompts(t.Context()), func(p *mcp.Prompt) string { return p.Name }))
+}
+
+// TestHidden checks that a hidden entry is not listed, and that a call for it gets the same error
+// as an unknown name.
+func TestHidden(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Logger: discardLogger()})
+		addEveryKind(s, withGuard(staffOnly), func(*server.Request) error { return nil })
+		returns(s, "open", "")
+		empty := newServer(&server.Options{Logger: discardLogger()})
+		staff, guest, lost := connectAs(t, s, era, "staff"), connectAs(t, s, era, "guest"), connectAs(t, empty, era, "guest")
+		for range 3 { // in turn, so that no cache serves one what another may see
+			if got, want := listed(t, staff), []string{"tool", "raw", "open", "app:r", "app:t/{x}", "prompt"}; !slices.Equal(got, want) {
+				t.Errorf("the staff sees %q, want %q", got, want)
+			}
+			if got, want := listed(t, guest), []string{"open"}; !slices.Equal(got, want) {
+				t.Errorf("a guest sees %q, want %q", got, want)
+			}
+		}
+		calls := everyKind
+		for _, malformed := range []struct{ method, params string }{
+			{mcp.MethodToolsCall, `{"name":"tool","arguments":7}`},
+			{mcp.MethodToolsCall, `{"name":"tool"}`},
+			{mcp.MethodPromptsGet, `{"name":"prompt","arguments":7}`},
+			{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"prompt"},"argument":{"name":"x"}}`},
+			{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"prompt"},"argument":{"name":"y","value":""}}`},
+		} {
+			calls = append(slices.Clip(calls), struct{ kind, name, method, params string }{"", "", malformed.method, malformed.params})
+		}
+		for _, test := range calls {
+			if _, err := raw(t, staff, test.method, test.params); test.kind != "" && err != nil {
+				t.Errorf("%s: the staff gets %v", test.params, err)
+			}
+			_, err := raw(t, guest, test.method, test.params)
+			_, want := raw(t, lost, test.method, test.params)
+			if err == nil || fmt.Sprintf("%+v", *protocolError(t, err)) != fmt.Sprintf("%+v", *protocolError(t, want)) {
+				t.Errorf("%s %s: a guest gets %v, would get %v if there were nothing", test.method, test.params, err, want)
+			}
+		}
+	})
+}
+
+func protocolError(t testing.TB, err error) *jsonrpc.Error {
+	t.Helper()
+	e, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok {
+		t.Fatalf("the error is %v", err)
+	}
+	return e
+}
+
+// TestVisibleFailsClosed checks that a panic hides the entry.
+func TestVisibleFailsClosed(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Logger: discardLogger()})
+		server.AddTool(s, server.Tool{Name: "panics", Guards: []mcp.Guard{{Name: "g", Visible: func(context.Context, *mcp.Caller, *mcp.Target) bool {
+			panic("it is there")
+		}}}}, nothing[struct{}])
+		session := connect(t, s, era)
+		if names := toolNames(t, session); len(names) > 0 {
+			t.Errorf("listed are %q", names)
+		}
+		_, err := session.CallTool(t.Context(), "panics", nil, nil)
+		if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != `unknown tool: "panics"` {
+			t.Errorf("the caller is told %+v", e)
+		}
+	})
+}
+
+// TestCheckDecidesCalls checks that Visible of a guard with Check is for lists only.
+func TestCheckDecidesCalls(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		hidden := func(context.Context, *mcp.Caller, *mcp.Target) bool { return false }
+		s := newServer(&server.Options{Logger: discardLogger()})
+		server.AddTool(s, server.Tool{Name: "callable", Guards: []mcp.Guard{{Name: "g", Visible: hidden, Check: allow}}}, nothing[struct{}])
+		server.AddTool(s, server.Tool{Name: "refused", Guards: []mcp.Guard{{Name: "g", Visible: hidden, Check: denyGuard("").Check}}}, nothing[struct{}])
+		session := connect(t, s, era)
+		if names := toolNames(t, session); len(names) > 0 {
+			t.Errorf("listed are %q", names)
+		}
+		if _, err := session.CallTool(t.Context(), "callable", nil, nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := session.CallTool(t.Context(), "refused", nil, nil); !client.IsForbidden(err) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// TestCheckDecidesSubscriptions checks the same for subscriptions.
+func TestCheckDecidesSubscriptions(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Logger: discardLogger()})
+		server.AddResource(s, server.Resource{URI: "app:r", Guards: []mcp.Guard{{Name: "g", Check: allow, Visible: func(context.Context, *mcp.Caller, *mcp.Target) bool {
+			return false
+		}}}}, func(context.Context, *server.Request) (string, error) { return "", nil })
+		if err := subscribed(t.Context(), connect(t, s, era), "app:r"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestVisibleOfEntries checks that an entry hidden by Entry.Visible is unknown to the caller: a
+// literal, a wrapped entry and a copy in Map.
+func TestVisibleOfEntries(t *testing.T) {
+	for what, change := range map[string]func(*server.Entry) *server.Entry{
+		"literal": func(e *server.Entry) *server.Entry { return e },
+		"wrapped": func(e *server.Entry) *server.Entry { return e.Wrap([]mcp.Guard{{Name: "g", Check: allow}}, nil) },
+		"copied": func(e *server.Entry) *server.Entry {
+			changed := *e
+			return &changed
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			eachEra(t, func(t *testing.T, era client.Era) {
+				provider := newTestProvider()
+				entries := provider.toolEntries("tool")
+				entries = append(entries,
+					provider.entry(mcp.KindPrompt, "prompt", `{"name":"prompt","arguments":[{"name":"x"}]}`),
+					provider.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`),
+					provider.entry(mcp.KindResourceTemplate, "app:t/{x}", `{"uriTemplate":"app:t/{x}","name":"t"}`))
+				for i, e := range entries {
+					e.Visible = func(_ context.Context, caller *mcp.Caller) bool { return caller.Info.Name == "staff" }
+					entries[i] = change(e)
+				}
+				provider.setEntries(entries...)
+				catalog := provider.Catalog().Map(change)
+				provider.catalog.Store(catalog)
+				s, empty := newServer(&server.Options{Logger: discardLogger()}), newServer(&server.Options{Logger: discardLogger()})
+				mountProvider(t, s, provider, "")
+				mountProvider(t, empty, newTestProvider(), "")
+				if err := s.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				staff, guest, lost := connectAs(t, s, era, "staff"), connectAs(t, s, era, "guest"), connectAs(t, empty, era, "guest")
+				if names := listed(t, guest); len(names) > 0 {
+					t.Errorf("a guest sees %q", names)
+				}
+				for _, test := range everyKind {
+					if test.name == "raw" {
+						continue
+					}
+					if _, err := raw(t, staff, test.method, test.params); err != nil {
+						t.Errorf("%s: the staff gets %v", test.params, err)
+					}
+					_, err := raw(t, guest, test.method, test.params)
+					_, want := raw(t, lost, test.method, test.params)
+					if err == nil || fmt.Sprintf("%+v", *protocolError(t, err)) != fmt.Sprintf("%+v", *protocolError(t, want)) {
+						t.Errorf("%s %s: a guest gets %v, would get %v if there were nothing", test.method, test.params, err, want)
+					}
+				}
+				for _, uri := range []string{"app:r", "app:t/1"} {
+					if err := subscribed(t.Context(), staff, uri); err != nil {
+						t.Errorf("the staff subscribes to %s: %v", uri, err)
+					}
+					if err := subscribed(t.Context(), guest, uri); !mcp.IsResourceNotFound(err) {
+						t.Errorf("a guest subscribes to %s: %v", uri, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestHiddenCompletion checks that the completion of a hidden prompt gets the error for an unknown
+// prompt.
+func TestHiddenCompletion(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Logger: discardLogger()})
+		server.AddPrompt(s, server.Prompt{Name: "hidden", Guards: []mcp.Guard{staffOnly}}, nothing[xIn])
+		server.AddPrompt(s, server.Prompt{Name: "bare", Guards: []mcp.Guard{staffOnly}}, nothing[xIn])
+		server.AddCompletion(s, server.Completion{Prompt: "hidden", Argument: "x"}, func(context.Context, *server.Request, string, map[string]string) ([]string, error) {
+			return []string{"secret"}, nil
+		})
+		staff, guest := connectAs(t, s, era, "staff"), connectAs(t, s, era, "guest")
+		if got, err := staff.CompletePrompt(t.Context(), "hidden", "x", "", nil); err != nil || !slices.Equal(got.Values, []string{"secret"}) {
+			t.Errorf("for the staff the prompt is completed to %+v, %v", got, err)
+		}
+		for _, prompt := range []string{"hidden", "bare", "absent"} {
+			_, err := guest.CompletePrompt(t.Context(), prompt, "x", "", nil)
+			if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != fmt.Sprintf("there is no argument %q of %q", "x", prompt) {
+				t.Errorf("%s: the error is %+v", prompt, e)
+			}
+		}
+	})
+}
+
+// TestHiddenInPages checks that pages are full without hidden entries.
+func TestHiddenInPages(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{PageSize: 2, Logger: discardLogger()})
+		for i := range 9 {
+			tool := server.Tool{Name: fmt.Sprint("tool", i)}
+			if i%3 > 0 {
+				tool.Guards = []mcp.Guard{staffOnly}
+			}
+			server.AddTool(s, tool, nothing[struct{}])
+		}
+		guest := connectAs(t, s, era, "guest")
+		names, next := page(t, guest, "")
+		if !slices.Equal(names, []string{"tool0", "tool3"}) || next == "" {
+			t.Errorf("the first page is %q, then %q", names, next)
+		}
+		names, next = page(t, guest, next)
+		if !slices.Equal(names, []string{"tool6"}) || next != "" {
+			t.Errorf("the second page is %q, then %q", names, next)
+		}
+		if names := toolNames(t, connectAs(t, s, era, "staff")); len(names) != 9 {
+			t.Errorf("the staff sees %q", names)
+		}
+	})
+}
+
+// TestHiddenListsArePrivate checks the cache scope of lists that differ between callers.
+func TestHiddenListsArePrivate(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{CacheHint: mcp.CacheHint{TTLMs: 1000, Scope: mcp.CachePublic}, Logger: discardLogger()})
+		session := connect(t, s, era)
+		returns(s, "open", "")
+		if era == client.Legacy { // older versions have no cache hints
+			if result, err := raw(t, session, mcp.MethodToolsList, `{}`); err != nil || strings.Contains(result, "ttlMs") {
+				t.Errorf("the list is %s, %v", result, err)
+			}
+			return
+		}
+		scope := func() string {
+			result, err := raw(t, session, mcp.MethodToolsList, `{}`)
+			if err != nil || !strings.Contains(result, `"ttlMs":1000`) {
+				t.Errorf("the list is %s, %v", result, err)
+			}
+			_, after, _ := strings.Cut(result, `"cacheScope":"`)
+			scope, _, _ := strings.Cut(after, `"`)
+			return scope
+		}
+		if got := scope(); got != "public" {
+			t.Errorf("nothing is hidden, and the scope is %q", got)
+		}
+		server.AddTool(s, server.Tool{Name: "hidden", Guards: []mcp.Guard{staffOnly}}, nothing[struct{}])
+		if got := scope(); got != "private" {
+			t.Errorf("something is hidden, and the scope is %q", got)
+		}
+	})
+}
+
+// TestHiddenConcurrently lists as different callers at the same time, for the race detector.
+func TestHiddenConcurrently(t *testing.T) {
+	s := newServer(&server.Options{Logger: discardLogger(), Guards: []mcp.Guard{staffOnly}})
+	returns(s, "tool", "")
+	var work sync.WaitGroup
+	for name, want := range map[string]int{"staff": 1, "guest": 0} {
+		for _, era := range []client.Era{client.Modern, client.Legacy} {
+			session := connectInMemory(t, s, &client.Options{Era: era, Info: mcp.Implementation{Name: name, Version: "1"}})
+			work.Go(func() {
+				for range 50 {
+					if names := toolNames(t, session); len(names) != want {
+						t.Errorf("%s sees %q", name, names)
+					}
+				}
+			})
+		}
+	}
+	work.Wait()
 }

@@ -6,44 +6,44 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// startTimeout bounds how long all dependencies of a server and what is mounted on it may
-// take to start, and to stop again when that fails.
+// startTimeout bounds starting all dependencies and mounts, and stopping them again after a
+// failure.
 const startTimeout = time.Minute
 
-// A lifecycle starts what a server depends on and what is mounted on it, and stops that in
-// reverse order.
+// A lifecycle starts the dependencies and mounts of a server, and stops them in reverse order.
 type lifecycle struct {
 	server *Server
-	ready  atomic.Bool          // all has been started
-	values map[reflect.Type]any // do not change once it is ready
+	ready  atomic.Bool          // everything has been started
+	values map[reflect.Type]any // read-only once ready is true
 
-	mu     sync.Mutex
-	done   chan struct{}           // closed when starting has ended, nil before it begins
-	cancel context.CancelCauseFunc // of starting
-	begun  int                     // how many mounts have been begun to start
-	err    error                   // why the server cannot serve
-	public *jsonrpc.Error          // what clients get instead
-	stops  []func(context.Context) error
-	ended  chan struct{} // closed when all has been stopped, nil before that begins
+	mu            sync.Mutex
+	done          chan struct{}           // closed when starting has ended; nil before it begins
+	cancel        context.CancelCauseFunc // cancels starting
+	startedMounts int                     // number of mounts whose start has begun
+	err           error                   // why the server cannot serve
+	publicErr     *jsonrpc.Error          // the error for clients
+	stops         []func(context.Context) error
+	ended         chan struct{} // closed when everything has been stopped; nil before that begins
 }
 
-// Start starts what the server depends on, in the order of Options.Dependencies, and then
-// what is mounted; it returns when all that runs. The first request does so as well; a
-// program that calls Start before it serves learns of a failure earlier. The failure is
-// final: what was started is stopped, and the server answers calls with a reference to
-// the failure in its log. Two mounts that offer entries of one name are a failure, with a
-// *[CollisionError].
+// Start starts the dependencies in the order of Options.Dependencies, then the mounts. It returns
+// when all of them run. The first request starts the server as well, but a program that calls Start
+// before it serves gets the error.
 //
-// Starting takes at most a minute; when ctx ends before, Start returns and starting
-// goes on.
+// Starting takes at most one minute. An error is permanent: what was started is stopped, and
+// clients get an error with a reference to the log. Two mounts that offer the same name are a
+// *[CollisionError]. If ctx ends first, Start returns the cause of ctx, and starting continues.
+// Start may be called more than once and concurrently.
 func (s *Server) Start(ctx context.Context) error {
 	if s.life.ready.Load() {
 		return nil
@@ -70,13 +70,13 @@ func await(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// ready waits until the server has started, which the first call begins.
+// ready waits until the server has started. The first call begins the start.
 func (s *Server) ready(ctx context.Context) error {
 	if s.life.ready.Load() {
 		return nil
 	}
 	if err := await(ctx, s.life.begin()); err != nil {
-		return err // of a caller that waits no longer
+		return err
 	}
 	public, _ := s.life.failure()
 	if public != nil {
@@ -85,8 +85,8 @@ func (s *Server) ready(ctx context.Context) error {
 	return nil
 }
 
-// started reports whether all has been started, which it begins; the error is that of a
-// failure, for clients.
+// started begins the start if necessary, and reports whether it is complete. The error is for
+// clients.
 func (l *lifecycle) started() (bool, error) {
 	if l.ready.Load() {
 		return true, nil
@@ -98,14 +98,16 @@ func (l *lifecycle) started() (bool, error) {
 	return l.ready.Load(), nil
 }
 
-// failure returns why the server cannot serve, for clients and for the program.
+// failure returns the error for clients and the error for the program. Both are nil if the server
+// can serve.
 func (l *lifecycle) failure() (public *jsonrpc.Error, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.public, l.err
+	return l.publicErr, l.err
 }
 
-// begin begins to start, unless that has begun.
+// begin starts the server in the background unless that was done before. The channel is closed when
+// starting has ended.
 func (l *lifecycle) begin() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,31 +139,31 @@ func (l *lifecycle) start(ctx context.Context) {
 	defer cancel()
 	err = errors.Join(err, stopAll(ctx, stops))
 	reference := rand.Text()
-	l.server.options.Logger.Error("the server could not start", "error", err, "reference", reference)
+	l.server.options.Logger.Error("the server could not start", append(errorAttrs(err), "reference", reference)...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err == nil { // it has not been shut down
+	if l.err == nil { // not shut down
 		l.err = err
-		l.public = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the server could not start, reference " + reference}
+		l.publicErr = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the server could not start, reference " + reference}
 	}
 }
 
-// startAll starts everything, and then the server is ready. It returns what stops what
-// has been started, after an error too.
+// startAll starts everything and then marks the server as ready. stops are the functions that stop
+// what was started; they are valid even if err is not nil.
 func (l *lifecycle) startAll(ctx context.Context) (stops []func(context.Context) error, err error) {
 	l.values = make(map[reflect.Type]any)
 	for _, d := range l.server.options.Dependencies {
 		if ctx.Err() != nil {
 			return stops, context.Cause(ctx)
 		}
-		stop, err := d.begin(ctx, l)
+		stop, err := d.run(ctx, l)
 		if err != nil {
 			return stops, err
 		}
 		stops = append(stops, stop)
 	}
 	for {
-		m, err := l.next(ctx, stops)
+		m, err := l.nextMount(ctx, stops)
 		if m == nil || err != nil {
 			return stops, err
 		}
@@ -173,18 +175,18 @@ func (l *lifecycle) startAll(ctx context.Context) (stops []func(context.Context)
 	}
 }
 
-// next returns the mount to start next. Without one the server is ready, unless mounts
-// collide.
-func (l *lifecycle) next(ctx context.Context, stops []func(context.Context) error) (*mount, error) {
+// nextMount returns the next mount to start. If there is none, it marks the server as ready, unless
+// mounts collide.
+func (l *lifecycle) nextMount(ctx context.Context, stops []func(context.Context) error) (*mount, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	mounts := l.server.mounted()
-	if l.begun < len(mounts) {
-		l.begun++
-		return mounts[l.begun-1], nil
+	if l.startedMounts < len(mounts) {
+		l.startedMounts++
+		return mounts[l.startedMounts-1], nil
 	}
 	if err := l.server.checkMounts(mounts, nil); err != nil {
 		return nil, err
@@ -194,33 +196,37 @@ func (l *lifecycle) next(ctx context.Context, stops []func(context.Context) erro
 	return nil, nil
 }
 
-// checkMounts returns the collisions of mounts with each other and with the server, except
-// for those that are known.
+// checkMounts returns the collisions of mounts with each other and with the server, without those
+// in known. A resource of a bridge that collides with an earlier part is no error: other servers
+// choose its URI, and must not prevent the start.
 func (s *Server) checkMounts(mounts []*mount, known []*CollisionError) error {
-	parts := []Part{{ownPart, s.registry.catalog()}}
+	parts := []Part{{serverPart, s.registry.catalog()}}
+	bridged := make(map[string]bool)
 	for _, m := range mounts {
-		parts = append(parts, m.part())
+		part := m.part()
+		parts = append(parts, part)
+		bridged[part.Owner] = len(part.Catalog.bridges) > 0
 	}
 	var errs []error
-	for _, collision := range Merge(s.merged.Load(), parts...).Collisions() {
-		if !slices.ContainsFunc(known, collision.equals) {
-			errs = append(errs, collision)
+	for _, collision := range newCollisions(known, Merge(s.merged.Load(), parts...).Collisions()) {
+		if collision.Kind != mcp.KindTool && collision.Kind != mcp.KindPrompt && bridged[collision.Owner] && collision.Owner != collision.Other {
+			continue // logged when the catalogs are merged
 		}
+		errs = append(errs, collision)
 	}
 	return errors.Join(errs...)
 }
 
-// include adds a mount. Before the server is ready, the mount will be started with the
-// server; afterwards it is started before it can be called.
-func (l *lifecycle) include(m *mount) error {
-	if done, err := l.includeBefore(m); done || err != nil {
+// addMount adds a mount. On a server that has started, it first starts the mount.
+func (l *lifecycle) addMount(m *mount) error {
+	if done, err := l.insertMount(m, nil); done || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	stop, err := m.start(ctx, l.server)
 	if err == nil {
-		err = l.includeStarted(m, stop)
+		_, err = l.insertMount(m, stop)
 	}
 	if err != nil {
 		err = errors.Join(err, stop(ctx))
@@ -228,60 +234,41 @@ func (l *lifecycle) include(m *mount) error {
 	return err
 }
 
-// includeBefore reports whether it has added a mount that will be started.
-func (l *lifecycle) includeBefore(m *mount) (done bool, err error) {
+// insertMount adds a mount unless it collides. stop stops a mount that has been started. Without
+// stop, done is false on a server that has started: the mount must be started first.
+func (l *lifecycle) insertMount(m *mount, stop func(context.Context) error) (done bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return false, l.err
 	}
-	if l.ready.Load() {
-		return false, l.checkWith(m)
-	}
-	return true, l.add(m)
-}
-
-func (l *lifecycle) includeStarted(m *mount, stop func(context.Context) error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return l.err
-	}
-	if err := l.add(m); err != nil {
-		return err
-	}
-	l.stops = append(l.stops, stop)
-	return nil
-}
-
-// add adds a mount. It is called with mu held.
-func (l *lifecycle) add(m *mount) error {
-	if err := l.checkWith(m); err != nil {
-		return err
-	}
-	mounts := append(slices.Clone(l.server.mounted()), m)
-	l.server.mounts.Store(&mounts)
-	return nil
-}
-
-// checkWith returns the collisions that one more mount would bring.
-func (l *lifecycle) checkWith(m *mount) error {
 	mounts := append(slices.Clone(l.server.mounted()), m)
 	m.owner = fmt.Sprintf("mount %d (prefix %q)", len(mounts), m.Prefix)
 	var known []*CollisionError
 	if l.ready.Load() {
 		known = l.server.Catalog().collisions
 	}
-	return l.server.checkMounts(mounts, known)
+	if err := l.server.checkMounts(mounts, known); err != nil {
+		return false, err
+	}
+	if l.ready.Load() {
+		if stop == nil {
+			return false, nil
+		}
+		l.stops = append(l.stops, stop)
+	}
+	l.server.mounts.Store(&mounts)
+	return true, nil
 }
 
-// stop stops what was started, once. What is starting is given up.
+// stop cancels a start in progress and stops everything that was started. Only the first call does
+// so; others wait for it.
 func (l *lifecycle) stop(ctx context.Context) error {
 	l.mu.Lock()
 	if l.err == nil {
-		l.err, l.public = errors.New(errStopping.Message), errStopping
+		l.err, l.publicErr = errors.New(errStopping.Message), errStopping
 	}
-	if l.done == nil { // never started, and never to be
+	if l.done == nil { // never started
 		l.done = make(chan struct{})
 		close(l.done)
 	}
@@ -303,7 +290,11 @@ func (l *lifecycle) stop(ctx context.Context) error {
 		return await(ctx, l.ended)
 	}
 	defer close(l.ended)
-	return stopAll(ctx, stops)
+	err := stopAll(ctx, stops)
+	if _, ok := errors.AsType[*panicError](err); ok {
+		l.server.options.Logger.Error("a dependency panicked while it was stopped", errorAttrs(err)...)
+	}
+	return err
 }
 
 func stopAll(ctx context.Context, stops []func(context.Context) error) error {
@@ -313,3 +304,102 @@ func stopAll(ctx context.Context, stops []func(context.Context) error) error {
 	}
 	return errors.Join(errs...)
 }
+
+// A Dependency is a value that lives as long as its server: a database, a client, a cache. Create
+// one with [Provide].
+type Dependency struct {
+	typ   reflect.Type
+	start func(ctx context.Context) (value any, stop func(context.Context) error, err error)
+}
+
+// Provide returns a dependency of type T. A server has at most one dependency of each type.
+//
+// The server calls start once, before it answers calls. The context of start ends when everything
+// has been started. stop may be nil. Otherwise it is called once, at shutdown or after a failed
+// start, unless start itself returned an error.
+//
+// Functions get the value with [Value], and methods of a service get it as a parameter. They use it
+// concurrently.
+//
+// Starting all dependencies and mounts takes at most one minute. [Server.Start] returns the error
+// of start, and an error for a panic. Clients get only a reference to the log.
+func Provide[T any](start func(ctx context.Context) (value T, stop func(context.Context) error, err error)) Dependency {
+	return Dependency{
+		typ: reflect.TypeFor[T](),
+		start: func(ctx context.Context) (any, func(context.Context) error, error) {
+			return start(ctx)
+		},
+	}
+}
+
+// Value returns the server's dependency of type T. It panics if the server has none, which fails
+// the call with an [InternalError]. It may be called concurrently.
+func Value[T any](r *Request) T {
+	value, ok := r.dependency(reflect.TypeFor[T]())
+	if !ok {
+		panic(fmt.Sprintf("server.Value: Options.Dependencies has none of type %v", reflect.TypeFor[T]()))
+	}
+	t, _ := value.(T) // fails for a nil interface value
+	return t
+}
+
+func (r *Request) dependency(of reflect.Type) (value any, ok bool) {
+	if r.server == nil {
+		return nil, false
+	}
+	value, ok = r.server.life.values[of]
+	return value, ok
+}
+
+// checkDependencies rejects two dependencies of one type.
+func checkDependencies(dependencies []Dependency) error {
+	for i, d := range dependencies {
+		if d.start == nil {
+			return errors.New("a Dependency must be created with Provide")
+		}
+		if slices.ContainsFunc(dependencies[:i], func(other Dependency) bool { return other.typ == d.typ }) {
+			return fmt.Errorf("there are two dependencies of type %v", d.typ)
+		}
+	}
+	return nil
+}
+
+// run starts the dependency and returns the function that stops it.
+func (d Dependency) run(ctx context.Context, l *lifecycle) (func(context.Context) error, error) {
+	var stop func(context.Context) error
+	err := d.recoverPanic("starting", func() error {
+		value, started, err := d.start(ctx)
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		l.values[d.typ], stop = value, started
+		return err
+	})
+	return func(ctx context.Context) error {
+		if stop == nil {
+			return nil
+		}
+		return d.recoverPanic("stopping", func() error { return stop(ctx) })
+	}, err
+}
+
+// recoverPanic calls do, and returns a panic of the dependency's function as an error.
+func (d Dependency) recoverPanic(doing string, do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = dependencyPanic{&panicError{p, debug.Stack()}}
+		}
+		if err != nil {
+			err = fmt.Errorf("%s %v: %w", doing, d.typ, err)
+		}
+	}()
+	return do()
+}
+
+// A dependencyPanic is a panic in a dependency. Its text and stack are logged. Error does not
+// contain them.
+type dependencyPanic struct{ *panicError }
+
+func (dependencyPanic) Error() string { return "it panicked" }
+
+func (e dependencyPanic) Unwrap() error { return e.panicError }

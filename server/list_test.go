@@ -1,12 +1,18 @@
 package server_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -20,7 +26,7 @@ func newPaged(tools, size int) *server.Server {
 	return s
 }
 
-// page is one page of tools.
+// page returns one page of tools.
 func page(t testing.TB, session *client.Session, cursor string) (names []string, next string) {
 	t.Helper()
 	params := `{}`
@@ -59,7 +65,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestStableCursor: a cursor survives changes elsewhere in the list.
+// TestStableCursor checks that a cursor stays valid when the list changes elsewhere.
 func TestStableCursor(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newPaged(9, 3)
@@ -99,8 +105,8 @@ func TestInvalidCursor(t *testing.T) {
 	})
 }
 
-// TestListBytes: schemas and metadata stand in a list as they were given, in the
-// order of registration.
+// TestListBytes checks that lists have schemas and metadata unchanged, in the order of
+// registration.
 func TestListBytes(t *testing.T) {
 	const schema = `{"type":"object", "$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"b":{"type":"integer","default":1.0},"a":{}},"x-own":"\u00e9"}`
 	eachEra(t, func(t *testing.T, era client.Era) {
@@ -118,4 +124,263 @@ func TestListBytes(t *testing.T) {
 			}
 		}
 	})
+}
+
+func addRaw(s *server.Server, name, schema string) {
+	server.AddRawTool(s, server.Tool{Name: name, Title: "inputSchema", InputSchema: json.RawMessage(schema), Meta: mcp.Meta(`{"inputSchema":{}}`)}, nil)
+}
+
+// TestInputSchema checks that the schema is the listed one.
+func TestInputSchema(t *testing.T) {
+	const given = `{"type":"object", "properties":{"inputSchema":{"type":"string","x-mcp-header":"Region"}}}`
+	s := newServer(&server.Options{PageSize: 1})
+	if got := s.InputSchema("raw"); got != nil {
+		t.Errorf("a server without tools has %s", got)
+	}
+	addRaw(s, "raw", given)
+	server.AddTool(s, server.Tool{Name: "typed"}, nothing[struct {
+		Region string `json:"region" jsonschema_extras:"x-mcp-header=Region"`
+	}])
+	server.AddPrompt(s, server.Prompt{Name: "prompt"}, nothing[struct{}])
+	if got := string(s.InputSchema("raw")); got != given {
+		t.Errorf("the schema is %s, want %s", got, given)
+	}
+	for _, name := range []string{"", "Raw", "prompt", "inputSchema"} {
+		if got := s.InputSchema(name); got != nil {
+			t.Errorf("%q has %s", name, got)
+		}
+	}
+	session := connect(t, s, client.Modern)
+	for tool, err := range session.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.InputSchema(tool.Name); string(got) != string(tool.InputSchema) {
+			t.Errorf("%s is listed with %s, but has %s", tool.Name, tool.InputSchema, got)
+		}
+	}
+
+	const other = `{"type":"object","properties":{}}`
+	entry, err := server.NewRawTool(server.Tool{Name: "raw", InputSchema: json.RawMessage(other)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Replace(entry); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(s.InputSchema("raw")); got != other {
+		t.Errorf("after a change the schema is %s, want %s", got, other)
+	}
+	s.Remove(mcp.KindTool, "raw")
+	if got := s.InputSchema("raw"); got != nil {
+		t.Errorf("a tool that is gone has %s", got)
+	}
+}
+
+// TestInputSchemaUnderChanges checks that a concurrent reader gets one of the schemas.
+func TestInputSchemaUnderChanges(t *testing.T) {
+	s := newServer(nil)
+	schemas := []string{`{"type":"object","title":"a"}`, `{"type":"object","title":"b"}`}
+	addRaw(s, "raw", schemas[0])
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 1000 {
+				if got := string(s.InputSchema("raw")); got != schemas[0] && got != schemas[1] {
+					t.Errorf("the schema is %s", got)
+					return
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		entry, err := server.NewRawTool(server.Tool{Name: "raw", InputSchema: json.RawMessage(schemas[i%2])}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Replace(entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+}
+
+// TestInputSchemaBudget checks that the look-up does not allocate.
+func TestInputSchemaBudget(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector allocates too")
+	}
+	s := newPaged(500, 0)
+	n := testing.AllocsPerRun(100, func() {
+		if s.InputSchema("tool00") == nil || s.InputSchema("none") != nil {
+			t.Fatal("the schemas are not those of the tools")
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+// A transport compares request headers with the arguments that the schema
+// annotates.
+func ExampleServer_InputSchema() {
+	s := server.New(mcp.Implementation{Name: "database", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "query"}, func(ctx context.Context, r *server.Request, in struct {
+		Region string `json:"region" jsonschema_extras:"x-mcp-header=Region"`
+	}) (string, error) {
+		return "from " + in.Region, nil
+	})
+	var schema struct{ Properties map[string]any }
+	if err := json.Unmarshal(s.InputSchema("query"), &schema); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(schema.Properties["region"])
+	fmt.Println(s.InputSchema("drop") == nil)
+	// Output:
+	// map[type:string x-mcp-header:Region]
+	// true
+}
+
+type scopedNotes struct{}
+
+type scopedToolIn struct {
+	_ server.ToolTag `name:"write" scopes:"notes:write, notes:read"`
+}
+
+func (scopedNotes) Write(context.Context, scopedToolIn) (string, error) { return "", nil }
+
+type scopedPromptIn struct {
+	_     server.PromptTag `name:"draft" scopes:"notes:read"`
+	Title string           `json:"title"`
+}
+
+func (scopedNotes) Draft(context.Context, scopedPromptIn) (string, error) { return "", nil }
+
+type scopedValuesIn struct {
+	_     server.CompletionTag `prompt:"draft" argument:"title"`
+	Value string
+}
+
+func (scopedNotes) Titles(context.Context, scopedValuesIn) ([]string, error) { return nil, nil }
+
+// What a call needs is what the thing that it reaches declares, wherever that is.
+func TestScopes(t *testing.T) {
+	reads := func(s *server.Server, r server.Resource) {
+		server.AddResource(s, r, func(context.Context, *server.Request) (string, error) { return "", nil })
+	}
+	s, child, grandchild := newServer(nil), newServer(&server.Options{Scopes: []string{"child"}}), newServer(nil)
+	server.AddService(s, scopedNotes{})
+	returns(s, "open", "")
+	reads(s, server.Resource{URI: "app:own", Scopes: []string{"own"}})
+	server.AddTemplate(s, server.Template{URITemplate: "app:all/{+path}", Scopes: []string{"all"}}, func(context.Context, *server.Request, struct {
+		Path string `json:"path"`
+	}) (string, error) {
+		return "", nil
+	})
+	returns(child, "plain", "")
+	server.AddTool(child, server.Tool{Name: "own", Scopes: []string{"nearer"}}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	server.AddService(grandchild, scopedNotes{})
+	reads(grandchild, server.Resource{URI: "app:deep", Scopes: []string{"deep"}})
+	mount(t, child, grandchild, "g.")
+	mounted := newServer(nil)
+	mount(t, mounted, s, "")
+	mount(t, mounted, child, "c.")
+	for _, test := range []struct {
+		server       *server.Server
+		method, name string
+		want         []string
+	}{
+		{s, mcp.MethodToolsCall, "write", []string{"notes:write", "notes:read"}},
+		{s, mcp.MethodToolsCall, "open", nil},
+		{s, mcp.MethodToolsCall, "draft", nil},
+		{s, mcp.MethodToolsCall, "unknown", nil},
+		{s, mcp.MethodPromptsGet, "draft", []string{"notes:read"}},
+		{s, mcp.MethodPromptsGet, "write", nil},
+		{s, mcp.MethodComplete, "draft", []string{"notes:read"}},
+		{s, mcp.MethodComplete, "app:all/{+path}", []string{"all"}},
+		{s, mcp.MethodResourcesRead, "app:own", []string{"own"}},
+		{s, mcp.MethodResourcesRead, "app:all/x/y", []string{"all"}},
+		{s, mcp.MethodResourcesSubscribe, "app:all/x", []string{"all"}},
+		{s, mcp.MethodResourcesUnsubscribe, "app:own", []string{"own"}},
+		{s, mcp.MethodResourcesRead, "app:unknown", nil},
+		{s, mcp.MethodToolsList, "write", nil},
+		{s, mcp.MethodSubscriptionsListen, "", nil},
+		{child, mcp.MethodToolsCall, "plain", []string{"child"}},
+		{child, mcp.MethodToolsCall, "own", []string{"child", "nearer"}},
+		{child, mcp.MethodToolsCall, "g.write", []string{"child", "notes:write", "notes:read"}},
+		{mounted, mcp.MethodToolsCall, "write", []string{"notes:write", "notes:read"}},
+		{mounted, mcp.MethodToolsCall, "c.own", []string{"child", "nearer"}},
+		{mounted, mcp.MethodToolsCall, "c.plain", []string{"child"}},
+		{mounted, mcp.MethodToolsCall, "c.g.write", []string{"child", "notes:write", "notes:read"}},
+		{mounted, mcp.MethodToolsCall, "own", nil},
+		{mounted, mcp.MethodPromptsGet, "c.g.draft", []string{"child", "notes:read"}},
+		{mounted, mcp.MethodComplete, "c.g.draft", []string{"child", "notes:read"}},
+		{mounted, mcp.MethodComplete, "draft", []string{"notes:read"}},
+		{mounted, mcp.MethodResourcesRead, "app:deep", []string{"child", "deep"}},
+		{mounted, mcp.MethodResourcesRead, "app:own", []string{"own"}},
+		{mounted, mcp.MethodResourcesRead, "app:all/x", []string{"all"}},
+	} {
+		if diff := cmp.Diff(test.want, test.server.Scopes(test.method, test.name)); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", test.method, test.name, diff)
+		}
+	}
+}
+
+// What is mounted as a provider needs what it needs by itself, behind any number of
+// servers; a provider that knows of no scopes leaves those of the servers.
+func TestScopesOfProviders(t *testing.T) {
+	notes := newServer(nil)
+	server.AddService(notes, scopedNotes{})
+	reads := func(context.Context, *server.Request) (string, error) { return "", nil }
+	server.AddResource(notes, server.Resource{URI: "app:own", Scopes: []string{"own"}}, reads)
+	middle, outer := newServer(&server.Options{Scopes: []string{"middle"}}), newServer(nil)
+	for _, mounted := range []struct {
+		on     *server.Server
+		p      server.Provider
+		prefix string
+	}{{middle, notes.Provider(), "n."}, {middle, newTestProvider("apples"), ""}, {outer, middle.Provider(), "m."}} {
+		if err := mounted.on.Mount(mounted.p, &server.MountOptions{Prefix: mounted.prefix}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		method, name string
+		want         []string
+	}{
+		{mcp.MethodToolsCall, "m.n.write", []string{"middle", "notes:write", "notes:read"}},
+		{mcp.MethodToolsCall, "m.apples", []string{"middle"}},
+		{mcp.MethodToolsCall, "write", nil},
+		{mcp.MethodPromptsGet, "m.n.draft", []string{"middle", "notes:read"}},
+		{mcp.MethodComplete, "m.n.draft", []string{"middle", "notes:read"}},
+		{mcp.MethodResourcesRead, "app:own", []string{"middle", "own"}},
+		{mcp.MethodResourcesSubscribe, "app:own", []string{"middle", "own"}},
+	} {
+		if diff := cmp.Diff(test.want, outer.Scopes(test.method, test.name)); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", test.method, test.name, diff)
+		}
+	}
+}
+
+// Guards see all the scopes, in the order from the server to the entry.
+func TestScopesAddUp(t *testing.T) {
+	var seen []string
+	around := withGuard(mcp.Guard{Name: "sees", Check: func(_ context.Context, call *mcp.Call) error {
+		seen = call.Target().Scopes
+		return nil
+	}})
+	around.Scopes = []string{"server", "shared"}
+	s, child := newServer(around.options()), newServer(&server.Options{Scopes: []string{"child"}})
+	server.AddTool(child, server.Tool{Name: "t", Scopes: []string{"shared", "tool"}}, nothing[struct{}])
+	shutDownAtEnd(t, s)
+	if err := s.Mount(child.Provider(), &server.MountOptions{Prefix: "c.", Scopes: []string{"mount"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"server", "shared", "mount", "child", "tool"}
+	call(t, connect(t, s, client.Modern), "c.t", `{}`)
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("a guard sees (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, s.Scopes(mcp.MethodToolsCall, "c.t")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// logged runs a function with a logger to its caller and returns what the
-// caller got, in order.
+// logged calls log with a logger to the caller, and returns the messages in order.
 func logged(t *testing.T, level mcp.LoggingLevel, log func(*slog.Logger)) []*mcp.LoggingMessageParams {
 	t.Helper()
 	s := newServer(nil)
@@ -26,7 +25,7 @@ func logged(t *testing.T, level mcp.LoggingLevel, log func(*slog.Logger)) []*mcp
 	})
 	var messages []*mcp.LoggingMessageParams
 	done := make(chan struct{})
-	session := connectWith(t, s, &client.Options{LogLevel: level, Logged: func(_ context.Context, m *mcp.LoggingMessageParams) {
+	session := connectWith(t, s, &client.Options{LogLevel: level, OnLog: func(_ context.Context, m *mcp.LoggingMessageParams) {
 		if string(m.Data) == `{"message":"the end"}` {
 			close(done)
 			return
@@ -43,12 +42,12 @@ func logged(t *testing.T, level mcp.LoggingLevel, log func(*slog.Logger)) []*mcp
 	return messages
 }
 
-// TestLogHandler holds the logger to the rules of log/slog.
+// TestLogHandler runs the tests of log/slog for handlers.
 func TestLogHandler(t *testing.T) {
 	var messages []*mcp.LoggingMessageParams
 	var sent time.Time
 	slogtest.Run(t, func(t *testing.T) slog.Handler {
-		return relay{run: func(record slog.Record, log func(*slog.Logger)) {
+		return slogRelay{run: func(record slog.Record, log func(*slog.Logger)) {
 			messages, sent = logged(t, mcp.LevelDebug, log), record.Time
 		}}
 	}, func(t *testing.T) map[string]any {
@@ -68,14 +67,14 @@ func TestLogHandler(t *testing.T) {
 	})
 }
 
-// A relay makes a record inside of a call, in the way that the steps say.
-type relay struct {
+// A slogRelay logs a record inside a call, with the given attributes and groups.
+type slogRelay struct {
 	run   func(slog.Record, func(*slog.Logger))
 	steps []func(slog.Handler) slog.Handler
 }
 
-func (r relay) Enabled(context.Context, slog.Level) bool { return true }
-func (r relay) Handle(ctx context.Context, record slog.Record) error {
+func (r slogRelay) Enabled(context.Context, slog.Level) bool { return true }
+func (r slogRelay) Handle(ctx context.Context, record slog.Record) error {
 	var err error
 	r.run(record, func(log *slog.Logger) {
 		h := log.Handler()
@@ -86,21 +85,21 @@ func (r relay) Handle(ctx context.Context, record slog.Record) error {
 	})
 	return err
 }
-func (r relay) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (r slogRelay) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return r.with(func(h slog.Handler) slog.Handler { return h.WithAttrs(attrs) })
 }
-func (r relay) WithGroup(name string) slog.Handler {
+func (r slogRelay) WithGroup(name string) slog.Handler {
 	return r.with(func(h slog.Handler) slog.Handler { return h.WithGroup(name) })
 }
-func (r relay) with(step func(slog.Handler) slog.Handler) slog.Handler {
-	return relay{r.run, append(slices.Clip(r.steps), step)}
+func (r slogRelay) with(step func(slog.Handler) slog.Handler) slog.Handler {
+	return slogRelay{r.run, append(slices.Clip(r.steps), step)}
 }
 
 type money int
 
 func (m money) LogValue() slog.Value { return slog.GroupValue(slog.Int("cents", int(m))) }
 
-// TestLogData: what a record says, as JSON.
+// TestLogData checks the JSON of records.
 func TestLogData(t *testing.T) {
 	messages := logged(t, mcp.LevelDebug, func(log *slog.Logger) {
 		log.Info("kinds", "s", "<b>", "n", 1, "big", uint64(1<<63), "f", 1.5, "b", true, "d", time.Second,
@@ -130,7 +129,7 @@ func TestLogData(t *testing.T) {
 	}
 }
 
-// TestLogLevels: only what the caller wants is sent.
+// TestLogLevels checks that only the wanted levels are sent.
 func TestLogLevels(t *testing.T) {
 	messages := logged(t, mcp.LevelError, func(log *slog.Logger) {
 		log.Debug("debug")

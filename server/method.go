@@ -6,30 +6,35 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+	"unicode"
+
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A binding is how a method of a service is called: made once, by reflection.
-type binding struct {
+// A methodBinding describes how to call a method of a service.
+type methodBinding struct {
 	service   reflect.Value
-	method    reflect.Value // takes the service first: a bound method costs more to call
+	method    reflect.Value // takes the service first, which is faster than a bound method
 	params    []param
 	arguments reflect.Type // the annotated struct
 	tag       *methodTag
-	result    reflect.Type // nil: an error only
-	chunk     reflect.Type // of a stream, in place of the result
+	result    reflect.Type // nil if the method returns only an error
+	chunk     reflect.Type // of a stream; nil otherwise
 }
 
-// A param is where a parameter of a method comes from.
+// A param is where a parameter of a method gets its value from.
 type param struct {
-	source source
-	of     reflect.Type // of a dependency
+	source paramSource
+	of     reflect.Type // the type of a dependency
 }
 
-type source uint8
+type paramSource uint8
 
 const (
-	fromContext source = iota
+	fromContext paramSource = iota
 	fromRequest
 	fromArguments
 	fromDependencies
@@ -41,20 +46,20 @@ var (
 	errorType   = reflect.TypeFor[error]()
 )
 
-const wouldFit = "; a method takes a context.Context, a struct with a blank field of type ToolTag, ResourceTag, PromptTag or CompletionTag, " +
-	"and as it likes a *server.Request and values of Options.Dependencies; it returns an error, a result and an error, or a stream"
+const acceptedMethods = "; a method takes a context.Context, a struct with a blank field of type ToolTag, ResourceTag, PromptTag or CompletionTag, " +
+	"and optionally a *server.Request and values of Options.Dependencies; it returns an error, a result and an error, or a stream"
 
-// bindMethod finds out how to call a method.
-func bindMethod(service reflect.Value, method reflect.Method) (*binding, error) {
+// bindMethod returns the binding of a method.
+func bindMethod(service reflect.Value, method reflect.Method) (*methodBinding, error) {
 	t := service.Method(method.Index).Type()
-	b := &binding{service: service, method: method.Func}
+	b := &methodBinding{service: service, method: method.Func}
 	if t.IsVariadic() {
-		return nil, errors.New("it must not be variadic" + wouldFit)
+		return nil, errors.New("it must not be variadic" + acceptedMethods)
 	}
 	seen := make(map[reflect.Type]bool)
 	for in := range t.Ins() {
 		if seen[in] {
-			return nil, fmt.Errorf("it takes two values of type %v%s", in, wouldFit)
+			return nil, fmt.Errorf("it takes two values of type %v%s", in, acceptedMethods)
 		}
 		seen[in] = true
 		tag, err := tagOf(in)
@@ -68,7 +73,7 @@ func bindMethod(service reflect.Value, method reflect.Method) (*binding, error) 
 		case in == requestType:
 			b.params = append(b.params, param{source: fromRequest})
 		case tag != nil && b.tag != nil:
-			return nil, errors.New("it takes two annotated structs" + wouldFit)
+			return nil, errors.New("it takes two annotated structs" + acceptedMethods)
 		case tag != nil:
 			b.tag, b.arguments = tag, in
 			b.params = append(b.params, param{source: fromArguments})
@@ -77,7 +82,7 @@ func bindMethod(service reflect.Value, method reflect.Method) (*binding, error) 
 		}
 	}
 	if b.tag == nil {
-		return nil, errors.New("it takes no annotated struct" + wouldFit)
+		return nil, errors.New("it takes no annotated struct" + acceptedMethods)
 	}
 	switch {
 	case t.NumOut() == 1 && t.Out(0) == errorType:
@@ -86,7 +91,7 @@ func bindMethod(service reflect.Value, method reflect.Method) (*binding, error) 
 	case t.NumOut() == 2 && t.Out(1) == errorType:
 		b.result = t.Out(0)
 	default:
-		return nil, errors.New("its results do not fit" + wouldFit)
+		return nil, errors.New("its results do not fit" + acceptedMethods)
 	}
 	return b, nil
 }
@@ -96,8 +101,8 @@ func isStream(t reflect.Type) bool {
 	return t.CanSeq2() && t.Kind() == reflect.Func && t.In(0).In(1) == errorType
 }
 
-// dependencies are the types of the dependencies that the method takes.
-func (b *binding) dependencies() []reflect.Type {
+// dependencies returns the types of the dependencies that the method takes.
+func (b *methodBinding) dependencies() []reflect.Type {
 	var types []reflect.Type
 	for _, p := range b.params {
 		if p.source == fromDependencies {
@@ -107,8 +112,8 @@ func (b *binding) dependencies() []reflect.Type {
 	return types
 }
 
-// call calls the method. What it returns is nil if the method has no result.
-func (b *binding) call(ctx context.Context, r *Request, arguments reflect.Value) (any, error) {
+// call calls the method. The result is nil if the method returns only an error.
+func (b *methodBinding) call(ctx context.Context, r *Request, arguments reflect.Value) (any, error) {
 	out := b.invoke(ctx, r, arguments)
 	err, _ := reflect.TypeAssert[error](out[len(out)-1])
 	if b.result == nil || err != nil {
@@ -117,7 +122,7 @@ func (b *binding) call(ctx context.Context, r *Request, arguments reflect.Value)
 	return out[0].Interface(), nil
 }
 
-func (b *binding) invoke(ctx context.Context, r *Request, arguments reflect.Value) []reflect.Value {
+func (b *methodBinding) invoke(ctx context.Context, r *Request, arguments reflect.Value) []reflect.Value {
 	var room [8]reflect.Value
 	in := append(room[:0], b.service)
 	for _, p := range b.params {
@@ -129,7 +134,7 @@ func (b *binding) invoke(ctx context.Context, r *Request, arguments reflect.Valu
 		case fromArguments:
 			in = append(in, arguments)
 		case fromDependencies:
-			value, _ := r.dependency(p.of) // registration has made sure that there is one
+			value, _ := r.dependency(p.of) // registration has checked that it exists
 			if value == nil {
 				in = append(in, reflect.Zero(p.of))
 			} else {
@@ -140,10 +145,10 @@ func (b *binding) invoke(ctx context.Context, r *Request, arguments reflect.Valu
 	return b.method.Call(in)
 }
 
-// caller returns what calls the method of a tool, and the type of the values that it
-// returns. A stream is sent, and reduced to a value.
-func (b *binding) caller() (call func(ctx context.Context, r *Request, arguments reflect.Value) (any, error), out reflect.Type, err error) {
-	reduce := b.tag.text("reduce")
+// caller returns a function that calls the method of a tool, and the type of its results. The
+// result of a stream is its reduced value.
+func (b *methodBinding) caller() (call func(ctx context.Context, r *Request, arguments reflect.Value) (any, error), out reflect.Type, err error) {
+	reduce := b.tag.get("reduce")
 	switch {
 	case b.chunk == nil && reduce != "":
 		return nil, nil, errors.New("only a stream has the tag reduce")
@@ -168,7 +173,7 @@ func (b *binding) caller() (call func(ctx context.Context, r *Request, arguments
 }
 
 // stream sends the chunks of a stream, and reduces them.
-func (b *binding) stream(ctx context.Context, r *Request, arguments reflect.Value, reduce string, out reflect.Type) (any, error) {
+func (b *methodBinding) stream(ctx context.Context, r *Request, arguments reflect.Value, reduce string, out reflect.Type) (any, error) {
 	chunks := b.invoke(ctx, r, arguments)[0]
 	value := reflect.New(out).Elem()
 	if reduce == "list" {
@@ -176,7 +181,7 @@ func (b *binding) stream(ctx context.Context, r *Request, arguments reflect.Valu
 	}
 	var text strings.Builder
 	var chunk reflect.Value
-	err := forward(ctx, r, func(yield func(any, error) bool) {
+	err := sendChunks(ctx, r, func(yield func(any, error) bool) {
 		for next, failure := range chunks.Seq2() {
 			err, _ := reflect.TypeAssert[error](failure)
 			if chunk = next; !yield(chunk.Interface(), err) {
@@ -203,15 +208,15 @@ func (b *binding) stream(ctx context.Context, r *Request, arguments reflect.Valu
 	return value.Interface(), nil
 }
 
-// checkDependencies refuses an entry that takes what the server does not have.
+// checkDependencies rejects an entry that takes a dependency that the server does not have.
 func (s *Server) checkDependencies(e *Entry) error {
-	if e.draft == nil {
+	if e.pending == nil {
 		return nil
 	}
-	for _, taken := range e.draft.dependencies {
-		if !slices.ContainsFunc(s.options.Dependencies, func(d Dependency) bool { return d.of == taken }) {
+	for _, taken := range e.pending.dependencies {
+		if !slices.ContainsFunc(s.options.Dependencies, func(d Dependency) bool { return d.typ == taken }) {
 			return fmt.Errorf("the method of the %v takes a %v, which Options.Dependencies does not provide: it provides %s, and types must be the same%s",
-				e.completionKey(), taken, s.provided(), wouldFit)
+				e.completionKey(), taken, s.provided(), acceptedMethods)
 		}
 	}
 	return nil
@@ -224,19 +229,19 @@ func (s *Server) provided() string {
 	}
 	types := make([]string, len(s.options.Dependencies))
 	for i, d := range s.options.Dependencies {
-		types[i] = d.of.String()
+		types[i] = d.typ.String()
 	}
 	return strings.Join(types, ", ")
 }
 
-// What a service says of all its methods.
+// Optional methods of a service.
 type (
-	withAnnotations  interface{ Annotations() Annotations }
-	withDescriptions interface{ Descriptions() Descriptions }
+	annotator interface{ Annotations() Annotations }
+	describer interface{ Descriptions() Descriptions }
 )
 
-// checkService refuses a type some of whose methods would be passed over without a
-// word: guards that are left out are worse than a service that does not start.
+// checkService rejects a type if some of its methods would be ignored: ignoring a guard is worse
+// than not starting.
 func checkService(t reflect.Type) error {
 	if t.Kind() != reflect.Pointer {
 		for method := range reflect.PointerTo(t).Methods() {
@@ -245,14 +250,14 @@ func checkService(t reflect.Type) error {
 			}
 		}
 	}
-	if err := checkCommon(t, reflect.TypeFor[withAnnotations]()); err != nil {
+	if err := checkOptionalMethod(t, reflect.TypeFor[annotator]()); err != nil {
 		return err
 	}
-	return checkCommon(t, reflect.TypeFor[withDescriptions]())
+	return checkOptionalMethod(t, reflect.TypeFor[describer]())
 }
 
-// checkCommon looks for a method that was meant to be the one of an interface.
-func checkCommon(t, common reflect.Type) error {
+// checkOptionalMethod rejects a method that has the right name and not the right type.
+func checkOptionalMethod(t, common reflect.Type) error {
 	if t.Implements(common) {
 		return nil
 	}
@@ -260,10 +265,10 @@ func checkCommon(t, common reflect.Type) error {
 	if t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(common) {
 		return needsPointer(t, wanted.Name)
 	}
-	if method, ok := t.MethodByName(wanted.Name); ok && gives(method.Type, wanted.Type.Out(0)) {
+	if method, ok := t.MethodByName(wanted.Name); ok && returnsType(method.Type, wanted.Type.Out(0)) {
 		return fmt.Errorf("its method %s must be func() %v", wanted.Name, wanted.Type.Out(0))
 	}
-	for _, embedded := range embeddedIn(t) {
+	for _, embedded := range embeddedTypes(t) {
 		if embedded.Implements(common) || reflect.PointerTo(embedded).Implements(common) {
 			return fmt.Errorf("the method %s of the embedded %v is not promoted, since it is not the only one: the service needs its own", wanted.Name, embedded)
 		}
@@ -275,8 +280,8 @@ func needsPointer(t reflect.Type, method string) error {
 	return fmt.Errorf("its method %s has a pointer receiver: register a *%v", method, t)
 }
 
-// gives reports whether a method gives a value of the type, or something like it.
-func gives(method, wanted reflect.Type) bool {
+// returnsType reports whether a method returns the type, a pointer to it, or a map like it.
+func returnsType(method, wanted reflect.Type) bool {
 	for out := range method.Outs() {
 		if out.Kind() == reflect.Pointer {
 			out = out.Elem()
@@ -288,8 +293,8 @@ func gives(method, wanted reflect.Type) bool {
 	return false
 }
 
-// embeddedIn are the types of all embedded fields.
-func embeddedIn(t reflect.Type) []reflect.Type {
+// embeddedTypes returns the types of all embedded fields.
+func embeddedTypes(t reflect.Type) []reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -303,4 +308,170 @@ func embeddedIn(t reflect.Type) []reflect.Type {
 		}
 	}
 	return types
+}
+
+// A methodTag is the annotation of a method.
+type methodTag struct {
+	of       reflect.Type // ToolTag, ResourceTag, PromptTag or CompletionTag
+	values   reflect.StructTag
+	metadata map[string]any // nil if there is none
+}
+
+// tagKeys returns the keys that the tag of an annotation may have.
+func tagKeys(of reflect.Type) []string {
+	switch of {
+	case reflect.TypeFor[ToolTag]():
+		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes", "metadata", "reduce"}
+	case reflect.TypeFor[ResourceTag]():
+		return []string{"uri", "name", "title", "description", "mimeType", "ttl", "cache", "tags", "scopes", "metadata"}
+	case reflect.TypeFor[PromptTag]():
+		return []string{"name", "title", "description", "tags", "scopes", "metadata"}
+	case reflect.TypeFor[CompletionTag]():
+		return []string{"prompt", "template", "argument"}
+	}
+	return nil
+}
+
+// tagOf returns the annotation of a parameter, or nil.
+func tagOf(t reflect.Type) (*methodTag, error) {
+	if t.Kind() != reflect.Struct {
+		return nil, nil
+	}
+	var tag *methodTag
+	for field := range t.Fields() {
+		keys := tagKeys(field.Type)
+		switch {
+		case keys == nil:
+			continue
+		case field.Name != "_":
+			return nil, fmt.Errorf("%v: the field of type %v must be blank: _ %v", t, field.Type, field.Type)
+		case tag != nil:
+			return nil, fmt.Errorf("%v has two annotations", t)
+		}
+		if err := checkKeys(field.Tag, keys); err != nil {
+			return nil, fmt.Errorf("%v: %w", t, err)
+		}
+		tag = &methodTag{of: field.Type, values: field.Tag}
+		var err error
+		if tag.metadata, err = tag.metadataPairs("metadata"); err != nil {
+			return nil, fmt.Errorf("%v: %w", t, err)
+		}
+	}
+	return tag, nil
+}
+
+func isAnnotated(t reflect.Type) bool {
+	tag, err := tagOf(t)
+	return tag != nil || err != nil
+}
+
+// checkKeys rejects unknown and repeated keys, which would be ignored.
+func checkKeys(tag reflect.StructTag, keys []string) error {
+	seen := make(map[string]bool)
+	rest := string(tag)
+	for rest = strings.TrimLeft(rest, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
+		key, after, ok := strings.Cut(rest, ":")
+		if !ok || !slices.Contains(keys, key) {
+			return fmt.Errorf("the annotation has a tag %.40q; accepted: %s", key, strings.Join(keys, ", "))
+		}
+		quoted, err := strconv.QuotedPrefix(after)
+		if err != nil {
+			return fmt.Errorf(`the annotation's tag %s must look like %s:"…"`, key, key)
+		}
+		if seen[key] {
+			return fmt.Errorf("the annotation has two tags %s", key)
+		}
+		seen[key] = true
+		rest = after[len(quoted):]
+	}
+	return nil
+}
+
+func (t *methodTag) get(key string) string { return t.values.Get(key) }
+
+// list returns the elements of a tag with commas.
+func (t *methodTag) list(key string) []string {
+	var items []string
+	for item := range strings.SplitSeq(t.get(key), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// metadataPairs parses a list of key=value. It rejects tags and scopes, which have tags of their
+// own.
+func (t *methodTag) metadataPairs(key string) (map[string]any, error) {
+	var pairs map[string]any
+	for _, item := range t.list(key) {
+		name, value, ok := strings.Cut(item, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		_, twice := pairs[name]
+		switch {
+		case !ok || name == "":
+			return nil, fmt.Errorf("%s must be pairs such as team=search, not %.40q", key, item)
+		case name == "tags" || name == "scopes":
+			return nil, fmt.Errorf("%s has %s, which is a tag of its own", key, name)
+		case twice:
+			return nil, fmt.Errorf("%s has two values of %.40q", key, name)
+		}
+		if pairs == nil {
+			pairs = make(map[string]any)
+		}
+		pairs[name] = value
+	}
+	return pairs, nil
+}
+
+// hint parses "true" or "false". defaultHint is used if the tag is absent.
+func (t *methodTag) hint(key string, defaultHint *bool) (*bool, error) {
+	text, ok := t.values.Lookup(key)
+	if !ok {
+		return defaultHint, nil
+	}
+	if text != "true" && text != "false" {
+		return nil, fmt.Errorf(`%s must be "true" or "false", not %.40q`, key, text)
+	}
+	hint := text == "true"
+	return &hint, nil
+}
+
+func (t *methodTag) duration(key string, defaultDuration time.Duration) (time.Duration, error) {
+	text, ok := t.values.Lookup(key)
+	if !ok {
+		return defaultDuration, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%s must be a duration such as 30s, not %.40q", key, text)
+	}
+	return d, nil
+}
+
+// cacheHint parses the tags ttl and cache.
+func (t *methodTag) cacheHint() (mcp.CacheHint, error) {
+	ttl, err := t.duration("ttl", 0)
+	if err != nil {
+		return mcp.CacheHint{}, err
+	}
+	scope := mcp.CacheScope(t.get("cache"))
+	if _, said := t.values.Lookup("cache"); said && scope != mcp.CachePrivate && scope != mcp.CachePublic {
+		return mcp.CacheHint{}, fmt.Errorf(`cache must be "private" or "public", not %.40q`, scope)
+	}
+	return mcp.CacheHint{TTLMs: ttl.Milliseconds(), Scope: scope}, nil
+}
+
+// snakeCase converts the name of a method: ReadURL becomes read_url.
+func snakeCase(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	for i, r := range runes {
+		if unicode.IsUpper(r) && i > 0 && runes[i-1] != '_' &&
+			(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }

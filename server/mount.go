@@ -15,29 +15,102 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// MountOptions configure [Server.Mount]. The zero value is good.
+// A Provider is a changing set of entries: those of another server, of a remote server, of a
+// directory. Its methods are called concurrently.
+type Provider interface {
+	// Catalog returns the entries that are offered now. It does not block. It returns the same
+	// pointer until an entry changes.
+	Catalog() *Catalog
+
+	// Run runs the provider until ctx ends. It is called once for each mount.
+	//
+	// Run calls ready when the catalog has its first entries. A server that is starting waits for
+	// that, at most one minute. After each change of the catalog, or of a resource, Run calls
+	// changed. Both functions may be called concurrently and do not block.
+	//
+	// An error before ready fails the start of the server. A later error is logged. Run returns
+	// nil, or the error of ctx, when ctx has ended.
+	Run(ctx context.Context, ready func(), changed func(mcp.Change)) error
+}
+
+// Provider returns the server as a provider, for [Server.Mount] and other consumers. Its entries
+// keep their guards, visibility, scopes and subscriptions. Calls to them pass through the server's
+// Middleware. Run starts the server and shuts it down at the end.
+func (s *Server) Provider() Provider { return serverProvider{s} }
+
+type serverProvider struct{ *Server }
+
+func (p serverProvider) Catalog() *Catalog { return p.exported.apply(p.Server.Catalog()) }
+
+func (p serverProvider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
+	defer p.changes.watchAll(changed)()
+	err := p.Start(ctx)
+	if err == nil {
+		ready()
+		<-ctx.Done()
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	if stopErr := p.Shutdown(stopping); err == nil {
+		err = stopErr
+	}
+	return err
+}
+
+// export returns an entry for other servers.
+func (s *Server) export(e *Entry) *Entry {
+	exported := *e
+	exported.Handle, exported.Complete = s.serveEntry(e, e.Handle), s.serveEntry(e, e.Complete)
+	return &exported
+}
+
+// serveEntry returns a handler for calls that another server has received.
+func (s *Server) serveEntry(e *Entry, handle mcp.Handler) mcp.Handler {
+	if handle == nil {
+		return nil
+	}
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if !s.calls.start() {
+			return nil, errStopping
+		}
+		defer s.calls.finish()
+		if len(s.options.Middleware) == 0 {
+			return handle(ctx, call)
+		}
+		inner, err := call.Enter(&e.Target, nil, s.recheckFunc)
+		if err != nil {
+			return nil, err
+		}
+		inner.Set(s, newResolution(inner, e, nil))
+		return s.handle(ctx, inner)
+	}
+}
+
+// MountOptions configures [Server.Mount]. The zero value is valid.
 type MountOptions struct {
-	// Prefix precedes the names of tools and prompts: up to 127 of A–Z a–z 0–9 _ - and
-	// dot. URIs stay as they are.
+	// Prefix is added to the names of tools and prompts. It has up to 127 characters of A–Z a–z 0–9
+	// _ - and dot. URIs do not change.
 	Prefix string
-	// Guards and CallMiddleware surround everything that is mounted, inside of those of
-	// the server.
+	// Guards and CallMiddleware apply to every mounted entry. They are inside those of the server,
+	// and outside those of the entry.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
-	// Scopes are OAuth scopes that calls need in addition; Metadata is added to targets.
+	// Scopes are OAuth scopes that calls to mounted entries need in addition to their own. Metadata
+	// is added to the targets of mounted entries; an entry's own value takes precedence.
 	Scopes   []string
 	Metadata map[string]any
 }
 
-// Mount offers everything of a provider too: of another server by its
-// [Server.Provider]. What surrounds the entries of the provider surrounds them here as
-// well, inside of what surrounds those of this server, and their names and URIs are
-// looked up by this server. The provider runs as long as this server: on one that has
-// started, Mount returns when the provider is ready. opts may be nil.
+// Mount adds the entries of a provider to the server. To mount another server, use its
+// [Server.Provider]. Mounted entries keep their guards and middleware, inside those of this server.
+// The provider runs until this server is shut down. On a server that has started, Mount returns
+// when the provider is ready. opts may be nil. Mount may be called concurrently.
 //
-// The error is a *[CollisionError] if a name or URI is there already, or says what is
-// wrong with the options. Later, when two parts of a server that serves come to offer the
-// same, the one that had it first keeps it, and the other is logged: see [Merge].
+// The error is a *[CollisionError] if a name or URI is taken already. It is only logged if a resource
+// of a mounted bridge has the URI of an earlier one, since other servers choose the URI. Other errors say that an
+// option or an entry is invalid, or that the provider failed. If names collide later, while the
+// server is running, the entry that had the name first keeps it, and the other is logged; see
+// [Merge].
 func (s *Server) Mount(p Provider, opts *MountOptions) error {
 	m := &mount{provider: p}
 	if opts != nil {
@@ -54,7 +127,7 @@ func (s *Server) Mount(p Provider, opts *MountOptions) error {
 	}
 	m.guards = slices.Concat(s.options.Guards, m.Guards)
 	m.middleware = slices.Concat(s.options.CallMiddleware, m.CallMiddleware)
-	var invalid error // of what is offered while mounting
+	var invalid error // of the entries offered while mounting
 	mounting := true
 	m.mapping = newMapping(func(e *Entry) *Entry {
 		mounted, err := m.entry(s, e)
@@ -66,20 +139,20 @@ func (s *Server) Mount(p Provider, opts *MountOptions) error {
 		}
 		return mounted
 	})
-	m.mapping.inner = m.inner
+	m.mapping.sourceName = m.providerName
 	offered := p.Catalog()
 	m.mapping.apply(offered)
 	if mounting = false; invalid != nil {
 		return invalid
 	}
-	if err := s.life.include(m); err != nil {
+	if err := s.life.addMount(m); err != nil {
 		return err
 	}
 	s.notifyLists(slices.Concat(offered.entries[:]...))
 	return nil
 }
 
-// hasMounted reports whether a server is mounted on this one, at any depth.
+// hasMounted reports whether other is mounted on this server, directly or indirectly.
 func (s *Server) hasMounted(other *Server) bool {
 	return slices.ContainsFunc(s.mounted(), func(m *mount) bool {
 		p, ok := m.provider.(serverProvider)
@@ -87,11 +160,11 @@ func (s *Server) hasMounted(other *Server) bool {
 	})
 }
 
-// A mount is a provider beside the server's own registry.
+// A mount is a provider whose entries a server offers.
 type mount struct {
 	MountOptions
 	provider   Provider
-	owner      string // of its part
+	owner      string
 	guards     []mcp.Guard
 	middleware []mcp.Middleware
 	mapping    *mapping
@@ -99,17 +172,17 @@ type mount struct {
 
 func (m *mount) part() Part { return Part{m.owner, m.mapping.apply(m.provider.Catalog())} }
 
-// entry returns an entry of the provider as it is offered by the server.
+// entry returns an entry of the provider as the server offers it.
 func (m *mount) entry(s *Server, e *Entry) (*Entry, error) {
 	mounted := *e
-	mounted.Name = m.outer(e.Kind, e.Name)
+	mounted.Name = m.mountedName(e.Kind, e.Name)
 	renamed := mounted.Name != e.Name
 	if renamed {
 		if err := checkName(e.Kind, mounted.Name); err != nil {
 			return nil, err
 		}
 	}
-	if e.Definition != nil || m.provider.Catalog().index[e.Kind][e.Name] == e { // one that is in no list may have none
+	if e.Definition != nil || m.provider.Catalog().index[e.Kind][e.Name] == e { // unlisted entries may have no definition
 		definition, err := m.definition(e, mounted.Name)
 		if err != nil {
 			return nil, fmt.Errorf("the %v %.256q: its definition: %w", e.Kind, e.Name, err)
@@ -117,15 +190,15 @@ func (m *mount) entry(s *Server, e *Entry) (*Entry, error) {
 		mounted.Definition = definition
 	}
 	if renamed || len(m.guards)+len(m.middleware) > 0 {
-		mounted.Handle, mounted.Complete = m.enter(e, e.Handle), m.enter(e, e.Complete)
-		mounted.Subscribe = m.enterSubscribe(e)
+		mounted.Handle, mounted.Complete = m.forwardTo(e, e.Handle), m.forwardTo(e, e.Complete)
+		mounted.Subscribe = m.forwardSubscribe(e)
 	} else if len(m.Scopes)+len(m.Metadata)+len(s.options.Scopes)+len(s.options.Metadata) == 0 {
 		return e, nil
 	}
-	return mounted.require(m.Scopes, m.Metadata).require(s.options.Scopes, s.options.Metadata).Wrap(m.guards, m.middleware), nil
+	return mounted.withRequirements(m.Scopes, m.Metadata).withRequirements(s.options.Scopes, s.options.Metadata).Wrap(m.guards, m.middleware), nil
 }
 
-// definition returns the definition of an entry under its name on the server.
+// definition returns the definition of an entry with its name on the server.
 func (m *mount) definition(e *Entry, name string) (*mcp.Definition, error) {
 	if name == e.Name {
 		_, err := jsonscan.ReadObject(e.Definition.JSON())
@@ -135,36 +208,36 @@ func (m *mount) definition(e *Entry, name string) (*mcp.Definition, error) {
 	return mcp.NewDefinition(renamed), err
 }
 
-// outer returns the name on the server of what has a name at the provider.
-func (m *mount) outer(kind mcp.Kind, name string) string {
+// mountedName returns the name on the server for a name at the provider.
+func (m *mount) mountedName(kind mcp.Kind, name string) string {
 	if kind == mcp.KindTool || kind == mcp.KindPrompt {
 		return m.Prefix + name
 	}
 	return name
 }
 
-// inner is the inverse of outer.
-func (m *mount) inner(kind mcp.Kind, name string) (string, bool) {
+// providerName is the inverse of mountedName.
+func (m *mount) providerName(kind mcp.Kind, name string) (string, bool) {
 	if kind == mcp.KindTool || kind == mcp.KindPrompt {
 		return strings.CutPrefix(name, m.Prefix)
 	}
 	return name, true
 }
 
-// enter returns a handler that passes a call on to an entry of the provider, with the
-// target and the name that the entry has there. All other bytes stay as they are.
-func (m *mount) enter(e *Entry, handle mcp.Handler) mcp.Handler {
+// forwardTo returns a handler that passes a call to an entry of the provider, with the target and
+// name that the entry has there. All other bytes stay unchanged.
+func (m *mount) forwardTo(e *Entry, handle mcp.Handler) mcp.Handler {
 	if handle == nil {
 		return nil
 	}
 	recheck := m.recheck
 	quoted := json.RawMessage(jsonscan.AppendString(nil, e.Name))
-	renamed := m.outer(e.Kind, e.Name) != e.Name
+	renamed := m.mountedName(e.Kind, e.Name) != e.Name
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		var params json.RawMessage
 		if renamed {
 			var err error
-			if params, err = withName(call, quoted); err != nil {
+			if params, err = replaceName(call, quoted); err != nil {
 				return nil, err
 			}
 		}
@@ -176,8 +249,8 @@ func (m *mount) enter(e *Entry, handle mcp.Handler) mcp.Handler {
 	}
 }
 
-// enterSubscribe is enter for subscriptions.
-func (m *mount) enterSubscribe(e *Entry) func(context.Context, *mcp.Call) (func(), error) {
+// forwardSubscribe is forwardTo for subscriptions.
+func (m *mount) forwardSubscribe(e *Entry) func(context.Context, *mcp.Call) (func(), error) {
 	if e.Subscribe == nil {
 		return nil
 	}
@@ -194,8 +267,8 @@ func (m *mount) recheck(ctx context.Context, t *mcp.Target) error {
 	return m.provider.Catalog().recheck(ctx, t)
 }
 
-// withName returns the params of a call with another name of what it is for.
-func withName(call *mcp.Call, quoted json.RawMessage) (json.RawMessage, error) {
+// replaceName returns the params of a call with another name of the entry.
+func replaceName(call *mcp.Call, quoted json.RawMessage) (json.RawMessage, error) {
 	edit := jsonscan.Edit{Name: "name", Value: quoted}
 	if call.Method() == mcp.MethodComplete {
 		ref, err := jsonscan.Splice(nil, call.Member("ref"), edit)
@@ -208,8 +281,8 @@ func withName(call *mcp.Call, quoted json.RawMessage) (json.RawMessage, error) {
 	return jsonscan.Splice(make(json.RawMessage, 0, len(params)), params, edit)
 }
 
-// start has the provider run, and waits until it is ready. stop ends it, also after an
-// error, and returns when it has ended.
+// start runs the provider and waits until it is ready. stop ends the provider and waits for it. It
+// must be called after an error too.
 func (m *mount) start(ctx context.Context, s *Server) (stop func(context.Context) error, err error) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ready, ended := make(chan struct{}), make(chan error, 1)
@@ -229,13 +302,13 @@ func (m *mount) start(ctx context.Context, s *Server) (stop func(context.Context
 	case err := <-ended:
 		select {
 		case <-ready:
-			ended <- err // of serving, which stop returns
+			ended <- err // for stop
 			return stop, nil
 		default:
 		}
 		ended <- nil
 		if err == nil {
-			return stop, nil // it has nothing to do
+			return stop, nil // Run has nothing to do
 		}
 		return stop, fmt.Errorf("starting %w", err)
 	case <-ctx.Done():
@@ -243,7 +316,7 @@ func (m *mount) start(ctx context.Context, s *Server) (stop func(context.Context
 	}
 }
 
-// run is the provider's Run. That it fails after its start is logged when it does.
+// run calls the provider's Run. It logs a failure that happens after the start.
 func (m *mount) run(ctx context.Context, s *Server, ready func()) (err error) {
 	var isReady atomic.Bool
 	defer func() {
@@ -265,7 +338,7 @@ func (m *mount) run(ctx context.Context, s *Server, ready func()) (err error) {
 		isReady.Store(true)
 		ready()
 	}, func(change mcp.Change) {
-		if s.life.ready.Load() { // before, no client has read anything
+		if s.life.ready.Load() { // no client has read anything before
 			s.changes.notify(change)
 		}
 	})

@@ -4,41 +4,43 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Prompt describes a prompt at registration. Its arguments are described by
-// the function's argument type.
+// Prompt configures a prompt. Its arguments are the fields of the function's argument type.
 type Prompt struct {
-	// Name is what clients call it: 1 to 128 of A–Z a–z 0–9 _ - and dot.
+	// Name has 1 to 128 characters of A–Z a–z 0–9 _ - and dot.
 	Name string
-	// Title is for people; Description tells what the prompt is for.
+	// Title is shown to people. Description explains the prompt.
 	Title       string
 	Description string
 	Icons       []mcp.Icon
 	Meta        mcp.Meta
-	// Guards and CallMiddleware surround the function; see [mcp.Guard].
+	// Guards and CallMiddleware apply to calls of the function; see [mcp.Guard].
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
 	// Scopes are OAuth scopes that a call needs; see [Server.Scopes].
 	Scopes []string
-	// Metadata is for guards and functions, as that of the call's target. It is never sent.
+	// Metadata is for guards and functions, in [mcp.Target]. It is not sent to clients.
 	Metadata map[string]any
 }
 
-// AddPrompt registers a function as a prompt. Args is a struct whose fields are
-// the arguments, by their json names; those with omitempty, omitzero, a pointer type
-// or a default are optional. Of what a jsonschema tag says, enum and default count.
-// The result is what Out says: a string is one message of the user,
-// []mcp.PromptMessage and *mcp.GetPromptResult are themselves. It panics, naming the
-// place, when the prompt cannot be registered.
+// AddPrompt registers a function as a prompt. Args is a struct whose fields are the arguments, with
+// the names of their json tags. Fields with omitempty, omitzero, a pointer type or a default are
+// optional. Of a jsonschema tag, enum and default are used. A result of type string is one message
+// of the user; []mcp.PromptMessage and *mcp.GetPromptResult are used as they are. The function is
+// called concurrently. AddPrompt panics, with the file and line of the caller, if the prompt cannot
+// be registered.
 func AddPrompt[Args, Out any](s *Server, prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) {
 	s.mustAdd(NewPrompt(prompt, fn))
 }
 
-// NewPrompt checks and compiles a prompt for [Server.Replace].
+// NewPrompt returns the entry of a prompt, for [Server.Replace] or [NewCatalog]. The error explains
+// why the prompt is invalid.
 func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) (*Entry, error) {
 	args, err := newFields(reflect.TypeFor[Args]())
 	if err != nil {
@@ -48,7 +50,7 @@ func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Req
 	return newPrompt(prompt, args, reflect.TypeFor[Out](), decode, func(ctx context.Context, r *Request, in Args) (any, error) { return fn(ctx, r, in) })
 }
 
-// newPrompt makes the entry of a prompt, typed or annotated.
+// newPrompt returns the entry of a typed or annotated prompt.
 func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode func(*mcp.Call) (In, error), run func(ctx context.Context, r *Request, in In) (any, error)) (*Entry, error) {
 	if err := checkPromptResult(out); err != nil {
 		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
@@ -66,10 +68,10 @@ func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode fun
 	if err != nil {
 		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
 	}
-	e := newEntry(mcp.KindPrompt, prompt.Name, definition, prompt.Scopes, prompt.Metadata, draft{
-		guards: prompt.Guards, middleware: prompt.CallMiddleware, values: args.limited(),
-		bind: func(s *Server, within mcp.Middleware) mcp.Handler {
-			return decoded(s, within, decode, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
+	e := newEntry(mcp.KindPrompt, prompt.Name, definition, prompt.Scopes, prompt.Metadata, pending{
+		guards: prompt.Guards, middleware: prompt.CallMiddleware, values: args.allowedValues(),
+		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
+			return decodeAndRun(s, middleware, func(_ context.Context, call *mcp.Call) (In, error) { return decode(call) }, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
 				out, err := run(ctx, r, in)
 				if err != nil {
 					return nil, err
@@ -78,7 +80,7 @@ func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode fun
 			})
 		},
 	})
-	return e, e.check()
+	return e, e.validate()
 }
 
 func decodeArguments(into any, args *fields, call *mcp.Call) error {
@@ -110,7 +112,7 @@ func decodeArguments(into any, args *fields, call *mcp.Call) error {
 	return nil
 }
 
-// promptResult makes a prompt's result of what a function returned.
+// promptResult converts the result of a function.
 func promptResult(description string, out any) (mcp.Result, error) {
 	switch out := out.(type) {
 	case string:
@@ -131,5 +133,151 @@ func checkPromptResult(t reflect.Type) error {
 	case reflect.TypeFor[string](), reflect.TypeFor[[]mcp.PromptMessage](), reflect.TypeFor[*mcp.GetPromptResult]():
 		return nil
 	}
-	return fmt.Errorf("a prompt gives string, []mcp.PromptMessage or *mcp.GetPromptResult, not %v", t)
+	return fmt.Errorf("a prompt returns string, []mcp.PromptMessage or *mcp.GetPromptResult, not %v", t)
+}
+
+// maxCompletions is the maximum number of values in one answer. MCP 2025-11-25,
+// server/utilities/completion.
+const maxCompletions = 100
+
+// Completion says what a function completes: an argument of a prompt, or a variable of a resource
+// template.
+type Completion struct {
+	// Prompt is the name of the prompt, and Template is the URI template. Exactly one of them is
+	// set.
+	Prompt   string
+	Template string
+	// Argument is the name of the argument or variable.
+	Argument string
+}
+
+// AddCompletion registers a function that completes what a user has typed. others are the values of
+// other arguments, as far as the client knows them (since 2025-06-18). If the function returns more
+// than 100 values, the client gets the first 100, and the information that there are more. The
+// guards of the prompt or template apply. The completion may be registered before its prompt or
+// template. The function is called concurrently. AddCompletion panics, with the file and line of
+// the caller, if the completion cannot be registered.
+func AddCompletion(s *Server, completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)) {
+	s.mustAdd(NewCompletion(completion, fn))
+}
+
+// NewCompletion returns the entry of a completion, for [Server.Replace]. The error explains why the
+// completion is invalid.
+func NewCompletion(completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)) (*Entry, error) {
+	if (completion.Prompt == "") == (completion.Template == "") || completion.Argument == "" {
+		return nil, fmt.Errorf("completion {Prompt:%s Template:%s Argument:%s}: one of Prompt and Template, and Argument, must be set",
+			completion.Prompt, completion.Template, completion.Argument)
+	}
+	of := mcp.Target{Kind: mcp.KindPrompt, Name: completion.Prompt}
+	if completion.Template != "" {
+		of = mcp.Target{Kind: mcp.KindResourceTemplate, Name: completion.Template}
+	}
+	return &Entry{Target: of, pending: &pending{argument: completion.Argument, bind: func(s *Server, _ mcp.Middleware) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
+			defer recoverPanic(&err)
+			typed, err := stringMember(call, "argument", "value")
+			if err != nil {
+				return nil, err
+			}
+			others, err := otherArguments(call)
+			if err != nil {
+				return nil, err
+			}
+			values, err := fn(ctx, &Request{call, s}, typed, others)
+			if err != nil {
+				return nil, functionErrorOf(err)
+			}
+			return completionResult(values), nil
+		}
+	}}}, nil
+}
+
+func otherArguments(call *mcp.Call) (map[string]string, error) {
+	raw := call.Member("context", "arguments")
+	if raw == nil {
+		return nil, nil
+	}
+	object, err := jsonscan.ReadObject(raw)
+	if err != nil {
+		return nil, invalidParams("context.arguments must be an object of strings: %v", err)
+	}
+	known := make(map[string]string, object.Len())
+	for m := range object.All() {
+		if m.Value[0] != '"' {
+			return nil, invalidParams("context.arguments must be an object of strings")
+		}
+		known[jsonscan.Unquote(m.Key)] = jsonscan.Unquote(m.Value)
+	}
+	return known, nil
+}
+
+// completionTarget returns the kind and quoted name of the entry that a call completes.
+func completionTarget(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
+	if _, err := stringMember(call, "argument", "name"); err != nil {
+		return 0, nil, err
+	}
+	member := "uri"
+	switch of, _ := stringMember(call, "ref", "type"); of {
+	case "ref/prompt":
+		kind, member = mcp.KindPrompt, "name"
+	case "ref/resource":
+		kind = mcp.KindResourceTemplate
+	default:
+		return 0, nil, invalidParams(`ref.type must be "ref/prompt" or "ref/resource"`)
+	}
+	if name = call.Member("ref", member); jsonscan.KindOf(name) != jsonscan.String {
+		return 0, nil, invalidParams("%s must be a string", member)
+	}
+	return kind, name, nil
+}
+
+// complete answers completion/complete for an entry.
+func complete(ctx context.Context, call *mcp.Call, e *Entry) (mcp.Result, error) {
+	switch {
+	case e == nil, e.Visible != nil && !e.Visible(ctx, call.Caller):
+		return nil, unknownName(call)
+	case e.Complete == nil:
+		return emptyCompletion(call, e)
+	}
+	return e.Complete(ctx, call)
+}
+
+// emptyCompletion answers for an argument without completions. It returns an error for an unknown
+// argument.
+func emptyCompletion(call *mcp.Call, e *Entry) (mcp.Result, error) {
+	argument := jsonscan.Unquote(call.Member("argument", "name"))
+	if !slices.Contains(e.argumentNames(), argument) {
+		return nil, unknownArgument(argument, e.Name)
+	}
+	if _, err := stringMember(call, "argument", "value"); err != nil {
+		return nil, err
+	}
+	return completionResult(nil), nil
+}
+
+// argumentNames returns the names of a prompt's arguments, or of a template's variables.
+func (e *Entry) argumentNames() []string {
+	if e.Kind == mcp.KindResourceTemplate {
+		template, err := uritemplate.Parse(e.Name)
+		if err != nil {
+			return nil
+		}
+		return template.Names()
+	}
+	var prompt mcp.Prompt
+	if err := prompt.UnmarshalJSON(e.Definition.JSON()); err != nil {
+		return nil
+	}
+	names := make([]string, len(prompt.Arguments))
+	for i, a := range prompt.Arguments {
+		names[i] = a.Name
+	}
+	return names
+}
+
+// completionResult returns the answer with as many of the values as it may hold.
+func completionResult(values []string) mcp.Result {
+	total := len(values)
+	shown := append([]string{}, values[:min(total, maxCompletions)]...)
+	return &mcp.CompleteResult{Completion: mcp.CompletionValues{Values: shown, Total: &total, HasMore: total > maxCompletions}}
 }

@@ -3,8 +3,11 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -64,7 +67,7 @@ func TestPrompts(t *testing.T) {
 			{"any", nil, "", "user: \nassistant: "},
 			{"result", nil, "own", "user: x"},
 		} {
-			result, err := session.Prompt(t.Context(), test.name, test.arguments, nil)
+			result, err := session.GetPrompt(t.Context(), test.name, test.arguments, nil)
 			if err != nil {
 				t.Errorf("%s%v: %v", test.name, test.arguments, err)
 				continue
@@ -121,6 +124,267 @@ func TestPromptList(t *testing.T) {
 				if diff := cmp.Diff(want, prompt.Arguments); diff != "" {
 					t.Errorf("arguments (-want +got):\n%s", diff)
 				}
+			}
+		}
+	})
+}
+
+func newCompleter() *server.Server {
+	s := newServer(nil)
+	server.AddPrompt(s, server.Prompt{Name: "greet"}, func(context.Context, *server.Request, struct {
+		Name, Language string
+	}) (string, error) {
+		return "", nil
+	})
+	server.AddTemplate(s, server.Template{URITemplate: "app:{x}/{y}"}, func(context.Context, *server.Request, map[string]string) (string, error) { return "", nil })
+	many := make([]string, 150)
+	for i := range many {
+		many[i] = fmt.Sprint("name", i)
+	}
+	server.AddCompletion(s, server.Completion{Prompt: "greet", Argument: "Name"},
+		func(_ context.Context, _ *server.Request, typed string, others map[string]string) ([]string, error) {
+			switch typed {
+			case "many":
+				return many, nil
+			case "hundred":
+				return many[:100], nil
+			case "none":
+				return nil, nil
+			case "broken":
+				return nil, errors.New("out of names")
+			}
+			return []string{typed + "!", others["Language"]}, nil
+		})
+	server.AddCompletion(s, server.Completion{Template: "app:{x}/{y}", Argument: "y"},
+		func(context.Context, *server.Request, string, map[string]string) ([]string, error) {
+			return []string{"y"}, nil
+		})
+	return s
+}
+
+func TestCompletion(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, newCompleter(), era)
+		for typed, want := range map[string]struct {
+			shown, total int
+			more         bool
+		}{
+			"many": {100, 150, true}, "hundred": {100, 100, false}, "none": {0, 0, false}, "A": {2, 2, false},
+		} {
+			got, err := session.CompletePrompt(t.Context(), "greet", "Name", typed, nil)
+			if err != nil || got.Values == nil || len(got.Values) != want.shown || got.Total == nil || *got.Total != want.total || got.HasMore != want.more {
+				t.Errorf("%q is completed to %+v, %v; want %+v", typed, got, err, want)
+			}
+		}
+		got, err := session.CompletePrompt(t.Context(), "greet", "Name", "A", map[string]string{"Language": "de"})
+		if err != nil || !slices.Equal(got.Values, []string{"A!", "de"}) {
+			t.Errorf("with another argument known the values are %+v, %v", got, err)
+		}
+		got, err = session.CompleteTemplate(t.Context(), "app:{x}/{y}", "y", "", nil)
+		if err != nil || !slices.Equal(got.Values, []string{"y"}) {
+			t.Errorf("a variable is completed to %+v, %v", got, err)
+		}
+		// What exists and has no completion has no values.
+		got, err = session.CompleteTemplate(t.Context(), "app:{x}/{y}", "x", "", nil)
+		if err != nil || len(got.Values) != 0 {
+			t.Errorf("a variable without completion is completed to %+v, %v", got, err)
+		}
+		got, err = session.CompletePrompt(t.Context(), "greet", "Language", "", nil)
+		if err != nil || len(got.Values) != 0 {
+			t.Errorf("an argument without completion is completed to %+v, %v", got, err)
+		}
+	})
+}
+
+func TestCompletionErrors(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, newCompleter(), era)
+		for params, code := range map[string]jsonrpc.Code{
+			`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"Nmae","value":""}}`:   jsonrpc.InvalidParams,
+			`{"ref":{"type":"ref/prompt","name":"unknown"},"argument":{"name":"Name","value":""}}`: jsonrpc.InvalidParams,
+			`{"ref":{"type":"ref/resource","uri":"app:{z}"},"argument":{"name":"z","value":""}}`:   jsonrpc.InvalidParams,
+			`{"ref":{"type":"ref/tool","name":"greet"},"argument":{"name":"Name","value":""}}`:     jsonrpc.InvalidParams,
+			`{"ref":{"type":"ref/prompt"},"argument":{"name":"Name","value":""}}`:                  jsonrpc.InvalidParams,
+			`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"Name"}}`:              jsonrpc.InvalidParams,
+			`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"Name","value":7}}`:    jsonrpc.InvalidParams,
+			`{"ref":{"type":"ref/prompt","name":"greet"}}`:                                         jsonrpc.InvalidParams,
+			`{}`: jsonrpc.InvalidParams,
+			`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"Name","value":""},"context":{"arguments":{"Language":7}}}`: jsonrpc.InvalidParams,
+			`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"Name","value":""},"context":{"arguments":[]}}`:             jsonrpc.InvalidParams,
+			`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"Name","value":"broken"}}`:                                  jsonrpc.InternalError,
+		} {
+			if _, err := raw(t, session, mcp.MethodComplete, params); err == nil {
+				t.Errorf("%s is no error", params)
+			} else if wantCode(t, err, code); t.Failed() {
+				t.Fatalf("with %s", params)
+			}
+		}
+	})
+}
+
+// A grain is one of a few.
+type grain string
+
+func (grain) EnumValues() []grain { return []grain{"rye", "rice", "wheat"} }
+
+// TestEnumCompletions checks that an argument with an enum completes itself, and accepts no other
+// value.
+func TestEnumCompletions(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddPrompt(s, server.Prompt{Name: "bake"}, func(_ context.Context, _ *server.Request, in struct {
+			Grain grain  `json:"grain"`
+			Size  string `json:"size,omitempty" jsonschema:"enum=small,enum=large"`
+			Note  string `json:"note,omitempty"`
+		}) (string, error) {
+			return string(in.Grain) + in.Size, nil
+		})
+		server.AddTemplate(s, server.Template{URITemplate: "grain://{grain}"}, func(_ context.Context, _ *server.Request, in struct {
+			Grain grain `json:"grain"`
+		}) (string, error) {
+			return string(in.Grain), nil
+		})
+		session := connect(t, s, era)
+		for _, test := range []struct {
+			argument, typed string
+			want            []string
+		}{
+			{"grain", "r", []string{"rye", "rice"}}, {"grain", "", []string{"rye", "rice", "wheat"}}, {"grain", "x", []string{}},
+			{"size", "l", []string{"large"}}, {"note", "", []string{}},
+		} {
+			got, err := session.CompletePrompt(t.Context(), "bake", test.argument, test.typed, nil)
+			if err != nil || !slices.Equal(got.Values, test.want) {
+				t.Errorf("%s %q: completed %+v, %v; want %q", test.argument, test.typed, got, err, test.want)
+			}
+		}
+		_, err := session.GetPrompt(t.Context(), "bake", map[string]string{"grain": "stone"}, nil)
+		if wantCode(t, err, jsonrpc.InvalidParams); !strings.Contains(message(err), "expected one of rye, rice, wheat") {
+			t.Errorf("the error is %v", err)
+		}
+		_, err = session.ReadResource(t.Context(), "grain://stone", nil)
+		wantCode(t, err, jsonrpc.InvalidParams)
+	})
+}
+
+type named struct {
+	Name string `json:"name"`
+}
+
+// TestFieldsOfEmbeddedPointersAreRefused checks that fields of an embedded nil pointer are
+// rejected.
+func TestFieldsOfEmbeddedPointersAreRefused(t *testing.T) {
+	_, err := server.NewPrompt(server.Prompt{Name: "greet"}, func(_ context.Context, _ *server.Request, in struct{ *named }) (string, error) {
+		return in.Name, nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "embedded pointer") {
+		t.Errorf("the error is %v", err)
+	}
+	entry, err := server.NewPrompt(server.Prompt{Name: "greet"}, func(_ context.Context, _ *server.Request, in struct{ named }) (string, error) {
+		return in.Name, nil
+	})
+	if err != nil || entry == nil {
+		t.Errorf("an embedded struct: %v", err)
+	}
+}
+
+type tour struct {
+	Days  int      `json:"days" jsonschema:"default=3"`
+	Guide bool     `json:"guide" jsonschema:"default=true"`
+	Pace  string   `json:"pace,omitempty" jsonschema:"enum=slow,enum=fast,default=slow"`
+	Stops []string `json:"stops" jsonschema:"default=Bern,default=Thun"`
+	Cost  float64  `json:"cost,omitempty"`
+}
+
+// TestDefaultsOfFields checks defaults in prompts and templates.
+func TestDefaultsOfFields(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddPrompt(s, server.Prompt{Name: "tour"}, func(_ context.Context, _ *server.Request, in tour) (string, error) {
+			defer func() { in.Stops[0] = "nowhere" }() // they are the function's
+			return fmt.Sprint(in), nil
+		})
+		server.AddTemplate(s, server.Template{URITemplate: "tour:all{?days,guide,pace,stops*,cost}"}, func(_ context.Context, _ *server.Request, in tour) (string, error) {
+			return fmt.Sprint(in), nil
+		})
+		session := connect(t, s, era)
+		for _, test := range []struct {
+			query     string
+			arguments map[string]string
+			want      string
+		}{
+			{"", nil, "{3 true slow [Bern Thun] 0}"},
+			{"", nil, "{3 true slow [Bern Thun] 0}"},
+			{"?days=5&guide=false&pace=fast&stops=Biel&cost=1e2", map[string]string{"days": "5", "guide": "false", "pace": "fast", "stops": "Biel", "cost": "1e2"}, "{5 false fast [Biel] 100}"},
+		} {
+			if got := contents(t, session, "tour:all"+test.query); !strings.Contains(got, test.want) {
+				t.Errorf("%s holds %s, want %s", test.query, got, test.want)
+			}
+			prompt, err := session.GetPrompt(t.Context(), "tour", test.arguments, nil)
+			if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != test.want {
+				t.Errorf("%v gives %+v, %v, want %s", test.arguments, prompt, err, test.want)
+			}
+		}
+		for prompt, err := range session.Prompts(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, argument := range prompt.Arguments {
+				if argument.Required {
+					t.Errorf("%s must be given", argument.Name)
+				}
+			}
+		}
+	})
+}
+
+// TestInvalidDefaults checks that invalid defaults are rejected at registration.
+func TestInvalidDefaults(t *testing.T) {
+	_, choice := server.NewPrompt(server.Prompt{Name: "x"}, nothing[struct {
+		Pace string `jsonschema:"enum=slow,enum=fast,default=steady"`
+	}])
+	_, size := server.NewPrompt(server.Prompt{Name: "x"}, nothing[struct {
+		Days int8 `jsonschema:"default=1000"`
+	}])
+	for says, err := range map[string]error{`field Pace: the default: expected one of slow, fast, got "steady"`: choice, "field Days: the default: expected an integer of 8 bits": size} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("the error is %v, want %s", err, says)
+		}
+	}
+}
+
+// TestFieldErrors checks the accepted forms of values, and the errors for others.
+func TestFieldErrors(t *testing.T) {
+	type words struct {
+		B bool      `json:"b,omitempty"`
+		N int       `json:"n,omitempty"`
+		F float64   `json:"f,omitempty"`
+		T time.Time `json:"t,omitzero"`
+		L []string  `json:"l,omitempty" jsonschema:"enum=x,enum=y"`
+	}
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddTemplate(s, server.Template{URITemplate: "w:all{?b,n,f,t,l*}"}, func(_ context.Context, _ *server.Request, in words) (string, error) {
+			return fmt.Sprint(in.B, in.N, in.F, in.T.Year(), in.L), nil
+		})
+		session := connect(t, s, era)
+		for query, want := range map[string]string{
+			"b=1": "true", "b=true": "true", "b=YES": "true", "b=On": "true", "b=TRUE": "true",
+			"b=0": "false", "b=false": "false", "b=no": "false", "b=OFF": "false",
+			"n=-7": "-7", "n=007": " 7 ", "f=1.5e3": "1500", "f=.5": "0.5", "t=2026-07-28T00:00:00Z": "2026", "l=x&l=y": "[x y]",
+		} {
+			if got := contents(t, session, "w:all?"+query); !strings.Contains(got, want) {
+				t.Errorf("%s gives %s, want %s", query, got, want)
+			}
+		}
+		for query, name := range map[string]string{
+			"b=": "b", "b=maybe": "b", "b=2": "b", "b=t": "b", "b=%20true": "b",
+			"n=": "n", "n=%207": "n", "n=1_000": "n", "n=0x10": "n", "n=1.0": "n", "n=9223372036854775808": "n",
+			"f=": "f", "f=1_000.5": "f", "f=NaN": "f", "f=Inf": "f", "f=-infinity": "f", "f=1e400": "f", "f=0x1p4": "f",
+			"t=today": "t", "l=z": "l", "l=x&l=": "l",
+		} {
+			_, err := session.ReadResource(t.Context(), "w:all?"+query, nil)
+			if wantCode(t, err, jsonrpc.InvalidParams); !strings.Contains(message(err), fmt.Sprintf("%q: ", name)) {
+				t.Errorf("%s: the error is %v, want it to name %s", query, err, name)
 			}
 		}
 	})

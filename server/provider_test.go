@@ -20,35 +20,35 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A market is a provider whose offer changes.
-type market struct {
-	offer   atomic.Pointer[server.Catalog]
+// A testProvider is a provider whose offer changes.
+type testProvider struct {
+	catalog atomic.Pointer[server.Catalog]
 	changed atomic.Pointer[func(mcp.Change)]
-	answer  mcp.Handler
+	handle  mcp.Handler
 	start   func(ctx context.Context) error // before it is ready
 	run     func(ctx context.Context) error // afterwards
-	watched trace
+	steps   trace
 	refuse  error // of subscriptions
 }
 
-func newMarket(tools ...string) *market {
-	m := &market{}
-	m.sell(tools...)
+func newTestProvider(tools ...string) *testProvider {
+	m := &testProvider{}
+	m.setTools(tools...)
 	return m
 }
 
-// stalls are entries of tools.
-func (m *market) stalls(tools ...string) (entries []*server.Entry) {
+// toolEntries returns entries of tools.
+func (m *testProvider) toolEntries(tools ...string) (entries []*server.Entry) {
 	for _, name := range tools {
 		entries = append(entries, m.entry(mcp.KindTool, name, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"},"x":1.0}`, name)))
 	}
 	return entries
 }
 
-func (m *market) entry(kind mcp.Kind, name, definition string) *server.Entry {
+func (m *testProvider) entry(kind mcp.Kind, name, definition string) *server.Entry {
 	handle := func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-		if m.answer != nil {
-			return m.answer(ctx, call)
+		if m.handle != nil {
+			return m.handle(ctx, call)
 		}
 		return mcp.Raw(fmt.Sprintf(`{"content":[{"type":"text","text":%q}],"x":1.0}`, call.Params())), nil
 	}
@@ -56,8 +56,8 @@ func (m *market) entry(kind mcp.Kind, name, definition string) *server.Entry {
 	if kind == mcp.KindResource || kind == mcp.KindResourceTemplate {
 		e.Subscribe = func(_ context.Context, call *mcp.Call) (func(), error) {
 			uri := call.URI()
-			m.watched.step("watch " + uri)
-			return func() { m.watched.step("unwatch " + uri) }, m.refuse
+			m.steps.step("watch " + uri)
+			return func() { m.steps.step("unwatch " + uri) }, m.refuse
 		}
 	}
 	if kind == mcp.KindPrompt || kind == mcp.KindResourceTemplate {
@@ -70,12 +70,12 @@ func (m *market) entry(kind mcp.Kind, name, definition string) *server.Entry {
 	return e
 }
 
-func (m *market) Catalog() *server.Catalog { return m.offer.Load() }
+func (m *testProvider) Catalog() *server.Catalog { return m.catalog.Load() }
 
-func (m *market) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
+func (m *testProvider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	m.changed.Store(&changed)
-	m.watched.step("run")
-	defer m.watched.step("end")
+	m.steps.step("run")
+	defer m.steps.step("end")
 	if m.start != nil {
 		if err := m.start(ctx); err != nil {
 			return err
@@ -89,38 +89,40 @@ func (m *market) Run(ctx context.Context, ready func(), changed func(mcp.Change)
 	return ctx.Err()
 }
 
-// sell changes the tools that are offered.
-func (m *market) sell(tools ...string) { m.offers(m.stalls(tools...)...) }
+// setTools replaces the entries with tools.
+func (m *testProvider) setTools(tools ...string) { m.setEntries(m.toolEntries(tools...)...) }
 
-func (m *market) offers(entries ...*server.Entry) { m.offer.Store(server.NewCatalog(entries, nil)) }
+func (m *testProvider) setEntries(entries ...*server.Entry) {
+	m.catalog.Store(server.NewCatalog(entries, nil))
+}
 
 // change reports a change.
-func (m *market) change(change mcp.Change) { (*m.changed.Load())(change) }
+func (m *testProvider) change(change mcp.Change) { (*m.changed.Load())(change) }
 
-// shutsDown shuts a server down in the end.
-func shutsDown(t testing.TB, s *server.Server) {
+// shutDownAtEnd shuts a server down at the end of the test.
+func shutDownAtEnd(t testing.TB, s *server.Server) {
 	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 }
 
-// mountProvider mounts, and shuts the server down in the end if the test has not.
+// mountProvider mounts a provider, and shuts the server down at the end of the test.
 func mountProvider(t testing.TB, s *server.Server, p server.Provider, prefix string) {
 	t.Helper()
-	shutsDown(t, s)
+	shutDownAtEnd(t, s)
 	if err := s.Mount(p, &server.MountOptions{Prefix: prefix}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestProvider: what it offers is listed and called with the prefix, which is all that
-// changes, there and back.
+// TestProvider checks that entries are listed and called with the prefix, and are otherwise
+// unchanged.
 func TestProvider(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		for _, prefix := range []string{"", "p_"} {
-			m := newMarket()
-			m.offers(append(m.stalls("a", "b"), m.entry(mcp.KindPrompt, "p", `{"title":"p","name":"p"}`), m.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`),
+			m := newTestProvider()
+			m.setEntries(append(m.toolEntries("a", "b"), m.entry(mcp.KindPrompt, "p", `{"title":"p","name":"p"}`), m.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`),
 				m.entry(mcp.KindResourceTemplate, "app:{x}", `{"uriTemplate":"app:{x}","name":"t"}`))...)
 			var seen string
-			m.answer = func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+			m.handle = func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 				seen = call.Method() + " " + string(call.Params())
 				return mcp.Raw(`{"content":[],"contents":[],"messages":[],"completion":{"values":[]},"x":1.50}`), nil
 			}
@@ -155,14 +157,14 @@ func TestProvider(t *testing.T) {
 	})
 }
 
-// TestProviderErrors: those of the protocol arrive as they are, any other is replaced by a
-// reference, whatever surrounds the provider; middleware sees it itself.
+// TestProviderErrors checks that protocol errors arrive unchanged, and others as a reference.
+// Middleware gets all of them.
 func TestProviderErrors(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var log bytes.Buffer
 		secret := errors.New("the secret is 42")
-		m := newMarket("protocol", "own", "nothing", "panic", "question")
-		m.answer = func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+		m := newTestProvider("protocol", "own", "nothing", "panic", "question")
+		m.handle = func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 			switch string(call.Member("name")) {
 			case `"protocol"`:
 				return nil, fmt.Errorf("%w: %w", secret, &jsonrpc.Error{Code: -409, Message: "sold out", Data: jsonRaw(`{"x":1.0}`)})
@@ -177,7 +179,7 @@ func TestProviderErrors(t *testing.T) {
 			panic(secret)
 		}
 		seen := 0
-		count := surround{CallMiddleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+		count := options{CallMiddleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				result, err := next(ctx, call)
 				if errors.Is(err, secret) {
@@ -186,7 +188,7 @@ func TestProviderErrors(t *testing.T) {
 				return result, err
 			}
 		}}}
-		for _, around := range []surround{{}, guarded(mcp.Guard{Check: allow}), count} {
+		for _, around := range []options{{}, withGuard(mcp.Guard{Check: allow}), count} {
 			opts := around.options()
 			opts.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 			s := newServer(opts)
@@ -206,7 +208,7 @@ func TestProviderErrors(t *testing.T) {
 					t.Errorf("%s: the operator is told %s", tool, &log)
 				}
 			}
-			if got := texts(call(t, session, "m_question", `{}`)); !strings.Contains(got, `"sure":true`) {
+			if got := textOf(call(t, session, "m_question", `{}`)); !strings.Contains(got, `"sure":true`) {
 				t.Errorf("the answer is %q", got)
 			}
 		}
@@ -216,21 +218,21 @@ func TestProviderErrors(t *testing.T) {
 	})
 }
 
-// TestProviderChanges: a changed offer is offered at once, and told when the provider
-// says so.
+// TestProviderChanges checks that a changed catalog is effective immediately, and that clients are
+// notified.
 func TestProviderChanges(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
-		m := newMarket("a")
+		m := newTestProvider("a")
 		middle, s := newServer(nil), newServer(nil)
 		mountProvider(t, middle, m, "m_")
 		mount(t, s, middle, "p_")
 		told := 0
-		session := connectInMemory(t, s, &client.Options{Era: era, Changed: func(context.Context, mcp.Change) { told++ }})
+		session := connectInMemory(t, s, &client.Options{Era: era, OnChange: func(context.Context, mcp.Change) { told++ }})
 		if _, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		m.sell("b", "c")
+		m.setTools("b", "c")
 		m.change(mcp.Change{Kind: mcp.KindTool})
 		synctest.Wait()
 		if names := toolNames(t, session); told != 1 || !slices.Equal(names, []string{"p_m_b", "p_m_c"}) {
@@ -242,33 +244,32 @@ func TestProviderChanges(t *testing.T) {
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		wantSteps(t, &m.watched, "run", "end")
+		wantSteps(t, &m.steps, "run", "end")
 	})
 }
 
-// TestProviderCollisions: at mounting they are errors. Later, who offers something keeps
-// it as long as it is offered; the operator is told who does not get it.
+// TestProviderCollisions checks that collisions are errors of Mount, and later logged.
 func TestProviderCollisions(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var log bytes.Buffer
 		s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
-		first, second := newMarket("a"), newMarket("b")
-		first.answer = func(context.Context, *mcp.Call) (mcp.Result, error) {
+		first, second := newTestProvider("a"), newTestProvider("b")
+		first.handle = func(context.Context, *mcp.Call) (mcp.Result, error) {
 			return mcp.Raw(`{"content":[{"type":"text","text":"first"}]}`), nil
 		}
-		second.answer = func(context.Context, *mcp.Call) (mcp.Result, error) {
+		second.handle = func(context.Context, *mcp.Call) (mcp.Result, error) {
 			return mcp.Raw(`{"content":[{"type":"text","text":"second"}]}`), nil
 		}
 		returns(s, "own", "own")
 		mountProvider(t, s, first, "")
 		mountProvider(t, s, second, "")
-		wantCollision(t, s.Mount(newMarket("b"), nil), "tool", "b")
+		wantCollision(t, s.Mount(newTestProvider("b"), nil), "tool", "b")
 		session := connect(t, s, era)
 		wantTools := func(want ...string) {
 			t.Helper()
 			var got []string
 			for _, name := range toolNames(t, session) {
-				got = append(got, name+" "+texts(call(t, session, name, `{}`)))
+				got = append(got, name+" "+textOf(call(t, session, name, `{}`)))
 			}
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
@@ -277,7 +278,7 @@ func TestProviderCollisions(t *testing.T) {
 		}
 		wantTools("a first", "b second", "own own")
 		log.Reset()
-		first.sell("a", "b", "own", "c")
+		first.setTools("a", "b", "own", "c")
 		wantTools("a first", "b second", "c first", "own own")
 		for name, other := range map[string]string{"b": `mount 2 (prefix \"\")`, "own": "the server itself"} {
 			if want := fmt.Sprintf(`the tool \"%s\" of mount 1 (prefix \"\") is not offered: %s has one`, name, other); !strings.Contains(log.String(), want) {
@@ -285,44 +286,43 @@ func TestProviderCollisions(t *testing.T) {
 			}
 		}
 		// What collides already does not keep others from being mounted.
-		mountProvider(t, s, newMarket(), "n_")
+		mountProvider(t, s, newTestProvider(), "n_")
 		wantCollision(t, s.Replace(newTool(t, "c", "")), "tool", "c")
 		replace(t, s, newTool(t, "own", "own")) // it was there first
-		second.sell("a")
+		second.setTools("a")
 		wantTools("a first", "b first", "c first", "own own")
-		first.sell()
+		first.setTools()
 		wantTools("a second", "own own")
-		first.sell("a")
+		first.setTools("a")
 		wantTools("a second", "own own")
 	})
 }
 
-// TestProviderOffersNonsense: what cannot be listed or named is refused, and nothing
-// else suffers.
-func TestProviderOffersNonsense(t *testing.T) {
+// TestInvalidProviderEntries checks that an invalid entry is rejected without affecting others.
+func TestInvalidProviderEntries(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		long := strings.Repeat("x", 127)
-		m := newMarket()
+		m := newTestProvider()
 		nonsense := []*server.Entry{
-			m.stalls(long)[0], m.stalls("a b")[0], m.entry(mcp.KindTool, "a", `{"name":`), m.entry(mcp.KindTool, "a", `[]`),
+			m.toolEntries(long)[0], m.toolEntries("a b")[0], m.entry(mcp.KindTool, "a", `{"name":`), m.entry(mcp.KindTool, "a", `[]`),
 			{Target: mcp.Target{Kind: mcp.KindTool, Name: "bare"}},
 		}
 		for _, prefix := range []string{"", "p_"} {
 			for i, entry := range nonsense {
-				m := newMarket()
-				m.offers(entry)
-				err := newServer(&server.Options{Logger: quiet()}).Mount(m, &server.MountOptions{Prefix: prefix})
+				m := newTestProvider()
+				m.setEntries(entry)
+				err := newServer(&server.Options{Logger: discardLogger()}).Mount(m, &server.MountOptions{Prefix: prefix})
 				if fine := prefix == "" && i < 2; (err == nil) != fine { // a name without a prefix is the provider's
 					t.Errorf("with the prefix %q, %.40q is mounted: %v", prefix, entry.Name, err)
 				}
 			}
 		}
-		s := newServer(&server.Options{Logger: quiet()})
-		m = newMarket("a")
+		s := newServer(&server.Options{Logger: discardLogger()})
+		m = newTestProvider("a")
 		mountProvider(t, s, m, "p_")
 		session := connect(t, s, era)
 		for _, entry := range nonsense {
-			m.offers(m.stalls("fine")[0], entry, m.stalls("good")[0])
+			m.setEntries(m.toolEntries("fine")[0], entry, m.toolEntries("good")[0])
 			if names := toolNames(t, session); !slices.Equal(names, []string{"p_fine", "p_good"}) {
 				t.Errorf("listed are %q", names)
 			}
@@ -333,8 +333,8 @@ func TestProviderOffersNonsense(t *testing.T) {
 	})
 }
 
-// TestProviderRun lasts as long as the server serves; how it failed is logged when it does,
-// and returned by Shutdown.
+// TestProviderRun checks that Run lasts as long as the server, and that its error is logged and
+// returned by Shutdown.
 func TestProviderRun(t *testing.T) {
 	for name, test := range map[string]struct {
 		run  func(ctx context.Context) error
@@ -352,11 +352,11 @@ func TestProviderRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
-				m := newMarket("a")
+				m := newTestProvider("a")
 				m.run = test.run
 				mountProvider(t, s, m, "p_")
 				synctest.Wait()
-				wantSteps(t, &m.watched)
+				wantSteps(t, &m.steps)
 				if err := s.Start(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -368,17 +368,17 @@ func TestProviderRun(t *testing.T) {
 				if strings.Contains(log.String(), "a mounted provider has failed") != test.logs {
 					t.Errorf("the operator is told %q", log.String())
 				}
-				wantSteps(t, &m.watched, "run", "end")
+				wantSteps(t, &m.steps, "run", "end")
 			})
 		})
 	}
 }
 
-// TestProviderRunForever: nobody waits longer than they want for one that does not end.
+// TestProviderRunForever checks that Shutdown returns at its deadline if Run does not end.
 func TestProviderRunForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(&server.Options{Logger: quiet()})
-		m := newMarket("a")
+		s := newServer(&server.Options{Logger: discardLogger()})
+		m := newTestProvider("a")
 		end := make(chan struct{})
 		m.run = func(context.Context) error { <-end; return nil }
 		if err := s.Start(t.Context()); err != nil {
@@ -386,7 +386,7 @@ func TestProviderRunForever(t *testing.T) {
 		}
 		mountProvider(t, s, m, "late_")
 		synctest.Wait()
-		wantSteps(t, &m.watched, "run")
+		wantSteps(t, &m.steps, "run")
 		soon, cancel := context.WithTimeoutCause(t.Context(), 1, errors.New("no time"))
 		defer cancel()
 		if err := s.Shutdown(soon); err == nil || err.Error() != "no time" {
@@ -396,26 +396,27 @@ func TestProviderRunForever(t *testing.T) {
 	})
 }
 
-// TestProviderSubscribers learn which of their resources are watched, and until when.
+// TestProviderSubscribers checks that Entry.Subscribe is called for each subscription, and stop at
+// its end.
 func TestProviderSubscribers(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
-		m, other := newMarket(), newMarket()
-		m.offers(m.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`), m.entry(mcp.KindResourceTemplate, "app:t/{x}", `{"uriTemplate":"app:t/{x}","name":"t"}`))
-		s, middle := newServer(&server.Options{Logger: quiet()}), newServer(nil)
+		m, other := newTestProvider(), newTestProvider()
+		m.setEntries(m.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`), m.entry(mcp.KindResourceTemplate, "app:t/{x}", `{"uriTemplate":"app:t/{x}","name":"t"}`))
+		s, middle := newServer(&server.Options{Logger: discardLogger()}), newServer(nil)
 		mountProvider(t, middle, m, "m_")
 		mountProvider(t, s, other, "o_")
 		mount(t, s, middle, "p_")
 		reads(s, server.Resource{URI: "app:own"}, "")
 		var told []mcp.Change
-		session := connectInMemory(t, s, &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told = append(told, change) }})
+		session := connectInMemory(t, s, &client.Options{Era: era, OnChange: func(_ context.Context, change mcp.Change) { told = append(told, change) }})
 		synctest.Wait()
-		wantSteps(t, &m.watched, "run")
+		wantSteps(t, &m.steps, "run")
 		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"app:r", "app:t/1", "app:own"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		wantSteps(t, &m.watched, "watch app:r", "watch app:t/1")
+		wantSteps(t, &m.steps, "watch app:r", "watch app:t/1")
 		m.change(mcp.Change{Kind: mcp.KindResource, URI: "app:t/1"})
 		m.change(mcp.Change{Kind: mcp.KindResource, URI: "app:t/2"})
 		synctest.Wait()
@@ -424,48 +425,48 @@ func TestProviderSubscribers(t *testing.T) {
 		}
 		sub.Close()
 		synctest.Wait()
-		wantSteps(t, &m.watched, "unwatch app:r", "unwatch app:t/1")
-		wantSteps(t, &other.watched, "run")
+		wantSteps(t, &m.steps, "unwatch app:r", "unwatch app:t/1")
+		wantSteps(t, &other.steps, "run")
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestProviderRefusesSubscription: the client is told, and what was watched before is
-// watched no longer.
+// TestProviderRefusesSubscription checks that the client gets the error, and that earlier
+// subscriptions of the request end.
 func TestProviderRefusesSubscription(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
-		m := newMarket()
-		m.offers(m.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`))
+		m := newTestProvider()
+		m.setEntries(m.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`))
 		m.refuse = &jsonrpc.Error{Code: -429, Message: "too many"}
-		s := newServer(&server.Options{Logger: quiet()})
-		good := newMarket()
-		good.offers(good.entry(mcp.KindResource, "app:a", `{"uri":"app:a","name":"a"}`))
+		s := newServer(&server.Options{Logger: discardLogger()})
+		good := newTestProvider()
+		good.setEntries(good.entry(mcp.KindResource, "app:a", `{"uri":"app:a","name":"a"}`))
 		mountProvider(t, s, m, "m_")
 		mountProvider(t, s, good, "g_")
 		session := connectInMemory(t, s, &client.Options{Era: era})
 		synctest.Wait()
-		wantSteps(t, &good.watched, "run")
+		wantSteps(t, &good.steps, "run")
 		_, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"app:a", "app:r"}})
 		wantCode(t, err, -429)
 		synctest.Wait()
-		wantSteps(t, &good.watched, "watch app:a", "unwatch app:a")
+		wantSteps(t, &good.steps, "watch app:a", "unwatch app:a")
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestProviderGuarded: what stands around the server stands around the provider's tools.
+// TestProviderGuarded checks that the server's guards and middleware apply to provided entries.
 func TestProviderGuarded(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		m := newMarket("a")
-		m.answer = func(context.Context, *mcp.Call) (mcp.Result, error) {
+		m := newTestProvider("a")
+		m.handle = func(context.Context, *mcp.Call) (mcp.Result, error) {
 			t.Error("the provider is called")
 			return nil, nil
 		}
-		s := newServer(guarded(denying("shut")).options())
+		s := newServer(withGuard(denyGuard("shut")).options())
 		mountProvider(t, s, m, "p_")
 		_, err := connect(t, s, era).CallTool(t.Context(), "p_a", nil, nil)
 		if message(err) != "Guard 'shut' denied the tool call for 'p_a'" {
@@ -476,8 +477,8 @@ func TestProviderGuarded(t *testing.T) {
 
 // TestProviderChangesWhileCalled is for the race detector.
 func TestProviderChangesWhileCalled(t *testing.T) {
-	s := newServer(&server.Options{Logger: quiet()})
-	first, second := newMarket("steady"), newMarket("a")
+	s := newServer(&server.Options{Logger: discardLogger()})
+	first, second := newTestProvider("steady"), newTestProvider("a")
 	mountProvider(t, s, first, "")
 	mountProvider(t, s, second, "")
 	if err := s.Start(t.Context()); err != nil {
@@ -486,7 +487,7 @@ func TestProviderChangesWhileCalled(t *testing.T) {
 	var work sync.WaitGroup
 	work.Go(func() {
 		for i := range 200 {
-			second.sell("a", fmt.Sprint("b", i), "steady")
+			second.setTools("a", fmt.Sprint("b", i), "steady")
 		}
 	})
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
@@ -506,11 +507,10 @@ func TestProviderChangesWhileCalled(t *testing.T) {
 	}
 }
 
-// TestPartialCatalogDeclaresAllKinds: clients of a provider that will have more subscribe to
-// changes of all lists.
+// TestPartialCatalogDeclaresAllKinds checks the capabilities of a server with a partial catalog.
 func TestPartialCatalogDeclaresAllKinds(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		m := newMarket()
+		m := newTestProvider()
 		s := newServer(nil)
 		mountProvider(t, s, m, "")
 		if err := s.Start(t.Context()); err != nil {
@@ -519,7 +519,7 @@ func TestPartialCatalogDeclaresAllKinds(t *testing.T) {
 		if has := connect(t, s, era).Capabilities(); has.Tools != nil || has.Prompts != nil || has.Resources != nil || has.Completions != nil {
 			t.Errorf("nothing is offered, and declared is %+v", has)
 		}
-		m.offer.Store(server.NewCatalog(nil, &server.CatalogOptions{Partial: true}))
+		m.catalog.Store(server.NewCatalog(nil, &server.CatalogOptions{Partial: true}))
 		wantAllKinds(t, connect(t, s, era).Capabilities())
 	})
 }
@@ -532,15 +532,15 @@ func wantAllKinds(t testing.TB, has mcp.ServerCapabilities) {
 	}
 }
 
-// TestServerWaitsForProviders until they are ready, and does not serve without one that
-// fails.
+// TestServerWaitsForProviders checks that a server waits until providers are ready, and fails with
+// them.
 func TestServerWaitsForProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMarket()
+		m := newTestProvider()
 		s := newServer(nil)
 		m.start = func(context.Context) error {
 			<-time.After(5 * time.Second)
-			m.sell("a")
+			m.setTools("a")
 			m.change(mcp.Change{Kind: mcp.KindTool})
 			return nil
 		}
@@ -549,34 +549,34 @@ func TestServerWaitsForProviders(t *testing.T) {
 			t.Errorf("listed are %q", got)
 		}
 
-		broken := newMarket()
+		broken := newTestProvider()
 		broken.start = func(context.Context) error { return errors.New("no stalls") }
-		s = newServer(&server.Options{Logger: quiet()})
+		s = newServer(&server.Options{Logger: discardLogger()})
 		mountProvider(t, s, broken, "p_")
 		if err := s.Start(t.Context()); err == nil || err.Error() != `starting mount 1 (prefix "p_"): no stalls` {
 			t.Errorf("the server starts with %v", err)
 		}
-		if got := broken.watched.take(); !slices.Equal(got, []string{"run", "end"}) {
+		if got := broken.steps.take(); !slices.Equal(got, []string{"run", "end"}) {
 			t.Errorf("the provider has seen %q", got)
 		}
 	})
 }
 
-// TestChangesOfTheStartAreNotReported: a client that is connected already has read no list
-// yet that could have changed.
+// TestChangesOfTheStartAreNotReported checks that clients get no notifications of changes during
+// the start.
 func TestChangesOfTheStartAreNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMarket()
+		m := newTestProvider()
 		m.start = func(context.Context) error {
 			<-time.After(5 * time.Second)
-			m.sell("a")
+			m.setTools("a")
 			m.change(mcp.Change{Kind: mcp.KindTool})
 			return nil
 		}
 		s := newServer(nil)
 		mountProvider(t, s, m, "")
 		var changes atomic.Int32
-		session := connectInMemory(t, s, &client.Options{Era: client.Legacy, Changed: func(context.Context, mcp.Change) { changes.Add(1) }})
+		session := connectInMemory(t, s, &client.Options{Era: client.Legacy, OnChange: func(context.Context, mcp.Change) { changes.Add(1) }})
 		if got := listed(t, session); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("listed are %q", got)
 		}
@@ -592,7 +592,7 @@ func TestChangesOfTheStartAreNotReported(t *testing.T) {
 	})
 }
 
-// TestMiddlewareOfResolvedEntries is called once for each entry, whoever has wrapped it.
+// TestMiddlewareOfResolvedEntries checks that middleware is called once for each resolved entry.
 func TestMiddlewareOfResolvedEntries(t *testing.T) {
 	made := make(map[string]int)
 	count := func(name string) []mcp.Middleware {
@@ -601,9 +601,9 @@ func TestMiddlewareOfResolvedEntries(t *testing.T) {
 			return next
 		}}
 	}
-	m := newMarket()
-	hidden := m.stalls("hidden")[0].Wrap(nil, count("entry"))
-	m.offer.Store(server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(context.Context, mcp.Kind, string) (*server.Entry, error) {
+	m := newTestProvider()
+	hidden := m.toolEntries("hidden")[0].Wrap(nil, count("entry"))
+	m.catalog.Store(server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(context.Context, mcp.Kind, string) (*server.Entry, error) {
 		return hidden, nil
 	}}).Map(func(e *server.Entry) *server.Entry { return e.Wrap(nil, count("map")) }))
 	s := newServer(&server.Options{CallMiddleware: count("server")})
@@ -617,14 +617,13 @@ func TestMiddlewareOfResolvedEntries(t *testing.T) {
 	}
 }
 
-// TestResolver: an entry that is in no list is called by the name that the resolver knows,
-// within all that surrounds the mount, and a server that was started for it is asked once.
+// TestResolver checks calls of entries that are in no list.
 func TestResolver(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var tr trace
-		m, starting := newMarket(), newMarket()
-		hidden := m.stalls("hidden")[0]
-		m.offer.Store(server.NewCatalog(m.stalls("shown"), &server.CatalogOptions{Resolve: func(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
+		m, starting := newTestProvider(), newTestProvider()
+		hidden := m.toolEntries("hidden")[0]
+		m.catalog.Store(server.NewCatalog(m.toolEntries("shown"), &server.CatalogOptions{Resolve: func(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
 			tr.step("resolve " + name)
 			switch name {
 			case "hidden":
@@ -634,9 +633,9 @@ func TestResolver(t *testing.T) {
 			}
 			return nil, nil
 		}}))
-		starting.offer.Store(server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
+		starting.catalog.Store(server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
 			tr.step("start for " + name)
-			starting.sell("late")
+			starting.setTools("late")
 			return starting.Catalog().Lookup(kind, name), nil
 		}}))
 		made := 0

@@ -14,8 +14,8 @@ import (
 
 func nothing[In any](context.Context, *server.Request, In) (string, error) { return "", nil }
 
-// TestRefusedRegistration: what cannot be registered is refused at start-up,
-// with the place and the reason.
+// TestRefusedRegistration checks that invalid registrations panic with the file, the line and the
+// reason.
 func TestRefusedRegistration(t *testing.T) {
 	s := newServer(nil)
 	server.AddTool(s, server.Tool{Name: "taken"}, nothing[struct{}])
@@ -110,7 +110,7 @@ func TestRefusedRegistration(t *testing.T) {
 	}
 }
 
-// TestArgumentTypes: these are objects.
+// TestArgumentTypes checks types that are valid arguments.
 func TestArgumentTypes(t *testing.T) {
 	type tree struct {
 		Left, Right *tree
@@ -122,7 +122,7 @@ func TestArgumentTypes(t *testing.T) {
 	server.AddTool(s, server.Tool{Name: "recursive"}, nothing[tree])
 }
 
-// TestPlaceOfPanic: the line is that of the registration, not one of this module's.
+// TestPlaceOfPanic checks that the line is that of the registration.
 func TestPlaceOfPanic(t *testing.T) {
 	defer func() {
 		if p := fmt.Sprint(recover()); !strings.Contains(p, "server/register_test.go:") {
@@ -132,7 +132,7 @@ func TestPlaceOfPanic(t *testing.T) {
 	server.AddTool(newServer(nil), server.Tool{Name: "a b"}, nothing[struct{}])
 }
 
-// TestNewReturnsErrors: what is made for Replace does not panic.
+// TestNewReturnsErrors checks that NewTool and similar functions do not panic.
 func TestNewReturnsErrors(t *testing.T) {
 	_, tool := server.NewTool(server.Tool{Name: "a b"}, nothing[struct{}])
 	_, rawTool := server.NewRawTool(server.Tool{Name: "a"}, nil)
@@ -142,5 +142,121 @@ func TestNewReturnsErrors(t *testing.T) {
 	_, completion := server.NewCompletion(server.Completion{}, nil)
 	if err := errors.Join(tool, rawTool, resource, template, prompt, completion); strings.Count(err.Error(), "\n") != 5 {
 		t.Errorf("six errors are %v", err)
+	}
+}
+
+// givenBy makes a tool, a resource, a template and a prompt whose functions return a type, and
+// returns the errors.
+func givenBy[Out any]() (given givenErrors) {
+	_, given.tool = server.NewTool(server.Tool{Name: "x"}, func(context.Context, *server.Request, struct{}) (out Out, err error) { return out, nil })
+	_, given.resource = server.NewResource(server.Resource{URI: "app:x"}, func(context.Context, *server.Request) (out Out, err error) { return out, nil })
+	_, given.template = server.NewTemplate(server.Template{URITemplate: "app:{x}"}, func(context.Context, *server.Request, map[string]string) (out Out, err error) { return out, nil })
+	_, given.prompt = server.NewPrompt(server.Prompt{Name: "x"}, func(context.Context, *server.Request, struct{}) (out Out, err error) { return out, nil })
+	return given
+}
+
+// givenErrors are those of registering a function of each kind.
+type givenErrors struct{ tool, resource, template, prompt error }
+
+type (
+	resultGiver  struct{}
+	contentGiver struct{}
+	readGiver    struct{}
+	promptGiver  struct{}
+)
+
+type (
+	giveTool     struct{ _ server.ToolTag }
+	giveResource struct {
+		_ server.ResourceTag `uri:"app:x"`
+	}
+	givePrompt struct{ _ server.PromptTag }
+)
+
+func (resultGiver) Give(context.Context, giveTool) (mcp.CallToolResult, error) {
+	return mcp.CallToolResult{}, nil
+}
+
+func (contentGiver) Give(context.Context, giveTool) (mcp.TextContent, error) {
+	return mcp.TextContent{}, nil
+}
+
+func (readGiver) Give(context.Context, giveResource) (mcp.ReadResourceResult, error) {
+	return mcp.ReadResourceResult{}, nil
+}
+
+func (promptGiver) Give(context.Context, givePrompt) (mcp.GetPromptResult, error) {
+	return mcp.GetPromptResult{}, nil
+}
+
+// TestResultsByValueAreRejected checks that results and content must be pointers.
+func TestResultsByValueAreRejected(t *testing.T) {
+	result := givenBy[mcp.CallToolResult]().tool
+	content := givenBy[mcp.TextContent]().tool
+	image := givenBy[mcp.ImageContent]().tool
+	read := givenBy[mcp.ReadResourceResult]()
+	text := givenBy[mcp.TextResourceContents]()
+	blob := givenBy[mcp.BlobResourceContents]()
+	prompt := givenBy[mcp.GetPromptResult]().prompt
+	_, resultMethod := server.Service(resultGiver{})
+	_, contentMethod := server.Service(contentGiver{})
+	_, readMethod := server.Service(readGiver{})
+	_, promptMethod := server.Service(promptGiver{})
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{result, `tool "x": result: mcp.CallToolResult is a result or content: return a pointer, *mcp.CallToolResult`},
+		{content, `tool "x": result: mcp.TextContent is a result or content: return a pointer, *mcp.TextContent`},
+		{image, `return a pointer, *mcp.ImageContent`},
+		{read.resource, `resource "app:x": mcp.ReadResourceResult is a result or contents: return a pointer, *mcp.ReadResourceResult`},
+		{read.template, `resource template "app:{x}": mcp.ReadResourceResult is a result or contents: return a pointer, *mcp.ReadResourceResult`},
+		{text.resource, `return a pointer, *mcp.TextResourceContents`},
+		{text.template, `return a pointer, *mcp.TextResourceContents`},
+		{blob.resource, `return a pointer, *mcp.BlobResourceContents`},
+		{blob.template, `return a pointer, *mcp.BlobResourceContents`},
+		{prompt, `*mcp.GetPromptResult, not mcp.GetPromptResult`},
+		{resultMethod, `return a pointer, *mcp.CallToolResult`},
+		{contentMethod, `return a pointer, *mcp.TextContent`},
+		{readMethod, `return a pointer, *mcp.ReadResourceResult`},
+		{promptMethod, `*mcp.GetPromptResult, not mcp.GetPromptResult`},
+	} {
+		if test.err == nil || !strings.Contains(test.err.Error(), test.want) {
+			t.Errorf("the error is %v, want %q", test.err, test.want)
+		}
+	}
+}
+
+// TestResultsByPointerAreAccepted checks the same types as pointers.
+func TestResultsByPointerAreAccepted(t *testing.T) {
+	result := givenBy[*mcp.CallToolResult]().tool
+	content := givenBy[*mcp.TextContent]().tool
+	read := givenBy[*mcp.ReadResourceResult]()
+	blob := givenBy[*mcp.BlobResourceContents]()
+	prompt := givenBy[*mcp.GetPromptResult]().prompt
+	for _, err := range []error{result, content, read.resource, read.template, blob.resource, blob.template, prompt} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNames checks valid names. MCP 2025-11-25, server/tools, "Tool Names".
+func TestNames(t *testing.T) {
+	for _, test := range []struct {
+		name, says string // "" when it is a name
+	}{
+		{"a", ""}, {strings.Repeat("x", 128), ""}, {"A.b-C_9", ""}, {".hidden", ""}, {"last-", ""}, {"7", ""},
+		{"", "1 to 128"}, {strings.Repeat("x", 129), "1 to 128"}, {"a b", "not of ' '"}, {"a,b", "not of ','"},
+		{"a/b", "not of '/'"}, {"naïve", "not of"}, {"a\x00b", "not of"}, {"a\n", "not of"},
+	} {
+		_, tool := server.NewTool(server.Tool{Name: test.name}, nothing[struct{}])
+		_, raw := server.NewRawTool(server.Tool{Name: test.name, InputSchema: jsonRaw(`{"type":"object"}`)}, nil)
+		_, prompt := server.NewPrompt(server.Prompt{Name: test.name}, nothing[struct{}])
+		for _, err := range []error{tool, raw, prompt} {
+			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%.20q: the error is %v, want %q", test.name, err, test.says)
+			}
+		}
 	}
 }

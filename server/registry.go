@@ -13,12 +13,12 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A registry holds the entries that are a server's own.
+// A registry holds the entries that are registered with a server.
 type registry struct {
 	server *Server
 
 	mu          sync.Mutex
-	entries     map[entryKey]*registered
+	entries     map[entryKey]*registration
 	order       []entryKey
 	completions map[completionKey]mcp.Handler
 	current     atomic.Pointer[Catalog] // nil after a change
@@ -34,14 +34,15 @@ type completionKey struct {
 	argument string
 }
 
-// registered is an entry, and itself without Complete as long as nothing of it is completed.
-type registered struct {
+// A registration is an entry, and the same entry without Complete for as long as it has no
+// completions.
+type registration struct {
 	*Entry
-	bare   *Entry
-	values map[string][]string // of arguments that may have some values only
+	uncompleted *Entry
+	values      map[string][]string // allowed values of arguments that have an enum
 }
 
-// catalog returns what is registered now.
+// catalog returns the registered entries.
 func (r *registry) catalog() *Catalog {
 	if c := r.current.Load(); c != nil {
 		return c
@@ -55,7 +56,7 @@ func (r *registry) catalog() *Catalog {
 	for i, key := range r.order {
 		e := r.entries[key]
 		if entries[i] = e.Entry; !r.completes(key, e) {
-			entries[i] = e.bare
+			entries[i] = e.uncompleted
 		}
 	}
 	c := NewCatalog(entries, nil)
@@ -63,8 +64,8 @@ func (r *registry) catalog() *Catalog {
 	return c
 }
 
-// completes reports whether any argument of an entry has values to offer.
-func (r *registry) completes(key entryKey, e *registered) bool {
+// completes reports whether any argument of an entry has completions.
+func (r *registry) completes(key entryKey, e *registration) bool {
 	if len(e.values) > 0 {
 		return true
 	}
@@ -76,11 +77,11 @@ func (r *registry) completes(key entryKey, e *registered) bool {
 	return false
 }
 
-// put registers entries, all or none. An entry that is there already is replaced
-// if replace says so, otherwise it is an error.
-func (r *registry) put(entries []*Entry, replace bool) error {
+// register adds all entries or none. An entry that exists already is replaced if replace is true,
+// and is an error otherwise.
+func (r *registry) register(entries []*Entry, replace bool) error {
 	for _, e := range entries {
-		if err := e.check(); err != nil {
+		if err := e.validate(); err != nil {
 			return err
 		}
 		if err := r.server.checkDependencies(e); err != nil {
@@ -101,13 +102,13 @@ func (r *registry) put(entries []*Entry, replace bool) error {
 		seen[key] = true
 	}
 	for _, e := range entries {
-		r.register(e)
+		r.add(e)
 	}
 	r.current.Store(nil)
 	return nil
 }
 
-// checkCollisions refuses new names that something mounted has.
+// checkCollisions rejects new names that a mount has.
 func (r *registry) checkCollisions(entries []*Entry) error {
 	if len(r.server.mounted()) == 0 {
 		return nil
@@ -115,31 +116,31 @@ func (r *registry) checkCollisions(entries []*Entry) error {
 	own, all := r.catalog(), r.server.Catalog()
 	for _, e := range entries {
 		if e.isListed() && own.index[e.Kind][e.Name] == nil && all.Lookup(e.Kind, e.Name) != nil {
-			return &CollisionError{e.Kind, e.Name, ownPart, all.owners[e.Kind][all.Lookup(e.Kind, e.Name).Name]}
+			return &CollisionError{e.Kind, e.Name, serverPart, all.owners[e.Kind][all.Lookup(e.Kind, e.Name).Name]}
 		}
 	}
 	return nil
 }
 
-// register is called with mu held.
-func (r *registry) register(e *Entry) {
+// add adds one entry. r.mu must be held.
+func (r *registry) add(e *Entry) {
 	key, s := e.completionKey(), r.server
 	if !e.isListed() {
 		if r.completions == nil {
 			r.completions = make(map[completionKey]mcp.Handler)
 		}
-		r.completions[key] = e.draft.bind(s, nil)
+		r.completions[key] = e.pending.bind(s, nil)
 		return
 	}
 	if r.entries == nil {
-		r.entries = make(map[entryKey]*registered)
+		r.entries = make(map[entryKey]*registration)
 	}
 	if r.entries[key.entryKey] == nil {
 		r.order = append(r.order, key.entryKey)
 	}
-	reg := &registered{}
-	if e.draft != nil {
-		reg.values = e.draft.values
+	reg := &registration{}
+	if e.pending != nil {
+		reg.values = e.pending.values
 	}
 	completing := *e
 	if completing.Complete == nil {
@@ -147,11 +148,11 @@ func (r *registry) register(e *Entry) {
 			return r.complete(ctx, call, key.entryKey, reg)
 		}
 	}
-	reg.Entry = completing.require(s.options.Scopes, s.options.Metadata).Wrap(s.options.Guards, s.options.CallMiddleware).finish(s)
-	if reg.bare = reg.Entry; e.Complete == nil {
+	reg.Entry = completing.withRequirements(s.options.Scopes, s.options.Metadata).Wrap(s.options.Guards, s.options.CallMiddleware).compose(s)
+	if reg.uncompleted = reg.Entry; e.Complete == nil {
 		bare := *reg.Entry
 		bare.Complete = nil
-		reg.bare = &bare
+		reg.uncompleted = &bare
 	}
 	r.entries[key.entryKey] = reg
 }
@@ -163,11 +164,11 @@ func (r *registry) has(key completionKey) bool {
 	return r.entries[key.entryKey] != nil
 }
 
-// completionKey is the key of an entry; only that of a completion names an argument.
+// completionKey returns the key of an entry. Only completions have an argument.
 func (e *Entry) completionKey() completionKey {
 	key := completionKey{entryKey: entryKey{e.Kind, e.Name}}
-	if e.draft != nil {
-		key.argument = e.draft.argument
+	if e.pending != nil {
+		key.argument = e.pending.argument
 	}
 	return key
 }
@@ -179,9 +180,9 @@ func (k completionKey) String() string {
 	return fmt.Sprintf("%v %q", k.kind, k.name)
 }
 
-// complete answers a call for the values of an argument: by what was registered for it,
-// or those that its type allows.
-func (r *registry) complete(ctx context.Context, call *mcp.Call, of entryKey, reg *registered) (mcp.Result, error) {
+// complete returns the values of an argument, from the registered completion or from the argument's
+// enum.
+func (r *registry) complete(ctx context.Context, call *mcp.Call, of entryKey, reg *registration) (mcp.Result, error) {
 	argument, err := stringMember(call, "argument", "name")
 	if err != nil {
 		return nil, err
@@ -194,21 +195,21 @@ func (r *registry) complete(ctx context.Context, call *mcp.Call, of entryKey, re
 	}
 	values, ok := reg.values[argument]
 	if !ok {
-		return completeNothing(call, reg.Entry)
+		return emptyCompletion(call, reg.Entry)
 	}
 	typed, err := stringMember(call, "argument", "value")
 	if err != nil {
 		return nil, err
 	}
-	return completed(slices.DeleteFunc(slices.Clone(values), func(value string) bool { return !strings.HasPrefix(value, typed) })), nil
+	return completionResult(slices.DeleteFunc(slices.Clone(values), func(value string) bool { return !strings.HasPrefix(value, typed) })), nil
 }
 
-// remove takes entries out and reports whether any was there.
+// remove removes entries and reports whether there were any.
 func (r *registry) remove(kind mcp.Kind, names []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := len(r.entries)
-	maps.DeleteFunc(r.entries, func(key entryKey, _ *registered) bool { return key.kind == kind && slices.Contains(names, key.name) })
+	maps.DeleteFunc(r.entries, func(key entryKey, _ *registration) bool { return key.kind == kind && slices.Contains(names, key.name) })
 	if len(r.entries) == before {
 		return false
 	}
@@ -217,31 +218,34 @@ func (r *registry) remove(kind mcp.Kind, names []string) bool {
 	return true
 }
 
-// Replace registers entries, in place of those with the same kind and name if
-// there are any: all of them, or none and an error. Clients are notified once for
-// each kind of list that changed.
+// Replace registers entries, and replaces those with the same kind and name. It registers all of
+// them, or none and returns an error. Clients are notified once for each kind of list that changed.
+// It may be called at any time and concurrently. The error is a *[CollisionError] if a mount has
+// one of the names.
 func (s *Server) Replace(entries ...*Entry) error {
-	if err := s.registry.put(entries, true); err != nil {
+	if err := s.registry.register(entries, true); err != nil {
 		return err
 	}
 	s.notifyLists(entries)
 	return nil
 }
 
-// Remove takes entries out of those registered here, by their kind and names (the URI of a
-// resource, the template of a template). Names that are not registered are ignored.
+// Remove removes registered entries by kind and name: the URI of a resource, the URI template of a
+// template. Unknown names are ignored. Clients are notified once. It may be called at any time and
+// concurrently.
 func (s *Server) Remove(kind mcp.Kind, names ...string) {
 	if s.registry.remove(kind, names) {
 		s.changes.notify(listChange(kind))
 	}
 }
 
-// ResourceUpdated notifies the clients that subscribed to a resource that it has changed.
+// ResourceUpdated notifies subscribers that the resource has changed. It does not block, and may be
+// called concurrently.
 func (s *Server) ResourceUpdated(uri string) { s.ResourceUpdatedFor("", uri) }
 
-// ResourceUpdatedFor is [Server.ResourceUpdated] for a resource that has changed for one
-// principal only (see [mcp.Caller]): other callers are not notified. Callers that are not
-// authenticated have no principal of their own: for "" all subscribers are notified.
+// ResourceUpdatedFor notifies subscribers with this principal (see [mcp.Caller]) that the resource
+// has changed for them. With the principal "" it notifies all subscribers, since callers without
+// authentication cannot be told apart.
 func (s *Server) ResourceUpdatedFor(principal, uri string) {
 	if uri != "" {
 		s.changes.notify(mcp.Change{Kind: mcp.KindResource, URI: uri, For: principal})
@@ -258,7 +262,7 @@ func (s *Server) notifyLists(entries []*Entry) {
 	}
 }
 
-// listChange is the change of a list. Resources and templates are one.
+// listChange returns the change of a list. Resources and templates change together.
 func listChange(kind mcp.Kind) mcp.Change {
 	if kind == mcp.KindResourceTemplate {
 		kind = mcp.KindResource
@@ -266,11 +270,11 @@ func listChange(kind mcp.Kind) mcp.Change {
 	return mcp.Change{Kind: kind}
 }
 
-// mustAdd registers one new entry for start-up code. It panics, naming the place
-// of the caller's caller, when the entry cannot be made or is there already.
+// mustAdd registers a new entry. If that fails, it panics with the file and line of the caller's
+// caller.
 func (s *Server) mustAdd(entry *Entry, err error) {
 	if err == nil {
-		err = s.registry.put([]*Entry{entry}, false)
+		err = s.registry.register([]*Entry{entry}, false)
 	}
 	if err != nil {
 		_, file, line, _ := runtime.Caller(2)

@@ -3,41 +3,44 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Request is the call that a function answers, and the way back to its caller. It is
-// valid until the function returns; its methods may be called concurrently.
+// A Request is the call that a function answers, with the means to reach its caller. It is valid
+// until the function returns. Its methods may be called concurrently.
 type Request struct {
 	call   *mcp.Call
-	server *Server // nil if the function is registered with none
+	server *Server // nil if the function belongs to no server
 }
 
-// Call returns the call as it came. Its Target says what is called.
+// Call returns the call.
 func (r *Request) Call() *mcp.Call { return r.call }
 
-// Caller describes the caller. It is shared: do not change it.
+// Caller describes the caller. It is shared between calls and must not be changed.
 func (r *Request) Caller() *mcp.Caller { return r.call.Caller }
 
-// Meta returns a member of the request's _meta, nil if there is none.
+// Meta returns a member of the request's _meta, or nil. It must not be changed.
 func (r *Request) Meta(key string) json.RawMessage { return r.call.Member("_meta", key) }
 
-// Progress tells the caller how far the call is, if the caller wants to know.
-// done must go up: a value that is not above the last is dropped. total is 0 when
-// unknown; message may be empty and needs version 2025-03-26. The notification
-// arrives before the result.
+// Progress sends a progress notification if the caller has asked for it, and otherwise does
+// nothing. done must increase with each call; other values are dropped. total is 0 if it is
+// unknown. message may be empty, and needs version 2025-03-26 or newer. The notification arrives
+// before the result. Progress blocks while the connection is slow. The error is that of ctx or of
+// the connection.
 func (r *Request) Progress(ctx context.Context, done, total float64, message string) error {
 	token := r.Meta(mcp.MetaProgressToken)
 	if token == nil {
 		return nil
 	}
-	p, ok := reports.Get().(*report)
+	p, ok := progressReports.Get().(*progressReport)
 	if !ok {
-		p = new(report)
+		p = new(progressReport)
 	}
 	p.params = mcp.ProgressParams{ProgressToken: mcp.ProgressToken(token), Progress: done, Message: message}
 	if total > 0 {
@@ -46,36 +49,148 @@ func (r *Request) Progress(ctx context.Context, done, total float64, message str
 	}
 	err := r.call.Notify(ctx, mcp.NotificationProgress, &p.params)
 	p.params = mcp.ProgressParams{}
-	reports.Put(p)
+	progressReports.Put(p)
 	return err
 }
 
-// A report is progress while it is sent.
-type report struct {
+// A progressReport is a progress notification that is being sent.
+type progressReport struct {
 	params mcp.ProgressParams
 	total  float64
 }
 
-var reports sync.Pool // of *report
+var progressReports sync.Pool // of *report
 
-// Detach hangs up while the function goes on, so that a long call does not hold a
-// connection open: the client comes back for what it missed, and for the result,
-// after retry (0 leaves the pause to the client). Only a client over streamable
-// HTTP that speaks 2025-11-25 can; for any other nothing happens. MCP 2025-11-25,
-// basic/transports, "Sending Messages to the Server".
+// Detach closes the connection of the call while the function continues, so that a long call does
+// not hold a connection open. The client reconnects after retry to get missed messages and the
+// result. With 0 the client chooses when. Detach works for clients over streamable HTTP with
+// version 2025-11-25, and otherwise does nothing. MCP 2025-11-25, basic/transports, "Sending
+// Messages to the Server".
 func (r *Request) Detach(retry time.Duration) { r.call.Detach(retry) }
 
-// Logger returns a logger whose records go to the caller as log messages, from
-// the level on that the caller wants, before the call's result. The name may be
-// empty.
+// Logger returns a logger that sends records to the caller as log messages, before the result of
+// the call. Records below the level that the caller has set are not sent. name may be empty.
 func (r *Request) Logger(name string) *slog.Logger {
 	return slog.New(&logHandler{request: r, name: name})
 }
 
-// logger is that of the operator.
+// logger returns the logger for the operator.
 func (r *Request) logger() *slog.Logger {
 	if r.server == nil {
 		return slog.Default()
 	}
 	return r.server.options.Logger
+}
+
+// A logHandler is a slog.Handler that sends records to the caller of a request. MCP 2025-11-25,
+// server/utilities/logging.
+type logHandler struct {
+	request *Request
+	name    string
+	attrs   []slog.Attr
+	groups  []string
+}
+
+// Enabled reports whether the caller wants messages of this level.
+func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
+	wanted := h.request.Caller().LogLevel
+	return wanted != "" && levelOf(level).Severity() >= wanted.Severity()
+}
+
+// Handle sends one record. Its data is an object with the message and the attributes. Groups are
+// nested objects. The time of the record is not sent.
+func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
+	attrs := slices.Clone(h.attrs)
+	record.Attrs(func(a slog.Attr) bool {
+		attrs = append(attrs, h.grouped(a))
+		return true
+	})
+	data := make(map[string]any, len(attrs)+1)
+	for _, a := range attrs {
+		putAttr(data, a)
+	}
+	data["message"] = record.Message
+	encoded, err := encode(data)
+	if err != nil {
+		return err
+	}
+	return h.request.call.Notify(ctx, mcp.NotificationMessage, &mcp.LoggingMessageParams{
+		Level: levelOf(record.Level), Logger: h.name, Data: encoded,
+	})
+}
+
+// WithAttrs returns a handler that adds attributes to each record.
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	with := *h
+	with.attrs = slices.Clone(h.attrs)
+	for _, a := range attrs {
+		with.attrs = append(with.attrs, h.grouped(a))
+	}
+	return &with
+}
+
+// WithGroup returns a handler that puts later attributes into a group.
+func (h *logHandler) WithGroup(name string) slog.Handler {
+	with := *h
+	with.groups = append(slices.Clone(h.groups), name)
+	return &with
+}
+
+func (h *logHandler) grouped(a slog.Attr) slog.Attr {
+	for _, name := range slices.Backward(h.groups) {
+		a = slog.Attr{Key: name, Value: slog.GroupValue(a)}
+	}
+	return a
+}
+
+func putAttr(data map[string]any, a slog.Attr) {
+	if a.Equal(slog.Attr{}) {
+		return
+	}
+	value := a.Value.Resolve()
+	if value.Kind() != slog.KindGroup {
+		data[a.Key] = logValue(value)
+		return
+	}
+	group := data
+	if a.Key != "" {
+		var ok bool
+		if group, ok = data[a.Key].(map[string]any); !ok {
+			group = make(map[string]any)
+			data[a.Key] = group
+		}
+	}
+	for _, member := range value.Group() {
+		putAttr(group, member)
+	}
+}
+
+// logValue returns a value for encoding. Errors, and values that have no JSON form, become text.
+func logValue(value slog.Value) any {
+	if err, ok := value.Any().(error); ok {
+		return err.Error()
+	}
+	if value.Kind() == slog.KindDuration {
+		return value.String()
+	}
+	encoded, err := encode(value.Any())
+	if err != nil {
+		return fmt.Sprint(value.Any())
+	}
+	return encoded
+}
+
+// levelOf returns the MCP level for a slog level.
+func levelOf(level slog.Level) mcp.LoggingLevel {
+	levels := mcp.LoggingLevels()
+	bounds := []slog.Level{
+		slog.LevelInfo, slog.LevelInfo + 2, slog.LevelWarn, slog.LevelError,
+		slog.LevelError + 4, slog.LevelError + 8, slog.LevelError + 12,
+	}
+	for i, bound := range bounds {
+		if level < bound {
+			return levels[i]
+		}
+	}
+	return levels[len(levels)-1]
 }

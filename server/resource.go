@@ -9,53 +9,58 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Resource describes a resource at registration.
+// Resource configures a resource.
 type Resource struct {
-	// URI names the resource; it is absolute.
+	// URI identifies the resource. It is absolute.
 	URI string
-	// Name is for programs, Title for people; Name defaults to the URI.
+	// Name is for programs and defaults to the URI. Title is shown to people.
 	Name        string
 	Title       string
 	Description string
-	// MIMEType is the content's, if known. It is the default of what the
-	// function gives.
+	// MIMEType is the media type of the content, and the default for contents that name none.
 	MIMEType string
-	// Size is the content's length in bytes before encoding, nil when unknown.
+	// Size is the length of the content in bytes before encoding; nil if it is unknown.
 	Size        *int64
 	Annotations *mcp.Annotations
 	Icons       []mcp.Icon
 	Meta        mcp.Meta
-	// CacheHint says how long clients may keep what is read (2026-07-28). By default
-	// not at all. What an *mcp.ReadResourceResult says of itself wins; a negative TTLMs
-	// there is none. Behind guards, what is read is private in any case.
+	// CacheHint says how long, and for whom, clients may cache the content (2026-07-28). By default
+	// they may not. A hint in an *mcp.ReadResourceResult takes precedence, where a negative TTLMs
+	// means no caching. Content that is read behind guards is always private.
 	CacheHint mcp.CacheHint
-	// Guards and CallMiddleware surround the function; see [mcp.Guard].
+	// Guards and CallMiddleware apply to calls of the function; see [mcp.Guard].
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
 	// Scopes are OAuth scopes that a call needs; see [Server.Scopes].
 	Scopes []string
-	// Metadata is for guards and functions, as that of the call's target. It is never sent.
+	// Metadata is for guards and functions, in [mcp.Target]. It is not sent to clients.
 	Metadata map[string]any
 }
 
-// AddResource registers a function that reads a resource. The result is what
-// Out says: a string is text, []byte is binary, mcp.ResourceContents,
-// []mcp.ResourceContents and *mcp.ReadResourceResult are themselves, with the resource's
-// URI where they name none, anything else is JSON text. It panics, naming the place, when
+// AddResource registers a function that reads a resource. Its result depends on Out:
+//
+//   - string: text
+//   - []byte: binary data
+//   - mcp.ResourceContents, []mcp.ResourceContents, *mcp.ReadResourceResult: the contents themselves, with the URI of the resource where they have none
+//   - any other type: JSON text
+//
+// The function is called concurrently. AddResource panics, with the file and line of the caller, if
 // the resource cannot be registered.
 func AddResource[Out any](s *Server, resource Resource, fn func(ctx context.Context, r *Request) (Out, error)) {
 	s.mustAdd(NewResource(resource, fn))
 }
 
-// NewResource checks and compiles a resource for [Server.Replace].
+// NewResource returns the entry of a resource, for [Server.Replace] or [NewCatalog]. The error
+// explains why the resource is invalid.
 func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Request) (Out, error)) (*Entry, error) {
 	return newResource(resource, reflect.TypeFor[Out](), func(ctx context.Context, r *Request) (any, error) { return fn(ctx, r) })
 }
 
-// newResource makes the entry of a resource, typed or annotated.
+// newResource returns the entry of a typed or annotated resource.
 func newResource(resource Resource, out reflect.Type, run func(ctx context.Context, r *Request) (any, error)) (*Entry, error) {
 	if u, err := url.Parse(resource.URI); err != nil || u.Scheme == "" {
 		return nil, fmt.Errorf("resource %q: a URI needs a scheme, as in file:///a or app://settings", resource.URI)
@@ -71,10 +76,10 @@ func newResource(resource Resource, out reflect.Type, run func(ctx context.Conte
 	if err != nil {
 		return nil, fmt.Errorf("resource %q: %w", resource.URI, err)
 	}
-	e := newEntry(mcp.KindResource, resource.URI, definition, resource.Scopes, resource.Metadata, draft{
+	e := newEntry(mcp.KindResource, resource.URI, definition, resource.Scopes, resource.Metadata, pending{
 		guards: resource.Guards, middleware: resource.CallMiddleware,
-		bind: func(s *Server, within mcp.Middleware) mcp.Handler {
-			return decoded(s, within, func(*mcp.Call) (struct{}, error) { return struct{}{}, nil }, func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
+		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
+			return decodeAndRun(s, middleware, func(context.Context, *mcp.Call) (struct{}, error) { return struct{}{}, nil }, func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
 				out, err := run(ctx, r)
 				if err != nil {
 					return nil, err
@@ -83,10 +88,10 @@ func newResource(resource Resource, out reflect.Type, run func(ctx context.Conte
 			})
 		},
 	})
-	return e, e.check()
+	return e, e.validate()
 }
 
-// checkContents refuses types whose values would be taken for data, and are none.
+// checkContents rejects types that look like data and are meant as contents.
 func checkContents(t reflect.Type) error {
 	for _, contents := range []reflect.Type{reflect.TypeFor[mcp.ReadResourceResult](), reflect.TypeFor[mcp.TextResourceContents](), reflect.TypeFor[mcp.BlobResourceContents]()} {
 		switch t {
@@ -99,7 +104,7 @@ func checkContents(t reflect.Type) error {
 	return nil
 }
 
-// checkAnnotations refuses what clients would misread.
+// checkAnnotations rejects annotations that clients would misread.
 func checkAnnotations(a *mcp.Annotations) error {
 	if a == nil {
 		return nil
@@ -115,7 +120,7 @@ func checkAnnotations(a *mcp.Annotations) error {
 	return nil
 }
 
-// checkCacheHint refuses what clients would misread.
+// checkCacheHint rejects hints that clients would misread.
 func checkCacheHint(hint mcp.CacheHint) error {
 	if hint.TTLMs < 0 {
 		return fmt.Errorf("CacheHint: a time to live is 0 or more milliseconds, not %d", hint.TTLMs)
@@ -127,7 +132,7 @@ func checkCacheHint(hint mcp.CacheHint) error {
 	return fmt.Errorf("CacheHint: the scope is %q or %q, not %.40q", mcp.CachePrivate, mcp.CachePublic, hint.Scope)
 }
 
-// readResult makes the result of a read of what a function returned.
+// readResult converts the result of a function.
 func readResult(uri, mimeType string, hint mcp.CacheHint, out any) (mcp.Result, error) {
 	contents := func(c ...mcp.ResourceContents) (mcp.Result, error) {
 		return &mcp.ReadResourceResult{Contents: withURI(c, uri), CacheHint: hint}, nil
@@ -145,7 +150,7 @@ func readResult(uri, mimeType string, hint mcp.CacheHint, out any) (mcp.Result, 
 		if out == nil {
 			return nil, errNoResult
 		}
-		result := *out // the function may return it again
+		result := *out // the function may return the same value again
 		result.Contents = withURI(result.Contents, uri)
 		result.TTLMs = max(0, cmp.Or(result.TTLMs, hint.TTLMs))
 		result.Scope = cmp.Or(result.Scope, hint.Scope)
@@ -158,8 +163,8 @@ func readResult(uri, mimeType string, hint mcp.CacheHint, out any) (mcp.Result, 
 	return contents(&mcp.TextResourceContents{URI: uri, MIMEType: cmp.Or(mimeType, "application/json"), Text: string(text)})
 }
 
-// withURI returns contents with the URI where they have none. The contents themselves are
-// the function's, and stay as they are.
+// withURI returns contents with the URI where they have none. It does not change the contents that
+// the function returned.
 func withURI(contents []mcp.ResourceContents, uri string) []mcp.ResourceContents {
 	var copied bool
 	for i, c := range contents {
@@ -187,4 +192,150 @@ func withURI(contents []mcp.ResourceContents, uri string) []mcp.ResourceContents
 		contents[i] = with
 	}
 	return contents
+}
+
+// Template configures a resource template.
+type Template struct {
+	// URITemplate is an RFC 6570 template, such as file:///{+path} or app://users/{id}{?fields}.
+	// {x} matches one path segment. {+x} and a last {x*} match slashes too. Query variables are
+	// matched by name. A template that cannot be matched in linear time is rejected.
+	//
+	// A value cannot lead to another directory, whatever was percent-encoded: {x} matches no slash,
+	// no backslash, and neither "." nor "..". {+x} matches no path with such a segment. Neither
+	// matches a NUL. Other URIs get the error for a resource that does not exist.
+	URITemplate string
+	// Name is for programs and defaults to the template. Title is shown to people.
+	Name        string
+	Title       string
+	Description string
+	// MIMEType is the media type of all resources of the template, if they have the same.
+	MIMEType    string
+	Annotations *mcp.Annotations
+	Icons       []mcp.Icon
+	Meta        mcp.Meta
+	// CacheHint applies to all resources of the template; see [Resource].
+	CacheHint mcp.CacheHint
+	// Guards and CallMiddleware apply to calls of the function; see [mcp.Guard].
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	// Scopes are OAuth scopes that a call needs; see [Server.Scopes].
+	Scopes []string
+	// Metadata is for guards and functions, in [mcp.Target]. It is not sent to clients.
+	Metadata map[string]any
+}
+
+// AddTemplate registers a function that reads the resources of a template. Vars is a
+// map[string]string, or a struct whose fields are the variables, with the names of their json tags.
+// Fields are strings, numbers, booleans (true, yes, on, 1 or false, no, off, 0), or lists of
+// strings for {x*}. Of a jsonschema tag, enum and default are used. Results are as in
+// [AddResource]. If there is no such resource, the function returns [mcp.ResourceNotFound]. The
+// function is called concurrently. AddTemplate panics, with the file and line of the caller, if the
+// template cannot be registered.
+func AddTemplate[Vars, Out any](s *Server, template Template, fn func(ctx context.Context, r *Request, vars Vars) (Out, error)) {
+	s.mustAdd(NewTemplate(template, fn))
+}
+
+// NewTemplate returns the entry of a resource template, for [Server.Replace] or [NewCatalog]. The
+// error explains why the template is invalid.
+func NewTemplate[Vars, Out any](template Template, fn func(ctx context.Context, r *Request, vars Vars) (Out, error)) (*Entry, error) {
+	vars, err := newFields(reflect.TypeFor[Vars]())
+	if err != nil {
+		return nil, fmt.Errorf("resource template %q: variables: %w", template.URITemplate, err)
+	}
+	decode := func(values uritemplate.Variables) (in Vars, err error) {
+		return in, vars.decode(&in, namesOf(values), valuesOf(values))
+	}
+	return newTemplate(template, vars, reflect.TypeFor[Out](), decode, func(ctx context.Context, r *Request, in Vars) (any, error) { return fn(ctx, r, in) })
+}
+
+// newTemplate returns the entry of a typed or annotated template.
+func newTemplate[In any](template Template, vars *fields, out reflect.Type, decode func(uritemplate.Variables) (In, error), run func(ctx context.Context, r *Request, in In) (any, error)) (*Entry, error) {
+	fail := func(err error) (*Entry, error) {
+		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+	}
+	parsed, err := uritemplate.Parse(template.URITemplate)
+	if err != nil {
+		return fail(err)
+	}
+	matcher, err := parsed.Matcher()
+	if err != nil {
+		return fail(err)
+	}
+	if err := errors.Join(checkAnnotations(template.Annotations), checkCacheHint(template.CacheHint), checkContents(out)); err != nil {
+		return fail(err)
+	}
+	if err := sameNames(vars.isMap, vars.names(), parsed.Names()); err != nil {
+		return fail(fmt.Errorf("variables: %w", err))
+	}
+	definition, err := (&mcp.ResourceTemplate{
+		URITemplate: template.URITemplate, Name: cmp.Or(template.Name, template.URITemplate), Title: template.Title,
+		Description: template.Description, MIMEType: template.MIMEType,
+		Annotations: template.Annotations, Icons: template.Icons, Meta: template.Meta,
+	}).MarshalJSON()
+	if err != nil {
+		return fail(err)
+	}
+	e := newEntry(mcp.KindResourceTemplate, template.URITemplate, definition, template.Scopes, template.Metadata, pending{
+		guards: template.Guards, middleware: template.CallMiddleware, values: vars.allowedValues(),
+		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
+			return decodeAndRun(s, middleware, func(_ context.Context, call *mcp.Call) (in In, err error) {
+				values, _ := matcher.MatchContained(call.URI())
+				if in, err = decode(values); err != nil {
+					return in, invalidParams("uri %.256q: %v", call.URI(), err)
+				}
+				return in, nil
+			}, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
+				out, err := run(ctx, r, in)
+				if err != nil {
+					return nil, err
+				}
+				return readResult(r.call.URI(), template.MIMEType, template.CacheHint, out)
+			})
+		},
+	})
+	e.Match = func(uri string) bool {
+		_, ok := matcher.MatchContained(uri)
+		return ok
+	}
+	return e, e.validate()
+}
+
+func namesOf(variables uritemplate.Variables) []string {
+	names := make([]string, len(variables))
+	for i, v := range variables {
+		names[i] = v.Name
+	}
+	return names
+}
+
+func valuesOf(variables uritemplate.Variables) func(name string) []string {
+	return func(name string) []string {
+		v, ok := variables.Lookup(name)
+		switch {
+		case !ok:
+			return nil
+		case v.List != nil:
+			return v.List
+		}
+		return []string{v.Value}
+	}
+}
+
+// sameNames rejects a struct whose fields are not the variables of its template, such as a misspelt
+// field.
+func sameNames(open bool, fields, variables []string) error {
+	if open {
+		return nil
+	}
+	for _, name := range variables {
+		if !slices.Contains(fields, name) {
+			return fmt.Errorf("the template's %q has no field with that json name", name)
+		}
+	}
+	for _, name := range fields {
+		if !slices.Contains(variables, name) {
+			return fmt.Errorf("the field %q is not a variable of the template", name)
+		}
+	}
+	return nil
 }

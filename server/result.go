@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,39 +24,52 @@ var (
 	toolResultType  = reflect.TypeFor[*mcp.CallToolResult]()
 )
 
-// An output makes results of what a tool's function returns.
+// An output converts results of a tool's function to results of the protocol.
 type output struct {
-	schema json.RawMessage // nil if the result is content, or may be anything
-	codec  *codec.Codec    // of values that are structured content
-	// structured says that a value is structured content with a schema.
+	schema    json.RawMessage   // nil if the result is content, or can be anything
+	validator *schema.Validator // of a given schema; a reflected one always fits
+	codec     *codec.Codec      // encodes structured content
+	// structured means that values are structured content with a schema.
 	structured bool
-	pointer    bool // to a value that the schema does not allow to be absent
+	pointer    bool // a nil pointer would not fit the schema
 }
 
-// newOutput finds out what becomes of values of a type. The schema is reflected unless it
-// is given.
+// newOutput returns the output for values of a type. The schema is reflected from the type unless
+// it is given.
 func newOutput(t reflect.Type, given json.RawMessage) (o output, err error) {
-	o.schema = given
+	if o.schema = given; given != nil {
+		if o.validator, err = schema.Compile(given, nil); err != nil {
+			return o, fmt.Errorf("OutputSchema: %w", err)
+		}
+	}
 	if isContent(t) || t == reflect.TypeFor[string]() || t == reflect.TypeFor[any]() {
 		return o, nil
 	}
 	if err := checkStructured(t); err != nil {
-		return o, err
+		return o, fmt.Errorf("result: %w", err)
 	}
 	o.structured, o.codec = true, codec.For(t)
 	if given == nil {
 		o.pointer = t.Kind() == reflect.Pointer
-		o.schema, err = schema.ForWritten(t)
+		if o.schema, err = schema.ForOutput(t); err != nil {
+			return o, fmt.Errorf("result: %w", err)
+		}
 	}
-	return o, err
+	return o, nil
 }
 
-// isContent reports whether values of a type are content of a result, or a result.
+// withMemory returns a copy whose validation shares m.
+func (o output) withMemory(m *schema.Memory) output {
+	o.validator = o.validator.WithMemory(m)
+	return o
+}
+
+// isContent reports whether values of a type are content or a result.
 func isContent(t reflect.Type) bool {
 	return t == toolResultType || t == contentListType || t == reflect.TypeFor[[]mcp.Content]() || t.Implements(contentType)
 }
 
-// checkStructured refuses types whose values would be taken for data, and are none.
+// checkStructured rejects types that look like data and are meant as content.
 func checkStructured(t reflect.Type) error {
 	element := t
 	for element.Kind() == reflect.Slice {
@@ -72,7 +86,7 @@ func checkStructured(t reflect.Type) error {
 	return nil
 }
 
-// result makes the result of a value.
+// result converts a value to a result.
 func (o *output) result(out any) (mcp.Result, error) {
 	switch {
 	case o.pointer && reflect.ValueOf(out).IsNil():
@@ -89,7 +103,7 @@ func (o *output) result(out any) (mcp.Result, error) {
 		}
 		return out, nil
 	case string:
-		return text(out), nil
+		return textResult(out), nil
 	case []mcp.Content:
 		return contentResult(out...), nil
 	case mcp.ContentList:
@@ -100,21 +114,21 @@ func (o *output) result(out any) (mcp.Result, error) {
 	return newStructured(nil, out)
 }
 
-// typedResult is result without a copy of the value on the heap, for the usual types.
+// typedResult is output.result with one allocation less for common types.
 func typedResult[Out any](o *output, out Out) (mcp.Result, error) {
 	if s, ok := any(out).(string); ok {
-		return text(s), nil
+		return textResult(s), nil
 	}
 	if !o.structured || o.pointer {
 		return o.result(out)
 	}
 	// Encoding needs a pointer to the value, and the result is one: one allocation for both.
 	result := &struct {
-		structured
+		structuredResult
 		of Out
 	}{of: out}
 	var err error
-	if result.structured, err = newStructured(o.codec, &result.of); err != nil {
+	if result.structuredResult, err = newStructured(o.codec, &result.of); err != nil {
 		return nil, err
 	}
 	return result, nil
@@ -124,74 +138,62 @@ func contentResult(content ...mcp.Content) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: content}
 }
 
-// text is a tool's result that is one text.
-type text string
+// A textResult is a tool's result with one text.
+type textResult string
 
-// AppendJSON appends the result object.
-func (t text) AppendJSON(dst []byte) ([]byte, error) {
+// AppendJSON appends the result as a JSON object.
+func (t textResult) AppendJSON(dst []byte) ([]byte, error) {
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
 	return append(jsonscan.AppendString(dst, string(t)), `}]}`...), nil
 }
 
-// Bare reports that there is nothing else in it.
-func (text) Bare() bool { return true }
+// Bare reports that the result has no other members.
+func (textResult) Bare() bool { return true }
 
-// structured is a tool's result that is a value: as structured content, and the
-// same JSON as text for clients that do not know structured content.
-type structured struct{ value json.RawMessage }
+// A structuredResult is a tool's result with structured content, and the same JSON as text for
+// clients that do not know structured content.
+type structuredResult struct{ value json.RawMessage }
 
-// newStructured encodes a value; plain is the codec of its type, nil if there is none.
-func newStructured(plain *codec.Codec, out any) (structured, error) {
+// newStructured encodes a value. plain is the codec of its type, or nil.
+func newStructured(plain *codec.Codec, out any) (structuredResult, error) {
 	value, ok := plain.Append(nil, out)
 	if !ok {
 		var err error
 		if value, err = encode(out); err != nil {
-			return structured{}, fmt.Errorf("encoding the result: %w", err)
+			return structuredResult{}, fmt.Errorf("encoding the result: %w", err)
 		}
 	}
-	return structured{value}, nil
+	return structuredResult{value}, nil
 }
 
-// encode returns the JSON of a Go value, the same each time. omitempty means what it
-// means in encoding/json.
+// encode returns the JSON of a Go value, with sorted keys. omitempty means the same as in
+// encoding/json.
 func encode(value any) (json.RawMessage, error) {
 	return jsonv2.Marshal(value, jsonv2.Deterministic(true), jsonv1.OmitEmptyWithLegacySemantics(true))
 }
 
-// structuredFrame is more than a structured result has around its values, and an envelope
-// around that.
-const structuredFrame = 256
+// structuredOverhead is more than the size of a structured result, and of its envelope, without its
+// values.
+const structuredOverhead = 256
 
-// AppendJSON appends the result object.
-func (s structured) AppendJSON(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, 2*len(s.value)+len(s.value)/8+structuredFrame) // once, rather than by steps
+// AppendJSON appends the result as a JSON object.
+func (s structuredResult) AppendJSON(dst []byte) ([]byte, error) {
+	dst = slices.Grow(dst, 2*len(s.value)+len(s.value)/8+structuredOverhead)
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
 	dst = jsonscan.AppendText(dst, s.value)
 	dst = append(dst, `}],"structuredContent":`...)
 	return append(append(dst, s.value...), '}'), nil
 }
 
-func (s structured) content() json.RawMessage { return s.value }
+func (s structuredResult) content() json.RawMessage { return s.value }
 
-// Bare reports that there is nothing in it except the text and an object.
-func (s structured) Bare() bool { return jsonscan.KindOf(s.value) == jsonscan.Object }
+// Bare reports that the result is an object, and has no other members than its content and text.
+func (s structuredResult) Bare() bool { return jsonscan.KindOf(s.value) == jsonscan.Object }
 
-// An outputCheck validates results by an output schema that was given. One that was
-// reflected from the result's type needs none: the type is the check.
-type outputCheck struct{ validator *schema.Validator }
-
-func newOutputCheck(given json.RawMessage) (outputCheck, error) {
-	if given == nil {
-		return outputCheck{}, nil
-	}
-	validator, err := schema.Compile(given, nil)
-	return outputCheck{validator}, err
-}
-
-// result refuses a result that does not fit. That is the tool's fault, not the
-// caller's: the operator's log says where, the caller learns no more than that.
-func (c outputCheck) result(r *Request, tool string, result mcp.Result) error {
-	if c.validator == nil {
+// check rejects a result that does not fit the schema. The reason is logged and not sent to the
+// caller, since it is a fault of the tool.
+func (o *output) check(ctx context.Context, r *Request, tool string, result mcp.Result) error {
+	if o.validator == nil {
 		return nil
 	}
 	var value json.RawMessage
@@ -203,14 +205,17 @@ func (c outputCheck) result(r *Request, tool string, result mcp.Result) error {
 			return nil
 		}
 		value = result.StructuredContent
-	case text: // and nothing structured
+	case textResult: // has no structured content
 	default:
-		return nil // a tool that passes on what it has not read
+		return nil // the tool forwards a result of another server
 	}
 	if value == nil {
 		value = json.RawMessage("null")
 	}
-	if err := c.validator.Validate(value); err != nil {
+	if err := o.validator.Validate(ctx, value); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		r.logger().Error("a tool's result does not fit its output schema", "tool", tool, "error", err)
 		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the tool's result does not fit its output schema"}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/everywhere"
+	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -22,29 +22,29 @@ func newServer(opts *server.Options) *server.Server {
 	return server.New(mcp.Implementation{Name: "test", Version: "1"}, opts)
 }
 
-// surround is what surrounds entries, wherever it is.
-type surround struct {
+// options are the guards, middleware, scopes and metadata of an entry, mount or server.
+type options struct {
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
 	Scopes         []string
 	Metadata       map[string]any
 }
 
-// options are those of a server that surrounds everything so.
-func (a surround) options() *server.Options {
-	return &server.Options{Guards: a.Guards, CallMiddleware: a.CallMiddleware, Scopes: a.Scopes, Metadata: a.Metadata, Logger: quiet()}
+// options returns the options of a server.
+func (a options) options() *server.Options {
+	return &server.Options{Guards: a.Guards, CallMiddleware: a.CallMiddleware, Scopes: a.Scopes, Metadata: a.Metadata, Logger: discardLogger()}
 }
 
-// guarded surrounds by one guard.
-func guarded(guard mcp.Guard) surround { return surround{Guards: []mcp.Guard{guard}} }
+// withGuard returns options with one guard.
+func withGuard(guard mcp.Guard) options { return options{Guards: []mcp.Guard{guard}} }
 
-// denying is a guard whose Check refuses everything.
-func denying(name string) mcp.Guard {
+// denyGuard is a guard whose Check refuses everything.
+func denyGuard(name string) mcp.Guard {
 	return mcp.Guard{Name: name, Check: func(context.Context, *mcp.Call) error { return errors.New("the secret reason") }}
 }
 
-// quiet is a logger for what a test provokes.
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+// discardLogger drops the messages that a test provokes.
+func discardLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // connect opens a session with a server in this process.
 func connect(t testing.TB, s *server.Server, era client.Era) *client.Session {
@@ -54,7 +54,7 @@ func connect(t testing.TB, s *server.Server, era client.Era) *client.Session {
 
 func connectWith(t testing.TB, s *server.Server, opts *client.Options) *client.Session {
 	t.Helper()
-	return connectBy(t, everywhere.Dialer(t, s), opts)
+	return connectBy(t, transporttests.Dialer(t, s), opts)
 }
 
 // connectInMemory is connectWith for tests in virtual time.
@@ -73,7 +73,7 @@ func connectBy(t testing.TB, dialer transport.Dialer, opts *client.Options) *cli
 	return session
 }
 
-// call calls a tool with arguments as they stand here.
+// call calls a tool with arguments as JSON.
 func call(t testing.TB, session *client.Session, tool, arguments string) *mcp.CallToolResult {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), tool, json.RawMessage(arguments), nil)
@@ -83,8 +83,8 @@ func call(t testing.TB, session *client.Session, tool, arguments string) *mcp.Ca
 	return result
 }
 
-// texts are the texts of a result's content.
-func texts(result *mcp.CallToolResult) string {
+// textOf returns the text of a result's content.
+func textOf(result *mcp.CallToolResult) string {
 	var texts []string
 	for _, c := range result.Content {
 		if text, ok := c.(*mcp.TextContent); ok {
@@ -103,7 +103,7 @@ func wantCode(t testing.TB, err error, code jsonrpc.Code) {
 	}
 }
 
-// message is that of a protocol error.
+// message returns the message of a protocol error.
 func message(err error) string {
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return e.Message
@@ -117,3 +117,5 @@ func raw(t testing.TB, session *client.Session, method, params string) (string, 
 	result, err := session.Call(t.Context(), method, json.RawMessage(params), nil)
 	return string(result), err
 }
+
+func TestMain(m *testing.M) { transporttests.Main(m) }

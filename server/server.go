@@ -14,76 +14,87 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/seal"
+	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/schema"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// Options configure a [Server]. The zero value is good.
+// Options configures a [Server]. The zero value is valid.
 type Options struct {
-	// Instructions tell a model how to use the server.
+	// Instructions is text for models that explains how to use the server. Clients get it when they
+	// connect. Default: none.
 	Instructions string
-	// PageSize is how many entries a list answer holds at most. 0 means all.
+	// PageSize is the maximum number of entries in one page of a list. 0 means that lists are not
+	// split into pages.
 	PageSize int
-	// CacheHint says how long clients may keep lists (2026-07-28). By default
-	// not at all. Lists that differ between callers are private in any case.
+	// CacheHint says how long, and for whom, clients may cache lists and the server's description
+	// (2026-07-28). By default they may not. Lists that differ between callers are always private.
 	CacheHint mcp.CacheHint
-	// Capabilities, when set, are declared as they are. By default a server
-	// declares what has been registered, and logging.
+	// Capabilities replaces the declared capabilities. By default the server declares logging and
+	// what is registered or mounted. A server that is still starting declares all kinds of entries.
 	Capabilities *mcp.ServerCapabilities
-	// StateKeys seal what a client carries between the rounds of a call that
-	// asks: the first seals, all open. Each has at least 32 bytes. Replicas that
-	// share them can continue each other's calls. By default one random key of
-	// this process.
+	// StateKeys encrypt the state that a client carries between the runs of a call that asks
+	// questions. The first key encrypts, and all keys decrypt. Each key has at least 32 bytes.
+	// Replicas with the same keys can continue each other's calls. Default: one random key for this
+	// process.
 	StateKeys [][]byte
-	// Middleware surrounds every request that is not the protocol's own, lists and refused
-	// calls included; the first is outermost. It sees what a call is for as
-	// [mcp.Call.Target]. A call that it passes on with another name is for what has that
-	// name.
+	// Middleware handles every request except those of the protocol itself, such as initialize and
+	// ping. It also sees lists and calls that are refused. The first is outermost.
+	// [mcp.Call.Target] returns the entry that a call is for. If a middleware passes on a call with
+	// another name, the server looks that name up.
 	Middleware []mcp.Middleware
-	// Guards and CallMiddleware surround everything that is registered or mounted here,
-	// outside of the guards and middleware of that.
+	// Guards and CallMiddleware apply to every entry that is registered or mounted. They are
+	// outside the entry's own.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
-	// Scopes are OAuth scopes that all calls need, in addition to their own; Metadata is
-	// in the targets of all calls, where an entry's own wins.
+	// Scopes are OAuth scopes that every call needs in addition to those of the entry. Metadata is
+	// added to the target of every entry. A key that the entry has itself keeps the entry's value.
 	Scopes   []string
 	Metadata map[string]any
-	// Dependencies are started in their order before the server answers calls, and stopped
-	// in reverse order; see [Provide].
+	// Dependencies are started in order before the server answers calls, and stopped in reverse
+	// order at shutdown. See [Provide].
 	Dependencies []Dependency
-	// Logger takes messages for the operator: panics of functions, errors that clients
-	// are not shown, refusals of guards. Default slog.Default().
+	// ValidationMemory is how many bytes the validation of large arguments and results may use at a
+	// time. A call waits while other calls use them, and fails if its arguments alone need more.
+	// Arguments that need less than 64 KiB are not counted. Default: [schema.DefaultMaxMemory], 48 MiB.
+	// Negative: no limit, which lets a caller use about 100 times the memory of its message.
+	ValidationMemory int64
+	// Logger receives messages for the operator: panics, errors that clients do not see, refusals
+	// of guards, and collisions of names. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// A Server offers tools, resources, prompts and completions to any number of
-// clients. Use [New].
+// A Server offers tools, resources, prompts and completions to any number of clients. Create one
+// with [New]. All methods may be called concurrently.
 type Server struct {
 	info     mcp.Implementation
 	options  Options
 	registry *registry
 	mounts   atomic.Pointer[[]*mount]
-	merged   atomic.Pointer[Catalog] // the last one, if anything is mounted
+	merged   atomic.Pointer[Catalog] // the last merged catalog; nil if nothing is mounted
+	// from the server's entries to those of its Provider
 	exported *mapping
 	life     lifecycle
 	changes  changes
-	handle   mcp.Handler // Middleware around dispatch
+	handle   mcp.Handler // Options.Middleware, then dispatch
 	era      *era.Server
 
-	forms    sync.Map // of Go types to their *form
+	forms  sync.Map // reflect.Type to *form
+	memory *schema.Memory
+	// closed by Shutdown
 	stopping chan struct{}
 	stopOnce sync.Once
 	calls    callCounter
 
-	recheckIn func(ctx context.Context, t *mcp.Target) error // the method recheck
+	recheckFunc func(ctx context.Context, t *mcp.Target) error // the method recheck, allocated once
 }
 
 var _ transport.Binder = (*Server)(nil)
 
-// New returns a server that offers nothing yet. It panics when the options are wrong: a key
-// in StateKeys that is too short, a guard without functions, two dependencies of one type.
+// New returns a server without entries. opts may be nil. New panics if the options are invalid: a
+// key in StateKeys that is too short, a guard without functions, or two dependencies of one type.
 func New(info mcp.Implementation, opts *Options) *Server {
 	s := &Server{info: info, stopping: make(chan struct{})}
 	if opts != nil {
@@ -93,34 +104,35 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	if s.options.Logger == nil {
 		s.options.Logger = slog.Default()
 	}
-	keys, err := seal.NewRing(s.options.StateKeys...)
+	keys, err := token.NewRing(s.options.StateKeys...)
 	if err != nil {
 		err = fmt.Errorf("StateKeys: %w", err)
 	}
 	if err := errors.Join(err, checkGuards(s.options.Guards), checkDependencies(s.options.Dependencies)); err != nil {
 		panic(fmt.Sprintf("server.New: %v", err))
 	}
+	s.memory = schema.NewMemory(s.options.ValidationMemory)
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)
 	s.life.server = s
-	s.recheckIn = s.recheck
-	s.handle = wrap(compose(nil, s.options.Middleware), s.dispatch)
+	s.recheckFunc = s.recheck
+	s.handle = applyMiddleware(compose(nil, s.options.Middleware), s.dispatch)
 	s.era = era.NewServer(core{s}, keys)
 	return s
 }
 
-// Bind makes the handler of one link. Transports call it.
+// Bind returns the handler for one link. It is called by transports.
 func (s *Server) Bind(link transport.Link) jsonrpc.Handler { return s.era.Bind(link) }
 
-// Catalog returns all that the server offers now, what is mounted included. It does not
-// wait. The same catalog is returned until something changes.
+// Catalog returns the entries that the server offers now, including those of mounts. It does not
+// block. It returns the same pointer until an entry changes.
 func (s *Server) Catalog() *Catalog {
 	mounts := s.mounted()
 	if len(mounts) == 0 {
 		return s.registry.catalog()
 	}
-	var room [8]Part // for the usual case, without an allocation
-	parts := append(room[:0], Part{ownPart, s.registry.catalog()})
+	var room [8]Part // avoids an allocation
+	parts := append(room[:0], Part{serverPart, s.registry.catalog()})
 	for _, m := range mounts {
 		parts = append(parts, m.part())
 	}
@@ -134,8 +146,9 @@ func (s *Server) Catalog() *Catalog {
 	}
 }
 
-// ownPart is what collisions call the server's own entries.
-const ownPart = "the server itself"
+// serverPart is the owner, in a [CollisionError], of the entries that are registered with the
+// server.
+const serverPart = "the server itself"
 
 func (s *Server) mounted() []*mount {
 	if mounts := s.mounts.Load(); mounts != nil {
@@ -144,21 +157,32 @@ func (s *Server) mounted() []*mount {
 	return nil
 }
 
-// logCollisions logs those that are new.
+// maxLogged is how many collisions of one change are logged.
+const maxLogged = 100
+
+// logCollisions logs the collisions that the previous catalog did not have.
 func (s *Server) logCollisions(before, now *Catalog) {
 	if before == now {
 		return
 	}
-	for _, collision := range now.collisions {
-		if before == nil || !slices.ContainsFunc(before.collisions, collision.equals) {
-			s.options.Logger.Warn("an entry is not offered", "error", collision)
+	var known []*CollisionError
+	if before != nil {
+		known = before.collisions
+	}
+	for i, collision := range newCollisions(known, now.collisions) {
+		if i == maxLogged {
+			s.options.Logger.Warn("more entries are not offered", "collisions", len(now.collisions))
+			break
 		}
+		s.options.Logger.Warn("an entry is not offered", "error", collision)
 	}
 }
 
-// Serve answers one call: any method that is not the protocol's own. It waits until the
-// server has started. The error is an *[mcp.InputRequired], that of ctx, or one in which
-// errors.As finds a *[jsonrpc.Error], such as *[InternalError] and *[RefusedError].
+// Serve answers one call of any method except those of the protocol itself. It waits until the
+// server has started. It may be called concurrently, with a different call each time.
+//
+// The error is an *[mcp.InputRequired], the error of ctx, or an error in which errors.As finds a
+// *[jsonrpc.Error], such as *[InternalError] and *[RefusedError].
 func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -171,14 +195,14 @@ func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, 
 			err = &panicError{p, debug.Stack()}
 		}
 		if err != nil {
-			result, err = s.conclude(ctx, call, err)
+			result, err = s.convertError(ctx, call, err)
 		}
 		s.calls.finish()
 	}()
 	entry, err := s.resolve(ctx, call)
 	switch {
 	case len(s.options.Middleware) > 0:
-		call.Set(s, newResolved(call, entry, err))
+		call.Set(s, newResolution(call, entry, err))
 		return s.handle(ctx, call)
 	case err != nil:
 		return nil, err
@@ -188,23 +212,23 @@ func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, 
 
 var errStopping = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the server is shutting down"}
 
-// resolved is what resolve has found for a name, among the values of a call.
-type resolved struct {
+// A resolution is the result of looking up a name. It is stored as a value of the call.
+type resolution struct {
 	name  []byte
 	entry *Entry
 	err   error
 }
 
-func newResolved(call *mcp.Call, entry *Entry, err error) resolved {
-	_, name, _ := named(call)
-	return resolved{name, entry, err}
+func newResolution(call *mcp.Call, entry *Entry, err error) resolution {
+	_, name, _ := callTarget(call)
+	return resolution{name, entry, err}
 }
 
-// resolve finds what a call is for, and attaches its target to the call. It returns nil
-// for lists and for what does not exist. The error says what is wrong with the call, or
-// why a server could not be started.
+// resolve looks up the entry that a call is for, and attaches its target to the call. It returns
+// nil for lists and for unknown names. The error says that the call is malformed, or that a server
+// could not be started.
 func (s *Server) resolve(ctx context.Context, call *mcp.Call) (*Entry, error) {
-	kind, name, err := named(call)
+	kind, name, err := callTarget(call)
 	if kind == 0 || err != nil {
 		return nil, err
 	}
@@ -214,7 +238,7 @@ func (s *Server) resolve(ctx context.Context, call *mcp.Call) (*Entry, error) {
 	}
 	entry := s.Catalog().lookupRaw(kind, name)
 	if entry == nil {
-		if entry, err = s.resolveLater(ctx, kind, jsonscan.Unquote(name)); err != nil {
+		if entry, err = s.resolveUnlisted(ctx, kind, jsonscan.Unquote(name)); err != nil {
 			return nil, err
 		}
 	}
@@ -222,13 +246,13 @@ func (s *Server) resolve(ctx context.Context, call *mcp.Call) (*Entry, error) {
 		call.Resolve(nil, uri, nil)
 		return nil, nil
 	}
-	call.Resolve(&entry.Target, uri, s.recheckIn)
+	call.Resolve(&entry.Target, uri, s.recheckFunc)
 	return entry, nil
 }
 
-// resolveLater finds an entry that is in no list yet. If a server was started for it, the
-// catalog is another one now, and decides.
-func (s *Server) resolveLater(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
+// resolveUnlisted looks up an entry that is in no list. If that has started a server, the new
+// catalog decides.
+func (s *Server) resolveUnlisted(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
 	before := s.Catalog()
 	entry, err := before.Resolve(ctx, kind, name)
 	if err != nil {
@@ -248,35 +272,33 @@ func (s *Server) recheck(ctx context.Context, t *mcp.Target) error {
 	return s.Catalog().recheck(ctx, t)
 }
 
-// named returns the kind and the name, in quotes, of what a call is for; no kind if it is
-// for no single entry.
-func named(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
+// callTarget returns the kind and the quoted name of the entry that a call is for. The kind is 0 if
+// the call is for no single entry.
+func callTarget(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
+	member := "name"
 	switch call.Method() {
 	case mcp.MethodToolsCall:
-		kind, name = mcp.KindTool, call.Member("name")
+		kind = mcp.KindTool
 	case mcp.MethodPromptsGet:
-		kind, name = mcp.KindPrompt, call.Member("name")
+		kind = mcp.KindPrompt
 	case mcp.MethodResourcesRead:
-		kind, name = mcp.KindResource, call.Member("uri")
+		kind, member = mcp.KindResource, "uri"
 	case mcp.MethodComplete:
-		return completes(call)
+		return completionTarget(call)
 	default:
 		return 0, nil, nil
 	}
-	if jsonscan.KindOf(name) == jsonscan.String {
-		return kind, name, nil
+	if name = call.Member(member); jsonscan.KindOf(name) != jsonscan.String {
+		return 0, nil, invalidParams("%s must be a string", member)
 	}
-	if kind == mcp.KindResource {
-		return 0, nil, invalidParams("uri must be a string")
-	}
-	return 0, nil, invalidParams("name must be a string")
+	return kind, name, nil
 }
 
-// dispatch is what Middleware surrounds: it invokes what the call was resolved to, or what
-// a middleware has named instead.
+// dispatch is the innermost handler of Options.Middleware. It looks the entry up again if a
+// middleware has changed the name.
 func (s *Server) dispatch(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	found, ok := call.Get(s).(resolved)
-	if _, name, _ := named(call); !ok || !bytes.Equal(name, found.name) {
+	found, ok := call.Get(s).(resolution)
+	if _, name, _ := callTarget(call); !ok || !bytes.Equal(name, found.name) {
 		found.entry, found.err = s.resolve(ctx, call)
 	}
 	if found.err != nil {
@@ -285,12 +307,12 @@ func (s *Server) dispatch(ctx context.Context, call *mcp.Call) (mcp.Result, erro
 	return s.invoke(ctx, call, found.entry)
 }
 
-// invoke calls the function of an entry, or answers a list method.
+// invoke calls the entry's handler, or answers a list method.
 func (s *Server) invoke(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
 	switch call.Method() {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
 		if entry == nil {
-			return nil, unknown(call)
+			return nil, unknownName(call)
 		}
 		return entry.Handle(ctx, call)
 	case mcp.MethodComplete:
@@ -315,9 +337,9 @@ func stringMember(call *mcp.Call, path ...string) (string, error) {
 	return jsonscan.Unquote(raw), nil
 }
 
-// InputSchema returns the input schema of a tool as it is listed, nil when there is no
-// such tool. It is for transports that need to know which arguments are mirrored into
-// headers: the look-up takes no lock. Do not change the result.
+// InputSchema returns the input schema of a tool as it is listed, or nil if there is no such tool.
+// Transports use it to find arguments that are copied into HTTP headers. It takes no lock. The
+// caller must not change the result.
 func (s *Server) InputSchema(tool string) json.RawMessage {
 	if e := s.Catalog().Lookup(mcp.KindTool, tool); e != nil {
 		return e.Definition.InputSchema()
@@ -325,13 +347,13 @@ func (s *Server) InputSchema(tool string) json.RawMessage {
 	return nil
 }
 
-// Scopes returns the OAuth scopes that a call needs: those of the entry, of everything
-// that it is mounted on, and of the servers. The name is that of the tool or prompt, the URI
-// of the resource, or what a completion is for. Other methods need none; what does not
-// exist needs those of [Options].
+// Scopes returns the OAuth scopes that a call needs: those of the entry, of the mounts that it
+// comes through, and of the servers. name is the name of the tool or prompt, the URI of the
+// resource, or the prompt or template of a completion. Scopes returns nil for other methods, and
+// [Options].Scopes for an unknown name. The caller must not change the result.
 //
-// The server itself does not check scopes: the authentication of callers does, such as
-// oauth.Protect with this method as its CallScopes.
+// The server does not enforce scopes. That is done by the authentication in front of it, for
+// example oauth.Protect with this method as CallScopes.
 func (s *Server) Scopes(method, name string) []string {
 	kind := mcp.KindResource
 	switch method {
@@ -355,16 +377,17 @@ func (s *Server) Scopes(method, name string) []string {
 	return e.Scopes
 }
 
-// Shutdown ends subscriptions, refuses new calls, waits until those that run have
-// finished or ctx ends, and stops what was started, in reverse order. It does not
-// close connections: their transports do. It may be called more than once.
+// Shutdown ends subscriptions, rejects new calls, waits for running calls until ctx ends, and stops
+// mounts and dependencies in reverse order. It does not close connections; their transports do. It
+// may be called more than once and concurrently; later calls wait for the first one. The error
+// joins those of ctx and of everything that could not be stopped.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
 	err := await(ctx, s.calls.stop())
 	return errors.Join(err, s.life.stop(ctx))
 }
 
-// A callCounter counts the calls that run.
+// A callCounter counts running calls.
 type callCounter struct {
 	mu      sync.Mutex
 	running int
@@ -391,7 +414,7 @@ func (c *callCounter) finish() {
 	}
 }
 
-// stop lets no call start and returns a channel that is closed when none runs.
+// stop rejects further calls, and returns a channel that is closed when no call is running.
 func (c *callCounter) stop() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,80 +19,76 @@ import (
 	"github.com/dovetail-go/dovetail/schema"
 )
 
-// These types annotate the methods of a service: a blank field of one of them in
-// the struct that a method takes says what the method is, and the field's tag what
-// it is called and how it is described.
+// The type of a blank field in the arguments of a service's method says what the method is. The tag
+// of the field has its name, description and other properties.
 type (
-	// ToolTag makes a method a tool. Tags: name (default: the method's name in
-	// snake_case), title, description, readOnly, destructive, idempotent, openWorld
-	// ("true" or "false"), timeout (a Go duration), tags and scopes (lists, with
-	// commas), metadata (such a list of key=value), and for streams reduce.
+	// ToolTag makes a method a tool. Tags: name (default: the method's name in snake_case), title,
+	// description, readOnly, destructive, idempotent, openWorld ("true" or "false"), timeout (a Go
+	// duration), tags and scopes (lists with commas), metadata (a list of key=value), and reduce
+	// for streams.
 	ToolTag struct{}
-	// ResourceTag makes a method a resource, or a resource template when its uri
-	// has variables, which are the struct's other fields. Tags: uri, name, title,
-	// description, mimeType, ttl (a Go duration) and cache ("private" or "public") for
-	// its CacheHint, tags, scopes, metadata.
+	// ResourceTag makes a method a resource. If the uri has variables, the method is a resource
+	// template, and the variables are the other fields of the struct. Tags: uri, name, title,
+	// description, mimeType, ttl (a Go duration) and cache ("private" or "public") for the
+	// CacheHint, tags, scopes, metadata.
 	ResourceTag struct{}
-	// PromptTag makes a method a prompt, whose arguments are the struct's other
-	// fields. Tags: name, title, description, tags, scopes, metadata.
+	// PromptTag makes a method a prompt. Its arguments are the other fields of the struct. Tags:
+	// name, title, description, tags, scopes, metadata.
 	PromptTag struct{}
-	// CompletionTag makes a method a completion. Tags: prompt or template, and
-	// argument. The struct's field Value string is what has been
-	// typed, and a field Others map[string]string, if there is one, what is known
-	// already.
+	// CompletionTag makes a method a completion. Tags: prompt or template, and argument. The field
+	// Value string of the struct is what the user has typed. An optional field Others
+	// map[string]string has the values of other arguments.
 	CompletionTag struct{}
 )
 
-// Annotations are what all methods of a service have in common, unless their own
-// tags say something else. A service has them if it has a method Annotations()
-// server.Annotations.
+// Annotations are the defaults for all methods of a service. Tags of a method take precedence. A
+// service has them if it has a method Annotations() server.Annotations.
 type Annotations struct {
-	// Tool are the hints of its tools.
+	// Tool has the hints of the service's tools.
 	Tool mcp.ToolAnnotations
-	// Timeout is that of its tools.
+	// Timeout is the timeout of the service's tools.
 	Timeout time.Duration
-	// Tags, Scopes and Metadata are added to those of each method; of metadata, the
-	// method's own wins.
+	// Tags, Scopes and Metadata are added to those of each method. The method's own metadata takes
+	// precedence.
 	Tags, Scopes []string
 	Metadata     map[string]any
-	// Guards and CallMiddleware surround all its methods.
+	// Guards and CallMiddleware apply to all methods.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
-	// Methods are what no tag can say of single methods, by their Go names.
+	// Methods has properties of single methods that do not fit into tags, by Go name.
 	Methods map[string]Method
 }
 
-// A Method is what an annotated method has beyond its tags.
+// A Method has the properties of an annotated method that do not fit into its tag.
 type Method struct {
-	// Guards and CallMiddleware surround the method, inside of those of the service.
+	// Guards and CallMiddleware apply to the method, inside those of the service.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
-	// Icons and Meta are listed with the entry.
+	// Icons and Meta are part of the listed entry.
 	Icons []mcp.Icon
 	Meta  mcp.Meta
-	// OutputSchema is that of a tool, in place of the reflected one.
+	// OutputSchema replaces the reflected output schema of a tool.
 	OutputSchema json.RawMessage
-	// Annotations and Size are those of a resource; a template has no size.
+	// Annotations and Size are those of a resource. A template has no size.
 	Annotations *mcp.Annotations
 	Size        *int64
 }
 
-// Descriptions are texts for the methods of a service and the fields of their
-// arguments, for a service with a method Descriptions() server.Descriptions. The
-// command server/mcpgen writes one from doc comments. What a tag says wins.
+// Descriptions are texts for the methods of a service and for the fields of their arguments, with
+// the keys "Method" and "Method.field". Tags take precedence. A service has them if it has a method
+// Descriptions() server.Descriptions, which the command server/mcpgen generates from doc comments.
 type Descriptions map[string]string // "Method" or "Method.field"
 
-// AddService registers the methods of a service: of a struct, or a pointer to one.
-// Exposed are exactly its exported methods that take a context.Context, those of
-// embedded types too; each must fit, others are left alone.
+// AddService registers the methods of a service: a struct, or a pointer to one. It registers
+// exactly the exported methods that take a context.Context, including promoted ones. Each of them
+// must fit.
 //
-// A method fits that takes, in any order, a context.Context, a struct with a blank
-// field of type [ToolTag], [ResourceTag], [PromptTag] or [CompletionTag], and as it
-// likes a *[Request] and values of Options.Dependencies; and that returns an error, or a
-// result as in [AddTool], [AddResource], [AddPrompt] and an error. A tool's method may
-// return an iter.Seq2[Chunk, error] instead: a stream as in [AddStream], whose result is
-// the joined text if Chunk is a string, otherwise the list of all chunks; the tag
-// reduce:"last" makes it the last chunk.
+// A method takes, in any order, a context.Context, a struct with a blank field of type [ToolTag],
+// [ResourceTag], [PromptTag] or [CompletionTag], and optionally a *[Request] and values of
+// Options.Dependencies. It returns an error, or an error and a result as in [AddTool],
+// [AddResource] or [AddPrompt]. The method of a tool may instead return an iter.Seq2[Chunk, error]:
+// a stream as in [AddStream]. Its result is the joined text if Chunk is a string, and otherwise the
+// list of all chunks. With the tag reduce:"last" it is the last chunk.
 //
 //	type SearchIn struct {
 //		_     server.ToolTag `name:"search" description:"Full-text search" readOnly:"true"`
@@ -101,12 +97,12 @@ type Descriptions map[string]string // "Method" or "Method.field"
 //
 //	func (s *Shop) Search(ctx context.Context, in SearchIn, db *DB) ([]Item, error)
 //
-// It panics, naming the place, the method and what would fit, when the service
-// cannot be registered.
+// Methods are called concurrently. AddService panics, with the file and line of the caller, the
+// method and the reason, if the service cannot be registered.
 func AddService(s *Server, service any) {
 	entries, err := Service(service)
 	if err == nil {
-		if err = s.registry.put(entries, false); err != nil {
+		if err = s.registry.register(entries, false); err != nil {
 			err = fmt.Errorf("service %T: %w", service, err)
 		}
 	}
@@ -117,8 +113,8 @@ func AddService(s *Server, service any) {
 	s.notifyLists(entries)
 }
 
-// Service checks and compiles the methods of a service for [Server.Replace]. The
-// entries are in the order of the methods' names.
+// Service returns the entries of a service, for [Server.Replace] or [NewCatalog], ordered by the
+// names of the methods. The error names a method that does not fit.
 func Service(service any) ([]*Entry, error) {
 	value := reflect.ValueOf(service)
 	if !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil() {
@@ -166,12 +162,12 @@ func takesContext(method reflect.Type) bool {
 	return false
 }
 
-// signature is that of a method without its receiver.
+// signature returns the signature of a method without its receiver.
 func signature(method reflect.Type) string {
 	return strings.TrimPrefix(method.String(), "func")
 }
 
-// service is what the methods of one have in common.
+// A service is what its methods have in common.
 type service struct {
 	Annotations
 	descriptions Descriptions
@@ -179,41 +175,41 @@ type service struct {
 
 func serviceOf(value any) *service {
 	s := &service{}
-	if value, ok := value.(withAnnotations); ok {
+	if value, ok := value.(annotator); ok {
 		s.Annotations = value.Annotations()
 	}
-	if value, ok := value.(withDescriptions); ok {
+	if value, ok := value.(describer); ok {
 		s.descriptions = value.Descriptions()
 	}
 	return s
 }
 
-// entry makes an entry of a method.
+// entry returns the entry of a method.
 func (s *service) entry(value reflect.Value, method reflect.Method) (*Entry, error) {
 	b, err := bindMethod(value, method)
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.annotated(&annotated{binding: b, name: method.Name, Method: s.Methods[method.Name]})
+	e, err := s.newEntry(&serviceMethod{methodBinding: b, name: method.Name, Method: s.Methods[method.Name]})
 	if err != nil {
 		return nil, err
 	}
-	e.draft.dependencies = b.dependencies()
+	e.pending.dependencies = b.dependencies()
 	if !e.isListed() {
 		return e, nil
 	}
-	return e.require(s.Scopes, s.Metadata).Wrap(s.Guards, s.CallMiddleware), nil
+	return e.withRequirements(s.Scopes, s.Metadata).Wrap(s.Guards, s.CallMiddleware), nil
 }
 
-// annotated is a method with all that is said of it.
-type annotated struct {
-	*binding
+// A serviceMethod is a method with its annotations.
+type serviceMethod struct {
+	*methodBinding
 	Method
 	name string
 }
 
-// annotated makes of a method what its annotation says.
-func (s *service) annotated(m *annotated) (*Entry, error) {
+// newEntry returns the entry that the annotation asks for.
+func (s *service) newEntry(m *serviceMethod) (*Entry, error) {
 	switch m.tag.of {
 	case reflect.TypeFor[ToolTag]():
 		return s.tool(m)
@@ -226,13 +222,13 @@ func (s *service) annotated(m *annotated) (*Entry, error) {
 	}
 }
 
-// description is what the tag says, otherwise what was generated.
-func (s *service) description(m *annotated) string {
-	return cmp.Or(m.tag.text("description"), s.descriptions[m.name])
+// description returns the description from the tag, or the generated one.
+func (s *service) description(m *serviceMethod) string {
+	return cmp.Or(m.tag.get("description"), s.descriptions[m.name])
 }
 
-// meta is the _meta of a listed entry, with its tags.
-func (s *service) meta(m *annotated) (mcp.Meta, error) {
+// meta returns the _meta of an entry, with its tags.
+func (s *service) meta(m *serviceMethod) (mcp.Meta, error) {
 	meta := m.Meta
 	tags := append(slices.Clip(s.Tags), m.tag.list("tags")...)
 	if len(tags) == 0 {
@@ -245,17 +241,17 @@ func (s *service) meta(m *annotated) (mcp.Meta, error) {
 	return meta, meta.Set(mcp.MetaTags, encoded)
 }
 
-func (s *service) tool(m *annotated) (*Entry, error) {
-	decoder, err := schema.NewTypeDecoder(m.arguments, nil)
+func (s *service) tool(m *serviceMethod) (*Entry, error) {
+	argumentDecoder, err := schema.NewTypeDecoder(m.arguments, nil)
 	if err != nil {
 		return nil, fmt.Errorf("arguments: %w", err)
 	}
 	tool := Tool{
-		Name: cmp.Or(m.tag.text("name"), snakeCase(m.name)), Title: m.tag.text("title"),
+		Name: cmp.Or(m.tag.get("name"), snakeCase(m.name)), Title: m.tag.get("title"),
 		Description: s.description(m), Icons: m.Icons, OutputSchema: m.OutputSchema,
 		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: m.tag.list("scopes"), Metadata: m.tag.metadata,
 	}
-	if tool.InputSchema, err = s.described(m.name, decoder.Schema()); err != nil {
+	if tool.InputSchema, err = s.describeProperties(m.name, argumentDecoder.Schema()); err != nil {
 		return nil, err
 	}
 	if tool.Annotations, err = s.hints(m.tag); err != nil {
@@ -271,9 +267,12 @@ func (s *service) tool(m *annotated) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	decode := func(arguments json.RawMessage) (reflect.Value, error) {
-		in := reflect.New(m.arguments)
-		return in.Elem(), decoder.Decode(arguments, in.Interface())
+	decode := func(memory *schema.Memory) decoder[reflect.Value] {
+		argumentDecoder := argumentDecoder.WithMemory(memory)
+		return func(ctx context.Context, arguments json.RawMessage) (reflect.Value, error) {
+			in := reflect.New(m.arguments)
+			return in.Elem(), argumentDecoder.Decode(ctx, arguments, in.Interface())
+		}
 	}
 	return newTool(tool, out, decode, func(ctx context.Context, r *Request, in reflect.Value, o *output) (mcp.Result, error) {
 		out, err := call(ctx, r, in)
@@ -284,7 +283,7 @@ func (s *service) tool(m *annotated) (*Entry, error) {
 	})
 }
 
-// hints are the annotations that a client may show, nil if there are none.
+// hints returns the annotations of a tool, or nil if there are none.
 func (s *service) hints(tag *methodTag) (*mcp.ToolAnnotations, error) {
 	hints := s.Annotations.Tool
 	for _, hint := range []struct {
@@ -305,8 +304,8 @@ func (s *service) hints(tag *methodTag) (*mcp.ToolAnnotations, error) {
 	return &hints, nil
 }
 
-// described is a schema with the descriptions of properties that have none.
-func (s *service) described(method string, raw json.RawMessage) (json.RawMessage, error) {
+// describeProperties adds descriptions to properties of a schema that have none.
+func (s *service) describeProperties(method string, raw json.RawMessage) (json.RawMessage, error) {
 	if len(s.descriptions) == 0 {
 		return raw, nil
 	}
@@ -339,7 +338,7 @@ func (s *service) described(method string, raw json.RawMessage) (json.RawMessage
 	return jsonscan.Splice(nil, raw, jsonscan.Edit{Name: "properties", Value: described})
 }
 
-func (s *service) prompt(m *annotated) (*Entry, error) {
+func (s *service) prompt(m *serviceMethod) (*Entry, error) {
 	args, err := newFields(m.arguments)
 	if err != nil {
 		return nil, fmt.Errorf("arguments: %w", err)
@@ -352,7 +351,7 @@ func (s *service) prompt(m *annotated) (*Entry, error) {
 		return nil, errors.New("a prompt must have a result")
 	}
 	prompt := Prompt{
-		Name: cmp.Or(m.tag.text("name"), snakeCase(m.name)), Title: m.tag.text("title"), Description: s.description(m), Icons: m.Icons,
+		Name: cmp.Or(m.tag.get("name"), snakeCase(m.name)), Title: m.tag.get("title"), Description: s.description(m), Icons: m.Icons,
 		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: m.tag.list("scopes"), Metadata: m.tag.metadata,
 	}
 	if prompt.Meta, err = s.meta(m); err != nil {
@@ -365,7 +364,7 @@ func (s *service) prompt(m *annotated) (*Entry, error) {
 	return newPrompt(prompt, args, m.result, decode, m.call)
 }
 
-func (s *service) resource(m *annotated) (*Entry, error) {
+func (s *service) resource(m *serviceMethod) (*Entry, error) {
 	vars, err := newFields(m.arguments)
 	if err != nil {
 		return nil, fmt.Errorf("variables: %w", err)
@@ -382,8 +381,8 @@ func (s *service) resource(m *annotated) (*Entry, error) {
 		return nil, err
 	}
 	resource := Resource{
-		URI: m.tag.text("uri"), Name: cmp.Or(m.tag.text("name"), snakeCase(m.name)), Title: m.tag.text("title"),
-		Description: s.description(m), MIMEType: m.tag.text("mimeType"), Size: m.Size, Annotations: m.Method.Annotations, Icons: m.Icons,
+		URI: m.tag.get("uri"), Name: cmp.Or(m.tag.get("name"), snakeCase(m.name)), Title: m.tag.get("title"),
+		Description: s.description(m), MIMEType: m.tag.get("mimeType"), Size: m.Size, Annotations: m.Method.Annotations, Icons: m.Icons,
 		Meta: meta, CacheHint: hint,
 		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: m.tag.list("scopes"), Metadata: m.tag.metadata,
 	}
@@ -404,7 +403,7 @@ func (s *service) resource(m *annotated) (*Entry, error) {
 	return newTemplate(template, vars, m.result, decode, m.call)
 }
 
-func (m *annotated) completion() (*Entry, error) {
+func (m *serviceMethod) completion() (*Entry, error) {
 	value, others, err := completionFields(m.arguments)
 	if err != nil {
 		return nil, err
@@ -412,7 +411,7 @@ func (m *annotated) completion() (*Entry, error) {
 	if m.result != reflect.TypeFor[[]string]() {
 		return nil, errors.New("a completion's result must be []string")
 	}
-	completion := Completion{Prompt: m.tag.text("prompt"), Template: m.tag.text("template"), Argument: m.tag.text("argument")}
+	completion := Completion{Prompt: m.tag.get("prompt"), Template: m.tag.get("template"), Argument: m.tag.get("argument")}
 	return NewCompletion(completion, func(ctx context.Context, r *Request, typed string, known map[string]string) ([]string, error) {
 		in := reflect.New(m.arguments).Elem()
 		in.Field(value).SetString(typed)
@@ -427,8 +426,8 @@ func (m *annotated) completion() (*Entry, error) {
 	})
 }
 
-// completionFields finds the fields of a completion's struct, by their index; others is
-// -1 if it has no such field.
+// completionFields returns the indexes of the fields Value and Others. others is -1 if there is no
+// such field.
 func completionFields(of reflect.Type) (value, others int, err error) {
 	value, others = -1, -1
 	for i := range of.NumField() {

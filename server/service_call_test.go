@@ -1,12 +1,16 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -141,11 +145,11 @@ func TestServiceDependenciesThroughMounts(t *testing.T) {
 	child := newServer(&server.Options{Dependencies: []server.Dependency{depend[stock](shelf7{}), depend(tariff{3}), depend(&shelfDB{})}})
 	server.AddService(child, counter{})
 	s := newServer(&server.Options{Dependencies: []server.Dependency{depend(tariff{99})}})
-	shutsDown(t, s)
+	shutDownAtEnd(t, s)
 	if err := s.Mount(child.Provider(), &server.MountOptions{Prefix: "child_"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := texts(call(t, connect(t, s, client.Legacy), "child_tool", `{}`)); got != "7 at 3, shelf true" {
+	if got := textOf(call(t, connect(t, s, client.Legacy), "child_tool", `{}`)); got != "7 at 3, shelf true" {
 		t.Errorf("the tool says %s", got)
 	}
 }
@@ -204,11 +208,11 @@ func TestServiceRequest(t *testing.T) {
 			result, err := session.CallTool(t.Context(), name, map[string]int{"n": i + 1}, &client.CallOptions{
 				Progress: func(p *mcp.ProgressParams) { told = append(told, p.Progress) },
 			})
-			if err != nil || texts(result) != fmt.Sprint("true ", i+1, " ", name) || !slices.Equal(told, []float64{float64(i + 1)}) {
+			if err != nil || textOf(result) != fmt.Sprint("true ", i+1, " ", name) || !slices.Equal(told, []float64{float64(i + 1)}) {
 				t.Errorf("%s gives %v, %v, and progress %v", name, result, err, told)
 			}
 		}
-		if got := texts(call(t, session, "none", `{"n":9}`)); got != "true 9" {
+		if got := textOf(call(t, session, "none", `{"n":9}`)); got != "true 9" {
 			t.Errorf("none says %q", got)
 		}
 	})
@@ -219,7 +223,7 @@ type asking struct{ runs int }
 
 func (a *asking) Order(_ context.Context, r *server.Request, _ pingIn) (string, error) {
 	a.runs++
-	answer, err := server.Elicit[sure](r, "sure", "Sure?")
+	answer, err := server.Elicit[answersFor](r, "sure", "Sure?")
 	return fmt.Sprint(answer.Sure), err
 }
 
@@ -230,7 +234,7 @@ func TestServiceAsks(t *testing.T) {
 		s := newServer(nil)
 		server.AddService(s, service)
 		session := connectWith(t, s, accepting(era))
-		if got := texts(call(t, session, "order", `{}`)); got != "true" || service.runs != 2 {
+		if got := textOf(call(t, session, "order", `{}`)); got != "true" || service.runs != 2 {
 			t.Errorf("the method says %q after %d runs", got, service.runs)
 		}
 	})
@@ -288,8 +292,8 @@ func TestServiceResults(t *testing.T) {
 	} {
 		for session, structured := range map[*client.Session]string{modern: test.modern, legacy: test.legacy} {
 			got := call(t, session, test.tool, `{}`)
-			if texts(got) != test.text || string(got.StructuredContent) != structured || got.IsError != (test.tool == "result") {
-				t.Errorf("%s gives %s: %q and %s, want %q and %s", test.tool, session.Version(), texts(got), got.StructuredContent, test.text, structured)
+			if textOf(got) != test.text || string(got.StructuredContent) != structured || got.IsError != (test.tool == "result") {
+				t.Errorf("%s gives %s: %q and %s, want %q and %s", test.tool, session.Version(), textOf(got), got.StructuredContent, test.text, structured)
 			}
 		}
 	}
@@ -331,7 +335,7 @@ func TestServiceOutputSchema(t *testing.T) {
 	}
 }
 
-// listedFor are the tools that a client of the version is told of.
+// listedFor returns the tools that a client of the version gets.
 func listedFor(t *testing.T, s *server.Server, version mcp.Version) map[string]map[string]json.RawMessage {
 	t.Helper()
 	handler := s.Bind(transport.Link{Peer: nobody{}, Input: t.Context(), Go: func(func(context.Context)) {}})
@@ -368,3 +372,410 @@ func listedFor(t *testing.T, s *server.Server, version mcp.Version) map[string]m
 	}
 	return tools
 }
+
+// A library is a service whose methods have all the tags there are.
+type library struct{}
+
+type lendIn struct {
+	_    server.ToolTag `name:"lend.book" title:"Lend" description:"Lends a book." readOnly:"false" destructive:"false" idempotent:"true" openWorld:"false" timeout:"5s" tags:" front ,, desk," scopes:"lend,read"`
+	ISBN string         `json:"isbn"`
+}
+
+func (library) Lend(_ context.Context, in lendIn) (string, error) { return in.ISBN, nil }
+
+type adviseIn struct {
+	_     server.PromptTag `name:"advise" title:"Advise" description:"Advises a reader." tags:"front" scopes:"read"`
+	Age   int              `json:"age" jsonschema_description:"in years"`
+	Genre *string          `json:"genre"`
+	Tags  []string         `json:"tags,omitempty"`
+}
+
+func (library) Advise(_ context.Context, in adviseIn) (*mcp.GetPromptResult, error) {
+	genre := "any"
+	if in.Genre != nil {
+		genre = *in.Genre
+	}
+	text := fmt.Sprintf("%d %s %q", in.Age, genre, in.Tags)
+	return &mcp.GetPromptResult{Description: "own", Messages: []mcp.PromptMessage{{Role: mcp.RoleAssistant, Content: mcp.Text(text)}}}, nil
+}
+
+type rulesIn struct {
+	_ server.ResourceTag `uri:"library:rules" name:"rules" title:"Rules" description:"What is allowed." mimeType:"text/markdown" tags:"front" scopes:"read"`
+}
+
+func (library) Rules(context.Context, rulesIn) (string, error) { return "Be *quiet*.", nil }
+
+type pageIn struct {
+	_     server.ResourceTag `uri:"library:books/{isbn}/{+path}{?page,of*}" name:"page" title:"Page" description:"A page of a book." mimeType:"application/octet-stream" tags:"stack" scopes:"read"`
+	ISBN  string             `json:"isbn"`
+	Path  string             `json:"path"`
+	Page  int                `json:"page,omitempty"`
+	Parts []string           `json:"of,omitempty"`
+}
+
+func (library) Page(_ context.Context, in pageIn) ([]byte, error) {
+	return fmt.Appendf(nil, "%s %s %d %q", in.ISBN, in.Path, in.Page, in.Parts), nil
+}
+
+type isbnIn struct {
+	_      server.CompletionTag `template:"library:books/{isbn}/{+path}{?page,of*}" argument:"isbn"`
+	Value  string
+	Others map[string]string
+}
+
+func (library) ISBN(_ context.Context, in isbnIn) ([]string, error) {
+	return []string{in.Value + "1", in.Others["path"]}, nil
+}
+
+type genreIn struct {
+	_     server.CompletionTag `prompt:"advise" argument:"genre"`
+	Value typedText
+}
+
+type typedText string
+
+func (library) Genre(_ context.Context, in genreIn) ([]string, error) {
+	if in.Value == "none" {
+		return nil, nil
+	}
+	return slices.Repeat([]string{string(in.Value)}, 101), nil
+}
+
+// TestServiceTags: everything that a tag says reaches the client.
+func TestServiceTags(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddService(s, library{})
+		session := connect(t, s, era)
+		for _, test := range []struct{ method, params, want string }{
+			{mcp.MethodToolsList, `{}`, `{"name":"lend.book","title":"Lend","description":"Lends a book.",` +
+				`"inputSchema":{"type":"object","properties":{"isbn":{"type":"string"}},"required":["isbn"],"additionalProperties":false},` +
+				`"annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false},` +
+				`"_meta":{"io.github.dovetail-go/tags":["front","desk"]}}`},
+			{mcp.MethodPromptsList, `{}`, `{"name":"advise","title":"Advise","description":"Advises a reader.",` +
+				`"arguments":[{"name":"age","description":"in years","required":true},{"name":"genre"},{"name":"tags"}],` +
+				`"_meta":{"io.github.dovetail-go/tags":["front"]}}`},
+			{mcp.MethodResourcesList, `{}`, `{"uri":"library:rules","name":"rules","title":"Rules","description":"What is allowed.",` +
+				`"mimeType":"text/markdown","_meta":{"io.github.dovetail-go/tags":["front"]}}`},
+			{mcp.MethodResourceTemplatesList, `{}`, `{"uriTemplate":"library:books/{isbn}/{+path}{?page,of*}","name":"page","title":"Page",` +
+				`"description":"A page of a book.","mimeType":"application/octet-stream","_meta":{"io.github.dovetail-go/tags":["stack"]}}`},
+			{mcp.MethodToolsCall, `{"name":"lend.book","arguments":{"isbn":"x"}}`, `"text":"x"`},
+			{mcp.MethodPromptsGet, `{"name":"advise","arguments":{"age":"7"}}`, `"text":"7 any []"`},
+			{mcp.MethodPromptsGet, `{"name":"advise","arguments":{"age":"7","genre":"crime","tags":"a"}}`, `"text":"7 crime [\"a\"]"`},
+			{mcp.MethodPromptsGet, `{"name":"advise","arguments":{"age":"7"}}`, `"description":"own"`},
+			{mcp.MethodResourcesRead, `{"uri":"library:rules"}`, `"mimeType":"text/markdown","text":"Be *quiet*."`},
+			{mcp.MethodResourcesRead, `{"uri":"library:books/12/a/b?of=x&of=y&page=3"}`, `"mimeType":"application/octet-stream","blob":"MTIgYS9iIDMgWyJ4IiAieSJd"`},
+			{mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":"library:books/{isbn}/{+path}{?page,of*}"},"argument":{"name":"isbn","value":"9"},"context":{"arguments":{"path":"p"}}}`, `"values":["91","p"],"total":2`},
+			{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"advise"},"argument":{"name":"genre","value":"c"}}`, `"total":101,"hasMore":true`},
+			{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"advise"},"argument":{"name":"genre","value":"none"}}`, `"values":[],"total":0`},
+		} {
+			got, err := raw(t, session, test.method, test.params)
+			if err != nil || !strings.Contains(got, test.want) {
+				t.Errorf("%s %s gives %s, %v, want\n%s", test.method, test.params, got, err, test.want)
+			}
+		}
+		for _, test := range []struct{ method, params, says string }{
+			{mcp.MethodPromptsGet, `{"name":"advise"}`, `missing "age"`},
+			{mcp.MethodPromptsGet, `{"name":"advise","arguments":{"age":"x"}}`, "integer"},
+			{mcp.MethodPromptsGet, `{"name":"advise","arguments":{"age":7}}`, "must be a string"},
+			{mcp.MethodPromptsGet, `{"name":"advise","arguments":{"age":"7","weight":"1"}}`, `unknown "weight"`},
+			{mcp.MethodResourcesRead, `{"uri":"library:books/12/a?page=x"}`, `"page"`},
+		} {
+			_, err := raw(t, session, test.method, test.params)
+			wantCode(t, err, jsonrpc.InvalidParams)
+			if !strings.Contains(message(err), test.says) {
+				t.Errorf("%s %s: the error is %v, want it to say %s", test.method, test.params, err, test.says)
+			}
+		}
+	})
+}
+
+// watched is a service whose methods fail in all ways there are, with something around
+// all of them.
+type watched struct{ common server.Annotations }
+
+func (w *watched) Annotations() server.Annotations { return w.common }
+
+type (
+	whichIn struct {
+		Which string `json:"which"`
+	}
+	toolIn struct {
+		_ server.ToolTag `scopes:"own" tags:"own"`
+		whichIn
+	}
+	slowIn struct {
+		_ server.ToolTag `timeout:"3s"`
+	}
+	slowestIn struct {
+		_ server.ToolTag `timeout:"0s"`
+	}
+	usualIn struct{ _ server.ToolTag }
+	askIn   struct {
+		_ server.PromptTag `scopes:"own"`
+		whichIn
+	}
+	fileIn struct {
+		_ server.ResourceTag `uri:"w:{which}" scopes:"own"`
+		whichIn
+	}
+	thingIn struct {
+		_ server.ResourceTag `uri:"w:thing/fixed" scopes:"own"`
+	}
+	wordIn struct {
+		_     server.CompletionTag `prompt:"ask" argument:"which"`
+		Value string
+	}
+)
+
+var errOwn = errors.New("an error of its own")
+
+func outcomeFor(which string) (string, error) {
+	switch which {
+	case "panic":
+		panic("a secret")
+	case "error":
+		return "", errOwn
+	case "protocol":
+		return "", fmt.Errorf("wrapped: %w", &jsonrpc.Error{Code: 4711, Message: "a protocol error"})
+	}
+	return which, nil
+}
+
+func (w *watched) Tool(_ context.Context, in toolIn) (string, error) { return outcomeFor(in.Which) }
+func (w *watched) Ask(_ context.Context, in askIn) (string, error)   { return outcomeFor(in.Which) }
+func (w *watched) File(_ context.Context, in fileIn) (string, error) { return outcomeFor(in.Which) }
+func (w *watched) Thing(context.Context, thingIn) (string, error)    { return outcomeFor("fixed") }
+func (w *watched) Word(_ context.Context, in wordIn) ([]string, error) {
+	word, err := outcomeFor(in.Value)
+	return []string{word}, err
+}
+func (w *watched) Slow(ctx context.Context, _ slowIn) error       { return idle(ctx, 20*time.Second) }
+func (w *watched) Slowest(ctx context.Context, _ slowestIn) error { return idle(ctx, 20*time.Second) }
+func (w *watched) Usual(ctx context.Context, _ usualIn) error     { return idle(ctx, 20*time.Second) }
+
+func idle(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// watchedCalls are calls of the methods of watched, for one value of their argument.
+func watchedCalls(which string) []struct{ method, params string } {
+	return []struct{ method, params string }{
+		{mcp.MethodToolsCall, `{"name":"tool","arguments":{"which":"` + which + `"}}`},
+		{mcp.MethodPromptsGet, `{"name":"ask","arguments":{"which":"` + which + `"}}`},
+		{mcp.MethodResourcesRead, `{"uri":"w:` + which + `"}`},
+		{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"which","value":"` + which + `"}}`},
+	}
+}
+
+// TestServiceMethodFails: a method that panics tells nothing, whatever it is; an error
+// is what it is of a function.
+func TestServiceMethodFails(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var log bytes.Buffer
+		s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		server.AddService(s, &watched{})
+		session := connect(t, s, era)
+		for _, test := range watchedCalls("panic") {
+			log.Reset()
+			_, err := raw(t, session, test.method, test.params)
+			wantCode(t, err, jsonrpc.InternalError)
+			if !reference.MatchString(message(err)) || strings.Contains(message(err), "secret") {
+				t.Errorf("%s: the client is told %q", test.method, err)
+			}
+			if !strings.Contains(log.String(), "a secret") || !strings.Contains(log.String(), "service_call_test.go") {
+				t.Errorf("%s: the operator is told %s", test.method, &log)
+			}
+		}
+		for _, test := range watchedCalls("protocol") {
+			_, err := raw(t, session, test.method, test.params)
+			wantCode(t, err, 4711)
+		}
+		for _, test := range watchedCalls("error") {
+			got, err := raw(t, session, test.method, test.params)
+			if test.method == mcp.MethodToolsCall {
+				if err != nil || !strings.Contains(got, errOwn.Error()) || !strings.Contains(got, `"isError":true`) {
+					t.Errorf("the tool gives %s, %v", got, err)
+				}
+				continue
+			}
+			wantCode(t, err, jsonrpc.InternalError)
+			if message(err) != errOwn.Error() {
+				t.Errorf("%s: the client is told %q", test.method, err)
+			}
+		}
+		for _, test := range watchedCalls("fine") {
+			if got, err := raw(t, session, test.method, test.params); err != nil || !strings.Contains(got, "fine") {
+				t.Errorf("%s gives %s, %v", test.method, got, err)
+			}
+		}
+	})
+}
+
+// TestServiceChain checks that guards and middleware of a service apply inside those of the server,
+// and outside those of a method.
+func TestServiceChain(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var passed []string
+		note := func(name string) []mcp.Middleware {
+			return []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+					passed = append(passed, name)
+					return next(ctx, call)
+				}
+			}}
+		}
+		guard := func(name string) []mcp.Guard {
+			return []mcp.Guard{{Name: name, Check: func(_ context.Context, call *mcp.Call) error {
+				t := call.Target()
+				passed = append(passed, fmt.Sprintf("%s %v %v %v", name, t.Scopes, t.Definition.Tags(), t.Metadata["own"]))
+				return nil
+			}}}
+		}
+		s := newServer(&server.Options{
+			Guards: guard("server guard"), CallMiddleware: note("server call"), Logger: discardLogger(),
+			Scopes: []string{"server"}, Metadata: map[string]any{"own": "server"},
+		})
+		methods := make(map[string]server.Method)
+		for _, name := range []string{"Tool", "Ask", "File"} {
+			methods[name] = server.Method{Guards: guard("method guard"), CallMiddleware: note("method call")}
+		}
+		server.AddService(s, &watched{server.Annotations{
+			Guards: guard("service guard"), CallMiddleware: note("service call"), Methods: methods,
+			Scopes: []string{"service", "all"}, Tags: []string{"every"}, Metadata: map[string]any{"own": "service"},
+		}})
+		session := connect(t, s, era)
+		for _, test := range watchedCalls("error") {
+			passed = nil
+			_, _ = raw(t, session, test.method, test.params)
+			seen := "[server service all own] [every] service"
+			if test.method == mcp.MethodToolsCall {
+				seen = "[server service all own] [every own] service"
+			}
+			want := []string{"server guard " + seen, "service guard " + seen, "method guard " + seen, "server call", "service call", "method call"}
+			if !slices.Equal(passed, want) {
+				t.Errorf("%s passes\n%q, want\n%q", test.method, passed, want)
+			}
+		}
+	})
+}
+
+// TestServiceGuards: a guard of a service refuses and hides its methods, and no others.
+func TestServiceGuards(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		hiding := mcp.Guard{Name: "nobody", Visible: func(context.Context, *mcp.Caller, *mcp.Target) bool { return false }}
+		for hides, guard := range map[bool]mcp.Guard{false: denyGuard("nobody"), true: hiding} {
+			s := newServer(&server.Options{Logger: discardLogger()})
+			returns(s, "open", "yes")
+			server.AddService(s, &watched{server.Annotations{Guards: []mcp.Guard{guard}}})
+			session := connect(t, s, era)
+			for _, test := range watchedCalls("fine") {
+				got, err := raw(t, session, test.method, test.params)
+				if err == nil {
+					t.Errorf("%s was allowed: %s", test.method, got)
+				} else if named := strings.Contains(message(err), "nobody"); named == hides {
+					t.Errorf("%s: hidden %t, and the caller is told %q", test.method, hides, message(err))
+				}
+			}
+			want := []string{"open", "slow", "slowest", "tool", "usual"}
+			if hides {
+				want = want[:1]
+			}
+			if got := toolNames(t, session); !slices.Equal(got, want) {
+				t.Errorf("hidden %t: the tools are %q, want %q", hides, got, want)
+			}
+			if got := textOf(call(t, session, "open", `{}`)); got != "yes" {
+				t.Errorf("the tool outside the service says %q", got)
+			}
+		}
+	})
+}
+
+// TestMethodOptions: what no tag can say of a method is listed and holds.
+func TestMethodOptions(t *testing.T) {
+	s := newServer(&server.Options{Logger: discardLogger()})
+	priority := 0.5
+	server.AddService(s, &watched{server.Annotations{Tags: []string{"every"}, Methods: map[string]server.Method{
+		"Usual": {Meta: mcp.Meta(`{"m":1}`), OutputSchema: jsonRaw(`{"type":"object","required":["x"]}`), Icons: []mcp.Icon{{Src: "data:,"}}},
+		"Thing": {Annotations: &mcp.Annotations{Priority: &priority}, Size: new(int64(7))},
+		"File":  {Annotations: &mcp.Annotations{Priority: &priority}},
+		"Ask":   {Meta: mcp.Meta(`{"m":2}`)},
+	}}})
+	for kind, want := range map[mcp.Kind][]string{
+		mcp.KindTool:             {`"_meta":{"m":1,"io.github.dovetail-go/tags":["every"]}`, `"outputSchema":{"type":"object","required":["x"]}`, `"icons":[{"src":"data:,"}]`},
+		mcp.KindResource:         {`"annotations":{"priority":0.5}`, `"size":7`},
+		mcp.KindResourceTemplate: {`"annotations":{"priority":0.5}`},
+		mcp.KindPrompt:           {`"_meta":{"m":2,"io.github.dovetail-go/tags":["every"]}`},
+	} {
+		var list string
+		for e := range s.Catalog().All(kind) {
+			list += string(e.Definition.JSON())
+		}
+		for _, member := range want {
+			if !strings.Contains(list, member) {
+				t.Errorf("the %ss are %s, want %s", kind, list, member)
+			}
+		}
+	}
+	_, err := server.Service(&watched{server.Annotations{Methods: map[string]server.Method{"Usuall": {}}}})
+	if err == nil || !strings.Contains(err.Error(), "Annotations.Methods names Usuall") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestServiceTimeout: that of the annotations holds for tools whose tag names none.
+func TestServiceTimeout(t *testing.T) {
+	virtualEras(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddService(s, &watched{server.Annotations{Timeout: 7 * time.Second}})
+		session := connectInMemory(t, s, &client.Options{Era: era})
+		for tool, says := range map[string]string{"slow": "took longer than 3s", "usual": "took longer than 7s", "slowest": ""} {
+			start := time.Now()
+			result := call(t, session, tool, `{}`)
+			if !strings.Contains(textOf(result), says) || result.IsError != (says != "") {
+				t.Errorf("%s says %q after %v", tool, textOf(result), time.Since(start))
+			}
+			want := map[string]time.Duration{"slow": 3 * time.Second, "usual": 7 * time.Second, "slowest": 20 * time.Second}[tool]
+			if took := time.Since(start); took != want {
+				t.Errorf("%s took %v, want %v", tool, took, want)
+			}
+		}
+	})
+}
+
+// TestServiceHints: a tag wins over what is usual in the service.
+func TestServiceHints(t *testing.T) {
+	s := newServer(nil)
+	server.AddService(s, library{})
+	server.AddService(s, &watched{server.Annotations{Tool: mcp.ToolAnnotations{ReadOnlyHint: new(true), OpenWorldHint: new(false)}}})
+	server.AddService(s, unhinted{})
+	session := connect(t, s, client.Legacy)
+	for tool, err := range session.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch a := tool.Annotations; tool.Name {
+		case "lend.book":
+			if *a.ReadOnlyHint || *a.DestructiveHint || !*a.IdempotentHint || *a.OpenWorldHint {
+				t.Errorf("%s has hints %+v", tool.Name, a)
+			}
+		case "usual":
+			if !*a.ReadOnlyHint || a.DestructiveHint != nil || a.IdempotentHint != nil || *a.OpenWorldHint {
+				t.Errorf("%s has hints %+v", tool.Name, a)
+			}
+		case "quiet":
+			if a != nil || tool.Meta != nil {
+				t.Errorf("%s has hints %+v and _meta %s", tool.Name, a, tool.Meta)
+			}
+		}
+	}
+}
+
+type unhinted struct{}
+
+func (unhinted) Quiet(context.Context, pingIn) error { return nil }

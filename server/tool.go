@@ -5,69 +5,75 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/mirror"
+	"github.com/dovetail-go/dovetail/internal/paramheader"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
-// A Tool describes a tool at registration.
+// Tool configures a tool.
 type Tool struct {
-	// Name is what clients call it: 1 to 128 of A–Z a–z 0–9 _ - and dot.
+	// Name has 1 to 128 characters of A–Z a–z 0–9 _ - and dot.
 	Name string
-	// Title is for people; Description tells a model what the tool does.
+	// Title is shown to people. Description explains the tool to a model.
 	Title       string
 	Description string
-	// Annotations are hints; absent ones mean what the protocol says.
+	// Annotations are hints for clients. The defaults are those of the protocol.
 	Annotations *mcp.ToolAnnotations
 	Icons       []mcp.Icon
 	Meta        mcp.Meta
-	// InputSchema and OutputSchema are reflected from the function's types
-	// unless they are given here. An input schema is an object's. Properties
-	// in it that are annotated with x-mcp-header, and so mirrored into HTTP
-	// headers, must follow the protocol's rules for that (since 2026-07-28).
+	// InputSchema and OutputSchema default to the schemas of the function's types. The type of an
+	// input schema is object. Properties with the annotation x-mcp-header are copied into HTTP
+	// headers, and must follow the rules of the protocol (since 2026-07-28).
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
-	// Timeout bounds one run of a call, guards included, cooperatively: its context
-	// ends, and the reply goes out when the function returns. Time spent waiting for a
-	// person does not count. 0 means no bound.
+	// Timeout bounds one run of a call, including its guards. The context of the run ends, and the
+	// reply is sent when the function returns. Time spent waiting for a person does not count.
+	// Default: no bound.
 	Timeout time.Duration
-	// Guards and CallMiddleware surround the function; see [mcp.Guard].
+	// Guards and CallMiddleware apply to calls of the function; see [mcp.Guard].
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
 	// Scopes are OAuth scopes that a call needs; see [Server.Scopes].
 	Scopes []string
-	// Metadata is for guards and functions, as that of the call's target. It is never sent.
+	// Metadata is for guards and functions, in [mcp.Target]. It is not sent to clients.
 	Metadata map[string]any
 }
 
-// AddTool registers a function as a tool. Arguments are validated against In's
-// schema and decoded; the result is what Out says:
+// AddTool registers a function as a tool. The function's arguments are validated against the schema
+// of In and decoded. Its result depends on Out:
 //
-//   - string: text;
-//   - an [mcp.Content] type, []mcp.Content or [mcp.ContentList]: that content;
-//   - *mcp.CallToolResult: the result as it is;
-//   - anything else: structured content with an output schema, and the same JSON
-//     as text. A nil pointer is an error. []byte is refused, since it does not say
-//     what it holds, and so are results and content that are no pointers.
+//   - string: text
+//   - an [mcp.Content] type, []mcp.Content or [mcp.ContentList]: content
+//   - *mcp.CallToolResult: the result itself
+//   - any other type: structured content with an output schema, and the same JSON as text. A nil pointer is an error.
 //
-// It panics, naming the place, when the tool cannot be registered.
+// []byte is rejected because its media type is unknown. Results and content that are not pointers
+// are rejected too.
+//
+// The function is called concurrently. AddTool may be called at any time and concurrently. It
+// panics, with the file and line of the caller, if the tool cannot be registered.
 func AddTool[In, Out any](s *Server, tool Tool, fn func(ctx context.Context, r *Request, in In) (Out, error)) {
 	s.mustAdd(NewTool(tool, fn))
 }
 
-// NewTool checks and compiles a tool for [Server.Replace].
+// NewTool returns the entry of a tool, for [Server.Replace] or [NewCatalog]. The error explains why
+// the tool is invalid.
 func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) (Out, error)) (*Entry, error) {
-	decoder, err := schema.NewDecoder[In](&schema.DecoderOptions{Schema: tool.InputSchema})
+	argumentDecoder, err := schema.NewDecoder[In](&schema.DecoderOptions{Schema: tool.InputSchema})
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: arguments: %w", tool.Name, err)
 	}
-	tool.InputSchema = decoder.Schema()
-	return newTool(tool, reflect.TypeFor[Out](), decoder.Decode, func(ctx context.Context, r *Request, in In, o *output) (mcp.Result, error) {
+	tool.InputSchema = argumentDecoder.Schema()
+	decode := func(m *schema.Memory) decoder[In] { return argumentDecoder.WithMemory(m).Decode }
+	return newTool(tool, reflect.TypeFor[Out](), decode, func(ctx context.Context, r *Request, in In, o *output) (mcp.Result, error) {
 		out, err := fn(ctx, r, in)
 		if err != nil {
 			return nil, err
@@ -76,14 +82,15 @@ func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in
 	})
 }
 
-// AddRawTool registers a function that takes its arguments as the JSON they came
-// in, valid by tool.InputSchema, which must be given. It panics, naming the
-// place, when the tool cannot be registered.
+// AddRawTool registers a function that gets its arguments as JSON. tool.InputSchema is required,
+// and the arguments are validated against it. AddRawTool panics, with the file and line of the
+// caller, if the tool cannot be registered.
 func AddRawTool(s *Server, tool Tool, fn func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error)) {
 	s.mustAdd(NewRawTool(tool, fn))
 }
 
-// NewRawTool checks and compiles a raw tool for [Server.Replace].
+// NewRawTool returns the entry of a raw tool, for [Server.Replace] or [NewCatalog]. The error
+// explains why the tool is invalid.
 func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error)) (*Entry, error) {
 	if err := checkInput(tool.InputSchema); err != nil {
 		return nil, fmt.Errorf("tool %q: InputSchema: %w", tool.Name, err)
@@ -92,33 +99,36 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: InputSchema: %w", tool.Name, err)
 	}
-	decode := func(arguments json.RawMessage) (json.RawMessage, error) {
-		if arguments == nil || string(arguments) == "null" {
-			arguments = json.RawMessage("{}")
+	decode := func(m *schema.Memory) decoder[json.RawMessage] {
+		validator := validator.WithMemory(m)
+		return func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
+			if arguments == nil || string(arguments) == "null" {
+				arguments = json.RawMessage("{}")
+			}
+			return arguments, validator.Validate(ctx, arguments)
 		}
-		return arguments, validator.Validate(arguments)
 	}
 	return newTool(tool, reflect.TypeFor[any](), decode, func(ctx context.Context, r *Request, arguments json.RawMessage, _ *output) (mcp.Result, error) {
 		return fn(ctx, r, arguments)
 	})
 }
 
-// newTool makes the entry of a tool: typed, raw or annotated, which differ in how arguments
-// are decoded and how run encodes results of the type out.
-func newTool[In any](tool Tool, out reflect.Type, decode func(json.RawMessage) (In, error), run func(ctx context.Context, r *Request, in In, o *output) (mcp.Result, error)) (*Entry, error) {
+// A decoder validates and decodes arguments.
+type decoder[In any] func(ctx context.Context, arguments json.RawMessage) (In, error)
+
+// newTool returns the entry of a typed, raw or annotated tool. They differ in how arguments are
+// decoded, and how run encodes a result of type out. decoderWith returns the decoder that shares the
+// memory of a server.
+func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memory) decoder[In], run func(ctx context.Context, r *Request, in In, o *output) (mcp.Result, error)) (*Entry, error) {
 	fail := func(part string, err error) (*Entry, error) {
 		return nil, fmt.Errorf("tool %q: %s%w", tool.Name, part, err)
 	}
 	if err := checkInput(tool.InputSchema); err != nil {
 		return fail("arguments: ", err)
 	}
-	check, err := newOutputCheck(tool.OutputSchema)
-	if err != nil {
-		return fail("OutputSchema: ", err)
-	}
 	o, err := newOutput(out, tool.OutputSchema)
 	if err != nil {
-		return fail("result: ", err)
+		return fail("", err)
 	}
 	definition, err := (&mcp.Tool{
 		Name: tool.Name, Title: tool.Title, Description: tool.Description,
@@ -128,44 +138,136 @@ func newTool[In any](tool Tool, out reflect.Type, decode func(json.RawMessage) (
 	if err != nil {
 		return fail("", err)
 	}
-	e := newEntry(mcp.KindTool, tool.Name, definition, tool.Scopes, tool.Metadata, draft{
+	e := newEntry(mcp.KindTool, tool.Name, definition, tool.Scopes, tool.Metadata, pending{
 		guards: tool.Guards, middleware: tool.CallMiddleware, timeout: tool.Timeout,
-		bind: func(s *Server, within mcp.Middleware) mcp.Handler {
-			return decoded(s, within, func(call *mcp.Call) (In, error) {
+		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
+			memory := memoryOf(s)
+			decode, o := decoderWith(memory), o.withMemory(memory)
+			return decodeAndRun(s, middleware, func(ctx context.Context, call *mcp.Call) (In, error) {
 				arguments := call.Member("arguments")
 				if arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
 					var none In
 					return none, invalidParams("arguments must be an object")
 				}
-				in, err := decode(arguments)
-				return in, own(err)
+				in, err := decode(ctx, arguments)
+				return in, functionErrorOf(err)
 			}, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
 				result, err := run(ctx, r, in, &o)
 				if err != nil {
 					return nil, err
 				}
-				return result, check.result(r, tool.Name, result)
+				return result, o.check(ctx, r, tool.Name, result)
 			})
 		},
 	})
-	return e, e.check()
+	return e, e.validate()
 }
 
-// newEntry makes an entry of a server's own.
-func newEntry(kind mcp.Kind, name string, definition []byte, scopes []string, metadata map[string]any, d draft) *Entry {
+// memoryOf returns the memory for validation that the entries of a server share. s is nil for an entry
+// that is in a catalog without a server.
+func memoryOf(s *Server) *schema.Memory {
+	if s == nil {
+		return schema.NewMemory(0)
+	}
+	return s.memory
+}
+
+// newEntry returns an entry that belongs to a server.
+func newEntry(kind mcp.Kind, name string, definition []byte, scopes []string, metadata map[string]any, d pending) *Entry {
 	d.guards, d.middleware = slices.Clone(d.guards), slices.Clone(d.middleware)
 	return &Entry{Target: mcp.Target{
 		Kind: kind, Name: name, Definition: mcp.NewDefinition(definition),
 		Scopes: slices.Clone(scopes), Metadata: maps.Clone(metadata),
-	}, draft: &d}
+	}, pending: &d}
 }
 
-// checkInput refuses what no version of the protocol has a form for, and what
-// makes clients drop the tool: bad x-mcp-header annotations.
+// checkInput rejects input schemas that no version of the protocol allows, and invalid x-mcp-header
+// annotations, for which clients drop the tool.
 func checkInput(inputSchema json.RawMessage) error {
 	if !isObject(inputSchema) {
 		return errors.New(`a tool takes an object: the schema needs "type":"object" at its root`)
 	}
-	_, err := mirror.Compile(inputSchema)
+	_, err := paramheader.Compile(inputSchema)
 	return err
+}
+
+// AddStream registers a function as a tool that produces its result in chunks. If the caller has
+// asked for progress, each chunk is sent immediately as a progress notification: progress is 0, 1,
+// 2, … and the message is the chunk's JSON (since 2025-03-26). reduce converts all chunks to the
+// result of the tool, as in [AddTool]; [JoinText] and [LastChunk] cover common cases. reduce may
+// range over the chunks once. The function is blocked while the caller reads slowly.
+//
+// An error ends the stream and is the result of the call. Chunks that were sent before it are not
+// withdrawn. Therefore a stream can ask questions ([Elicit]) only before its first chunk. AddStream
+// panics, with the file and line of the caller, if the tool cannot be registered.
+func AddStream[In, Chunk, Out any](s *Server, tool Tool, fn func(ctx context.Context, r *Request, in In) iter.Seq2[Chunk, error], reduce func(iter.Seq[Chunk]) Out) {
+	s.mustAdd(NewStream(tool, fn, reduce))
+}
+
+// NewStream returns the entry of a streaming tool, for [Server.Replace] or [NewCatalog]. The error
+// explains why the tool is invalid.
+func NewStream[In, Chunk, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) iter.Seq2[Chunk, error], reduce func(iter.Seq[Chunk]) Out) (*Entry, error) {
+	return NewTool(tool, func(ctx context.Context, r *Request, in In) (Out, error) {
+		var failure error
+		reduced := false
+		out := reduce(func(yield func(Chunk) bool) {
+			if reduced {
+				panic("server.AddStream: reduce ranges over the chunks a second time")
+			}
+			reduced = true
+			failure = sendChunks(ctx, r, fn(ctx, r, in), yield)
+		})
+		return out, failure
+	})
+}
+
+var errLateQuestion = errors.New("a streaming tool can ask only before its first chunk: what has been sent cannot be sent again")
+
+// sendChunks sends chunks to the caller and yields them.
+func sendChunks[Chunk any](ctx context.Context, r *Request, chunks iter.Seq2[Chunk, error], yield func(Chunk) bool) error {
+	sent := 0
+	for chunk, err := range chunks {
+		if _, asks := mcp.AsInputRequired(err); asks && sent > 0 {
+			return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: errLateQuestion.Error()}
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.sendChunk(ctx, sent, chunk); err != nil {
+			return err
+		}
+		sent++
+		if !yield(chunk) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (r *Request) sendChunk(ctx context.Context, index int, chunk any) error {
+	if r.Meta(mcp.MetaProgressToken) == nil {
+		return nil
+	}
+	text, err := encode(chunk)
+	if err != nil {
+		return err
+	}
+	return r.Progress(ctx, float64(index), 0, string(text))
+}
+
+// JoinText concatenates chunks of text.
+func JoinText(chunks iter.Seq[string]) string {
+	var b strings.Builder
+	for chunk := range chunks {
+		b.WriteString(chunk)
+	}
+	return b.String()
+}
+
+// LastChunk returns the last chunk, or the zero value if there is none.
+func LastChunk[T any](chunks iter.Seq[T]) T {
+	var last T
+	for last = range chunks {
+	}
+	return last
 }

@@ -7,21 +7,18 @@ import (
 	"io"
 	"sync"
 
-	"github.com/dovetail-go/dovetail/internal/buffer"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// maxPipeQueue is how many messages may wait in one direction of a pipe before
-// the writer waits.
+// maxPipeQueue is how many messages one direction of a pipe holds before Write blocks.
 const maxPipeQueue = 64
 
-// maxRecycled is the largest message whose memory waits in a pipe for the next one; that
-// of larger ones is given to a pool.
+// maxRecycled is the largest message whose memory is reused for another one, in bytes.
 const maxRecycled = 1 << 10
 
-// Pipe returns a dialer that connects to a server in the same process. Each
-// Dial makes a link of its own; messages are the same bytes as on any other
-// duplex transport, and at most 64 wait in each direction.
+// Pipe returns a dialer that connects to a server in the same process. Each Dial makes a new
+// link. At most 64 messages wait in each direction. The principal of the link is that of the
+// context of Dial, which [WithPrincipal] sets.
 func Pipe(server Binder) Dialer { return pipeDialer{server} }
 
 type pipeDialer struct{ server Binder }
@@ -30,9 +27,9 @@ func (d pipeDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (Conn, er
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	clientEnd, serverEnd := Streams()
+	clientEnd, serverEnd := NewPipe()
 	served := jsonrpc.NewConn(serverEnd, func(c *jsonrpc.Conn) jsonrpc.Handler {
-		return d.server.Bind(Link{Peer: c, Input: c.Input(), Go: c.Go})
+		return d.server.Bind(Link{Peer: c, Input: c.Input(), Go: c.Go, Principal: Principal(ctx)})
 	}, nil)
 	dialled := jsonrpc.NewConn(clientEnd, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, &jsonrpc.Options{SkipMalformed: true, Drain: -1})
 	go runPipe(served)
@@ -40,11 +37,10 @@ func (d pipeDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (Conn, er
 	return &pipeConn{Conn: dialled, served: served}, nil
 }
 
-// runPipe ends with its stream; pipeConn.Close waits for it. A pipe in memory
-// does not fail in any other way.
+// runPipe returns when the stream is closed, without an error. pipeConn.Close waits for it.
 func runPipe(c *jsonrpc.Conn) { _ = c.Run(context.Background()) }
 
-// pipeConn closes both ends, so that nothing of either is left.
+// A pipeConn is the client's end. It closes both ends.
 type pipeConn struct {
 	*jsonrpc.Conn
 	served *jsonrpc.Conn
@@ -57,24 +53,22 @@ func (c *pipeConn) Close() error {
 	return err
 }
 
-// Streams returns the two ends of a pair of streams in memory: what is written
-// to one is read from the other.
-func Streams() (a, b jsonrpc.Stream) {
-	there, back := newQueue(), newQueue()
-	return &pipeEnd{in: back, out: there}, &pipeEnd{in: there, out: back}
+// NewPipe returns two connected streams in memory. A message that is written to one is read
+// from the other. Closing either stream closes both directions.
+func NewPipe() (a, b jsonrpc.Stream) {
+	ab, ba := newQueue(), newQueue()
+	return &pipeEnd{in: ba, out: ab}, &pipeEnd{in: ab, out: ba}
 }
 
 type pipeEnd struct{ in, out *queue }
 
 func (e *pipeEnd) Read() ([]byte, error) { return e.in.pop() }
 
-func (e *pipeEnd) HasMore() bool { return len(e.in.messages) > 0 }
-
 func (e *pipeEnd) Write(ctx context.Context, msg []byte) error {
 	return e.out.push(ctx, msg)
 }
 
-// Recycle takes back a message that nobody uses any more.
+// Recycle makes the memory of a message available for another one.
 func (e *pipeEnd) Recycle(msg []byte) { e.in.recycle(msg) }
 
 func (e *pipeEnd) Close() error {
@@ -83,11 +77,10 @@ func (e *pipeEnd) Close() error {
 	return nil
 }
 
-// queue is one direction: what was pushed before close can still be popped.
+// A queue is one direction of a pipe. Messages that were pushed before close can still be popped.
 type queue struct {
 	messages  chan []byte
-	recycled  chan []byte // empty ones
-	large     buffer.Pool
+	recycled  chan []byte // empty slices for reuse
 	closed    chan struct{}
 	closeOnce sync.Once
 }
@@ -96,7 +89,7 @@ func newQueue() *queue {
 	return &queue{messages: make(chan []byte, maxPipeQueue), recycled: make(chan []byte, maxPipeQueue), closed: make(chan struct{})}
 }
 
-// push puts a copy of a message into the queue.
+// push adds a copy of a message.
 func (q *queue) push(ctx context.Context, msg []byte) error {
 	select {
 	case <-q.closed:
@@ -120,9 +113,6 @@ func (q *queue) push(ctx context.Context, msg []byte) error {
 }
 
 func (q *queue) copy(msg []byte) []byte {
-	if len(msg) > maxRecycled {
-		return q.large.Clone(msg)
-	}
 	select {
 	case memory := <-q.recycled:
 		return append(memory, msg...)
@@ -133,7 +123,6 @@ func (q *queue) copy(msg []byte) []byte {
 
 func (q *queue) recycle(msg []byte) {
 	if cap(msg) > maxRecycled {
-		q.large.Give(msg)
 		return
 	}
 	select {

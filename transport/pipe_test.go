@@ -9,37 +9,37 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/transporttest"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestPipe(t *testing.T) {
 	transporttest.Run(t, func(_ *testing.T, server transport.Binder) transport.Dialer { return transport.Pipe(server) })
 }
 
-// handler is a jsonrpc.Handler that is a function.
+// A handler is a function that is a jsonrpc.Handler.
 type handler func(ctx context.Context, req *jsonrpc.Request, reply *jsonrpc.Reply) error
 
 func (h handler) Handle(ctx context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	return h(ctx, req, reply)
 }
 
-func (handler) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
+func (handler) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
 
 func echo(_ context.Context, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	return reply.Write(jsonrpc.Raw(req.Params))
 }
 
-// binder is a transport.Binder that is a function.
+// A binder is a function that is a transport.Binder.
 type binder func(link transport.Link) jsonrpc.Handler
 
 func (b binder) Bind(link transport.Link) jsonrpc.Handler { return b(link) }
 
-// Closing one end ends what runs at the other, and waits for it.
+// Close ends the functions of the server, and waits for them.
 func TestPipeCloseEndsTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handled, worked error
@@ -69,13 +69,13 @@ func TestPipeCloseEndsTheServer(t *testing.T) {
 			t.Errorf("the causes are %v and %v, want ErrClosed", handled, worked)
 		}
 		if took := time.Since(start); took != time.Second {
-			t.Errorf("Close took %v, want the second that the server needed", took)
+			t.Errorf("Close took %v, want the 1 s of the server", took)
 		}
 	})
 }
 
-// Closing at once leaves nothing behind either.
-func TestPipeCloseAtOnce(t *testing.T) {
+// Close immediately after Dial ends the connection too.
+func TestPipeCloseImmediately(t *testing.T) {
 	for range 100 {
 		conn, err := transport.Pipe(transporttest.Server()).Dial(t.Context(), handler(echo))
 		if err != nil {
@@ -92,9 +92,9 @@ func TestPipeCloseAtOnce(t *testing.T) {
 	}
 }
 
-func TestStreams(t *testing.T) {
+func TestNewPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := transport.Streams()
+		a, b := transport.NewPipe()
 		message := []byte(`{"a":1}`)
 		if err := a.Write(t.Context(), message); err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestStreams(t *testing.T) {
 			t.Errorf("closing again: %v", err)
 		}
 		if err := <-waiting; !errors.Is(err, jsonrpc.ErrClosed) {
-			t.Errorf("the writer that waited got %v, want ErrClosed", err)
+			t.Errorf("the blocked Write returned %v, want ErrClosed", err)
 		}
 		for i := range 64 {
 			if got, err := a.Read(); err != nil || string(got) != fmt.Sprint(i) {
@@ -170,13 +170,26 @@ func ExamplePipe() {
 	// Output: {"hello":"world"}
 }
 
-// What is written to one end is read from the other.
-func ExampleStreams() {
-	a, b := transport.Streams()
+// A message that is written to one end is read from the other.
+func ExampleNewPipe() {
+	a, b := transport.NewPipe()
 	if err := a.Write(context.Background(), []byte(`{"jsonrpc":"2.0","method":"hello"}`)); err != nil {
 		fmt.Println(err)
 	}
 	message, err := b.Read()
 	fmt.Println(string(message), err)
 	// Output: {"jsonrpc":"2.0","method":"hello"} <nil>
+}
+
+func TestPipePrincipal(t *testing.T) {
+	var link transport.Link
+	dialer := transport.Pipe(binder(func(l transport.Link) jsonrpc.Handler { link = l; return handler(echo) }))
+	conn, err := dialer.Dial(transport.WithPrincipal(t.Context(), "ann"), handler(echo))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if link.Principal != "ann" {
+		t.Errorf("the principal is %q", link.Principal)
+	}
 }

@@ -2,78 +2,95 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// A Link is what a server gets to know of one connection: a process, a socket,
-// a session.
-type Link struct {
-	// Peer is the way back to the client, open as long as the link; nil when the
-	// link is shared.
-	Peer jsonrpc.Peer
-	// Input ends with the link, and as soon as the client can say no more.
-	Input context.Context
-	// Go runs a function on a goroutine that the transport waits for. Its context
-	// is Input.
-	Go func(func(ctx context.Context))
-	// Principal names the authenticated client, "" when the transport does not
-	// authenticate.
-	Principal string
-	// Shared says that the link is no one client's: each request on it is of
-	// somebody, as [Principal] of its context says, and is answered on its own.
-	Shared bool
-}
-
-// A Detacher is the [jsonrpc.Outlet] of a call whose client can be sent away and
-// comes back for the answer.
-type Detacher interface {
-	// Detach hangs up and has the client come back after retry.
-	Detach(retry time.Duration)
-}
-
-// A Binder is the server's end: it makes the handler of each link. It must be
-// safe for concurrent use. When a handler is a [jsonrpc.Ender], it is told of the end of
-// its link, as a [jsonrpc.Dispatcher] does. One that wraps another handler must pass that
-// on, or what the other does for its client lasts as long as the server.
+// A Binder is the server's end of a transport: it makes the handler of each link. Bind may
+// be called concurrently.
+//
+// HandleClose of a [jsonrpc.SessionHandler] is called when the link ends. A handler that wraps
+// another one must pass HandleClose on; otherwise the subscriptions of the inner handler last as
+// long as the server.
 type Binder interface {
 	Bind(link Link) jsonrpc.Handler
 }
 
-// A Server is a [Binder] that a program serves for as long as it runs, such as a
+// A Link describes one connection to a server: a process, a socket or a session.
+type Link struct {
+	// Peer sends messages to the client for as long as the link is open. It is nil if the
+	// link is shared.
+	Peer jsonrpc.Peer
+	// Input ends when the client cannot send any more, at the latest with the link.
+	Input context.Context
+	// Go runs a function on a goroutine that the transport waits for. The context of the
+	// function is Input.
+	Go func(func(ctx context.Context))
+	// Principal names the authenticated client, "" if the transport does not authenticate.
+	Principal string
+	// Shared means that the link carries requests of several clients. The principal of each
+	// request is the [Principal] of its context.
+	Shared bool
+}
+
+// A Detacher is the [jsonrpc.Peer] of a call whose client can be disconnected and
+// reconnects for the response.
+type Detacher interface {
+	// Detach disconnects the client and asks it to reconnect after retry.
+	Detach(retry time.Duration)
+}
+
+// A CallPeer is the [jsonrpc.Peer] of a message that belongs to a call of this side. Over HTTP,
+// the stream with the response to the call carries such messages. On other transports it is not
+// known which call a message belongs to.
+type CallPeer interface {
+	jsonrpc.Peer
+	// CallContext returns the context that the call was made with.
+	CallContext() context.Context
+}
+
+// A Server is a [Binder] that a program serves until it is shut down, such as a
 // *server.Server.
 type Server interface {
 	Binder
 	// Start returns when the server can answer calls.
 	Start(ctx context.Context) error
-	// Shutdown refuses new calls, and returns when those that run have finished or ctx
-	// has ended.
+	// Shutdown refuses new calls. It returns when the running calls have finished or ctx has
+	// ended.
 	Shutdown(ctx context.Context) error
+}
+
+// A Dialer opens connections. It may be used concurrently, and again after a connection has
+// ended.
+type Dialer interface {
+	// Dial connects to a server. handler gets the messages of the server. The error is
+	// [ErrNotReached], under [errors.Is], if the network has failed.
+	Dial(ctx context.Context, handler jsonrpc.Handler) (Conn, error)
 }
 
 // A Conn is the client's end of an open connection.
 type Conn interface {
 	jsonrpc.Peer
-	// Close ends the connection and returns, within a bound, when nothing of it
-	// runs any more. Calls that wait fail. It may be called more than once.
+	// Close ends the connection. It fails the pending calls and returns, within a time
+	// limit, when nothing of the connection runs. It may be called more than once.
 	Close() error
-	// Done is closed when the connection has ended, whoever ended it.
+	// Done returns a channel that is closed when either side has ended the connection.
 	Done() <-chan struct{}
 }
 
-// A Companion is the [jsonrpc.Peer] of a message that came along with the answer to a
-// call of this side: over HTTP, on the stream of that call. Where all messages come one
-// way, nothing tells which call they belong to.
-type Companion interface {
-	jsonrpc.Peer
-	// Beside is the context that the call was made with.
-	Beside() context.Context
-}
+// ErrNotReached matches, under [errors.Is], a failure of the network or the response of a proxy
+// instead of the server: an unknown name, no connection, no permission, an overloaded gateway.
+// It does not mean that the server lacks a feature.
+var ErrNotReached = errors.New("the server was not reached")
 
-// A Dialer opens connections. It must be safe for concurrent use, and may be
-// used again after a connection has ended.
-type Dialer interface {
-	// Dial connects. What the server sends is given to handler.
-	Dial(ctx context.Context, handler jsonrpc.Handler) (Conn, error)
-}
+// A RejectedError is the answer to a request that violates its version of the protocol.
+// Over HTTP such an answer has status 400.
+type RejectedError struct{ Answer *jsonrpc.Error }
+
+// Error returns the message of the answer.
+func (e *RejectedError) Error() string { return e.Answer.Error() }
+
+// Unwrap returns the answer.
+func (e *RejectedError) Unwrap() error { return e.Answer }

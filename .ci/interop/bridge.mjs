@@ -1,6 +1,6 @@
-// Looks at servers that others have written through examples/bridge, with examples/inspect
-// over stdio and HTTP and with the bridge that inspect has itself, in both eras; and with
-// the client of @modelcontextprotocol/client 2.x.
+// Uses servers from npm through examples/bridge: with bridge/cmd/dovetail over stdio and HTTP,
+// with the bridge that dovetail starts itself, in both eras, and with the client of
+// @modelcontextprotocol/client 2.x.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -23,9 +23,9 @@ const FIELDS = 14;
 
 let passed = 0;
 
-/** Types lines to a session of inspect; returns the documents that it prints and what else it says. */
+/** Types lines into a session of dovetail; returns the printed documents and standard error. */
 async function converse(args, lines) {
-  const child = spawn(join(work, "inspect"), args, { stdio: "pipe" });
+  const child = spawn(join(work, "dovetail"), args, { stdio: "pipe" });
   const exit = once(child, "exit");
   child.stdin.end(lines.join("\n") + "\n");
   const [out, said] = await Promise.all([all(child.stdout), all(child.stderr)]);
@@ -39,7 +39,7 @@ const call = (tool, args) => line("call", tool, args);
 const text = (result) => result.content[0].text;
 const names = (list) => list.map((entry) => entry.name);
 
-/** What is typed, the name of the check, and the check of the document that is shown. */
+/** The typed line, the name of the check, and the check of the printed document. */
 const checks = (era) => [
   ["info", "info", (info) => {
     assert.equal(info.protocolVersion, VERSIONS[era]);
@@ -116,7 +116,7 @@ async function look(where, era, args) {
   rmSync(process.env.BRIDGE_MEMORY);
 }
 
-/** Starts the bridge over HTTP; returns its address and how to end it. */
+/** Starts the bridge over HTTP; returns its address and a function that stops it. */
 async function serve() {
   const child = spawn(bridge[0], [...bridge.slice(1), "-http", "127.0.0.1:0"], { stdio: ["ignore", "inherit", "pipe"] });
   const exit = once(child, "exit");
@@ -132,14 +132,14 @@ async function serve() {
   return { url: /http:\S+\/mcp/.exec(said)[0], end };
 }
 
-/** What a client is asked, and how it answers. */
+/** Questions to a client and its answers. */
 const ANSWERS = {
   "elicitation/create": () => ({ action: "accept", content: { name: "Ada", check: true } }),
   "sampling/createMessage": () => ({ role: "assistant", content: { type: "text", text: "42" }, model: "test" }),
   "roots/list": () => ({ roots: [{ uri: "file:///work", name: "work" }] }),
 };
 
-/** Lets the other SDK's client be asked through the bridge. */
+/** Checks questions through the bridge to a client of the other SDK. */
 async function foreign(where, era, transport) {
   const negotiation = era === "modern" ? { mode: { pin: VERSIONS.modern } } : { mode: "legacy" };
   const client = new Client({ name: "interop", version: "1.0.0" }, {
@@ -179,7 +179,7 @@ async function foreign(where, era, transport) {
 
 for (const era of Object.keys(VERSIONS)) {
   await look("stdio", era, ["session", "--", ...bridge]);
-  await look("inspect -config", era, ["-config", config, "session"]);
+  await look("dovetail -config", era, ["-config", config, "session"]);
   await foreign("stdio", era, new StdioClientTransport({ command: bridge[0], args: bridge.slice(1), env: process.env, stderr: "ignore" }));
 }
 const { url, end } = await serve();

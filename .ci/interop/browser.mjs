@@ -1,5 +1,5 @@
-// Chromium for tests of web pages: launch() starts it, visit() opens a page in it and writes
-// down what the page does that no page should.
+// Chromium for tests of web pages: launch() starts it, visit() opens a page and records its
+// errors.
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
 
@@ -10,7 +10,7 @@ const ARGUMENTS = [
 ];
 const PATIENCE = 15_000; // milliseconds for whatever a test waits for
 
-/** Starts the browser, with a profile of its own. Who starts it closes it. */
+/** Starts the browser with a new profile. The caller must close it. */
 export const launch = () => chromium.launch({ executablePath: PROGRAM, args: ARGUMENTS });
 
 /**

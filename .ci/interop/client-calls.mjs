@@ -132,8 +132,8 @@ async function progress(peer) {
   const [{ progressToken }] = told;
   assert.deepEqual(told, steps.map((step) => ({ progressToken, ...step })));
   assert.ok("result" in peer.wire.at(-1), "something came after the result");
-  // The clients forget who waits for progress when a result comes in the same
-  // chunk as the last step, so that they may lose it.
+  // The clients drop a progress notification that arrives in the same chunk as the
+  // result.
   assert.deepEqual(seen, steps.slice(0, seen.length));
   assert.ok(seen.length >= 2, `${seen.length} steps`);
 }

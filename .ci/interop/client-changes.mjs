@@ -1,4 +1,4 @@
-// Checks of what the server tells unasked: lists and resources that change.
+// Checks of notifications: lists and resources that change.
 import assert from "node:assert/strict";
 import { fails } from "./client-peer.mjs";
 
@@ -21,7 +21,7 @@ export const checks = [
 
 const WATCHED = "test://watched-resource";
 
-/** Something is added and taken out again; each time the client is told and sees it. */
+/** Adds and removes an entry; the client is notified each time and sees the change. */
 async function changedList(peer, { kind, wish, trigger, entry, list }) {
   await peer.watch({ [wish]: true });
   assert.ok(!(await list()).includes(entry), "it is there before");

@@ -1,4 +1,4 @@
-// Checks of what the server says of itself and what it lists, reads and completes.
+// Checks of server info, lists, reads and completions.
 import assert from "node:assert/strict";
 import { fails, plain } from "./client-peer.mjs";
 

@@ -1,4 +1,4 @@
-// What the checks know of a connected client, whatever SDK it is from.
+// A connected client of either SDK.
 import assert from "node:assert/strict";
 
 export const INFO = { name: "interop", version: "1.0.0" };
@@ -8,7 +8,7 @@ export const CAPABILITIES = { elicitation: { form: {}, url: {} }, sampling: {}, 
 /** The versions with a handshake, which both clients speak. */
 export const LEGACY = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/** What a client with a capability is asked. */
+/** The questions for each capability. */
 export const QUESTIONS = { elicitation: "elicitation/create", sampling: "sampling/createMessage", roots: "roots/list" };
 
 export const NOTIFICATIONS = [
@@ -20,13 +20,13 @@ export const NOTIFICATIONS = [
 ];
 
 export class Peer {
-  /** What the server asked, in order: {method, params}. */
+  /** The requests of the server, in order: {method, params}. */
   asked = [];
-  /** What the server told, in order: {method, params}. */
+  /** The notifications of the server, in order: {method, params}. */
   told = [];
-  /** What came over the wire since the client connected. */
+  /** The received messages since the client connected. */
   wire = [];
-  /** How the person, the model and the host answer, by method. */
+  /** The answers of user, model and host, by method. */
   answers = {
     "elicitation/create": () => ({ action: "decline" }),
     "sampling/createMessage": () => ({ role: "assistant", content: { type: "text", text: "42" }, model: "test" }),
@@ -40,7 +40,7 @@ export class Peer {
     this.modern = version >= "2026-07-28";
   }
 
-  /** Looks at the messages from now on, as they come over the client's transport. */
+  /** Records the messages of the transport from now on. */
   tap() {
     const { transport } = this.client;
     const receive = transport.onmessage;
@@ -68,7 +68,7 @@ export class Peer {
     for (const wake of this.#waiting.splice(0)) wake();
   }
 
-  /** Waits until the server has told something; returns the params. */
+  /** Waits for a notification; returns the params. */
   async hears(method) {
     for (;;) {
       const found = this.told.find((note) => note.method === method);

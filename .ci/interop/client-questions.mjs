@@ -1,4 +1,4 @@
-// Checks of what the server asks in the middle of a call.
+// Checks of questions during a call.
 import assert from "node:assert/strict";
 import { CAPABILITIES, fails, plain } from "./client-peer.mjs";
 

@@ -14,7 +14,7 @@ globalThis.WebSocket ??= WebSocket; // Node.js has one of its own since 22
 export const name = "sdk 1.x";
 export const versions = { stdio: LEGACY, http: LEGACY, sse: LEGACY, ws: LEGACY };
 
-/** The client always offers its newest version: this offers another. */
+/** The client always offers its newest version; this class offers another one. */
 const at = (version, Transport) => class extends Transport {
   send(message, options) {
     if (message.method !== "initialize") return super.send(message, options);

@@ -1,4 +1,4 @@
-// The client of @modelcontextprotocol/client 2.x, which speaks 2026-07-28 too.
+// The client of @modelcontextprotocol/client 2.x, which supports 2026-07-28.
 import { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { CAPABILITIES, INFO, LEGACY, NOTIFICATIONS, Peer, QUESTIONS } from "./client-peer.mjs";
@@ -17,7 +17,7 @@ export function open(server, version, capabilities = CAPABILITIES) {
   return connect(server, version, capabilities, options);
 }
 
-/** The same client when its user leaves the version to it. */
+/** The same client with its default version. */
 export const auto = {
   name: `${name}, auto`,
   versions: { stdio: [MODERN], http: [MODERN] },

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
-/** Where the server has what over HTTP. */
+/** The paths of the HTTP transports. */
 const ADDRESSES = { http: ["http", "/mcp"], sse: ["http", "/sse"], ws: ["ws", "/ws"] };
 
 /** The HTTP transports. */
@@ -25,7 +25,7 @@ export async function serve(command, transport) {
   return { transport, url: new URL(`${scheme}://${host}${path}`), stop: () => stop(child, exit) };
 }
 
-/** Stops a server that may have clients still, in good order. */
+/** Interrupts a server that may still have clients. */
 async function stop(child, exit) {
   child.kill("SIGTERM");
   const late = setTimeout(() => child.kill("SIGKILL"), 10_000);
@@ -34,7 +34,7 @@ async function stop(child, exit) {
   assert.equal(code, 0, `the server has ended with ${code ?? signal}`);
 }
 
-/** Fetches, and knows when the client listens to what comes unasked, and what it says in headers. */
+/** A fetch that records the headers of requests and when the client listens for notifications. */
 export class Ear {
   listening = new Promise((resolve) => (this.heard = resolve));
   /** The headers of all requests, in order. */

@@ -1,4 +1,4 @@
-// What a person decides is what happens, by whichever face a call has come.
+// A decision has the same effect for calls at every endpoint.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { eventually } from "./browser.mjs";
@@ -7,7 +7,7 @@ import { CONTENT, WAYS, write } from "./gateway-program.mjs";
 
 const digest = (text) => createHash("sha256").update(text).digest("hex");
 
-/** Checks that the card says all there is to decide about. */
+/** Checks the content of the card. */
 async function saysAll(card, program) {
   const fact = (name) => card.locator(`[data-of="${name}"]`).textContent();
   assert.equal(await fact("server"), "files");

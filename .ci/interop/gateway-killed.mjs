@@ -1,5 +1,5 @@
-// A program that is killed has done what was accepted, or has not; never anything else, and
-// nothing twice. The journal says which it may be, and the next start goes on from there.
+// A killed program has executed an accepted call or has not, and never twice. The journal
+// has the possible outcomes, and the next start continues from it.
 import assert from "node:assert/strict";
 import { eventually } from "./browser.mjs";
 import { cardOf, isWaiting } from "./gateway-page.mjs";
@@ -22,7 +22,7 @@ async function resume(stage, killed, events) {
   stage.expected = /WebSocket|ERR_CONNECTION/; // of the page that was open before
 }
 
-/** Asks to write a file; the caller has no answer when the program is killed. */
+/** Calls a tool that writes a file; the caller gets no answer when the program is killed. */
 function ask(program) {
   const answered = WAYS.rest(program, "files", "write_file", write(program, "bread"));
   return assert.rejects(answered, { message: "fetch failed" });
@@ -46,7 +46,7 @@ export async function killed_while_it_is_shown(stage) {
   await isWaiting(page, 1);
   await program.kill();
   await gone;
-  // An answer that is given now reaches nobody.
+  // An answer now has no effect.
   await eventually(async () => assert.notEqual(await page.locator(".connection").getAttribute("data-state"), "connected"));
   await cardOf(page).locator(".accept").click({ force: true, timeout: 1000 }).catch(() => {});
   assert.deepEqual(program.events(), ["asked"]);

@@ -1,4 +1,4 @@
-// What there is to see on the approval page.
+// The content of the approval page.
 import assert from "node:assert/strict";
 import { eventually } from "./browser.mjs";
 

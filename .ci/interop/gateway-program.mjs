@@ -1,4 +1,4 @@
-// A process of examples/gateway, with the servers behind it and the journal that it keeps.
+// A process of examples/gateway with its servers and its journal.
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +16,7 @@ export class Program {
   #child;
   #ended;
 
-  /** Starts one; options are its flags. The folder, with files and journal, is a new one, or that of another. */
+  /** Starts the program; options are its flags. The folder with files and journal is new, or that of another program. */
   static async start(options = {}, folder = mkdtempSync(join(work, "files-"))) {
     const program = Object.assign(new Program(), { folder, journal: join(folder, "journal.jsonl") });
     writeFileSync(sent, "");
@@ -53,7 +53,7 @@ export class Program {
     return { status: response.status, body: await response.json() };
   }
 
-  /** What has been sent to the servers to call a tool: the exact arguments, by call. */
+  /** The exact arguments of each tools/call that the servers received. */
   calls(tool) {
     const lines = readFileSync(sent, "utf8").split("\n").filter((line) => line.includes(`"method":"tools/call"`) && line.includes(`"${tool}"`));
     return lines.map((line) => /"arguments":(\{[^{}]*\})/.exec(line)[1]);
@@ -63,7 +63,7 @@ export class Program {
     return join(this.folder, name);
   }
 
-  /** What is in a file, undefined if it is not there. */
+  /** The content of a file, or undefined. */
   file(name) {
     return existsSync(this.path(name)) ? readFileSync(this.path(name), "utf8") : undefined;
   }
@@ -76,12 +76,12 @@ export class Program {
   /** The journal's events, once it has been verified. */
   async verified() {
     const { stderr } = await promisify(execFile)(join(work, "gateway"), ["-verify", this.journal]);
-    assert.match(stderr, /is whole/);
-    assert.doesNotMatch(stderr, /not ended|being written/);
+    assert.match(stderr, /is valid/);
+    assert.doesNotMatch(stderr, /without an outcome|incomplete last entry/);
     return this.events();
   }
 
-  /** Has each entry of the journal take a second to be written, so that there is time to kill between two. */
+  /** Delays each journal entry by a second, so that the program can be killed between two. */
   async slowDown() {
     const tracer = spawn("strace", ["-f", "-p", this.#child.pid, "-P", this.journal, "-e", "trace=write", "-e", "inject=write:delay_exit=1s", "-o", "/dev/null"], { stdio: ["ignore", "ignore", "pipe"] });
     for await (const line of createInterface(tracer.stderr)) {
@@ -90,13 +90,13 @@ export class Program {
     }
   }
 
-  /** Ends the process as a crash would. */
+  /** Kills the process. */
   async kill() {
     this.#child.kill("SIGKILL");
     await this.#ended;
   }
 
-  /** Ends the process as Ctrl-C does. */
+  /** Interrupts the process. */
   async stop() {
     if (this.#child.exitCode !== null || this.#child.signalCode) return;
     this.#child.kill("SIGINT");
@@ -105,12 +105,12 @@ export class Program {
   }
 }
 
-/** Ways to call a tool of a server: each returns what the caller is told, {ok, text}. */
+/** The endpoints for calls; each function returns the response, {ok, text}. */
 export const WAYS = {
   async mcp(program, server, tool, json, signal) {
     const args = ["-timeout", "60s", "-header", `Authorization: Bearer ${program.token}`, "call", `${server}__${tool}`, json, `${program.url}/mcp`];
     try {
-      const { stdout } = await promisify(execFile)(join(work, "inspect"), args, { signal });
+      const { stdout } = await promisify(execFile)(join(work, "dovetail"), args, { signal });
       return { ok: true, text: stdout };
     } catch (error) {
       if (error.code !== 1 && error.code !== 2) throw error;
@@ -131,6 +131,6 @@ export const WAYS = {
   },
 };
 
-/** The arguments of a write, with text that is easily shown as something else. */
+/** The arguments of a write, with text that is easily displayed wrongly. */
 export const write = (program, name) => `{"path":${JSON.stringify(program.path(name))},"content":"9007199254740993 \u202etxt.exe <b>\\n"}`;
 export const CONTENT = "9007199254740993 \u202etxt.exe <b>\n";

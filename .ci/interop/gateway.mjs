@@ -9,7 +9,7 @@ const wanted = process.argv.slice(2);
 const scenarios = Object.entries({ ...decide, ...killed })
   .filter(([name]) => wanted.length === 0 || wanted.some((part) => name.includes(part)));
 
-/** Each scenario has programs and visits of its own, and may expect troubles. */
+/** Each scenario has its own programs and pages, and may expect errors. */
 async function run(browser, name, scenario) {
   const programs = [];
   const visits = [];
@@ -41,7 +41,7 @@ async function run(browser, name, scenario) {
   }
 }
 
-/** Tokens are told once, to who has started the program, and travel in no URL. */
+/** Tokens are printed once, at the start, and are in no URL that is sent. */
 function keepsSecrets(program, visits) {
   const approvals = program.link.split("#token=")[1];
   for (const token of [program.token, approvals]) {

@@ -1,4 +1,4 @@
-// What a person decides reaches the server once, and nothing that was meant otherwise does.
+// Each decision reaches the server exactly once.
 import assert from "node:assert/strict";
 import { eventually } from "./browser.mjs";
 
@@ -10,7 +10,7 @@ const outcomes = (page) => page.locator(".decided .outcome").allTextContents();
 const armed = (card) => eventually(async () => assert.equal(await card.locator(".accept").getAttribute("aria-disabled"), "false"));
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Asks so many requests, and waits until all can be decided. */
+/** Opens requests and waits until all can be decided. */
 async function asked(host, page, count) {
   const ids = [];
   for (let i = 0; i < count; i++) {
@@ -115,7 +115,7 @@ export async function says_when_an_answer_did_not_count(stage) {
   await host.answer(id);
   await cardOf(page).locator(".accept").click();
   await eventually(async () => assert.deepEqual(await outcomes(page), ["Not counted"]));
-  assert.match(await page.locator(".decided .why").textContent(), /does not wait/);
+  assert.match(await page.locator(".decided .why").textContent(), /is not pending/);
 }
 
 export async function is_ruled_by_keys(stage) {
@@ -191,12 +191,12 @@ export async function waits_after_cards_have_moved(stage) {
   const { page, sent } = await stage.visit(host.link, TALL);
   const [first, second, third] = await asked(host, page, 3);
   const states = () => page.locator(".pending .accept").evaluateAll((list) => list.map((node) => node.ariaDisabled));
-  // A new one below moves nothing.
+  // A new request below does not move the others.
   host.ask();
   await waiting(page, 4);
   assert.deepEqual((await states()).slice(0, 3), ["false", "false", "false"]);
   await armed(cardOf(page, 3));
-  // What a second click hits has moved there under the pointer.
+  // The second click hits another request that has moved under the pointer.
   const box = await cardOf(page, 1).locator(".accept").boundingBox();
   await page.mouse.dblclick(box.x + 20, box.y + 20, { delay: 30 });
   assert.equal((await host.answer(second)).approved, true);

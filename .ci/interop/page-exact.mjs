@@ -1,4 +1,4 @@
-// What is shown is what is asked about, whatever is in it.
+// The page shows exactly the arguments of the request.
 import assert from "node:assert/strict";
 import { eventually } from "./browser.mjs";
 
@@ -20,10 +20,10 @@ const HOSTILE = {
   "a thousand levels": `{"a":${"[".repeat(900)}1${"]".repeat(900)}}`,
 };
 
-/** A JSON text without what stands between its tokens. */
+/** A JSON text without white space between its tokens. */
 const dense = (json) => json.replace(/("(?:[^"\\]|\\.)*")|\s+/gs, "$1");
 
-/** Reads what the arguments' element shows, back into a JSON text without white space. */
+/** Reads the displayed arguments back into a JSON text without white space. */
 const shown = (pre) => pre.evaluate((node) => {
   const textOf = (part) => {
     if (part.className === "break") return "";
@@ -44,7 +44,7 @@ export async function shows_arguments_exactly(stage) {
     assert.equal(await shown(card.locator(".arguments")), dense(json), name);
     await eventually(async () => assert.equal(await card.locator(".proof").getAttribute("data-state"), "exact", name));
     assert.deepEqual(await card.locator(".arguments :not(span, bdi)").count(), 0, `${name}: markup has become elements`);
-    // Nothing is in what is drawn that nobody could see.
+    // All drawn characters are visible.
     const drawn = await card.locator(".arguments").evaluate((node) => node.textContent);
     assert.doesNotMatch(drawn, /(?![ \n])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]|\p{M}{4}/u, name);
   }
@@ -116,7 +116,7 @@ export async function accepts_only_what_was_in_view(stage) {
   const id = host.ask({ arguments: `{"text":"harmless${lines}","command":"rm -rf /home"}` });
   const card = cardOf(page);
   const accept = card.locator(".accept");
-  // It can be rejected unread, and has stood there long enough to be accepted.
+  // Rejecting needs no scrolling. The time until acceptance is allowed has passed.
   await eventually(async () => assert.equal(await card.locator(".reject").getAttribute("aria-disabled"), "false"));
   await new Promise((resolve) => setTimeout(resolve, 1500));
   await eventually(async () => assert.match(await card.locator(".extent").textContent(), /^\d\d? of 40\d lines shown: scroll/));

@@ -1,4 +1,4 @@
-// A process of internal/pagehost, which serves the page and asks what it is told to.
+// A process of internal/httpfixture, which serves the page and asks on demand.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ export class Host {
   static async start(options = {}) {
     const host = new Host();
     const flags = Object.entries(options).flatMap(([name, value]) => [`-${name}`, value]);
-    host.#child = spawn(join(import.meta.dirname, "pagehost"), flags, { stdio: ["pipe", "pipe", "ignore"] });
+    host.#child = spawn(join(import.meta.dirname, "httpfixture"), flags, { stdio: ["pipe", "pipe", "ignore"] });
     const ready = Promise.withResolvers();
     createInterface({ input: host.#child.stdout }).on("line", (line) => {
       const event = JSON.parse(line);
@@ -47,7 +47,7 @@ export class Host {
     return question.id;
   }
 
-  /** What becomes of a request: {id, approved, reason, error}. */
+  /** The outcome of a request: {id, approved, reason, error}. */
   answer(id) {
     return this.#answerOf(id).promise;
   }
@@ -67,7 +67,7 @@ export class Host {
     this.#order({ cut: true });
   }
 
-  /** Ends the process as a crash would. */
+  /** Kills the process. */
   async kill() {
     if (this.#child.exitCode !== null || this.#child.signalCode) return;
     const exit = once(this.#child, "exit");

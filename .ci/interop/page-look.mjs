@@ -1,5 +1,5 @@
-// How the page looks: by day and by night, on a desk and on a phone. It also makes the
-// picture for the README.
+// The design of the page: light and dark, on a desktop and on a phone. Also makes the picture
+// for the README.
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { eventually } from "./browser.mjs";
@@ -24,7 +24,7 @@ const REQUESTS = [
   },
 ];
 
-/** Opens a page on which something has been decided, and something waits. */
+/** Opens a page with a decided request and an open one. */
 async function open(stage, requests, options) {
   const host = await stage.host();
   const { page } = await stage.visit(host.link, options);
@@ -42,7 +42,7 @@ async function open(stage, requests, options) {
   return page;
 }
 
-/** The text with the least contrast to what is behind it. */
+/** The text with the least contrast to its background. */
 const faintest = (page) => page.evaluate(() => {
   const numbers = (color) => color.match(/[\d.]+/g).map(Number);
   const luminance = (color) => {

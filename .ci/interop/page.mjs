@@ -16,7 +16,7 @@ function late() {
   return new Promise((_, reject) => setTimeout(() => reject(new Error("it takes too long")), PATIENCE).unref());
 }
 
-/** Each scenario has a host of its own, visits to it, and may expect troubles. */
+/** Each scenario has its own host and pages, and may expect errors. */
 async function run(browser, name, scenario) {
   const hosts = [];
   const visits = [];

@@ -17,7 +17,7 @@ export const args = (root) => [
 ];
 
 export class Program {
-  /** What all that it starts has in its environment. */
+  /** The environment of the processes of the sandbox. */
   mark = `${process.pid}-${++marks}`;
 
   static async start(root, ...more) {
@@ -44,17 +44,17 @@ export class Program {
     this.controlToken = /the control token is (\S+)/.exec(lines.join("\n"))[1];
   }
 
-  /** What custom servers have to have in their environment. */
+  /** Variables that custom servers must have in their environment. */
   get env() {
     return { [MARK]: this.mark };
   }
 
-  /** What an agent shows. */
+  /** The token of agents. */
   get headers() {
     return { Authorization: `Bearer ${this.token}` };
   }
 
-  /** What shows who sets the sandbox up. */
+  /** The token of the control routes. */
   get controlHeaders() {
     return { Authorization: `Bearer ${this.controlToken}` };
   }
@@ -74,7 +74,7 @@ export class Program {
     assert.deepEqual(this.left(), [], "left behind");
   }
 
-  /** Gives it no chance to tidy up. */
+  /** Kills the sandbox. */
   async kill() {
     this.child.kill("SIGKILL");
     await this.exit;
@@ -82,7 +82,7 @@ export class Program {
     assert.deepEqual(this.left(), [], "left behind");
   }
 
-  /** The processes that it has started and that still run. */
+  /** The running processes of the sandbox. */
   left() {
     return readdirSync("/proc").filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
       try {

@@ -1,5 +1,5 @@
-// A coding session in examples/sandbox, with the client of @modelcontextprotocol/client 2.x
-// over HTTP, and once more with examples/inspect over stdio: see .ci/sandbox.
+// A coding session in bridge/cmd/sandbox, with the client of @modelcontextprotocol/client 2.x
+// over HTTP, and once more with bridge/cmd/dovetail over stdio: see .ci/sandbox.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -52,7 +52,7 @@ func TestPrice(t *testing.T) {
 }
 `;
 
-/** A port that nobody listens at. */
+/** A free port. */
 async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -64,7 +64,7 @@ async function freePort() {
 
 const text = (result) => result.content.filter((block) => block.type === "text").map((block) => block.text).join("\n");
 
-/** Makes a program: writes it, tests it, mends it, commits it, serves it and looks at it. */
+/** Writes a program, tests it, fixes it, commits it, serves it and opens it in the browser. */
 async function code(where, call, port) {
   const ok = async (tool, input) => {
     const result = await call(tool, input);
@@ -215,9 +215,9 @@ for (const [era, versionNegotiation] of [["modern", { mode: { pin: "2026-07-28" 
   await check(`${where}: nothing is left behind`, () => program.stop());
 }
 
-// Inspect starts the sandbox itself; each call is the next line of one session.
+// dovetail starts the sandbox; each call is the next line of one session.
 for (const era of ["modern", "legacy"]) {
-  const child = spawn(join(work, "inspect"), ["-era", era, "-timeout", "120s", "session", "--", join(work, "sandbox"), ...args(workspace())], {
+  const child = spawn(join(work, "dovetail"), ["-era", era, "-timeout", "120s", "session", "--", join(work, "sandbox"), ...args(workspace())], {
     stdio: ["pipe", "pipe", "ignore"],
   });
   const exit = once(child, "exit");
@@ -233,7 +233,7 @@ for (const era of ["modern", "legacy"]) {
     while (!/^\}\n/m.test(shown)) await new Promise((resolve) => (more = resolve));
     return JSON.parse(shown);
   };
-  await code(`inspect, ${era}`, call, await freePort());
+  await code(`dovetail, ${era}`, call, await freePort());
   child.stdin.end();
   const [status] = await exit;
   assert.equal(status, 0);

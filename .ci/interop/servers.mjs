@@ -1,4 +1,4 @@
-// Checks what examples/inspect prints, and how it exits, on real servers.
+// Checks what bridge/cmd/dovetail prints, and how it exits, on real servers.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -19,15 +19,15 @@ const memory = server("memory");
 
 let passed = 0;
 
-/** Runs inspect at a command or a URL; says what came of it, after checking its exit status. */
+/** Runs dovetail with a command or a URL, checks its exit status and returns its output. */
 function run(args, target, status = 0) {
   const at = typeof target === "string" ? [target] : ["--", ...target];
-  const ran = spawnSync(join(work, "inspect"), [...args, ...at], {
+  const ran = spawnSync(join(work, "dovetail"), [...args, ...at], {
     encoding: "utf8",
     timeout: 60_000,
     env: { ...process.env, MEMORY_FILE_PATH: join(work, "memory.json") },
   });
-  assert.equal(ran.status, status, `inspect ${args.join(" ")}: exit ${ran.status}\n${ran.stdout}${ran.stderr}`);
+  assert.equal(ran.status, status, `dovetail ${args.join(" ")}: exit ${ran.status}\n${ran.stdout}${ran.stderr}`);
   if (status === 1) {
     assert.equal(ran.stdout, "");
     assert.notEqual(ran.stderr, "");
@@ -35,8 +35,8 @@ function run(args, target, status = 0) {
   return ran;
 }
 
-/** Runs inspect; returns the document it printed, or what it complained of. */
-function inspect(args, target, status = 0) {
+/** Runs dovetail; returns the printed document, or its error. */
+function dovetail(args, target, status = 0) {
   const { stdout, stderr } = run(args, target, status);
   return status === 1 ? stderr : JSON.parse(stdout);
 }
@@ -50,7 +50,7 @@ function check(name, body) {
 const text = (result) => result.content[0].text;
 const names = (list) => list.map((entry) => entry.name);
 
-/** Starts the server of everything over HTTP; returns its port and how to end it. */
+/** Starts the everything server over HTTP; returns its port and a function that stops it. */
 async function listen(mode) {
   const [command, ...args] = [...everything, mode];
   const port = await freePort();
@@ -96,30 +96,30 @@ for (const [mode, path] of [["streamableHttp", "/mcp"], ["sse", "/sse"]]) {
   try {
     checkEverything(`everything ${mode}`, `http://127.0.0.1:${port}${path}`);
     check(`everything ${mode}: a path where there is no server says so`, () => {
-      assert.match(inspect(["tools"], `http://127.0.0.1:${port}/nothing`, 1), /404/);
+      assert.match(dovetail(["tools"], `http://127.0.0.1:${port}/nothing`, 1), /404/);
     });
   } finally {
     await end();
   }
 }
 
-/** Checks a server that has everything, wherever it is. */
+/** Checks an everything server. */
 function checkEverything(where, at) {
   check(`${where}: info`, () => {
-    const info = inspect(["info"], at);
+    const info = dovetail(["info"], at);
     assert.equal(info.serverInfo.name, "mcp-servers/everything");
     assert.equal(info.protocolVersion, "2025-11-25");
   });
   for (const era of ["auto", "legacy"]) {
     check(`${where}: tools, era ${era}`, () => {
-      assert.ok(names(inspect(["-era", era, "tools"], at).tools).includes("get-sum"));
+      assert.ok(names(dovetail(["-era", era, "tools"], at).tools).includes("get-sum"));
     });
   }
   check(`${where}: a server without the modern era says so`, () => {
-    inspect(["-era", "modern", "tools"], at, 1);
+    dovetail(["-era", "modern", "tools"], at, 1);
   });
   check(`${where}: call`, () => {
-    assert.equal(text(inspect(["call", "get-sum", '{"a":2,"b":3}'], at)), "The sum of 2 and 3 is 5.");
+    assert.equal(text(dovetail(["call", "get-sum", '{"a":2,"b":3}'], at)), "The sum of 2 and 3 is 5.");
   });
   check(`${where}: call with progress`, () => {
     const { stdout, stderr } = run(["-verbose", "call", "trigger-long-running-operation", '{"duration":1,"steps":2}'], at);
@@ -128,69 +128,69 @@ function checkEverything(where, at) {
     assert.equal(told.length, 2, stderr);
   });
   check(`${where}: structured content`, () => {
-    const result = inspect(["call", "get-structured-content", '{"location":"New York"}'], at);
+    const result = dovetail(["call", "get-structured-content", '{"location":"New York"}'], at);
     assert.equal(typeof result.structuredContent.temperature, "number");
   });
   check(`${where}: a tool's error exits with 2`, () => {
-    assert.equal(inspect(["call", "get-sum", '{"a":"two","b":3}'], at, 2).isError, true);
+    assert.equal(dovetail(["call", "get-sum", '{"a":"two","b":3}'], at, 2).isError, true);
   });
   check(`${where}: elicitation without a terminal is declined`, () => {
-    assert.match(text(inspect(["call", "trigger-elicitation-request"], at)), /declined/);
+    assert.match(text(dovetail(["call", "trigger-elicitation-request"], at)), /declined/);
   });
   check(`${where}: resources and templates`, () => {
-    assert.ok(inspect(["resources"], at).resources.length > 0);
-    const { resourceTemplates } = inspect(["templates"], at);
+    assert.ok(dovetail(["resources"], at).resources.length > 0);
+    const { resourceTemplates } = dovetail(["templates"], at);
     assert.ok(resourceTemplates.some((t) => t.uriTemplate === "demo://resource/dynamic/text/{resourceId}"));
   });
   check(`${where}: read`, () => {
-    const { contents } = inspect(["read", "demo://resource/dynamic/text/1"], at);
+    const { contents } = dovetail(["read", "demo://resource/dynamic/text/1"], at);
     assert.match(contents[0].text, /^Resource 1:/);
   });
   check(`${where}: read of what is not there exits with 1`, () => {
-    inspect(["read", "demo://nothing"], at, 1);
+    dovetail(["read", "demo://nothing"], at, 1);
   });
   check(`${where}: prompts`, () => {
-    assert.ok(names(inspect(["prompts"], at).prompts).includes("args-prompt"));
-    const { messages } = inspect(["prompt", "args-prompt", '{"city":"Rome"}'], at);
+    assert.ok(names(dovetail(["prompts"], at).prompts).includes("args-prompt"));
+    const { messages } = dovetail(["prompt", "args-prompt", '{"city":"Rome"}'], at);
     assert.equal(messages[0].content.text, "What's weather in Rome?");
   });
   check(`${where}: completion of a prompt's argument`, () => {
-    const { completion } = inspect(["complete", "prompt", "completable-prompt", "department", "E"], at);
+    const { completion } = dovetail(["complete", "prompt", "completable-prompt", "department", "E"], at);
     assert.deepEqual(completion.values, ["Engineering"]);
   });
   check(`${where}: completion of a template's variable`, () => {
     const args = ["complete", "resource", "demo://resource/dynamic/text/{resourceId}", "resourceId", "1"];
-    assert.deepEqual(inspect(args, at).completion.values, ["1"]);
+    assert.deepEqual(dovetail(args, at).completion.values, ["1"]);
   });
-  check(`${where}: ping`, () => assert.deepEqual(inspect(["ping"], at), {}));
+  check(`${where}: ping`, () => assert.deepEqual(dovetail(["ping"], at), {}));
 }
 
 check("filesystem: tools", () => {
-  assert.ok(names(inspect(["tools"], filesystem).tools).includes("read_text_file"));
+  assert.ok(names(dovetail(["tools"], filesystem).tools).includes("read_text_file"));
 });
 check("filesystem: call", () => {
-  const result = inspect(["call", "read_text_file", JSON.stringify({ path: join(files, "a.txt") })], filesystem);
+  const result = dovetail(["call", "read_text_file", JSON.stringify({ path: join(files, "a.txt") })], filesystem);
   assert.equal(text(result), "hello\n");
 });
 check("filesystem: outside its directory is a tool's error", () => {
-  assert.match(text(inspect(["call", "read_text_file", '{"path":"/etc/passwd"}'], filesystem, 2)), /denied/);
+  assert.match(text(dovetail(["call", "read_text_file", '{"path":"/etc/passwd"}'], filesystem, 2)), /denied/);
 });
 
 check("memory: what is written is read again", () => {
   const ada = { name: "Ada", entityType: "person", observations: ["baker"] };
-  inspect(["call", "create_entities", JSON.stringify({ entities: [ada] })], memory);
-  assert.deepEqual(inspect(["call", "read_graph"], memory).structuredContent, { entities: [ada], relations: [] });
+  dovetail(["call", "create_entities", JSON.stringify({ entities: [ada] })], memory);
+  assert.deepEqual(dovetail(["call", "read_graph"], memory).structuredContent, { entities: [ada], relations: [] });
 });
 
 check("a server that cannot be started exits with 1", () => {
-  inspect(["tools"], [join(work, "no-such-program")], 1);
+  dovetail(["tools"], [join(work, "no-such-program")], 1);
 });
 const nobody = await freePort();
 check("a URL where nobody listens exits with 1", () => {
-  assert.match(inspect(["tools"], `http://127.0.0.1:${nobody}/mcp`, 1), /refused/);
+  assert.match(dovetail(["tools"], `http://127.0.0.1:${nobody}/mcp`, 1), /refused/);
 });
 check("a server that ends at once exits with 1 and says how", () => {
-  assert.match(inspect(["tools"], ["node", "-e", "console.error('bye'); process.exit(3)"], 1), /exit status 3.*bye/s);
+  assert.match(dovetail(["tools"], ["node", "-e", "console.error('bye'); process.exit(3)"], 1), /exit status 3.*bye/s);
 });
 
 console.log(`${passed} passed, 0 failed`);

@@ -1,53 +1,64 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
 
 	"github.com/dovetail-go/dovetail/approval"
-	"github.com/dovetail-go/dovetail/internal/edge"
-	"github.com/dovetail-go/dovetail/internal/wsopen"
+	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/internal/wsconn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// A Channel asks whoever is connected to it. One approver is connected at a time. It may be
-// used concurrently.
+// Channel sends requests to the approver that is connected. At most one approver is
+// connected at a time. It may be used concurrently.
 type Channel struct {
 	opts     Options
-	guard    *edge.Guard
+	guard    *httpguard.Guard
 	upgrader websocket.Upgrader
-	slot     chan struct{} // held by the connection of the approver
+	active   chan struct{} // held by the connection of the approver
 	closing  chan struct{} // closed by Close
-	all      sync.WaitGroup
+	running  sync.WaitGroup
+	// malformed logs samples of malformed answers.
+	malformed *quota.Samples
 
-	mu      sync.Mutex
-	token   string
-	changes int // of the token
-	closed  bool
-	waiting int         // connections that wait for the slot
-	conn    *connection // the approver's, nil if there is none
-	offers  offers
+	mu           sync.Mutex
+	token        string
+	tokenVersion int // incremented by SetToken
+	closed       bool
+	waiting      int         // connections that wait for active
+	conn         *connection // the approver's; nil if none is connected
+	pending      pendingRequests
 }
+
+// Format prints a constant, so that the token is not printed.
+func (c *Channel) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "channel.Channel") }
 
 var (
 	_ approval.Approver = (*Channel)(nil)
 	_ http.Handler      = (*Channel)(nil)
 )
 
-// New returns a channel that nobody is connected to. The error says what is wrong with a
-// host, an origin or the token.
+// New returns a channel without an approver. opts may be nil. The error describes a
+// malformed host, origin or token.
 func New(opts *Options) (*Channel, error) {
 	o := opts.withDefaults()
-	guard, err := edge.NewGuard(o.Hosts, o.Origins)
+	guard, err := httpguard.NewGuard(o.Hosts, o.Origins)
 	if err != nil {
 		return nil, fmt.Errorf("channel: Options.%w", err)
 	}
@@ -56,68 +67,71 @@ func New(opts *Options) (*Channel, error) {
 	}
 	c := &Channel{
 		opts: o, guard: guard,
-		upgrader: wsopen.Upgrader(subprotocol, writeTimeout),
-		slot:     make(chan struct{}, 1),
+		upgrader: wsconn.Upgrader(subprotocol, writeTimeout),
+		active:   make(chan struct{}, 1),
 		closing:  make(chan struct{}),
-		offers:   offers{byID: make(map[string]*offer)},
+
+		malformed: quota.NewSamples(o.Logger),
+		pending:   pendingRequests{byID: make(map[string]*pendingRequest)},
 	}
 	return c, c.SetToken(o.Token)
 }
 
-// Token is what approvers must show now.
+// Token returns the current token.
 func (c *Channel) Token() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.token
 }
 
-// SetToken replaces the token. An approver with the one before is sent away, and no answer of
-// it counts any more.
+// SetToken replaces the token. An approver that is connected with the previous token is
+// disconnected, and its later answers are ignored. The error describes a malformed token.
 func (c *Channel) SetToken(token string) error {
-	if !edge.IsToken(token) {
-		return fmt.Errorf("channel: a token must have at least %d characters of A-Z, a-z, 0-9 and -._~", edge.MinToken)
+	if !httpguard.IsToken(token) {
+		return fmt.Errorf("channel: a token must have at least %d characters of A-Z, a-z, 0-9 and -._~", httpguard.MinToken)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.token = token
-	c.changes++
-	c.dismiss(websocket.ClosePolicyViolation, "the token has changed")
+	c.tokenVersion++
+	c.disconnect(websocket.ClosePolicyViolation, "the token has changed")
 	return nil
 }
 
-// Connected tells whether there is an approver.
+// Connected reports whether an approver is connected.
 func (c *Channel) Connected() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.conn != nil
 }
 
-// Close sends the approver away, fails open requests, and waits until nothing of the
-// channel runs, some seconds at most. It may be called more than once.
+// Close disconnects the approver, fails pending requests, and waits until nothing of the
+// channel runs, at most a few seconds. It may be called more than once.
 func (c *Channel) Close() error {
 	c.mu.Lock()
 	if !c.closed {
 		c.closed = true
 		close(c.closing)
-		c.offers.fail(approval.Errorf(approval.NoApprover, "Approval channel closed"))
-		c.dismiss(websocket.CloseGoingAway, "the channel is closing")
+		c.pending.fail(approval.Errorf(approval.NoApprover, "Approval channel closed"))
+		c.disconnect(websocket.CloseGoingAway, "the channel is closing")
 	}
 	c.mu.Unlock()
-	c.all.Wait()
+	c.running.Wait()
 	return nil
 }
 
-// Approve shows a request to the approver, and waits for the answer. See [Options] for what
-// happens when there is none, or when it goes.
+// Approve sends a request to the approver and waits for the answer until ctx ends.
+// [Options] says what happens if no approver is connected or it disconnects. The error is
+// an *approval.Error or the cause of ctx.
 func (c *Channel) Approve(ctx context.Context, r *approval.Request) (approval.Answer, error) {
-	o, err := c.offer(r)
+	o, err := c.add(r)
 	if err != nil {
 		return approval.Answer{}, err
 	}
 	defer c.withdraw(o)
 	var tooLong <-chan time.Time
-	if c.opts.Patience > 0 {
-		timer := time.NewTimer(c.opts.Patience)
+	if c.opts.ReconnectTimeout > 0 {
+		timer := time.NewTimer(c.opts.ReconnectTimeout)
 		defer timer.Stop()
 		tooLong = timer.C
 	}
@@ -126,11 +140,11 @@ func (c *Channel) Approve(ctx context.Context, r *approval.Request) (approval.An
 		case outcome := <-o.outcome:
 			return outcome.answer, outcome.err
 		case <-tooLong:
-			if c.isForsaken(o) {
+			if c.isUnseen(o) {
 				return approval.Answer{}, notConnected()
 			}
 		case <-ctx.Done():
-			return approval.Answer{}, c.late(ctx, o)
+			return approval.Answer{}, c.timeoutError(ctx, o)
 		}
 	}
 }
@@ -143,8 +157,8 @@ func disconnected() error {
 	return approval.Errorf(approval.Lost, "Approval channel disconnected")
 }
 
-// offer adds a request to those that are shown.
-func (c *Channel) offer(r *approval.Request) (*offer, error) {
+// add adds a pending request.
+func (c *Channel) add(r *approval.Request) (*pendingRequest, error) {
 	frame, err := requestFrame(r)
 	if err != nil {
 		return nil, approval.Errorf(approval.Failed, "%v", err)
@@ -154,34 +168,34 @@ func (c *Channel) offer(r *approval.Request) (*offer, error) {
 	switch {
 	case c.closed:
 		return nil, approval.Errorf(approval.NoApprover, "Approval channel closed")
-	case c.conn == nil && c.opts.Patience <= 0:
+	case c.conn == nil && c.opts.ReconnectTimeout <= 0:
 		return nil, notConnected()
 	}
-	o, err := c.offers.add(r.ID, frame)
+	o, err := c.pending.add(r.ID, frame)
 	if err == nil && c.conn != nil {
 		c.conn.show(o)
 	}
 	return o, err
 }
 
-// withdraw takes back an offer that has not been answered.
-func (c *Channel) withdraw(o *offer) {
+// withdraw removes a pending request.
+func (c *Channel) withdraw(o *pendingRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.offers.remove(o) && o.shown != nil {
-		o.shown.note(noteFrame(methodWithdrawn, o.id, ""))
+	if c.pending.remove(o) && o.shown != nil {
+		o.shown.notify(notificationFrame(methodWithdrawn, o.id, ""))
 	}
 }
 
-// isForsaken tells whether an offer has not been shown, and nobody is there.
-func (c *Channel) isForsaken(o *offer) bool {
+// isUnseen reports whether a request has not been sent and no approver is connected.
+func (c *Channel) isUnseen(o *pendingRequest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.conn == nil && !o.seen
 }
 
-// late is the error of a request that has not been answered in time.
-func (c *Channel) late(ctx context.Context, o *offer) error {
+// timeoutError returns the error of a request that has not been answered in time.
+func (c *Channel) timeoutError(ctx context.Context, o *pendingRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if errors.Is(context.Cause(ctx), approval.Expired) && c.conn == nil && o.seen {
@@ -190,85 +204,85 @@ func (c *Channel) late(ctx context.Context, o *offer) error {
 	return context.Cause(ctx)
 }
 
-// ServeHTTP connects an approver, and returns when it has gone. It refuses a Host or an
-// Origin that is not allowed (403), a request that opens no WebSocket (426), one without
-// the token (401), and too many that wait (503). Another approver is sent away after
-// [Options.Wait], with the code 1008.
+// ServeHTTP connects an approver and returns when it has disconnected. It refuses a Host or
+// an Origin that is not allowed (403), a request that opens no WebSocket (426), one without
+// the token (401), and too many waiting approvers (503). While another approver is
+// connected, a new one waits for [Options.HandoverTimeout] and is then closed with the code
+// 1008.
 func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !c.guard.Admit(w, r, http.MethodGet) || !wsopen.Admit(w, r) {
+	if !c.guard.Admit(w, r, http.MethodGet) || !wsconn.Accept(w, r) {
 		return
 	}
-	change, ok := c.admits(r)
+	change, ok := c.checkToken(r)
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		edge.Refuse(w, http.StatusUnauthorized, jsonrpc.InvalidRequest, "expected the channel's token")
+		httpguard.Refuse(w, http.StatusUnauthorized, jsonrpc.InvalidRequest, "expected the channel's token")
 		return
 	}
-	who := c.opts.Who(r) // before anything is held: it may panic
-	if !c.begin() {
-		w.Header().Set("Retry-After", "5")
-		edge.Refuse(w, http.StatusServiceUnavailable, jsonrpc.InternalError, "busy: too many approvers wait, or the channel is closing")
+	who := c.opts.Identify(r) // before anything is held, since it may panic
+	if !c.beginWait() {
+		httpguard.RefuseBusy(w, "busy: too many approvers are waiting, or the channel is closing")
 		return
 	}
-	defer c.all.Done()
-	socket, err := wsopen.Upgrade(&c.upgrader, w, r)
+	defer c.running.Done()
+	socket, err := wsconn.Upgrade(&c.upgrader, w, r)
 	if err != nil {
-		c.ends()
-		c.opts.Logger.Debug("no approver was connected", "error", err, "client", r.RemoteAddr)
+		c.endWait()
+		c.opts.Logger.Debug("WebSocket handshake failed", "error", err, "client", r.RemoteAddr)
 		return
 	}
 	conn := newConnection(socket, who, c.opts.KeepAlive)
-	refusal := c.enter(conn, change)
+	refusal := c.activate(conn, change)
 	if refusal != "" {
 		conn.refuse(refusal)
-		c.ends()
+		c.endWait()
 		return
 	}
-	c.ends()
-	c.opts.Logger.Info("an approver has connected", "who", conn.who, "client", r.RemoteAddr)
+	c.endWait()
+	c.opts.Logger.Info("approver connected", "approver", conn.approver, "client", r.RemoteAddr)
 	c.serve(conn)
-	c.opts.Logger.Info("an approver has gone", "who", conn.who, "client", r.RemoteAddr)
+	c.opts.Logger.Info("approver disconnected", "approver", conn.approver, "client", r.RemoteAddr)
 }
 
-// admits checks the token, and says which one it is.
-func (c *Channel) admits(r *http.Request) (change int, ok bool) {
+// checkToken checks the token of a request and returns the version of the current token.
+func (c *Channel) checkToken(r *http.Request) (change int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changes, c.opts.Open || isSame(edge.Token(r), c.token)
+	return c.tokenVersion, c.opts.Open || equalTokens(httpguard.Token(r), c.token)
 }
 
-// isSame compares tokens in constant time, whatever their lengths.
-func isSame(given, token string) bool {
+// equalTokens compares tokens in constant time, whatever their lengths.
+func equalTokens(given, token string) bool {
 	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// begin counts a connection that waits for the slot.
-func (c *Channel) begin() bool {
+// beginWait counts a connection that waits to become active.
+func (c *Channel) beginWait() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.waiting >= maxWaiting {
 		return false
 	}
 	c.waiting++
-	c.all.Add(1)
+	c.running.Add(1)
 	return true
 }
 
-// ends counts one that waits no more.
-func (c *Channel) ends() {
+// endWait uncounts it.
+func (c *Channel) endWait() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting--
 }
 
-// enter waits for the approver before to go, and makes the connection the approver's. What
-// it returns, if anything, is why not.
-func (c *Channel) enter(conn *connection, change int) (refusal string) {
-	timer := time.NewTimer(c.opts.Wait)
+// activate waits for the previous approver to disconnect and makes the connection the
+// approver's. Otherwise it returns the reason.
+func (c *Channel) activate(conn *connection, change int) (refusal string) {
+	timer := time.NewTimer(c.opts.HandoverTimeout)
 	defer timer.Stop()
 	select {
-	case c.slot <- struct{}{}:
+	case c.active <- struct{}{}:
 	case <-timer.C:
 		return "Timed out waiting for previous connection to close"
 	case <-c.closing:
@@ -279,89 +293,146 @@ func (c *Channel) enter(conn *connection, change int) (refusal string) {
 	switch {
 	case c.closed:
 		refusal = "the channel is closing"
-	case c.changes != change && !c.opts.Open:
+	case c.tokenVersion != change && !c.opts.Open:
 		refusal = "the token has changed"
 	default:
 		c.conn = conn
-		conn.note([]byte(registeredFrame))
-		for _, o := range c.offers.inOrder() {
+		conn.notify([]byte(registeredFrame))
+		for _, o := range c.pending.inOrder() {
 			conn.show(o)
 		}
 		return ""
 	}
-	<-c.slot
+	<-c.active
 	return refusal
 }
 
 // serve reads answers until the connection ends.
 func (c *Channel) serve(conn *connection) {
 	var writing sync.WaitGroup
-	defer func() { <-c.slot }()
+	defer func() { <-c.active }()
 	defer writing.Wait()
-	defer conn.cut()
-	defer c.lose(conn)
+	defer conn.abort()
+	defer c.connectionEnded(conn)
 	writing.Go(func() { conn.write(&c.mu) })
 	for {
 		frame, err := conn.read()
 		if err != nil {
-			c.opts.Logger.Debug("the approver's connection has ended", "error", err)
+			c.opts.Logger.Debug("approval connection ended", "error", err)
 			return
 		}
 		c.receive(conn, frame)
 	}
 }
 
-// lose notes that the approver has gone, unless it was sent away before.
-func (c *Channel) lose(conn *connection) {
+// connectionEnded records that the approver has disconnected, unless disconnect was called
+// before.
+func (c *Channel) connectionEnded(conn *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn == conn {
 		conn.queue = nil
-		c.vacate()
+		c.clearConn()
 	}
 }
 
-// dismiss sends the approver away: from now on it is none, even if it stays a moment. The
-// lock is held.
-func (c *Channel) dismiss(code int, reason string) {
+// disconnect closes the approver's connection. Its later answers are ignored. The lock is
+// held.
+func (c *Channel) disconnect(code int, reason string) {
 	if c.conn != nil {
-		c.conn.leave(code, reason)
-		c.vacate()
+		c.conn.close(code, reason)
+		c.clearConn()
 	}
 }
 
-// vacate has nobody be the approver. The lock is held.
-func (c *Channel) vacate() {
+// clearConn removes the approver. The lock is held.
+func (c *Channel) clearConn() {
 	c.conn = nil
 	if c.opts.FailOnDisconnect {
-		c.offers.fail(disconnected())
+		c.pending.fail(disconnected())
 		return
 	}
-	for _, o := range c.offers.byID {
+	for _, o := range c.pending.byID {
 		o.shown = nil
 	}
 }
 
-// receive takes an answer. Anything else changes nothing.
+// receive handles an answer. Any other frame changes nothing.
 func (c *Channel) receive(conn *connection, frame []byte) {
 	r, err := readReply(frame)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if bad, ok := errors.AsType[*badReply](err); ok {
-		c.opts.Logger.Warn("an approver sent what is no answer", "error", bad, "who", conn.who)
-		conn.note(noteFrame(methodRefused, bad.id, bad.reason))
+		c.malformed.Log(slog.LevelWarn, "malformed answer", "error", bad, "approver", conn.approver)
+		conn.notify(notificationFrame(methodRefused, bad.id, bad.reason))
 		return
 	}
-	o := c.offers.byID[r.id]
+	o := c.pending.byID[r.id]
 	if o == nil || o.shown != conn {
-		c.opts.Logger.Debug("an answer came too late, or twice", "who", conn.who)
-		conn.note(noteFrame(methodRefused, r.id, "the request does not wait for an answer"))
+		c.opts.Logger.Debug("answer to a request that is not pending", "approver", conn.approver)
+		conn.notify(notificationFrame(methodRefused, r.id, "the request is not pending"))
 		return
 	}
-	c.offers.remove(o)
+	c.pending.remove(o)
 	if r.failed {
 		o.outcome <- outcome{err: approval.Errorf(approval.Failed, "the approver failed: %s", r.reason)}
 		return
 	}
-	o.outcome <- outcome{answer: approval.Answer{Approved: r.approved, Reason: r.reason, By: conn.who}}
+	o.outcome <- outcome{answer: approval.Answer{Approved: r.approved, Reason: r.reason, By: conn.approver}}
+}
+
+// A pendingRequest is a request without an answer. It is guarded by the channel's lock.
+type pendingRequest struct {
+	id      string
+	frame   []byte
+	order   int
+	shown   *connection  // the connection that may answer it; nil before it was sent
+	open    bool         // it has no answer
+	seen    bool         // it has been sent to an approver
+	outcome chan outcome // of capacity 1
+}
+
+type outcome struct {
+	answer approval.Answer
+	err    error
+}
+
+// pendingRequests contains the pending requests.
+type pendingRequests struct {
+	byID map[string]*pendingRequest
+	last int
+}
+
+func (s *pendingRequests) add(id string, frame []byte) (*pendingRequest, error) {
+	if s.byID[id] != nil {
+		return nil, errors.New("channel: the request is already pending")
+	}
+	s.last++
+	o := &pendingRequest{id: id, frame: frame, order: s.last, open: true, outcome: make(chan outcome, 1)}
+	s.byID[id] = o
+	return o, nil
+}
+
+// remove removes a request and reports whether it was pending.
+func (s *pendingRequests) remove(o *pendingRequest) bool {
+	if s.byID[o.id] != o {
+		return false
+	}
+	delete(s.byID, o.id)
+	o.open = false
+	return true
+}
+
+// fail fails all requests.
+func (s *pendingRequests) fail(err error) {
+	for _, o := range s.byID {
+		o.outcome <- outcome{err: err}
+		o.open = false
+	}
+	clear(s.byID)
+}
+
+// inOrder returns the requests, oldest first.
+func (s *pendingRequests) inOrder() []*pendingRequest {
+	return slices.SortedFunc(maps.Values(s.byID), func(a, b *pendingRequest) int { return cmp.Compare(a.order, b.order) })
 }

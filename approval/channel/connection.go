@@ -1,135 +1,157 @@
 package channel
 
 import (
+	"errors"
+	"io"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/dovetail-go/dovetail/internal/wsconn"
 )
 
-// A connection is that of an approver. One goroutine reads and one writes. The writer takes
-// what is to be shown from a queue, so a connection that takes nothing keeps nobody waiting.
+// A connection is the connection of an approver. One goroutine reads and one writes. The
+// writer takes frames from a queue, so a slow connection blocks nothing else.
 type connection struct {
-	socket *websocket.Conn
-	who    string
-	alive  *keepAlive
-	speaks bool          // it has agreed to the subprotocol, and understands notifications
-	wake   chan struct{} // has an element when there is something to write
-	bye    chan farewell // why this side closes
-	silent chan struct{} // closed when reading has ended
+	socket      *websocket.Conn
+	approver    string
+	keepAlive   *wsconn.KeepAlive
+	notifies    bool            // the approver has selected the subprotocol and accepts notifications
+	ready       chan struct{}   // has an element when the queue is not empty
+	closeFrames chan closeFrame // the close frame to send
+	readDone    chan struct{}   // closed when reading has ended
 
 	// Guarded by the channel's lock.
 	queue []entry
 }
 
-// An entry of the queue is an offer, or a notification.
+// An entry of the queue is a request or a notification.
 type entry struct {
-	offer *offer
-	note  []byte
+	request      *pendingRequest
+	notification []byte
 }
 
-type farewell struct {
+type closeFrame struct {
 	code   int
 	reason string
 }
 
 func newConnection(socket *websocket.Conn, who string, every time.Duration) *connection {
 	c := &connection{
-		socket: socket, who: who, alive: newKeepAlive(socket, every), speaks: socket.Subprotocol() == subprotocol,
-		wake: make(chan struct{}, 1), bye: make(chan farewell, 1), silent: make(chan struct{}),
+		socket: socket, approver: who, keepAlive: wsconn.NewKeepAlive(socket, every, writeTimeout), notifies: socket.Subprotocol() == subprotocol,
+		ready: make(chan struct{}, 1), closeFrames: make(chan closeFrame, 1), readDone: make(chan struct{}),
 	}
 	socket.SetReadLimit(MaxFrame)
 	return c
 }
 
-// show queues an offer. The channel's lock is held.
-func (c *connection) show(o *offer) { c.put(entry{offer: o}) }
+// show queues a request. The channel's lock is held.
+func (c *connection) show(o *pendingRequest) { c.push(entry{request: o}) }
 
-// note queues a notification, if the approver understands them. The channel's lock is held.
-func (c *connection) note(frame []byte) {
-	if c.speaks && len(c.queue) < maxNotes {
-		c.put(entry{note: frame})
+// notify queues a notification if the approver accepts them. The channel's lock is held.
+func (c *connection) notify(frame []byte) {
+	if c.notifies && len(c.queue) < maxNotifications {
+		c.push(entry{notification: frame})
 	}
 }
 
-// maxNotes is how many frames may be queued before notifications are left out.
-const maxNotes = 2048
+// maxNotifications is the length of the queue from which notifications are dropped.
+const maxNotifications = 2048
 
-func (c *connection) put(e entry) {
+func (c *connection) push(e entry) {
 	c.queue = append(c.queue, e)
 	select {
-	case c.wake <- struct{}{}:
+	case c.ready <- struct{}{}:
 	default:
 	}
 }
 
-// leave has this side close, within a moment, whatever the approver does. It is called once,
-// with the channel's lock held.
-func (c *connection) leave(code int, reason string) {
+// close closes the connection within [closeTimeout]. It is called once, with the channel's
+// lock held.
+func (c *connection) close(code int, reason string) {
 	c.queue = nil
-	c.alive.end()
-	c.bye <- farewell{code, reason}
+	c.keepAlive.EndReading(closeTimeout)
+	c.closeFrames <- closeFrame{code, reason}
 }
 
 // read returns the next text frame.
 func (c *connection) read() ([]byte, error) {
-	kind, frame, err := c.socket.ReadMessage()
+	kind, frame, err := c.readMessage()
 	if err != nil {
-		close(c.silent)
+		close(c.readDone)
 		return nil, err
 	}
-	c.alive.heard()
+	c.keepAlive.Extend()
 	if kind != websocket.TextMessage {
-		return nil, nil // which is no answer
+		return nil, nil // not an answer
 	}
 	return frame, nil
 }
 
-// write writes what is queued until reading or writing has ended, or this side leaves.
-func (c *connection) write(mu *sync.Mutex) {
-	ticker := time.NewTicker(c.alive.every)
-	defer ticker.Stop()
+// readMessage reads one message at the minimum rate.
+func (c *connection) readMessage() (kind int, message []byte, err error) {
+	kind, r, err := c.socket.NextReader()
+	if err != nil {
+		return 0, nil, err
+	}
+	pace := wsconn.Pace{KeepAlive: c.keepAlive}
+	defer pace.End()
+	message = make([]byte, 0, 512)
 	for {
+		n, err := r.Read(message[len(message):cap(message)])
+		message = message[:len(message)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return kind, message, nil
+		case err != nil:
+			return 0, nil, err
+		}
+		pace.Extend(len(message))
+		message = slices.Grow(message, 1)
+	}
+}
+
+// write writes queued frames until reading or writing ends, or this side closes.
+func (c *connection) write(mu *sync.Mutex) {
+	for {
+		var err error
 		select {
-		case <-c.wake:
-			if !c.drain(mu) {
-				c.cut()
-				return
-			}
-		case payload := <-c.alive.pongs:
-			if c.alive.pong(payload) != nil {
-				c.cut()
-				return
-			}
-		case <-ticker.C:
-			if c.alive.ping() != nil {
-				c.cut()
-				return
-			}
-		case bye := <-c.bye:
-			c.sayGoodbye(bye)
+		case <-c.ready:
+			err = c.drain(mu)
+		case payload := <-c.keepAlive.Pongs():
+			err = c.keepAlive.Pong(payload)
+		case <-c.keepAlive.Pings():
+			err = c.keepAlive.Ping()
+		case bye := <-c.closeFrames:
+			c.writeClose(bye)
 			return
-		case <-c.silent:
+		case <-c.readDone:
+			return
+		}
+		if err != nil {
+			c.abort()
 			return
 		}
 	}
 }
 
-// drain writes what is queued now, and says whether it could.
-func (c *connection) drain(mu *sync.Mutex) bool {
+// drain writes the queued frames.
+func (c *connection) drain(mu *sync.Mutex) error {
 	for {
 		frame, ok := c.next(mu)
 		if !ok {
-			return true
+			return nil
 		}
 		_ = c.socket.SetWriteDeadline(time.Now().Add(writeTimeout)) // it cannot fail
-		if c.socket.WriteMessage(websocket.TextMessage, frame) != nil {
-			return false
+		if err := c.socket.WriteMessage(websocket.TextMessage, frame); err != nil {
+			return err
 		}
 	}
 }
 
-// next takes the next frame of the queue. An offer that is written may be answered.
+// next takes the next frame from the queue. A request that is taken may be answered.
 func (c *connection) next(mu *sync.Mutex) ([]byte, bool) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -137,90 +159,35 @@ func (c *connection) next(mu *sync.Mutex) ([]byte, bool) {
 		e := c.queue[0]
 		c.queue = c.queue[1:]
 		switch {
-		case e.offer == nil:
-			return e.note, true
-		case e.offer.open:
-			e.offer.shown, e.offer.seen = c, true
-			return e.offer.frame, true
+		case e.request == nil:
+			return e.notification, true
+		case e.request.open:
+			e.request.shown, e.request.seen = c, true
+			return e.request.frame, true
 		}
 	}
 	return nil, false
 }
 
-func (c *connection) sayGoodbye(bye farewell) {
+func (c *connection) writeClose(bye closeFrame) {
 	message := websocket.FormatCloseMessage(bye.code, bye.reason)
-	_ = c.socket.WriteControl(websocket.CloseMessage, message, time.Now().Add(closeTimeout)) // it may have gone
+	_ = c.socket.WriteControl(websocket.CloseMessage, message, time.Now().Add(closeTimeout)) // the peer may have disconnected
 }
 
-// refuse sends away an approver that was not let in.
+// refuse closes the connection of an approver that was not accepted.
 func (c *connection) refuse(reason string) {
-	c.alive.end()
-	c.sayGoodbye(farewell{websocket.ClosePolicyViolation, reason})
+	c.keepAlive.EndReading(closeTimeout)
+	c.writeClose(closeFrame{websocket.ClosePolicyViolation, reason})
 	for {
 		if _, _, err := c.socket.NextReader(); err != nil {
-			break // closing earlier could keep the reason from arriving
+			break // closing earlier could prevent the reason from arriving
 		}
 	}
-	c.cut()
+	c.abort()
 }
 
-// cut ends the connection.
-func (c *connection) cut() { _ = c.socket.Close() }
-
-// A keepAlive finds out whether the peer is there, and tells it that this side is. What
-// reads writes nothing itself: two ends that both do could wait for each other.
-type keepAlive struct {
-	socket *websocket.Conn
-	every  time.Duration
-	pongs  chan string // the payload of the last ping that has not been answered
-
-	mu     sync.Mutex
-	ending bool
-}
-
-func newKeepAlive(socket *websocket.Conn, every time.Duration) *keepAlive {
-	k := &keepAlive{socket: socket, every: every, pongs: make(chan string, 1)}
-	socket.SetPingHandler(k.pinged)
-	socket.SetPongHandler(func(string) error {
-		k.heard()
-		return nil
-	})
-	k.heard()
-	return k
-}
-
-// pinged has the last ping answered, as RFC 6455, section 5.5.3, allows.
-func (k *keepAlive) pinged(payload string) error {
-	k.heard()
-	select {
-	case <-k.pongs:
-	default:
-	}
-	k.pongs <- payload
-	return nil
-}
-
-func (k *keepAlive) pong(payload string) error {
-	return k.socket.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(writeTimeout))
-}
-
-// heard puts the end off: the peer lives.
-func (k *keepAlive) heard() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.ending {
-		_ = k.socket.SetReadDeadline(time.Now().Add(k.every*2 + k.every/2)) // if it fails, so does reading
-	}
-}
-
-// end leaves the peer a moment to close. Nothing that it sends puts that off.
-func (k *keepAlive) end() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.ending = true
-	_ = k.socket.SetReadDeadline(time.Now().Add(closeTimeout)) // as above
-}
-
-func (k *keepAlive) ping() error {
-	return k.socket.WriteControl(websocket.PingMessage, nil, time.Now().Add(writeTimeout))
+// abort ends the connection without a close frame.
+func (c *connection) abort() {
+	c.keepAlive.Stop()
+	_ = c.socket.Close()
 }

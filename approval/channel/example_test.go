@@ -36,7 +36,7 @@ func ExampleNew() {
 }
 
 func ExampleDial() {
-	c, err := channel.New(&channel.Options{Logger: slog.New(slog.DiscardHandler), Patience: time.Minute})
+	c, err := channel.New(&channel.Options{Logger: slog.New(slog.DiscardHandler), ReconnectTimeout: time.Minute})
 	if err != nil {
 		fmt.Println(err)
 		return

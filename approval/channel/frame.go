@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// subprotocol is agreed on by programs that understand more than the original ones.
+// subprotocol is the WebSocket subprotocol of programs that accept notifications.
 const subprotocol = "dovetail.approval.v1"
 
 const (
@@ -21,18 +21,18 @@ const (
 	methodRefused    = "refused"
 )
 
-// registeredFrame is the first one for an approver that understands it.
+// registeredFrame is the first frame for an approver with the subprotocol.
 const registeredFrame = `{"jsonrpc":"2.0","method":"` + methodRegistered + `","params":{}}`
 
-// instant is the form of times on the wire.
-const instant = "2006-01-02T15:04:05.000Z07:00"
+// timeFormat is the format of times in frames.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 func appendMember(dst []byte, name, value string) []byte {
 	dst = append(dst, `,"`+name+`":`...)
 	return jsonscan.AppendString(dst, value)
 }
 
-// requestFrame asks about a request. The arguments stand in it byte for byte.
+// requestFrame encodes a request. It contains the arguments byte for byte.
 func requestFrame(r *approval.Request) ([]byte, error) {
 	f := append([]byte(nil), `{"jsonrpc":"2.0","method":"approve","params":{"server_name":`...)
 	f = jsonscan.AppendString(f, r.Server)
@@ -40,12 +40,12 @@ func requestFrame(r *approval.Request) ([]byte, error) {
 	f = append(f, `,"tool_args":`...)
 	f = append(f, r.Arguments...)
 	f = appendMember(f, "call_id", r.ID)
-	f = appendMember(f, "deadline", r.Deadline.UTC().Format(instant))
+	f = appendMember(f, "deadline", r.Deadline.UTC().Format(timeFormat))
 	f = appendMember(f, "args_digest", r.ArgumentsDigest().String())
 	f = appendMember(f, "launch", r.Launch)
 	f = appendMember(f, "tool_digest", r.ToolDigest)
 	f = appendMember(f, "caller", r.Caller)
-	f = appendMember(f, "created", r.Created.UTC().Format(instant))
+	f = appendMember(f, "created", r.Created.UTC().Format(timeFormat))
 	f = appendMember(f, "digest", r.Digest().String())
 	f = append(f, `},"id":`...)
 	f = jsonscan.AppendString(f, r.ID)
@@ -56,8 +56,8 @@ func requestFrame(r *approval.Request) ([]byte, error) {
 	return f, nil
 }
 
-// noteFrame is a notification about a request; reason may be "".
-func noteFrame(method, id, reason string) []byte {
+// notificationFrame encodes a notification about a request. reason may be empty.
+func notificationFrame(method, id, reason string) []byte {
 	f := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+method+`","params":{"id":`...)
 	f = jsonscan.AppendString(f, id)
 	if reason != "" {
@@ -66,7 +66,7 @@ func noteFrame(method, id, reason string) []byte {
 	return append(f, `}}`...)
 }
 
-// answerFrame answers the call with this id, its JSON text.
+// answerFrame encodes the answer to the call with this id, given as JSON text.
 func answerFrame(id json.RawMessage, a approval.Answer) []byte {
 	f := append([]byte(nil), `{"jsonrpc":"2.0","result":`...)
 	if a.Approved {
@@ -74,14 +74,14 @@ func answerFrame(id json.RawMessage, a approval.Answer) []byte {
 	} else {
 		f = append(f, "false"...)
 		if a.Reason != "" {
-			f = appendMember(f, "reason", shortened(a.Reason))
+			f = appendMember(f, "reason", truncate(a.Reason))
 		}
 	}
 	f = append(f, `,"id":`...)
 	return append(append(f, id...), '}')
 }
 
-// errorFrame fails the call with this id.
+// errorFrame encodes an error for the call with this id.
 func errorFrame(id json.RawMessage, reason string) []byte {
 	f := append([]byte(nil), `{"jsonrpc":"2.0","error":{"code":-32603,"message":`...)
 	f = jsonscan.AppendString(f, reason)
@@ -89,8 +89,8 @@ func errorFrame(id json.RawMessage, reason string) []byte {
 	return append(append(f, id...), '}')
 }
 
-// shortened is as much of a reason as is kept, without a part of a character.
-func shortened(reason string) string {
+// truncate cuts a reason at a character boundary.
+func truncate(reason string) string {
 	if len(reason) <= approval.MaxReason {
 		return reason
 	}
@@ -101,15 +101,15 @@ func shortened(reason string) string {
 	return reason[:end]
 }
 
-// A reply is an approver's answer on the wire.
+// A reply is the answer of an approver.
 type reply struct {
 	id       string
 	approved bool
 	reason   string
-	failed   bool // it is an error; reason is its message
+	failed   bool // it is an error with reason as message
 }
 
-// A badReply tells of a frame that is no answer. It has the id, if that could be read.
+// A badReply is the error of a malformed answer. id is empty if it could not be read.
 type badReply struct {
 	id     string
 	reason string
@@ -117,7 +117,7 @@ type badReply struct {
 
 func (b *badReply) Error() string { return b.reason }
 
-// readReply reads a frame of an approver. The error is a *badReply.
+// readReply decodes a frame of an approver. The error is a *badReply.
 func readReply(frame []byte) (reply, error) {
 	object, err := readMessage(frame)
 	if err != nil {
@@ -147,7 +147,7 @@ func readReply(frame []byte) (reply, error) {
 	}
 	r.approved = string(result) == "true"
 	if reason := object.Get("reason"); jsonscan.KindOf(reason) == jsonscan.String {
-		r.reason = shortened(jsonscan.Unquote(reason))
+		r.reason = truncate(jsonscan.Unquote(reason))
 	}
 	return r, nil
 }
@@ -158,12 +158,12 @@ func faultMessage(fault []byte) (string, error) {
 		return "", errors.New("the error must be an object")
 	}
 	if message := object.Get("message"); jsonscan.KindOf(message) == jsonscan.String {
-		return shortened(jsonscan.Unquote(message)), nil
+		return truncate(jsonscan.Unquote(message)), nil
 	}
 	return "", nil
 }
 
-// readMessage reads what every frame has. null is no member.
+// readMessage decodes what every frame has. A null member counts as absent.
 func readMessage(frame []byte) (jsonscan.Members, error) {
 	object, err := jsonscan.ReadObject(frame)
 	if err != nil {
@@ -176,16 +176,16 @@ func readMessage(frame []byte) (jsonscan.Members, error) {
 	return object, nil
 }
 
-// A call is a frame of a server: a request to decide about, or a notification.
+// A call is a frame of a server: a request or a notification.
 type call struct {
-	id      json.RawMessage // its JSON text, nil for a notification
+	id      json.RawMessage // JSON text, nil for a notification
 	method  string
-	request *approval.Request // of approve
-	about   string            // the request of a notification
+	request *approval.Request // for approve
+	about   string            // for a notification
 	reason  string
 }
 
-// readCall reads a frame of a server, of an original one too.
+// readCall decodes a frame of a server, with or without the subprotocol.
 func readCall(frame []byte) (*call, error) {
 	object, err := readMessage(frame)
 	if err != nil {
@@ -231,7 +231,7 @@ func text(params *jsonscan.Members, name string) string {
 	return jsonscan.Unquote(value)
 }
 
-// readRequest reads the params of approve. What a digest is given for must have it.
+// readRequest decodes the params of approve and checks the digests in them.
 func readRequest(params *jsonscan.Members) (*approval.Request, error) {
 	for _, name := range []string{"server_name", "tool_name"} {
 		if kind := jsonscan.KindOf(params.Get(name)); kind != jsonscan.String {

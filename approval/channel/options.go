@@ -7,80 +7,96 @@ import (
 	"time"
 )
 
-// Options configure a [Channel]. The zero value is good; see [Channel.Token].
+// Defaults of [Options] and [ClientOptions].
+const (
+	// DefaultHandoverTimeout is how long a second approver waits for the first one to
+	// disconnect.
+	DefaultHandoverTimeout = 5 * time.Second
+	// DefaultKeepAlive is the interval of pings.
+	DefaultKeepAlive = 15 * time.Second
+	// DefaultMaxHandlers is the maximum number of open prompts of a client.
+	DefaultMaxHandlers = 1024
+)
+
+const (
+	// MaxFrame is the maximum length of a frame in bytes.
+	MaxFrame = 256 << 10
+
+	// maxWaiting is how many approvers may wait for another one to disconnect.
+	maxWaiting = 8
+	// writeTimeout bounds writing a frame.
+	writeTimeout = 10 * time.Second
+	// closeTimeout is how long a peer may take to answer a close frame.
+	closeTimeout = time.Second
+)
+
+// Options configures a [Channel]. The zero value is valid; see [Channel.Token].
 type Options struct {
-	// Token is what an approver must show, at least 16 bytes of A-Z, a-z, 0-9 and -._~: as
-	// "Authorization: Bearer T", or, from a browser, as the WebSocket subprotocol
-	// "dovetail.token.T". By default it is random.
+	// Token is the token that an approver must present: 16 to 4096 characters of A-Z, a-z,
+	// 0-9 and -._~. It comes as "Authorization: Bearer T" or, from a browser, as the
+	// WebSocket subprotocol "dovetail.token.T". Default: a random token.
 	Token string
-	// Open lets approvers in without a token, as the original ones expect. Then whoever can
-	// reach the handler decides about everything.
+	// Open accepts approvers without a token, as older programs expect. Everyone who can
+	// reach the handler can then decide about every request.
 	Open bool
-	// Hosts and Origins are those that are allowed beside loopback ones, as for the MCP
-	// endpoints of package transport/ws.
+	// Hosts and Origins are allowed in addition to loopback ones, as in ws.Options.
 	Hosts, Origins []string
-	// Wait is how long a second approver waits for the first to go, before it is sent away.
-	// Default [DefaultWait].
-	Wait time.Duration
-	// Patience is how long a request waits for an approver when there is none, at most until
-	// it expires. By default it fails at once.
-	Patience time.Duration
-	// FailOnDisconnect fails the open requests when the approver goes, as the original
-	// channel does. By default the next approver is shown them, until they expire.
+	// HandoverTimeout is how long a second approver waits for the first one to disconnect,
+	// before it is refused. Default [DefaultHandoverTimeout].
+	HandoverTimeout time.Duration
+	// ReconnectTimeout is how long a request waits for an approver if none is connected, at
+	// most until it expires. Default: it fails immediately.
+	ReconnectTimeout time.Duration
+	// FailOnDisconnect fails the pending requests when the approver disconnects, as older
+	// programs expect. Default: the next approver gets them, until they expire.
 	FailOnDisconnect bool
-	// Who names an approver for the journal. By default all are "channel".
-	Who func(r *http.Request) string
-	// KeepAlive is how often a ping is sent. An approver that sends nothing, not even an
-	// answer to it, for two and a half times as long has gone. Default [DefaultKeepAlive].
+	// Identify returns the name of an approver for the journal. Default: "channel".
+	Identify func(r *http.Request) string
+	// KeepAlive is the interval of pings. An approver is disconnected when nothing, not
+	// even an answer to a ping, has come for two and a half intervals. Default
+	// [DefaultKeepAlive].
 	KeepAlive time.Duration
-	// Logger takes frames that are no answers, without what is in them, and who comes and
-	// goes. Default slog.Default().
-	Logger *slog.Logger
-}
-
-func (o *Options) withDefaults() Options {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
-	opts.Wait = cmp.Or(opts.Wait, DefaultWait)
-	if opts.KeepAlive <= 0 {
-		opts.KeepAlive = DefaultKeepAlive
-	}
-	opts.Logger = cmp.Or(opts.Logger, slog.Default())
-	if opts.Who == nil {
-		opts.Who = func(*http.Request) string { return "channel" }
-	}
-	return opts
-}
-
-// ClientOptions configure [Dial]. The zero value is good.
-type ClientOptions struct {
-	// Token is the server's, if it asks for one.
-	Token string
-	// HTTPClient says how to reach the server: its Jar, its Timeout, for the handshake
-	// alone, and of its Transport, which must be an *http.Transport, Proxy, DialContext,
-	// DialTLSContext and TLSClientConfig. Default http.DefaultClient, with 30 s for the
-	// handshake.
-	HTTPClient *http.Client
-	// Once ends the client with its first connection. By default it connects again, after
-	// pauses that grow.
-	Once bool
-	// MaxHandlers is how many handlers may run; a request beyond fails. Default
-	// [DefaultMaxHandlers].
-	MaxHandlers int
-	// KeepAlive is as in [Options].
-	KeepAlive time.Duration
-	// Logger takes frames that are no requests, and lost connections. Default
+	// Logger logs malformed frames, without their content, and connections. Default
 	// slog.Default().
 	Logger *slog.Logger
 }
 
-func (o *ClientOptions) withDefaults() ClientOptions {
-	var opts ClientOptions
-	if o != nil {
-		opts = *o
+func (o *Options) withDefaults() Options {
+	opts := *cmp.Or(o, &Options{})
+	opts.HandoverTimeout = cmp.Or(opts.HandoverTimeout, DefaultHandoverTimeout)
+	if opts.KeepAlive <= 0 {
+		opts.KeepAlive = DefaultKeepAlive
 	}
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
+	if opts.Identify == nil {
+		opts.Identify = func(*http.Request) string { return "channel" }
+	}
+	return opts
+}
+
+// ClientOptions configures [Dial]. The zero value is valid.
+type ClientOptions struct {
+	// Token is the token of the channel, if it requires one.
+	Token string
+	// HTTPClient says how to reach the server: its Jar, its Timeout, which bounds the
+	// handshake, and the fields Proxy, DialContext, DialTLSContext and TLSClientConfig of
+	// its Transport, which must be an *http.Transport. Default: http.DefaultClient, with 30
+	// s for the handshake.
+	HTTPClient *http.Client
+	// Once ends the client with its first connection. Default: it reconnects with a growing
+	// delay.
+	Once bool
+	// MaxHandlers is the maximum number of running handlers. Further requests fail. Default
+	// [DefaultMaxHandlers].
+	MaxHandlers int
+	// KeepAlive is the interval of pings, as in [Options].
+	KeepAlive time.Duration
+	// Logger logs malformed frames and lost connections. Default slog.Default().
+	Logger *slog.Logger
+}
+
+func (o *ClientOptions) withDefaults() ClientOptions {
+	opts := *cmp.Or(o, &ClientOptions{})
 	opts.HTTPClient = cmp.Or(opts.HTTPClient, http.DefaultClient)
 	opts.MaxHandlers = cmp.Or(opts.MaxHandlers, DefaultMaxHandlers)
 	if opts.KeepAlive <= 0 {

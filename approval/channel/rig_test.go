@@ -5,87 +5,35 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/memnet"
+
 	"github.com/gorilla/websocket"
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/approval/channel"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
 const address = "ws://localhost/approval"
 
-// quiet is a logger for what a test provokes.
+// quiet discards expected log lines.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func pass(d time.Duration) { <-time.After(d) }
 
-// A wire is a network in memory, for virtual time.
-type wire struct {
-	accepts chan net.Conn
-	once    sync.Once
-	closed  chan struct{}
-
-	mu     sync.Mutex
-	dialed []net.Conn
-}
-
-func newWire() *wire { return &wire{accepts: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (w *wire) Accept() (net.Conn, error) {
-	select {
-	case c := <-w.accepts:
-		return c, nil
-	case <-w.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (w *wire) Close() error {
-	w.once.Do(func() { close(w.closed) })
-	return nil
-}
-
-func (w *wire) Addr() net.Addr { return &net.UnixAddr{} }
-
-func (w *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case w.accepts <- there:
-		w.mu.Lock()
-		w.dialed = append(w.dialed, here)
-		w.mu.Unlock()
-		return here, nil
-	case <-w.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// cut ends the connections that were dialed.
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.dialed {
-		c.Close()
-	}
-	w.dialed = nil
-}
-
-// A rig is a channel that can be connected to, in virtual time.
+// A rig is a channel on a network in memory, in virtual time.
 type rig struct {
 	*channel.Channel
-	wire *wire
+	network *memnet.Network
 }
 
-// virtual runs a test with a channel, and checks that nothing of it is left.
+// virtual runs a test with a channel and checks for leaks.
 func virtual(t *testing.T, opts *channel.Options, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,23 +45,23 @@ func virtual(t *testing.T, opts *channel.Options, test func(t *testing.T, r *rig
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &rig{c, newWire()}
+		r := &rig{c, memnet.New()}
 		server := &http.Server{Handler: c, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 		served := make(chan error)
-		go func() { served <- server.Serve(r.wire) }()
+		go func() { served <- server.Serve(r.network) }()
 		defer func() {
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
 			server.Close()
 			<-served
-			r.wire.cut()
+			r.network.Cut()
 		}()
 		test(t, r)
 	})
 }
 
-// An approver is a raw client, such as the original one.
+// An approver is a raw WebSocket client.
 type approver struct {
 	*websocket.Conn
 	frames chan string
@@ -121,7 +69,7 @@ type approver struct {
 	mute   atomic.Bool // pings are not answered any more
 }
 
-// connect opens a socket by which frames come as they are.
+// connect opens a WebSocket without an automatic reader.
 func (r *rig) connect(t *testing.T, protocols ...string) *approver {
 	t.Helper()
 	a, err := r.open(protocols...)
@@ -138,7 +86,7 @@ func (r *rig) connect(t *testing.T, protocols ...string) *approver {
 }
 
 func (r *rig) open(protocols ...string) (*approver, error) {
-	d := websocket.Dialer{NetDialContext: r.wire.dial, Subprotocols: protocols}
+	d := websocket.Dialer{NetDialContext: r.network.DialContext, Subprotocols: protocols}
 	header := http.Header{"Authorization": {"Bearer " + r.Token()}}
 	conn, resp, err := d.Dial(address, header)
 	if err != nil {
@@ -170,7 +118,7 @@ func (r *rig) open(protocols ...string) (*approver, error) {
 	return a, nil
 }
 
-// say sends a text frame, and lets it arrive.
+// say sends a text frame and waits until it is handled.
 func (a *approver) say(t *testing.T, frame string) {
 	t.Helper()
 	if err := a.WriteMessage(websocket.TextMessage, []byte(frame)); err != nil {
@@ -194,7 +142,7 @@ func (a *approver) next(t *testing.T) string {
 	}
 }
 
-// wantSilence checks that nothing has come.
+// wantSilence checks that no frame has come.
 func (a *approver) wantSilence(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
@@ -290,10 +238,12 @@ func wantApproved(t *testing.T, done <-chan verdict, approved bool) {
 	}
 }
 
-func wantError(t *testing.T, done <-chan verdict, kind approval.Kind, text string) {
+func wantError(t *testing.T, done <-chan verdict, kind approval.Code, text string) {
 	t.Helper()
 	v := <-done
 	if !errors.Is(v.err, kind) || v.answer.Approved || text != "" && v.err.Error() != text {
 		t.Errorf("the request ended with %+v, want %s %q", v, string(kind), text)
 	}
 }
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -1,16 +1,18 @@
-// Package page serves the web page on which a person decides about calls, in a browser,
-// over the WebSocket of package approval/channel:
+// Package page serves a web page on which a person approves or rejects calls. The page
+// connects to a channel of package approval/channel over a WebSocket:
 //
-//	mux.Handle("/approval", asked)                   // a *channel.Channel
+//	mux.Handle("/approval", ch) // a *channel.Channel
 //	mux.Handle("/approvals/", page.Handler(nil))
-//	fmt.Println("http://127.0.0.1:8900/approvals/#token=" + asked.Token())
+//	fmt.Println("http://127.0.0.1:8900/approvals/#token=" + ch.Token())
 //
-// The page shows the arguments byte for byte: their text is cut out of the frame, laid out
-// without being decoded, characters that cannot be seen are made visible, and its SHA-256
-// is compared with the one that the channel sent.
+// # Guarantees
 //
-// The files hold no secret and need no token. The token travels in the fragment of the
-// page's URL, which a browser sends to nobody, and from there as a WebSocket subprotocol.
-// The files are plain HTML, CSS and JavaScript, embedded as they are, and everything that
-// they load comes from the handler.
+//  1. The page shows the exact bytes of the arguments: it formats the JSON text without
+//     decoding it, makes invisible characters visible, and compares the SHA-256 of the text
+//     with the one that the channel sent.
+//  2. The files contain no secret, and need no token. The token is in the fragment of the
+//     page's URL, which a browser does not send to any server, and the page sends it as a
+//     WebSocket subprotocol.
+//  3. The page loads nothing from other hosts. Its files are plain HTML, CSS and JavaScript,
+//     embedded in the program.
 package page

@@ -11,18 +11,18 @@ import (
 )
 
 func ExampleHandler() {
-	asked, err := channel.New(&channel.Options{Logger: slog.New(slog.DiscardHandler)})
+	ch, err := channel.New(&channel.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer asked.Close()
+	defer ch.Close()
 	mux := http.NewServeMux()
-	mux.Handle("/approval", asked) // approval.Guard(rules, asked, nil) asks it
+	mux.Handle("/approval", ch) // approval.Guard(rules, ch, nil) asks it
 	mux.Handle("/approvals/", page.Handler(nil))
 	web := httptest.NewServer(mux)
 	defer web.Close()
-	// A person opens web.URL + "/approvals/#token=" + asked.Token().
+	// A person opens web.URL + "/approvals/#token=" + ch.Token().
 	resp, err := web.Client().Get(web.URL + "/approvals/")
 	if err != nil {
 		fmt.Println(err)

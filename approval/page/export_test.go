@@ -1,6 +1,6 @@
 package page
 
-// Names are the names of the files.
+// Names returns the names of the files.
 func Names() []string {
 	var names []string
 	for name := range load(Options{}) {

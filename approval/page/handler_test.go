@@ -14,8 +14,8 @@ import (
 	"github.com/dovetail-go/dovetail/approval/page"
 )
 
-// ask asks a handler, as a browser on this machine does.
-func ask(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
+// request sends a request as a browser on this machine does.
+func request(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://localhost:8900"+target, nil)
 	r.RequestURI = target // as a server has it
 	maps.Copy(r.Header, header)
@@ -33,7 +33,7 @@ func TestHeaders(t *testing.T) {
 		"/icon.svg": "image/svg+xml",
 		"/nothing":  "text/plain; charset=utf-8",
 	} {
-		header := ask(h, http.MethodGet, target, nil).Result().Header
+		header := request(h, http.MethodGet, target, nil).Result().Header
 		got := map[string]string{}
 		for _, name := range []string{
 			"Content-Type", "X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy",
@@ -61,20 +61,20 @@ func TestHeaders(t *testing.T) {
 
 func TestCaching(t *testing.T) {
 	h := page.Handler(nil)
-	first := ask(h, http.MethodGet, "/page.js", nil)
+	first := request(h, http.MethodGet, "/page.js", nil)
 	tag := first.Header().Get("ETag")
 	if tag == "" || first.Header().Get("Cache-Control") != "no-cache" {
 		t.Fatalf("the header is %v", first.Header())
 	}
-	again := ask(h, http.MethodGet, "/page.js", http.Header{"If-None-Match": {tag}})
+	again := request(h, http.MethodGet, "/page.js", http.Header{"If-None-Match": {tag}})
 	if again.Code != http.StatusNotModified || again.Body.Len() > 0 {
-		t.Errorf("asked for again it is %d with %d bytes, want %d", again.Code, again.Body.Len(), http.StatusNotModified)
+		t.Errorf("a conditional request gets %d with %d bytes, want %d", again.Code, again.Body.Len(), http.StatusNotModified)
 	}
 	titled := page.Handler(&page.Options{Title: "Doors"})
-	if ask(h, http.MethodGet, "/", nil).Header().Get("ETag") == ask(titled, http.MethodGet, "/", nil).Header().Get("ETag") {
+	if request(h, http.MethodGet, "/", nil).Header().Get("ETag") == request(titled, http.MethodGet, "/", nil).Header().Get("ETag") {
 		t.Error("two pages have one tag")
 	}
-	if css := ask(h, http.MethodGet, "/page.css", nil); css.Header().Get("ETag") == tag {
+	if css := request(h, http.MethodGet, "/page.css", nil); css.Header().Get("ETag") == tag {
 		t.Error("two files have one tag")
 	}
 }
@@ -82,12 +82,12 @@ func TestCaching(t *testing.T) {
 func TestMethods(t *testing.T) {
 	h := page.Handler(nil)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace} {
-		w := ask(h, method, "/", nil)
+		w := request(h, method, "/", nil)
 		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s: %d, Allow %q", method, w.Code, w.Header().Get("Allow"))
 		}
 	}
-	got, head := ask(h, http.MethodGet, "/", nil), ask(h, http.MethodHead, "/", nil)
+	got, head := request(h, http.MethodGet, "/", nil), request(h, http.MethodHead, "/", nil)
 	if head.Code != http.StatusOK || head.Body.Len() > 0 || head.Header().Get("ETag") != got.Header().Get("ETag") {
 		t.Errorf("HEAD: %d with %d bytes", head.Code, head.Body.Len())
 	}
@@ -108,7 +108,7 @@ func TestHosts(t *testing.T) {
 			t.Errorf("the host %q: %d, want %d", host, w.Code, want)
 		}
 	}
-	if w := ask(h, http.MethodGet, "/", http.Header{"Origin": {"https://evil.example"}}); w.Code != http.StatusForbidden {
+	if w := request(h, http.MethodGet, "/", http.Header{"Origin": {"https://evil.example"}}); w.Code != http.StatusForbidden {
 		t.Errorf("a page of another origin: %d", w.Code)
 	}
 }
@@ -128,12 +128,12 @@ func TestMounting(t *testing.T) {
 		{h, "/", 200, ""},
 		{h, "/page.js", 200, ""},
 		{h, "/index.html", 200, ""},
-		{h, "/web/", 200, ""}, // a folder is whatever a prefix is
+		{h, "/web/", 200, ""}, // only the last element counts
 		{h, "/other.js", 404, ""},
 		{h, "/handler.go", 404, ""},
 		{mux, "/plain/", 200, ""},
 		{mux, "/plain/page.css", 200, ""},
-		{mux, "/plain", 307, "/plain/"}, // as http.ServeMux does it
+		{mux, "/plain", 307, "/plain/"}, // by http.ServeMux
 		{mux, "/a/stripped/", 200, ""},
 		{mux, "/a/stripped/page.css", 200, ""},
 		{mux, "/a/stripped", 307, "/a/stripped/"},
@@ -141,7 +141,7 @@ func TestMounting(t *testing.T) {
 		{bare, "/bare:%20x?y=//z", 308, "./bare:%20x/"},
 		{bare, "/bare:%20x/", 200, ""},
 	} {
-		w := ask(test.handler, http.MethodGet, test.target, nil)
+		w := request(test.handler, http.MethodGet, test.target, nil)
 		if w.Code != test.want || w.Header().Get("Location") != test.location {
 			t.Errorf("%s: %d to %q, want %d to %q", test.target, w.Code, w.Header().Get("Location"), test.want, test.location)
 		}
@@ -150,7 +150,7 @@ func TestMounting(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	hostile := &page.Options{Channel: `/a"b&c`, Title: `</title><script src=//evil.example></script>`}
-	body := ask(page.Handler(hostile), http.MethodGet, "/", nil).Body.String()
+	body := request(page.Handler(hostile), http.MethodGet, "/", nil).Body.String()
 	for _, want := range []string{
 		`<body data-channel="/a&#34;b&amp;c">`,
 		`<title>&lt;/title&gt;&lt;script src=//evil.example&gt;&lt;/script&gt;</title>`,
@@ -159,7 +159,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("the page does not hold %s", want)
 		}
 	}
-	if body := ask(page.Handler(nil), http.MethodGet, "/", nil).Body.String(); !strings.Contains(body, `data-channel="/approval"`) ||
+	if body := request(page.Handler(nil), http.MethodGet, "/", nil).Body.String(); !strings.Contains(body, `data-channel="/approval"`) ||
 		!strings.Contains(body, "<title>Approvals</title>") || strings.Contains(body, "{{") {
 		t.Errorf("the defaults are not there:\n%s", body)
 	}
@@ -186,18 +186,18 @@ func panics(f func()) (panicked bool) {
 }
 
 var (
-	// reference is what a file loads: an attribute, or an import of a module.
+	// reference matches a loaded file: an attribute, or an import of a module.
 	reference = regexp.MustCompile(`(?:href|src)="([^"]*)"|from "\./([^"]*)"|url\(([^)]*)\)`)
-	// inline is script and style that the policy of the page stops.
+	// inline matches inline scripts and styles, which the Content-Security-Policy blocks.
 	inline = regexp.MustCompile(`(?i)<style|<script[^>]*>[^<]|\sstyle=|\son\w+=|javascript:`)
 )
 
-// What is loaded is there, and nothing that is there is not loaded.
+// TestFiles: every file that the page loads exists, and every file is loaded.
 func TestFiles(t *testing.T) {
 	h := page.Handler(nil)
 	loaded := map[string]bool{"": true}
 	for todo := []string{""}; len(todo) > 0; todo = todo[1:] {
-		w := ask(h, http.MethodGet, "/"+todo[0], nil)
+		w := request(h, http.MethodGet, "/"+todo[0], nil)
 		if w.Code != http.StatusOK {
 			t.Errorf("%q is loaded, and is not there: %d", todo[0], w.Code)
 		}
@@ -225,11 +225,11 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Text of strangers must not become markup: these names make it.
+// The page must not create markup from text with these names.
 func TestNothingMakesMarkup(t *testing.T) {
 	makes := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|\beval\(|new Function|setHTML`)
 	for _, name := range page.Names() {
-		body := ask(page.Handler(nil), http.MethodGet, "/"+name, nil).Body.String()
+		body := request(page.Handler(nil), http.MethodGet, "/"+name, nil).Body.String()
 		if found := makes.FindString(body); found != "" {
 			t.Errorf("%s holds %s", name, found)
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A cursor is a value of the file and its place. Its methods read the value as what
-// it should be; if it is something else they say so to the parser and return zero. The
-// zero cursor is a value that is not there, which reads as zero too.
+// A cursor is a value in the file and its position. Its methods read a value of a certain
+// type; for another type they report an error to the parser and return zero. The zero cursor
+// is an absent value and reads as zero.
 type cursor struct {
 	parser *parser
 	server string // the alias
@@ -26,7 +26,7 @@ type cursor struct {
 
 func (c cursor) fail(format string, args ...any) {
 	if p := c.parser; p != nil && len(p.errs) < maxReports {
-		p.errs = append(p.errs, p.file.fail(c.at, c.server, c.field, fmt.Sprintf(format, args...), nil))
+		p.errs = append(p.errs, p.file.newError(c.at, c.server, c.field, fmt.Sprintf(format, args...), nil))
 	}
 }
 
@@ -37,7 +37,7 @@ func (c cursor) warn(format string, args ...any) {
 	}
 	path := c.field
 	if c.server != "" {
-		path = c.parser.folder + c.server + "." + path
+		path = c.parser.prefix + c.server + "." + path
 	}
 	line, column := f.position(c.at)
 	f.Warnings = append(f.Warnings, Warning{Line: line, Column: column, Path: path, Message: fmt.Sprintf(format, args...)})
@@ -45,26 +45,27 @@ func (c cursor) warn(format string, args ...any) {
 
 func (c cursor) kind() jsonscan.Kind { return jsonscan.KindOf(c.raw) }
 
-// is checks the kind; what is said in the error.
-func (c cursor) is(kind jsonscan.Kind, what string) bool {
+// is reports whether the value has a kind. If not, it reports an error with the description of
+// the expected value.
+func (c cursor) is(kind jsonscan.Kind, expected string) bool {
 	if c.kind() == kind {
 		return true
 	}
-	c.fail("expected %s, found %s", what, c.kind())
+	c.fail("expected %s, found %s", expected, c.kind())
 	return false
 }
 
-// A member is a cursor at the value of a member.
+// A member is the value of a member, with its name and a cursor at the key.
 type member struct {
 	cursor
 	name string
 	key  cursor
 }
 
-// members ranges over those of an object, but for repeated ones.
-func (c cursor) members(what string) iter.Seq[member] {
+// members ranges over the members of an object. Repeated ones are errors and left out.
+func (c cursor) members(expected string) iter.Seq[member] {
 	return func(yield func(member) bool) {
-		if !c.is(jsonscan.Object, what) {
+		if !c.is(jsonscan.Object, expected) {
 			return
 		}
 		s := jsonscan.New(c.raw)
@@ -90,16 +91,16 @@ func (c cursor) members(what string) iter.Seq[member] {
 				return
 			}
 		}
-		if err != nil { // the text was valid, so this is a bug
+		if err != nil { // a bug: the text is valid
 			c.fail("%v", err)
 		}
 	}
 }
 
-// elements ranges over those of an array.
-func (c cursor) elements(what string) iter.Seq[cursor] {
+// elements ranges over the elements of an array.
+func (c cursor) elements(expected string) iter.Seq[cursor] {
 	return func(yield func(cursor) bool) {
-		if !c.is(jsonscan.Array, what) {
+		if !c.is(jsonscan.Array, expected) {
 			return
 		}
 		s := jsonscan.New(c.raw)
@@ -124,7 +125,7 @@ func (c cursor) elements(what string) iter.Seq[cursor] {
 	}
 }
 
-// path is that of a member. A name that would not be safe to print is quoted.
+// path returns the path of a member. A name with special characters is quoted.
 func (c cursor) path(name string) string {
 	unsafe := func(r rune) bool { return !isWord(r) && !strings.ContainsRune("-$/", r) }
 	if name == "" || len(name) > 64 || strings.ContainsFunc(name, unsafe) {
@@ -140,32 +141,31 @@ func isWord(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
 }
 
-// A field is a member that an object may have, and what reads it.
+// A field is a known member of an object and the function that reads it.
 type field struct {
 	name string
 	read func(cursor)
 }
 
-// into reads a member into a variable.
+// into returns a field that is stored in a variable.
 func into[T any](name string, to *T, read func(cursor) T) field {
 	return field{name, func(c cursor) { *to = read(c) }}
 }
 
-// object reads an object. What to do with a member that is not known is for other to
-// say.
-func (c cursor) object(what string, other func(member), fields ...field) {
-	for m := range c.members(what) {
+// object reads an object. It calls unknown for members that are not fields.
+func (c cursor) object(expected string, unknown func(member), fields ...field) {
+	for m := range c.members(expected) {
 		if i := slices.IndexFunc(fields, func(f field) bool { return f.name == m.name }); i >= 0 {
 			fields[i].read(m.cursor)
 		} else {
-			other(m)
+			unknown(m)
 		}
 	}
 }
 
-// strict reads an object that has no other members than these.
-func (c cursor) strict(what string, fields ...field) {
-	c.object(what, func(m member) {
+// strict reads an object in which unknown members are errors.
+func (c cursor) strict(expected string, fields ...field) {
+	c.object(expected, func(m member) {
 		names := make([]string, len(fields))
 		for i, f := range fields {
 			names[i] = f.name
@@ -174,10 +174,9 @@ func (c cursor) strict(what string, fields ...field) {
 	}, fields...)
 }
 
-// list reads an array.
-func list[T any](c cursor, what string, read func(cursor) T) []T {
+func list[T any](c cursor, expected string, read func(cursor) T) []T {
 	var all []T
-	for element := range c.elements(what) {
+	for element := range c.elements(expected) {
 		all = append(all, read(element))
 	}
 	return all
@@ -207,8 +206,7 @@ func (c cursor) count() int {
 	return int(n)
 }
 
-// duration reads a number of milliseconds, as most hosts have it, or a text with
-// a unit.
+// duration reads a number of milliseconds, which most hosts use, or a string with a unit.
 func (c cursor) duration() time.Duration {
 	var d time.Duration
 	switch c.kind() {
@@ -218,7 +216,7 @@ func (c cursor) duration() time.Duration {
 			d = max(time.Duration(ms*float64(time.Millisecond)), 1)
 		}
 	case jsonscan.String:
-		d, _ = time.ParseDuration(jsonscan.Unquote(c.raw)) // 0 if it is none
+		d, _ = time.ParseDuration(jsonscan.Unquote(c.raw)) // 0 if it is not valid
 	}
 	if d <= 0 {
 		c.fail(`expected a positive duration such as "30s", or a number of milliseconds, found %s`, c.kind())
@@ -227,8 +225,8 @@ func (c cursor) duration() time.Duration {
 	return d
 }
 
-// keep keeps a member that has no meaning here, unless it differs from a known one in
-// case only, which is an error.
+// keep stores an unknown member in extra and warns. A name that differs from a known one only
+// in case is an error.
 func (m member) keep(extra *map[string]json.RawMessage, known iter.Seq[string]) {
 	if m.misspells(known) {
 		return
@@ -237,14 +235,14 @@ func (m member) keep(extra *map[string]json.RawMessage, known iter.Seq[string]) 
 		*extra = make(map[string]json.RawMessage)
 	}
 	(*extra)[m.name] = slices.Clone(m.raw)
-	m.key.warn("has no meaning here")
+	m.key.warn("is unknown and has no effect")
 }
 
-// misspells complains of a name that differs from a known one in case only.
+// misspells reports an error if the name differs from a known one only in case.
 func (m member) misspells(known iter.Seq[string]) bool {
 	for name := range known {
 		if strings.EqualFold(m.name, name) {
-			m.key.fail("expected it to be written %q", name)
+			m.key.fail("expected the spelling %q", name)
 			return true
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/stdio"
@@ -17,37 +19,41 @@ import (
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
-// DialOptions say what a file cannot. The zero value is good; each field is as in
-// the options of the transport that has it.
+// DialOptions configure connections, beyond what the file says. The zero value is ready for
+// use. Fields without a comment on their default have that of the transport.
 type DialOptions struct {
-	// Wrap replaces the command line of a child, to run it below another program: such as
-	// server/process's Guard.Wrap, so that nothing that it starts outlives it. By default
-	// it is run as it is.
+	// Wrap replaces the command line of a child process, to run it under another program
+	// such as that of Guard.Wrap in server/process. Default: the command line is used as it
+	// is.
 	Wrap func(path string, args ...string) (wrapped string, wrappedArgs []string)
-	// Dir is the working directory of children without one. By default it is this
-	// process's.
+	// Dir is the working directory of child processes without one. Default: that of this
+	// process.
 	Dir string
-	// Stderr takes what children write to standard error.
+	// Stderr receives the standard error of child processes as [stdio.CommandOptions].Stderr
+	// does: as escaped lines that begin with the alias of the server, at a limited rate, and
+	// without the values of env and of expanded arguments. Children write to it concurrently.
+	// Default: it is discarded.
 	Stderr io.Writer
-	// HTTPClient makes the requests.
+	// HTTPClient makes the requests to remote servers.
 	HTTPClient *http.Client
-	// Header may add to the headers of a request, or replace those of the file.
+	// Header is called before each request and may add headers or replace those of the
+	// file.
 	Header func(ctx context.Context, header http.Header) error
-	// MaxMessage is the longest message in bytes.
+	// MaxMessage is the length of the longest message, in bytes.
 	MaxMessage int64
-	// Conn are the limits of each connection. Its CallTimeout, when zero, is that of
-	// the server's options.
+	// Conn are the limits of each connection. If its CallTimeout is zero, that of the
+	// server's options is used.
 	Conn jsonrpc.Options
-	// Logger is told of what is out of order.
+	// Logger logs irregularities of the transport.
 	Logger *slog.Logger
 }
 
-// Dialer returns the way to the server. Nothing is started or sent before Dial.
+// Dialer returns a dialer that connects to the server. opts may be nil. The error says that
+// the type is unknown.
 //
-// A child gets the few variables of [stdio.CommandOptions] that find programs and
-// the user's files, or with InheritEnv all of this process, and r.Env. A server at a
-// URL gets the headers with each request, within its origin. The error is one of a
-// type that is not known.
+// A child process gets r.Env and the few variables of [stdio.CommandOptions], or with
+// InheritEnv all variables of this process. A remote server gets the headers with each
+// request to its origin.
 func (r *Resolved) Dialer(opts *DialOptions) (transport.Dialer, error) {
 	var o DialOptions
 	if opts != nil {
@@ -74,55 +80,74 @@ func (r *Resolved) Dialer(opts *DialOptions) (transport.Dialer, error) {
 	return nil, fmt.Errorf("server %s: expected stdio, http, sse or ws as its type", r.Alias)
 }
 
+// difference returns the part of a text between the beginning and the end that it has in common with
+// another: the value of a variable, if the other has the variable's name.
+func difference(text, other string) string {
+	start := 0
+	for start < min(len(text), len(other)) && text[start] == other[start] {
+		start++
+	}
+	text, other = text[start:], other[start:]
+	for text != "" && other != "" && text[len(text)-1] == other[len(other)-1] {
+		text, other = text[:len(text)-1], other[:len(other)-1]
+	}
+	return text
+}
+
 func (r *Resolved) command(o *DialOptions) transport.Dialer {
 	args := make([]string, len(r.Args))
+	var secrets []string
 	for i, arg := range r.Args {
 		args[i] = arg.Reveal()
+		if args[i] != arg.String() { // it contains the value of a variable
+			secrets = append(secrets, args[i], difference(args[i], arg.String()))
+		}
 	}
 	env := make([]string, 0, len(r.Env))
 	for _, name := range sortedKeys(r.Env) {
 		env = append(env, name+"="+r.Env[name].Reveal())
+		secrets = append(secrets, r.Env[name].Reveal())
 	}
 	path := r.Command.Reveal()
 	if o.Wrap != nil {
 		path, args = o.Wrap(path, args...)
 	}
-	return &quietDialer{r, stdio.Command(path, args, &stdio.CommandOptions{
-		Env: env, InheritEnv: r.Options.InheritEnv, Dir: cmp.Or(r.Dir.Reveal(), o.Dir), Stderr: o.Stderr, MaxLine: int(o.MaxMessage), Conn: o.Conn,
+	return &redactingDialer{r, stdio.Command(path, args, &stdio.CommandOptions{
+		Env: env, InheritEnv: r.Options.InheritEnv, Dir: cmp.Or(r.Dir.Reveal(), o.Dir), Name: r.Alias, Stderr: o.Stderr, Secrets: secrets, MaxLine: int(o.MaxMessage), Conn: o.Conn,
 	})}
 }
 
-// A quietDialer fails with what may be shown of the command and its folder: the errors of
-// the operating system name both.
-type quietDialer struct {
+// A redactingDialer hides the secrets of command and folder in its errors: those of the
+// operating system contain both.
+type redactingDialer struct {
 	server *Resolved
 	dialer transport.Dialer
 }
 
-func (d *quietDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+func (d *redactingDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
 	conn, err := d.dialer.Dial(ctx, handler)
 	if err == nil {
 		return conn, nil
 	}
-	quiet := &quietError{err.Error(), err}
+	redacted := &redactedError{err.Error(), err}
 	for _, s := range []Secret{d.server.Dir, d.server.Command} {
 		if text := s.Reveal(); text != "" {
-			quiet.text = strings.ReplaceAll(quiet.text, text, s.shown)
+			redacted.text = strings.ReplaceAll(redacted.text, text, s.shown)
 		}
 	}
-	return nil, quiet
+	return nil, redacted
 }
 
-// A quietError prints as another text than its reason.
-type quietError struct {
-	text   string
-	reason error
+// A redactedError prints as another text than its cause.
+type redactedError struct {
+	text  string
+	cause error
 }
 
-func (e *quietError) Error() string { return e.text }
-func (e *quietError) Unwrap() error { return e.reason }
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.cause }
 
-// header adds the file's headers, and then what the program has to add.
+// header returns a function that sets the headers of the file and then calls more.
 func (r *Resolved) header(more func(context.Context, http.Header) error) func(context.Context, http.Header) error {
 	if len(r.Headers) == 0 {
 		return more
@@ -136,4 +161,32 @@ func (r *Resolved) header(more func(context.Context, http.Header) error) func(co
 		}
 		return more(ctx, header)
 	}
+}
+
+// Bridge returns the server as a server of a bridge. opts may be nil. The errors are those of
+// [Resolved.Dialer].
+func (r *Resolved) Bridge(opts *DialOptions) (bridge.Config, error) {
+	dialer, err := r.Dialer(opts)
+	if err != nil {
+		return bridge.Config{}, err
+	}
+	o := &r.Options
+	config := bridge.Config{
+		Alias: r.Alias, Dialer: dialer, Required: o.Required, Fingerprint: fmt.Sprintf("%s %#v", r.Fingerprint(), *o),
+		ProxyOptions: bridge.ProxyOptions{
+			Shared: o.Shared, Lazy: o.Lazy, IdleTimeout: o.IdleTimeout, ConnectTimeout: o.StartTimeout,
+			CallTimeout: o.CallTimeout, MaxCalls: o.MaxCalls, Launch: r.Launch(),
+			Select:   func(kind mcp.Kind, name string) bool { return kind != mcp.KindTool || o.Tools.Permits(name) },
+			Expect:   o.Tools.named(),
+			Rename:   make(map[string]string),
+			Override: make(map[string]bridge.Override),
+		},
+	}
+	for name, override := range o.Tools.Override {
+		if override.Name != "" {
+			config.Rename[name] = override.Name
+		}
+		config.Override[name] = bridge.Override{Title: override.Title, Description: override.Description}
+	}
+	return config, nil
 }

@@ -21,17 +21,18 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/sse"
+	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
-// silent is a client that hears nothing.
-type silent struct{}
+// refuseAll is a client that refuses all calls.
+type refuseAll struct{}
 
-func (silent) Handle(_ context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, _ *jsonrpc.Reply) error {
+func (refuseAll) Handle(_ context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, _ *jsonrpc.Reply) error {
 	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "nothing"}
 }
-func (silent) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
+func (refuseAll) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
 
 func resolve(t *testing.T, server string, env map[string]string) *config.Resolved {
 	t.Helper()
@@ -48,7 +49,7 @@ func dial(t *testing.T, r *config.Resolved, opts *config.DialOptions) transport.
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := dialer.Dial(t.Context(), silent{})
+	conn, err := dialer.Dial(t.Context(), refuseAll{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func dial(t *testing.T, r *config.Resolved, opts *config.DialOptions) transport.
 	return conn
 }
 
-// started runs this binary as the server and returns what it was given.
+// started runs the test binary as the server and returns what it got.
 func started(t *testing.T, options string) start {
 	t.Helper()
 	t.Setenv("CONFIG_TEST_SECRET", canary)
@@ -74,7 +75,7 @@ func started(t *testing.T, options string) start {
 	return s
 }
 
-func TestChildGetsWhatTheFileSays(t *testing.T) {
+func TestChildGetsArgumentsAndEnvironment(t *testing.T) {
 	s := started(t, "")
 	if diff := cmp.Diff([]string{"one", "two v w"}, s.Args); diff != "" {
 		t.Error(diff)
@@ -82,24 +83,24 @@ func TestChildGetsWhatTheFileSays(t *testing.T) {
 	if !slices.Contains(s.Env, "B=v w") {
 		t.Errorf("no variable of the file in %q", s.Env)
 	}
-	if tells(strings.Join(s.Env, "\n")) || len(s.Env) > 16 {
+	if leaks(strings.Join(s.Env, "\n")) || len(s.Env) > 16 {
 		t.Errorf("this process's environment is in %q", s.Env)
 	}
 	if slices.Contains(s.Env, "CONFIG_TEST_PASSED=passed") {
-		t.Error("a variable is passed on that was not named")
+		t.Error("a variable that is not in passEnv is passed")
 	}
 }
 
 func TestChildGetsVariablesThatAreNamed(t *testing.T) {
 	s := started(t, `,"dovetail":{"passEnv":["CONFIG_TEST_PASSED","CONFIG_TEST_UNSET"]}`)
-	if !slices.Contains(s.Env, "CONFIG_TEST_PASSED=passed") || tells(strings.Join(s.Env, "\n")) {
+	if !slices.Contains(s.Env, "CONFIG_TEST_PASSED=passed") || leaks(strings.Join(s.Env, "\n")) {
 		t.Errorf("got %q", s.Env)
 	}
 }
 
 func TestChildInheritsTheEnvironmentOnRequest(t *testing.T) {
 	s := started(t, `,"dovetail":{"inheritEnv":true}`)
-	if !tells(strings.Join(s.Env, "\n")) || !slices.Contains(s.Env, "B=v w") {
+	if !leaks(strings.Join(s.Env, "\n")) || !slices.Contains(s.Env, "B=v w") {
 		t.Errorf("got %q", s.Env)
 	}
 }
@@ -114,15 +115,15 @@ func TestChildRunsInItsFolder(t *testing.T) {
 	}
 }
 
-// Each type leads to its own transport, and the file's headers with it.
+// Each type uses its own transport, with the headers of the file.
 func TestRemoteServersGetTheHeaders(t *testing.T) {
 	for kind, handler := range map[config.Type]interface {
 		http.Handler
 		Close() error
 	}{
-		config.HTTP:      streamable.Handler(teller{}, nil),
-		config.SSE:       sse.Handler(teller{}, nil),
-		config.WebSocket: ws.Handler(teller{}, nil),
+		config.HTTP:      streamable.Handler(reporter{}, nil),
+		config.SSE:       sse.Handler(reporter{}, nil),
+		config.WebSocket: ws.Handler(reporter{}, nil),
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			seen := make(chan http.Header, 16)
@@ -138,7 +139,7 @@ func TestRemoteServersGetTheHeaders(t *testing.T) {
 				header.Set("X-More", header.Get("Authorization"))
 				return nil
 			}})
-			if kind == config.HTTP { // idle until it is called
+			if kind == config.HTTP { // sends nothing before the first call
 				conn.Call(t.Context(), "initialize", jsonrpc.Raw(`{}`))
 			}
 			header := <-seen
@@ -150,9 +151,9 @@ func TestRemoteServersGetTheHeaders(t *testing.T) {
 	}
 }
 
-func TestCallTimeoutIsTheFiles(t *testing.T) {
+func TestCallTimeoutOfTheFile(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else the server would not see the client go
+		_, _ = io.Copy(io.Discard, r.Body) // so that net/http notices the end of the connection
 		<-r.Context().Done()
 	}))
 	defer web.Close()
@@ -169,5 +170,77 @@ func TestCallTimeoutIsTheFiles(t *testing.T) {
 func TestDialerOfAnUnknownType(t *testing.T) {
 	if _, err := (&config.Resolved{Alias: "a"}).Dialer(nil); err == nil {
 		t.Error("a server without a type has a dialer")
+	}
+}
+
+// child serves a reporter.
+func child() int {
+	if err := stdio.Serve(context.Background(), reporter{}, nil); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// A start describes how a child was started.
+type start struct {
+	Args []string
+	Env  []string
+	Dir  string
+}
+
+// A reporter is a server that replies with a start.
+type reporter struct{}
+
+func (s reporter) Bind(transport.Link) jsonrpc.Handler { return s }
+
+func (reporter) Handle(_ context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(start{Args: os.Args[1:], Env: os.Environ(), Dir: dir})
+	if err != nil {
+		return err
+	}
+	return reply.Write(jsonrpc.Raw(text))
+}
+
+func (reporter) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
+
+func TestChildIsWrapped(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := resolve(t, `{"command":"child","args":["${A}"],"env":{"`+childVariable+`":"1"}}`, map[string]string{"A": "two"})
+	conn := dial(t, r, &config.DialOptions{Dir: dir, Wrap: func(path string, args ...string) (string, []string) {
+		return os.Args[0], append([]string{"wraps", path}, args...)
+	}})
+	resp, err := conn.Call(t.Context(), "start", jsonrpc.Raw(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s start
+	if err := json.Unmarshal(resp.Result, &s); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"wraps", "child", "two"}; !slices.Equal(s.Args, want) || s.Dir != dir {
+		t.Errorf("it was started with %q in %s", s.Args, s.Dir)
+	}
+}
+
+// Names in allow and deny are expected tools; patterns are not.
+func TestNamedToolsAreExpected(t *testing.T) {
+	r := resolve(t, `{"command":"x","dovetail":{"tools":{"allow":["a","b*"],"deny":["c","*"],"override":{"d":{"name":"e"}}}}}`, nil)
+	config, err := r.Bridge(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a", "c"}; !slices.Equal(config.Expect, want) {
+		t.Errorf("expected are %q, want %q", config.Expect, want)
+	}
+	if _, renamed := config.Rename["d"]; !renamed {
+		t.Errorf("renamed are %v", config.Rename)
 	}
 }

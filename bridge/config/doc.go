@@ -1,85 +1,81 @@
-// Package config reads the files in which people write down their MCP servers:
-// those of Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, VS Code
-// and most others.
+// Package config reads the configuration files of MCP hosts: those of Claude Desktop, Claude
+// Code, Cursor, Windsurf, Gemini CLI, VS Code and most others.
 //
-// [Load] gives a [File] of servers with their text as it stands there. [File.Bridge] puts
-// values in place of variables, and says how a bridge reaches each server:
+// [Load] returns a [File] with the servers as they are written. [File.Bridge] replaces the
+// variables and returns the servers for a bridge:
 //
 //	file, err := config.Load("mcp.json")
-//	configs, err := file.Bridge(ctx, &config.Expander{Ask: config.AskEnv}, nil)
+//	configs, err := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, nil)
 //	servers, err := bridge.New(nil, configs...)
 //	err = s.Mount(servers, nil)
 //
-// [Watch] follows a file, and [bridge.Bridge.Update] leaves the servers alone that are as
-// they were. What stands between the bridge and the server it is mounted on is made by
-// bridge/pin, which holds tools to definitions that somebody has accepted, and
-// bridge/search, which shows two tools in place of hundreds; each is optional:
-//
-//	found, err := search.New(pin.Guarded(servers, "all", lock, nil), nil)
-//	err = s.Mount(found, nil)
-//
-// Without a bridge, [Server.Expand] gives a [Resolved], [Resolved.Dialer] the way to that
-// server, and [Resolved.Fingerprint] tells whether a new version of a file means another.
+// [Watch] follows a file; [bridge.Bridge.Update] keeps unchanged servers running. Without a
+// bridge, [Server.Expand] returns a [Resolved] server, [Resolved.Dialer] connects to it, and
+// [Resolved.Fingerprint] tells whether it has changed.
 //
 // # Files
 //
-// A file is JSON, in UTF-8, in which comments and trailing commas are allowed.
-// Its servers are the members of "mcpServers", of "servers" (VS Code, with
-// "inputs"), or of the file itself; or they are an array of objects with a
-// "name". A server has these members, each under any one of its names:
+// A file is JSON in UTF-8; comments and trailing commas are allowed. Its servers are the
+// members of "mcpServers", of "servers" (VS Code, with "inputs"), or of the file itself, or
+// the elements of an array of objects with a "name". Each member of a server has several
+// names:
 //
 //	command                                    the program
 //	args                                       its arguments
-//	env                                        variables of its environment
-//	envFile, env_file                          a file of such variables
+//	env                                        its environment variables
+//	envFile, env_file                          a file of environment variables
 //	cwd, working_dir, workingDir, workingDirectory
 //	url, httpUrl, serverUrl                    the address of a remote server
 //	headers, http_headers, httpHeaders         of each HTTP request
 //	type, transport, transportType, protocol   stdio, http, sse, ws
 //	disabled, enabled
 //	timeout                                    of a call: milliseconds, or "30s"
-//	includeTools, allowedTools, enabledTools, enabled_tools    the only tools to show
+//	includeTools, allowedTools, enabledTools, enabled_tools    the only tools to offer
 //	excludeTools, disabledTools, disabled_tools
 //	dovetail                                   Options, which no other host reads
 //
-// Names are compared exactly: one that differs in case only is an error, not
-// something to overlook. A member that is not listed is kept and reported as a
-// [Warning]; an unknown one of "dovetail" is an error.
+// Names are compared exactly. A name that differs from one of these only in case is an error.
+// Other unknown members are kept and reported as a [Warning]; inside "dovetail" they are
+// errors.
 //
-// A type decides. Without one, a server with a command is run, and one with a URL
-// is spoken to by WebSocket if its scheme is ws or wss, by HTTP+SSE if the last
-// segment of its path is "sse", and by streamable HTTP otherwise, as with "httpUrl".
+// Without a type, a server with a command runs as a child process. The transport of a URL is
+// WebSocket if its scheme is ws or wss, HTTP+SSE if the last segment of its path is "sse", and
+// streamable HTTP otherwise, as always with "httpUrl".
 //
 // # Variables
 //
-// In command, args, env, envFile, cwd, url and headers, what stands on the left
-// is replaced by what stands on the right:
+// Variables are replaced in command, args, env, envFile, cwd, url and headers:
 //
-//	${NAME}, ${env:NAME}  a variable of the environment; NAME is [A-Za-z0-9_]+
+//	${NAME}, ${env:NAME}  an environment variable; NAME is [A-Za-z0-9_]+
 //	${input:ID}           an answer of the user
-//	${file:PATH}          the content of a file, without the line break at its end
-//	${SCHEME:NAME}        whatever Expander.Resolve makes of it; SCHEME is [a-z][a-z0-9]*
+//	${file:PATH}          the content of a file, without a line break at its end
+//	${SCHEME:NAME}        the result of Expander.Resolve; SCHEME is [a-z][a-z0-9]*
 //	${workspaceFolder}    and ${workspaceFolderBasename}, ${userHome}, ${pathSeparator}
 //	$${                   the text ${
 //
-// With ":-" before the brace, a default follows that stands in for a value which
-// is not set or is empty: ${NAME:-default}. Everything else, such as ${foo-bar},
-// $NAME and ${}, is text. What a variable brings in is never looked at again, so a
-// value may hold anything, and a default may not hold a variable.
+// ${NAME:-default} uses the default if the value is missing or empty. A default must not
+// contain a variable. All other text, such as ${foo-bar}, $NAME and ${}, stays as it is.
+// Values are not expanded again. A variable without a value is an error that names it, unless
+// [Expander.Unset] says otherwise.
 //
-// A variable without a value is an error that names it, unless [Expander.Unset]
-// says otherwise. Expand what the user of this machine wrote, and nothing else: a
-// server that somebody names over the network could read the environment and files
-// and send them anywhere. Make a [Resolved] of that, which is never expanded.
+// Expand only files that the user of this machine wrote. The configuration of a server that
+// comes over the network could read environment and files: set [Expander.NoExpand] for it.
 //
-// # Secrets
+// # Guarantees
 //
-// The texts of a Resolved are of type [Secret], which prints with the variables
-// still in it. Values of the environment and of headers do not print at all, nor do
-// the user, password, query and fragment of a URL; what else was written out in a
-// command or URL does. A File and a [Server] print as names. Errors tell no values,
-// unless an error of the program's own functions does.
+//  1. The values of a Resolved server are of type [Secret], which prints with the variables
+//     unexpanded. Values of environment variables and headers, and the user, password, query
+//     and fragment of a URL, are never printed. Other texts that the file contains are.
+//  2. A File and a [Server] print as names only.
+//  3. Errors contain no values, except in errors of the program's own functions.
+//  4. All functions may be called concurrently. Values do not change after they are returned.
+//  5. Files, values and lists are limited in size; see [MaxFile] and the constants after it.
 //
-// All functions may be called concurrently; nothing here is changed after it was
-// made.
+// # Related packages
+//
+// bridge runs the servers, bridge/pin hides tools whose definitions have changed, and
+// bridge/search replaces long lists of tools by two tools:
+//
+//	found, err := search.New(pin.Wrap(servers, "all", lock, nil), nil)
+//	err = s.Mount(found, nil)
 package config

@@ -19,7 +19,7 @@ const exampleFile = `{
   },
 }`
 
-// A file, its variables, and the way to a server. What is printed tells no secrets.
+// Reads a file and expands the variables. Printed servers do not show secrets.
 func ExampleParse() {
 	file, err := config.Parse([]byte(exampleFile), "mcp.json")
 	if err != nil {
@@ -38,13 +38,13 @@ func ExampleParse() {
 	}
 	fmt.Println(servers[0].Args[2].Reveal(), err)
 	// Output:
-	// 5:96: mcpServers.api.icon: has no meaning here
+	// 5:96: mcpServers.api.icon: is unknown and has no effect
 	// {"alias":"files","type":"stdio","command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","${HOME}/notes"]}
 	// {"alias":"api","type":"http","url":"https://example.com/mcp","headers":{"Authorization":"[redacted]"}}
 	// /home/me/notes <nil>
 }
 
-// Errors say where, in what, and what was expected.
+// Errors name the position, the member and what was expected.
 func ExampleError() {
 	_, err := config.Parse([]byte(`{"mcpServers": {"files": {"comand": "npx", "args": [1]}}}`), "mcp.json")
 	fmt.Println(err)
@@ -58,11 +58,11 @@ func ExampleError() {
 	fmt.Println(errors.As(err, &e), e.Server, e.Field)
 	// Output:
 	// mcp.json:1:53: server files: args[0]: expected a string, found a number
-	// mcp.json:5:76: server api: headers.Authorization: ${TOKEN} has no value, and no default
+	// mcp.json:5:76: server api: headers.Authorization: ${TOKEN} has no value and no default
 	// true api headers.Authorization
 }
 
-// Users are asked for inputs when a server needs them, and once.
+// Each input is asked for once, when the first server needs it.
 func ExampleExpander() {
 	file, err := config.Parse([]byte(`{
 	  "inputs": [{"id": "key", "type": "promptString", "description": "API key", "password": true}],
@@ -73,7 +73,7 @@ func ExampleExpander() {
 		return
 	}
 	servers, err := file.Expand(context.Background(), &config.Expander{
-		Ask: func(_ context.Context, input config.Input) (string, error) {
+		Prompt: func(_ context.Context, input config.Input) (string, error) {
 			fmt.Println("asked for", input.Description)
 			return "s3cret", nil
 		},
@@ -96,8 +96,7 @@ func ExampleNewSecret() {
 	// s3cret
 }
 
-// Following a file: what is new is started, what is gone is stopped, and a broken
-// file changes nothing.
+// Follows a file. An invalid version has no effect.
 func ExampleWatch() {
 	folder, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -120,15 +119,15 @@ func ExampleWatch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	err = config.Watch(ctx, path, 10*time.Millisecond, func(file *config.File, err error) {
 		if err != nil {
-			fmt.Println("still with the old one:", err)
+			fmt.Println("the old version stays in use:", err)
 			return
 		}
 		servers, err := file.Expand(ctx, nil)
 		if err != nil {
-			fmt.Println("not all of them:", err)
+			fmt.Println("some servers cannot be expanded:", err)
 		}
 		for _, s := range servers {
-			fmt.Println(s.Alias, s.Args) // or file.Bridge, for Bridge.Update, which leaves alone what is as it was
+			fmt.Println(s.Alias, s.Args) // or call file.Bridge and Bridge.Update
 		}
 		if !next() {
 			cancel()

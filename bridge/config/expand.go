@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// Expand puts values in place of the variables, in one pass, reads the file of
-// variables, and checks that what comes out is a command or a URL. With nil e it
-// does as with a zero Expander. The error tells all variables that have no value,
-// and everything else that is wrong, each an *[Error]; an error of e's functions is
-// in it. Whether the server is disabled does not matter.
+// Expand replaces the variables of a server, reads its file of environment variables, and
+// checks the command or URL. A nil e means the zero Expander. The error joins an *[Error] for
+// each variable without a value and each other mistake; it wraps errors of e's functions.
+// Disabled servers are expanded, too.
 func (s *Server) Expand(ctx context.Context, e *Expander) (*Resolved, error) {
 	if e == nil {
 		e = &Expander{}
@@ -27,10 +26,10 @@ func (s *Server) Expand(ctx context.Context, e *Expander) (*Resolved, error) {
 	case HTTP, SSE, WebSocket:
 		x.remote(r)
 	default:
-		x.fail("", "expected stdio, http, sse or ws as its type", nil)
+		x.fail("", "expected the type stdio, http, sse or ws", nil)
 	}
 	if x.left < 0 {
-		x.fail("", "the texts of a server may have 1 MiB together, once expanded", nil)
+		x.fail("", "expected at most 1 MiB for all texts of a server, after expansion", nil)
 	}
 	if err := errors.Join(x.errs...); err != nil {
 		return nil, err
@@ -39,12 +38,12 @@ func (s *Server) Expand(ctx context.Context, e *Expander) (*Resolved, error) {
 	return r, nil
 }
 
-// An expansion is that of one server.
+// An expansion is the expansion of one server.
 type expansion struct {
 	ctx      context.Context
 	expander *Expander
 	server   *Server
-	left     int // how many bytes all texts may still have
+	left     int // bytes that the other texts may still have
 	unset    []string
 	errs     []error
 }
@@ -53,14 +52,14 @@ func (x *expansion) fail(field, message string, cause error) {
 	if len(x.errs) == maxReports {
 		return
 	}
-	at, known := x.server.places[field]
+	at, known := x.server.positions[field]
 	if !known {
-		at = x.server.places[""]
+		at = x.server.positions[""]
 	}
-	x.errs = append(x.errs, x.server.file.fail(at.at, x.server.Alias, cmp.Or(at.field, field), message, cause))
+	x.errs = append(x.errs, x.server.file.newError(at.at, x.server.Alias, cmp.Or(at.field, field), message, cause))
 }
 
-// text expands one field. The second text is what may be shown of the first.
+// text expands one field. shown is the text to print instead of value.
 func (x *expansion) text(field, text string) (value, shown string) {
 	var v, s strings.Builder
 	write := func(value, shown string) {
@@ -69,7 +68,7 @@ func (x *expansion) text(field, text string) (value, shown string) {
 			s.WriteString(shown)
 		}
 	}
-	if x.expander.Verbatim {
+	if x.expander.NoExpand {
 		write(text, text)
 		text = ""
 	}
@@ -85,7 +84,7 @@ func (x *expansion) text(field, text string) (value, shown string) {
 		if !found {
 			break
 		}
-		inside, _, nested := strings.Cut(after, "${") // no variable holds another
+		inside, _, nested := strings.Cut(after, "${") // variables cannot be nested
 		body, _, closed := strings.Cut(inside, "}")
 		named, ok := parseVariable(body)
 		switch {
@@ -97,24 +96,24 @@ func (x *expansion) text(field, text string) (value, shown string) {
 				write("${"+body+"}", "${"+body+"}")
 			}
 		case nested && !closed && ok && named.hasDefault:
-			x.fail(field, "the default of "+named.String()+" holds a variable: expected a text", nil)
+			x.fail(field, "the default of "+named.String()+" contains a variable: expected a text", nil)
 		case nested && !closed && isScheme(named.scheme):
-			x.fail(field, named.String()+" holds a variable: expected a name", nil)
+			x.fail(field, named.String()+" contains a variable: expected a name", nil)
 		default:
 			write("${", "${")
 		}
 	}
 	switch value = v.String(); {
 	case len(value) > MaxValue:
-		x.fail(field, fmt.Sprintf("expected at most %d bytes once expanded", MaxValue), nil)
+		x.fail(field, fmt.Sprintf("expected at most %d bytes after expansion", MaxValue), nil)
 	case strings.IndexByte(value, 0) >= 0:
 		x.fail(field, "expected a text without NUL", nil)
 	}
 	return value, s.String()
 }
 
-// value finds what to put in place of a variable; ok is false when that is for
-// Expander.Unset to say.
+// value returns the value or default of a variable; ok is false if it has neither and is not an
+// error.
 func (x *expansion) value(field string, v variable) (text string, ok bool) {
 	text, ok, err := x.lookup(v)
 	switch {
@@ -122,24 +121,24 @@ func (x *expansion) value(field string, v variable) (text string, ok bool) {
 		x.fail(field, v.String(), err)
 		return "", true
 	case v.hasDefault && text == "":
-		return v.byDefault, true
+		return v.defaultValue, true
 	case ok:
 		return text, true
 	}
 	if x.expander.Unset == UnsetFails {
-		x.fail(field, v.String()+" has no value, and no default", nil)
+		x.fail(field, v.String()+" has no value and no default", nil)
 		return "", true
 	}
 	x.unset = append(x.unset, field+": "+v.String())
 	return "", false
 }
 
-// secret expands a field whose fixed parts may be shown.
+// secret expands a field that may be printed with its variables unexpanded.
 func (x *expansion) secret(field, text string) Secret {
 	return NewSecret(x.text(field, text))
 }
 
-// table expands values of which nothing may be shown.
+// table expands values that must not be printed.
 func (x *expansion) table(field string, texts map[string]string, into map[string]Secret) {
 	for _, name := range sortedKeys(texts) {
 		value, _ := x.text(field+"."+name, texts[name])
@@ -147,19 +146,19 @@ func (x *expansion) table(field string, texts map[string]string, into map[string
 	}
 }
 
-// command expands a server that is a child process.
+// command expands a server that runs as a child process.
 func (x *expansion) command(r *Resolved) {
 	s := x.server
 	r.Command = x.secret("command", s.Command)
 	if len(x.errs) == 0 && r.Command.Reveal() == "" {
-		x.fail("command", "expected a command, but it is empty once expanded", nil)
+		x.fail("command", "expected a command, but it is empty after expansion", nil)
 	}
 	for i, arg := range s.Args {
 		r.Args = append(r.Args, x.secret(fmt.Sprintf("args[%d]", i), arg))
 	}
 	r.Env = make(map[string]Secret)
-	if o := s.Options; x.expander.Verbatim && (s.EnvFile != "" || o.InheritEnv || len(o.PassEnv) > 0) {
-		x.fail("env", "expected all variables to stand there: nothing is taken from this machine", nil)
+	if o := s.Options; x.expander.NoExpand && (s.EnvFile != "" || o.InheritEnv || len(o.PassEnv) > 0) {
+		x.fail("env", "expected no envFile, passEnv or inheritEnv: environment variables of this machine are not available", nil)
 		return
 	}
 	for _, name := range s.Options.PassEnv {
@@ -180,7 +179,10 @@ func (x *expansion) command(r *Resolved) {
 	}
 }
 
-// envFile reads the file of variables. What stands in it is not expanded.
+// maxEnvFile is the size of the largest file of environment variables, in bytes.
+const maxEnvFile = 256 << 10
+
+// envFile reads the file of environment variables, whose values are not expanded.
 func (x *expansion) envFile(into map[string]Secret) {
 	failed := len(x.errs)
 	path, shown := x.text("envFile", x.server.EnvFile)
@@ -215,9 +217,9 @@ func (x *expansion) remote(r *Resolved) {
 		switch {
 		case err == nil && u.Host != "" && (isHTTP || isWS && r.Type == WebSocket):
 		case r.Type == WebSocket:
-			x.fail("url", "expected a URL that begins with ws://, wss://, http:// or https://, and a host", nil)
+			x.fail("url", "expected a URL with ws://, wss://, http:// or https://, and a host", nil)
 		default:
-			x.fail("url", "expected a URL that begins with http:// or https://, and a host", nil)
+			x.fail("url", "expected a URL with http:// or https://, and a host", nil)
 		}
 	}
 	if err == nil {
@@ -232,9 +234,9 @@ func (x *expansion) remote(r *Resolved) {
 	}
 }
 
-// shownURL hides where a URL may hold secrets: user, password, query and fragment. They
-// are where they are in the expanded URL only if no variable brings in, or has in its name,
-// what separates them; otherwise nothing is shown.
+// shownURL returns the URL to print: without user, password, query and fragment, which may
+// contain secrets. If a value or the name of a variable contains a separator of these, their
+// places in shown are unknown and the whole URL is redacted.
 func shownURL(u *url.URL, text, shown string) string {
 	if u.User == nil && u.RawQuery == "" && u.Fragment == "" {
 		return shown
@@ -253,4 +255,63 @@ func shownURL(u *url.URL, text, shown string) string {
 		return scheme + "://" + redacted + rest[at:]
 	}
 	return shown
+}
+
+// parseEnvFile reads lines of the form NAME=value or export NAME=value. The last line with a
+// name counts. Errors contain the number of the line and no values.
+func parseEnvFile(data []byte) (map[string]string, error) {
+	variables := make(map[string]string)
+	number := 0
+	for line := range strings.Lines(strings.TrimPrefix(string(data), "\uFEFF")) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, found := strings.Cut(line, "=")
+		name = strings.TrimSpace(strings.TrimPrefix(name, "export "))
+		if !found || checkVariable(name) != "" || strings.ContainsAny(name, " \t") {
+			return nil, fmt.Errorf("line %d: expected NAME=value", number)
+		}
+		value, ok := unquoteEnv(value)
+		if !ok {
+			return nil, fmt.Errorf("line %d: expected a closing quote", number)
+		}
+		if strings.IndexByte(value, 0) >= 0 {
+			return nil, fmt.Errorf("line %d: expected a value without NUL", number)
+		}
+		variables[name] = value
+	}
+	return variables, nil
+}
+
+// unquoteEnv returns the value of a line without quotes and comment. ok is false if a quote is
+// not closed.
+func unquoteEnv(raw string) (value string, ok bool) {
+	text := strings.TrimSpace(raw)
+	if text == "" {
+		return "", true
+	}
+	switch quote := text[0]; quote {
+	case '\'':
+		value, rest, closed := strings.Cut(text[1:], "'")
+		return value, closed && isComment(rest)
+	case '"':
+		end := stringEnd([]byte(text))
+		if end == 0 || !isComment(text[end:]) {
+			return "", false
+		}
+		return strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t", `\"`, `"`, `\\`, `\`).Replace(text[1 : end-1]), true
+	}
+	for i := 1; i < len(raw); i++ {
+		if raw[i] == '#' && (raw[i-1] == ' ' || raw[i-1] == '\t') {
+			return strings.TrimSpace(raw[:i]), true
+		}
+	}
+	return text, true
+}
+
+func isComment(rest string) bool {
+	rest = strings.TrimSpace(rest)
+	return rest == "" || rest[0] == '#'
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/config"
 )
 
-// lookup is an environment.
+// lookup returns a function that looks up environment variables.
 func lookup(env map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		value, ok := env[name]
@@ -26,7 +26,7 @@ func lookup(env map[string]string) func(string) (string, bool) {
 	}
 }
 
-// expandArg expands one text.
+// expandArg expands one argument.
 func expandArg(t *testing.T, text string, e *config.Expander) (string, error) {
 	t.Helper()
 	s := &config.Server{Alias: "a", Type: config.Stdio, Command: "x", Args: []string{text}}
@@ -114,10 +114,10 @@ func TestVariablesWithoutAValue(t *testing.T) {
 	_, err := one(t, `{"command":"${NO}","args":["${NO:-x}","a${NO}b"],
   "env":{"T":"${env:NO}"},"working_dir":"${file:no}"}`).Expand(t.Context(), e(config.UnsetFails))
 	want := strings.Join([]string{
-		`mcp.json:1:31: server a: command: ${NO} has no value, and no default`,
-		`mcp.json:1:58: server a: args[1]: ${NO} has no value, and no default`,
-		`mcp.json:2:14: server a: env.T: ${env:NO} has no value, and no default`,
-		`mcp.json:2:41: server a: working_dir: ${file:no} has no value, and no default`,
+		`mcp.json:1:31: server a: command: ${NO} has no value and no default`,
+		`mcp.json:1:58: server a: args[1]: ${NO} has no value and no default`,
+		`mcp.json:2:14: server a: env.T: ${env:NO} has no value and no default`,
+		`mcp.json:2:41: server a: working_dir: ${file:no} has no value and no default`,
 	}, "\n")
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -149,21 +149,21 @@ func TestVariablesThatFail(t *testing.T) {
 	}
 	for server, want := range map[string]string{
 		`{"command":"${keyring:x}"}`:                   `server a: command: ${keyring:x}: the keyring is locked`,
-		`{"command":"${NO:-${NUL}}"}`:                  `server a: command: the default of ${NO} holds a variable: expected a text`,
-		`{"command":"${keyring:a${NUL}}"}`:             `server a: command: ${keyring:a} holds a variable: expected a name`,
-		`{"command":"${NO:-x${NUL}y"}`:                 `server a: command: the default of ${NO} holds a variable: expected a text`,
-		`{"command":"${input:x}"}`:                     `server a: command: ${input:x}: it is not among the "inputs" of the file`,
+		`{"command":"${NO:-${NUL}}"}`:                  `server a: command: the default of ${NO} contains a variable: expected a text`,
+		`{"command":"${keyring:a${NUL}}"}`:             `server a: command: ${keyring:a} contains a variable: expected a name`,
+		`{"command":"${NO:-x${NUL}y"}`:                 `server a: command: the default of ${NO} contains a variable: expected a text`,
+		`{"command":"${input:x}"}`:                     `server a: command: ${input:x}: "inputs" of the file does not have it`,
 		`{"command":"x","args":["${NUL}"]}`:            `server a: args[0]: expected a text without NUL`,
-		`{"command":"x","args":["${LONG}y"]}`:          `server a: args[0]: expected at most 131072 bytes once expanded`,
-		`{"command":"${NO:-}"}`:                        `server a: command: expected a command, but it is empty once expanded`,
+		`{"command":"x","args":["${LONG}y"]}`:          `server a: args[0]: expected at most 131072 bytes after expansion`,
+		`{"command":"${NO:-}"}`:                        `server a: command: expected a command, but it is empty after expansion`,
 		`{"command":"x","envFile":"no"}`:               `server a: envFile: reading no: no such file`,
 		`{"command":"${file:.}"}`:                      `server a: command: ${file:.}: it is not a regular file`,
 		`{"url":"${NUL:-ftp}://h"}`:                    `server a: url: expected a text without NUL`,
-		`{"url":"ftp://h"}`:                            `server a: url: expected a URL that begins with http:// or https://, and a host`,
-		`{"url":"http://"}`:                            `server a: url: expected a URL that begins with http:// or https://, and a host`,
+		`{"url":"ftp://h"}`:                            `server a: url: expected a URL with http:// or https://, and a host`,
+		`{"url":"http://"}`:                            `server a: url: expected a URL with http:// or https://, and a host`,
 		`{"url":"/mcp"}`:                               `server a: url: expected a URL`,
-		`{"url":"ws://h","type":"http"}`:               `server a: url: expected a URL that begins with http:// or https://`,
-		`{"url":"unix:///x","type":"ws"}`:              `server a: url: expected a URL that begins with ws://, wss://, http:// or https://`,
+		`{"url":"ws://h","type":"http"}`:               `server a: url: expected a URL with http:// or https://`,
+		`{"url":"unix:///x","type":"ws"}`:              `server a: url: expected a URL with ws://, wss://, http:// or https://`,
 		`{"url":"http://h","headers":{"A":"${CRLF}"}}`: `server a: headers.A: expected a value without control characters`,
 	} {
 		_, err := one(t, server).Expand(t.Context(), e)
@@ -175,20 +175,19 @@ func TestVariablesThatFail(t *testing.T) {
 		}
 	}
 	if _, err := one(t, `{"command":"${keyring:x}"}`).Expand(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "expected one of the schemes env, input and file") {
-		t.Error("a scheme that nobody knows:", err)
+		t.Error("an unknown scheme:", err)
 	}
 	args := `{"command":"x","args":["${LONG}"` + strings.Repeat(`,"${LONG}"`, 20) + `]}`
 	_, err := one(t, args).Expand(t.Context(), e)
-	if err == nil || strings.Count(err.Error(), "1 MiB together") != 1 {
+	if err == nil || strings.Count(err.Error(), "1 MiB for all texts") != 1 {
 		t.Errorf("many long values: %v", err)
 	}
-	if _, err := (&config.Server{Alias: "made"}).Expand(t.Context(), nil); err == nil || err.Error() != ": server made: expected stdio, http, sse or ws as its type" {
+	if _, err := (&config.Server{Alias: "made"}).Expand(t.Context(), nil); err == nil || err.Error() != ": server made: expected the type stdio, http, sse or ws" {
 		t.Errorf("a server without a type: %v", err)
 	}
 }
 
-// What is longer than can be used is not even looked up, and braces that nobody closes
-// take no longer than others.
+// Texts that are too long are not looked up, and unclosed braces take linear time.
 func TestExpansionIsBounded(t *testing.T) {
 	lookups := 0
 	e := &config.Expander{LookupEnv: func(string) (string, bool) {
@@ -246,7 +245,7 @@ const withInputs = `{"inputs":[{"id":"key","password":true},{"id":"region","defa
 
 func TestInputsAreAskedForOnce(t *testing.T) {
 	var asked []string
-	e := &config.Expander{Ask: func(_ context.Context, input config.Input) (string, error) {
+	e := &config.Expander{Prompt: func(_ context.Context, input config.Input) (string, error) {
 		asked = append(asked, input.ID)
 		return input.ID + "!", nil
 	}}
@@ -285,7 +284,7 @@ func TestInputsAreAskedForOnceByManyAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		answer := make(chan string)
-		e := &config.Expander{Ask: func(context.Context, config.Input) (string, error) {
+		e := &config.Expander{Prompt: func(context.Context, config.Input) (string, error) {
 			asked.Add(1)
 			return <-answer, nil
 		}}
@@ -313,11 +312,11 @@ func TestInputsAreAskedForOnceByManyAtATime(t *testing.T) {
 	})
 }
 
-// Who waits for an answer asks himself when the one that asked was called off.
+// When a prompt is cancelled, a waiting use of the input asks again.
 func TestInputsSurviveACancelledAsker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := true
-		e := &config.Expander{Ask: func(ctx context.Context, _ config.Input) (string, error) {
+		e := &config.Expander{Prompt: func(ctx context.Context, _ config.Input) (string, error) {
 			if first {
 				first = false
 				<-ctx.Done()
@@ -348,7 +347,7 @@ func TestInputsSurviveACancelledAsker(t *testing.T) {
 func TestInputsAreAskedForAgainAfterAFailure(t *testing.T) {
 	asked := 0
 	refused := errors.New("refused")
-	e := &config.Expander{Ask: func(context.Context, config.Input) (string, error) {
+	e := &config.Expander{Prompt: func(context.Context, config.Input) (string, error) {
 		if asked++; asked == 1 {
 			return "", refused
 		}
@@ -392,15 +391,67 @@ func TestEnvFile(t *testing.T) {
 		"A=1\nsecret":                        "envFile: .env: line 2: expected NAME=value",
 		"=secret":                            "line 1: expected NAME=value",
 		"A B=secret":                         "line 1: expected NAME=value",
-		"A=\"secret":                         "line 1: expected the quotes of the value to be closed",
-		"A='secret' more":                    "line 1: expected the quotes of the value to be closed",
-		"A=\"secret\\\"":                     "line 1: expected the quotes of the value to be closed",
+		"A=\"secret":                         "line 1: expected a closing quote",
+		"A='secret' more":                    "line 1: expected a closing quote",
+		"A=\"secret\\\"":                     "line 1: expected a closing quote",
 		"A=secret\x00":                       "line 1: expected a value without NUL",
 		strings.Repeat("A=secret\n", 40_000): "longer than 262144 bytes",
 	} {
 		_, err := expand(text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%.20q: got %v", text, err)
+		}
+	}
+}
+
+func TestPromptEnv(t *testing.T) {
+	t.Setenv("INPUT_API_KEY_2", "sesame")
+	for id, want := range map[string]string{"api-key.2": "sesame", "API_KEY_2": "sesame", "other": "as ever"} {
+		if got, err := config.PromptEnv(t.Context(), config.Input{ID: id, Default: "as ever"}); err != nil || got != want {
+			t.Errorf("%s is %q, error %v, want %q", id, got, err, want)
+		}
+	}
+	_, err := config.PromptEnv(t.Context(), config.Input{ID: "api-kéy"})
+	if err == nil || !strings.Contains(err.Error(), "INPUT_API_K_Y") {
+		t.Errorf("error = %v, want the variable's name", err)
+	}
+}
+
+// NoExpand replaces nothing and refuses everything that reads this machine.
+func TestNoExpand(t *testing.T) {
+	t.Setenv("TOKEN", "hunter2")
+	for text, wrong := range map[string]string{
+		`{"command": "${TOKEN}", "args": ["${TOKEN:-x}", "$${", "${file:/etc/passwd}", "${input:x}"], "env": {"A": "${TOKEN}"}}`: "",
+		`{"command": "x", "envFile": "/etc/environment"}`:                                                                        "expected no envFile",
+		`{"command": "x", "dovetail": {"passEnv": ["TOKEN"]}}`:                                                                   "expected no envFile",
+		`{"command": "x", "dovetail": {"inheritEnv": true}}`:                                                                     "expected no envFile",
+		`{"url": "http://localhost/${TOKEN}", "headers": {"A": "${TOKEN}"}}`:                                                     "",
+		`{"url": "${TOKEN}"}`: "expected a URL",
+	} {
+		file, err := config.Parse([]byte(`{"mcpServers": {"a": `+text+`}}`), "mcp.json")
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		list, err := file.Expand(t.Context(), &config.Expander{NoExpand: true})
+		if wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), wrong) {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		r := list[0]
+		texts := []string{r.Command.Reveal(), r.URL.Reveal(), r.Env["A"].Reveal(), r.Headers["A"].Reveal()}
+		for _, arg := range r.Args {
+			texts = append(texts, arg.Reveal())
+		}
+		all := strings.Join(texts, " ")
+		if strings.Contains(all, "hunter2") || !strings.Contains(all, "${TOKEN}") || r.Args != nil && r.Args[1].Reveal() != "$${" {
+			t.Errorf("%s: becomes %q", text, texts)
 		}
 	}
 }

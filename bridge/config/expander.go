@@ -2,58 +2,59 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 )
 
-// An Expander finds the values of variables. The zero value knows the environment
-// and files, and has no user to ask. Use one for each file: it remembers the user's
-// answers by the ids of inputs. It must not be copied after its first use.
+// An Expander finds the values of variables. The zero value reads environment variables and
+// files, and asks no user. Use one for each file, since it remembers answers by the ids of
+// inputs. It must not be copied after its first use.
 type Expander struct {
-	// LookupEnv finds variables of the environment. Default os.LookupEnv.
+	// LookupEnv returns environment variables. Default: os.LookupEnv.
 	LookupEnv func(name string) (value string, ok bool)
-	// Ask asks the user. It is called once for each input that a variable refers to,
-	// even if several servers do; when it fails, the next one asks again. Without it
-	// an input has its default, or no value.
-	Ask func(ctx context.Context, input Input) (string, error)
-	// Resolve finds the value of ${scheme:name} for schemes other than env, input and
-	// file, such as a keyring; ok is false when there is none. Without it, such a
-	// variable is an error.
+	// Prompt asks the user. It is called once for each input that is used, even by several
+	// servers; after an error the next use calls it again. Default: an input has its
+	// default, or no value.
+	Prompt func(ctx context.Context, input Input) (string, error)
+	// Resolve returns the value of ${scheme:name} for schemes other than env, input and
+	// file; ok is false if there is none. Default: such a variable is an error.
 	Resolve func(ctx context.Context, scheme, name string) (value string, ok bool, err error)
-	// Workspace is ${workspaceFolder}, and what a relative cwd is relative to. By
-	// default it is the folder of the file, or the one above when that one's name
-	// begins with a dot, as .vscode and .cursor do.
+	// Workspace is the value of ${workspaceFolder} and the base of a relative cwd. Default:
+	// the folder of the file, or its parent if the name of the folder begins with a dot, as
+	// .vscode and .cursor do.
 	Workspace string
-	// Verbatim leaves all texts as they stand and refuses what brings in more of this
-	// machine: envFile, passEnv and inheritEnv. It is for servers that were not named by
-	// this machine's user.
-	Verbatim bool
-	// Unset says what becomes of a variable that has no value and no default.
+	// NoExpand replaces no variables, and makes envFile, passEnv and inheritEnv errors. It
+	// is for servers that are not configured by the user of this machine.
+	NoExpand bool
+	// Unset decides about variables without a value and without a default.
 	Unset Unset
 
 	mu      sync.Mutex
-	answers map[string]*answer // by the input's id
+	answers map[string]*answer // by the ids of inputs
 }
 
-// Unset is what becomes of a variable without a value.
+// Unset decides about variables without a value.
 type Unset int
 
 const (
-	// UnsetFails makes it an error.
+	// UnsetFails makes them errors.
 	UnsetFails Unset = iota
-	// UnsetEmpty puts nothing in its place.
+	// UnsetEmpty replaces them by the empty text.
 	UnsetEmpty
-	// UnsetLiteral leaves it as it stands: mind that ${TOKEN} may go out as a header.
+	// UnsetLiteral does not replace them. A header may then be sent as ${TOKEN}.
 	UnsetLiteral
 )
 
-// AskEnv answers an input for [Expander.Ask] where there is no user to ask, by the
-// variable INPUT_ID of the environment: the input's id in upper case, with _ for what is
-// neither letter nor digit. Where that is not set the default counts. The error is one of
-// an input that has neither, and names the variable.
-func AskEnv(_ context.Context, input Input) (string, error) {
+// PromptEnv is a function for [Expander.Prompt] of programs without a user. It returns the
+// environment variable INPUT_ID, where ID is the id of the input in upper case with _ for
+// special characters, or else the default of the input. If there is neither, the error names
+// the variable.
+func PromptEnv(_ context.Context, input Input) (string, error) {
 	name := "INPUT_" + strings.Map(func(c rune) rune {
 		if isWord(c) {
 			return c
@@ -66,5 +67,158 @@ func AskEnv(_ context.Context, input Input) (string, error) {
 	if input.Default != "" {
 		return input.Default, nil
 	}
-	return "", fmt.Errorf("expected the answer in the variable %s of the environment", name)
+	return "", fmt.Errorf("expected the answer in the environment variable %s", name)
+}
+
+// A variable is the parsed text between ${ and }.
+type variable struct {
+	scheme       string // "" for a plain name
+	name         string
+	defaultValue string
+	hasDefault   bool
+}
+
+// parseVariable returns false if the text is not a variable.
+func parseVariable(body string) (v variable, ok bool) {
+	body, v.defaultValue, v.hasDefault = strings.Cut(body, ":-")
+	scheme, name, hasScheme := strings.Cut(body, ":")
+	if !hasScheme {
+		v.name = body
+		return v, isName(body)
+	}
+	v.scheme, v.name = scheme, name
+	return v, isScheme(scheme) && name != "" && (scheme != "env" || isName(name))
+}
+
+// String returns the variable without its default.
+func (v variable) String() string {
+	if v.scheme == "" {
+		return "${" + v.name + "}"
+	}
+	return "${" + v.scheme + ":" + v.name + "}"
+}
+
+func isName(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isWord(r) })
+}
+
+func isScheme(text string) bool {
+	return isName(text) && 'a' <= text[0] && text[0] <= 'z' && strings.ToLower(text) == text && !strings.Contains(text, "_")
+}
+
+// lookup returns the value of a variable; ok is false if it has none.
+func (x *expansion) lookup(v variable) (text string, ok bool, err error) {
+	switch v.scheme + ":" + v.name {
+	case ":workspaceFolder":
+		return x.workspace(), true, nil
+	case ":workspaceFolderBasename":
+		return filepath.Base(x.workspace()), true, nil
+	case ":userHome":
+		text, err = os.UserHomeDir()
+		return text, err == nil, err
+	case ":pathSeparator":
+		return string(filepath.Separator), true, nil
+	}
+	switch v.scheme {
+	case "", "env":
+		text, ok = x.lookupEnv(v.name)
+		return text, ok, nil
+	case "input":
+		return x.input(v.name)
+	case "file":
+		return x.file(v.name)
+	}
+	if x.expander.Resolve == nil {
+		return "", false, errors.New("expected one of the schemes env, input and file")
+	}
+	return x.expander.Resolve(x.ctx, v.scheme, v.name)
+}
+
+func (x *expansion) lookupEnv(name string) (string, bool) {
+	if lookup := x.expander.LookupEnv; lookup != nil {
+		return lookup(name)
+	}
+	return os.LookupEnv(name)
+}
+
+func (x *expansion) input(id string) (string, bool, error) {
+	input := x.server.file.input(id)
+	switch {
+	case input == nil:
+		return "", false, errors.New(`"inputs" of the file does not have it`)
+	case x.expander.Prompt == nil:
+		return input.Default, input.Default != "", nil
+	}
+	text, err := x.expander.input(x.ctx, input)
+	return text, err == nil, err
+}
+
+// file returns the content of a file.
+func (x *expansion) file(path string) (string, bool, error) {
+	data, err := readFile(x.inFolder(path), MaxValue)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	return text, err == nil, err
+}
+
+func (x *expansion) inFolder(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(x.server.file.folder(), path)
+}
+
+func (x *expansion) workspace() string {
+	if x.expander.Workspace != "" {
+		return x.expander.Workspace
+	}
+	folder := x.server.file.folder()
+	if absolute, err := filepath.Abs(folder); err == nil { // fails if the working directory was deleted
+		folder = absolute
+	}
+	if strings.HasPrefix(filepath.Base(folder), ".") {
+		return filepath.Dir(folder)
+	}
+	return folder
+}
+
+// An answer is the user's answer to an input.
+type answer struct {
+	lock     chan struct{} // a mutex with cancellation; guards the other fields
+	text     string
+	answered bool
+}
+
+// input returns the answer to an input. It asks unless the answer is known.
+func (e *Expander) input(ctx context.Context, input *Input) (string, error) {
+	a := e.answer(input.ID)
+	select {
+	case a.lock <- struct{}{}:
+		defer func() { <-a.lock }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	if a.answered {
+		return a.text, nil
+	}
+	text, err := e.Prompt(ctx, *input)
+	if err != nil {
+		return "", err
+	}
+	a.text, a.answered = text, true
+	return text, nil
+}
+
+func (e *Expander) answer(id string) *answer {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.answers == nil {
+		e.answers = make(map[string]*answer)
+	}
+	if e.answers[id] == nil {
+		e.answers[id] = &answer{lock: make(chan struct{}, 1)}
+	}
+	return e.answers[id]
 }

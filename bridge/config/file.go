@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,41 +9,61 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dovetail-go/dovetail/bridge"
 )
 
-// A File is what a configuration file says, in its order.
+// Limits, in bytes except for MaxServers.
+const (
+	// MaxFile is the size of the largest file.
+	MaxFile = 1 << 20
+	// MaxServers is the largest number of servers in a file.
+	MaxServers = 256
+	// MaxValue is the length of the longest text after expansion. Linux accepts no longer
+	// argument.
+	MaxValue = 128 << 10
+	// MaxExpanded is the largest total length of the texts of a server after expansion.
+	MaxExpanded = 1 << 20
+
+	maxInputs  = 256 // in a file
+	maxReports = 64  // errors, and as many warnings
+)
+
+// A File is the content of a configuration file.
 type File struct {
-	// Name is the path of the file. Relative paths in it are relative to its folder.
+	// Name is the path of the file. Relative paths in the file are relative to its folder.
 	Name string
-	// Servers are the servers, disabled ones too.
+	// Servers are the servers in the order of the file, disabled ones included.
 	Servers []*Server
-	// Inputs are what the user is asked for where ${input:ID} stands.
+	// Inputs are the questions that ${input:ID} refers to.
 	Inputs []*Input
 	// Extra are the other members of the file.
 	Extra map[string]json.RawMessage
-	// Warnings tell what was not understood and has no effect, 64 at the most.
+	// Warnings are about members without effect. There are at most 64.
 	Warnings []Warning
 
 	text []byte // without the byte order mark
 }
 
-// An Input is a question to the user, as VS Code has them.
+// An Input is a question to the user, as in VS Code.
 type Input struct {
-	// ID is the name by which servers refer to it.
+	// ID identifies the input in ${input:ID}.
 	ID string
-	// Type is "promptString", "pickString" or another kind that the host knows.
+	// Type is "promptString", "pickString" or another type that the host knows.
 	Type string
 	// Description is the text to show.
 	Description string
-	// Default is the answer that is suggested.
+	// Default is the suggested answer.
 	Default string
-	// Password says that the answer must not be shown.
+	// Password means that the answer must not be shown.
 	Password bool
-	// Options are the answers to pick from.
+	// Options are the answers to choose from.
 	Options []string
 }
 
-// Load reads the file at a path: see [Parse].
+// Load reads and parses a file; see [Parse].
 func Load(path string) (*File, error) {
 	data, err := readFile(path, MaxFile)
 	if err != nil {
@@ -51,23 +72,23 @@ func Load(path string) (*File, error) {
 	return Parse(data, path)
 }
 
-// readFile reads a regular file of at most limit bytes. Its error does not name it.
+// readFile reads a regular file of at most limit bytes. The error does not contain the path.
 func readFile(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path) // opening something else may wait for ever
+	info, err := os.Stat(path) // opening a pipe could block forever
 	if err != nil {
-		return nil, bare(err)
+		return nil, withoutPath(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, bare(err)
+		return nil, withoutPath(err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
-		return nil, bare(err)
+		return nil, withoutPath(err)
 	}
 	if int64(len(data)) > limit {
 		return nil, fmt.Errorf("it is longer than %d bytes", limit)
@@ -75,15 +96,14 @@ func readFile(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// bare is an error of the file system without the path, which the caller names.
-func bare(err error) error {
+func withoutPath(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err
 	}
 	return err
 }
 
-// Server returns the server with that alias, nil when there is none.
+// Server returns the server with an alias, or nil.
 func (f *File) Server(alias string) *Server {
 	for _, s := range f.Servers {
 		if s.Alias == alias {
@@ -93,8 +113,8 @@ func (f *File) Server(alias string) *Server {
 	return nil
 }
 
-// Expand is [Server.Expand] for each server that is not disabled. It returns those
-// that could be expanded, in order, and the errors of the others.
+// Expand calls [Server.Expand] for each server that is not disabled. It returns the servers
+// that could be expanded, in order, and the joined errors of the others.
 func (f *File) Expand(ctx context.Context, e *Expander) ([]*Resolved, error) {
 	var list []*Resolved
 	var errs []error
@@ -112,8 +132,24 @@ func (f *File) Expand(ctx context.Context, e *Expander) ([]*Resolved, error) {
 	return list, errors.Join(errs...)
 }
 
-// Format prints the name of the file and the servers' aliases: what else stands in a
-// file may be secret.
+// Bridge expands the servers and returns them for [bridge.New] and [bridge.Bridge.Update], in
+// order, with the joined errors of those that cannot be used. opts may be nil.
+func (f *File) Bridge(ctx context.Context, e *Expander, opts *DialOptions) ([]bridge.Config, error) {
+	list, err := f.Expand(ctx, e)
+	errs := []error{err}
+	configs := make([]bridge.Config, 0, len(list))
+	for _, r := range list {
+		config, err := r.Bridge(opts)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		configs = append(configs, config)
+	}
+	return configs, errors.Join(errs...)
+}
+
+// Format prints the name of the file and the aliases, since other content may be secret.
 func (f File) Format(s fmt.State, _ rune) {
 	aliases := make([]string, len(f.Servers))
 	for i, server := range f.Servers {
@@ -122,7 +158,7 @@ func (f File) Format(s fmt.State, _ rune) {
 	fmt.Fprintf(s, "%s: servers %q", f.Name, aliases)
 }
 
-// MarshalText is what Format prints. JSON and logs are made of it too.
+// MarshalText returns the text that Format prints. encoding/json and log/slog use it.
 func (f File) MarshalText() ([]byte, error) { return fmt.Append(nil, f), nil }
 
 func (f *File) input(id string) *Input {
@@ -137,10 +173,80 @@ func (f *File) input(id string) *Input {
 	return nil
 }
 
-// folder is the one that the file is in.
+// folder returns the folder of the file.
 func (f *File) folder() string {
 	if f == nil {
 		return "."
 	}
 	return filepath.Dir(f.Name)
+}
+
+// An Error is one mistake in a file. [Parse] and [Server.Expand] return up to 64, joined as
+// by [errors.Join].
+type Error struct {
+	// File is the name of the file. Line and Column are the position, counted from 1, columns
+	// in characters. Line is 0 if the server was not read from a file.
+	File         string
+	Line, Column int
+	// Server is the alias of the server, and Field its member, such as args[1]. Each is "" if
+	// the error is not about one.
+	Server, Field string
+	// Message says what was expected. It contains no values.
+	Message string
+	// Err is the cause, or nil.
+	Err error
+}
+
+// Error returns all fields on one line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if b.WriteString(e.File); e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	if e.Server != "" {
+		b.WriteString(": server " + e.Server)
+	}
+	if e.Field != "" {
+		b.WriteString(": " + e.Field)
+	}
+	b.WriteString(": " + e.Message)
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// A Warning is about a member of a file that has no effect.
+type Warning struct {
+	// Line and Column are the position, counted from 1, columns in characters.
+	Line, Column int
+	// Path is the path of the member, such as servers.github.icon.
+	Path string
+	// Message says what is wrong.
+	Message string
+}
+
+// String returns all fields on one line.
+func (w Warning) String() string {
+	return fmt.Sprintf("%d:%d: %s: %s", w.Line, w.Column, w.Path, w.Message)
+}
+
+// newError returns an error at a byte offset. f may be nil.
+func (f *File) newError(at int, server, field, message string, cause error) *Error {
+	e := &Error{Server: server, Field: field, Message: message, Err: cause}
+	if f != nil {
+		e.File = f.Name
+		e.Line, e.Column = f.position(at)
+	}
+	return e
+}
+
+// position returns the line and column of a byte offset.
+func (f *File) position(offset int) (line, column int) {
+	before := f.text[:min(offset, len(f.text))]
+	begin := bytes.LastIndexByte(before, '\n') + 1
+	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[begin:])
 }

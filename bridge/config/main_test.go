@@ -4,15 +4,15 @@ import (
 	"os"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
-// childVariable makes the test binary a server that tells what it was given.
+// childVariable makes the test binary a server; see child.
 const childVariable = "CONFIG_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(child())
 	}
-	leak.Main(m)
+	leaktest.Main(m)
 }

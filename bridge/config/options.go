@@ -8,88 +8,87 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// Options are what a file says about a server under "dovetail", for the program
-// that uses it. This package itself heeds CallTimeout, InheritEnv and PassEnv only.
-// The names of the members are those of the fields, beginning in lower case.
-// Durations are texts such as "1m30s", or numbers of milliseconds.
+// Options are the settings of a server under "dovetail". [Resolved.Bridge] uses all of them,
+// [Resolved.Dialer] CallTimeout, InheritEnv and PassEnv only. The members have the names of the
+// fields, with a lower-case first letter. Durations are strings such as "1m30s", or numbers of
+// milliseconds.
 type Options struct {
-	// Required says that nothing should start without this server.
+	// Required makes the start of the bridge fail if this server cannot be started.
 	Required bool
-	// Lazy servers are started by the first call.
+	// Lazy starts the server with the first call; see [bridge.ProxyOptions].
 	Lazy bool
-	// Shared says that all users may have the same session.
+	// Shared lets all users share one session.
 	Shared bool
-	// StartTimeout bounds starting the server. 0 is the program's default.
+	// StartTimeout bounds starting the server. 0 means the program's default.
 	StartTimeout time.Duration
-	// IdleTimeout is after how long without a call the server is stopped. 0 is never.
-	IdleTimeout time.Duration
-	// CallTimeout bounds a call. "timeout" of the server is the same. 0 is the
-	// program's default.
-	CallTimeout time.Duration
-	// MaxCalls is how many calls the server gets at the same time. 0 is the program's
+	// IdleTimeout stops the server after this long without a call. 0 means the program's
 	// default.
+	IdleTimeout time.Duration
+	// CallTimeout bounds a call. The member "timeout" of the server means the same. 0 means
+	// the program's default.
+	CallTimeout time.Duration
+	// MaxCalls is how many calls may run at the same time. 0 means the program's default.
 	MaxCalls int
-	// InheritEnv gives a child this process's whole environment, rather than the few
-	// variables of [stdio.CommandOptions].
+	// InheritEnv gives a child process the whole environment of this process instead of
+	// the few variables of [stdio.CommandOptions].
 	InheritEnv bool
-	// PassEnv names variables of this process's environment that a child gets if they
-	// are set.
+	// PassEnv names environment variables of this process that a child process gets if
+	// they are set.
 	PassEnv []string
-	// Tools says which tools are shown, and how.
+	// Tools selects and renames tools.
 	Tools Tools
 }
 
-// Tools select and describe the tools of a server. Names are those that the server
-// gives; in Allow and Deny a * stands for any text. A tool that is named here without one,
-// and that the server lacks, is a [bridge.MissingError].
+// Tools select and rename the tools of a server, by their names on the server. In Allow and
+// Deny, * matches any text. A name without * that the server does not have is a
+// [bridge.MissingError].
 type Tools struct {
-	// Allow are the only tools to show. None means all.
+	// Allow are the only tools to offer. If it is empty, all are offered.
 	Allow []string
-	// Deny are tools not to show, even if they are allowed.
+	// Deny are tools not to offer. It takes precedence over Allow.
 	Deny []string
-	// Override is what to show instead, by name.
+	// Override replaces names and texts.
 	Override map[string]Override
 }
 
-// An Override replaces what a server says of a tool. An empty text replaces nothing.
+// An Override replaces texts in the definition of a tool. An empty text replaces nothing.
 type Override struct {
 	Name, Title, Description string
 }
 
-// Permits reports whether a tool of that name is shown.
+// Permits reports whether a tool is offered.
 func (t *Tools) Permits(name string) bool {
-	fits := func(pattern string) bool { return matches(pattern, name) }
-	return (len(t.Allow) == 0 || slices.ContainsFunc(t.Allow, fits)) && !slices.ContainsFunc(t.Deny, fits)
+	match := func(pattern string) bool { return matches(pattern, name) }
+	return (len(t.Allow) == 0 || slices.ContainsFunc(t.Allow, match)) && !slices.ContainsFunc(t.Deny, match)
 }
 
-// named returns the tools that Allow and Deny name without a *.
+// named returns the names without * in Allow and Deny.
 func (t *Tools) named() []string {
 	return slices.DeleteFunc(slices.Concat(t.Allow, t.Deny), func(name string) bool { return strings.Contains(name, "*") })
 }
 
-// matches looks for the pieces between the stars from left to right; the first must
-// begin the name, and the last end it.
+// matches reports whether a name matches a pattern in which * matches any text.
 func matches(pattern, name string) bool {
-	head, rest, star := strings.Cut(pattern, "*")
+	prefix, rest, star := strings.Cut(pattern, "*")
 	if !star {
 		return pattern == name
 	}
-	name, ok := strings.CutPrefix(name, head)
+	name, ok := strings.CutPrefix(name, prefix)
 	if !ok {
 		return false
 	}
-	pieces := strings.Split(rest, "*")
-	last := len(pieces) - 1
-	for _, piece := range pieces[:last] {
-		if _, name, ok = strings.Cut(name, piece); !ok {
+	parts := strings.Split(rest, "*")
+	suffix := parts[len(parts)-1]
+	for _, part := range parts[:len(parts)-1] {
+		if _, name, ok = strings.Cut(name, part); !ok {
 			return false
 		}
 	}
-	return strings.HasSuffix(name, pieces[last])
+	return strings.HasSuffix(name, suffix)
 }
 
-// options reads our own settings. Here an unknown member is an error: it is a
-// mistake, and may be one about safety.
+// options reads the settings under "dovetail". Unknown members are errors, since a misspelled
+// setting could be one about security.
 func (c cursor) options(o *Options) {
 	c.strict("an object with options",
 		into("required", &o.Required, cursor.flag),
@@ -110,7 +109,7 @@ func (c cursor) tools() (t Tools) {
 	c.strict("an object with allow, deny, override",
 		field{"allow", func(c cursor) {
 			if t.Allow = names(c); len(t.Allow) == 0 && c.kind() == jsonscan.Array {
-				c.fail(`expected at least one name: to show no tools, deny "*"`)
+				c.fail(`expected at least one name: to offer no tools, deny "*"`)
 			}
 		}},
 		into("deny", &t.Deny, names),
@@ -133,7 +132,7 @@ func (c cursor) override() (o Override) {
 	return o
 }
 
-// names reads an array of texts that each pass a check.
+// names reads an array of strings. check returns what is wrong with a name, or "".
 func (c cursor) names(check func(name string) string) []string {
 	return list(c, "an array of strings", func(element cursor) string {
 		name := element.text()

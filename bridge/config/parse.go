@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// Parse reads a configuration file. The name is that of the file: it stands in
-// errors, and its folder is what relative paths are relative to. A file has at most
-// [MaxFile] bytes and [MaxServers] servers.
+// Parse parses the content of a configuration file of at most [MaxFile] bytes and
+// [MaxServers] servers. name is the path of the file, for errors and relative paths.
 //
-// The error tells everything that is wrong, each an *[Error]; the file is nil then.
+// The error joins an *[Error] for each mistake.
 func Parse(data []byte, name string) (*File, error) {
 	if len(data) > MaxFile {
 		return nil, &Error{File: name, Message: fmt.Sprintf("a configuration has at most %d bytes", MaxFile)}
@@ -23,14 +23,14 @@ func Parse(data []byte, name string) (*File, error) {
 	plain := plainJSON(f.text)
 	if err := jsonscan.Valid(plain); err != nil {
 		if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
-			return nil, f.fail(syntax.Offset, "", "", "invalid JSON: "+syntax.Message, nil)
+			return nil, f.newError(syntax.Offset, "", "", "invalid JSON: "+syntax.Message, nil)
 		}
-		return nil, f.fail(0, "", "", "invalid JSON", err)
+		return nil, f.newError(0, "", "", "invalid JSON", err)
 	}
 	p := &parser{file: f}
 	p.read(cursor{parser: p, raw: bytes.Trim(plain, space), at: len(plain) - len(bytes.TrimLeft(plain, space))})
 	if len(p.errs) == maxReports {
-		p.errs = append(p.errs, fmt.Errorf("%s: only the first %d errors are told", name, maxReports))
+		p.errs = append(p.errs, fmt.Errorf("%s: only the first %d errors are reported", name, maxReports))
 	}
 	if len(p.errs) > 0 {
 		return nil, errors.Join(p.errs...)
@@ -41,14 +41,14 @@ func Parse(data []byte, name string) (*File, error) {
 // A parser reads one file.
 type parser struct {
 	file   *File
-	folder string // where the servers are in the file, with a dot behind it, for warnings
+	prefix string // of the servers' paths in warnings: "servers." or ""
 	errs   []error
 }
 
-// wrapperNames are the members of a file that has servers in one of its members.
+// wrapperNames are the members of a file whose servers are in one of its members.
 var wrapperNames = []string{"mcpServers", "servers", "inputs"}
 
-// read reads the file's own value.
+// read reads the top-level value.
 func (p *parser) read(c cursor) {
 	if c.kind() == jsonscan.Array {
 		p.list(c)
@@ -68,7 +68,7 @@ func (p *parser) read(c cursor) {
 	}
 }
 
-// wrapper reads a file whose servers are one of its members.
+// wrapper reads a file whose servers are in one of its members.
 func (p *parser) wrapper(members []member) {
 	for _, m := range members {
 		switch {
@@ -76,7 +76,7 @@ func (p *parser) wrapper(members []member) {
 		case m.name == "inputs":
 			p.inputs(m.cursor)
 		case m.name == "mcpServers", m.name == "servers":
-			p.folder = m.name + "."
+			p.prefix = m.name + "."
 			if m.kind() == jsonscan.Array {
 				p.list(m.cursor)
 			} else {
@@ -88,7 +88,7 @@ func (p *parser) wrapper(members []member) {
 	}
 }
 
-// bare reads a file that is a table of servers itself.
+// bare reads a file whose members are servers.
 func (p *parser) bare(c cursor, members []member) {
 	members = slices.DeleteFunc(members, func(m member) bool { return m.name == "$schema" })
 	for _, m := range members {
@@ -103,7 +103,7 @@ func (p *parser) bare(c cursor, members []member) {
 	p.table(members)
 }
 
-// table reads servers under their names.
+// table reads servers that are members of an object.
 func (p *parser) table(members []member) {
 	for _, m := range members {
 		if !p.server(m.name, m.key, m.cursor, false) {
@@ -112,7 +112,7 @@ func (p *parser) table(members []member) {
 	}
 }
 
-// list reads servers that have a name each.
+// list reads servers that are elements of an array.
 func (p *parser) list(c cursor) {
 	for element := range c.elements("an array of servers") {
 		members, err := jsonscan.ReadObject(element.raw)
@@ -128,32 +128,28 @@ func (p *parser) list(c cursor) {
 	}
 }
 
-// server reads one server, which may have its name among its members. It returns false
-// when there are too many.
-func (p *parser) server(alias string, key, value cursor, named bool) bool {
-	switch f := p.file; {
-	case len(f.Servers) == MaxServers:
+// server reads one server. hasName says that the object may have a member "name". server
+// returns false if there are too many servers.
+func (p *parser) server(alias string, key, value cursor, hasName bool) bool {
+	f := p.file
+	if len(f.Servers) == MaxServers {
 		key.fail("expected at most %d servers", MaxServers)
 		return false
-	case !isAlias(alias):
+	}
+	switch err := bridge.CheckAlias(alias); {
+	case err != nil:
 		key.field = ""
-		key.fail("the name %s: expected 1 to %d of A–Z a–z 0–9 _ - . without __, and no _ at the end", jsonscan.Quote(alias), MaxAlias)
+		key.fail("%v", err)
 	case f.Server(alias) != nil:
-		key.fail("a second server of the name %q", alias)
+		key.fail("a second server with the alias %q", alias)
 	default:
 		value.server, value.field = alias, ""
 		key.server, key.field = alias, ""
-		f.Servers = append(f.Servers, readServer(key, value, named))
+		f.Servers = append(f.Servers, readServer(key, value, hasName))
 	}
 	return true
 }
 
-func isAlias(text string) bool {
-	return 0 < len(text) && len(text) <= MaxAlias && !strings.Contains(text, "__") && !strings.HasSuffix(text, "_") &&
-		!strings.ContainsFunc(text, func(r rune) bool { return !isWord(r) && r != '-' && r != '.' })
-}
-
-// inputs reads the questions to the user.
 func (p *parser) inputs(c cursor) {
 	for element := range c.elements("an array of inputs") {
 		if len(p.file.Inputs) == maxInputs {
@@ -161,7 +157,7 @@ func (p *parser) inputs(c cursor) {
 			return
 		}
 		input := &Input{}
-		element.object("an object with an input", func(m member) { m.key.warn("has no meaning here") },
+		element.object("an object with an input", func(m member) { m.key.warn("is unknown and has no effect") },
 			into("id", &input.ID, cursor.text),
 			into("type", &input.Type, cursor.text),
 			into("description", &input.Description, cursor.text),
@@ -174,14 +170,14 @@ func (p *parser) inputs(c cursor) {
 		case input.ID == "":
 			element.fail(`expected a member "id"`)
 		case p.file.input(input.ID) != nil:
-			element.fail("a second input of the id %s", jsonscan.Quote(input.ID))
+			element.fail("a second input with the id %s", jsonscan.Quote(input.ID))
 		default:
 			p.file.Inputs = append(p.file.Inputs, input)
 		}
 	}
 }
 
-// choices reads the options of an input: texts, or objects with a label and a value.
+// choices reads the options of an input: strings, or objects with a label and a value.
 func (c cursor) choices() (all []string) {
 	add := func(c cursor) { all = append(all, c.text()) }
 	for option := range c.elements("an array of options") {
@@ -192,4 +188,75 @@ func (c cursor) choices() (all []string) {
 		}
 	}
 	return all
+}
+
+const space = " \t\r\n"
+
+// plainJSON returns the text with comments and trailing commas replaced by spaces, so that
+// offsets stay valid. Other mistakes are left to the scanner.
+func plainJSON(text []byte) []byte {
+	plain := bytes.Clone(text)
+	last := byte('[') // the last byte outside white space and comments
+	trailing := -1    // the offset of a comma after a value, until something else follows it
+	var end int
+	for i := 0; i < len(plain); i = end {
+		c := plain[i]
+		switch end = commentEnd(plain, i); {
+		case end < 0:
+			return plain
+		case end > i:
+			copy(plain[i:end], bytes.Repeat([]byte(" "), end-i))
+			continue
+		}
+		end = i + 1
+		switch {
+		case strings.IndexByte(space, c) >= 0:
+			continue
+		case (c == ']' || c == '}') && trailing >= 0:
+			plain[trailing] = ' '
+		case c == '"':
+			n := stringEnd(plain[i:])
+			if n == 0 {
+				return plain
+			}
+			end = i + n
+		}
+		trailing = -1
+		if c == ',' && strings.IndexByte("[{:,", last) < 0 {
+			trailing = i
+		}
+		last = c
+	}
+	return plain
+}
+
+// commentEnd returns the offset after the comment at i, i if there is no comment, or -1 if
+// it is not closed.
+func commentEnd(text []byte, i int) int {
+	rest := text[i:]
+	switch {
+	case bytes.HasPrefix(rest, []byte("//")):
+		line, _, _ := bytes.Cut(rest, []byte("\n"))
+		return i + len(line)
+	case bytes.HasPrefix(rest, []byte("/*")):
+		if n := bytes.Index(rest[2:], []byte("*/")); n >= 0 {
+			return i + 2 + n + 2
+		}
+		return -1
+	}
+	return i
+}
+
+// stringEnd returns the length of the double-quoted string at the start of the text, or 0 if
+// it is not closed.
+func stringEnd(text []byte) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return 0
 }

@@ -1,10 +1,14 @@
 package config_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -22,7 +26,7 @@ func parse(t *testing.T, text string) *config.File {
 	return file
 }
 
-// one reads a file with one server, a.
+// one parses a file with one server, a.
 func one(t *testing.T, server string) *config.Server {
 	t.Helper()
 	return parse(t, `{"mcpServers":{"a":`+server+`}}`).Servers[0]
@@ -41,22 +45,22 @@ func TestErrorsNamePlaceAndExpectation(t *testing.T) {
 		{`{} /* open`, `mcp.json:1:4: invalid JSON: `},
 		{`"x"`, `mcp.json:1:1: expected an object with the servers, found a string`},
 		{`{"globalShortcut":""}`, `mcp.json:1:1: expected an object with "mcpServers" or "servers", or one of servers`},
-		{`{"MCPServers":{}}`, `mcp.json:1:2: MCPServers: expected it to be written "mcpServers"`},
-		{`{"mcpServers":{},"Inputs":[]}`, `mcp.json:1:18: Inputs: expected it to be written "inputs"`},
+		{`{"MCPServers":{}}`, `mcp.json:1:2: MCPServers: expected the spelling "mcpServers"`},
+		{`{"mcpServers":{},"Inputs":[]}`, `mcp.json:1:18: Inputs: expected the spelling "inputs"`},
 		{`{"mcpServers":{},"servers":{}}`, `expected "mcpServers" or "servers", found both`},
 		{`{"mcpServers":{},"mcpServers":{}}`, `mcp.json:1:18: mcpServers: duplicate member "mcpServers"`},
 		{`{"mcpServers":{"a":{"command":"x"},"a":{"command":"y"}}}`, `duplicate member "a"`},
 		{`{"mcpServers":3}`, `mcp.json:1:15: mcpServers: expected an object or an array of servers, found a number`},
 		{`{"servers":{"a":3}}`, `mcp.json:1:17: server a: expected an object with a server, found a number`},
 		{`[{"command":"x"}]`, `mcp.json:1:2: [0]: expected a member "name"`},
-		{`[{"name":"a","command":"x"},{"name":"a","command":"x"}]`, `mcp.json:1:29: [1]: a second server of the name "a"`},
-		{`{"mcpServers":{"a b":{}}}`, `mcp.json:1:16: the name "a b": expected 1 to 40 of A–Z a–z 0–9 _ - . without __`},
-		{`{"mcpServers":{"a__b":{}}}`, `the name "a__b": expected`},
-		{`{"mcpServers":{"a_":{}}}`, `the name "a_": expected`},
-		{`{"mcpServers":{"":{}}}`, `the name "": expected`},
-		{`{"mcpServers":{"é":{}}}`, `the name "é": expected`},
-		{`{"mcpServers":{"a\n":{}}}`, `the name "a\n": expected`},
-		{`{"mcpServers":{"` + long + `":{}}}`, `the name "` + long + `": expected`},
+		{`[{"name":"a","command":"x"},{"name":"a","command":"x"}]`, `mcp.json:1:29: [1]: a second server with the alias "a"`},
+		{`{"mcpServers":{"a b":{}}}`, `mcp.json:1:16: the alias "a b": expected A–Z a–z 0–9 _ - and dot, found`},
+		{`{"mcpServers":{"a__b":{}}}`, `the alias "a__b": expected`},
+		{`{"mcpServers":{"a_":{}}}`, `the alias "a_": expected`},
+		{`{"mcpServers":{"":{}}}`, `the alias "": expected`},
+		{`{"mcpServers":{"é":{}}}`, `the alias "é": expected`},
+		{`{"mcpServers":{"a\n":{}}}`, `the alias "a\n": expected`},
+		{`{"mcpServers":{"` + long + `":{}}}`, `the alias "` + long + `": expected`},
 	} {
 		expectError(t, test.text, test.want)
 	}
@@ -67,21 +71,21 @@ func TestErrorsOfServersNameServerAndField(t *testing.T) {
 		`{}`:                                `mcp.json:1:16: server a: expected "command" or "url"`,
 		`{"command":""}`:                    `mcp.json:1:16: server a: expected "command" or "url"`,
 		`{"command":7}`:                     `mcp.json:1:31: server a: command: expected a string, found a number`,
-		`{"Command":"x"}`:                   `mcp.json:1:21: server a: Command: expected it to be written "command"`,
+		`{"Command":"x"}`:                   `mcp.json:1:21: server a: Command: expected the spelling "command"`,
 		`{"command":"x","url":"http://h"}`:  `expected "command" or "url", found both: "type" can decide`,
 		`{"type":"stdio","url":"http://h"}`: `server a: expected "command": its type is stdio`,
 		`{"type":"http","command":"x"}`:     `server a: expected "url": its type is http`,
 		`{"type":"gopher","command":"x"}`:   `server a: type: expected stdio, http (or streamable-http), sse or ws, found "gopher"`,
 		`{"type":1,"command":"x"}`:          `server a: type: expected a string, found a number`,
-		`{"command":"x","type":"stdio","transport":"stdio"}`:                    `server a: transport: "transport" says the same as "type": expected one of them`,
-		`{"command":"x","disabled":true,"enabled":false}`:                       `"enabled" says the same as "disabled"`,
+		`{"command":"x","type":"stdio","transport":"stdio"}`:                    `server a: transport: "transport" means the same as "type": expected one of them`,
+		`{"command":"x","disabled":true,"enabled":false}`:                       `"enabled" means the same as "disabled"`,
 		`{"command":"x","args":["y",null]}`:                                     `server a: args[1]: expected a string, found null`,
 		`{"command":"x","args":"y"}`:                                            `server a: args: expected an array of strings, found a string`,
 		`{"command":"x","env":{"A":[]}}`:                                        `server a: env.A: expected a string, found an array`,
 		`{"command":"x","env":{"A=B":""}}`:                                      `server a: env["A=B"]: expected the name of a variable, without =`,
 		`{"command":"x","env":{"A":"1","A":"2"}}`:                               `server a: env.A: duplicate member "A"`,
 		`{"url":"http://h","headers":{"A B":""}}`:                               `server a: headers["A B"]: expected the name of a header`,
-		`{"url":"http://h","headers":{"X":"","x":""}}`:                          `server a: headers.x: a second header of this name: case does not count`,
+		`{"url":"http://h","headers":{"X":"","x":""}}`:                          `server a: headers.x: a second header of this name: names are not case-sensitive`,
 		`{"command":"x","disabled":"yes"}`:                                      `server a: disabled: expected true or false, found a string`,
 		`{"command":"x","timeout":-1}`:                                          `server a: timeout: expected a positive duration such as "30s", or a number of milliseconds`,
 		`{"command":"x","timeout":"soon"}`:                                      `server a: timeout: expected a positive duration`,
@@ -91,7 +95,7 @@ func TestErrorsOfServersNameServerAndField(t *testing.T) {
 		`{"command":"x","dovetail":{"maxCalls":1.5}}`:                           `server a: dovetail.maxCalls: expected an integer from 1 to 2147483647`,
 		`{"command":"x","dovetail":{"passEnv":["A="]}}`:                         `server a: dovetail.passEnv[0]: expected the name of a variable, without =`,
 		`{"command":"x","dovetail":{"tools":{"alow":[]}}}`:                      `server a: dovetail.tools.alow: expected one of allow, deny, override`,
-		`{"command":"x","dovetail":{"tools":{"allow":[]}}}`:                     `server a: dovetail.tools.allow: expected at least one name: to show no tools, deny "*"`,
+		`{"command":"x","dovetail":{"tools":{"allow":[]}}}`:                     `server a: dovetail.tools.allow: expected at least one name: to offer no tools, deny "*"`,
 		`{"command":"x","dovetail":{"tools":{"deny":[""]}}}`:                    `server a: dovetail.tools.deny[0]: expected the name of a tool`,
 		`{"command":"x","dovetail":{"tools":{"override":{"t":{"tittle":""}}}}}`: `server a: dovetail.tools.override.t.tittle: expected one of name, title, description`,
 	} {
@@ -153,7 +157,7 @@ func TestTypeIsInferred(t *testing.T) {
 	}
 }
 
-// What a variable brings in decides, when nothing else did.
+// Without a type, the expanded URL decides.
 func TestTypeFollowsTheExpandedURL(t *testing.T) {
 	env := &config.Expander{LookupEnv: func(string) (string, bool) { return "https://h/sse", true }}
 	for server, want := range map[string]config.Type{
@@ -176,13 +180,13 @@ func TestUnusedMembersAreReported(t *testing.T) {
 		got = append(got, w.String())
 	}
 	want := []string{
-		`1:48: mcpServers.a.icon: has no meaning here`,
-		`1:69: mcpServers.a.timeout: it is 30ms: numbers are milliseconds`,
+		`1:48: mcpServers.a.icon: is unknown and has no effect`,
+		`1:69: mcpServers.a.timeout: is 30ms, since numbers are milliseconds`,
 		`1:35: mcpServers.a.headers: has no effect: the server's type is stdio`,
-		`2:36: mcpServers.b.["we ird\n"]: has no meaning here`,
-		`2:64: mcpServers.b.includeTools: is empty, and so allows all tools`,
+		`2:36: mcpServers.b.["we ird\n"]: is unknown and has no effect`,
+		`2:64: mcpServers.b.includeTools: is empty and allows all tools`,
 		`2:26: mcpServers.b.cwd: has no effect: the server's type is http`,
-		`2:69: other: has no meaning here`,
+		`2:69: other: is unknown and has no effect`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -190,7 +194,7 @@ func TestUnusedMembersAreReported(t *testing.T) {
 	if string(file.Servers[0].Extra["icon"]) != `"y"` || string(file.Extra["other"]) != "1" {
 		t.Error("what was not understood is not kept")
 	}
-	many := `{"x":1` // one more than are told
+	many := `{"x":1` // one more than are events
 	for i := range 100 {
 		many += fmt.Sprintf(`,"x%d":1`, i)
 	}
@@ -199,7 +203,7 @@ func TestUnusedMembersAreReported(t *testing.T) {
 	}
 }
 
-// A mistake is told once, wherever servers stand.
+// A mistake is reported once.
 func TestErrorsAreToldOnce(t *testing.T) {
 	for _, text := range []string{`[{"name":"a","command":"x","command":"y"}]`, `{"servers":[{"name":"a","name":"b","command":"x"}]}`, `[3]`} {
 		if _, err := config.Parse([]byte(text), "f"); err == nil || strings.Contains(err.Error(), "\n") {
@@ -208,7 +212,7 @@ func TestErrorsAreToldOnce(t *testing.T) {
 	}
 }
 
-// An editor writes such a file before there is a server.
+// Editors create such files.
 func TestInputsAreEnoughForAFile(t *testing.T) {
 	if file := parse(t, `{"inputs":[{"id":"a"}]}`); len(file.Inputs) != 1 || len(file.Servers) != 0 {
 		t.Errorf("got %v", file)
@@ -233,7 +237,7 @@ func TestSizesAreBounded(t *testing.T) {
 }
 
 func TestInputsAreChecked(t *testing.T) {
-	expectError(t, `{"servers":{},"inputs":[{"id":"a"},{"id":"a"}]}`, `inputs[1]: a second input of the id "a"`)
+	expectError(t, `{"servers":{},"inputs":[{"id":"a"},{"id":"a"}]}`, `inputs[1]: a second input with the id "a"`)
 	expectError(t, `{"servers":{},"inputs":{}}`, `inputs: expected an array of inputs, found an object`)
 	expectError(t, `{"servers":{},"inputs":[{"id":"a","password":1}]}`, `inputs[0].password: expected true or false, found a number`)
 }
@@ -308,6 +312,71 @@ func TestToolsPermits(t *testing.T) {
 			if test.no != "" && test.tools.Permits(name) {
 				t.Errorf("%v permits %q", test.tools, name)
 			}
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write what is read from testdata/*.json into testdata/*.golden")
+
+// Each file is from the documentation of its host.
+func TestFilesOfHosts(t *testing.T) {
+	names, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no files", err)
+	}
+	for _, name := range names {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			file, err := config.Load(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := describe(t, file)
+			golden := strings.TrimSuffix(name, ".json") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// describe returns a line for each field that is set, secrets included.
+func describe(t *testing.T, file *config.File) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	for _, s := range file.Servers {
+		fields(t, &b, s.Alias, reflect.ValueOf(*s))
+	}
+	for _, input := range file.Inputs {
+		fields(t, &b, "input "+input.ID, reflect.ValueOf(*input))
+	}
+	for _, warning := range file.Warnings {
+		b.WriteString(warning.String() + "\n")
+	}
+	return b.Bytes()
+}
+
+func fields(t *testing.T, b *bytes.Buffer, path string, v reflect.Value) {
+	t.Helper()
+	for field, value := range v.Fields() {
+		switch name := path + "." + field.Name; {
+		case !field.IsExported(), value.IsZero():
+		case value.Kind() == reflect.Struct:
+			fields(t, b, name, value)
+		default:
+			text, err := json.Marshal(value.Interface())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(b, "%s = %s\n", name, text)
 		}
 	}
 }

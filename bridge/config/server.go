@@ -1,67 +1,76 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A Type is how a server is reached.
+// A Type is the transport of a server.
 type Type string
 
 // Types of servers.
 const (
 	Stdio     Type = "stdio" // a child process
 	HTTP      Type = "http"  // streamable HTTP
-	SSE       Type = "sse"   // HTTP+SSE of 2024-11-05
+	SSE       Type = "sse"   // HTTP+SSE of protocol version 2024-11-05
 	WebSocket Type = "ws"
 )
 
-// A Server is one server of a file, its texts as they stand there, with variables
-// in them. It may hold secrets that were written into the file; printed, it tells
-// nothing but its alias and type.
+// A Server is one server of a file, with variables unexpanded. It may contain secrets that are
+// written in the file; it prints as its alias and type only.
 type Server struct {
-	// Alias names the server: 1 to 40 of A–Z a–z 0–9 _ - . without two underscores
-	// in a row, or one at the end.
+	// Alias identifies the server; see [bridge.CheckAlias].
 	Alias string
-	// Type is how the server is reached: as the file says, or as it follows from the
-	// command or URL.
+	// Type is the type in the file, or the one that follows from the command or URL.
 	Type Type
-	// Command is the program of a [Stdio] server, Args its arguments.
+	// Command is the program of a [Stdio] server, Args are its arguments.
 	Command string
 	Args    []string
-	// Env are variables for the program's environment. They win over those of
-	// EnvFile.
+	// Env are environment variables of the program. They take precedence over EnvFile.
 	Env map[string]string
-	// EnvFile is a file of variables: lines NAME=value, comments with #, values in
-	// single quotes as they are, in double quotes with \n, \r, \t, \" and \\.
+	// EnvFile is the path of a file of environment variables, with lines NAME=value and
+	// comments after #. Values may be in single quotes, or in double quotes with the escapes
+	// \n, \r, \t, \" and \\.
 	EnvFile string
-	// Dir is the program's working directory, "" this process's.
+	// Dir is the working directory of the program, "" for that of this process.
 	Dir string
-	// URL is the address of a server of another type, Headers go with each request.
+	// URL is the address of a remote server, Headers are sent with each request.
 	URL     string
 	Headers map[string]string
 	// Disabled servers are left out by [File.Expand].
 	Disabled bool
-	// Options are our own.
+	// Options are the settings under "dovetail".
 	Options Options
-	// Extra are the members that have no meaning here.
+	// Extra are the unknown members.
 	Extra map[string]json.RawMessage
 
-	guessed bool // Type follows from the URL
-	file    *File
-	places  map[string]place // of members, in file
+	guessed   bool // Type follows from the URL
+	file      *File
+	positions map[string]position // of members, by their standard names
+}
+
+// A position is the offset of a member in the file, and its path there.
+type position struct {
+	field string
+	at    int
 }
 
 // Format prints the alias and the type.
 func (s Server) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%s (%s)", s.Alias, s.Type) }
 
-// MarshalText is what Format prints. JSON and logs are made of it too.
+// MarshalText returns the text that Format prints. encoding/json and log/slog use it.
 func (s Server) MarshalText() ([]byte, error) { return fmt.Append(nil, s), nil }
 
-// typeOf guesses from a URL. One that says nothing is streamable HTTP, which falls
-// back to HTTP+SSE when the server wants that.
+// typeOf returns the type of a server with a URL. The dialer of HTTP falls back to HTTP+SSE.
 func typeOf(text string) Type {
 	u, err := url.Parse(text)
 	switch {
@@ -74,8 +83,194 @@ func typeOf(text string) Type {
 	return HTTP
 }
 
-// A place is where a member of a server stands, and its name there.
-type place struct {
-	field string
-	at    int
+// shortTimeout is the limit below which a timeout without a unit was probably meant in seconds.
+const shortTimeout = time.Second
+
+// serverKeys maps the names of a server's members to their standard names.
+var serverKeys = map[string]string{
+	"command": "command", "args": "args", "env": "env",
+	"envFile": "envFile", "env_file": "envFile",
+	"cwd": "cwd", "working_dir": "cwd", "workingDir": "cwd", "workingDirectory": "cwd",
+	"url": "url", "httpUrl": "url", "serverUrl": "url",
+	"headers": "headers", "http_headers": "headers", "httpHeaders": "headers",
+	"type": "type", "transport": "type", "transportType": "type", "protocol": "type",
+	"disabled": "disabled", "enabled": "disabled",
+	"timeout":      "timeout",
+	"includeTools": "allow", "allowedTools": "allow", "enabledTools": "allow", "enabled_tools": "allow",
+	"excludeTools": "deny", "disabledTools": "deny", "disabled_tools": "deny",
+	"dovetail": "dovetail",
 }
+
+// serverMembers are the members of a server, by their standard names.
+type serverMembers map[string]member
+
+func readServer(key, value cursor, hasName bool) *Server {
+	s := &Server{Alias: value.server, file: value.parser.file, positions: map[string]position{"": {at: key.at}}}
+	before := len(value.parser.errs)
+	members := make(serverMembers)
+	var unknown []member
+	for m := range value.members("an object with a server") {
+		name, known := serverKeys[m.name]
+		switch other, twice := members[name]; {
+		case hasName && m.name == "name":
+		case !known:
+			unknown = append(unknown, m)
+		case m.kind() == jsonscan.Null:
+		case twice:
+			m.key.fail("%q means the same as %q: expected one of them", m.name, other.name)
+		default:
+			members[name] = m
+			s.positions[name] = position{m.field, m.at}
+		}
+	}
+	members.fields(s)
+	for _, m := range unknown {
+		m.keep(&s.Extra, maps.Keys(serverKeys))
+	}
+	members.options(&s.Options)
+	if len(value.parser.errs) == before {
+		members.resolveType(s, key)
+	}
+	return s
+}
+
+// fields reads the members that other hosts also have.
+func (g serverMembers) fields(s *Server) {
+	s.Type = g["type"].transport()
+	s.Command = g["command"].text()
+	for element := range g["args"].elements("an array of strings") {
+		s.positions[fmt.Sprintf("args[%d]", len(s.Args))] = position{element.field, element.at}
+		s.Args = append(s.Args, element.text())
+	}
+	s.Env = s.table("env", g["env"], "an object with variables", checkVariable)
+	s.EnvFile = g["envFile"].text()
+	s.Dir = g["cwd"].text()
+	s.URL = g["url"].text()
+	s.Headers = s.table("headers", g["headers"], "an object with headers", checkHeader)
+	if m, ok := g["disabled"]; ok {
+		s.Disabled = m.flag() == (m.name == "disabled")
+	}
+}
+
+// options reads the settings under "dovetail", and the equivalent members of other hosts, which
+// have lower precedence.
+func (g serverMembers) options(o *Options) {
+	g["dovetail"].options(o)
+	timeout := g["timeout"].duration()
+	if g["timeout"].kind() == jsonscan.Number && 0 < timeout && timeout < shortTimeout {
+		g["timeout"].warn("is %v, since numbers are milliseconds", timeout)
+	}
+	o.CallTimeout = cmp.Or(o.CallTimeout, timeout)
+	allow := g["allow"].texts()
+	if m, ok := g["allow"]; ok && len(allow) == 0 {
+		m.warn("is empty and allows all tools")
+	}
+	if o.Tools.Allow == nil {
+		o.Tools.Allow = allow
+	}
+	o.Tools.Deny = append(g["deny"].texts(), o.Tools.Deny...)
+}
+
+// table reads an object of strings. check returns what is wrong with a name, or "".
+func (s *Server) table(field string, m member, expected string, check func(name string) string) map[string]string {
+	if m.raw == nil {
+		return nil
+	}
+	table := make(map[string]string)
+	folded := make(map[string]bool)
+	for entry := range m.members(expected) {
+		if wrong := check(entry.name); wrong != "" {
+			entry.key.fail("%s", wrong)
+			continue
+		}
+		if lower := strings.ToLower(entry.name); field == "headers" {
+			if folded[lower] {
+				entry.key.fail("a second header of this name: names are not case-sensitive")
+			}
+			folded[lower] = true
+		}
+		s.positions[field+"."+entry.name] = position{entry.field, entry.at}
+		switch entry.kind() {
+		case jsonscan.Number, jsonscan.Bool:
+			table[entry.name] = string(entry.raw)
+		case jsonscan.Null:
+			entry.warn("is null and has no effect")
+		default:
+			text := entry.text()
+			if name, dollar := strings.CutPrefix(text, "$"); dollar && isName(name) {
+				entry.warn("is not replaced: variables are written ${NAME}")
+			}
+			table[entry.name] = text
+		}
+	}
+	return table
+}
+
+// checkVariable returns what is wrong with the name of an environment variable, or "".
+func checkVariable(name string) string {
+	if name == "" || strings.ContainsAny(name, "=\x00") {
+		return "expected the name of a variable, without ="
+	}
+	return ""
+}
+
+// checkHeader returns what is wrong with the name of a header (RFC 9110, section 5.1), or "".
+func checkHeader(name string) string {
+	isNoToken := func(r rune) bool { return !isWord(r) && !strings.ContainsRune("!#$%&'*+-.^`|~", r) }
+	if name == "" || strings.ContainsFunc(name, isNoToken) {
+		return "expected the name of a header"
+	}
+	return ""
+}
+
+// transport reads a type in any of the spellings that hosts use.
+func (c cursor) transport() Type {
+	text := c.text()
+	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(text)) {
+	case "stdio":
+		return Stdio
+	case "http", "streamable", "streamablehttp":
+		return HTTP
+	case "sse":
+		return SSE
+	case "ws", "websocket":
+		return WebSocket
+	}
+	if c.kind() == jsonscan.String {
+		c.fail("expected stdio, http (or streamable-http), sse or ws, found %s", jsonscan.Quote(text))
+	}
+	return ""
+}
+
+// resolveType sets the type if the file has none, and warns of members that the type does not
+// use.
+func (g serverMembers) resolveType(s *Server, key cursor) {
+	switch {
+	case s.Type == Stdio && s.Command == "":
+		key.fail(`expected "command": its type is stdio`)
+	case s.Type != "" && s.Type != Stdio && s.URL == "":
+		key.fail(`expected "url": its type is %s`, s.Type)
+	case s.Type != "":
+	case s.Command != "" && s.URL != "":
+		key.fail(`expected "command" or "url", found both: "type" can decide`)
+	case s.Command != "":
+		s.Type = Stdio
+	case s.URL == "":
+		key.fail(`expected "command" or "url"`)
+	case g["url"].name == "httpUrl":
+		s.Type = HTTP
+	default:
+		s.Type, s.guessed = typeOf(s.URL), true
+	}
+	unused := []string{"command", "args", "env", "envFile", "cwd"}
+	if s.Type == Stdio {
+		unused = []string{"url", "headers"}
+	}
+	for _, name := range unused {
+		if m, ok := g[name]; ok {
+			m.key.warn("has no effect: the server's type is %s", s.Type)
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

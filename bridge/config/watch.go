@@ -7,23 +7,29 @@ import (
 	"time"
 )
 
-// Watch calls back with the file at a path, at once and then whenever it has
-// changed, until ctx ends; the result is why it did. It looks at each interval, 0
-// being [DefaultInterval]: no event of the operating system tells of all the ways
-// in which editors and containers replace files.
+// DefaultInterval is the interval at which [Watch] checks the file.
+const DefaultInterval = time.Second
+
+// clockPrecision is the age from which the modification time of a file proves that it has not
+// changed since: clocks of file systems are coarse.
+const clockPrecision = 2 * time.Second
+
+// Watch calls changed with the content of a file now, and whenever it changes, until ctx ends.
+// It returns the cause of ctx. Watch checks the file every interval, or every
+// [DefaultInterval] if interval is 0: notifications of the operating system miss some of the
+// ways in which editors and containers replace files.
 //
-// A file that cannot be read or is not valid gives its error, and watching goes on.
-// Once one has been read, that is told only when it is still the same at the next
-// look, so that nobody hears of a file that is just being written. A file of
-// variables, or one that a variable refers to, is not watched.
+// If the file cannot be read or is not valid, changed gets the error, and Watch continues. An
+// error after a valid content is reported only if the next check finds the same, since a
+// program may be writing the file. Files that the configuration refers to are not watched.
 //
-// Watch calls back one at a time and waits for each.
+// Calls of changed do not overlap.
 func Watch(ctx context.Context, path string, interval time.Duration, changed func(*File, error)) error {
 	if interval <= 0 {
 		interval = DefaultInterval
 	}
 	w := &watcher{path: path, changed: changed}
-	w.look(time.Now())
+	w.check(time.Now())
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -32,42 +38,41 @@ func Watch(ctx context.Context, path string, interval time.Duration, changed fun
 			return context.Cause(ctx)
 		case now := <-ticker.C:
 			if ctx.Err() == nil {
-				w.look(now)
+				w.check(now)
 			}
 		}
 	}
 }
 
-// A watcher knows what it saw: what the file held, or why it could not be read.
+// A watcher remembers the content of the file, or why it could not be read.
 type watcher struct {
 	path    string
 	changed func(*File, error)
 
-	seen   string      // at the last look
-	told   string      // when it last called back
-	isGood bool        // what was told
-	info   os.FileInfo // of the file when it was read, nil when it must be read again
+	seen     string      // at the last check
+	reported string      // at the last call of changed
+	isValid  bool        // the reported content
+	info     os.FileInfo // when the file was read; nil if it must be read again
 }
 
-// look reads the file, if it may have changed, and tells of it.
-func (w *watcher) look(now time.Time) {
+func (w *watcher) check(now time.Time) {
 	info, err := os.Stat(w.path)
 	if err == nil && w.info != nil && os.SameFile(info, w.info) &&
 		info.Size() == w.info.Size() && info.ModTime().Equal(w.info.ModTime()) {
 		return
 	}
 	w.info = nil
-	if err == nil && now.Sub(info.ModTime()) > unsettled {
+	if err == nil && now.Sub(info.ModTime()) > clockPrecision {
 		w.info = info
 	}
 	data, err := readFile(w.path, MaxFile)
-	found := "a file: " + string(data)
+	found := "content: " + string(data)
 	if err != nil {
-		found = "none: " + err.Error()
+		found = "error: " + err.Error()
 	}
-	again := found == w.seen
+	seenBefore := found == w.seen
 	w.seen = found
-	if found == w.told {
+	if found == w.reported {
 		return
 	}
 	var file *File
@@ -76,10 +81,10 @@ func (w *watcher) look(now time.Time) {
 	} else {
 		file, err = Parse(data, w.path)
 	}
-	if err != nil && w.isGood && !again {
+	if err != nil && w.isValid && !seenBefore {
 		w.info = nil
 		return
 	}
-	w.told, w.isGood = found, err == nil
+	w.reported, w.isValid = found, err == nil
 	w.changed(file, err)
 }

@@ -1,15 +1,17 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,52 +19,25 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A ledger takes records, for a test to read.
-type ledger struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *ledger) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *ledger) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
-
-// records are those with a message, in their order.
-func (l *ledger) records(t *testing.T, message string) (records []map[string]any) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
-		var record map[string]any
-		unmarshal(t, line, &record)
-		if record["msg"] == message {
-			records = append(records, record)
-		}
-	}
-	return records
-}
-
-// TestAudit: there is one record for each call, and it does not have what was said.
+// TestAudit: each call has one record, without arguments and results.
 func TestAudit(t *testing.T) {
-	var log ledger
+	var log frontendtest.Log
 	var metrics gateway.Metrics
-	rules := compiled(t, `{"rules":[{"effect":"allow","servers":["files"]},{"name":"no images","effect":"deny","names":["image"]}]}`)
-	audit := &gateway.Audit{Logger: log.logger(), Counters: &metrics}
+	rules := frontendtest.Compile(t, `{"rules":[{"effect":"allow","servers":["files"]},{"name":"no images","effect":"deny","names":["image"]}]}`)
+	audit := &gateway.Audit{Logger: log.Logger(), Counters: &metrics}
 	r := newRig(t, gateway.Options{}, operator{Options: server.Options{
-		Middleware: []mcp.Middleware{audit.Intercept}, Guards: []mcp.Guard{policy.Guard(rules, &policy.GuardOptions{Decided: audit.Decided})},
+		Middleware: []mcp.Middleware{audit.Middleware}, Guards: []mcp.Guard{policy.Guard(rules, &policy.GuardOptions{OnDecision: audit.OnDecision})},
 	}})
 	const secret, arguments = "canary-5d1f", `{ "password":"canary-5d1f" }`
-	one := r.as("a-token-of-sandbox-one")
+	one := r.as(frontendtest.TokenOne)
 	one.post(t, call("files", "echo"), `{"arguments":`+arguments+`}`)
 	one.post(t, restPath+"/tools/files__fail", arguments)
 	one.post(t, restPath+"/tools/files__image", arguments)
@@ -70,7 +45,7 @@ func TestAudit(t *testing.T) {
 	one.post(t, call("nobody", "made_up"), `{"arguments":`+arguments+`}`)
 	one.get(t, restPath+"/tools")
 
-	records := log.records(t, "call")
+	records := log.Records(t, "call")
 	var seen []string
 	for _, record := range records {
 		if record["principal"] != "one" {
@@ -81,7 +56,7 @@ func TestAudit(t *testing.T) {
 	want := []string{
 		"tools/call files echo ok", "tools/call files fail tool_error", "tools/call files image forbidden",
 		"tools/call   unknown_tool",
-		"tools/list   ok", // of the proxy, which says which servers there are
+		"tools/list   ok", // the proxy lists the tools to find the visible servers
 		"tools/list   ok",
 	}
 	if !slices.Equal(seen, want) {
@@ -98,14 +73,14 @@ func TestAudit(t *testing.T) {
 	if reason := records[2]["reason"]; !strings.Contains(fmt.Sprint(reason), "no images") {
 		t.Errorf("the reason of a denial is %v", reason)
 	}
-	decisions := log.records(t, "decision")
+	decisions := log.Records(t, "decision")
 	if len(decisions) != 3 || decisions[2]["rule"] != "no images" || decisions[2]["effect"] != "deny" || decisions[0]["effect"] != "allow" || decisions[0]["principal"] != "one" {
 		t.Errorf("the decisions are %v", decisions)
 	}
-	if strings.Contains(log.text.String(), secret) {
-		t.Errorf("the log has the arguments:\n%s", log.text.String())
+	if strings.Contains(log.String(), secret) {
+		t.Errorf("the log has the arguments:\n%s", log.String())
 	}
-	if longest := slices.MaxFunc(strings.Split(log.text.String(), "\n"), func(a, b string) int { return len(a) - len(b) }); len(longest) > 1500 {
+	if longest := slices.MaxFunc(strings.Split(log.String(), "\n"), func(a, b string) int { return len(a) - len(b) }); len(longest) > 1500 {
 		t.Errorf("a record has %d bytes", len(longest))
 	}
 	shown := shownBy(&metrics)
@@ -125,16 +100,16 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditOutcomes: each error has an outcome of its own, and nothing that a server says has
-// that of a decision.
+// TestAuditOutcomes: each error has its own outcome, and errors of upstream servers cannot
+// imitate decisions.
 func TestAuditOutcomes(t *testing.T) {
 	upstream := func(f bridge.Failure) error { return &bridge.UpstreamError{Failure: f, Err: errTest} }
 	for outcome, err := range map[string]error{
 		"forbidden":            &policy.DeniedError{Kind: mcp.KindTool},
-		"rejected":             &approval.Error{Kind: approval.Rejected},
-		"approval_timeout":     &approval.Error{Kind: approval.Expired},
-		"no_approver":          &approval.Error{Kind: approval.NoApprover},
-		"too_many_approvals":   &approval.Error{Kind: approval.TooMany},
+		"rejected":             &approval.Error{Code: approval.Rejected},
+		"approval_timeout":     &approval.Error{Code: approval.Expired},
+		"no_approver":          &approval.Error{Code: approval.NoApprover},
+		"too_many_approvals":   &approval.Error{Code: approval.TooMany},
 		"upstream_unavailable": upstream(bridge.Unavailable),
 		"upstream_timeout":     upstream(bridge.TimedOut),
 		"upstream_busy":        upstream(bridge.Busy),
@@ -164,8 +139,8 @@ func TestAuditOutcomes(t *testing.T) {
 
 func outcomeOf(t *testing.T, answer func() (mcp.Result, error)) string {
 	t.Helper()
-	var log ledger
-	audit := &gateway.Audit{Logger: log.logger()}
+	var log frontendtest.Log
+	audit := &gateway.Audit{Logger: log.Logger()}
 	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, json.RawMessage(`{"name":"x"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -179,36 +154,36 @@ func outcomeOf(t *testing.T, answer func() (mcp.Result, error)) string {
 				panic(p)
 			}
 		}()
-		_, passed = audit.Intercept(func(context.Context, *mcp.Call) (mcp.Result, error) { return answer() })(t.Context(), &call)
+		_, passed = audit.Middleware(func(context.Context, *mcp.Call) (mcp.Result, error) { return answer() })(t.Context(), &call)
 	}()
-	records := log.records(t, "call")
+	records := log.Records(t, "call")
 	if len(records) != 1 {
 		t.Fatalf("there are %d records", len(records))
 	}
-	if passed != nil && errors.Is(passed, errTest) && strings.Contains(log.text.String(), errTest.Error()) {
-		t.Error("the log has the words of an error that nobody has looked at")
+	if passed != nil && errors.Is(passed, errTest) && strings.Contains(log.String(), errTest.Error()) {
+		t.Error("the log has the text of an unknown error")
 	}
 	return records[0]["outcome"].(string)
 }
 
-// TestAuditArguments: they are logged if somebody wants that.
+// TestAuditArguments: with Arguments, the log has the arguments.
 func TestAuditArguments(t *testing.T) {
-	var log ledger
-	audit := &gateway.Audit{Logger: log.logger(), Arguments: true}
-	r := newRig(t, gateway.Options{}, operator{Options: server.Options{Middleware: []mcp.Middleware{audit.Intercept}}})
+	var log frontendtest.Log
+	audit := &gateway.Audit{Logger: log.Logger(), Arguments: true}
+	r := newRig(t, gateway.Options{}, operator{Options: server.Options{Middleware: []mcp.Middleware{audit.Middleware}}})
 	r.post(t, restPath+"/tools/files__echo", `{"a": 1}`)
-	if records := log.records(t, "call"); len(records) != 1 || records[0]["arguments"] != `{"a": 1}` {
+	if records := log.Records(t, "call"); len(records) != 1 || records[0]["arguments"] != `{"a": 1}` {
 		t.Errorf("the records are %v", records)
 	}
 }
 
-// TestCallersMakeNoSeries: names of tools that are in no list are no labels.
+// TestCallersMakeNoSeries: names of unlisted tools do not become labels.
 func TestCallersMakeNoSeries(t *testing.T) {
 	var metrics gateway.Metrics
-	audit := &gateway.Audit{Logger: quiet(), Counters: &metrics}
+	audit := &gateway.Audit{Logger: frontendtest.Quiet(), Counters: &metrics}
 	skills := func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return nil, nil }
 	r := newRig(t, gateway.Options{}, operator{
-		Options: server.Options{Middleware: []mcp.Middleware{audit.Intercept}}, pseudo: map[string]gateway.ToolFunc{"skills": skills},
+		Options: server.Options{Middleware: []mcp.Middleware{audit.Middleware}}, pseudo: map[string]gateway.ToolFunc{"skills": skills},
 	})
 	r.post(t, restPath+"/tools/call", `{"name":"skills__`+strings.Repeat("made_up", 100_000)+`"}`)
 	r.post(t, restPath+"/tools/call", `{"name":"made_up"}`)
@@ -225,5 +200,115 @@ func TestCallersMakeNoSeries(t *testing.T) {
 		if !strings.Contains(shown, line+"\n") {
 			t.Errorf("there is no line %s in\n%s", line, shown)
 		}
+	}
+}
+
+func shownBy(m *gateway.Metrics) string {
+	w := httptest.NewRecorder()
+	m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
+
+func TestMetrics(t *testing.T) {
+	var m gateway.Metrics
+	if shown := shownBy(&m); shown != "" {
+		t.Errorf("nothing is shown as %q", shown)
+	}
+	m.Add("b_total", 1, gateway.Label{Name: "tool", Value: "a\"b\\c\nd\xff"})
+	m.Add("b_total", 0.5, gateway.Label{Name: "tool", Value: ""}, gateway.Label{Name: "x", Value: "y"})
+	m.Add("b_total", 0.25, gateway.Label{Name: "tool", Value: ""}, gateway.Label{Name: "x", Value: "y"})
+	m.Add("b", 1e21)
+	m.Add("a_total", 0)
+	want := "# TYPE a_total counter\na_total 0\n" +
+		"# TYPE b counter\nb 1e+21\n" +
+		"# TYPE b_total counter\nb_total{tool=\"\",x=\"y\"} 0.75\nb_total{tool=\"a\\\"b\\\\c\\nd\uFFFD\"} 1\n"
+	if shown := shownBy(&m); shown != want {
+		t.Errorf("shown is\n%s\nwant\n%s", shown, want)
+	}
+	w := httptest.NewRecorder()
+	m.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/metrics", nil))
+	if w.Code != 405 {
+		t.Errorf("POST: %d", w.Code)
+	}
+}
+
+// TestMetricsAreBounded: the number of series is limited.
+func TestMetricsAreBounded(t *testing.T) {
+	var m gateway.Metrics
+	for i := range 10_000 + 7 {
+		m.Add("x_total", 1, gateway.Label{Name: "i", Value: strconv.Itoa(i)})
+	}
+	shown := shownBy(&m)
+	if n := strings.Count(shown, "x_total{"); n != 10_000 || !strings.Contains(shown, "\ndovetail_metrics_dropped_total 7\n") {
+		t.Errorf("%d series are shown", n)
+	}
+}
+
+func TestMetricsConcurrently(t *testing.T) {
+	var m gateway.Metrics
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			for range 1000 {
+				m.Add("x_total", 1, gateway.Label{Name: "i", Value: fmt.Sprint(i % 2)})
+			}
+			shownBy(&m)
+		})
+	}
+	all.Wait()
+	if shown := shownBy(&m); !strings.Contains(shown, `x_total{i="0"} 5000`) || !strings.Contains(shown, `x_total{i="1"} 5000`) {
+		t.Errorf("shown is %s", shown)
+	}
+}
+
+// TestBudgets limits the allocations of the audit and of the proxy.
+func TestBudgets(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	s := newStub(`{"type":"object"}`, "x")
+	ctx := context.Background()
+	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, json.RawMessage(`{"name":"s__x","arguments":{"a":1}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := mcp.NewCall(request, &mcp.Caller{}, nil)
+	call.Resolve(&s.catalog.Lookup(mcp.KindTool, "s__x").Target, "", nil)
+	audit := &gateway.Audit{Logger: frontendtest.Quiet(), Counters: new(gateway.Metrics)}
+	audited := audit.Middleware(func(context.Context, *mcp.Call) (mcp.Result, error) { return s.result, nil })
+	proxy := s.gateway(t, gateway.Options{}).Proxy()
+	for name, test := range map[string]struct {
+		most float64
+		run  func()
+	}{
+		"audit": {12, func() { audited(ctx, &call) }},
+		"proxy": {80, func() {
+			s.called = s.called[:0]
+			serve(proxy)
+		}},
+	} {
+		if got := testing.AllocsPerRun(200, test.run); got > test.most {
+			t.Errorf("%s takes %.0f allocations, and may take %.0f", name, got, test.most)
+		} else {
+			t.Logf("%s takes %.0f allocations", name, got)
+		}
+	}
+}
+
+func serve(handler http.Handler) {
+	r := httptest.NewRequest(http.MethodPost, "/s/tools/x", strings.NewReader(`{"arguments":{"a":1}}`))
+	r.Host = "localhost"
+	r.Header["Content-Type"] = []string{"application/json"}
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}))
+	handler.ServeHTTP(httptest.NewRecorder(), r)
+}
+
+func BenchmarkProxy(b *testing.B) {
+	s := newStub(`{"type":"object"}`, "x")
+	proxy := s.gateway(b, gateway.Options{}).Proxy()
+	b.ReportAllocs()
+	for b.Loop() {
+		s.called = s.called[:0]
+		serve(proxy)
 	}
 }

@@ -74,7 +74,7 @@ func ExampleNew() {
 	web := httptest.NewServer(mux)
 	defer web.Close()
 
-	token := g.Access().Token()
+	token := g.Authenticator().Token()
 	post(web.URL+"/api/v1/mcp/proxy/calc/tools/add", token, `{"arguments":{"a":1,"b":2}}`)
 	post(web.URL+"/api/v1/mcp/proxy/calc/tools/reset", token, `{"arguments":{}}`)
 	// Output:
@@ -82,8 +82,8 @@ func ExampleNew() {
 	// 200 {"success":false,"result":null,"error":"The policy does not allow the tool \"calc__reset\"","is_error":false}
 }
 
-func ExampleNewAccess() {
-	access, err := gateway.NewAccess(&gateway.AccessOptions{Tokens: map[string]string{"the-token-of-sandbox-1": "sandbox-1"}})
+func ExampleNewAuthenticator() {
+	access, err := gateway.NewAuthenticator(&gateway.AuthenticatorOptions{Tokens: map[string]string{"the-token-of-sandbox-1": "sandbox-1"}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func ExamplePseudo() {
 	web := httptest.NewServer(g.Proxy())
 	defer web.Close()
 
-	post(web.URL+"/skills/tools/load", g.Access().Token(), `{}`)
+	post(web.URL+"/skills/tools/load", g.Authenticator().Token(), `{}`)
 	// Output:
 	// 200 {"success":true,"result":"called as skills__load","error":null,"is_error":false}
 }
@@ -139,7 +139,7 @@ func ExampleAudit() {
 		Logger:   slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: short})),
 		Counters: &metrics,
 	}
-	s := server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, &server.Options{Middleware: []mcp.Middleware{audit.Intercept}})
+	s := server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, &server.Options{Middleware: []mcp.Middleware{audit.Middleware}})
 	if err := s.Mount(newCalculator(), nil); err != nil {
 		log.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func ExampleAudit() {
 	web := httptest.NewServer(g.Proxy())
 	defer web.Close()
 
-	post(web.URL+"/calc/tools/add", g.Access().Token(), `{"arguments":{"a":1,"b":2}}`)
+	post(web.URL+"/calc/tools/add", g.Authenticator().Token(), `{"arguments":{"a":1,"b":2}}`)
 	// Output:
 	// msg=call server=calc tool=add outcome=ok argumentsSize=13
 	// 200 {"success":true,"result":"3","error":null,"is_error":false}

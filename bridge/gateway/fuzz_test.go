@@ -10,10 +10,10 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
-// FuzzCallBody: whatever the body is, the answer is JSON, and arguments that are passed on
-// are those that came, byte by byte.
+// FuzzCallBody: the response to any body is JSON, and arguments are passed on byte by byte.
 func FuzzCallBody(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"arguments":{}}`, `{"arguments":null}`, `{"arguments":{ "a" : 1.0e2,"b":"\u00e9"}}`, `{"arguments":[]}`, `{"arguments":{"a":1},"arguments":{}}`,
@@ -22,10 +22,10 @@ func FuzzCallBody(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	s := newStub(`{"type":"object"}`, "x")
-	g := s.gateway(f, gateway.Options{MaxBody: 1 << 16})
+	g := s.gateway(f, gateway.Options{Limits: transport.Limits{MessageBytes: 1 << 16}})
 	proxy, rest := g.Proxy(), g.REST(nil)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for face, answer := range map[string]func() (int, []byte){
+		for handler, answer := range map[string]func() (int, []byte){
 			"proxy": func() (int, []byte) {
 				w := send(proxy, "POST", "/s/tools/x", string(body))
 				return w.Code, w.Body.Bytes()
@@ -42,32 +42,32 @@ func FuzzCallBody(f *testing.F) {
 			s.called = nil
 			status, answer := answer()
 			if !json.Valid(answer) || !slices.Contains([]int{200, 400, 404, 413, 422, 502}, status) {
-				t.Errorf("%s: %d %q", face, status, answer)
+				t.Errorf("%s: %d %q", handler, status, answer)
 			}
 			if len(s.called) == 0 {
 				continue
 			}
-			var sent, came map[string]json.RawMessage // whose names are compared exactly
+			var sent, came map[string]json.RawMessage // a map compares names exactly
 			if err := json.Unmarshal(s.called[0], &sent); err != nil {
-				t.Fatalf("%s: what was passed on is no JSON: %s", face, s.called[0])
+				t.Fatalf("%s: what was passed on is no JSON: %s", handler, s.called[0])
 			}
-			if face == "path" {
+			if handler == "path" {
 				came = map[string]json.RawMessage{"arguments": bytes.TrimSpace(body)}
 			} else if err := json.Unmarshal(body, &came); err != nil {
-				t.Fatalf("%s: what is no JSON was passed on as %s", face, s.called[0])
+				t.Fatalf("%s: what is no JSON was passed on as %s", handler, s.called[0])
 			}
 			was := came["arguments"]
 			if len(was) == 0 || string(was) == "null" {
 				was = json.RawMessage("{}")
 			}
 			if !bytes.Equal(sent["arguments"], was) {
-				t.Errorf("%s: the arguments were %s and are %s", face, was, sent["arguments"])
+				t.Errorf("%s: the arguments were %s and are %s", handler, was, sent["arguments"])
 			}
 		}
 	})
 }
 
-// FuzzPath: whatever the path is, nothing is called but what it names.
+// FuzzPath: a path calls only the tool that it names.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{"/s/tools/x", "/s/tools/../x", "/s/tools/%2e%2e/x", "/s%2ftools/x", "//s/tools/x", "/s/tools/x/", "/s/tools/%78", "/s/tools/%ff", "", "/servers", "s/tools/x"} {
 		f.Add(seed)
@@ -88,7 +88,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: whatever a server answers, what a face makes of it is JSON.
+// FuzzAnswer: the response to any result is JSON.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
 		`{"content":[]}`, `{"content":[{"type":"text","text":"a\n\u00e9"},{"type":"image"}],"isError":true}`, `{"content":{}}`, `{"content":[1,{"text":1,"type":"text"}]}`,
@@ -101,7 +101,7 @@ func FuzzAnswer(f *testing.F) {
 	proxy, rest := g.Proxy(), g.REST(nil)
 	f.Fuzz(func(t *testing.T, result []byte) {
 		if !json.Valid(result) || bytes.TrimSpace(result)[0] != '{' {
-			return // which a provider must not return
+			return // providers must not return this
 		}
 		s.called, s.result = nil, mcp.Raw(result)
 		for _, path := range []string{"/s/tools/x"} {
@@ -117,7 +117,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzSchema: whatever schemas tools have, the document is JSON, and has them all.
+// FuzzSchema: with any schemas, the document is JSON and has all tools.
 func FuzzSchema(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, book, note, `{"$ref":"#"}`, `{"$ref":"#/a~1b%25"}`, `{"properties":{"$ref":{"$ref":"#/x"}}}`, `{"const":{"$ref":"#/x"}}`, `{"enum":[{"$ref":1}]}`,

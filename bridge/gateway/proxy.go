@@ -13,30 +13,31 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// Proxy returns a handler for programs in sandboxes whose generated code calls tools by the names
-// of their servers:
+// Proxy returns a handler for generated code in sandboxes. Programs call tools by the name of
+// the server and the name of the tool there:
 //
 //	POST /{server}/tools/{tool}  {"arguments":{…}}
 //	GET  /servers
 //	GET  /health
 //
-// The paths are those after the place where the handler is mounted, by http.StripPrefix. A
-// tool has the name that its server has for it, which may contain slashes. Arguments that are
-// missing or null are {}. An answer to a call has status 200 and four members:
+// The paths are relative to the mount point; use http.StripPrefix. The name of a tool may
+// contain slashes. Missing arguments, and null, mean {}. The response to a call has the status
+// 200 and four members:
 //
 //	{"success":true,"result":…,"error":null,"is_error":false}
 //
-// If is_error is true, the tool itself reported a failure. If only success is false, the tool
-// has not answered, and error says why. The result is the text of the tool's answer, its blocks
-// joined by line breaks, or all of its content if none is text. With ?result=structured it is the
-// structured content, if the answer has some, and with ?result=full the whole CallToolResult.
+// If is_error is true, the tool reported a failure. If success and is_error are both false, the
+// tool returned no result, and error says why. The result is the text of the tool's result, its
+// blocks joined by line breaks, or the complete content if there is no text. With
+// ?result=structured it is the structured content, if there is some, and with ?result=full the
+// complete CallToolResult.
 //
-// Other requests are answered by {"detail":…}: 404 for a server that does not exist, or of which
-// the caller may call nothing; 503 for one that does not run; 400 for a malformed body. The
-// detail names only servers of which the caller may call something.
+// Other errors have the form {"detail":…}: 404 for a server that does not exist, or whose tools
+// the caller may not call; 503 for a server that does not run; 400 for a malformed body. The
+// detail names only servers with tools that the caller may call.
 //
-// /servers lists servers with the tools that the caller may call, and with ?schema=1 their input
-// schemas too.
+// /servers lists the servers with the tools that the caller may call, and with ?schema=1 also
+// their input schemas.
 func (g *Gateway) Proxy() http.Handler { return g.frontend.Handler(frontend.WriteDetail, g.serveProxy) }
 
 func (g *Gateway) serveProxy(w http.ResponseWriter, r *http.Request) {
@@ -75,31 +76,31 @@ func (g *Gateway) proxyCall(w http.ResponseWriter, r *http.Request, alias, own s
 		frontend.WriteDetail(w, http.StatusBadRequest, problem)
 		return
 	}
-	a, pseudo, failed := g.callOwn(r.Context(), alias, own, arguments)
+	a, pseudo, failed := g.callByServerName(r.Context(), alias, own, arguments)
 	if failed == nil {
 		if reduce == nil && pseudo {
-			reduce = reduceStructured // the value of the function
+			reduce = reduceStructured // the value that the function returned
 		} else if reduce == nil {
 			reduce = reduceText
 		}
 		frontend.WriteJSON(w, http.StatusOK, a.proxied(reduce))
 		return
 	}
-	if !pseudo && (failed.Kind == frontend.UnknownTool || failed.Kind == frontend.Forbidden) {
-		servers, unlisted := g.visible(context.WithValue(r.Context(), madeFor{}, mcp.MethodToolsCall))
+	if !pseudo && (failed.Code == frontend.UnknownTool || failed.Code == frontend.Forbidden) {
+		servers, unlisted := g.visible(context.WithValue(r.Context(), listedForKey{}, mcp.MethodToolsCall))
 		switch {
 		case unlisted != nil:
 			frontend.WriteDetail(w, unlisted.Status, unlisted.Message)
 			return
-		case !slices.ContainsFunc(servers, func(s shown) bool { return s.alias == alias }):
+		case !slices.ContainsFunc(servers, func(s visibleServer) bool { return s.alias == alias }):
 			frontend.WriteDetail(w, http.StatusNotFound, notRunning(alias, servers))
 			return
 		}
 	}
 	switch {
-	case failed.Kind == frontend.Unavailable, failed.Kind == frontend.UnknownTool && !pseudo && !g.servers.Takes(alias):
-		frontend.WriteDetail(w, http.StatusServiceUnavailable, "MCP server '"+approval.Printable(frontend.Cut(alias))+"' has no active session")
-	case failed.Kind == frontend.Internal:
+	case failed.Code == frontend.Unavailable, failed.Code == frontend.UnknownTool && !pseudo && !g.servers.Takes(alias):
+		frontend.WriteDetail(w, http.StatusServiceUnavailable, "MCP server '"+approval.Printable(frontend.Truncate(alias))+"' has no active session")
+	case failed.Code == frontend.Internal:
 		frontend.WriteDetail(w, failed.Status, failed.Message)
 	default:
 		frontend.WriteJSON(w, http.StatusOK, frontend.Encode(struct {
@@ -111,25 +112,25 @@ func (g *Gateway) proxyCall(w http.ResponseWriter, r *http.Request, alias, own s
 	}
 }
 
-// errNotThere is the failure of a call by the name of another tool, or of no server.
-var errNotThere = &frontend.Failure{Kind: frontend.UnknownTool, Status: http.StatusNotFound, Message: "there is no such tool"}
+// errNoSuchTool is the failure of a call of a tool that does not exist.
+var errNoSuchTool = &frontend.Failure{Code: frontend.UnknownTool, Status: http.StatusNotFound, Message: "there is no such tool"}
 
-// callOwn calls a tool by the name that its server has for it.
-func (g *Gateway) callOwn(ctx context.Context, alias, own string, arguments json.RawMessage) (a *answer, pseudo bool, failed *frontend.Failure) {
+// callByServerName calls a tool by its server and the name there.
+func (g *Gateway) callByServerName(ctx context.Context, alias, own string, arguments json.RawMessage) (a *toolResult, pseudo bool, failed *frontend.Failure) {
 	ctx, cancel := g.frontend.Timeout(ctx)
 	defer cancel()
 	name, pseudo, ok := g.servers.Find(ctx, alias, own)
 	if !ok {
-		return nil, false, errNotThere
+		return nil, false, errNoSuchTool
 	}
 	result, failed := g.call(ctx, name, arguments)
 	if failed == nil {
-		a, failed = readAnswer(result)
+		a, failed = readToolResult(result)
 	}
 	return a, pseudo, failed
 }
 
-// readArguments reads the body of a call. problem says what it should have been.
+// readArguments reads the body of a call. problem describes what is wrong.
 func readArguments(body []byte) (arguments json.RawMessage, problem string) {
 	members, err := jsonscan.ReadObject(body)
 	if err != nil {
@@ -138,7 +139,7 @@ func readArguments(body []byte) (arguments json.RawMessage, problem string) {
 	return argumentsOf(&members)
 }
 
-// argumentsOf are those in the body of a call, {} if there are none.
+// argumentsOf returns the arguments in the body of a call, {} for none.
 func argumentsOf(members *jsonscan.Members) (arguments json.RawMessage, problem string) {
 	arguments = members.Get("arguments")
 	for m := range members.All() {
@@ -156,32 +157,32 @@ func argumentsOf(members *jsonscan.Members) (arguments json.RawMessage, problem 
 	}
 }
 
-// notRunning says that a server is not there, and which ones are.
-func notRunning(alias string, servers []shown) string {
+// notRunning returns the error text for an unknown server. It lists the running servers.
+func notRunning(alias string, servers []visibleServer) string {
 	var others []string
 	for _, s := range servers {
 		if s.running {
 			others = append(others, "'"+s.alias+"'")
 		}
 	}
-	return "MCP server '" + approval.Printable(frontend.Cut(alias)) + "' is not running. Available servers: [" + strings.Join(others, ", ") + "]"
+	return "MCP server '" + approval.Printable(frontend.Truncate(alias)) + "' is not running. Available servers: [" + strings.Join(others, ", ") + "]"
 }
 
-// shown is a server as one caller sees it.
-type shown struct {
+// A visibleServer is a server with the tools that the caller may see.
+type visibleServer struct {
 	alias   string
 	running bool
 	tools   []ownTool
 }
 
 type ownTool struct {
-	name string // that the server has for it
+	name string // on its server
 	tool
 }
 
-// visible returns the servers of which the caller may call something. A server without tools
-// is visible to callers from whom no tool is hidden.
-func (g *Gateway) visible(ctx context.Context) ([]shown, *frontend.Failure) {
+// visible returns the servers with tools that the caller may see. A server without tools is
+// visible to callers from whom no tool is hidden.
+func (g *Gateway) visible(ctx context.Context) ([]visibleServer, *frontend.Failure) {
 	catalog := g.servers.Server.Catalog()
 	tools, failed := g.list(ctx)
 	if failed != nil {
@@ -193,16 +194,16 @@ func (g *Gateway) visible(ctx context.Context) ([]shown, *frontend.Failure) {
 			of[e.Origin.Server] = append(of[e.Origin.Server], ownTool{e.Origin.Name, tool})
 		}
 	}
-	var servers []shown
+	var servers []visibleServer
 	for _, state := range g.servers.All() {
 		if len(of[state.Alias]) > 0 || !g.servers.HasTools(state.Alias) && len(tools) == catalog.Len(mcp.KindTool) {
-			servers = append(servers, shown{state.Alias, frontend.TakesCalls(state), of[state.Alias]})
+			servers = append(servers, visibleServer{state.Alias, frontend.TakesCalls(state), of[state.Alias]})
 		}
 	}
 	return servers, nil
 }
 
-// A serverList is the answer to /servers.
+// A serverList is the response of /servers.
 type serverList struct {
 	Servers []listedServer `json:"servers"`
 	Total   int            `json:"total"`

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// TestProxiedResults: what a tool answers decides what a sandbox gets, in each form.
+// TestProxiedResults: each kind of result has its form in the response.
 func TestProxiedResults(t *testing.T) {
 	r := newRig(t, gateway.Options{}, operator{})
 	const image = `[{"type":"image","data":"AAEC","mimeType":"image/png"}]`
@@ -47,9 +49,9 @@ func TestProxiedResults(t *testing.T) {
 	}
 }
 
-// TestProxyRefusals: what is no call, and what cannot be called.
+// TestProxyRefusals: malformed requests and unknown servers.
 func TestProxyRefusals(t *testing.T) {
-	r := newRig(t, gateway.Options{MaxBody: 1000}, operator{})
+	r := newRig(t, gateway.Options{Limits: transport.Limits{MessageBytes: 1000}}, operator{})
 	for _, test := range []struct {
 		method, path, body string
 		status             int
@@ -76,8 +78,8 @@ func TestProxyRefusals(t *testing.T) {
 	} {
 		t.Run(test.method+" "+test.path, func(t *testing.T) {
 			got := r.do(t, r.request(t, test.method, test.path, test.body))
-			var told struct{ Detail string }
-			if err := json.Unmarshal([]byte(got.body), &told); err != nil || got.status != test.status || told.Detail != test.detail {
+			var failure struct{ Detail string }
+			if err := json.Unmarshal([]byte(got.body), &failure); err != nil || got.status != test.status || failure.Detail != test.detail {
 				t.Errorf("the answer is %d %s", got.status, got.body)
 			}
 		})
@@ -88,12 +90,12 @@ func TestProxyRefusals(t *testing.T) {
 			t.Errorf("%q: %d %s", body, got.status, got.body)
 		}
 	}
-	if n := r.files.calls.Load(); n != 0 {
+	if n := r.files.Calls.Load(); n != 0 {
 		t.Errorf("%d calls were made", n)
 	}
 }
 
-// TestTwoDots: paths that lead elsewhere are not cleaned into one that leads here.
+// TestTwoDots: paths with dots or empty segments are rejected, not cleaned.
 func TestTwoDots(t *testing.T) {
 	r := newRig(t, gateway.Options{}, operator{})
 	for _, path := range []string{"/files/tools/../tools/read", "//files/tools/read", "/files//tools/read", "/./files/tools/read"} {
@@ -103,12 +105,12 @@ func TestTwoDots(t *testing.T) {
 	}
 }
 
-// TestServerThatDoesNotRun: it is told apart from one that is not there.
+// TestServerThatDoesNotRun: the error differs from that of an unknown server.
 func TestServerThatDoesNotRun(t *testing.T) {
 	r := &rig{token: aToken}
-	dead := to("dead", nil)
+	dead := frontendtest.To("dead", nil)
 	dead.Dialer = dialerFunc(func(context.Context, jsonrpc.Handler) (transport.Conn, error) { return nil, errTest })
-	r.bridge = newBridge(t, to("files", newShelf()), dead)
+	r.bridge = frontendtest.Bridge(t, frontendtest.To("files", newUpstream()), dead)
 	r.serve(t, gateway.Options{CallTimeout: time.Second}, operator{})
 	got := r.get(t, proxyPath+"/servers")
 	if !strings.Contains(got.body, `{"id":"dead","name":"dead","is_config":true,"is_running":false,"tools":[]}`) {
@@ -124,15 +126,15 @@ func (f dialerFunc) Dial(ctx context.Context, handler jsonrpc.Handler) (transpor
 	return f(ctx, handler)
 }
 
-// TestServers: a server has its tools by the names that it has for them.
+// TestServers: servers list their tools under the names that the servers use.
 func TestServers(t *testing.T) {
 	r := &rig{token: aToken}
-	small := server.New(mcp.Implementation{Name: "small", Version: "1"}, &server.Options{Logger: quiet()})
-	server.AddRawTool(small, server.Tool{Name: "look.up", Description: "Looks \"it\" up.", InputSchema: openSchema},
+	small := server.New(mcp.Implementation{Name: "small", Version: "1"}, &server.Options{Logger: frontendtest.Quiet()})
+	server.AddRawTool(small, server.Tool{Name: "look.up", Description: "Looks \"it\" up.", InputSchema: frontendtest.OpenSchema},
 		func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) {
 			return mcp.Raw(`{"content":[]}`), nil
 		})
-	r.bridge = newBridge(t, to("small", small))
+	r.bridge = frontendtest.Bridge(t, frontendtest.To("small", small))
 	r.serve(t, gateway.Options{}, operator{})
 	r.get(t, proxyPath+"/servers").wants(t, 200, `{"servers":[{"id":"small","name":"small","is_config":true,"is_running":true,"tools":[{"name":"look.up","description":"Looks \"it\" up."}]}],"total":1}`)
 	r.get(t, proxyPath+"/servers?schema=1").wants(t, 200, `{"servers":[{"id":"small","name":"small","is_config":true,"is_running":true,"tools":[{"name":"look.up","description":"Looks \"it\" up.","inputSchema":{"type":"object"}}]}],"total":1}`)
@@ -143,8 +145,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestPseudoServer: a function of the program is called as a server's tool is, and never in
-// place of one.
+// TestPseudoServer: a function is called like a tool of a server, and does not replace one.
 func TestPseudoServer(t *testing.T) {
 	skills := func(_ context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
 		switch name {
@@ -180,10 +181,115 @@ func TestPseudoServer(t *testing.T) {
 			t.Errorf("a pseudo-server %q was made", alias)
 		}
 	}
-	if err := r.bridge.Update(to("files", r.files), to("skills", r.wiki)); err != nil {
+	if err := r.bridge.Update(frontendtest.To("files", r.files), frontendtest.To("skills", r.wiki)); err != nil {
 		t.Fatal(err)
 	}
 	if p := r.post(t, call("skills", "list_skills"), `{}`).proxied(t); p.Success {
-		t.Error("a pseudo-server stands before a server that has come")
+		t.Error("the pseudo-server was called in place of the new server")
+	}
+}
+
+// TestProxyPathsNameNoOtherTool: a path does not call a tool of another server, nor a renamed
+// one by its new name.
+func TestProxyPathsNameNoOtherTool(t *testing.T) {
+	s := newStub(`{"type":"object"}`, "b__c")
+	if w := send(s.gateway(t, gateway.Options{}).Proxy(), "POST", "/s__b/tools/c", `{}`); w.Code != 404 || len(s.called) != 0 {
+		t.Errorf("the tool b__c of s is called: %d %s", w.Code, w.Body)
+	}
+
+	skills := func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		t.Error("the tool a__b of a pseudo-server is called")
+		return nil, nil
+	}
+	pseudo := gateway.New(operator{pseudo: map[string]gateway.ToolFunc{"skills": skills}}.serve(t), &gateway.Options{Authenticator: frontendtest.Authenticator(t, gateway.AuthenticatorOptions{Open: true}), Logger: frontendtest.Quiet()})
+	if w := send(pseudo.Proxy(), "POST", "/skills__a/tools/b", `{}`); w.Code != 404 {
+		t.Errorf("of a server that is not there: %d %s", w.Code, w.Body)
+	}
+
+	files := newUpstream()
+	renamed := frontendtest.To("files", files)
+	renamed.Rename = map[string]string{"read": "get"}
+	known := frontendtest.Bridge(t, renamed)
+	g := gateway.New(operator{}.serve(t, known), &gateway.Options{States: known.States, Authenticator: frontendtest.Authenticator(t, gateway.AuthenticatorOptions{Open: true}), Logger: frontendtest.Quiet()})
+	w := send(g.Proxy(), "POST", "/files/tools/get", `{}`)
+	if w.Code != 200 || w.Body.String() != `{"success":false,"result":null,"error":"there is no such tool","is_error":false}` {
+		t.Errorf("what the bridge calls get: %d %s", w.Code, w.Body)
+	}
+	if n := files.Calls.Load(); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+	if w := send(g.Proxy(), "POST", "/files/tools/read", `{}`); files.Calls.Load() != 1 {
+		t.Errorf("what the server calls read: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestServersStartedByACall: a lazily started server has its own tool names from the first call
+// on, even if tools are renamed or have a prefix.
+func TestServersStartedByACall(t *testing.T) {
+	for _, prefix := range []string{"", "p_"} {
+		for own, wants := range map[string]int32{"get": 0, "read": 1, "none": 0} {
+			files := newUpstream()
+			lazy := frontendtest.To("files", files)
+			lazy.Lazy, lazy.Rename = true, map[string]string{"read": "get"}
+			known := frontendtest.Bridge(t, lazy)
+			s := operator{}.serve(t)
+			if err := s.Mount(known, &server.MountOptions{Prefix: prefix}); err != nil {
+				t.Fatal(err)
+			}
+			g := gateway.New(s, &gateway.Options{States: known.States, Authenticator: frontendtest.Authenticator(t, gateway.AuthenticatorOptions{Open: true}), Logger: frontendtest.Quiet()})
+			w := send(g.Proxy(), "POST", "/files/tools/"+own, `{}`)
+			if w.Code != 200 || files.Calls.Load() != wants {
+				t.Errorf("with the prefix %q, %s: %d %s, after %d calls", prefix, own, w.Code, w.Body, files.Calls.Load())
+			}
+		}
+	}
+}
+
+// TestUnlistedServers: if listing fails, the servers are not reported as missing. A denied call
+// lists once.
+func TestUnlistedServers(t *testing.T) {
+	s := newStub(`{"type":"object"}`, "a")
+	var lists int
+	broken := errors.New("broken")
+	g := s.behind(t, gateway.Options{}, operator{Options: server.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			switch {
+			case call.Method() == mcp.MethodToolsCall:
+				return nil, &policy.DeniedError{Kind: mcp.KindTool, Name: "s__a"}
+			case broken != nil:
+				return nil, broken
+			}
+			lists++
+			return mcp.Raw(`{"tools":[]}`), nil
+		}
+	}}}})
+	for _, w := range []struct{ method, path string }{{"GET", "/servers"}, {"POST", "/s/tools/a"}, {"POST", "/other/tools/a"}} {
+		if got := send(g.Proxy(), w.method, w.path, `{}`); got.Code != 500 || !strings.HasPrefix(got.Body.String(), `{"detail":"internal error, reference `) {
+			t.Errorf("%s %s: %d %s", w.method, w.path, got.Code, got.Body)
+		}
+	}
+	broken = nil
+	const none = `{"detail":"MCP server 's' is not running. Available servers: []"}`
+	if got := send(g.Proxy(), "POST", "/s/tools/a", `{}`); got.Code != 404 || got.Body.String() != none || lists != 1 {
+		t.Errorf("denied: %d %s, after %d lists", got.Code, got.Body, lists)
+	}
+}
+
+// A changing provider returns a new catalog each time.
+type changing struct{ *stub }
+
+func (r changing) Catalog() *server.Catalog {
+	return r.stub.catalog.Map(func(e *server.Entry) *server.Entry { return e })
+}
+
+// TestChangingProvider: the origin of a tool is in its entry, so a new catalog does not matter.
+func TestChangingProvider(t *testing.T) {
+	s := newStub(`{"type":"object"}`, "a")
+	g := gateway.New(operator{}.serve(t, changing{s}), &gateway.Options{Authenticator: frontendtest.Authenticator(t, gateway.AuthenticatorOptions{Open: true}), Logger: frontendtest.Quiet()})
+	if w := send(g.Proxy(), "POST", "/s/tools/a", `{}`); w.Code != 200 || len(s.called) != 1 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := send(g.Proxy(), "POST", "/s/tools/b", `{}`); len(s.called) != 1 {
+		t.Errorf("what is not there is called: %d %s", w.Code, w.Body)
 	}
 }

@@ -17,21 +17,22 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A ToolFunc calls a tool of a pseudo-server, by the name that callers have: "skills__load".
-// It returns one JSON value; nil is null. Callers get the text of its error. It may be called
-// concurrently.
+// A ToolFunc implements the tools of a pseudo-server. name is the exposed name, such as
+// "skills__load". It returns one JSON value; nil means null. The caller gets the text of its
+// error. It may be called concurrently.
 type ToolFunc func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
 
-// Pseudo returns a provider of pseudo-servers: functions of this program, by their aliases.
-// They take calls of all tools whose names begin with the alias and [bridge.Separator], and
-// are in no list. Mount it without a prefix, behind a bridge: a tool that a bridge lists is
-// not replaced, and a [Gateway] calls no tool of a pseudo-server with the alias of a server.
-// The error names an alias that is empty, contains the separator or ends with _.
+// Pseudo returns a provider of pseudo-servers: functions of this program, by alias. Each
+// function gets the calls of all tools whose names begin with its alias and [bridge.Separator];
+// these tools are not listed. Mount the provider without a prefix, after a bridge: a tool that
+// a bridge lists takes precedence, and a [Gateway] calls no tool of a pseudo-server that has
+// the alias of a server. The error reports an alias that is empty, contains the separator or
+// ends with _.
 func Pseudo(functions map[string]ToolFunc) (server.Provider, error) {
 	for alias, fn := range functions {
 		switch {
 		case !frontend.IsAlias(alias):
-			return nil, fmt.Errorf("gateway: the pseudo-server %q: an alias is not empty, without %s, and has no _ at its end", alias, bridge.Separator)
+			return nil, fmt.Errorf("gateway: the pseudo-server %q: expected an alias that is not empty, does not contain %s and does not end with _", alias, bridge.Separator)
 		case fn == nil:
 			return nil, fmt.Errorf("gateway: the pseudo-server %q has no function", alias)
 		}
@@ -71,7 +72,7 @@ func (p *pseudo) resolve(_ context.Context, kind mcp.Kind, name string) (*server
 	}), nil
 }
 
-// callFunc calls a tool of a pseudo-server. The result has its value as structured content.
+// callFunc calls a tool of a pseudo-server. The result has the value as structured content.
 func callFunc(ctx context.Context, fn ToolFunc, name string, arguments json.RawMessage) (mcp.Result, error) {
 	value, err := fn(ctx, name, arguments)
 	switch _, protocol := errors.AsType[*jsonrpc.Error](err); {

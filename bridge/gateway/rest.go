@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -9,57 +10,54 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// RESTOptions configure [Gateway.REST]. The zero value is good.
+// RESTOptions configure [Gateway.REST]. The zero value is valid.
 type RESTOptions struct {
-	// Title, Description and Version are those of the OpenAPI document. By default "Tools",
-	// nothing and "1".
+	// Title, Description and Version are those of the OpenAPI document. Default "Tools", "" and
+	// "1".
 	Title, Description, Version string
-	// URL is where the handler is reached, for the document. By default it is where the
-	// document is.
+	// URL is the base URL of the handler in the document. By default it is relative to the URL
+	// of the document.
 	URL string
 }
 
-// REST returns a handler that calls tools by the names that they have over MCP, and describes them:
+// REST returns a handler that calls tools by their exposed names, and describes them:
 //
-//	GET  /tools         {"tools":[…]}, as MCP's tools/list has them
-//	POST /tools/call    {"name":"…","arguments":{…}}: the CallToolResult as it came
-//	POST /tools/{name}  the arguments, or no body for none: the tool's structured content
-//	                    if it declares some, else the CallToolResult
-//	GET  /openapi.json  OpenAPI 3.1 of the tools, with a path for each
+//	GET  /tools         {"tools":[…]}, as in MCP's tools/list
+//	POST /tools/call    {"name":"…","arguments":{…}}: the unchanged CallToolResult
+//	POST /tools/{name}  the arguments, or no body for none: the structured content of a
+//	                    tool with an output schema, the CallToolResult of any other
+//	GET  /openapi.json  OpenAPI 3.1 with a path for each tool
 //
-// The paths are those after the place where the handler is mounted, by http.StripPrefix.
-// Lists and the document have the tools that the caller may see. The document's operations
-// have the tools' names as their operationId. Schemas are as the servers write them, except for
-// spaces between tokens, and references within them.
+// The paths are relative to the mount point; use http.StripPrefix. Lists and the document
+// contain the tools that the caller may see. The operationId of an operation is the name of the
+// tool. Schemas are those of the servers; only spaces between tokens, and references within the
+// schema, differ.
 //
-// Errors are application/problem+json (RFC 9457). The last part of their type says what
-// happened, as the outcome in an [Audit] does; error is what callers over MCP would get.
-// A failure that the tool itself reports is an answer like any other for /tools/call, and
-// for /tools/{name} the problem tool_error (422), with the CallToolResult as its result.
-// Other statuses:
+// Errors are application/problem+json (RFC 9457). The last part of type is the outcome as in an
+// [Audit]; error is the error that a caller over MCP would get. A failure that the tool reports
+// is a normal result for /tools/call, and the problem tool_error (422) with the CallToolResult
+// as result for /tools/{name}. Other statuses:
 //
-//	400  the request is no call
+//	400  the request is malformed
 //	403  a guard, such as a policy, or a person does not allow the call
 //	404  there is no such tool, or the caller may not see it
-//	409  what was approved is not what would run, or the call has a question to its caller
-//	422  the server does not take the arguments
-//	429  too many of the caller's calls wait for a person
-//	500  the call failed here; the log has the reference that the detail contains
-//	502  the server is not available, or has answered with an error or with an invalid result
-//	503  the server, or this one, is busy; or no approver is available
-//	504  the server, or a person who was asked, has not answered in time
+//	409  the call differs from the approved one, or the tool asks its caller for input
+//	422  the server refuses the arguments
+//	429  too many of the caller's calls wait for approval
+//	500  the call failed here; the detail has a reference to the log
+//	502  the server is not available, or returned an error or an invalid result
+//	503  the server or the gateway is busy, or no approver is available
+//	504  the server or the approver did not answer in time
 func (g *Gateway) REST(opts *RESTOptions) http.Handler {
-	f := &restFrontend{gateway: g}
-	if opts != nil {
-		f.opts = *opts
-	}
+	f := &restFrontend{gateway: g, opts: *cmp.Or(opts, new(RESTOptions))}
 	return g.frontend.Handler(writeProblem, f.serve)
 }
 
-// A restFrontend serves clients of REST services.
+// A restFrontend serves the routes of [Gateway.REST].
 type restFrontend struct {
 	gateway *Gateway
 	opts    RESTOptions
@@ -81,7 +79,7 @@ func (f *restFrontend) serve(w http.ResponseWriter, r *http.Request) {
 			f.post(w, r, path[1])
 		}
 	default:
-		reject.Unread(w, r, http.StatusNotFound, "there is nothing here")
+		reject.Unread(w, r, http.StatusNotFound, "there is no such route")
 	}
 }
 
@@ -123,29 +121,29 @@ func (f *restFrontend) post(w http.ResponseWriter, r *http.Request, name string)
 		writeFailure(w, failed, nil)
 		return
 	}
-	a, failed := readAnswer(result)
+	read, failed := readToolResult(result)
 	switch {
 	case failed != nil:
 		writeFailure(w, failed, nil)
-	case a.isError:
-		message := "the tool failed without saying why"
-		if text := a.text(); text != nil {
+	case read.isError:
+		message := "the tool failed without a message"
+		if text := read.text(); text != nil {
 			message = jsonscan.Unquote(text)
 		}
-		writeFailure(w, &frontend.Failure{Kind: outcomeToolError, Status: http.StatusUnprocessableEntity, Message: message}, result)
-	case declares && a.structured == nil:
-		writeFailure(w, &frontend.Failure{Kind: frontend.Malformed, Status: http.StatusBadGateway, Message: "the tool declares structured content, and gave none; the call was executed"}, result)
+		writeFailure(w, &frontend.Failure{Code: outcomeToolError, Status: http.StatusUnprocessableEntity, Message: message}, result)
+	case declares && read.structured == nil:
+		writeFailure(w, &frontend.Failure{Code: frontend.Malformed, Status: http.StatusBadGateway, Message: "the tool has an output schema but returned no structured content; the call was executed"}, result)
 	case declares:
-		frontend.WriteJSON(w, http.StatusOK, a.structured)
+		frontend.WriteJSON(w, http.StatusOK, read.structured)
 	default:
 		frontend.WriteJSON(w, http.StatusOK, result)
 	}
 }
 
-// callSegment takes the place of a tool's name in the path of the general call.
+// callSegment replaces the name of a tool in the path of the general call.
 const callSegment = "call"
 
-// call answers the general call.
+// call serves the general call.
 func (f *restFrontend) call(w http.ResponseWriter, r *http.Request, body []byte) {
 	name, arguments, problem := readCall(body)
 	if problem != "" {
@@ -160,7 +158,7 @@ func (f *restFrontend) call(w http.ResponseWriter, r *http.Request, body []byte)
 	frontend.WriteJSON(w, http.StatusOK, result)
 }
 
-// readCall reads the body of the general call. problem says what it should have been.
+// readCall reads the body of the general call. problem describes what is wrong.
 func readCall(body []byte) (name string, arguments json.RawMessage, problem string) {
 	const expected = `expected {"name":"…","arguments":{…}}`
 	members, err := jsonscan.ReadObject(body)
@@ -179,14 +177,14 @@ func readCall(body []byte) (name string, arguments json.RawMessage, problem stri
 	return jsonscan.Unquote(members.Get("name")), arguments, problem
 }
 
-// callTool calls a tool within the time of a call.
+// callTool calls a tool with the timeout of a call.
 func (f *restFrontend) callTool(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, *frontend.Failure) {
 	ctx, cancel := f.gateway.frontend.Timeout(ctx)
 	defer cancel()
 	return f.gateway.call(ctx, name, arguments)
 }
 
-// declaresOutput reports whether a tool declares its structured content.
+// declaresOutput reports whether a tool has an output schema.
 func (f *restFrontend) declaresOutput(name string) bool {
 	e := f.gateway.servers.Server.Catalog().Lookup(mcp.KindTool, name)
 	if e == nil {
@@ -196,35 +194,31 @@ func (f *restFrontend) declaresOutput(name string) bool {
 	return ok && t.output() != nil
 }
 
-// problemType begins the type of each problem. It is a name, and leads nowhere (RFC 4151).
+// problemType is the prefix of the type of each problem. It is a tag URI (RFC 4151), not a
+// link.
 const problemType = "tag:dovetail-go.github.io,2026:problem/"
 
-// A problem is an error as of RFC 9457.
+// A problem is an error as in RFC 9457.
 type problem struct {
 	Type   string          `json:"type"`
 	Title  string          `json:"title"`
 	Status int             `json:"status"`
 	Detail string          `json:"detail"`
-	Error  json.RawMessage `json:"error,omitempty"`
+	Error  *jsonrpc.Error  `json:"error,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// writeFailure answers a request with a problem. result may be nil.
+// writeFailure writes a problem. result may be nil.
 func writeFailure(w http.ResponseWriter, f *frontend.Failure, result json.RawMessage) {
-	p := problem{problemType + f.Kind, strings.ReplaceAll(f.Kind, "_", " "), f.Status, f.Message, nil, result}
-	if f.Wire != nil {
-		if told, err := f.Wire.AppendJSON(nil); err == nil {
-			p.Error = told
-		}
-	}
+	p := problem{problemType + f.Code, strings.ReplaceAll(f.Code, "_", " "), f.Status, f.Message, f.Wire, result}
 	if f.Status == http.StatusServiceUnavailable || f.Status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
 	frontend.Write(w, f.Status, "application/problem+json", frontend.Encode(p))
 }
 
-// writeProblem answers a request that is no call.
+// writeProblem writes a problem for a malformed request.
 func writeProblem(w http.ResponseWriter, status int, message string) {
 	kind := strings.ReplaceAll(strings.ToLower(http.StatusText(status)), " ", "_")
-	writeFailure(w, &frontend.Failure{Kind: kind, Status: status, Message: message}, nil)
+	writeFailure(w, &frontend.Failure{Code: kind, Status: status, Message: message}, nil)
 }

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
-// TestREST: results come as they are.
+// TestREST: results are unchanged.
 func TestREST(t *testing.T) {
 	r := newRig(t, gateway.Options{}, operator{})
 	for _, test := range []struct{ path, body, want string }{
@@ -28,7 +30,7 @@ func TestREST(t *testing.T) {
 	} {
 		t.Run(test.path+" "+test.body, func(t *testing.T) {
 			got := r.post(t, restPath+test.path, test.body)
-			if got.status != 200 || got.body != strings.TrimSuffix(test.want, "}")+ofHop {
+			if got.status != 200 || got.body != strings.TrimSuffix(test.want, "}")+added {
 				t.Errorf("the answer is %d %s\nwant %s", got.status, got.body, test.want)
 			}
 		})
@@ -40,24 +42,24 @@ func TestREST(t *testing.T) {
 	}
 }
 
-// ofHop is what the servers of the tests add to each result.
-const ofHop = `,"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"shelf","version":"1"}}}`
+// added has the members that the server in front of the bridge adds to each result.
+const added = `,"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"upstream","version":"1"}}}`
 
-// TestDeclaredResults: who declares structured content answers with nothing else.
+// TestDeclaredResults: a tool with an output schema returns its structured content only.
 func TestDeclaredResults(t *testing.T) {
-	s := newShelf()
+	s := newUpstream()
 	declared := server.Tool{OutputSchema: json.RawMessage(`{"type":"object","required":["n"]}`)}
 	for name, result := range map[string]string{
 		"right":  `{"content":[{"type":"text","text":"1"}],"structuredContent":{ "n":1 }}`,
 		"failed": `{"content":[{"type":"text","text":"it is broken"},{"type":"image","data":"AAEC","mimeType":"image/png"}],"isError":true}`,
 	} {
-		s.does(name, declared, answers(result))
+		s.AddFunc(name, declared, answers(result))
 	}
 	r := &rig{token: aToken}
-	r.bridge = newBridge(t, to("s", s))
+	r.bridge = frontendtest.Bridge(t, frontendtest.To("s", s))
 	r.serve(t, gateway.Options{}, operator{})
 	r.post(t, restPath+"/tools/s__right", `{}`).wants(t, 200, `{ "n":1 }`)
-	for name, want := range map[string]string{"s__failed": "it is broken", "s__draw_badly": "the tool failed without saying why"} {
+	for name, want := range map[string]string{"s__failed": "it is broken", "s__draw_badly": "the tool failed without a message"} {
 		got := r.post(t, restPath+"/tools/"+name, `{}`)
 		if p := got.problem(t); got.status != 422 || p.Type != "tool_error" || p.Detail != want || !strings.Contains(string(p.Result), `"AAEC"`) {
 			t.Errorf("a failure: %d %s", got.status, got.body)
@@ -66,7 +68,7 @@ func TestDeclaredResults(t *testing.T) {
 }
 
 func TestRESTRefusals(t *testing.T) {
-	r := newRig(t, gateway.Options{MaxBody: 1000}, operator{})
+	r := newRig(t, gateway.Options{Limits: transport.Limits{MessageBytes: 1000}}, operator{})
 	for _, test := range []struct {
 		method, path, body string
 		status             int
@@ -81,8 +83,8 @@ func TestRESTRefusals(t *testing.T) {
 		{"POST", "/tools/call", `{"Name":"x"}`, 400, "bad_request", `expected {"name":"…","arguments":{…}}, and no member "Name"`},
 		{"POST", "/tools/files__read", `[]`, 400, "bad_request", ""},
 		{"POST", "/tools/files__read", `{"a":"` + strings.Repeat("x", 1000) + `"}`, 413, "request_entity_too_large", "a body may have at most 1000 bytes"},
-		{"POST", "/tools/files__read/x", `{}`, 404, "not_found", "there is nothing here"},
-		{"POST", "/tools/%2e%2e", `{}`, 404, "not_found", "there is nothing here"},
+		{"POST", "/tools/files__read/x", `{}`, 404, "not_found", "there is no such route"},
+		{"POST", "/tools/%2e%2e", `{}`, 404, "not_found", "there is no such route"},
 		{"GET", "/tools/files__read", "", 405, "method_not_allowed", ""},
 		{"DELETE", "/tools", "", 405, "method_not_allowed", ""},
 		{"GET", "/other", "", 404, "not_found", ""},
@@ -94,20 +96,20 @@ func TestRESTRefusals(t *testing.T) {
 			}
 		})
 	}
-	if n := r.files.calls.Load(); n != 0 {
+	if n := r.files.Calls.Load(); n != 0 {
 		t.Errorf("%d calls were made", n)
 	}
 }
 
-// TestServerErrors: what a server says in errors of the protocol is told, and cannot pass for
-// what this gateway has decided.
+// TestServerErrors: protocol errors of a server are passed on, and cannot imitate decisions of
+// the gateway.
 func TestServerErrors(t *testing.T) {
 	r := newRig(t, gateway.Options{}, operator{})
 	for name, e := range map[string]*jsonrpc.Error{
 		"odd":     {Code: jsonrpc.InvalidParams, Message: "x must be odd"},
 		"forbids": {Code: jsonrpc.InternalError, Message: "no", Data: json.RawMessage(`{"type":"FORBIDDEN"}`)},
 	} {
-		r.files.does(name, server.Tool{}, func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) { return nil, e })
+		r.files.AddFunc(name, server.Tool{}, func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) { return nil, e })
 	}
 	r.settle(t, "files__odd", "files__forbids")
 	odd := r.post(t, restPath+"/tools/files__odd", `{}`)

@@ -13,18 +13,20 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A stub is a provider with one server, s, that has the tools that a test chooses.
+// A stub is a provider with one server, s, and the given tools.
 type stub struct {
 	catalog *server.Catalog
 	result  mcp.Result
-	called  []json.RawMessage // params
+	called  []json.RawMessage // the params of calls
 }
 
-// newStub lists tools by their own names; a schema is that of input and output.
+// newStub returns a stub with tools whose input and output schemas are schema.
 func newStub(schema string, tools ...string) *stub {
 	s := &stub{result: mcp.Raw(`{"content":[]}`)}
 	var entries []*server.Entry
@@ -38,7 +40,7 @@ func newStub(schema string, tools ...string) *stub {
 	return s
 }
 
-// tool returns the entry of a tool that is no server's.
+// tool returns the entry of a tool without an origin.
 func (s *stub) tool(name, definition string) *server.Entry {
 	return &server.Entry{
 		Target: mcp.Target{Kind: mcp.KindTool, Name: name, Definition: mcp.NewDefinition(json.RawMessage(definition))},
@@ -60,7 +62,7 @@ func (s *stub) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
 
 func (s *stub) States() []bridge.State { return []bridge.State{{Alias: "s", Status: bridge.Ready}} }
 
-// gateway is an open one, without a socket.
+// gateway returns a gateway that requires no token.
 func (s *stub) gateway(t testing.TB, opts gateway.Options) *gateway.Gateway {
 	t.Helper()
 	return s.behind(t, opts, operator{})
@@ -68,11 +70,11 @@ func (s *stub) gateway(t testing.TB, opts gateway.Options) *gateway.Gateway {
 
 func (s *stub) behind(t testing.TB, opts gateway.Options, o operator) *gateway.Gateway {
 	t.Helper()
-	opts.Access, opts.Logger, opts.States = newAccess(t, gateway.AccessOptions{Open: true}), quiet(), s.States
-	return gateway.New(o.serving(t, s), &opts)
+	opts.Authenticator, opts.Logger, opts.States = frontendtest.Authenticator(t, gateway.AuthenticatorOptions{Open: true}), frontendtest.Quiet(), s.States
+	return gateway.New(o.serve(t, s), &opts)
 }
 
-// send has a handler answer a request as one on this machine.
+// send calls a handler with a request from this machine.
 func send(handler http.Handler, method, path string, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://localhost/", strings.NewReader(body))
 	r.URL = &url.URL{Path: path}
@@ -86,7 +88,7 @@ func send(handler http.Handler, method, path string, body string) *httptest.Resp
 	return w
 }
 
-// TestHostileNames: a name is what it is, whatever is in it, and leads nowhere else.
+// TestHostileNames: every tool can be called by its exact name, and a name calls no other tool.
 func TestHostileNames(t *testing.T) {
 	names := []string{
 		"dir/list", "a b", "%2F", "%", "..", "../../etc", "{id}", "a\"b", "é", "\u202e", "a\nb", "a__b", "__", "s__x", "?result=full", "#x", ".", "tools", "call",
@@ -137,11 +139,10 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestBusy: one principal does not take all the seats, and all together take no more than
-// there are.
+// TestBusy: concurrent requests are limited per principal and in total.
 func TestBusy(t *testing.T) {
-	r := newRig(t, gateway.Options{MaxRequests: 2, MaxPerCaller: 1}, operator{})
-	one, two := r.as("a-token-of-sandbox-one"), r.as("a-token-of-sandbox-two")
+	r := newRig(t, gateway.Options{Limits: transport.Limits{Calls: 2, CallsPerPrincipal: 1}}, operator{})
+	one, two := r.as(frontendtest.TokenOne), r.as(frontendtest.TokenTwo)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{}, 2)
 	begin := func(of *rig) {
@@ -152,7 +153,7 @@ func TestBusy(t *testing.T) {
 			}
 			ended <- struct{}{}
 		}()
-		<-r.files.entered
+		<-r.files.Entered
 	}
 	begin(one)
 	busy := one.post(t, call("files", "read"), `{}`)
@@ -168,11 +169,41 @@ func TestBusy(t *testing.T) {
 	cancel()
 	for range 2 {
 		<-ended
-		<-r.files.left
+		<-r.files.Left
 	}
 }
 
-// TestPanicsCostOneCall: whatever stands around may panic.
+// TestLargeBodiesAreLimited: a large body beyond the limit is refused until the call of another is
+// answered. Small ones do not count.
+func TestLargeBodiesAreLimited(t *testing.T) {
+	r := newRig(t, gateway.Options{Limits: transport.Limits{HeldBytes: 1 << 20}}, operator{})
+	large := `{"arguments":{}` + strings.Repeat(" ", 600<<10) + `}`
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	slow := r.request(t, "POST", call("files", "slow"), large).WithContext(ctx)
+	go func() {
+		defer close(ended)
+		if response, err := http.DefaultTransport.RoundTrip(slow); err == nil {
+			response.Body.Close()
+		}
+	}()
+	<-r.files.Entered
+	busy := r.post(t, call("files", "read"), large)
+	busy.wants(t, 503, `{"detail":"busy: too many large messages are being read or handled"}`)
+	if busy.header.Get("Retry-After") == "" {
+		t.Error("the refusal has no Retry-After")
+	}
+	const content = `{"success":true,"result":"one\ntwo <\u00e9>","error":null,"is_error":false}`
+	r.post(t, call("files", "read"), `{}`).wants(t, 200, content)
+	cancel()
+	<-ended
+	<-r.files.Left
+	for range 5 {
+		r.post(t, call("files", "read"), large).wants(t, 200, content)
+	}
+}
+
+// TestPanicsCostOneCall: a panic of a middleware fails one call.
 func TestPanicsCostOneCall(t *testing.T) {
 	r := newRig(t, gateway.Options{}, operator{Options: server.Options{
 		Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
@@ -194,7 +225,8 @@ func TestPanicsCostOneCall(t *testing.T) {
 	}
 }
 
-// TestToolNamedCall: the general call is what its path stands for, and calls that tool too.
+// TestToolNamedCall: the path of the general call takes precedence over the tool call, which
+// the general call can call.
 func TestToolNamedCall(t *testing.T) {
 	s := newStub(`{"type":"object"}`, "x")
 	s.catalog = server.NewCatalog(append(slices.Collect(s.catalog.All(mcp.KindTool)), s.tool("call", `{"name":"call","inputSchema":{"type":"object"}}`)), nil)

@@ -8,33 +8,35 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// digestPrefix names the hash function of a digest.
+// digestPrefix names the hash function.
 const digestPrefix = "sha256:"
 
-// Digest is the SHA-256 of what a tool's definition says, "sha256:" and 64 hexadecimal
-// digits. It covers the members name, title, description, inputSchema, outputSchema,
-// annotations and _meta; of _meta not what the protocol itself keeps there, under keys
-// that begin with io.modelcontextprotocol/, and no _meta at all if nothing else is in it.
-// Icons and members that the protocol does not know are not covered.
+// Digest returns the SHA-256 digest of a tool's definition: "sha256:" and 64 hexadecimal digits.
+// It covers the members name, title, description, inputSchema, outputSchema, annotations and
+// _meta. Keys of _meta that begin with io.modelcontextprotocol/ are left out, and _meta itself
+// if it has no others. Icons and unknown members are not covered.
 //
-// What is hashed is the object of those members that are there, in the form of RFC 8785
-// (JSON Canonicalization Scheme): neither their order nor white space nor escapes matter.
-// That form takes all numbers for float64, and so 9007199254740993 for 9007199254740992.
-// Here no number becomes another: integers are hashed as they are written, and where a
-// member of the tool has a number with a fraction or exponent that a float64 might not
-// hold, one of more than 15 digits or with an exponent beyond ±290, so are all numbers of
-// that member. A tool without such numbers, and without integers beyond 2^53, has the
-// digest that any implementation of RFC 8785 yields.
+// The hash is that of the object of these members in the form of RFC 8785 (JSON
+// Canonicalization Scheme), so the order of members, white space and escapes do not matter. RFC
+// 8785 treats all numbers as float64 and so does not tell 9007199254740993 from
+// 9007199254740992. Digest deviates to keep numbers apart: integers are hashed as they are
+// written. So are all numbers of a member that contains a number with a fraction or exponent
+// that a float64 may not hold: one of more than 15 digits, or with an exponent beyond ±290. For
+// other tools, without integers beyond 2^53, every implementation of RFC 8785 gives the same
+// digest.
 //
-// The error says why a tool has no digest: it is no object or longer than [MaxDefinition],
-// two members of an object have one name, a member's name differs from one of those above
-// by case only, or a text is not UTF-8.
+// The error says why a tool has no digest: the definition is not an object, or is longer than
+// [MaxDefinition]; an object has two members of one name; the name of a member differs from one
+// of the above only in case; or a text is not UTF-8.
 func Digest(tool json.RawMessage) (string, error) {
 	d, err := readDefinition(tool)
 	if err != nil {
@@ -49,7 +51,7 @@ func Digest(tool json.RawMessage) (string, error) {
 	return digestPrefix + hex.EncodeToString(sum[:]), nil
 }
 
-// checkDigest says whether a text is what [Digest] returns.
+// checkDigest returns an error if a text does not have the form of a digest.
 func checkDigest(text string) error {
 	sum, ok := strings.CutPrefix(text, digestPrefix)
 	if ok && len(sum) == hex.EncodedLen(sha256.Size) && strings.Trim(sum, "0123456789abcdef") == "" {
@@ -59,19 +61,19 @@ func checkDigest(text string) error {
 		digestPrefix, hex.EncodedLen(sha256.Size), text)
 }
 
-// canonical is the text in the form that is hashed.
+// canonical returns the form that is hashed.
 func canonical(text []byte) ([]byte, error) {
-	survive, err := numbersSurvive(text)
+	exact, err := numbersAreExact(text)
 	if err != nil {
 		return nil, err
 	}
 	value := jsontext.Value(bytes.Clone(text))
-	err = value.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(survive))
+	err = value.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(exact))
 	return value, err
 }
 
-// numbersSurvive says whether RFC 8785 keeps all numbers with a fraction or exponent.
-func numbersSurvive(text []byte) (bool, error) {
+// numbersAreExact reports whether a float64 holds all numbers with a fraction or exponent.
+func numbersAreExact(text []byte) (bool, error) {
 	decoder := jsontext.NewDecoder(bytes.NewReader(text))
 	for {
 		token, err := decoder.ReadToken()
@@ -81,15 +83,15 @@ func numbersSurvive(text []byte) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if token.Kind() == jsontext.KindNumber && !survives(token.String()) {
+		if token.Kind() == jsontext.KindNumber && !isExact(token.String()) {
 			return false, nil
 		}
 	}
 }
 
-// survives says whether a number is the same by way of a float64, which tells decimals of
-// 15 digits apart except close to its limits. Integers need not go that way.
-func survives(number string) bool {
+// isExact reports whether a float64 keeps a number apart from others: it does for decimals of up
+// to 15 digits, except close to its limits. Integers are not converted.
+func isExact(number string) bool {
 	if !strings.ContainsAny(number, ".eE") {
 		return true
 	}
@@ -100,4 +102,146 @@ func survives(number string) bool {
 	digits := len(strings.TrimPrefix(mantissa, "-")) - strings.Count(mantissa, ".")
 	exponent, err := strconv.Atoi(power)
 	return err == nil && digits <= 15 && -290 <= exponent && exponent <= 290
+}
+
+// memberNames returns the members that a digest covers, in the order of RFC 8785.
+func memberNames() []string {
+	return []string{"_meta", "annotations", "description", "inputSchema", "name", "outputSchema", "title"}
+}
+
+// reservedPrefix is the prefix of keys in _meta that the protocol reserves.
+const reservedPrefix = "io.modelcontextprotocol/"
+
+// A definition has the covered members of a tool, in the order of memberNames.
+type definition []jsonscan.Member
+
+func readDefinition(tool []byte) (definition, error) {
+	if len(tool) > MaxDefinition {
+		return nil, fmt.Errorf("the definition has %d bytes, expected at most %d", len(tool), MaxDefinition)
+	}
+	members, err := jsonscan.ReadObject(tool)
+	if err != nil {
+		return nil, err
+	}
+	names := memberNames()
+	for member := range members.All() {
+		if err := checkCase(member.Name(), names); err != nil {
+			return nil, err
+		}
+	}
+	var d definition
+	for _, name := range names {
+		value := members.Get(name)
+		if name == "_meta" {
+			if value, err = withoutReserved(value); err != nil {
+				return nil, fmt.Errorf("_meta: %w", err)
+			}
+		}
+		if value != nil {
+			d = append(d, jsonscan.Member{Key: jsonscan.AppendString(nil, name), Value: value})
+		}
+	}
+	return d, nil
+}
+
+// checkCase returns an error for a member that a reader which ignores case takes for a covered
+// one.
+func checkCase(name string, covered []string) error {
+	i := slices.IndexFunc(covered, func(c string) bool { return strings.EqualFold(c, name) })
+	if i >= 0 && covered[i] != name {
+		return fmt.Errorf("the member %q differs from %q only in case", name, covered[i])
+	}
+	return nil
+}
+
+// withoutReserved returns a _meta without reserved keys, or nil if it has no others.
+func withoutReserved(meta []byte) ([]byte, error) {
+	if jsonscan.KindOf(meta) != jsonscan.Object {
+		return meta, nil
+	}
+	members, err := jsonscan.ReadObject(meta)
+	if err != nil {
+		return nil, err
+	}
+	var kept definition
+	for member := range members.All() {
+		if !strings.HasPrefix(member.Name(), reservedPrefix) {
+			kept = append(kept, member)
+		}
+	}
+	if len(kept) == 0 {
+		return nil, nil
+	}
+	return kept.object(), nil
+}
+
+func (d definition) object() []byte {
+	object := []byte{'{'}
+	for i, member := range d {
+		if i > 0 {
+			object = append(object, ',')
+		}
+		object = append(append(append(object, member.Key...), ':'), member.Value...)
+	}
+	return append(object, '}')
+}
+
+// member returns the value of a member, or nil.
+func (d definition) member(name string) json.RawMessage {
+	for _, member := range d {
+		if jsonscan.KeyIs(member.Key, name) {
+			return member.Value
+		}
+	}
+	return nil
+}
+
+// A Difference is a member that differs between two definitions of a tool.
+type Difference struct {
+	// Member is the name of the member, one of those that [Digest] covers.
+	Member string
+	// Before and After are the values as they are written, nil if the member is absent.
+	Before, After json.RawMessage
+}
+
+// Diff returns the members that differ between two definitions of a tool, sorted by name. A nil
+// before means an empty definition. There are differences if and only if the digests differ.
+// The error says why one of the two has no digest; see [Digest].
+func Diff(before, after json.RawMessage) ([]Difference, error) {
+	if before == nil {
+		before = json.RawMessage("{}")
+	}
+	old, err := readDefinition(before)
+	if err != nil {
+		return nil, err
+	}
+	now, err := readDefinition(after)
+	if err != nil {
+		return nil, err
+	}
+	var differences []Difference
+	for _, name := range memberNames() {
+		d := Difference{name, old.member(name), now.member(name)}
+		same, err := isSame(d.Before, d.After)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if !same {
+			differences = append(differences, d)
+		}
+	}
+	return differences, nil
+}
+
+// isSame reports whether two values have the same hashed form.
+func isSame(a, b []byte) (bool, error) {
+	if a == nil || b == nil {
+		return a == nil && b == nil, nil
+	}
+	a, err := canonical(a)
+	if err != nil {
+		return false, err
+	}
+	b, err = canonical(b)
+	return bytes.Equal(a, b), err
 }

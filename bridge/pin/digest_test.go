@@ -17,7 +17,7 @@ const full = `{"name":"pay","title":"Pay","description":"Pays an invoice.","inpu
 	`"type":"object","$defs":{"amount":{"type":"integer","maximum":9007199254740993}},"properties":{"amount":{"$ref":"#/$defs/amount"},"to":{"type":"string"}},` +
 	`"if":{"required":["to"]},"then":{"required":["amount"]},"x-vendor":[1.0,2]},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":false},"_meta":{"com.example/a":1}}`
 
-// TestDigestForm: it is the hash of the RFC 8785 form, of what is covered.
+// TestDigestForm: the hash is that of the RFC 8785 form of the covered members.
 func TestDigestForm(t *testing.T) {
 	for tool, canonical := range map[string]string{
 		`{}`:                        `{}`,
@@ -38,7 +38,7 @@ func TestDigestForm(t *testing.T) {
 	}
 }
 
-// TestDigestIgnores how a definition is written, and what it does not cover.
+// TestDigestIgnores: encoding and other members do not affect the digest.
 func TestDigestIgnores(t *testing.T) {
 	for _, same := range []string{
 		strings.ReplaceAll(full, `":`, "\" :\n\t"),
@@ -57,8 +57,8 @@ func TestDigestIgnores(t *testing.T) {
 	}
 }
 
-// TestDigestSees a change of anything that is covered.
-func TestDigestSees(t *testing.T) {
+// TestDigestChanges: every change of a covered member changes the digest.
+func TestDigestChanges(t *testing.T) {
 	seen := map[string]string{digest(t, full): full}
 	for _, change := range [][3]string{
 		{`"pay"`, `"Pay"`, "name"},
@@ -102,7 +102,7 @@ func TestDigestSees(t *testing.T) {
 	}
 }
 
-// TestDigestRefuses what others may read in another way.
+// TestDigestRefuses: ambiguous definitions have no digest.
 func TestDigestRefuses(t *testing.T) {
 	for tool, want := range map[string]string{
 		``:                                    "expected an object",
@@ -110,15 +110,15 @@ func TestDigestRefuses(t *testing.T) {
 		`{"name":"a"`:                         "the end of the text",
 		`{"name":"a","name":"b"}`:             `duplicate member "name"`,
 		`{"name":"a","\u006eame":"b"}`:        `duplicate member "name"`,
-		`{"name":"a","Name":"b"}`:             `"Name" differs from "name" by case only`,
-		`{"Description":"a"}`:                 `"Description" differs from "description" by case only`,
-		`{"de\u017fcription":"a"}`:            `differs from "description" by case only`,
+		`{"name":"a","Name":"b"}`:             `"Name" differs from "name" only in case`,
+		`{"Description":"a"}`:                 `"Description" differs from "description" only in case`,
+		`{"de\u017fcription":"a"}`:            `differs from "description" only in case`,
 		`{"inputSchema":{"type":1,"type":2}}`: `inputSchema: `,
 		`{"annotations":{"a":{"b":1,"b":2}}}`: `annotations: `,
 		`{"_meta":{"a":1,"a":2}}`:             `_meta: duplicate member "a"`,
 		"{\"description\":\"\xff\"}":          "UTF-8",
 		`{"description":"\ud800"}`:            "surrogate",
-		`{"description":"` + strings.Repeat("a", pin.MaxDefinition) + `"}`:              "may have 1048576",
+		`{"description":"` + strings.Repeat("a", pin.MaxDefinition) + `"}`:              "at most 1048576",
 		`{"inputSchema":` + strings.Repeat(`[`, 2000) + strings.Repeat(`]`, 2000) + `}`: "1000",
 	} {
 		if d, err := pin.Digest(json.RawMessage(tool)); err == nil || d != "" || !strings.Contains(err.Error(), want) {
@@ -143,6 +143,6 @@ func TestDiff(t *testing.T) {
 		t.Errorf("%v, (-want +got)\n%s", err, diff)
 	}
 	if _, err := pin.Diff(json.RawMessage(`[]`), json.RawMessage(`{}`)); err == nil {
-		t.Error("an array is a definition")
+		t.Error("an array is accepted")
 	}
 }

@@ -1,46 +1,43 @@
-// Package pin holds the tools of a server to the definitions that somebody has accepted.
-// A server that shows a harmless tool until it is trusted, and another under the same name
-// afterwards, has that tool hidden and its calls refused until the new definition is
-// accepted.
+// Package pin offers the tools of a server only with the definitions that a person has
+// accepted. A server that offers a harmless tool until it is trusted, and another one under the
+// same name afterwards, loses that tool until the new definition is accepted.
 //
 //	lock, err := pin.Load("mcp.lock")
 //	if errors.Is(err, fs.ErrNotExist) {
 //		lock, err = pin.NewLock("mcp.lock"), nil
 //	}
 //	...
-//	err = s.Mount(pin.Guarded(servers, "all", lock, nil), nil)
+//	err = s.Mount(pin.Wrap(servers, "all", lock, nil), nil)
 //
-// Here servers may be a proxy, a bridge, or any other [server.Provider]. Nothing is offered
-// until somebody has looked at what [Lock.Pending] returns, and has called [Lock.Accept];
-// [Options.TrustNew] accepts what is seen first. Where bridge/search is used too, it goes
-// around: search.New(pin.Guarded(…), nil), so that only accepted tools are found.
+// servers is a proxy, a bridge or any other [server.Provider]. Show [Lock.Pending] to a person
+// and call [Lock.Accept] for the tools to offer. [Options.TrustNew] accepts tools that are seen
+// for the first time. With bridge/search, write search.New(pin.Wrap(…), nil), so that only
+// accepted tools are found.
 //
-// # Vocabulary
+// # Concepts
 //
-// The [Digest] of a tool is that of all that a model or a person sees of it. To pin a tool
-// is to write its digest into the [Lock], under the alias by which the server is known
-// here: two servers may have a tool of one name. A tool is new when the lock has no digest
-// for it, changed when it has another, and invalid when it has no digest that could be
-// compared. Such a tool is quarantined, which is to say neither listed nor called, and is
-// [Pending] until somebody accepts it.
+// The [Digest] of a tool covers everything that a model or a person sees of it. A [Lock] stores
+// digests by server alias and tool name. A tool is
 //
-// # What is guaranteed
+//   - new, if the lock has no digest for it,
+//   - changed, if its digest is another one,
+//   - invalid, if it has no digest: readers may understand its definition differently.
 //
-//   - One decision, made on one catalogue, says what is listed and what may be called. A
-//     call is judged by the catalogue that holds when it is made, not by the one that the
-//     caller has seen.
-//   - What cannot be judged is refused: a tool that is not listed, one that is listed
-//     twice with two definitions, one whose definition readers may understand differently.
-//   - A lock that is damaged or cut short is an error, never a lock with fewer pins.
-//   - Accepting a tool accepts the definition that was pending, or the digest that was
-//     named; one that has come meanwhile is quarantined still.
+// These tools are quarantined: neither listed nor callable. They are [Pending] until somebody
+// accepts them. Prompts, resources and templates pass unchanged, since people and programs
+// choose them, not a model.
 //
-// Prompts, resources and templates pass through: they are asked for by people and
-// programs, and not pinned.
+// # Guarantees
 //
-// # Concurrency
-//
-// [Lock] and [Provider] are safe for concurrent use. A call of a tool that is as accepted
-// costs a look-up and no allocation. One lock serves all servers of a process; processes
-// that use one file notice each other's changes but do not merge them, see [Lock.Save].
+//  1. One evaluation of a catalog decides what is listed and what may be called. A call is
+//     checked against the current catalog, not against the one that the client has seen.
+//  2. A damaged or incomplete lock is an error. It never has fewer pins than were written.
+//  3. [Lock.Accept] accepts the pending definition, and [Lock.Pin] the given digest. A
+//     definition that has changed in between stays quarantined.
+//  4. Server, definition and lock are limited in size; see [MaxDefinition] and the constants
+//     after it.
+//  5. [Lock] and [Provider] may be used concurrently. A call of an accepted tool costs one
+//     look-up and no allocation.
+//  6. One lock serves all servers of a process. Processes that share a file detect each other's
+//     changes and do not merge them; see [Lock.Save].
 package pin

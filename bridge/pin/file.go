@@ -4,32 +4,148 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
+	"github.com/dovetail-go/dovetail/internal/atomicfile"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// fileVersion is that of the file's form.
+// ErrFileChanged is the error of saving a lock whose file has changed since it was last read or
+// written. The file is not overwritten.
+var ErrFileChanged = errors.New("the lock file has been changed by another program")
+
+// Load reads a lock file of at most [MaxFile] bytes. The error is that of reading the file, such
+// as fs.ErrNotExist, or a *[FileError] if the content is not valid.
+func Load(path string) (*Lock, error) {
+	l := &Lock{path: path}
+	if path == "" {
+		return nil, errors.New("loading a lock: expected a path")
+	}
+	if err := l.Reload(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Reload replaces the pins by those in the file, which another process may have changed.
+// Unsaved pins are lost. The errors are those of [Load]; after an error nothing has changed.
+func (l *Lock) Reload() error {
+	l.saving.Lock()
+	defer l.saving.Unlock()
+	if l.path == "" {
+		return nil
+	}
+	text, err := readFile(l.path)
+	if err != nil {
+		return err
+	}
+	found, err := parse(l.path, text)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.replace(found)
+	l.onDisk, l.saved = text, l.edits
+	return nil
+}
+
+// Save writes the lock to its file if it has unsaved pins. It replaces the file atomically and
+// syncs it to disk: readers, and programs after a crash, find the old or the new content. A
+// running [Provider] saves changes by itself; call Save to wait for that and see errors. Without
+// a file Save does nothing.
+//
+// If another program has changed the file, the error is [ErrFileChanged]: call [Lock.Reload] and
+// accept again. Two processes that save at the same moment may not detect it.
+func (l *Lock) Save() error {
+	l.saving.Lock()
+	defer l.saving.Unlock()
+	l.mu.Lock()
+	edits, isSaved, all := l.edits, l.edits == l.saved, l.contents()
+	l.mu.Unlock()
+	if l.path == "" || isSaved {
+		return nil
+	}
+	if err := l.checkFile(); err != nil {
+		return fmt.Errorf("saving %s: %w", l.path, err)
+	}
+	text := all.append(nil)
+	if err := replaceFile(l.path, text); err != nil {
+		return fmt.Errorf("saving %s: %w", l.path, err)
+	}
+	l.onDisk, l.saved = text, edits
+	return nil
+}
+
+// checkFile returns ErrFileChanged if the file has changed since it was last read or written.
+func (l *Lock) checkFile() error {
+	text, err := readFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if l.onDisk == nil {
+			return nil
+		}
+		return fmt.Errorf("%w: it was deleted", ErrFileChanged)
+	}
+	if err != nil {
+		return err
+	}
+	if l.onDisk == nil || !bytes.Equal(text, l.onDisk) {
+		return ErrFileChanged
+	}
+	return nil
+}
+
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > MaxFile {
+		return nil, fmt.Errorf("%s: expected at most %d bytes", path, MaxFile)
+	}
+	return text, nil
+}
+
+// replaceFile replaces a file atomically. It replaces the target of a symbolic link, not the
+// link.
+func replaceFile(path string, text []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	return atomicfile.Write(path, text, 0)
+}
+
+// fileVersion is the version of the file format.
 const fileVersion = 1
 
-// A FileError says what is wrong with the file of a lock.
+// A FileError says what is wrong in a lock file.
 type FileError struct {
+	// Path is the path of the file.
 	Path string
-	// Line is the line in which it goes wrong, from 1.
+	// Line is the line of the mistake, counted from 1.
 	Line int
-	// Err says what was expected there.
+	// Err says what was expected.
 	Err error
 }
 
-// Error begins with path and line.
+// Error returns path, line and Err.
 func (e *FileError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Path, e.Line, e.Err) }
 
-// Unwrap returns what was expected.
+// Unwrap returns Err.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// append writes the lock as a file, a tool a line: the same bytes for the same pins.
+// append appends the content of the file. The same pins give the same bytes, one line a tool.
 func (c contents) append(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "{\n  \"version\": %d,\n  \"servers\": {", fileVersion)
 	for i, alias := range slices.Sorted(maps.Keys(c)) {
@@ -55,8 +171,8 @@ func appendKey(dst []byte, i int, indent, name string) []byte {
 	return append(jsonscan.AppendString(dst, name), ": "...)
 }
 
-// parse reads a lock. Nothing is guessed: what is not known is an error, since a pin that
-// was overlooked would be one fewer.
+// parse reads the content of a file. Unknown members are errors, since they could be misspelled
+// pins.
 func parse(path string, text []byte) (contents, error) {
 	r := reader{scan: jsonscan.New(text), found: make(contents)}
 	err := r.file()
@@ -74,10 +190,10 @@ func parse(path string, text []byte) (contents, error) {
 	return nil, &FileError{Path: path, Line: 1 + bytes.Count(text[:offset], []byte{'\n'}), Err: err}
 }
 
-// A reader reads the file of a lock.
+// A reader reads a lock file.
 type reader struct {
 	scan  jsonscan.Scanner
-	at    int // where what is being read begins
+	at    int // offset of what is being read
 	found contents
 	count int
 }
@@ -125,7 +241,7 @@ func (r *reader) tool(alias, tool string) error {
 	return checkDigest(digest)
 }
 
-// object reads an object with just the members that are named, or any if none are.
+// object reads an object with exactly the named members, or any members if names is nil.
 func (r *reader) object(what string, names []string, value func(name string) error) error {
 	if err := r.scan.EnterObject(); err != nil {
 		return err
@@ -147,7 +263,7 @@ func (r *reader) object(what string, names []string, value func(name string) err
 		}
 		name := jsonscan.Unquote(key)
 		if names != nil && !slices.Contains(names, name) {
-			return fmt.Errorf("expected a member of %s, which are %q, found %.100q", what, names, name)
+			return fmt.Errorf("expected one of the members %q of %s, found %.100q", names, what, name)
 		}
 		seen++
 		if err := value(name); err != nil {
@@ -156,7 +272,7 @@ func (r *reader) object(what string, names []string, value func(name string) err
 	}
 	if seen < len(names) {
 		r.at = begin
-		return fmt.Errorf("expected all members of %s, which are %q, found %d", what, names, seen)
+		return fmt.Errorf("expected the members %q of %s, found %d of them", names, what, seen)
 	}
 	return nil
 }

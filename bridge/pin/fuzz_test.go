@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/pin"
 )
 
-// FuzzDigest: it neither depends on how a definition is written nor takes one for another.
+// FuzzDigest: the digest does not depend on the encoding, and differs for different definitions.
 func FuzzDigest(f *testing.F) {
 	f.Add([]byte(full), []byte(strings.Replace(full, "1.0", "1", 1)))
 	f.Add([]byte(`{"name":"a","inputSchema":{"n":9007199254740993}}`), []byte(`{"inputSchema":{"n":9007199254740992},"name":"a"}`))
@@ -34,7 +34,7 @@ func FuzzDigest(f *testing.F) {
 			t.Fatalf("%q has a digest and is not JSON: %v", a, err)
 		}
 		if again, err := pin.Digest(spaced.Bytes()); err != nil || again != da {
-			t.Errorf("%q: with spaces the digest is another, %v", a, err)
+			t.Errorf("%q: with spaces the digest differs, %v", a, err)
 		}
 		db, err := pin.Digest(b)
 		if err != nil {
@@ -53,8 +53,8 @@ func FuzzDigest(f *testing.F) {
 	})
 }
 
-// covered is what a digest is of, as another decoder sees it. It knows numbers as float64
-// only, so it takes more for the same than there is; where one is beyond those, it is nil.
+// covered returns the covered members, as decoded by encoding/json. Since it decodes numbers as
+// float64, different definitions may be equal. It returns nil for a number beyond float64.
 func covered(t *testing.T, tool []byte) map[string]any {
 	var all map[string]any
 	if err := json.Unmarshal(tool, &all); err != nil {
@@ -82,7 +82,7 @@ func covered(t *testing.T, tool []byte) map[string]any {
 	return of
 }
 
-// FuzzLoad: what is a lock is one again when it is saved, with the same pins.
+// FuzzLoad: a lock that can be loaded can be saved and loaded again, with the same pins.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(lockFile))
 	f.Add([]byte(`{"servers":{"a":{"tools":{}}},"version":1}`))

@@ -8,50 +8,63 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
-// A Lock has the digests of the tools that have been accepted, for each server. It is read
-// from a file and written to it, or lives in memory only. The zero value is an empty lock
-// in memory; [Load] reads one, and [NewLock] begins one.
-type Lock struct {
-	path string // of its file, empty if there is none
-
-	mu      sync.Mutex // of what follows, but see pins
-	servers map[string]*pins
-	count   int    // of all pins
-	edits   uint64 // how often something was pinned
-
-	saving sync.Mutex // of what follows and of the file; taken before mu
-	saved  uint64     // the edits that are in the file
-	onDisk []byte     // the file as it was last read or written, nil if it was not
-}
+const (
+	// MaxDefinition is the length of the longest definition that can be pinned, in bytes.
+	MaxDefinition = 1 << 20
+	// MaxName is the length of the longest name of a tool or server, in bytes.
+	MaxName = 256
+	// MaxPins is the largest number of tools in a lock, for all servers together.
+	MaxPins = 16_384
+	// MaxTrusted is how many pins of one server [Options].TrustNew makes. Without it, a server
+	// that lists other names each time would leave no pins for the others.
+	MaxTrusted = 4096
+	// MaxFile is the size of the largest lock file, in bytes. The other limits allow no
+	// larger one.
+	MaxFile = 64 << 20
+)
 
 var (
-	// ErrNotPending is the error of accepting what nobody has offered, or what is
-	// accepted already.
+	// ErrNotPending is the error of accepting a tool that is not pending.
 	ErrNotPending = errors.New("no such tool is pending")
 	// ErrFull is the error of pinning more than [MaxPins] tools.
 	ErrFull = fmt.Errorf("a lock has %d tools at most", MaxPins)
 )
 
-// NewLock returns an empty lock for a file that does not exist yet: see [Lock.Save]. If
-// path is empty, the lock lives in memory only. A lock that exists is read by [Load];
-// beginning a new one when that fails is right only if the error is fs.ErrNotExist.
-func NewLock(path string) *Lock {
-	return &Lock{path: path, edits: 1} // the file is missing, even for no pins
+// A Lock stores the digests of accepted tools for each server, in memory and optionally in a
+// file. The zero value is an empty lock in memory. Its methods may be called concurrently.
+type Lock struct {
+	path string // "" without a file
+
+	mu      sync.Mutex // guards the following fields, and those of serverPins
+	servers map[string]*serverPins
+	count   int    // of all pins
+	edits   uint64 // how often pins have changed
+
+	saving sync.Mutex // guards the following fields and the file; taken before mu
+	saved  uint64     // the edits that are in the file
+	onDisk []byte     // the content of the file when it was last read or written; nil before
 }
 
-// Pinned returns the digest to which a tool of a server is held.
+// NewLock returns an empty lock for a file that does not exist yet; see [Lock.Save]. An empty
+// path means a lock in memory. Use [Load] for an existing file, and NewLock only if Load fails
+// with fs.ErrNotExist.
+func NewLock(path string) *Lock {
+	return &Lock{path: path, edits: 1} // even an empty lock has to be saved
+}
+
+// Pinned returns the pinned digest of a tool.
 func (l *Lock) Pinned(server, tool string) (digest string, ok bool) {
-	digest, ok = l.server(server).now()[tool]
+	digest, ok = l.server(server).digests()[tool]
 	return digest, ok
 }
 
-// Pin holds a tool to a digest, whether a server offers it or not: one of [Digest], or
-// [Pending.Is] when a person has looked at exactly that definition. A tool that is offered
-// with it appears. The error says that the digest is none or that a limit has been reached
-// ([MaxName], [ErrFull]).
+// Pin pins a tool to a digest, as returned by [Digest] or [Pending.NewDigest], whether a server
+// offers the tool or not. The error says that the digest or a name is not valid, or is
+// [ErrFull].
 func (l *Lock) Pin(server, tool, digest string) error {
 	if err := checkDigest(digest); err != nil {
 		return err
@@ -59,43 +72,42 @@ func (l *Lock) Pin(server, tool, digest string) error {
 	p := l.server(server)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return p.put(digests{tool: digest})
+	return p.add(digests{tool: digest})
 }
 
-// Accept pins the named tools of a server as they are pending: all or none. The tools
-// appear, if they have not become others meanwhile. The error is [ErrNotPending] for a
-// name that [Lock.Pending] has not, or says that the tool is invalid or that a limit has
-// been reached. Whoever has shown a definition to a person, and cannot be sure that it is
-// the one pending still, calls [Lock.Pin] with its digest instead.
+// Accept pins the pending definitions of tools, all or none. The error is [ErrNotPending] for
+// a tool that is not in [Lock.Pending], says that a tool is invalid, or is [ErrFull]. A program
+// that has shown a definition to a person calls [Lock.Pin] with its digest instead, since
+// another definition may be pending by now.
 func (l *Lock) Accept(server string, tools ...string) error {
 	p := l.server(server)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	accepted := make(digests, len(tools))
 	for _, tool := range tools {
-		i := slices.IndexFunc(p.pending, func(waiting Pending) bool { return waiting.Tool == tool })
+		i := slices.IndexFunc(p.pending, func(pending Pending) bool { return pending.Tool == tool })
 		if i < 0 {
 			return fmt.Errorf("the tool %.256q of %.256q: %w", tool, server, ErrNotPending)
 		}
 		if err := p.pending[i].Err; err != nil {
 			return fmt.Errorf("the tool %.256q of %.256q cannot be accepted: %w", tool, server, err)
 		}
-		accepted[tool] = p.pending[i].Is
+		accepted[tool] = p.pending[i].NewDigest
 	}
-	if err := p.put(accepted); err != nil {
+	if err := p.add(accepted); err != nil {
 		return err
 	}
-	p.pending = slices.DeleteFunc(slices.Clone(p.pending), func(waiting Pending) bool {
-		_, ok := accepted[waiting.Tool]
+	p.pending = slices.DeleteFunc(slices.Clone(p.pending), func(pending Pending) bool {
+		_, ok := accepted[pending.Tool]
 		return ok
 	})
 	return nil
 }
 
-// Pending returns the tools that are not as the lock wants them, by server and name: those
-// that are quarantined, and changed ones that are offered nonetheless. It says what
-// [Provider]s have found when they looked last, which they do when their catalogue is
-// read, and in the course of Run when it has changed.
+// Pending returns the tools that are not as pinned, sorted by server and name: quarantined
+// ones, and changed ones that [Options.OfferChanged] offers. It is the result of the last
+// evaluation of each [Provider], which happens when its catalog is read, and during Run when
+// the catalog changes.
 func (l *Lock) Pending() []Pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,38 +121,43 @@ func (l *Lock) Pending() []Pending {
 	return all
 }
 
-// server returns the pins of a server, which has none yet if it is not known.
-func (l *Lock) server(alias string) *pins {
+// server returns the pins of a server, which are empty if the server is unknown.
+func (l *Lock) server(alias string) *serverPins {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.serverLocked(alias)
 }
 
-func (l *Lock) serverLocked(alias string) *pins {
+func (l *Lock) serverLocked(alias string) *serverPins {
 	p := l.servers[alias]
 	if p == nil {
-		p = &pins{lock: l, alias: alias, replaced: make(chan struct{})}
+		p = &serverPins{lock: l, alias: alias, changed: make(chan struct{})}
 		p.current.Store(&digests{})
 		if l.servers == nil {
-			l.servers = make(map[string]*pins)
+			l.servers = make(map[string]*serverPins)
 		}
 		l.servers[alias] = p
 	}
 	return p
 }
 
-// contents are the pins of all servers that have any.
+// digests maps names of tools to digests. It is never changed, only replaced.
+type digests map[string]string
+
+// contents has the digests of each server that has any: the content of a file.
+type contents map[string]digests
+
 func (l *Lock) contents() contents {
 	all := make(contents)
 	for alias, p := range l.servers {
-		if pinned := p.now(); len(pinned) > 0 {
+		if pinned := p.digests(); len(pinned) > 0 {
 			all[alias] = pinned
 		}
 	}
 	return all
 }
 
-// replace puts others in the place of all pins.
+// replace replaces all pins.
 func (l *Lock) replace(all contents) {
 	for alias := range all {
 		l.serverLocked(alias)
@@ -148,17 +165,111 @@ func (l *Lock) replace(all contents) {
 	l.count = 0
 	for alias, p := range l.servers {
 		l.count += len(all[alias])
-		if !maps.Equal(p.now(), all[alias]) {
+		if !maps.Equal(p.digests(), all[alias]) {
 			p.set(all[alias])
-			p.tell()
+			p.notify()
 		}
 	}
 }
 
-// checkName says whether a name can stand in a lock.
+// serverPins are the pins of one server. The methods without a comment on locking require
+// lock.mu, except digests.
+type serverPins struct {
+	lock    *Lock
+	alias   string
+	current atomic.Pointer[digests] // read without lock.mu
+	pending []Pending               // never changed, only replaced
+	changed chan struct{}           // closed when pins change, except by trust
+}
+
+func (p *serverPins) digests() digests { return *p.current.Load() }
+
+func (p *serverPins) set(d digests) { p.current.Store(&d) }
+
+func (p *serverPins) notify() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// add pins tools, all or none, and notifies providers.
+func (p *serverPins) add(more digests) error {
+	changed, err := p.merge(more)
+	if changed {
+		p.notify()
+	}
+	return err
+}
+
+// merge pins tools, all or none.
+func (p *serverPins) merge(more digests) (changed bool, err error) {
+	if err := checkName("server", p.alias); err != nil {
+		return false, err
+	}
+	before := p.digests()
+	merged, added := maps.Clone(before), 0
+	if merged == nil {
+		merged = make(digests)
+	}
+	for tool, digest := range more {
+		if err := checkName("tool", tool); err != nil {
+			return false, err
+		}
+		if _, exists := merged[tool]; !exists {
+			added++
+		}
+		merged[tool] = digest
+	}
+	if p.lock.count+added > MaxPins {
+		return false, ErrFull
+	}
+	if maps.Equal(before, merged) {
+		return false, nil
+	}
+	p.set(merged)
+	p.lock.count += added
+	p.lock.edits++
+	return true, nil
+}
+
+// trust pins tools that are not pinned yet, as many as MaxTrusted permits, and returns all pins. It
+// locks lock.mu.
+func (p *serverPins) trust(seen digests) (pinned *digests, err error) {
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	before := p.digests()
+	maps.DeleteFunc(seen, func(tool, _ string) bool {
+		_, exists := before[tool]
+		return exists
+	})
+	var full error
+	if room := max(0, MaxTrusted-len(before)); len(seen) > room {
+		full = fmt.Errorf("%w: %d pins of one server are made automatically", ErrFull, MaxTrusted)
+		for _, tool := range slices.Sorted(maps.Keys(seen))[room:] {
+			delete(seen, tool)
+		}
+	}
+	_, err = p.merge(seen)
+	return p.current.Load(), cmp.Or(err, full)
+}
+
+// nextChange returns a channel that is closed at the next change. It locks lock.mu.
+func (p *serverPins) nextChange() <-chan struct{} {
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	return p.changed
+}
+
+// setPending locks lock.mu.
+func (p *serverPins) setPending(pending []Pending) {
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	p.pending = pending
+}
+
+// checkName returns an error if a name cannot be stored in a lock.
 func checkName(what, name string) error {
 	if len(name) > MaxName {
-		return fmt.Errorf("the name of a %s has %d bytes, and may have %d", what, len(name), MaxName)
+		return fmt.Errorf("the name of a %s has %d bytes, expected at most %d", what, len(name), MaxName)
 	}
 	if !utf8.ValidString(name) || strings.IndexByte(name, 0) >= 0 {
 		return fmt.Errorf("the name of a %s is not UTF-8 without NUL: %q", what, name)

@@ -23,7 +23,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// TestChangedTool is hidden and refused until it is accepted, whatever has changed.
+// TestChangedTool: a tool is hidden and refused after any change until it is accepted.
 func TestChangedTool(t *testing.T) {
 	for what, changed := range map[string]string{
 		"name":         strings.Replace(full, `"name":"pay"`, `"name":"pay","title":"Send"`, 1),
@@ -41,8 +41,8 @@ func TestChangedTool(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			lock := pin.NewLock("")
 			pinAll(t, lock, "s", full, tool("other", ""))
-			p := newShop(full, tool("other", ""))
-			g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+			p := newFake(full, tool("other", ""))
+			g := pin.Wrap(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
 			wantTools(t, g, lock, "pay other")
 			p.show(changed, tool("other", ""))
 			if what == "a wrong case" {
@@ -54,40 +54,39 @@ func TestChangedTool(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantTools(t, g, lock, "pay other")
-			p.show(full, tool("other", "")) // which was accepted once
+			p.show(full, tool("other", "")) // which was accepted before
 			wantTools(t, g, lock, "other", "s pay changed")
 		})
 	}
 }
 
-// TestSameTool: how a definition is written does not matter, and it is passed on as it is
-// written.
+// TestSameTool: the encoding of a definition does not matter and is preserved.
 func TestSameTool(t *testing.T) {
 	lock := pin.NewLock("")
 	pinAll(t, lock, "s", full)
 	reordered := `{"icons":[ ],` + strings.Replace(full[1:len(full)-1], `"name":"pay","title":"Pay",`, "", 1) + `, "title":"P\u0061y","name":"pay"}`
-	p := newShop(reordered)
-	g := pin.Guarded(p, "s", lock, nil)
+	p := newFake(reordered)
+	g := pin.Wrap(p, "s", lock, nil)
 	wantTools(t, g, lock, "pay")
 	if got := string(g.Catalog().Lookup(mcp.KindTool, "pay").Definition.JSON()); got != reordered {
 		t.Errorf("the tool is listed as\n%s\nwant\n%s", got, reordered)
 	}
 }
 
-// TestNewTool: trusted if so decided, else quarantined.
+// TestNewTool: TrustNew decides about new tools.
 func TestNewTool(t *testing.T) {
 	t.Run("quarantined", func(t *testing.T) {
 		lock := pin.NewLock("")
-		p := newShop(tool("a", ""))
-		g := pin.Guarded(p, "s", lock, &pin.Options{OfferChanged: true, Logger: quiet()})
+		p := newFake(tool("a", ""))
+		g := pin.Wrap(p, "s", lock, &pin.Options{OfferChanged: true, Logger: quiet()})
 		wantTools(t, g, lock, "", "s a new")
 		p.show() // it is withdrawn
 		wantTools(t, g, lock, "")
 	})
 	t.Run("trusted", func(t *testing.T) {
 		lock := pin.NewLock("")
-		p := newShop(tool("a", ""))
-		g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+		p := newFake(tool("a", ""))
+		g := pin.Wrap(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
 		wantTools(t, g, lock, "a")
 		p.show(tool("a", ""), tool("b", ""))
 		wantTools(t, g, lock, "a b")
@@ -97,16 +96,16 @@ func TestNewTool(t *testing.T) {
 		wantTools(t, g, lock, "b", "s a changed")
 
 		// A new process, with the same lock.
-		again := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+		again := pin.Wrap(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
 		wantTools(t, again, lock, "b", "s a changed")
 	})
 }
 
-func TestChangedToolIsOfferedIfSoDecided(t *testing.T) {
+func TestOfferChanged(t *testing.T) {
 	lock := pin.NewLock("")
 	pinAll(t, lock, "s", tool("a", ""))
-	p := newShop(tool("a", "another"))
-	g := pin.Guarded(p, "s", lock, &pin.Options{OfferChanged: true, Logger: quiet()})
+	p := newFake(tool("a", "another"))
+	g := pin.Wrap(p, "s", lock, &pin.Options{OfferChanged: true, Logger: quiet()})
 	wantTools(t, g, lock, "a", "s a changed")
 	if err := lock.Accept("s", "a"); err != nil {
 		t.Fatal(err)
@@ -114,12 +113,12 @@ func TestChangedToolIsOfferedIfSoDecided(t *testing.T) {
 	wantTools(t, g, lock, "a")
 }
 
-// Of a tool that is listed twice the catalog has the first, which is judged.
+// TestToolListedTwice: the first one counts.
 func TestToolListedTwice(t *testing.T) {
 	lock, accepted := new(pin.Lock), tool("a", "2")
 	pinAll(t, lock, "s", accepted)
-	offered := newShop(tool("a", "1"), accepted)
-	p := pin.Guarded(offered, "s", lock, &pin.Options{Logger: quiet()})
+	offered := newFake(tool("a", "1"), accepted)
+	p := pin.Wrap(offered, "s", lock, &pin.Options{Logger: quiet()})
 	wantTools(t, p, lock, "", "s a changed")
 	offered.show(accepted, tool("a", "1"))
 	wantTools(t, p, lock, "a")
@@ -130,15 +129,15 @@ func TestToolListedTwice(t *testing.T) {
 	wantTools(t, p, lock, "a")
 }
 
-// TestInvalidTool is quarantined whatever is decided, and does not hinder the others.
+// TestInvalidTool: an invalid tool is always quarantined and does not affect others.
 func TestInvalidTool(t *testing.T) {
 	for what, invalid := range map[string]string{
 		"duplicate member": `{"name":"x","inputSchema":{"a":1,"a":2}}`,
 		"a wrong case":     `{"name":"x","Title":""}`,
 	} {
 		lock := pin.NewLock("")
-		p := newShop(invalid, tool("a", ""))
-		g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, OfferChanged: true, Logger: quiet()})
+		p := newFake(invalid, tool("a", ""))
+		g := pin.Wrap(p, "s", lock, &pin.Options{TrustNew: true, OfferChanged: true, Logger: quiet()})
 		wantTools(t, g, lock, "a", "s x invalid")
 		if t.Failed() {
 			t.Fatal(what)
@@ -146,19 +145,19 @@ func TestInvalidTool(t *testing.T) {
 	}
 	long := strings.Repeat("x", pin.MaxName+1)
 	lock := pin.NewLock("")
-	g := pin.Guarded(newShop(tool(long, ""), tool("a", "")), "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+	g := pin.Wrap(newFake(tool(long, ""), tool("a", "")), "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
 	wantTools(t, g, lock, "a", "s "+long+" invalid")
 
-	twice := pin.Guarded(newShop(tool("a", ""), tool("a", "")), "twice", new(pin.Lock), &pin.Options{TrustNew: true, Logger: quiet()})
+	twice := pin.Wrap(newFake(tool("a", ""), tool("a", "")), "twice", new(pin.Lock), &pin.Options{TrustNew: true, Logger: quiet()})
 	wantTools(t, twice, new(pin.Lock), "a")
 }
 
-// TestTwoServers may have a tool of one name.
+// TestTwoServers: two servers may have tools of one name.
 func TestTwoServers(t *testing.T) {
 	lock := pin.NewLock("")
-	a, b := newShop(tool("x", "a")), newShop(tool("x", "b"))
+	a, b := newFake(tool("x", "a")), newFake(tool("x", "b"))
 	pinAll(t, lock, "a", tool("x", "a"))
-	ga, gb := pin.Guarded(a, "a", lock, &pin.Options{Logger: quiet()}), pin.Guarded(b, "b", lock, &pin.Options{Logger: quiet()})
+	ga, gb := pin.Wrap(a, "a", lock, &pin.Options{Logger: quiet()}), pin.Wrap(b, "b", lock, &pin.Options{Logger: quiet()})
 	before := ga.Catalog()
 	wantTools(t, gb, lock, "", "b x new")
 	if err := lock.Accept("b", "x"); err != nil {
@@ -166,9 +165,9 @@ func TestTwoServers(t *testing.T) {
 	}
 	wantTools(t, gb, lock, "x")
 	if ga.Catalog() != before {
-		t.Error("what is accepted of one server changes the catalogue of another")
+		t.Error("accepting a tool of one server changes the catalog of another")
 	}
-	b.show(tool("x", "a")) // which is accepted of the other
+	b.show(tool("x", "a")) // which is accepted for a
 	wantTools(t, gb, lock, "", "b x changed")
 	wantTools(t, ga, lock, "x", "b x changed")
 }
@@ -176,22 +175,22 @@ func TestTwoServers(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	lock := pin.NewLock("")
 	pinAll(t, lock, "s", tool("a", "one"))
-	p := newShop(tool("a", "two"), tool("n", ""), `{"name":"i","_meta":{"a":1,"a":2}}`)
-	g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
-	face := faceOf(t, g)
+	p := newFake(tool("a", "two"), tool("n", ""), `{"name":"i","_meta":{"a":1,"a":2}}`)
+	g := pin.Wrap(p, "s", lock, &pin.Options{Logger: quiet()})
+	frontend := serverOf(t, g)
 	for name, want := range map[string]struct {
 		refused *pin.QuarantinedError
-		told    jsonrpc.Error
+		wire    jsonrpc.Error
 		text    string
 	}{
 		"a": {
-			&pin.QuarantinedError{Server: "s", Tool: "a", Reason: pin.Changed, Was: digest(t, tool("a", "one")), Is: digest(t, tool("a", "two"))},
+			&pin.QuarantinedError{Server: "s", Tool: "a", Reason: pin.Changed, OldDigest: digest(t, tool("a", "one")), NewDigest: digest(t, tool("a", "two"))},
 			jsonrpc.Error{Message: `the tool "a" of "s" is quarantined: it has changed since it was accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","tool":"a","reason":"changed"}`)},
 			" (it was " + digest(t, tool("a", "one")) + " and is " + digest(t, tool("a", "two")) + ")",
 		},
 		"n": {
-			&pin.QuarantinedError{Server: "s", Tool: "n", Reason: pin.New, Is: digest(t, tool("n", ""))},
-			jsonrpc.Error{Message: `the tool "n" of "s" is quarantined: it is new, and has not been accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","tool":"n","reason":"new"}`)},
+			&pin.QuarantinedError{Server: "s", Tool: "n", Reason: pin.New, NewDigest: digest(t, tool("n", ""))},
+			jsonrpc.Error{Message: `the tool "n" of "s" is quarantined: it is new and has not been accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","tool":"n","reason":"new"}`)},
 			" (it is " + digest(t, tool("n", "")) + ")",
 		},
 		"i": {
@@ -200,12 +199,12 @@ func TestRefusal(t *testing.T) {
 			`: _meta: duplicate member "a"`,
 		},
 	} {
-		for _, err := range []error{callTool(t, face, `"`+name+`"`), callTool(t, face, `"\u00`+map[string]string{"a": "61", "n": "6e", "i": "69"}[name]+`"`), g.Check(name)} {
+		for _, err := range []error{callTool(t, frontend, `"`+name+`"`), callTool(t, frontend, `"\u00`+map[string]string{"a": "61", "n": "6e", "i": "69"}[name]+`"`)} {
 			refused, ok := errors.AsType[*pin.QuarantinedError](err)
 			if !ok {
 				t.Fatalf("%s: the error is %v", name, err)
 			}
-			if text := want.told.Message + want.text; err.Error() != text {
+			if text := want.wire.Message + want.text; err.Error() != text {
 				t.Errorf("%s: the error is\n%s, want\n%s", name, err, text)
 			}
 			bare := *refused
@@ -213,32 +212,32 @@ func TestRefusal(t *testing.T) {
 			if diff := cmp.Diff(want.refused, &bare); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
-			want.told.Code = jsonrpc.InvalidParams
-			told, _ := errors.AsType[*jsonrpc.Error](err)
-			if diff := cmp.Diff(&want.told, told); diff != "" {
+			want.wire.Code = jsonrpc.InvalidParams
+			wire, _ := errors.AsType[*jsonrpc.Error](err)
+			if diff := cmp.Diff(&want.wire, wire); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		}
 	}
 	for name, want := range map[string]string{`"x"`: `unknown tool: "x"`, `7`: "name must be a string", `"A"`: `unknown tool: "A"`} {
-		told, ok := errors.AsType[*jsonrpc.Error](callTool(t, face, name))
-		if !ok || told.Code != jsonrpc.InvalidParams || told.Message != want {
-			t.Errorf("%s: the error is %v, want %s", name, told, want)
+		wire, ok := errors.AsType[*jsonrpc.Error](callTool(t, frontend, name))
+		if !ok || wire.Code != jsonrpc.InvalidParams || wire.Message != want {
+			t.Errorf("%s: the error is %v, want %s", name, wire, want)
 		}
 	}
-	if _, err := face.Serve(t.Context(), newCall(t, mcp.MethodToolsCall, `{}`)); err == nil {
-		t.Error("a call without a name is passed on")
+	if _, err := frontend.Serve(t.Context(), newCall(t, mcp.MethodToolsCall, `{}`)); err == nil {
+		t.Error("a call without a name is accepted")
 	}
 	if n := p.calls.Load(); n != 0 {
-		t.Errorf("the server was asked %d times", n)
+		t.Errorf("the server was called %d times", n)
 	}
 }
 
-// TestPassThrough: only tools are judged.
+// TestPassThrough: entries other than tools pass unchanged.
 func TestPassThrough(t *testing.T) {
-	p := &watcher{}
+	p := &subscribable{}
 	p.show(tool("a", ""))
-	g := pin.Guarded(p, "s", pin.NewLock(""), &pin.Options{Logger: quiet()})
+	g := pin.Wrap(p, "s", pin.NewLock(""), &pin.Options{Logger: quiet()})
 	if n := g.Catalog().Len(mcp.KindTool); n != 0 {
 		t.Errorf("%d tools are offered, want none", n)
 	}
@@ -248,13 +247,13 @@ func TestPassThrough(t *testing.T) {
 			t.Errorf("the %v entries are %v, want %v", kind, got, offered)
 		}
 	}
-	face := faceOf(t, g)
+	frontend := serverOf(t, g)
 	for method, params := range map[string]string{
 		mcp.MethodPromptsGet:    `{"name":"p"}`,
 		mcp.MethodResourcesRead: `{"uri":"app:r"}`,
 		mcp.MethodComplete:      `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"x","value":""}}`,
 	} {
-		if _, err := face.Serve(t.Context(), newCall(t, method, params)); err != nil {
+		if _, err := frontend.Serve(t.Context(), newCall(t, method, params)); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
@@ -280,12 +279,11 @@ func TestPassThrough(t *testing.T) {
 
 var errNotStarted = errors.New("not started")
 
-// A guarded provider is ready when the provider is that it guards.
 func TestReadyWhenTheProviderIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &late{begin: make(chan struct{})}
+		p := &lateProvider{begin: make(chan struct{})}
 		p.show(tool("a", ""))
-		g := pin.Guarded(p, "s", pin.NewLock(""), &pin.Options{Logger: quiet()})
+		g := pin.Wrap(p, "s", pin.NewLock(""), &pin.Options{Logger: quiet()})
 		ctx, cancel := context.WithCancel(t.Context())
 		var ready atomic.Bool
 		ended := make(chan error)
@@ -297,7 +295,7 @@ func TestReadyWhenTheProviderIs(t *testing.T) {
 		close(p.begin)
 		synctest.Wait()
 		if !ready.Load() {
-			t.Error("it is not ready, and the provider is")
+			t.Error("it is not ready although the provider is")
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -306,36 +304,35 @@ func TestReadyWhenTheProviderIs(t *testing.T) {
 	})
 }
 
-// late is a shop that is not ready before begin is closed.
-type late struct {
-	shop
+// A lateProvider is not ready before begin is closed.
+type lateProvider struct {
+	fakeProvider
 	begin chan struct{}
 }
 
-func (l *late) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
+func (l *lateProvider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	<-l.begin
-	return l.shop.Run(ctx, ready, changed)
+	return l.fakeProvider.Run(ctx, ready, changed)
 }
 
-// A call needs the scopes that it needs without the guard.
 func TestScopesPassThrough(t *testing.T) {
 	s := server.New(mcp.Implementation{Name: "s"}, nil)
 	server.AddTool(s, server.Tool{Name: "a", Scopes: []string{"write"}}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
-	for want, p := range map[string]server.Provider{"write": s.Provider(), "": newShop(tool("a", ""))} {
-		g := pin.Guarded(p, "s", pin.NewLock(""), &pin.Options{TrustNew: true, Logger: quiet()})
-		if got := strings.Join(faceOf(t, g).Scopes(mcp.MethodToolsCall, "a"), " "); got != want {
+	for want, p := range map[string]server.Provider{"write": s.Provider(), "": newFake(tool("a", ""))} {
+		g := pin.Wrap(p, "s", pin.NewLock(""), &pin.Options{TrustNew: true, Logger: quiet()})
+		if got := strings.Join(serverOf(t, g).Scopes(mcp.MethodToolsCall, "a"), " "); got != want {
 			t.Errorf("a call needs %q, want %q", got, want)
 		}
 	}
 }
 
-// A watcher has a resource and notes subscriptions to it. It cannot be started.
-type watcher struct {
-	shop
+// A subscribable provider has a resource and records subscriptions to it. It cannot be started.
+type subscribable struct {
+	fakeProvider
 	uris []string
 }
 
-func (w *watcher) show(tools ...string) {
+func (w *subscribable) show(tools ...string) {
 	resource := w.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`)
 	resource.Subscribe = func(_ context.Context, call *mcp.Call) (func(), error) {
 		w.uris = append(w.uris, call.URI())
@@ -343,25 +340,25 @@ func (w *watcher) show(tools ...string) {
 	}
 	template := w.entry(mcp.KindResourceTemplate, "app:{x}", `{"uriTemplate":"app:{x}","name":"t"}`)
 	more := server.NewCatalog([]*server.Entry{resource, template}, nil)
-	w.offer.Store(server.Merge(nil, server.Part{Owner: "tools", Catalog: w.catalogue(tools...)}, server.Part{Owner: "more", Catalog: more}))
+	w.catalog.Store(server.Merge(nil, server.Part{Owner: "tools", Catalog: w.catalogOf(tools...)}, server.Part{Owner: "more", Catalog: more}))
 }
 
-func (w *watcher) Run(context.Context, func(), func(mcp.Change)) error { return errNotStarted }
+func (w *subscribable) Run(context.Context, func(), func(mcp.Change)) error { return errNotStarted }
 
-// TestPending has what an operator needs to decide.
+// TestPending checks what an operator sees.
 func TestPending(t *testing.T) {
 	lock := pin.NewLock("")
 	one, two, three := tool("a", "one"), tool("a", "two"), tool("a", "three")
 	pinAll(t, lock, "s", one)
-	p := newShop(one)
-	g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
+	p := newFake(one)
+	g := pin.Wrap(p, "s", lock, &pin.Options{Logger: quiet()})
 	g.Catalog()
 	p.show(two)
 	g.Catalog()
 	p.show(three)
 	wantTools(t, g, lock, "", "s a changed")
 	want := pin.Pending{
-		Server: "s", Tool: "a", Reason: pin.Changed, Was: digest(t, one), Is: digest(t, three),
+		Server: "s", Tool: "a", Reason: pin.Changed, OldDigest: digest(t, one), NewDigest: digest(t, three),
 		Before: json.RawMessage(one), After: json.RawMessage(three),
 	}
 	pending := lock.Pending()[0]
@@ -373,8 +370,8 @@ func TestPending(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 
-	// Another process has never seen what was accepted.
-	again := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
+	// A new process has not seen the accepted definition.
+	again := pin.Wrap(p, "s", lock, &pin.Options{Logger: quiet()})
 	wantTools(t, again, lock, "", "s a changed")
 	pending = lock.Pending()[0]
 	if found, err := pending.Diff(); err != nil || len(found) != 3 || pending.Before != nil {
@@ -383,36 +380,49 @@ func TestPending(t *testing.T) {
 
 	invalid := pin.Pending{Err: errors.New("broken")}
 	if _, err := invalid.Diff(); err == nil {
-		t.Error("the invalid can be compared")
+		t.Error("an invalid tool can be compared")
 	}
 }
 
-// TestCatalogueStaysTheSame while nothing changes, so that whoever has read it need not
-// read it again.
-func TestCatalogueStaysTheSame(t *testing.T) {
+// TestResolvedTool: a tool that is in no list cannot be called, although the provider would
+// resolve it.
+func TestResolvedTool(t *testing.T) {
+	p := newFake(tool("a", ""))
+	hidden := p.entry(mcp.KindTool, "hidden", tool("hidden", ""))
+	p.catalog.Store(server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(context.Context, mcp.Kind, string) (*server.Entry, error) {
+		return hidden, nil
+	}}))
+	g := pin.Wrap(p, "s", pin.NewLock(""), &pin.Options{TrustNew: true, Logger: quiet()})
+	if e, err := g.Catalog().Resolve(t.Context(), mcp.KindTool, "hidden"); e != nil || err != nil {
+		t.Errorf("the tool resolves to %v, %v", e, err)
+	}
+}
+
+// TestCatalogStaysTheSame: the catalog is the same pointer until something changes.
+func TestCatalogStaysTheSame(t *testing.T) {
 	lock := pin.NewLock("")
-	p := newShop(tool("a", ""))
-	g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+	p := newFake(tool("a", ""))
+	g := pin.Wrap(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
 	first := g.Catalog()
 	p.Catalog()
 	pinAll(t, lock, "s", tool("a", "")) // as it is
 	pinAll(t, lock, "other", tool("b", ""))
 	if g.Catalog() != first {
-		t.Error("the catalogue is another")
+		t.Error("the catalog has changed")
 	}
 	p.show(tool("a", ""))
 	if g.Catalog() == first {
-		t.Error("the catalogue is the same, of another")
+		t.Error("the catalog has not changed")
 	}
 }
 
-// TestLogged is each tool once that comes to be pending.
+// TestLogged: each tool is logged once when it becomes pending.
 func TestLogged(t *testing.T) {
 	var log bytes.Buffer
 	lock := pin.NewLock("")
 	pinAll(t, lock, "s", tool("a", "one"))
-	p := newShop(tool("a", "two"), tool("b", ""))
-	g := pin.Guarded(p, "s", lock, &pin.Options{OfferChanged: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p := newFake(tool("a", "two"), tool("b", ""))
+	g := pin.Wrap(p, "s", lock, &pin.Options{OfferChanged: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	g.Catalog()
 	p.show(tool("b", ""), tool("a", "two"))
 	g.Catalog()
@@ -422,28 +432,27 @@ func TestLogged(t *testing.T) {
 		}
 	}
 	if strings.Contains(log.String(), "two") {
-		t.Errorf("what the server wrote is in the log:\n%s", log.String())
+		t.Errorf("text of the server is in the log:\n%s", log.String())
 	}
 }
 
-// TestCallRacesChange: once another catalogue is there, no call of a changed tool gets
-// through, however many are made.
+// TestCallRacesChange: after a change no call of the changed tool succeeds.
 func TestCallRacesChange(t *testing.T) {
 	lock := pin.NewLock("")
 	pinAll(t, lock, "s", tool("a", "good"))
-	p := newShop()
-	good, bad := p.catalogue(tool("a", "good")), p.catalogue(tool("a", "bad"))
-	g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
-	face := faceOf(t, g)
+	p := newFake()
+	good, bad := p.catalogOf(tool("a", "good")), p.catalogOf(tool("a", "bad"))
+	g := pin.Wrap(p, "s", lock, &pin.Options{Logger: quiet()})
+	frontend := serverOf(t, g)
 	var callers sync.WaitGroup
 	for range 20 {
 		var isBad atomic.Bool
-		p.offer.Store(good)
+		p.catalog.Store(good)
 		for range 4 {
 			callers.Go(func() {
 				for range 500 {
 					before := isBad.Load() // the change was over before the call began
-					err := callTool(t, face, `"a"`)
+					err := callTool(t, frontend, `"a"`)
 					_, refused := errors.AsType[*pin.QuarantinedError](err)
 					if before && !refused || err != nil && !refused {
 						t.Errorf("after the change: %t, the error is %v", before, err)
@@ -457,23 +466,23 @@ func TestCallRacesChange(t *testing.T) {
 				}
 			})
 		}
-		p.offer.Store(bad)
+		p.catalog.Store(bad)
 		isBad.Store(true)
 		callers.Wait()
 	}
 }
 
-// TestConcurrentUse of everything.
+// TestConcurrentUse uses everything concurrently, for the race detector.
 func TestConcurrentUse(t *testing.T) {
 	lock := pin.NewLock(writeFile(t, "") + ".new")
-	p := newShop(tool("a", "0"))
-	g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
-	face := faceOf(t, g)
+	p := newFake(tool("a", "0"))
+	g := pin.Wrap(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+	frontend := serverOf(t, g)
 	var users sync.WaitGroup
 	for _, use := range []func(n int){
 		func(n int) { p.show(tool("a", string(rune('0'+n%3))), tool("b", "")) },
 		func(int) { g.Catalog() },
-		func(int) { _ = callTool(t, face, `"a"`) },
+		func(int) { _ = callTool(t, frontend, `"a"`) },
 		func(int) { _ = lock.Accept("s", "a") },
 		func(int) { lock.Pending() },
 		func(n int) { pinOne(t, lock, "t", "a", n) },
@@ -503,15 +512,15 @@ func TestConcurrentUse(t *testing.T) {
 	wantTools(t, g, lock, "a")
 }
 
-// TestServerShowsWhatIsAccepted: a client of the server is told, in both eras.
-func TestServerShowsWhatIsAccepted(t *testing.T) {
+// TestClientSeesAcceptedTools: clients of both eras are notified.
+func TestClientSeesAcceptedTools(t *testing.T) {
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		synctest.Test(t, func(t *testing.T) {
 			lock := pin.NewLock("")
 			pinAll(t, lock, "shop", tool("a", ""))
-			p := newShop(tool("a", ""), tool("b", ""))
+			p := newFake(tool("a", ""), tool("b", ""))
 			s := server.New(mcp.Implementation{Name: "test", Version: "1"}, nil)
-			g := pin.Guarded(p, "shop", lock, &pin.Options{Logger: quiet()})
+			g := pin.Wrap(p, "shop", lock, &pin.Options{Logger: quiet()})
 			if err := s.Mount(g, &server.MountOptions{Prefix: "shop_"}); err != nil {
 				t.Fatal(err)
 			}
@@ -523,9 +532,9 @@ func TestServerShowsWhatIsAccepted(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			synctest.Wait() // until the shop can tell what changes
-			told := make(chan mcp.Change, 9)
-			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told <- change }})
+			synctest.Wait() // until Run of the provider has started
+			changes := make(chan mcp.Change, 9)
+			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era, OnChange: func(_ context.Context, change mcp.Change) { changes <- change }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -548,7 +557,7 @@ func TestServerShowsWhatIsAccepted(t *testing.T) {
 			if err := lock.Accept("shop", "b"); err != nil {
 				t.Fatal(err)
 			}
-			if change := <-told; change.Kind != mcp.KindTool {
+			if change := <-changes; change.Kind != mcp.KindTool {
 				t.Errorf("the change is %v", change)
 			}
 			if got := list(); !strings.Contains(got, `"shop_b"`) {
@@ -558,7 +567,7 @@ func TestServerShowsWhatIsAccepted(t *testing.T) {
 				t.Error(err)
 			}
 			p.show(tool("a", "another"), tool("b", ""))
-			<-told
+			<-changes
 			if got := list(); strings.Contains(got, `"shop_a"`) {
 				t.Errorf("the list is %s", got)
 			}

@@ -11,34 +11,35 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/bridge/pin"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A shop is a provider whose tools change.
-type shop struct {
-	offer   atomic.Pointer[server.Catalog]
+// A fakeProvider is a provider whose tools change.
+type fakeProvider struct {
+	catalog atomic.Pointer[server.Catalog]
 	changed atomic.Pointer[func(mcp.Change)]
 	calls   atomic.Int64
 }
 
-func newShop(tools ...string) *shop {
-	s := &shop{}
+func newFake(tools ...string) *fakeProvider {
+	s := &fakeProvider{}
 	s.show(tools...)
 	return s
 }
 
-// answer counts a call. Its result is made once: what a call allocates is counted.
-func (s *shop) answer(context.Context, *mcp.Call) (mcp.Result, error) {
+// answer counts a call. It does not allocate, for TestCallBudget.
+func (s *fakeProvider) answer(context.Context, *mcp.Call) (mcp.Result, error) {
 	s.calls.Add(1)
 	return emptyResult, nil
 }
 
 var emptyResult mcp.Result = mcp.Raw(`{"content":[]}`)
 
-// catalogue has tools, each a definition with a name, and a prompt with completions.
-func (s *shop) catalogue(tools ...string) *server.Catalog {
+// catalogOf returns a catalog of tools, by their definitions, and a prompt with completions.
+func (s *fakeProvider) catalogOf(tools ...string) *server.Catalog {
 	var entries []*server.Entry
 	for _, tool := range tools {
 		entries = append(entries, s.entry(mcp.KindTool, nameOf(tool), tool))
@@ -48,7 +49,7 @@ func (s *shop) catalogue(tools ...string) *server.Catalog {
 	return server.NewCatalog(append(entries, prompt), nil)
 }
 
-func (s *shop) entry(kind mcp.Kind, name, definition string) *server.Entry {
+func (s *fakeProvider) entry(kind mcp.Kind, name, definition string) *server.Entry {
 	return &server.Entry{
 		Target: mcp.Target{Kind: kind, Name: name, Definition: mcp.NewDefinition(json.RawMessage(definition))},
 		Handle: s.answer,
@@ -64,24 +65,24 @@ func nameOf(tool string) string {
 	return named.Name
 }
 
-// show offers other tools from now on.
-func (s *shop) show(tools ...string) {
-	s.offer.Store(s.catalogue(tools...))
+// show replaces the tools.
+func (s *fakeProvider) show(tools ...string) {
+	s.catalog.Store(s.catalogOf(tools...))
 	if changed := s.changed.Load(); changed != nil {
 		(*changed)(mcp.Change{Kind: mcp.KindTool})
 	}
 }
 
-func (s *shop) Catalog() *server.Catalog { return s.offer.Load() }
+func (s *fakeProvider) Catalog() *server.Catalog { return s.catalog.Load() }
 
-func (s *shop) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
+func (s *fakeProvider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	s.changed.Store(&changed)
 	ready()
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// tool is a definition.
+// tool returns a definition.
 func tool(name, description string) string {
 	return fmt.Sprintf(`{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, name, description)
 }
@@ -90,62 +91,62 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newCall(t testing.TB, method, params string) *mcp.Call {
 	t.Helper()
-	request := &jsonrpc.Request{}
-	if err := request.Init(jsonrpc.IntID(1), method, json.RawMessage(params)); err != nil {
+	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, json.RawMessage(params))
+	if err != nil {
 		t.Fatal(err)
 	}
 	call := mcp.NewCall(request, nil, nil)
 	return &call
 }
 
-// faceOf returns a server of what a provider offers. It does not run the provider.
-func faceOf(t testing.TB, p server.Provider) *server.Server {
+// serverOf returns a server with a provider mounted, which it does not run.
+func serverOf(t testing.TB, p server.Provider) *server.Server {
 	t.Helper()
-	s := server.New(mcp.Implementation{Name: "face"}, &server.Options{Logger: quiet()})
-	if err := s.Mount(still{p}, nil); err != nil {
+	s := server.New(mcp.Implementation{Name: "frontend"}, &server.Options{Logger: quiet()})
+	if err := s.Mount(stopped{p}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// still is a provider that a server does not run.
-type still struct{ server.Provider }
+// stopped is a provider that a server does not run.
+type stopped struct{ server.Provider }
 
-func (still) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
+func (stopped) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
 	ready()
 	return nil
 }
 
-// callTool calls a tool. Its name is quoted as in JSON.
+// callTool calls a tool by its name in JSON.
 func callTool(t testing.TB, s *server.Server, quoted string) error {
 	t.Helper()
 	_, err := s.Serve(t.Context(), newCall(t, mcp.MethodToolsCall, `{"name":`+quoted+`,"arguments":{}}`))
 	return err
 }
 
-// wantTools checks what is listed, that just this can be called, and what is pending.
+// wantTools checks which tools are listed and can be called, and which are pending.
 func wantTools(t testing.TB, p *pin.Provider, lock *pin.Lock, listed string, pending ...string) {
 	t.Helper()
 	var names []string
-	face := faceOf(t, p)
+	s := serverOf(t, p)
 	for e := range p.Catalog().All(mcp.KindTool) {
 		names = append(names, e.Name)
-		if err := callTool(t, face, fmt.Sprintf("%q", e.Name)); err != nil {
+		if err := callTool(t, s, fmt.Sprintf("%q", e.Name)); err != nil {
 			t.Errorf("%s is listed, and calling it fails: %v", e.Name, err)
 		}
 	}
 	if got := strings.Join(names, " "); got != listed {
 		t.Errorf("listed are %q, want %q", got, listed)
 	}
-	var waiting []string
+	var got []string
 	for _, w := range lock.Pending() {
-		waiting = append(waiting, w.Server+" "+w.Tool+" "+w.Reason.String())
-		if err := p.Check(w.Tool); err == nil && !slices.Contains(names, w.Tool) {
+		got = append(got, w.Server+" "+w.Tool+" "+w.Reason.String())
+		if err := callTool(t, s, fmt.Sprintf("%q", w.Tool)); err == nil && !slices.Contains(names, w.Tool) {
 			t.Errorf("%s is not listed, but can be called", w.Tool)
 		}
 	}
-	if !slices.Equal(waiting, pending) {
-		t.Errorf("pending are %q, want %q", waiting, pending)
+	if !slices.Equal(got, pending) {
+		t.Errorf("pending are %q, want %q", got, pending)
 	}
 }
 
@@ -158,7 +159,7 @@ func digest(t testing.TB, tool string) string {
 	return d
 }
 
-// pinAll pins tools as they are.
+// pinAll pins tools by their definitions.
 func pinAll(t testing.TB, lock *pin.Lock, alias string, tools ...string) {
 	t.Helper()
 	for _, tool := range tools {
@@ -167,3 +168,5 @@ func pinAll(t testing.TB, lock *pin.Lock, alias string, tools ...string) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

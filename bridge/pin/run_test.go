@@ -17,36 +17,36 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A record keeps the changes that are told.
+// A record has the changes that Run reports.
 type record struct {
-	mu   sync.Mutex
-	told []mcp.Kind
+	mu    sync.Mutex
+	kinds []mcp.Kind
 }
 
-func (r *record) tell(change mcp.Change) {
+func (r *record) add(change mcp.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = append(r.told, change.Kind)
+	r.kinds = append(r.kinds, change.Kind)
 }
 
-// take returns what was told since the last time, once nothing moves.
+// take returns the changes since the last call.
 func (r *record) take() []mcp.Kind {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	told := r.told
-	r.told = nil
-	return told
+	kinds := r.kinds
+	r.kinds = nil
+	return kinds
 }
 
-// run has a provider run until the returned function is called.
+// run runs a provider until stop is called.
 func run(t *testing.T, g *pin.Provider) (r *record, stop func()) {
 	t.Helper()
 	r = &record{}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	ready := make(chan struct{})
-	go func() { ended <- g.Run(ctx, func() { close(ready) }, r.tell) }()
+	go func() { ended <- g.Run(ctx, func() { close(ready) }, r.add) }()
 	<-ready
 	synctest.Wait()
 	return r, func() {
@@ -58,54 +58,54 @@ func run(t *testing.T, g *pin.Provider) (r *record, stop func()) {
 	}
 }
 
-func wantTold(t *testing.T, r *record, want ...mcp.Kind) {
+func wantChanges(t *testing.T, r *record, want ...mcp.Kind) {
 	t.Helper()
-	if told := r.take(); !slices.Equal(told, want) {
-		t.Errorf("told was %v, want %v", told, want)
+	if got := r.take(); !slices.Equal(got, want) {
+		t.Errorf("the changes are %v, want %v", got, want)
 	}
 }
 
-// TestRunTellsChanges of the provider, and of what is accepted.
-func TestRunTellsChanges(t *testing.T) {
+// TestRunReportsChanges: Run reports changes of the provider and of the pins.
+func TestRunReportsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := pin.NewLock("")
-		p := newShop(tool("a", ""))
-		g := pin.Guarded(p, "s", lock, &pin.Options{Logger: quiet()})
+		p := newFake(tool("a", ""))
+		g := pin.Wrap(p, "s", lock, &pin.Options{Logger: quiet()})
 		r, stop := run(t, g)
-		if n := len(lock.Pending()); n != 1 { // though nobody has read the catalogue
+		if n := len(lock.Pending()); n != 1 { // although the catalog was not read
 			t.Errorf("%d tools are pending", n)
 		}
-		wantTold(t, r)
+		wantChanges(t, r)
 		if err := lock.Accept("s", "a"); err != nil {
 			t.Fatal(err)
 		}
-		wantTold(t, r, mcp.KindTool)
+		wantChanges(t, r, mcp.KindTool)
 		wantTools(t, g, lock, "a")
 
 		p.show(tool("a", "another"))
-		wantTold(t, r, mcp.KindTool)
+		wantChanges(t, r, mcp.KindTool)
 		if n := len(lock.Pending()); n != 1 {
 			t.Errorf("%d tools are pending", n)
 		}
 		(*p.changed.Load())(mcp.Change{Kind: mcp.KindPrompt})
-		wantTold(t, r, mcp.KindPrompt)
+		wantChanges(t, r, mcp.KindPrompt)
 		pinOne(t, lock, "other", "a", 1)
-		wantTold(t, r)
+		wantChanges(t, r)
 		stop()
 		if err := lock.Accept("s", "a"); err != nil {
 			t.Fatal(err)
 		}
-		wantTold(t, r)
+		wantChanges(t, r)
 	})
 }
 
-// TestRunTellsWhatIsReloaded, such as what another process has accepted.
-func TestRunTellsWhatIsReloaded(t *testing.T) {
+// TestRunReportsReload: Run reports tools that another process has accepted.
+func TestRunReportsReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "mcp.lock")
 		save(t, pin.NewLock(path))
 		lock, other := load(t, path), load(t, path)
-		g := pin.Guarded(newShop(tool("a", "")), "s", lock, &pin.Options{Logger: quiet()})
+		g := pin.Wrap(newFake(tool("a", "")), "s", lock, &pin.Options{Logger: quiet()})
 		r, stop := run(t, g)
 		defer stop()
 		pinAll(t, other, "s", tool("a", ""))
@@ -113,22 +113,22 @@ func TestRunTellsWhatIsReloaded(t *testing.T) {
 		if err := lock.Reload(); err != nil {
 			t.Fatal(err)
 		}
-		wantTold(t, r, mcp.KindTool)
+		wantChanges(t, r, mcp.KindTool)
 		wantTools(t, g, lock, "a")
 		if err := lock.Reload(); err != nil {
 			t.Fatal(err)
 		}
-		wantTold(t, r)
+		wantChanges(t, r)
 	})
 }
 
-// TestRunSaves what is trusted and accepted, so that a restart does not forget it.
+// TestRunSaves: Run saves trusted and accepted tools.
 func TestRunSaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "mcp.lock")
 		lock := pin.NewLock(path)
-		p := newShop(tool("a", ""))
-		g := pin.Guarded(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+		p := newFake(tool("a", ""))
+		g := pin.Wrap(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
 		r, stop := run(t, g)
 		pinned := func(want ...string) {
 			t.Helper()
@@ -149,7 +149,7 @@ func TestRunSaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		pinned(tool("a", "another"), tool("b", ""))
-		p.offer.Store(p.catalogue(tool("a", "another"), tool("b", ""), tool("c", ""))) // which it does not tell
+		p.catalog.Store(p.catalogOf(tool("a", "another"), tool("b", ""), tool("c", ""))) // without a notification
 		g.Catalog()
 		pinned(tool("a", "another"), tool("b", ""), tool("c", ""))
 		r.take()
@@ -161,12 +161,12 @@ func TestRunSaves(t *testing.T) {
 
 		again := load(t, path)
 		p.show(tool("a", "yet another"), tool("b", ""))
-		wantTools(t, pin.Guarded(p, "s", again, &pin.Options{TrustNew: true, Logger: quiet()}), again, "b", "s a changed")
+		wantTools(t, pin.Wrap(p, "s", again, &pin.Options{TrustNew: true, Logger: quiet()}), again, "b", "s a changed")
 	})
 }
 
-// TestRunLogsThatItCannotSave, and leaves the file alone.
-func TestRunLogsThatItCannotSave(t *testing.T) {
+// TestRunLogsSaveErrors: Run does not overwrite the file of another program.
+func TestRunLogsSaveErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := writeFile(t, lockFile)
 		lock := load(t, path)
@@ -174,7 +174,7 @@ func TestRunLogsThatItCannotSave(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		g := pin.Guarded(newShop(tool("a", "")), "s", lock, &pin.Options{TrustNew: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		g := pin.Wrap(newFake(tool("a", "")), "s", lock, &pin.Options{TrustNew: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		_, stop := run(t, g)
 		stop()
 		if text := readFile(t, path); text != "broken" || !strings.Contains(log.String(), pin.ErrFileChanged.Error()) {

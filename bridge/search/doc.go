@@ -1,44 +1,42 @@
-// Package search shows a model two tools in place of hundreds: one finds tools, the
-// other calls what was found. Long lists of tools cost a model its context and its
-// accuracy.
+// Package search offers a model two tools in place of hundreds: one finds tools, the other
+// calls them. Long lists of tools cost a model context and accuracy.
 //
 //	found, err := search.New(provider, &search.Options{
 //		Description: "GitHub, the wiki and the ticket system.",
 //		Guards:      guards,
 //	})
-//	…
+//	...
 //	err = s.Mount(found, nil)
 //
-// The provider is a bridge, say, or one whose tools have to be accepted before they are
-// found: pin.Guarded(servers, "all", lock, nil), of bridge/pin.
+// The source is a bridge or any other [server.Provider]. With bridge/pin, wrap it first, so
+// that only accepted tools are found: pin.Wrap(servers, "all", lock, nil).
 //
-// [SearchTool] takes a query and answers with the best tools, each as it stands in the
-// list of the provider, byte by byte. [CallTool] takes the name of a tool and its
-// arguments, and is that call: arguments and results are passed on as they are, and
-// progress, log messages, questions and cancellation find their way.
+// # Tools
 //
-// All else that the provider has is offered as it is: prompts, resources, templates,
-// completions, subscriptions.
+// [SearchTool] takes a query and returns the best tools, with the definitions of the source.
+// [CallTool] takes the name and the arguments of a tool, and calls it. Prompts, resources,
+// templates, completions and subscriptions of the source are offered unchanged.
 //
-// # Policy
+// # Guards
 //
-// What has to act on the tools is in [Options]: guards, approval, audit. It
-// sees the tool that is called, not [CallTool]. What a guard there hides from a caller
-// is not found, and a call for it is answered as one for what does not exist. A guard of
-// the server on which the provider is mounted sees the two tools only, and protects none
-// of those behind them.
+// Guards and middleware for the tools of the source belong in [Options]: they see the tool that
+// is called, not CallTool. A tool that a guard hides from a caller is not found, and calling it
+// fails as for an unknown tool. Guards of the server that the provider is mounted on see the two
+// tools only.
 //
 // # Ranking
 //
-// Okapi BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009) over
-// the words of names, titles, descriptions, and the names and descriptions of arguments.
-// Names are split where they change case and at _ - and dot; upper and lower case, and
-// English singular and plural, are the same. Tools that are equally good come in the
-// order of the provider's list. A tool whose name is the query comes first. A query
-// without any word finds all tools, in that order.
+// Tools are ranked by Okapi BM25 (Robertson and Zaragoza, The Probabilistic Relevance
+// Framework, 2009) over the words of names, titles, descriptions, and names and descriptions of
+// arguments. Names are split at changes of case and at _, - and dots. Case, and English singular
+// and plural, do not matter. Tools of equal rank keep the order of the list. A tool whose name is
+// the query comes first. A query without words finds all tools.
 //
-// # Concurrency
+// # Guarantees
 //
-// A [Provider] is safe for concurrent use. The index of a catalogue is made by the first
-// search in it and is not changed any more. This package starts no goroutines.
+//  1. Definitions, arguments and results keep their bytes. Progress, log messages, questions
+//     and cancellation work as for a direct call.
+//  2. A [Provider] may be used concurrently. The index of a catalog is built by the first
+//     search and does not change. This package starts no goroutines.
+//  3. Query, index and result are limited in size; see [MaxQuery] and the constants around it.
 package search

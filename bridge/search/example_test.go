@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// An Office is a provider of tools: it stands here for one with hundreds.
+// An Office is a provider of a few tools, in place of hundreds.
 type Office struct{}
 
 var officeCatalog = server.NewCatalog([]*server.Entry{
@@ -39,12 +39,12 @@ func officeTool(name, description string) *server.Entry {
 func (Office) Catalog() *server.Catalog { return officeCatalog }
 
 func (Office) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
-	ready() // and nothing ever changes
+	ready()
 	<-ctx.Done()
 	return nil
 }
 
-// Tools are searched and called; guards act on the tools behind.
+// Guards apply to the tools of the source.
 func ExampleNew() {
 	careful := mcp.Guard{Name: "careful", Visible: func(ctx context.Context, caller *mcp.Caller, target *mcp.Target) bool {
 		return !strings.HasSuffix(target.Name, "__delete")
@@ -85,8 +85,7 @@ func ExampleNew() {
 	// jsonrpc: -32602 "unknown tool: \"mail__delete\""
 }
 
-// Many servers, of whose tools only those are found and called that somebody has accepted.
-// The bridge has the tools, the pins decide which of them are offered, and the search shows
+// A bridge has the tools of many servers, pins select the accepted ones, and the search offers
 // two tools in their place.
 func Example_pinned() {
 	ctx := context.Background()
@@ -95,22 +94,22 @@ func Example_pinned() {
 		server.AddTool(wiki, server.Tool{Name: name, Description: name + " a page"},
 			func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })
 	}
-	servers, err := bridge.New(nil, bridge.Config{Alias: "wiki", Dialer: transport.Pipe(wiki)}) // or the configs of (*config.File).Bridge
+	servers, err := bridge.New(nil, bridge.Config{Alias: "wiki", Dialer: transport.Pipe(wiki)}) // or use (*config.File).Bridge
 	if err != nil {
 		log.Fatal(err)
 	}
 	lock := pin.NewLock("") // or pin.Load("mcp.lock")
 	quiet := slog.New(slog.DiscardHandler)
-	found, err := search.New(pin.Guarded(servers, "all", lock, &pin.Options{Logger: quiet}), &search.Options{Logger: quiet})
+	found, err := search.New(pin.Wrap(servers, "all", lock, &pin.Options{Logger: quiet}), &search.Options{Logger: quiet})
 	if err != nil {
 		log.Fatal(err)
 	}
-	face := server.New(mcp.Implementation{Name: "face", Version: "1.0.0"}, &server.Options{Logger: quiet})
-	if err := face.Mount(found, nil); err != nil {
+	frontend := server.New(mcp.Implementation{Name: "frontend", Version: "1.0.0"}, &server.Options{Logger: quiet})
+	if err := frontend.Mount(found, nil); err != nil {
 		log.Fatal(err)
 	}
-	defer face.Shutdown(ctx)
-	session, err := client.Connect(ctx, transport.Pipe(face), nil)
+	defer frontend.Shutdown(ctx)
+	session, err := client.Connect(ctx, transport.Pipe(frontend), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -138,5 +137,5 @@ func Example_pinned() {
 	// wiki__read is new
 	// wiki__write is new
 	// done
-	// jsonrpc: -32602 "the tool \"wiki__write\" of \"all\" is quarantined: it is new, and has not been accepted"
+	// jsonrpc: -32602 "the tool \"wiki__write\" of \"all\" is quarantined: it is new and has not been accepted"
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// TestForwardedCallIsTheSame as one without the provider: whatever else is in it, byte by
-// byte.
+// TestForwardedCallIsTheSame: params and result have the bytes of a direct call.
 func TestForwardedCallIsTheSame(t *testing.T) {
 	const arguments = `{"b":12345678901234567890.10,"a":"\u00e9é\/","b ":{ "x":1e2,"X":-0 },"name":"y"}`
 	eachEra(t, func(t *testing.T, era client.Era) {
@@ -29,7 +28,7 @@ func TestForwardedCallIsTheSame(t *testing.T) {
 			seen = string(call.Params())
 			return mcp.Raw(`{"structuredContent":{"n":9007199254740993, "o":1.0},"content":[{"type":"odd","x":"\u00e9"}],"zz":1.50}`), nil
 		}
-		through := connect(t, newFace(t, from), &client.Options{Era: era})
+		through := connect(t, newServer(t, from), &client.Options{Era: era})
 		direct := connect(t, mounted(t, from, "", nil), &client.Options{Era: era})
 		for outer, inner := range map[string]string{
 			`{ "zz" : [1.0] ,"na\u006de":"call_tool", "arguments":{"arguments":%s ,"name":"tool"} ,"other":null}`:                `{ "zz" : [1.0] ,"na\u006de":"tool", "arguments":%s ,"other":null}`,
@@ -53,11 +52,11 @@ func TestForwardedCallIsTheSame(t *testing.T) {
 	})
 }
 
-// TestForwardedErrorIsTheSame, with its code and data.
+// TestForwardedErrorIsTheSame: errors keep code, message and data.
 func TestForwardedErrorIsTheSame(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		from := newSource("tool")
-		session := connect(t, newFace(t, from), &client.Options{Era: era})
+		session := connect(t, newServer(t, from), &client.Options{Era: era})
 		want := jsonrpc.Error{Code: -77, Message: "no", Data: json.RawMessage(`{"n":1.50}`)}
 		from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, fmt.Errorf("wrapped: %w", &want) }
 		_, err := callInner(t, session, "tool", "{}")
@@ -66,15 +65,15 @@ func TestForwardedErrorIsTheSame(t *testing.T) {
 		}
 		from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, errors.New("the secret is 42") }
 		if _, err := callInner(t, session, "tool", "{}"); strings.Contains(err.Error(), "secret") {
-			t.Errorf("the caller is told %v", err)
+			t.Errorf("the error is %v", err)
 		}
 	})
 }
 
-// TestUnknownInnerTool is answered as a server answers it.
+// TestUnknownInnerTool: the error is that of a server.
 func TestUnknownInnerTool(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, newSource("tool")), &client.Options{Era: era})
+		session := connect(t, newServer(t, newSource("tool")), &client.Options{Era: era})
 		for _, name := range []string{"other", "", "Tool", "search_tools", "call_tool", strings.Repeat("x", 10_000)} {
 			_, err := callInner(t, session, name, "{}")
 			if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != fmt.Sprintf("unknown tool: %.256q", name) {
@@ -87,7 +86,7 @@ func TestUnknownInnerTool(t *testing.T) {
 // TestToolsOfTheSameNames as the two are reached through them.
 func TestToolsOfTheSameNames(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, newSource("search_tools", "call_tool")), &client.Options{Era: era})
+		session := connect(t, newServer(t, newSource("search_tools", "call_tool")), &client.Options{Era: era})
 		if got := foundNames(t, session, "call_tool"); got != "call_tool search_tools" {
 			t.Errorf("found is %q", got)
 		}
@@ -98,15 +97,15 @@ func TestToolsOfTheSameNames(t *testing.T) {
 			}
 		}
 		inner := newProvider(t, newSource("deep"))
-		session = connect(t, newFace(t, inner), &client.Options{Era: era})
+		session = connect(t, newServer(t, inner), &client.Options{Era: era})
 		result, err := callInner(t, session, search.CallTool, `{"name":"deep","arguments":{"x":1.0}}`)
 		if err != nil || !strings.HasPrefix(texts(result), `{"name":"deep","arguments":{"x":1.0}`) {
-			t.Errorf("two deep gives %+v, %v", result, err)
+			t.Errorf("two providers give %+v, %v", result, err)
 		}
 	})
 }
 
-// TestForwardRefuses what is no call, so that the model reads why.
+// TestForwardRefuses: wrong arguments are explained to the model.
 func TestForwardRefuses(t *testing.T) {
 	from := newSource("tool")
 	from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) {
@@ -114,13 +113,13 @@ func TestForwardRefuses(t *testing.T) {
 		return text(""), nil
 	}
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, from), &client.Options{Era: era})
+		session := connect(t, newServer(t, from), &client.Options{Era: era})
 		for params, want := range map[string]string{
 			`{"name":"call_tool"}`:                                                            "name must be a string",
 			`{"name":"call_tool","arguments":{}}`:                                             "name must be a string",
 			`{"name":"call_tool","arguments":{"name":7}}`:                                     "name must be a string",
 			`{"name":"call_tool","arguments":7}`:                                              "arguments: ",
-			`{"name":"call_tool","arguments":{"name":"tool","path":"x"}}`:                     `there is no argument "path" here, only name, arguments`,
+			`{"name":"call_tool","arguments":{"name":"tool","path":"x"}}`:                     `unknown argument "path", expected only name, arguments`,
 			`{"name":"call_tool","arguments":{"name":"tool","arguments":"{}"}}`:               "arguments must be an object",
 			`{"name":"call_tool","arguments":{"name":"tool","arguments":[]}}`:                 "arguments must be an object",
 			`{"name":"search_tools"}`:                                                         "query must be a string",
@@ -133,7 +132,7 @@ func TestForwardRefuses(t *testing.T) {
 			`{"name":"search_tools","arguments":{"query":"x","limit":1e999999999}}`:           "limit must be an integer",
 			`{"name":"search_tools","arguments":{"query":"x","limit":"1"}}`:                   "limit must be an integer",
 			`{"name":"search_tools","arguments":{"query":"x","prefix":1}}`:                    "prefix must be a string",
-			`{"name":"search_tools","arguments":{"query":"x","server":"y"}}`:                  `there is no argument "server" here`,
+			`{"name":"search_tools","arguments":{"query":"x","server":"y"}}`:                  `unknown argument "server", expected only`,
 			`{"name":"search_tools","arguments":{"query":"` + long(1025) + `"}}`:              "query must have at most 1024 bytes, not 1025",
 			`{"name":"search_tools","arguments":{"query":"x","prefix":"` + long(1025) + `"}}`: "prefix must have at most 1024 bytes",
 		} {
@@ -152,7 +151,7 @@ func TestForwardRefuses(t *testing.T) {
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-// asking asks before it answers, tells how far it is, and does its work once.
+// asking returns a handler that reports progress, asks a question, and counts calls once.
 func asking(times *atomic.Int64) func(context.Context, *mcp.Call) (mcp.Result, error) {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		number, ok := call.Load("number")
@@ -164,11 +163,7 @@ func asking(times *atomic.Int64) func(context.Context, *mcp.Call) (mcp.Result, e
 		if err := call.Notify(ctx, mcp.NotificationProgress, &mcp.ProgressParams{ProgressToken: token, Progress: 1, Message: "asking"}); err != nil {
 			return nil, err
 		}
-		params, err := (&mcp.ElicitParams{Mode: mcp.ElicitForm, Message: "Sure?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}).AppendJSON(nil)
-		if err != nil {
-			return nil, err
-		}
-		answer, err := call.Input("sure", mcp.InputRequest{Method: mcp.MethodElicit, Params: params})
+		answer, err := confirm(call, "Sure?")
 		if err != nil {
 			return nil, err
 		}
@@ -176,33 +171,41 @@ func asking(times *atomic.Int64) func(context.Context, *mcp.Call) (mcp.Result, e
 	}
 }
 
-// TestForwardedCallAsks: questions, what is kept between the rounds and progress find
-// their way.
+// confirm asks the caller a question and returns the answer.
+func confirm(call *mcp.Call, message string) (json.RawMessage, error) {
+	params, err := (&mcp.ElicitParams{Mode: mcp.ElicitForm, Message: message, RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}).AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	return call.Input("sure", mcp.InputRequest{Method: mcp.MethodElicit, Params: params})
+}
+
+// TestForwardedCallAsks: questions, values kept between rounds and progress work.
 func TestForwardedCallAsks(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		from := newSource("order")
 		var times atomic.Int64
 		from.answer = asking(&times)
-		session := connect(t, newFace(t, from), accepting(era))
+		session := connect(t, newServer(t, from), accepting(era))
 		for want := range 2 {
-			var told []string
+			var progress []string
 			result, err := session.CallTool(t.Context(), search.CallTool, json.RawMessage(`{"name":"order"}`),
-				&client.CallOptions{Progress: func(p *mcp.ProgressParams) { told = append(told, p.Message) }})
-			if err != nil || !strings.HasPrefix(texts(result), fmt.Sprint(want+1, `{"action":"accept"`)) || !slices.Contains(told, "asking") {
-				t.Errorf("the tool gives %+v, %v, progress %q", result, err, told)
+				&client.CallOptions{Progress: func(p *mcp.ProgressParams) { progress = append(progress, p.Message) }})
+			if err != nil || !strings.HasPrefix(texts(result), fmt.Sprint(want+1, `{"action":"accept"`)) || !slices.Contains(progress, "asking") {
+				t.Errorf("the tool gives %+v, %v, progress %q", result, err, progress)
 			}
 		}
 	})
 }
 
-// accepting is a client whose user agrees to everything.
+// accepting returns options of a client whose user accepts everything.
 func accepting(era client.Era) *client.Options {
 	return &client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{}`)}, nil
 	}}
 }
 
-// TestForwardedCallIsCancelled with the call that it is.
+// TestForwardedCallIsCancelled: cancelling the call cancels the forwarded one.
 func TestForwardedCallIsCancelled(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		from := newSource("wait")
@@ -213,7 +216,7 @@ func TestForwardedCallIsCancelled(t *testing.T) {
 			close(ended)
 			return nil, ctx.Err()
 		}
-		s := newFace(t, from)
+		s := newServer(t, from)
 		session := connectBy(t, transport.Pipe(s), &client.Options{Era: era})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

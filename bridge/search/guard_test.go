@@ -2,7 +2,6 @@ package search_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,14 +16,14 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// hiding hides tools whose names begin with the prefix, from all but the staff.
+// hiding hides tools with the prefix from all callers but the staff.
 func hiding(prefix string) mcp.Guard {
 	return mcp.Guard{Name: "staff", Visible: func(_ context.Context, caller *mcp.Caller, target *mcp.Target) bool {
 		return !strings.HasPrefix(target.Name, prefix) || caller.Info.Name == "staff"
 	}}
 }
 
-// refusing refuses calls of such tools.
+// refusing refuses calls of tools with the prefix to all callers but the staff.
 func refusing(prefix string) mcp.Guard {
 	return mcp.Guard{Name: "staff", Check: func(_ context.Context, call *mcp.Call) error {
 		if strings.HasPrefix(call.Target().Name, prefix) && call.Caller.Info.Name != "staff" {
@@ -38,15 +37,15 @@ func as(name string, era client.Era) *client.Options {
 	return &client.Options{Era: era, Info: mcp.Implementation{Name: name, Version: "1"}}
 }
 
-// TestHiddenTools are not found by who may not see them, and a call for one is answered,
-// to the byte, as a call for what does not exist.
+// TestHiddenTools: hidden tools are not found, and calling one fails exactly like calling an
+// unknown tool.
 func TestHiddenTools(t *testing.T) {
 	const shown, hidden = `{"name":"open","description":"unlock a door","inputSchema":{"type":"object"}}`, `{"name":"secret_door","description":"unlock another","inputSchema":{"type":"object"}}`
 	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newFace(t, newSource(hidden, shown), hiding("secret"))
-		without := newFace(t, newSource(shown))
+		s := newServer(t, newSource(hidden, shown), hiding("secret"))
+		without := newServer(t, newSource(shown))
 		staff, guest, lost := connect(t, s, as("staff", era)), connect(t, s, as("guest", era)), connect(t, without, as("guest", era))
-		for range 3 { // in turn, so that no cache serves one what another may see
+		for range 3 { // alternating, so that a cache shared by callers would be noticed
 			for query, want := range map[string]string{"unlock": "open secret_door", "secret_door": "secret_door open", "": "secret_door open"} {
 				if got := foundNames(t, staff, query); got != want {
 					t.Errorf("%q: the staff finds %q, want %q", query, got, want)
@@ -74,7 +73,7 @@ func TestHiddenTools(t *testing.T) {
 // TestGuardedTools can be found, and the guard sees the tool that is called.
 func TestGuardedTools(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, newSource("open", "secret"), refusing("secret")), as("guest", era))
+		session := connect(t, newServer(t, newSource("open", "secret"), refusing("secret")), as("guest", era))
 		if got := foundNames(t, session, "secret"); got != "secret" {
 			t.Errorf("found is %q", got)
 		}
@@ -113,7 +112,7 @@ func TestGuardOfTheInnerTool(t *testing.T) {
 		add := from.tools("add")[0]
 		add.Metadata = map[string]any{"level": 3}
 		from.show(add)
-		session := connect(t, newFace(t, from, guard), as("guest", era))
+		session := connect(t, newServer(t, from, guard), as("guest", era))
 		for params, want := range map[string]string{
 			`{"name":"call_tool","arguments":{"name":"add","arguments":{"a":1.0}},"_meta":{"vendor/token":"t"}}`: `tool add 3 {"type":"object"} guest tools/call {"a":1.0} "t"`,
 			`{"name":"search_tools","arguments":{"query":"add"},"_meta":{"vendor/token":"t"}}`:                   `tool add 3 {"type":"object"} guest`,
@@ -129,8 +128,7 @@ func TestGuardOfTheInnerTool(t *testing.T) {
 	})
 }
 
-// TestAskingGuard asks when the tool is called. A search shows the tool to callers that
-// can be asked, and asks nobody.
+// TestAskingGuard: a guard may ask the caller during a call. A search asks nothing.
 func TestAskingGuard(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		guard := mcp.Guard{
@@ -139,7 +137,8 @@ func TestAskingGuard(t *testing.T) {
 				return caller.Capabilities.Elicitation != nil
 			},
 			Check: func(_ context.Context, call *mcp.Call) error {
-				return elicit(call, "May "+call.Target().Name+" be called?")
+				_, err := confirm(call, "May "+call.Target().Name+" be called?")
+				return err
 			},
 		}
 		var mu sync.Mutex
@@ -152,7 +151,7 @@ func TestAskingGuard(t *testing.T) {
 			asked = append(asked, p.Message)
 			return accept(ctx, p)
 		}
-		s := newFace(t, newSource("launch"), guard)
+		s := newServer(t, newSource("launch"), guard)
 		session := connect(t, s, asks)
 		if got := foundNames(t, session, "launch"); got != "launch" || len(asked) != 0 {
 			t.Errorf("found is %q, asked is %q", got, asked)
@@ -160,33 +159,22 @@ func TestAskingGuard(t *testing.T) {
 		if _, err := callInner(t, session, "launch", "{}"); err != nil || !slices.Equal(asked, []string{"May launch be called?"}) {
 			t.Errorf("asked is %q, %v", asked, err)
 		}
-		mute := connect(t, s, &client.Options{Era: era})
-		if got := foundNames(t, mute, "launch"); got != "" {
+		other := connect(t, s, &client.Options{Era: era})
+		if got := foundNames(t, other, "launch"); got != "" {
 			t.Errorf("a caller that cannot be asked finds %q", got)
 		}
-		if _, err := callInner(t, mute, "launch", "{}"); err == nil {
+		if _, err := callInner(t, other, "launch", "{}"); err == nil {
 			t.Error("a caller that cannot be asked may call it")
 		}
 	})
 }
 
-// elicit asks the caller to confirm.
-func elicit(call *mcp.Call, message string) error {
-	params, err := (&mcp.ElicitParams{Mode: mcp.ElicitForm, Message: message, RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}).AppendJSON(nil)
-	if err != nil {
-		return err
-	}
-	_, err = call.Input("sure", mcp.InputRequest{Method: mcp.MethodElicit, Params: params})
-	return err
-}
-
-// TestCallMiddleware sees calls of the tools that are found, not the two tools, and may
-// turn errors into results. The middleware of the server where the provider is mounted
-// sees the two tools.
+// TestCallMiddleware: CallMiddleware sees calls of the source's tools. Middleware of the server
+// that the provider is mounted on sees the two tools.
 func TestCallMiddleware(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var inner, outer []string
-		noting := func(notes *[]string) mcp.Middleware {
+		recording := func(notes *[]string) mcp.Middleware {
 			return func(next mcp.Handler) mcp.Handler {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 					if strings.HasPrefix(call.Method(), "tools/") {
@@ -207,11 +195,11 @@ func TestCallMiddleware(t *testing.T) {
 			}
 		}
 		from := newSource("add", "sub")
-		p, err := search.New(from, &search.Options{CallMiddleware: []mcp.Middleware{noting(&inner), mapping}, Logger: slog.New(slog.DiscardHandler)})
+		p, err := search.New(from, &search.Options{CallMiddleware: []mcp.Middleware{recording(&inner), mapping}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		session := connect(t, mounted(t, p, "", &server.Options{Middleware: []mcp.Middleware{noting(&outer)}}), &client.Options{Era: era})
+		session := connect(t, mounted(t, p, "", &server.Options{Middleware: []mcp.Middleware{recording(&outer)}}), &client.Options{Era: era})
 		if got := foundNames(t, session, ""); got != "add sub" {
 			t.Errorf("found is %q", got)
 		}
@@ -220,15 +208,15 @@ func TestCallMiddleware(t *testing.T) {
 			t.Errorf("the tool gives %+v, %v", result, err)
 		}
 		if want := []string{`tools/call "add" of add`}; !slices.Equal(inner, want) {
-			t.Errorf("around the tools is seen %q, want %q", inner, want)
+			t.Errorf("CallMiddleware sees %q, want %q", inner, want)
 		}
 		if want := []string{`tools/call "search_tools" of search_tools`, `tools/call "call_tool" of call_tool`}; !slices.Equal(outer, want) {
-			t.Errorf("around the server is seen %q, want %q", outer, want)
+			t.Errorf("Middleware sees %q, want %q", outer, want)
 		}
 	})
 }
 
-// edited is a provider that drops and changes entries of another.
+// edited is a provider that changes the entries of another.
 type edited struct {
 	server.Provider
 	edit func(*server.Entry) *server.Entry
@@ -239,8 +227,7 @@ func (e edited) Catalog() *server.Catalog {
 	return c.Memo("edited", func() any { return c.Map(e.edit) }).(*server.Catalog)
 }
 
-// TestEditedTools: a search shows tools as the provider has them that it was made of, and
-// those alone can be called.
+// TestEditedTools: found are the tools of the source, as it changes them.
 func TestEditedTools(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		from := newSource("add", "sub")
@@ -252,7 +239,7 @@ func TestEditedTools(t *testing.T) {
 			changed.Definition = mcp.NewDefinition([]byte(`{"name":"sub","description":"another","inputSchema":{"type":"object"}}`))
 			return &changed
 		}
-		session := connect(t, newFace(t, edited{from, edit}), &client.Options{Era: era})
+		session := connect(t, newServer(t, edited{from, edit}), &client.Options{Era: era})
 		if got := found(t, session, `{"query":""}`); len(got) != 1 || string(got[0]) != `{"name":"sub","description":"another","inputSchema":{"type":"object"}}` {
 			t.Errorf("found is %s", got)
 		}
@@ -269,8 +256,7 @@ func TestEditedTools(t *testing.T) {
 	})
 }
 
-// TestFailingVisible: a tool is not shown, nor called, if it cannot be said whether the
-// caller may see it. The others are.
+// TestFailingVisible: a tool is hidden if the guard panics.
 func TestFailingVisible(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		guard := mcp.Guard{Name: "broken", Visible: func(_ context.Context, _ *mcp.Caller, target *mcp.Target) bool {
@@ -279,7 +265,7 @@ func TestFailingVisible(t *testing.T) {
 			}
 			return true
 		}}
-		session := connect(t, newFace(t, newSource("add", "sub"), guard), &client.Options{Era: era})
+		session := connect(t, newServer(t, newSource("add", "sub"), guard), &client.Options{Era: era})
 		if got := foundNames(t, session, ""); got != "sub" {
 			t.Errorf("found is %q", got)
 		}

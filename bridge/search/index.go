@@ -1,22 +1,25 @@
 package search
 
 import (
+	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// The parameters of BM25, as they are usual: how soon a word that is repeated counts no
-// more, and how much the length of a text matters.
+// The usual parameters of BM25 (k1 and b): the saturation of repeated words, and the influence
+// of the length of a text.
 const (
 	saturation    = 1.2
 	normalization = 0.75
 )
 
-// How much a word counts, by where it stands.
+// The weights of words in the parts of a definition.
 const (
 	inName                = 3
 	inTitle               = 2
@@ -25,8 +28,8 @@ const (
 	inArgumentDescription = 0.5
 )
 
-// An index has the words of the tools of a catalog. It is immutable. Tools are numbered in
-// the order of the catalog.
+// An index has the words of the tools of a catalog, which are numbered in the order of the
+// catalog. It is immutable.
 type index struct {
 	entries  []*server.Entry
 	tools    map[string]int32 // by name
@@ -34,20 +37,20 @@ type index struct {
 	postings [][]posting // of each word
 }
 
-// A posting says what a word is worth in a tool.
+// A posting is the weight of a word in a tool.
 type posting struct {
 	tool   int32
 	weight float32
 }
 
-// indexOf returns the index of a catalog, which is made when it is needed first.
+// indexOf returns the index of a catalog. The first call builds it.
 func indexOf(c *server.Catalog) *index {
 	type key struct{}
 	return c.Memo(key{}, func() any { return newIndex(slices.Collect(c.All(mcp.KindTool))) }).(*index)
 }
 
 func newIndex(tools []*server.Entry) *index {
-	tools = tools[:min(len(tools), MaxTools)]
+	tools = firstTools(tools, MaxTools)
 	x := &index{entries: tools, tools: make(map[string]int32, len(tools)), words: make(map[string]int32)}
 	for i, tool := range tools {
 		x.tools[tool.Name] = int32(i)
@@ -62,7 +65,33 @@ func newIndex(tools []*server.Entry) *index {
 	return x
 }
 
-// weigh turns the counts of words into what they are worth.
+// firstTools returns at most n tools. If there are more, each server has an equal share, so that a
+// server with many tools does not hide those of others.
+func firstTools(tools []*server.Entry, n int) []*server.Entry {
+	if len(tools) <= n {
+		return tools
+	}
+	left := make(map[string]int)
+	for _, tool := range tools {
+		left[tool.Origin.Server]++
+	}
+	sizes := slices.Sorted(maps.Values(left))
+	share, rest := 0, n
+	for i, size := range sizes { // what small servers do not use is for the larger ones
+		share = rest / (len(sizes) - i)
+		rest -= min(size, share)
+	}
+	var chosen []*server.Entry
+	taken := make(map[string]int)
+	for _, tool := range tools {
+		if taken[tool.Origin.Server]++; taken[tool.Origin.Server] <= share {
+			chosen = append(chosen, tool)
+		}
+	}
+	return chosen[:min(len(chosen), n)] // shares are rounded
+}
+
+// weigh converts counts of words to their weights.
 func (x *index) weigh(lengths []float32) {
 	var total float64
 	for _, length := range lengths {
@@ -79,7 +108,7 @@ func (x *index) weigh(lengths []float32) {
 	}
 }
 
-// search finds the best tools of those that are visible.
+// search returns the best visible tools, the best first.
 func (x *index) search(q query, visible func(tool int32) bool) []int32 {
 	scores, any := x.score(q.text)
 	best := ranking{limit: q.limit}
@@ -92,7 +121,7 @@ func (x *index) search(q query, visible func(tool int32) bool) []int32 {
 	return best.tools
 }
 
-// score is what a text is worth for each tool, and says whether it has any word at all.
+// score returns the score of each tool for a text. any is false if the text has no words.
 func (x *index) score(text string) (scores []float32, any bool) {
 	scores = make([]float32, len(x.entries))
 	var room [32]int32
@@ -103,7 +132,7 @@ func (x *index) score(text string) (scores []float32, any bool) {
 			known = append(known, id)
 		}
 	}
-	slices.Sort(known) // sums depend on their order
+	slices.Sort(known) // since rounding depends on the order of a sum
 	for _, id := range slices.Compact(known) {
 		for _, p := range x.postings[id] {
 			scores[p.tool] += p.weight
@@ -115,7 +144,7 @@ func (x *index) score(text string) (scores []float32, any bool) {
 	return scores, any
 }
 
-// A ranking keeps the best tools. Of two equal ones the first to come is better.
+// A ranking has the best tools. Of two with the same score the first is better.
 type ranking struct {
 	limit  int
 	tools  []int32
@@ -134,4 +163,71 @@ func (r *ranking) add(tool int32, score float32) {
 		r.tools, r.scores = r.tools[:last], r.scores[:last]
 	}
 	r.tools, r.scores = slices.Insert(r.tools, at, tool), slices.Insert(r.scores, at, score)
+}
+
+// A writer adds the words of one tool to an index.
+type writer struct {
+	*index
+	tool   int32
+	length float32
+	left   int // words that may be added
+}
+
+func (w *writer) writeTool(tool *server.Entry) {
+	entry, err := jsonscan.ReadObject(tool.Definition.JSON())
+	if err != nil {
+		return // such a tool is not listed
+	}
+	w.write(tool.Name, inName)
+	w.writeMember(entry.Get("title"), inTitle)
+	w.writeMember(entry.Get("description"), inDescription)
+	schema, err := jsonscan.ReadObject(entry.Get("inputSchema"))
+	if err != nil {
+		return
+	}
+	arguments, err := jsonscan.ReadObject(schema.Get("properties"))
+	if err != nil {
+		return
+	}
+	for argument := range arguments.All() {
+		w.write(argument.Name(), inArgument)
+	}
+	for argument := range arguments.All() {
+		if about, err := jsonscan.ReadObject(argument.Value); err == nil {
+			w.writeMember(about.Get("description"), inArgumentDescription)
+		}
+	}
+}
+
+// writeMember ignores a member that is not a string.
+func (w *writer) writeMember(value json.RawMessage, weight float32) {
+	if jsonscan.KindOf(value) == jsonscan.String {
+		w.write(jsonscan.Unquote(value), weight)
+	}
+}
+
+func (w *writer) write(text string, weight float32) {
+	for word := range words(text) {
+		if w.left == 0 {
+			return
+		}
+		w.left--
+		w.length += weight
+		w.count(word, weight)
+	}
+}
+
+func (w *writer) count(word []byte, weight float32) {
+	id, ok := w.words[string(word)]
+	if !ok {
+		id = int32(len(w.postings))
+		w.words[string(word)] = id
+		w.postings = append(w.postings, nil)
+	}
+	postings := w.postings[id]
+	if n := len(postings); n > 0 && postings[n-1].tool == w.tool {
+		postings[n-1].weight += weight
+		return
+	}
+	w.postings[id] = append(postings, posting{w.tool, weight})
 }

@@ -11,26 +11,54 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A Provider is another one with [SearchTool] and [CallTool] in place of its tools. Make
-// it with [New] and mount it with [server.Server.Mount]. It is safe for concurrent use.
+const (
+	// DefaultLimit is the largest number of tools that a search finds by default.
+	DefaultLimit = 10
+	// MaxLimit is the largest limit of a search.
+	MaxLimit = 50
+	// MaxQuery is the length of the longest query, in bytes.
+	MaxQuery = 1 << 10
+	// MaxTools is how many tools of a catalog can be found. All can be called. If there are more,
+	// each server has an equal share.
+	MaxTools = 10_000
+
+	maxIndexed = 512     // words of one tool
+	maxWord    = 64      // bytes
+	maxFound   = 1 << 20 // bytes of a result; the best tool may be longer
+)
+
+// Options configure a [Provider]. The zero value is ready for use.
+type Options struct {
+	// Description tells a model what can be found, such as "GitHub issues and pull
+	// requests, the wiki". It is added to the description of [SearchTool].
+	Description string
+	// Guards and CallMiddleware apply to the tools of the source, not to the two tools. A
+	// tool that Visible of a guard hides is not found.
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	// Logger logs entries that cannot be offered or found. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// A Provider offers [SearchTool] and [CallTool] in place of the tools of a source. Make one
+// with [New] and mount it with [server.Server.Mount]. Its methods may be called concurrently.
 type Provider struct {
-	within *server.Server // has the source mounted, within guards and middleware
+	source *server.Server // mounts the source behind the guards and middleware
 	search *server.Entry
 	logger *slog.Logger
 
 	mu   sync.Mutex
-	call *server.Entry // the last one: its scopes are those of all tools
+	call *server.Entry // its scopes are those of all tools
 }
 
 var _ server.Provider = (*Provider)(nil)
 
-// New returns a provider that has [SearchTool] and [CallTool] in place of the tools of p.
-// p need not have any yet. All other entries of p are offered as they are; its Run is run by
-// the provider's.
+// New returns a provider with [SearchTool] and [CallTool] in place of the tools of source.
+// Other entries are offered unchanged. The provider runs source. opts may be nil.
 //
-// The error is a *[server.CollisionError] when p has two entries of one name. Later ones
-// are logged and not offered.
-func New(p server.Provider, opts *Options) (*Provider, error) {
+// The error is a *[server.CollisionError] if source has two entries of one name, or says that
+// an entry is not valid. Such entries that appear later are logged and not offered.
+func New(source server.Provider, opts *Options) (*Provider, error) {
 	var options Options
 	if opts != nil {
 		options = *opts
@@ -38,25 +66,25 @@ func New(p server.Provider, opts *Options) (*Provider, error) {
 	if options.Logger == nil {
 		options.Logger = slog.Default()
 	}
-	made := &Provider{logger: options.Logger}
+	p := &Provider{logger: options.Logger}
 	var err error
-	if made.search, made.call, err = newTools(options.Description, made.find, made.forward); err != nil {
+	if p.search, p.call, err = newTools(options.Description, p.find, p.forward); err != nil {
 		return nil, err
 	}
-	made.within = server.New(mcp.Implementation{Name: "search"}, &server.Options{
+	p.source = server.New(mcp.Implementation{Name: "search"}, &server.Options{
 		Guards: options.Guards, CallMiddleware: options.CallMiddleware, Logger: options.Logger,
 	})
-	return made, made.within.Mount(p, nil)
+	return p, p.source.Mount(source, nil)
 }
 
-// Catalog returns what is offered now: the two tools, and the other entries of the source.
+// Catalog returns the two tools and the current other entries of the source.
 func (p *Provider) Catalog() *server.Catalog {
-	source := p.within.Provider().Catalog()
+	source := p.source.Provider().Catalog()
 	return source.Memo(p, func() any {
-		if left := source.Len(mcp.KindTool) - MaxTools; left > 0 {
-			p.logger.Warn("some tools cannot be found, only called", "tools", left, "limit", MaxTools)
+		if hidden := source.Len(mcp.KindTool) - MaxTools; hidden > 0 {
+			p.logger.Warn("some tools can be called and not found", "tools", hidden, "limit", MaxTools)
 		}
-		tools := server.NewCatalog([]*server.Entry{p.search, p.callOf(source)}, nil)
+		tools := server.NewCatalog([]*server.Entry{p.search, p.callEntry(source)}, nil)
 		others := source.Map(func(e *server.Entry) *server.Entry {
 			if e.Kind == mcp.KindTool {
 				return nil
@@ -67,9 +95,9 @@ func (p *Provider) Catalog() *server.Catalog {
 	}).(*server.Catalog)
 }
 
-// callOf returns the entry of [CallTool], which may call any tool and so needs the scopes
-// of all.
-func (p *Provider) callOf(source *server.Catalog) *server.Entry {
+// callEntry returns the entry of [CallTool]. It requires the scopes of all tools, since it can
+// call any of them.
+func (p *Provider) callEntry(source *server.Catalog) *server.Entry {
 	all := make(map[string]bool)
 	for e := range source.All(mcp.KindTool) {
 		for _, scope := range e.Scopes {
@@ -87,10 +115,9 @@ func (p *Provider) callOf(source *server.Catalog) *server.Entry {
 	return p.call
 }
 
-// Run runs the source. Of what it reports, changes of its tools are not passed on: the
-// two tools do not change.
+// Run runs the source. It does not report changes of tools, since the two tools do not change.
 func (p *Provider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
-	return p.within.Provider().Run(ctx, ready, func(change mcp.Change) {
+	return p.source.Provider().Run(ctx, ready, func(change mcp.Change) {
 		if change.Kind != mcp.KindTool {
 			changed(change)
 		}

@@ -40,8 +40,8 @@ func (s *source) everything(tools ...string) []*server.Entry {
 	return entries
 }
 
-// TestProviderShowsTwoTools in place of the source's, and all else as it is.
-func TestProviderShowsTwoTools(t *testing.T) {
+// TestProviderOffersTwoTools: other entries are unchanged.
+func TestProviderOffersTwoTools(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		for _, prefix := range []string{"", "p_"} {
 			from := newSource()
@@ -84,8 +84,7 @@ func TestProviderShowsTwoTools(t *testing.T) {
 	})
 }
 
-// TestProviderHasNoOtherTools: calls of others are answered as by a server that has the two
-// tools only, also where its catalog is asked.
+// TestProviderHasNoOtherTools: tools of the source cannot be called directly or resolved.
 func TestProviderHasNoOtherTools(t *testing.T) {
 	p := newProvider(t, newSource("add"))
 	s := mounted(t, p, "", nil)
@@ -109,18 +108,18 @@ func TestProviderHasNoOtherTools(t *testing.T) {
 		t.Errorf("the tool of the source is in the catalog: %v, %v", e, err)
 	}
 	if p.Catalog() != catalog {
-		t.Error("the same entries are another catalog")
+		t.Error("the catalog has changed without a change of entries")
 	}
 }
 
-// TestProviderTellsChanges of all but tools, which are found none the less.
-func TestProviderTellsChanges(t *testing.T) {
+// TestProviderReportsChanges: changes of tools are found and not reported.
+func TestProviderReportsChanges(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		from := newSource()
 		from.show(from.everything("add", "sub")...)
-		var told []mcp.Change
-		s := newFace(t, from)
-		session := connectBy(t, transport.Pipe(s), &client.Options{Era: era, Changed: func(_ context.Context, change mcp.Change) { told = append(told, change) }})
+		var reported []mcp.Change
+		s := newServer(t, from)
+		session := connectBy(t, transport.Pipe(s), &client.Options{Era: era, OnChange: func(_ context.Context, change mcp.Change) { reported = append(reported, change) }})
 		synctest.Wait() // until the source runs
 		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{
 			ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true, ResourceSubscriptions: []string{"app:r"},
@@ -130,7 +129,7 @@ func TestProviderTellsChanges(t *testing.T) {
 		}
 		synctest.Wait()
 		if got, want := from.taken(), "run, watch app:r"; got != want {
-			t.Errorf("the source is told %q, want %q", got, want)
+			t.Errorf("the steps are %q, want %q", got, want)
 		}
 		if got := foundNames(t, session, "mul"); got != "" {
 			t.Errorf("found is %q", got)
@@ -141,8 +140,8 @@ func TestProviderTellsChanges(t *testing.T) {
 			(*from.changed.Load())(change)
 		}
 		synctest.Wait()
-		if !slices.Equal(told, changes) {
-			t.Errorf("the client is told %v, want %v", told, changes)
+		if !slices.Equal(reported, changes) {
+			t.Errorf("the changes are %v, want %v", reported, changes)
 		}
 		if got := foundNames(t, session, "mul add"); got != "mul" {
 			t.Errorf("found is %q, want the new tool only", got)
@@ -154,23 +153,22 @@ func TestProviderTellsChanges(t *testing.T) {
 		sub.Close()
 		synctest.Wait()
 		if got := from.taken(); got != "unwatch app:r" {
-			t.Errorf("the source is told %q", got)
+			t.Errorf("the steps are %q", got)
 		}
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if got := from.taken(); got != "end" {
-			t.Errorf("the source is told %q", got)
+			t.Errorf("the steps are %q", got)
 		}
 	})
 }
 
-// A resource of which nothing has to be known that is watched can be subscribed to.
 func TestResourceWithoutSubscribe(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		from := newSource()
 		from.show(from.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`))
-		session := connect(t, newFace(t, from), &client.Options{Era: era})
+		session := connect(t, newServer(t, from), &client.Options{Era: era})
 		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"app:r"}})
 		if err != nil {
 			t.Fatal(err)
@@ -179,7 +177,7 @@ func TestResourceWithoutSubscribe(t *testing.T) {
 	})
 }
 
-// TestNewRefuses what a server would refuse to mount.
+// TestNewRefuses: New refuses invalid entries.
 func TestNewRefuses(t *testing.T) {
 	broken := newSource()
 	broken.show(broken.entry(mcp.KindTool, "bad", `{"name":`))
@@ -188,7 +186,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestLaterFaults are the operator's to know, and cost what is faulty only.
+// TestLaterFaults: invalid entries that appear later are logged and do not affect others.
 func TestLaterFaults(t *testing.T) {
 	var log bytes.Buffer
 	from := newSource("add")
@@ -213,7 +211,7 @@ func TestLaterFaults(t *testing.T) {
 	}
 }
 
-// TestTooManyTools: the first can be found, all can be called, and the operator knows.
+// TestTooManyTools: tools beyond MaxTools are logged, and can be called.
 func TestTooManyTools(t *testing.T) {
 	var names []string
 	for i := range search.MaxTools + 5 {
@@ -239,7 +237,32 @@ func TestTooManyTools(t *testing.T) {
 	}
 }
 
-// TestDescription is told to the model, after what the tool is for.
+// TestAServerWithManyToolsHidesNone: each server has a share of the tools that can be found.
+func TestAServerWithManyToolsHidesNone(t *testing.T) {
+	s := &source{}
+	var entries []*server.Entry
+	for _, of := range []struct {
+		server string
+		tools  int
+	}{{"large", search.MaxTools}, {"small", 3}, {"medium", search.MaxTools / 2}} {
+		for i := range of.tools {
+			e := s.tools(fmt.Sprintf("%s_%d", of.server, i))[0]
+			e.Origin.Server = of.server
+			entries = append(entries, e)
+		}
+	}
+	s.show(entries...)
+	session := connect(t, newServer(t, s), nil)
+	for name, want := range map[string]bool{
+		"small_2": true, "large_0": true, "medium_4997": true, "medium_4999": false, "large_4998": true, "large_5000": false,
+	} {
+		if got, _, _ := strings.Cut(foundNames(t, session, name), " "); (got == name) != want {
+			t.Errorf("%s: found is %q", name, got)
+		}
+	}
+}
+
+// TestDescription: Options.Description is added to the description of SearchTool.
 func TestDescription(t *testing.T) {
 	p, err := search.New(newSource(), &search.Options{Description: "GitHub, and the wiki."})
 	if err != nil {
@@ -255,10 +278,10 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// TestAtOnce is for the race detector: tools are searched, called and changed.
-func TestAtOnce(t *testing.T) {
+// TestConcurrentUse searches, calls and changes tools, for the race detector.
+func TestConcurrentUse(t *testing.T) {
 	from := newSource("steady")
-	s := newFace(t, from)
+	s := newServer(t, from)
 	var work sync.WaitGroup
 	work.Go(func() {
 		for i := range 200 {
@@ -281,9 +304,8 @@ func TestAtOnce(t *testing.T) {
 	work.Wait()
 }
 
-// The arguments of a call name the tool that it will reach, and are not looked at for
-// scopes: so the call needs the scopes of all tools.
-func TestScopesOfHiddenTools(t *testing.T) {
+// TestScopes: CallTool needs the scopes of all tools.
+func TestScopes(t *testing.T) {
 	s := server.New(mcp.Implementation{Name: "s"}, nil)
 	for _, name := range []string{"write", "read"} {
 		server.AddTool(s, server.Tool{Name: name, Scopes: []string{"use", name}}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })

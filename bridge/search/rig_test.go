@@ -14,16 +14,16 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/everywhere"
+	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A source is a provider whose entries change. It answers calls with their params.
+// A source is a provider whose entries change. By default it replies to calls with their params.
 type source struct {
-	offer   atomic.Pointer[server.Catalog]
+	catalog atomic.Pointer[server.Catalog]
 	changed atomic.Pointer[func(mcp.Change)]
 	answer  mcp.Handler // nil: see call
 
@@ -37,10 +37,10 @@ func newSource(tools ...string) *source {
 	return s
 }
 
-// show offers other entries from now on.
-func (s *source) show(entries ...*server.Entry) { s.offer.Store(server.NewCatalog(entries, nil)) }
+// show replaces the entries.
+func (s *source) show(entries ...*server.Entry) { s.catalog.Store(server.NewCatalog(entries, nil)) }
 
-// tools returns entries that have nothing but a name, or all that their JSON says.
+// tools returns entries for names or JSON definitions.
 func (s *source) tools(tools ...string) []*server.Entry {
 	var entries []*server.Entry
 	for _, tool := range tools {
@@ -63,7 +63,7 @@ func (s *source) entry(kind mcp.Kind, name, definition string) *server.Entry {
 	}
 }
 
-func (s *source) Catalog() *server.Catalog { return s.offer.Load() }
+func (s *source) Catalog() *server.Catalog { return s.catalog.Load() }
 
 func (s *source) call(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	if s.answer != nil {
@@ -100,7 +100,7 @@ func (s *source) step(step string) {
 	s.steps = append(s.steps, step)
 }
 
-// taken are the steps since it was called last.
+// taken returns the steps since the last call.
 func (s *source) taken() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func text(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}
 }
 
-// newProvider is search.New for sources without faults.
+// newProvider returns a provider for a source without faults.
 func newProvider(t testing.TB, p server.Provider, guards ...mcp.Guard) *search.Provider {
 	t.Helper()
 	provider, err := search.New(p, &search.Options{Guards: guards, Logger: slog.New(slog.DiscardHandler)})
@@ -123,8 +123,8 @@ func newProvider(t testing.TB, p server.Provider, guards ...mcp.Guard) *search.P
 	return provider
 }
 
-// newFace is a server of what a source offers, with the two tools in place of its own.
-func newFace(t testing.TB, p server.Provider, guards ...mcp.Guard) *server.Server {
+// newServer returns a server with a provider for the source.
+func newServer(t testing.TB, p server.Provider, guards ...mcp.Guard) *server.Server {
 	t.Helper()
 	return mounted(t, newProvider(t, p, guards...), "", nil)
 }
@@ -135,7 +135,7 @@ func mounted(t testing.TB, p server.Provider, prefix string, opts *server.Option
 		opts = &server.Options{}
 	}
 	opts.Logger = slog.New(slog.DiscardHandler)
-	s := server.New(mcp.Implementation{Name: "face", Version: "1"}, opts)
+	s := server.New(mcp.Implementation{Name: "search", Version: "1"}, opts)
 	if err := s.Mount(p, &server.MountOptions{Prefix: prefix}); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func mounted(t testing.TB, p server.Provider, prefix string, opts *server.Option
 
 func connect(t testing.TB, s *server.Server, opts *client.Options) *client.Session {
 	t.Helper()
-	return connectBy(t, everywhere.Dialer(t, s), opts)
+	return connectBy(t, transporttests.Dialer(t, s), opts)
 }
 
 func connectBy(t testing.TB, dialer transport.Dialer, opts *client.Options) *client.Session {
@@ -163,7 +163,7 @@ func connectBy(t testing.TB, dialer transport.Dialer, opts *client.Options) *cli
 }
 
 func eachEra(t *testing.T, run func(t *testing.T, era client.Era)) {
-	if everywhere.CarriesModern() {
+	if transporttests.CarriesModern() {
 		t.Run("modern", func(t *testing.T) { run(t, client.Modern) })
 	}
 	t.Run("legacy", func(t *testing.T) { run(t, client.Legacy) })
@@ -176,7 +176,7 @@ func virtualEras(t *testing.T, run func(t *testing.T, era client.Era)) {
 	})
 }
 
-// call calls a tool with arguments as they stand here.
+// call calls a tool with arguments as JSON.
 func call(t testing.TB, session *client.Session, tool, arguments string) *mcp.CallToolResult {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), tool, json.RawMessage(arguments), nil)
@@ -186,7 +186,7 @@ func call(t testing.TB, session *client.Session, tool, arguments string) *mcp.Ca
 	return result
 }
 
-// callInner calls a tool by the tool for that.
+// callInner calls a tool with CallTool.
 func callInner(t testing.TB, session *client.Session, tool, arguments string) (*mcp.CallToolResult, error) {
 	t.Helper()
 	return session.CallTool(t.Context(), search.CallTool, json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)), nil)
@@ -202,7 +202,7 @@ func texts(result *mcp.CallToolResult) string {
 	return strings.Join(texts, "\n")
 }
 
-// found searches, and returns the entries that were found.
+// found searches and returns the definitions.
 func found(t testing.TB, session *client.Session, arguments string) []json.RawMessage {
 	t.Helper()
 	result := call(t, session, search.SearchTool, arguments)
@@ -216,7 +216,7 @@ func found(t testing.TB, session *client.Session, arguments string) []json.RawMe
 	return content.Tools
 }
 
-// foundNames searches, and returns the names that were found, with spaces between.
+// foundNames searches and returns the names, separated by spaces.
 func foundNames(t testing.TB, session *client.Session, query string) string {
 	t.Helper()
 	quoted, err := json.Marshal(map[string]string{"query": query})
@@ -247,3 +247,5 @@ func protocolError(t testing.TB, err error) jsonrpc.Error {
 	}
 	return *e
 }
+
+func TestMain(m *testing.M) { transporttests.Main(m) }

@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 )
 
-// office is what a few servers behind one bridge offer.
+// office has the tools of several servers.
 var office = []string{
 	`{"name":"github__create_issue","description":"Opens a new issue in a repository.","inputSchema":{"type":"object","properties":{"repo":{"type":"string","description":"owner/name"},"title":{},"body":{}}}}`,
 	`{"name":"github__create_issue_comment","description":"Writes a comment below an issue.","inputSchema":{"type":"object","properties":{"repo":{},"issueNumber":{},"body":{}}}}`,
@@ -23,7 +23,7 @@ var office = []string{
 
 func TestSearch(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, newSource(office...)), &client.Options{Era: era})
+		session := connect(t, newServer(t, newSource(office...)), &client.Options{Era: era})
 		for _, test := range []struct{ query, want string }{
 			{"create issue", "github__create_issue github__create_issue_comment"},
 			{"comment on an issue", "github__create_issue_comment"},
@@ -63,7 +63,7 @@ func TestSearch(t *testing.T) {
 	})
 }
 
-// TestSearchWeighs words by where they stand, and each once; the name itself comes first.
+// TestSearchWeighs: words have weights by their place; a query that is a name finds it first.
 func TestSearchWeighs(t *testing.T) {
 	for _, test := range []struct{ tools, query, want string }{
 		{`{"name":"mail_send"}|{"name":"send_mail","description":"takes a message to where it should be"}`, "send_mail", "send_mail mail_send"},
@@ -72,18 +72,18 @@ func TestSearchWeighs(t *testing.T) {
 		{`{"name":"a","description":"often"}|{"name":"b","description":"often"}|{"name":"c","description":"rare"}`, "often rare", "c a b"},
 		{`{"name":"a","description":"needle in a very large stack of hay"}|{"name":"b","description":"needle"}`, "needle", "b a"},
 	} {
-		session := connect(t, newFace(t, newSource(strings.Split(test.tools, "|")...)), nil)
+		session := connect(t, newServer(t, newSource(strings.Split(test.tools, "|")...)), nil)
 		if got := foundNames(t, session, test.query); got != test.want {
 			t.Errorf("%q finds %q of %s, want %q", test.query, got, test.tools, test.want)
 		}
 	}
 }
 
-// TestFoundEntries are what stands in the source's list, byte by byte.
+// TestFoundEntries: definitions keep their bytes.
 func TestFoundEntries(t *testing.T) {
 	odd := `{ "zz":[1.0,1e2,9007199254740993], "inputSchema":{"type":"object","$defs":{"x":{}},"if":{},"unknown":-0 },"description":"a \u00e9 \/ \"<b>\"" ,"name":"odd","_meta":{"vendor/x":1.50}}`
 	eachEra(t, func(t *testing.T, era client.Era) {
-		session := connect(t, newFace(t, newSource("plain", odd, `{"name":"\u0065scaped"}`)), &client.Options{Era: era})
+		session := connect(t, newServer(t, newSource("plain", odd, `{"name":"\u0065scaped"}`)), &client.Options{Era: era})
 		for query, want := range map[string]string{"odd": odd, "escaped": `{"name":"\u0065scaped"}`} {
 			got := found(t, session, `{"query":"`+query+`"}`)
 			if len(got) != 1 || string(got[0]) != want {
@@ -93,7 +93,7 @@ func TestFoundEntries(t *testing.T) {
 	})
 }
 
-// TestSearchOrder: what is equally good comes in the order of the list, each time.
+// TestSearchOrder: tools of equal rank keep the order of the list.
 func TestSearchOrder(t *testing.T) {
 	var tools []string
 	for i := range 30 {
@@ -102,7 +102,7 @@ func TestSearchOrder(t *testing.T) {
 	for i := range tools {
 		tools[i] = fmt.Sprintf(`{"name":%q,"description":"does it","inputSchema":{}}`, tools[i])
 	}
-	session := connect(t, newFace(t, newSource(tools...)), nil)
+	session := connect(t, newServer(t, newSource(tools...)), nil)
 	all := strings.Fields(namesOf(t, found(t, session, `{"query":"","limit":50}`)))
 	if len(all) != len(tools) {
 		t.Fatalf("found are %d", len(all))
@@ -118,13 +118,13 @@ func TestSearchOrder(t *testing.T) {
 	}
 }
 
-// TestSearchRanksTheBestLast in the list first, however few may be found.
-func TestSearchRanksTheBestLast(t *testing.T) {
+// TestSearchRanksTheBest: the best tools come first, for every limit.
+func TestSearchRanksTheBest(t *testing.T) {
 	var tools []string
 	for i := range 100 {
 		tools = append(tools, fmt.Sprintf(`{"name":"tool%d","description":"%s %s"}`, i, strings.Repeat("needle ", i), strings.Repeat("hay ", 100-i)))
 	}
-	session := connect(t, newFace(t, newSource(tools...)), nil)
+	session := connect(t, newServer(t, newSource(tools...)), nil)
 	for limit := 1; limit <= 50; limit++ {
 		var want []string
 		for i := range limit {
@@ -136,29 +136,29 @@ func TestSearchRanksTheBestLast(t *testing.T) {
 	}
 }
 
-// TestFoundIsBounded: what is found fits into a message, and the best is there.
+// TestFoundIsBounded: the result is limited in size, but has the best tool.
 func TestFoundIsBounded(t *testing.T) {
 	entry := func(name string, size int) string {
 		return fmt.Sprintf(`{"name":%q,"description":"big","_meta":{"x":%q}}`, name, strings.Repeat("x", size))
 	}
-	session := connect(t, newFace(t, newSource(entry("a", 500<<10), entry("b", 500<<10), entry("c", 500<<10))), nil)
+	session := connect(t, newServer(t, newSource(entry("a", 500<<10), entry("b", 500<<10), entry("c", 500<<10))), nil)
 	if got := foundNames(t, session, "big"); got != "a b" {
 		t.Errorf("found is %q", got)
 	}
-	session = connect(t, newFace(t, newSource(entry("a", 1100<<10), "b")), nil)
+	session = connect(t, newServer(t, newSource(entry("a", 1100<<10), "b")), nil)
 	if got := foundNames(t, session, ""); got != "a" {
 		t.Errorf("found is %q", got)
 	}
 }
 
-// TestIndexIsBounded: no tool makes the index grow without end.
+// TestIndexIsBounded: the words of a tool are limited.
 func TestIndexIsBounded(t *testing.T) {
 	var text strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&text, "w%dx ", i)
 	}
 	long := strings.Repeat("y", 100)
-	session := connect(t, newFace(t, newSource(
+	session := connect(t, newServer(t, newSource(
 		fmt.Sprintf(`{"name":"many","description":%q}`, text.String()), fmt.Sprintf(`{"name":"long","description":%q}`, long))), nil)
 	for query, want := range map[string]string{"w1x": "many", "w500x": "many", "w600x": "", long: "long", long[:70]: "long", long[:60]: ""} {
 		if got := foundNames(t, session, query); got != want {

@@ -16,44 +16,40 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
 )
 
-// Secrets of params reach the server, and nobody else.
-func TestSecretsOfParamsAreNotTold(t *testing.T) {
+// TestSecretsAreRedacted: only the launched server gets the secrets of params.
+func TestSecretsAreRedacted(t *testing.T) {
 	const canary = "canary-of-the-params"
 	opts := gated(t, approval.Options{}, false)
-	rig := newToolRig(t, opts)
+	rig := newRig(t, opts)
 	approver := rig.approve(t)
-	var told []string
+	var texts []string
 	for _, params := range []toolserver.ServerParams{
 		childParams("serve", "API_KEY="+canary),
 		childParams("exit", "API_KEY="+canary),
 		{URL: "http://user:" + canary + "@127.0.0.1:1/mcp?key=" + canary + "#" + canary, Headers: map[string]string{"X-Key": canary}},
 	} {
 		runner := rig.runner(t, "a", params)
-		failed := make(chan error, 1)
-		go func() {
-			_, err := runner.Run(context.Background(), "fail", nil)
-			failed <- err
-		}()
+		failed := runLater(context.Background(), runner, "fail", nil)
 		question := approver.next(t)
 		approver.decide(t, question, "true")
-		told = append(told, question.Params.Launch, (<-failed).Error(), fmt.Sprintf("%v %+v %#v %s", params, params, params, runner))
+		texts = append(texts, question.Params.Launch, (<-failed).Error(), fmt.Sprintf("%v %+v %#v %s", params, params, params, runner))
 		if err := rig.Reset(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if all := strings.Join(append(told, rig.log.String()), "\n"); strings.Contains(all, canary) {
-		t.Errorf("a secret is told:\n%s", all)
+	if all := strings.Join(append(texts, rig.log.String()), "\n"); strings.Contains(all, canary) {
+		t.Errorf("a secret is revealed:\n%s", all)
 	}
 	for i, want := range []string{"env API_KEY", "env API_KEY", "http http://[redacted]@127.0.0.1:1/mcp"} {
-		if !strings.Contains(told[3*i], want) {
-			t.Errorf("the approver is shown %s, want %s in it", told[3*i], want)
+		if !strings.Contains(texts[3*i], want) {
+			t.Errorf("the approver is shown %s, want %s in it", texts[3*i], want)
 		}
 	}
 }
 
-// What an approver is shown covers all that decides which program runs.
+// TestApproversSeeWhatWouldRun: params that differ in anything are shown differently.
 func TestApproversSeeWhatWouldRun(t *testing.T) {
-	rig := newToolRig(t, gated(t, approval.Options{}, false))
+	rig := newRig(t, gated(t, approval.Options{}, false))
 	approver := rig.approve(t)
 	seen := make(map[string]bool)
 	programs := []toolserver.ServerParams{
@@ -62,24 +58,20 @@ func TestApproversSeeWhatWouldRun(t *testing.T) {
 		{URL: "http://127.0.0.1:1/mcp"}, {URL: "http://127.0.0.1:1/mcp?a"}, {URL: "http://127.0.0.1:1/mcp", Type: "sse"}, {URL: "http://127.0.0.1:1/mcp", Headers: map[string]string{"A": "1"}},
 	}
 	for _, params := range programs {
-		failed := make(chan error, 1)
-		go func() {
-			_, err := rig.runner(t, "a", params).Run(context.Background(), "t", nil)
-			failed <- err
-		}()
+		failed := runLater(context.Background(), rig.runner(t, "a", params), "t", nil)
 		question := approver.next(t)
 		if seen[question.Params.Launch] {
 			t.Errorf("two launches are shown alike: %s", question.Params.Launch)
 		}
 		seen[question.Params.Launch] = true
 		approver.decide(t, question, "false")
-		wantKind(t, <-failed, toolserver.Rejected)
+		wantCode(t, <-failed, toolserver.Rejected)
 	}
 }
 
-// An approval is for one run, and that of asking is for none.
+// TestApprovalsAreSpent: a remembered approval of /approve does not apply to a run.
 func TestApprovalsAreSpent(t *testing.T) {
-	rig := newToolRig(t, gated(t, approval.Options{Remember: time.Hour}, false))
+	rig := newRig(t, gated(t, approval.Options{Remember: time.Hour}, false))
 	approver := rig.approve(t)
 	runner := rig.runner(t, "a", childParams("serve"))
 	do := func(fn func() error, asks bool) {
@@ -99,22 +91,18 @@ func TestApprovalsAreSpent(t *testing.T) {
 	}
 	approve := func() error { return runner.Approve(context.Background(), "tool-1", nil) }
 	do(approve, true)
-	do(approve, false) // it is remembered
-	do(run, true)      // but not for a run
+	do(approve, false) // remembered
+	do(run, true)      // not for a run
 	do(run, false)
 }
 
-// Only the JSON value true approves.
+// TestOnlyTrueApproves: only the JSON value true approves.
 func TestOnlyTrueApproves(t *testing.T) {
-	rig := newToolRig(t, gated(t, approval.Options{Expiry: 200 * time.Millisecond}, false))
+	rig := newRig(t, gated(t, approval.Options{Expiry: 200 * time.Millisecond}, false))
 	approver := rig.approve(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	for _, result := range []string{`"true"`, `"yes"`, `1`, `{}`, `[true]`, `null`, `"false"`} {
-		failed := make(chan error, 1)
-		go func() {
-			_, err := rig.runner(t, "a", childParams("serve")).Run(context.Background(), "touch", map[string]string{"path": mark})
-			failed <- err
-		}()
+		failed := runLater(context.Background(), rig.runner(t, "a", childParams("serve")), "touch", map[string]string{"path": mark})
 		approver.decide(t, approver.next(t), result)
 		if err := <-failed; err == nil {
 			t.Errorf("%s has approved", result)
@@ -125,20 +113,15 @@ func TestOnlyTrueApproves(t *testing.T) {
 	}
 }
 
-// A client that goes takes its question with it: the tool does not run, even if somebody says
-// yes afterwards.
-func TestWhoHasGoneRunsNothing(t *testing.T) {
+// TestDisconnectWithdrawsTheRequest: if the client disconnects, a later approval has no effect.
+func TestDisconnectWithdrawsTheRequest(t *testing.T) {
 	withdrawn := make(withdrawals, 1)
-	rig := newToolRig(t, gated(t, approval.Options{Journal: withdrawn}, false))
+	rig := newRig(t, gated(t, approval.Options{Journal: withdrawn}, false))
 	approver := rig.approve(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	ctx, hangUp := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
 	runner := rig.runner(t, "a", childParams("serve"))
-	go func() {
-		_, err := runner.Run(ctx, "touch", map[string]string{"path": mark})
-		failed <- err
-	}()
+	failed := runLater(ctx, runner, "touch", map[string]string{"path": mark})
 	question := approver.next(t)
 	hangUp()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
@@ -146,10 +129,7 @@ func TestWhoHasGoneRunsNothing(t *testing.T) {
 	}
 	<-withdrawn
 	approver.decide(t, question, "true")
-	go func() {
-		_, err := runner.Run(context.Background(), "start", nil)
-		failed <- err
-	}()
+	failed = runLater(context.Background(), runner, "start", nil)
 	approver.decide(t, approver.next(t), "true")
 	if err := <-failed; err != nil {
 		t.Fatal(err)
@@ -159,7 +139,7 @@ func TestWhoHasGoneRunsNothing(t *testing.T) {
 	}
 }
 
-// withdrawals is a journal that waits for requests to be withdrawn.
+// withdrawals is a journal that signals withdrawn requests.
 type withdrawals chan struct{}
 
 func (w withdrawals) Append(e approval.Entry) error {
@@ -169,23 +149,15 @@ func (w withdrawals) Append(e approval.Entry) error {
 	return nil
 }
 
-// One undecided question delays no other.
-func TestUndecidedQuestionDelaysNobody(t *testing.T) {
-	rig := newToolRig(t, gated(t, approval.Options{}, false))
+// TestUndecidedRequestDelaysNoOther: an open request does not delay others.
+func TestUndecidedRequestDelaysNoOther(t *testing.T) {
+	rig := newRig(t, gated(t, approval.Options{}, false))
 	approver := rig.approve(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	undecided := make(chan error, 1)
-	go func() {
-		_, err := rig.runner(t, "a", childParams("serve")).Run(ctx, "start", nil)
-		undecided <- err
-	}()
+	undecided := runLater(ctx, rig.runner(t, "a", childParams("serve")), "start", nil)
 	approver.next(t)
 	for range 5 {
-		done := make(chan error, 1)
-		go func() {
-			_, err := rig.runner(t, "a", childParams("serve")).Run(t.Context(), "tool-1", nil)
-			done <- err
-		}()
+		done := runLater(t.Context(), rig.runner(t, "a", childParams("serve")), "tool-1", nil)
 		approver.decide(t, approver.next(t), "true")
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -195,15 +167,11 @@ func TestUndecidedQuestionDelaysNobody(t *testing.T) {
 	<-undecided
 }
 
-// A frame that is none costs nobody the channel.
-func TestBrokenFramesOfApproversCostNothing(t *testing.T) {
-	rig := newToolRig(t, gated(t, approval.Options{}, false))
+// TestBrokenFramesOfApprovers: invalid frames do not close the channel.
+func TestBrokenFramesOfApprovers(t *testing.T) {
+	rig := newRig(t, gated(t, approval.Options{}, false))
 	approver := rig.approve(t)
-	done := make(chan error, 1)
-	go func() {
-		_, err := rig.runner(t, "a", childParams("serve")).Run(t.Context(), "tool-1", nil)
-		done <- err
-	}()
+	done := runLater(t.Context(), rig.runner(t, "a", childParams("serve")), "tool-1", nil)
 	question := approver.next(t)
 	for _, frame := range []string{`{`, `{"result":true}`, `[]`, `{"jsonrpc":"2.0","id":"unknown","result":true}`, `{"jsonrpc":"2.0","id":7}`} {
 		if err := approver.WriteMessage(websocket.TextMessage, []byte(frame)); err != nil {
@@ -217,21 +185,17 @@ func TestBrokenFramesOfApproversCostNothing(t *testing.T) {
 }
 
 func TestVerifyFirstAsksAboutNoUnknownTool(t *testing.T) {
-	rig := newToolRig(t, gated(t, approval.Options{}, true))
+	rig := newRig(t, gated(t, approval.Options{}, true))
 	approver := rig.approve(t)
 	runner := rig.runner(t, "a", childParams("serve"))
 	_, err := runner.Run(t.Context(), "tool_1", nil)
-	wantKind(t, err, toolserver.UnknownTool)
-	done := make(chan error, 1)
-	go func() {
-		_, err := runner.Run(context.Background(), "tool-1", nil)
-		done <- err
-	}()
+	wantCode(t, err, toolserver.UnknownTool)
+	done := runLater(context.Background(), runner, "tool-1", nil)
 	question := approver.next(t)
 	if question.Params.Tool != "tool-1" || len(question.Params.Digest) != 64 {
 		t.Errorf("the approver is asked about %+v", question.Params)
 	}
-	if err := rig.Reset(t.Context()); err != nil { // the call will be another process's
+	if err := rig.Reset(t.Context()); err != nil { // the call goes to a new process
 		t.Fatal(err)
 	}
 	approver.decide(t, question, "true")
@@ -240,9 +204,9 @@ func TestVerifyFirstAsksAboutNoUnknownTool(t *testing.T) {
 	}
 }
 
-// Until a run has been approved, nothing is started for it.
-func TestNothingIsStartedUnasked(t *testing.T) {
-	rig := newToolRig(t, gated(t, approval.Options{}, false))
+// TestNothingIsStartedBeforeApproval: no server is started before the run is approved.
+func TestNothingIsStartedBeforeApproval(t *testing.T) {
+	rig := newRig(t, gated(t, approval.Options{}, false))
 	approver := rig.approve(t)
 	failed := make(chan error, 1)
 	mark := filepath.Join(t.TempDir(), "mark")
@@ -251,7 +215,7 @@ func TestNothingIsStartedUnasked(t *testing.T) {
 		failed <- err
 	}()
 	approver.decide(t, approver.next(t), "false")
-	wantKind(t, <-failed, toolserver.Rejected)
+	wantCode(t, <-failed, toolserver.Rejected)
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("the program was started")
 	}

@@ -1,69 +1,40 @@
 package toolserver_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A ledger takes records, for a test to read.
-type ledger struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *ledger) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *ledger) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
-
-// records are those with a message, in their order.
-func (l *ledger) records(t *testing.T, message string) (records []map[string]any) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
-		var record map[string]any
-		if err := json.Unmarshal([]byte(line), &record); err != nil {
-			t.Fatal(err)
-		}
-		if record["msg"] == message {
-			records = append(records, record)
-		}
-	}
-	return records
-}
-
-// TestCallersMakeNoSeries: whatever names they make up, of a pseudo-server's tools and of servers
-// that they launch.
+// TestCallersMakeNoSeries: invented names of servers and tools do not become labels.
 func TestCallersMakeNoSeries(t *testing.T) {
 	skills := func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return nil, nil }
 	pseudo, err := gateway.Pseudo(map[string]gateway.ToolFunc{"skills": skills})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log ledger
+	var log frontendtest.Log
 	var metrics gateway.Metrics
-	middleware := []mcp.Middleware{(&gateway.Audit{Logger: log.logger(), Counters: &metrics}).Intercept}
-	known := newBridge(t, to("files", newShelf()))
-	operator := serving(t, &server.Options{Middleware: middleware}, known, pseudo)
-	rig := newToolRig(t, toolserver.Options{Server: operator, States: known.States, Middleware: middleware})
+	middleware := []mcp.Middleware{(&gateway.Audit{Logger: log.Logger(), Counters: &metrics}).Middleware}
+	known := frontendtest.Bridge(t, frontendtest.To("files", frontendtest.NewUpstream()))
+	operator := frontendtest.Operator(t, server.Options{Middleware: middleware}, known, pseudo)
+	rig := newRig(t, toolserver.Options{Server: operator, States: known.States, Middleware: middleware})
 	for i := range 3 {
 		name := fmt.Sprintf("made_up_%d", i)
 		for server, params := range map[string]toolserver.ServerParams{name: {Command: "/no/such/program"}, "skills": {}, "unknown": {}} {
@@ -89,20 +60,20 @@ func TestCallersMakeNoSeries(t *testing.T) {
 			t.Errorf("there is no line %s in\n%s", line, shown)
 		}
 	}
-	if len(log.records(t, "call")) != 11 {
-		t.Errorf("there are %d records", len(log.records(t, "call")))
+	if len(log.Records(t, "call")) != 11 {
+		t.Errorf("there are %d records", len(log.Records(t, "call")))
 	}
 }
 
-// TestAuditOfRuns: each run has a record, with an outcome of its own, whatever refuses it.
+// TestAuditOfRuns: each run has one record with its own outcome.
 func TestAuditOfRuns(t *testing.T) {
-	var log ledger
+	var log frontendtest.Log
 	approve := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 		return approval.Answer{Approved: true}, nil
 	})
-	rig, files := newKnownRig(t, toolserver.Options{
-		VerifyFirst: true, Launch: refuseDir, Middleware: []mcp.Middleware{(&gateway.Audit{Logger: log.logger()}).Intercept},
-		Guards: []mcp.Guard{approval.Guard(compiled(t, askAlways), approve, &approval.Options{Logger: quiet()})},
+	rig, files := newOperatorRig(t, toolserver.Options{
+		VerifyFirst: true, Launch: refuseDir, Middleware: []mcp.Middleware{(&gateway.Audit{Logger: log.Logger()}).Middleware},
+		Guards: []mcp.Guard{approval.Guard(frontendtest.Compile(t, askAlways), approve, &approval.Options{Logger: frontendtest.Quiet()})},
 	})
 	run := func(server, tool string, params toolserver.ServerParams) error {
 		_, err := rig.runner(t, server, params).Run(t.Context(), tool, nil)
@@ -112,7 +83,7 @@ func TestAuditOfRuns(t *testing.T) {
 		server, tool string
 		params       toolserver.ServerParams
 		outcome      string
-		kind         toolserver.Kind
+		kind         toolserver.Code
 	}{
 		{"files", "read", toolserver.ServerParams{}, "ok", ""},
 		{"files", "stat_", toolserver.ServerParams{}, "unknown_tool", toolserver.UnknownTool},
@@ -123,12 +94,12 @@ func TestAuditOfRuns(t *testing.T) {
 		{"mine", "no-such-tool", childParams("serve"), "unknown_tool", toolserver.UnknownTool},
 		{"mine", "tool-1", childParams("serve"), "ok", ""},
 	} {
-		before := len(log.records(t, "call"))
+		before := len(log.Records(t, "call"))
 		err := run(c.server, c.tool, c.params)
 		if c.kind == "" && err != nil || c.kind != "" {
-			wantKind(t, err, c.kind)
+			wantCode(t, err, c.kind)
 		}
-		records := log.records(t, "call")[before:]
+		records := log.Records(t, "call")[before:]
 		if len(records) != 1 || records[0]["outcome"] != c.outcome {
 			t.Errorf("%s.%s has the records %v, want one of %s", c.server, c.tool, records, c.outcome)
 		}
@@ -138,13 +109,81 @@ func TestAuditOfRuns(t *testing.T) {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- run("files", "slow", toolserver.ServerParams{}) }()
-	<-files.entered
+	<-files.Entered
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Error(err)
 	}
-	wantKind(t, <-failed, toolserver.Reset)
-	records := log.records(t, "call")
+	wantCode(t, <-failed, toolserver.Reset)
+	records := log.Records(t, "call")
 	if first, second := records[len(records)-2]["outcome"], records[len(records)-1]["outcome"]; first != "only_asked" || second != "reset" {
 		t.Errorf("the last outcomes are %v and %v", first, second)
+	}
+}
+
+// refuseDir refuses servers with a working directory.
+func refuseDir(_ context.Context, s *config.Resolved) error {
+	if s.Dir.Reveal() != "" {
+		return errors.New("only here")
+	}
+	return nil
+}
+
+// TestNothingIsStartedThatThePolicyDenies: a denied run starts no server, even with
+// VerifyFirst, and has a record.
+func TestNothingIsStartedThatThePolicyDenies(t *testing.T) {
+	var log frontendtest.Log
+	audit := &gateway.Audit{Logger: log.Logger()}
+	guard := approval.Guard(frontendtest.Compile(t, `{"rules":[{"name":"none","effect":"deny"}]}`), nil, &approval.Options{Logger: frontendtest.Quiet(), GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision}})
+	rig := newRig(t, toolserver.Options{
+		VerifyFirst: true, Middleware: []mcp.Middleware{audit.Middleware}, Guards: []mcp.Guard{guard},
+		Launch: func(context.Context, *config.Resolved) error {
+			t.Error("it is asked whether what is denied may be launched")
+			return nil
+		},
+	})
+	mark := filepath.Join(t.TempDir(), "mark")
+	runner := rig.runner(t, "a", toolserver.ServerParams{Command: "/usr/bin/touch", Args: []string{mark}})
+	_, err := runner.Run(t.Context(), "t", nil)
+	wantCode(t, err, toolserver.Forbidden)
+	wantCode(t, runner.Approve(t.Context(), "t", nil), toolserver.Forbidden)
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the program was started")
+	}
+	if n := len(log.Records(t, "call")); n != 2 {
+		t.Errorf("there are %d records of 2 runs", n)
+	}
+}
+
+// TestVerifyFirstWithoutGuards: VerifyFirst works without guards.
+func TestVerifyFirstWithoutGuards(t *testing.T) {
+	rig := newRig(t, toolserver.Options{VerifyFirst: true})
+	runner := rig.runner(t, "a", childParams("serve"))
+	_, err := runner.Run(t.Context(), "no-such-tool", nil)
+	wantCode(t, err, toolserver.UnknownTool)
+	wantCode(t, runner.Approve(t.Context(), "no-such-tool", nil), toolserver.UnknownTool)
+	startOf(t, runner)
+}
+
+// TestIncompleteParams: params without a command or a URL are invalid.
+func TestIncompleteParams(t *testing.T) {
+	for name, params := range map[string]toolserver.ServerParams{
+		"args": {Args: []string{"x"}}, "env": {Env: map[string]string{"A": "1"}}, "dir": {Dir: "/"}, "headers": {Headers: map[string]string{"A": "1"}},
+	} {
+		if _, err := toolserver.NewRunner("http://localhost", "s", &toolserver.RunnerOptions{Params: params}); err == nil {
+			t.Errorf("%s alone are taken for nothing", name)
+		}
+	}
+}
+
+// TestLongestSecretsAreRedactedFirst: a secret that contains another is redacted completely.
+func TestLongestSecretsAreRedactedFirst(t *testing.T) {
+	rig := newRig(t, noGuards())
+	for range 10 { // the order of a map varies
+		params := toolserver.ServerParams{Command: "/no/such/password123", Env: map[string]string{"A": "pass", "B": "password123", "C": "word"}}
+		_, err := rig.runner(t, "a", params).Run(t.Context(), "t", nil)
+		wantCode(t, err, toolserver.NotStarted)
+		if err == nil || !strings.Contains(err.Error(), "/no/such/[redacted]:") {
+			t.Fatalf("the error is %v", err)
+		}
 	}
 }

@@ -7,87 +7,112 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/llm"
 	"github.com/dovetail-go/dovetail/internal/frontend"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// A Kind is why a run has no result: "type" of what a [Server] answers. It is an error, so
-// that errors.Is(err, Rejected) reports the kind of an [Error]. Other kinds are the outcomes
-// of a gateway.Audit.
-type Kind string
+// A Code says why a run has no result: "type" in the response of a [Server]. It is an error:
+// errors.Is(err, Rejected) reports whether an [Error] has that code. Other codes are the
+// outcomes of a gateway.Audit.
+type Code string
 
-// Kinds of runs that have no result. The original clients know the first two.
+// Codes of runs without a result. The clients of ipybox know the first two.
 const (
-	Rejected Kind = "rejected" // a person has said no
-	Expired  Kind = "timeout"  // no person has answered in time
+	Rejected Code = "rejected" // a person said no
+	Expired  Code = "timeout"  // no person answered in time
 
-	Forbidden     Kind = "forbidden"      // a guard refuses the call
-	ToolError     Kind = "tool_error"     // the tool reports that it has failed
-	TimedOut      Kind = "call_timeout"   // the call took too long
-	UnknownServer Kind = "unknown_server" // the operator has no server of that name
-	UnknownTool   Kind = "unknown_tool"   // the server has no tool of that name
-	NoLaunch      Kind = "launch_refused" // the caller must not launch this server
-	Conflict      Kind = "conflict"       // another server runs under that name
-	NotStarted    Kind = "start_failed"   // the server could not be launched
-	Reset         Kind = "reset"          // the servers were reset during the run
-	Closed        Kind = "closed"         // the tool server has been closed
-	Busy          Kind = "busy"           // too many servers run
+	Forbidden     Code = "forbidden"      // a guard refuses the call
+	ToolError     Code = "tool_error"     // the tool reports a failure
+	TimedOut      Code = "call_timeout"   // the call took too long
+	UnknownServer Code = "unknown_server" // there is no such operator's server
+	UnknownTool   Code = "unknown_tool"   // the server has no such tool
+	NoLaunch      Code = "launch_refused" // the caller must not launch this server
+	Conflict      Code = "conflict"       // another server runs under that name
+	NotStarted    Code = "start_failed"   // the server could not be launched
+	Reset         Code = "reset"          // the servers were reset during the run
+	Closed        Code = "closed"         // the tool server has been closed
+	Busy          Code = "busy"           // too many servers are running
 )
 
-// Error returns the kind.
-func (k Kind) Error() string { return "toolserver: run failed: " + string(k) }
+// Error returns a description with the code.
+func (k Code) Error() string { return "toolserver: run failed: " + string(k) }
 
-// failure returns why a run has no result, in words for its caller. err may be nil.
-func failure(kind Kind, message string, err error) *frontend.Failure {
-	return &frontend.Failure{Kind: string(kind), Message: message, Err: err}
+// failure returns a failure with a message for the caller. err may be nil.
+func failure(code Code, message string, err error) *frontend.Failure {
+	return &frontend.Failure{Code: string(code), Message: message, Err: err}
 }
 
-const mayHaveRun = "; the call may have been executed"
-
+// Failures of runs that are interrupted. [run.interrupted] adds whether the call may have been
+// executed.
 var (
-	errReset       = failure(Reset, "the tool server was reset"+mayHaveRun, context.Canceled)
-	errClosed      = failure(Closed, "the tool server has been closed"+mayHaveRun, context.Canceled)
-	errReplaced    = failure(Conflict, "another server was launched under the same name"+mayHaveRun, context.Canceled)
-	errUnknownTool = failure(UnknownTool, "there is no such tool", nil)
-	errIdle        = errors.New("idle")
-	errEnded       = errors.New("it has ended by itself")
-	errOnlyAsked   = failure("only_asked", "nothing was run: only approval was asked for", nil)
+	errReset    = failure(Reset, "the tool server was reset", context.Canceled)
+	errClosed   = failure(Closed, "the tool server has been closed", context.Canceled)
+	errReplaced = failure(Conflict, "another server was launched under the same name", context.Canceled)
 )
 
-// failureOf returns what the caller of a run gets for an error.
+var (
+	errUnknownTool  = failure(UnknownTool, "there is no such tool", nil)
+	errIdle         = errors.New("idle")
+	errEnded        = errors.New("the server ended")
+	errApprovalOnly = failure("only_asked", "only approval was requested; nothing was run", nil)
+)
+
+// interrupted adds to the failure of an interrupted run whether the call may have been executed. It
+// returns other failures unchanged.
+func (r *run) interrupted(f *frontend.Failure) *frontend.Failure {
+	switch f.Code {
+	case string(Reset), string(Closed), string(Conflict), frontend.TimedOut, frontend.Canceled:
+	default:
+		return f
+	}
+	if !errors.Is(f.Err, context.Canceled) && !errors.Is(f.Err, context.DeadlineExceeded) {
+		return f
+	}
+	outcome := "; the call may have been executed"
+	if r.unsent.Load() || r.launch != nil && !r.sent.Load() {
+		outcome = "; the call was not executed"
+	}
+	said := *f
+	said.Message, _, _ = strings.Cut(f.Message, ";")
+	said.Message += outcome
+	return &said
+}
+
+// failureOf classifies the error of a run.
 func failureOf(q *runRequest, err error) *frontend.Failure {
-	if said, ok := errors.AsType[*bridge.ToolError](err); ok {
-		return failure(ToolError, said.Error(), err)
+	if tool, ok := errors.AsType[*llm.ToolError](err); ok {
+		return failure(ToolError, tool.Error(), err)
 	}
 	if refused, ok := errors.AsType[*approval.Error](err); ok {
 		named := *refused
-		named.Server, named.Tool = q.server, q.tool // as the caller names them
-		return failure(kindOfApproval(refused.Kind), named.Error(), err)
+		named.Server, named.Tool = q.server, q.tool // the names that the caller uses
+		return failure(codeOfApproval(refused.Code), named.Error(), err)
 	}
-	f := *frontend.FailureOf(err) // a copy, as the original may be shared
-	switch f.Kind {
+	f := *frontend.FailureOf(err) // the original may be shared
+	switch f.Code {
 	case frontend.TimedOut:
-		f.Kind = string(TimedOut)
+		f.Code = string(TimedOut)
 	case frontend.UnknownTool:
-		f.Message = "Unknown tool: " + approval.Printable(frontend.Cut(q.tool))
+		f.Message = "Unknown tool: " + approval.Printable(frontend.Truncate(q.tool))
 	}
 	return &f
 }
 
-// kindOfApproval returns the kind of a call that was not approved, which for two of them is a
-// word of the original.
-func kindOfApproval(kind approval.Kind) Kind {
-	switch kind {
+// codeOfApproval returns the code of a call that was not approved. Two codes have the names
+// that the clients of ipybox know.
+func codeOfApproval(code approval.Code) Code {
+	switch code {
 	case approval.Rejected:
 		return Rejected
 	case approval.Expired:
 		return Expired
 	}
-	return Kind(strings.ToLower(string(kind)))
+	return Code(strings.ToLower(string(code)))
 }
 
-// upstreamError returns the error of a call that a server has not answered. Errors that the
-// server has answered stay as they are.
+// upstreamError returns the error of a call to which a server did not respond. It returns the
+// server's own errors unchanged.
 func upstreamError(ctx context.Context, name string, err error) error {
 	if err == nil {
 		return nil

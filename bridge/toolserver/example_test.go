@@ -21,7 +21,7 @@ type addition struct {
 	B int `json:"b"`
 }
 
-// A tool server has the tools of a bridge called by code that knows only their names, and asks
+// A tool server calls the tools of a bridge for code that knows only their names, and asks
 // before each call.
 func ExampleNew() {
 	ctx := context.Background()
@@ -32,7 +32,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 
-	person := approval.Deferred(func(ctx context.Context, p *approval.Prompt) {
+	person := approval.Callback(func(ctx context.Context, p *approval.Prompt) {
 		fmt.Println("approving", p.Request)
 		_ = p.Accept(ctx) // the call may have ended
 	})
@@ -54,7 +54,7 @@ func ExampleNew() {
 	web := httptest.NewServer(tools)
 	defer web.Close()
 
-	runner, err := toolserver.NewRunner(web.URL, "calc", &toolserver.RunnerOptions{Token: tools.Access().Token()})
+	runner, err := toolserver.NewRunner(web.URL, "calc", &toolserver.RunnerOptions{Token: tools.Authenticator().Token()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func ExampleNew() {
 	// 42 <nil>
 }
 
-// A runner may say how its server is launched, if the tool server lets it.
+// A runner may describe how its server is launched, if the tool server allows it.
 func ExampleNewRunner() {
 	tools, err := toolserver.New(nil)
 	if err != nil {
@@ -77,7 +77,7 @@ func ExampleNewRunner() {
 
 	runner, err := toolserver.NewRunner(web.URL, "fetch", &toolserver.RunnerOptions{
 		Params: toolserver.ServerParams{Command: "uvx", Args: []string{"mcp-server-fetch"}},
-		Token:  tools.Access().Token(),
+		Token:  tools.Authenticator().Token(),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -85,5 +85,5 @@ func ExampleNewRunner() {
 	_, err = runner.Run(context.Background(), "fetch", map[string]string{"url": "https://example.com"})
 	fmt.Println(err)
 	// Output:
-	// fetch.fetch: callers must not launch servers here: expected the name of a known server, and empty server_params
+	// fetch.fetch: callers must not launch servers: name a server of the operator, and leave server_params empty
 }

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// FuzzRunRequest reads bodies. One that is taken says what encoding/json finds in it too, its
-// params make a server whose printed form tells no value of a variable or header, and its
-// arguments are a part of it.
+// FuzzRunRequest parses request bodies. encoding/json finds the same values in a valid one, the
+// formatted params contain no values of variables and headers, and the arguments are a part of
+// the body.
 func FuzzRunRequest(f *testing.F) {
 	for _, seed := range []string{
 		`{"server_name":"a","server_params":{"command":"npx","args":["-y","x"],"env":{"A":"canary"},"cwd":"/"},"tool_name":"t","tool_args":{"a":[1,{}]}}`,
@@ -38,7 +39,7 @@ func FuzzRunRequest(f *testing.F) {
 		if same.Server != q.server || same.Tool != q.tool || string(same.Args) != string(q.arguments) {
 			t.Errorf("%+v is not %+v", q, same)
 		}
-		if !isAlias(q.server) || jsonscan.KindOf(q.arguments) != jsonscan.Object {
+		if bridge.CheckAlias(q.server) != nil || jsonscan.KindOf(q.arguments) != jsonscan.Object {
 			t.Errorf("it should not be taken: %+v", q)
 		}
 		if q.params == nil {
@@ -52,15 +53,15 @@ func FuzzRunRequest(f *testing.F) {
 		for _, values := range []map[string]string{q.params.Env, q.params.Headers} {
 			for _, value := range values {
 				if strings.Contains(value, "canary") && strings.Count(string(body), "canary") == 1 && strings.Contains(printed, value) {
-					t.Errorf("a value is told: %s", printed)
+					t.Errorf("a value is revealed: %s", printed)
 				}
 			}
 		}
 	})
 }
 
-// FuzzRunAnswer reads answers of tool servers.
-func FuzzRunAnswer(f *testing.F) {
+// FuzzRunResponse parses responses of tool servers.
+func FuzzRunResponse(f *testing.F) {
 	for _, seed := range []string{`{"result":{"a":1}}`, `{"result":null}`, `{"error":"x","type":"rejected"}`, `{"error":"Approval request for s.t expired"}`, `{"approved":true}`, `{}`, `[`, `{"result":}`} {
 		f.Add([]byte(seed))
 	}

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// maxReason is how many bytes of what has gone wrong callers are told.
+	// maxReason is the maximum length of an error text from a launched server, in bytes.
 	maxReason = 1 << 10
-	// minScrubbed is how many bytes a value has at least that is kept out of what they are told.
-	minScrubbed = 4
+	// minRedacted is the minimum length of a value that is redacted, in bytes.
+	minRedacted = 4
 )
 
-// A launch is how a server is launched that a caller has described.
+// A launch describes a server that a caller wants to launch.
 type launch struct {
 	server *config.Resolved
 	text   string // for approvers
-	digest string // of all of it
+	digest string // of the complete description
 }
 
 func newLaunch(server *config.Resolved) *launch {
@@ -47,7 +47,7 @@ func (l *launch) open(ctx context.Context, o *Options) (*client.Session, error) 
 	if err != nil {
 		return nil, err
 	}
-	session, err := client.Connect(ctx, dialer, &client.Options{ConnectTimeout: o.ConnectTimeout, MaxReconnects: -1})
+	session, err := client.Connect(ctx, dialer, &client.Options{ConnectTimeout: o.ConnectTimeout, NoReconnect: true})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (l *launch) open(ctx context.Context, o *Options) (*client.Session, error) 
 	return session, nil
 }
 
-// failure is why the server could not be started, for its caller.
+// failure returns the error of a failed start, for the caller.
 func (l *launch) failure(ctx context.Context, err error) error {
 	reason := err.Error()
 	switch cause := context.Cause(ctx); {
@@ -70,31 +70,32 @@ func (l *launch) failure(ctx context.Context, err error) error {
 	case cause != nil:
 		return cause
 	}
-	if reason = l.scrub(reason); len(reason) > maxReason {
+	if reason = l.redact(reason); len(reason) > maxReason {
 		reason = reason[:maxReason] + "…"
 	}
 	message := "the server " + jsonscan.Quote(l.server.Alias) + " could not be started: " + approval.Printable(reason)
 	if l.hasVariable() {
-		message += " (what stands in ${} in server_params is not replaced)"
+		message += " (variables such as ${NAME} in server_params are not expanded)"
 	}
 	return failure(NotStarted, message, err)
 }
 
-// scrub takes what may be secret out of a text, the longest first: one may be a part of another.
-func (l *launch) scrub(text string) string {
+// redact replaces secrets in a text. It replaces the longest first, because one may contain
+// another.
+func (l *launch) redact(text string) string {
 	secrets := []config.Secret{l.server.URL}
 	secrets = slices.AppendSeq(secrets, maps.Values(l.server.Env))
 	secrets = slices.AppendSeq(secrets, maps.Values(l.server.Headers))
 	slices.SortFunc(secrets, func(a, b config.Secret) int { return cmp.Compare(len(b.Reveal()), len(a.Reveal())) })
 	for _, secret := range secrets {
-		if value := secret.Reveal(); len(value) >= minScrubbed {
+		if value := secret.Reveal(); len(value) >= minRedacted {
 			text = strings.ReplaceAll(text, value, secret.String())
 		}
 	}
 	return text
 }
 
-// hasVariable says whether the caller may have expected something to be replaced.
+// hasVariable reports whether a value contains ${, which the caller may expect to be expanded.
 func (l *launch) hasVariable() bool {
 	all := append([]config.Secret{l.server.Command, l.server.Dir, l.server.URL}, l.server.Args...)
 	for _, values := range []map[string]config.Secret{l.server.Env, l.server.Headers} {
@@ -110,14 +111,14 @@ func (l *launch) hasVariable() bool {
 	return false
 }
 
-// A definition is that of a tool, and the session that it was found by.
-type definition struct {
+// A verifiedTool is the definition of a tool, with the session that listed it.
+type verifiedTool struct {
 	session    *client.Session
 	definition *mcp.Definition
 }
 
-// define finds the tool of a run.
-func define(ctx context.Context, session *client.Session, r *run) (*definition, error) {
+// findTool finds the tool of a run.
+func findTool(ctx context.Context, session *client.Session, r *run) (*verifiedTool, error) {
 	if session.Capabilities().Tools == nil {
 		return nil, errUnknownTool
 	}
@@ -128,7 +129,7 @@ func define(ctx context.Context, session *client.Session, r *run) (*definition, 
 			return nil, upstreamError(ctx, r.server, err)
 		case tool.Name != r.tool:
 		case found != nil:
-			return nil, fmt.Errorf("the server %q lists the tool %q twice", r.server, frontend.Cut(r.tool))
+			return nil, fmt.Errorf("the server %q lists the tool %q twice", r.server, frontend.Truncate(r.tool))
 		default:
 			found = tool
 		}
@@ -140,5 +141,5 @@ func define(ctx context.Context, session *client.Session, r *run) (*definition, 
 	if err != nil {
 		return nil, err
 	}
-	return &definition{session, mcp.NewDefinition(listed)}, nil
+	return &verifiedTool{session, mcp.NewDefinition(listed)}, nil
 }

@@ -4,48 +4,50 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A launcher has the servers that callers have launched, at most one of each principal and
-// name. Nothing is waited for with the lock held.
+// A launcher manages the servers that callers have launched, at most one per principal and
+// name. It never blocks while it holds the lock.
 type launcher struct {
 	opts      *Options
-	semaphore chan struct{} // taken by each server until it has ended
+	semaphore chan struct{} // held by each server from its start to its end
 	all       sync.WaitGroup
 
 	mu      sync.Mutex
-	servers map[ownedName]*launched // that take calls
-	alive   map[*launched]struct{}  // these, and those that have not ended yet
+	servers map[serverKey]*launchedServer // that accept calls
+	alive   map[*launchedServer]struct{}  // all that have not ended
 	closed  bool
 }
 
-// An ownedName is a server's, as one principal knows it.
-type ownedName struct{ principal, name string }
+// A serverKey identifies a server of a principal.
+type serverKey struct{ principal, name string }
 
 func newLauncher(o *Options) *launcher {
 	return &launcher{
 		opts: o, semaphore: make(chan struct{}, o.MaxServers),
-		servers: make(map[ownedName]*launched), alive: make(map[*launched]struct{}),
+		servers: make(map[serverKey]*launchedServer), alive: make(map[*launchedServer]struct{}),
 	}
 }
 
-// call calls a run's tool, having its server started if it does not run. One that turns out to
-// have ended before the call could be sent is started again.
+// call calls the tool of a run, and starts the server if it does not run. If the server ended
+// before the call was sent, call starts it again once.
 func (l *launcher) call(ctx context.Context, r *run, arguments json.RawMessage) (mcp.Result, error) {
 	for again := true; ; again = false {
-		s, err := l.join(ctx, r)
+		s, err := l.acquire(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		result, err := l.callAt(ctx, s, r, arguments)
+		result, err := l.callOn(ctx, s, r, arguments)
 		failed, ok := errors.AsType[*jsonrpc.CallError](err)
 		unsent := ok && failed.Delivery == jsonrpc.NotSent && errors.Is(err, jsonrpc.ErrClosed)
 		if !unsent || !again || ctx.Err() != nil {
@@ -55,46 +57,50 @@ func (l *launcher) call(ctx context.Context, r *run, arguments json.RawMessage) 
 	}
 }
 
-// callAt calls a run's tool at a server that has been joined for that, and leaves it.
-func (l *launcher) callAt(ctx context.Context, s *launched, r *run, arguments json.RawMessage) (mcp.Result, error) {
-	defer l.leave(s)
-	if d := r.verified; d != nil && d.session != s.session { // another one has been started meanwhile
-		now, err := define(ctx, s.session, r)
+// callOn calls the tool of a run on an acquired server, and releases the server.
+func (l *launcher) callOn(ctx context.Context, s *launchedServer, r *run, arguments json.RawMessage) (mcp.Result, error) {
+	defer l.release(s)
+	if d := r.verified; d != nil && d.session != s.session { // the server has been restarted
+		now, err := findTool(ctx, s.session, r)
 		if err != nil {
 			return nil, err
 		}
 		if now.definition.Digest() != d.definition.Digest() {
-			return nil, &approval.Error{Kind: approval.Changed, Server: r.server, Tool: r.tool, Err: approval.Changed}
+			return nil, &approval.Error{Code: approval.Changed, Server: r.server, Tool: r.tool, Err: approval.Changed}
 		}
 	}
+	r.sent.Store(true)
 	result, err := s.session.Call(ctx, mcp.MethodToolsCall, frontend.ToolParams(r.tool, arguments), nil)
 	if err == nil {
 		return mcp.Raw(result), nil
 	}
-	if stopped, ok := context.Cause(s.life).(*frontend.Failure); ok && ctx.Err() == nil {
+	if failed, ok := errors.AsType[*jsonrpc.CallError](err); ok && failed.Delivery == jsonrpc.NotSent {
+		r.sent.Store(false)
+	}
+	if stopped, ok := context.Cause(s.ctx).(*frontend.Failure); ok && ctx.Err() == nil {
 		return nil, stopped
 	}
 	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && said.Code == jsonrpc.InvalidParams {
-		if _, unknown := define(ctx, s.session, r); unknown == errUnknownTool {
+		if _, unknown := findTool(ctx, s.session, r); unknown == errUnknownTool {
 			return nil, errUnknownTool
 		}
 	}
 	return nil, err
 }
 
-// define looks for a run's tool, having its server started if it does not run.
-func (l *launcher) define(ctx context.Context, r *run) (*definition, error) {
-	s, err := l.join(ctx, r)
+// findTool finds the tool of a run, and starts the server if it does not run.
+func (l *launcher) findTool(ctx context.Context, r *run) (*verifiedTool, error) {
+	s, err := l.acquire(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	defer l.leave(s)
-	return define(ctx, s.session, r)
+	defer l.release(s)
+	return findTool(ctx, s.session, r)
 }
 
-// join returns the server of a run when it is ready, with one call more, until leave.
-func (l *launcher) join(ctx context.Context, r *run) (*launched, error) {
-	s, err := l.find(ownedName{r.principal, r.server}, r.launch)
+// acquire returns the server of a run when it is ready. It counts a call until release.
+func (l *launcher) acquire(ctx context.Context, r *run) (*launchedServer, error) {
+	s, err := l.find(serverKey{r.principal, r.server}, r.launch)
 	if err != nil {
 		return nil, err
 	}
@@ -105,30 +111,30 @@ func (l *launcher) join(ctx context.Context, r *run) (*launched, error) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		l.leave(s)
+		l.release(s)
 		return nil, err
 	}
 	return s, nil
 }
 
-func (l *launcher) leave(s *launched) {
+func (l *launcher) release(s *launchedServer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.calls--
 	s.since = time.Now()
 }
 
-// find returns the server that takes calls under a name, started if there is none.
-func (l *launcher) find(name ownedName, how *launch) (*launched, error) {
+// find returns the server that accepts calls under a name, and adds one if there is none.
+func (l *launcher) find(name serverKey, how *launch) (*launchedServer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.servers[name]
-	if s != nil && s.isOver() {
+	if s != nil && s.hasEnded() {
 		s = nil
 	}
 	if s != nil && s.digest != how.digest {
 		if !l.opts.Replace {
-			return nil, failure(Conflict, "another server runs under the name "+jsonscan.Quote(name.name)+": expected the same server_params, or a reset before", nil)
+			return nil, failure(Conflict, "another server runs under the name "+jsonscan.Quote(name.name)+": use the same server_params, or reset the tool server first", nil)
 		}
 		s.stop(errReplaced)
 		s = nil
@@ -143,23 +149,23 @@ func (l *launcher) find(name ownedName, how *launch) (*launched, error) {
 	return s, nil
 }
 
-// add has a server started in the place of one that takes no more calls, if there is one.
-func (l *launcher) add(name ownedName, how *launch) (*launched, error) {
+// add starts a server. It replaces a server of the same name that has ended.
+func (l *launcher) add(name serverKey, how *launch) (*launchedServer, error) {
 	if l.closed {
 		return nil, errClosed
 	}
 	if _, replaced := l.servers[name]; !replaced && !l.makeRoom(name.principal) {
-		return nil, failure(Busy, "too many servers run", nil)
+		return nil, failure(Busy, "too many servers are running", nil)
 	}
-	s := &launched{launch: how, name: name, ready: make(chan struct{}), ended: make(chan struct{}), since: time.Now()}
-	s.life, s.stop = context.WithCancelCause(context.Background())
+	s := &launchedServer{launch: how, name: name, ready: make(chan struct{}), ended: make(chan struct{}), since: time.Now()}
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	l.servers[name], l.alive[s] = s, struct{}{}
-	l.all.Go(func() { l.keep(s) })
+	l.all.Go(func() { l.supervise(s) })
 	return s, nil
 }
 
-// makeRoom says whether a principal can have one server more, for which an idle one is stopped
-// if need be, rather its own than another's.
+// makeRoom reports whether a principal may start another server. If necessary it stops an idle
+// server, preferably one of the same principal.
 func (l *launcher) makeRoom(principal string) bool {
 	count := 0
 	for name := range l.servers {
@@ -167,16 +173,16 @@ func (l *launcher) makeRoom(principal string) bool {
 			count++
 		}
 	}
-	isOwn := func(s *launched) bool { return s.name.principal == principal }
+	isOwn := func(s *launchedServer) bool { return s.name.principal == principal }
 	if principal != "" && count >= l.opts.MaxServersPerCaller {
 		return l.evict(isOwn)
 	}
-	return len(l.servers) < l.opts.MaxServers || l.evict(isOwn) || l.evict(func(*launched) bool { return true })
+	return len(l.servers) < l.opts.MaxServers || l.evict(isOwn) || l.evict(func(*launchedServer) bool { return true })
 }
 
-// evict stops that one of some servers that has been idle longest.
-func (l *launcher) evict(among func(*launched) bool) bool {
-	var oldest *launched
+// evict stops the matching server that has been idle longest.
+func (l *launcher) evict(among func(*launchedServer) bool) bool {
+	var oldest *launchedServer
 	for _, s := range l.servers {
 		if s.calls == 0 && among(s) && (oldest == nil || s.since.Before(oldest.since)) {
 			oldest = s
@@ -190,8 +196,8 @@ func (l *launcher) evict(among func(*launched) bool) bool {
 	return true
 }
 
-// reject has a server take no more calls.
-func (l *launcher) reject(s *launched) {
+// unregister makes a server accept no more calls.
+func (l *launcher) unregister(s *launchedServer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.servers[s.name] == s {
@@ -199,8 +205,8 @@ func (l *launcher) reject(s *launched) {
 	}
 }
 
-// remove notes that a server has ended.
-func (l *launcher) remove(s *launched) {
+// markEnded records that a server has ended.
+func (l *launcher) markEnded(s *launchedServer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.alive, s)
@@ -208,7 +214,7 @@ func (l *launcher) remove(s *launched) {
 }
 
 // reset stops servers, and returns those that have not ended yet.
-func (l *launcher) reset(of func(principal string) bool) (stopping []*launched) {
+func (l *launcher) reset(of func(principal string) bool) (stopping []*launchedServer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for s := range l.alive {
@@ -224,7 +230,7 @@ func (l *launcher) reset(of func(principal string) bool) (stopping []*launched) 
 	return stopping
 }
 
-// close stops all servers and waits for them, and has none started any more.
+// close stops all servers, waits until they have ended, and refuses new ones.
 func (l *launcher) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -234,4 +240,116 @@ func (l *launcher) close() {
 	}
 	l.mu.Unlock()
 	l.all.Wait()
+}
+
+// A launchedServer is a server that a caller has launched. Its goroutine starts and stops it.
+type launchedServer struct {
+	*launch
+
+	name  serverKey
+	ctx   context.Context // ends when the server is to stop
+	stop  context.CancelCauseFunc
+	ready chan struct{} // closed when the server has started, or its start has failed
+	ended chan struct{} // closed when the server has ended
+
+	session *client.Session // set before ready is closed
+	err     error           // error of the start, set before ready is closed
+
+	calls int       // calls in progress; launcher.mu guards it and since
+	since time.Time // time of the last release
+}
+
+// supervise starts a server, and stops it when it has to.
+func (l *launcher) supervise(s *launchedServer) {
+	log := l.opts.Logger.With("server", s.name.name, "caller", s.name.principal)
+	defer l.markEnded(s)
+	defer s.stop(nil)
+	ctx, cancel := context.WithTimeout(s.ctx, l.opts.ConnectTimeout)
+	defer cancel()
+	session, err := l.start(ctx, s)
+	if err != nil {
+		s.err = s.failure(ctx, err)
+		log.Warn("starting a server failed", "launch", s.text, "error", s.redact(err.Error()))
+		l.unregister(s) // before waiting callers try again
+		close(s.ready)
+		return
+	}
+	defer func() { <-l.semaphore }()
+	s.session = session
+	close(s.ready)
+	log.Info("started a server", "launch", s.text)
+	reason := l.waitUntilDone(s)
+	l.unregister(s)
+	_ = session.Close() // Close returns no error of its own
+	log.Info("a server ended", "reason", reason)
+}
+
+// start waits for the semaphore and starts the server.
+func (l *launcher) start(ctx context.Context, s *launchedServer) (*client.Session, error) {
+	select {
+	case l.semaphore <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	session, err := s.open(ctx, l.opts)
+	if err != nil {
+		<-l.semaphore
+	}
+	return session, err
+}
+
+// waitUntilDone blocks until a server is to stop or has ended, and returns the reason.
+func (l *launcher) waitUntilDone(s *launchedServer) (reason slog.Value) {
+	idle := time.NewTimer(l.opts.IdleTimeout)
+	defer idle.Stop()
+	for {
+		select {
+		case <-s.session.Done():
+			return slog.AnyValue(errEnded)
+		case <-s.ctx.Done():
+			return slog.AnyValue(context.Cause(s.ctx))
+		case <-idle.C:
+			left := l.idleTimeLeft(s)
+			if left <= 0 {
+				return slog.AnyValue(errIdle)
+			}
+			idle.Reset(left)
+		}
+	}
+}
+
+// idleTimeLeft returns how long a server may stay idle. When the time is over, the server
+// accepts no more calls.
+func (l *launcher) idleTimeLeft(s *launchedServer) (left time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.calls > 0 {
+		return l.opts.IdleTimeout
+	}
+	left = l.opts.IdleTimeout - time.Since(s.since)
+	if left <= 0 && l.servers[s.name] == s {
+		delete(l.servers, s.name)
+	}
+	return left
+}
+
+// hasEnded reports whether a server accepts no more calls.
+func (s *launchedServer) hasEnded() bool {
+	if s.ctx.Err() != nil {
+		return true
+	}
+	select {
+	case <-s.ready:
+	default:
+		return false
+	}
+	if s.err != nil {
+		return true
+	}
+	select {
+	case <-s.session.Done():
+		return true
+	default:
+		return false
+	}
 }

@@ -4,12 +4,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(serveChild()) // this process is a server that a test has launched
 	}
-	leak.Main(m)
+	leaktest.Main(m)
 }

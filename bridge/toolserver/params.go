@@ -1,9 +1,11 @@
 package toolserver
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/bridge/config"
@@ -11,23 +13,23 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// ServerParams describe how a [Server] launches a server: a Command, or a URL. Nothing in them
-// is expanded: ${NAME} is that text. The zero value means a server of the operator's.
+// ServerParams describe how a [Server] launches a server: with a Command, or at a URL.
+// Variables such as ${NAME} are not expanded. The zero value means a server of the operator.
 //
-// Formatting them redacts the values of variables and headers.
+// Formatting redacts the values of variables and headers.
 type ServerParams struct {
-	// Command is the program, Args its arguments, Env its environment, in addition to the few
-	// variables that programs need, and Dir its working directory, by default the tool server's.
+	// Command is the program and Args its arguments. Env is its environment, in addition to the
+	// few variables that programs need. Dir is its working directory, by default that of the
+	// tool server.
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	Dir     string            `json:"cwd,omitempty"`
-	// URL is the address of a remote server, and Headers are those of each request.
+	// URL is the address of a remote server, and Headers are sent with each request.
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
-	// Type is the transport for a URL: "streamable_http", also written with a hyphen or as
-	// "http", "sse", or "ws". It may be empty if the last segment of the URL's path is mcp or
-	// sse.
+	// Type is the transport for a URL: "streamable_http" (also with a hyphen, or "http"), "sse"
+	// or "ws". It may be empty if the last segment of the URL's path is mcp or sse.
 	Type string `json:"type,omitempty"`
 }
 
@@ -35,13 +37,13 @@ type ServerParams struct {
 func (p ServerParams) Format(f fmt.State, _ rune) {
 	server, err := p.resolve("")
 	if err != nil {
-		_, _ = fmt.Fprintf(f, "server params that are none: %v", err)
+		_, _ = fmt.Fprintf(f, "invalid server params: %v", err)
 		return
 	}
 	_, _ = fmt.Fprint(f, server.Launch())
 }
 
-// isZero says whether they stand for a known server.
+// isZero reports whether the params mean a server of the operator.
 func (p *ServerParams) isZero() bool {
 	return p.Command == "" && len(p.Args) == 0 && len(p.Env) == 0 && p.Dir == "" &&
 		p.URL == "" && len(p.Headers) == 0 && p.Type == ""
@@ -50,7 +52,7 @@ func (p *ServerParams) isZero() bool {
 // redacted replaces a secret.
 const redacted = "[redacted]"
 
-// resolve checks the params. The error says what was expected, and tells no values.
+// resolve checks the params. The error says what was expected, and contains no values.
 func (p *ServerParams) resolve(name string) (*config.Resolved, error) {
 	r := &config.Resolved{Alias: name}
 	switch {
@@ -94,7 +96,7 @@ func (p *ServerParams) command(r *config.Resolved) error {
 	return nil
 }
 
-// asIs is a text that approvers must see.
+// asIs returns a text that is shown to approvers.
 func asIs(text string) config.Secret { return config.NewSecret(text, text) }
 
 func (p *ServerParams) remote(r *config.Resolved) (err error) {
@@ -113,7 +115,7 @@ func (p *ServerParams) remote(r *config.Resolved) (err error) {
 	}
 	isWeb := u.Scheme == "http" || u.Scheme == "https"
 	if isSocket := u.Scheme == "ws" || u.Scheme == "wss"; !isWeb && (r.Type != config.WebSocket || !isSocket) {
-		return fmt.Errorf("url: expected one that begins with http:// or https://")
+		return fmt.Errorf("url: expected a URL that begins with http:// or https://")
 	}
 	r.URL = config.NewSecret(p.URL, shownURL(u))
 	r.Headers = make(map[string]config.Secret, len(p.Headers))
@@ -128,7 +130,7 @@ func (p *ServerParams) remote(r *config.Resolved) (err error) {
 	return nil
 }
 
-// transport returns the transport of a server: that of Type, or else that of the URL.
+// transport returns the transport of a remote server.
 func (p *ServerParams) transport(u *url.URL) (config.Type, error) {
 	switch p.Type {
 	case "streamable_http", "streamable-http", "streamableHttp", "http":
@@ -139,7 +141,7 @@ func (p *ServerParams) transport(u *url.URL) (config.Type, error) {
 		return config.WebSocket, nil
 	case "":
 	default:
-		return "", fmt.Errorf("type: expected streamable_http, sse or ws for a server at a URL, found %s", jsonscan.Quote(frontend.Cut(p.Type)))
+		return "", fmt.Errorf("type: expected streamable_http, sse or ws for a server at a URL, found %s", jsonscan.Quote(frontend.Truncate(p.Type)))
 	}
 	switch path.Base(u.Path) {
 	case "mcp":
@@ -150,7 +152,7 @@ func (p *ServerParams) transport(u *url.URL) (config.Type, error) {
 	return "", fmt.Errorf(`expected "type": streamable_http, sse or ws, since the URL's path ends with neither /mcp nor /sse`)
 }
 
-// shownURL is a URL without what may be secret in it.
+// shownURL returns a URL without secrets.
 func shownURL(u *url.URL) string {
 	bare := *u
 	bare.User, bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = nil, "", false, "", ""
@@ -168,12 +170,128 @@ func shownURL(u *url.URL) string {
 	return text
 }
 
-// isControl says whether a character cannot stand in a header or URL. RFC 9110, section 5.5.
+// isControl reports whether a character is not allowed in headers and URLs. RFC 9110, section
+// 5.5.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// isHeaderName says whether a text is a token. RFC 9110, section 5.6.2.
+// isHeaderName reports whether a text is a token. RFC 9110, section 5.6.2.
 func isHeaderName(name string) bool {
 	return name != "" && strings.IndexFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	}) < 0
+}
+
+const (
+	// maxParams is the maximum size of server_params, in bytes. Approvers see them.
+	maxParams = 64 << 10
+	// maxTerms is the maximum number of arguments, variables or headers.
+	maxTerms = 256
+)
+
+// paramNames lists the allowed members of server_params. Of the members after the first seven,
+// which configure the transports of ipybox, only the type is checked.
+var paramNames = []string{"command", "args", "env", "cwd", "url", "headers", "type", "encoding", "encoding_error_handler", "timeout", "sse_read_timeout"}
+
+// parseParams reads server_params. None, null and {} give nil. The error contains no values.
+func parseParams(raw json.RawMessage) (*ServerParams, error) {
+	switch kind := jsonscan.KindOf(raw); {
+	case raw == nil, kind == jsonscan.Null:
+		return nil, nil
+	case kind != jsonscan.Object:
+		return nil, fmt.Errorf("expected an object, found %v", kind)
+	case len(raw) > maxParams:
+		return nil, fmt.Errorf("expected at most %d bytes", maxParams)
+	}
+	members, err := jsonscan.ReadObject(raw)
+	if err != nil || members.Len() == 0 {
+		return nil, err
+	}
+	for member := range members.All() {
+		if name := member.Name(); !slices.Contains(paramNames, name) {
+			return nil, fmt.Errorf("expected the members %s, found %s", strings.Join(paramNames, ", "), jsonscan.Quote(frontend.Truncate(name)))
+		}
+	}
+	r := paramReader{members: members}
+	p := &ServerParams{
+		Command: r.text("command"), Args: r.texts("args"), Env: r.table("env"), Dir: r.text("cwd"),
+		URL: r.text("url"), Headers: r.table("headers"), Type: r.text("type"),
+	}
+	if encoding := r.text("encoding"); encoding != "" && !strings.EqualFold(strings.ReplaceAll(encoding, "-", ""), "utf8") {
+		r.fail("encoding", "expected utf-8")
+	}
+	r.text("encoding_error_handler")
+	for _, name := range []string{"timeout", "sse_read_timeout"} {
+		if value := members.Get(name); value != nil && jsonscan.KindOf(value) != jsonscan.Number && jsonscan.KindOf(value) != jsonscan.Null {
+			r.fail(name, "expected a number")
+		}
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	_, err = p.resolve("")
+	return p, err
+}
+
+// A paramReader reads members of an object, and keeps the first error.
+type paramReader struct {
+	members jsonscan.Members
+	err     error
+}
+
+func (r *paramReader) fail(name, message string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s: %s", name, message)
+	}
+}
+
+// value returns a member of a kind, nil if it is missing or null.
+func (r *paramReader) value(name string, kind jsonscan.Kind) json.RawMessage {
+	raw := r.members.Get(name)
+	switch found := jsonscan.KindOf(raw); {
+	case raw == nil, found == jsonscan.Null:
+		return nil
+	case found != kind:
+		r.fail(name, fmt.Sprintf("expected %v, found %v", kind, found))
+		return nil
+	}
+	return raw
+}
+
+func (r *paramReader) text(name string) string {
+	if raw := r.value(name, jsonscan.String); raw != nil {
+		return jsonscan.Unquote(raw)
+	}
+	return ""
+}
+
+func (r *paramReader) texts(name string) (texts []string) {
+	raw := r.value(name, jsonscan.Array)
+	if raw == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &texts); err != nil || len(texts) > maxTerms {
+		r.fail(name, fmt.Sprintf("expected at most %d strings", maxTerms))
+	}
+	return texts
+}
+
+func (r *paramReader) table(name string) map[string]string {
+	raw := r.value(name, jsonscan.Object)
+	if raw == nil {
+		return nil
+	}
+	members, err := jsonscan.ReadObject(raw)
+	if err != nil || members.Len() > maxTerms {
+		r.fail(name, fmt.Sprintf("expected an object with at most %d members, none of them twice", maxTerms))
+		return nil
+	}
+	table := make(map[string]string, members.Len())
+	for member := range members.All() {
+		if jsonscan.KindOf(member.Value) != jsonscan.String {
+			r.fail(name, "expected strings")
+			return nil
+		}
+		table[member.Name()] = jsonscan.Unquote(member.Value)
+	}
+	return table
 }

@@ -5,10 +5,9 @@ import (
 	"testing"
 )
 
-// Params that are none are refused before anything else is looked at, in words that tell no
-// values.
+// TestServerParamsAreChecked: invalid params are refused, and the error contains no values.
 func TestServerParamsAreChecked(t *testing.T) {
-	rig := newToolRig(t, gatedNever())
+	rig := newRig(t, noGuards())
 	const canary = "canary"
 	for params, want := range map[string]string{
 		`"npx"`:               "expected an object",
@@ -53,7 +52,7 @@ func TestServerParamsAreChecked(t *testing.T) {
 }
 
 func TestTypeOutranksTheURL(t *testing.T) {
-	rig := newToolRig(t, gatedNever())
+	rig := newRig(t, noGuards())
 	url := newRemote(t)
 	for params, ok := range map[string]bool{
 		`{"url":"` + url + `"}`:                                                        true,
@@ -72,7 +71,7 @@ func TestTypeOutranksTheURL(t *testing.T) {
 }
 
 func TestNamesOfServersAreChecked(t *testing.T) {
-	rig := newToolRig(t, gatedNever())
+	rig := newRig(t, noGuards())
 	for name, ok := range map[string]bool{
 		"a": true, "my-server.v1_x": true, "": false, "a__b": false, "a_": false, "a b": false, "ä": false,
 		strings.Repeat("x", 40): true, strings.Repeat("x", 41): false,

@@ -6,15 +6,19 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/server"
 )
 
-// TestResetTellsWhatHasNotEnded: however often it is asked, and of calls and processes alike.
-func TestResetTellsWhatHasNotEnded(t *testing.T) {
+// TestResetReportsWhatHasNotEnded: every reset reports calls and processes that have not ended.
+func TestResetReportsWhatHasNotEnded(t *testing.T) {
 	entered, release := make(chan struct{}, 3), make(chan struct{})
 	known, err := gateway.Pseudo(map[string]gateway.ToolFunc{
 		"stuck": func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
@@ -26,44 +30,36 @@ func TestResetTellsWhatHasNotEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rig := newToolRig(t, toolserver.Options{Server: serving(t, nil, known), Grace: 50 * time.Millisecond})
-	done := make(chan error, 1)
-	go func() {
-		_, err := rig.runner(t, "stuck", toolserver.ServerParams{}).Run(context.Background(), "t", nil)
-		done <- err
-	}()
+	rig := newRig(t, toolserver.Options{Server: frontendtest.Operator(t, server.Options{}, known), Grace: 50 * time.Millisecond})
+	done := runLater(context.Background(), rig.runner(t, "stuck", toolserver.ServerParams{}), "t", nil)
 	<-entered
 	for range 2 {
 		if err := rig.Reset(t.Context()); err == nil {
 			t.Error("it is over, while a call goes on")
 		}
 		if status, answer, err := rig.send(t.Context(), "PUT", "/reset", ""); status != 504 {
-			t.Errorf("a caller is told %d %s, %v", status, answer, err)
+			t.Errorf("the response is %d %s, %v", status, answer, err)
 		}
 	}
 	close(release)
-	wantKind(t, <-done, toolserver.Reset)
+	wantCode(t, <-done, toolserver.Reset)
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestResetWaitsForProcessesThatStay(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{Grace: 50 * time.Millisecond})
+	rig := newRig(t, toolserver.Options{Grace: 50 * time.Millisecond})
 	mark := filepath.Join(t.TempDir(), "mark")
 	stays := toolserver.ServerParams{Command: "/bin/sh", Args: []string{"-c", `echo $$ >` + mark + `.new; mv ` + mark + `.new ` + mark + `; while :; do sleep 0.1; done`}}
-	done := make(chan error, 1)
-	go func() {
-		_, err := rig.runner(t, "a", stays).Run(context.Background(), "t", nil)
-		done <- err
-	}()
+	done := runLater(context.Background(), rig.runner(t, "a", stays), "t", nil)
 	awaitFile(t, mark)
 	for range 2 {
 		if err := rig.Reset(t.Context()); err == nil {
 			t.Error("it is over, while a process runs")
 		}
 	}
-	wantKind(t, <-done, toolserver.Reset)
+	wantCode(t, <-done, toolserver.Reset)
 	var pid int
 	text, _ := os.ReadFile(mark)
 	if err := json.Unmarshal(text, &pid); err != nil {
@@ -75,8 +71,8 @@ func TestResetWaitsForProcessesThatStay(t *testing.T) {
 	}
 }
 
-// TestResetEndsAllAtOnce: a call that takes its time keeps no other going.
-func TestResetEndsAllAtOnce(t *testing.T) {
+// TestResetEndsAllConcurrently: a slow call does not delay the end of others.
+func TestResetEndsAllConcurrently(t *testing.T) {
 	entered, ended, release := make(chan struct{}, 3), make(chan struct{}, 3), make(chan struct{})
 	known, err := gateway.Pseudo(map[string]gateway.ToolFunc{
 		"slow": func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
@@ -90,7 +86,7 @@ func TestResetEndsAllAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rig := newToolRig(t, toolserver.Options{Server: serving(t, nil, known), Grace: time.Minute})
+	rig := newRig(t, toolserver.Options{Server: frontendtest.Operator(t, server.Options{}, known), Grace: time.Minute})
 	done := make(chan error, 3)
 	for range 3 {
 		go func() {
@@ -113,27 +109,26 @@ func TestResetEndsAllAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 	for range 3 {
-		wantKind(t, <-done, toolserver.Reset)
+		wantCode(t, <-done, toolserver.Reset)
 	}
 }
 
-// TestRoomIsMadeAmongOnesOwn: whoever needs a place gives up one of its own, if it has any.
-func TestRoomIsMadeAmongOnesOwn(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{MaxServers: 2})
-	other := startOf(t, rig.runnerAs(t, "a-token-of-sandbox-two", "z", childParams("serve"))) // idle for longest
-	first := startOf(t, rig.runnerAs(t, "a-token-of-sandbox-one", "a", childParams("serve")))
-	startOf(t, rig.runnerAs(t, "a-token-of-sandbox-one", "b", childParams("serve")))
+// TestRoomIsMadeAmongOwnServers: a principal's own idle server is stopped first.
+func TestRoomIsMadeAmongOwnServers(t *testing.T) {
+	rig := newRig(t, toolserver.Options{MaxServers: 2})
+	other := startOf(t, rig.runnerAs(t, frontendtest.TokenTwo, "z", childParams("serve"))) // the longest idle
+	first := startOf(t, rig.runnerAs(t, frontendtest.TokenOne, "a", childParams("serve")))
+	startOf(t, rig.runnerAs(t, frontendtest.TokenOne, "b", childParams("serve")))
 	if isRunning(first.PID) || !isRunning(other.PID) {
 		t.Error("the room was made among another's servers")
 	}
 }
 
-// TestNoPrincipalTakesAllPlaces: one that has as many servers as it may have makes room among its
-// own, and leaves the others theirs.
-func TestNoPrincipalTakesAllPlaces(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{MaxServers: 3, MaxServersPerCaller: 2})
-	const one, two = "a-token-of-sandbox-one", "a-token-of-sandbox-two"
-	other := startOf(t, rig.runnerAs(t, two, "z", childParams("serve"))) // idle for longest
+// TestNoPrincipalTakesAllServers: a principal at its limit stops one of its own servers only.
+func TestNoPrincipalTakesAllServers(t *testing.T) {
+	rig := newRig(t, toolserver.Options{MaxServers: 3, MaxServersPerCaller: 2})
+	const one, two = frontendtest.TokenOne, frontendtest.TokenTwo
+	other := startOf(t, rig.runnerAs(t, two, "z", childParams("serve"))) // the longest idle
 	first := startOf(t, rig.runnerAs(t, one, "a", childParams("serve")))
 	startOf(t, rig.runnerAs(t, one, "b", childParams("serve")))
 	startOf(t, rig.runnerAs(t, one, "c", childParams("serve")))
@@ -151,7 +146,7 @@ func TestNoPrincipalTakesAllPlaces(t *testing.T) {
 		awaitFile(t, mark+name)
 	}
 	_, err := rig.runnerAs(t, one, "d", childParams("serve")).Run(t.Context(), "start", nil)
-	wantKind(t, err, toolserver.Busy)
+	wantCode(t, err, toolserver.Busy)
 	startOf(t, rig.runnerAs(t, two, "z", childParams("serve")))
 	cancel()
 	for range 2 {
@@ -159,4 +154,81 @@ func TestNoPrincipalTakesAllPlaces(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestInterruptedRunsSayWhetherTheyWereExecuted: a run that ends before its call was sent says so.
+func TestInterruptedRunsSayWhetherTheyWereExecuted(t *testing.T) {
+	const unsent, maybe = "the call was not executed", "the call may have been executed"
+	check := func(t *testing.T, err error, code toolserver.Code, want string) {
+		t.Helper()
+		wantCode(t, err, code)
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %q, want one that says %q", err, want)
+		}
+	}
+	silent := func(mark string) toolserver.ServerParams {
+		return toolserver.ServerParams{Command: "/bin/sh", Args: []string{"-c", `echo 1 >` + mark + `; exec sleep 60`}}
+	}
+	t.Run("closed before", func(t *testing.T) {
+		rig := newRig(t, toolserver.Options{})
+		startOf(t, rig.runner(t, "a", childParams("serve")))
+		if err := rig.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, params := range []toolserver.ServerParams{childParams("serve"), {}} {
+			_, err := rig.runner(t, "a", params).Run(t.Context(), "start", nil)
+			check(t, err, toolserver.Closed, unsent)
+		}
+	})
+	for name, interrupt := range map[string]struct {
+		fn   func(*rig) error
+		code toolserver.Code
+	}{
+		"closed": {func(r *rig) error { return r.Close() }, toolserver.Closed},
+		"reset":  {func(r *rig) error { return r.Reset(context.Background()) }, toolserver.Reset},
+	} {
+		t.Run(name+" while the server starts", func(t *testing.T) {
+			rig := newRig(t, toolserver.Options{})
+			mark := filepath.Join(t.TempDir(), "mark")
+			failed := runLater(context.Background(), rig.runner(t, "a", silent(mark)), "t", nil)
+			awaitFile(t, mark)
+			if err := interrupt.fn(rig); err != nil {
+				t.Fatal(err)
+			}
+			check(t, <-failed, interrupt.code, unsent)
+		})
+		t.Run(name+" while the tool runs", func(t *testing.T) {
+			rig := newRig(t, toolserver.Options{})
+			mark := filepath.Join(t.TempDir(), "mark")
+			failed := runLater(context.Background(), rig.runner(t, "a", childParams("serve")), "wait", map[string]string{"path": mark})
+			awaitFile(t, mark)
+			if err := interrupt.fn(rig); err != nil {
+				t.Fatal(err)
+			}
+			check(t, <-failed, interrupt.code, maybe)
+		})
+	}
+	t.Run("closed while a person decides", func(t *testing.T) {
+		rig := newRig(t, gated(t, approval.Options{}, false))
+		approver := rig.approve(t)
+		failed := runLater(context.Background(), rig.runner(t, "a", childParams("serve")), "start", nil)
+		approver.next(t)
+		if err := rig.Close(); err != nil {
+			t.Fatal(err)
+		}
+		check(t, <-failed, toolserver.Closed, unsent)
+	})
+	t.Run("replaced while it starts", func(t *testing.T) {
+		rig := newRig(t, toolserver.Options{Replace: true})
+		mark := filepath.Join(t.TempDir(), "mark")
+		failed := runLater(context.Background(), rig.runner(t, "a", silent(mark)), "t", nil)
+		awaitFile(t, mark)
+		startOf(t, rig.runner(t, "a", childParams("serve")))
+		check(t, <-failed, toolserver.Conflict, unsent)
+	})
+	t.Run("too slow while it starts", func(t *testing.T) {
+		rig := newRig(t, toolserver.Options{CallTimeout: 200 * time.Millisecond})
+		failed := runLater(context.Background(), rig.runner(t, "a", silent(filepath.Join(t.TempDir(), "mark"))), "t", nil)
+		check(t, <-failed, toolserver.TimedOut, unsent)
+	})
 }

@@ -1,18 +1,14 @@
 package toolserver_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,22 +16,20 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/approval/channel"
-	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// childVariable says how this process behaves as a child: "serve", "hang" or "exit".
+// childVariable selects the behavior of this process as a child: "serve", "hang" or "exit".
 const childVariable = "DOVETAIL_TEST_CHILD"
 
-// serveChild is a server that a test has launched.
+// serveChild runs a server that a test has launched.
 func serveChild() int {
 	switch os.Getenv(childVariable) {
 	case "hang":
@@ -52,11 +46,11 @@ func serveChild() int {
 	return 0
 }
 
-// newTools is a server with the tools of the tests.
+// newTools returns a server with the tools of the tests.
 func newTools() *server.Server {
-	s := server.New(mcp.Implementation{Name: "tools", Version: "1"}, &server.Options{Logger: quiet()})
+	s := server.New(mcp.Implementation{Name: "tools", Version: "1"}, &server.Options{Logger: frontendtest.Quiet()})
 	add := func(name string, fn func(ctx context.Context, arguments json.RawMessage) (mcp.Result, error)) {
-		tool := server.Tool{Name: name, InputSchema: openSchema, Annotations: &mcp.ToolAnnotations{Title: name}}
+		tool := server.Tool{Name: name, InputSchema: frontendtest.OpenSchema, Annotations: &mcp.ToolAnnotations{Title: name}}
 		server.AddRawTool(s, tool, func(ctx context.Context, _ *server.Request, arguments json.RawMessage) (mcp.Result, error) {
 			return fn(ctx, arguments)
 		})
@@ -77,12 +71,12 @@ func newTools() *server.Server {
 	add("picture", says(`{"content":[{"type":"text","text":"a"},{"type":"image","data":"AAEC","mimeType":"image/png"}]}`))
 	add("fail", says(`{"content":[{"type":"text","text":"no such"},{"type":"text","text":"file"}],"isError":true}`))
 	add("fail_quietly", says(`{"content":[],"isError":true}`))
-	add("start", func(context.Context, json.RawMessage) (mcp.Result, error) { // how it was started
+	add("start", func(context.Context, json.RawMessage) (mcp.Result, error) { // returns how the process was started
 		dir, _ := os.Getwd()
 		said, err := json.Marshal(map[string]any{"pid": os.Getpid(), "env": os.Environ(), "args": os.Args[1:], "dir": dir})
 		return &mcp.CallToolResult{StructuredContent: said}, err
 	})
-	add("touch", func(_ context.Context, arguments json.RawMessage) (mcp.Result, error) { // leaves a mark
+	add("touch", func(_ context.Context, arguments json.RawMessage) (mcp.Result, error) { // appends to a file
 		var in struct{ Path string }
 		if err := json.Unmarshal(arguments, &in); err != nil {
 			return nil, err
@@ -95,7 +89,7 @@ func newTools() *server.Server {
 		_, err = f.WriteString("x")
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("touched")}}, err
 	})
-	add("wait", func(ctx context.Context, arguments json.RawMessage) (mcp.Result, error) { // leaves a mark, and stays
+	add("wait", func(ctx context.Context, arguments json.RawMessage) (mcp.Result, error) { // creates a file, and blocks
 		var in struct{ Path string }
 		if err := json.Unmarshal(arguments, &in); err != nil {
 			return nil, err
@@ -109,7 +103,7 @@ func newTools() *server.Server {
 	return s
 }
 
-// childParams launch a child of this test binary.
+// childParams launch this test binary as a child.
 func childParams(behaviour string, env ...string) toolserver.ServerParams {
 	p := toolserver.ServerParams{Command: os.Args[0], Env: map[string]string{childVariable: behaviour}}
 	for _, pair := range env {
@@ -119,7 +113,7 @@ func childParams(behaviour string, env ...string) toolserver.ServerParams {
 	return p
 }
 
-// newRemote serves the same tools by streamable HTTP, until the test ends.
+// newRemote serves the same tools over streamable HTTP until the test ends.
 func newRemote(t testing.TB) (url string) {
 	t.Helper()
 	handler := streamable.Handler(newTools(), nil)
@@ -134,43 +128,25 @@ func newRemote(t testing.TB) (url string) {
 	return web.URL + "/mcp"
 }
 
-// A lines takes what is logged.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// A toolRig is a tool server that listens on a loopback address. Everybody may launch servers
+// A rig is a tool server that listens on a loopback address. Every caller may launch servers
 // unless the options say otherwise.
-type toolRig struct {
+type rig struct {
 	*toolserver.Server
 	url       string
-	log       *lines
+	log       *frontendtest.Log
 	approvers http.Handler
 }
 
-func newToolRig(t testing.TB, opts toolserver.Options) *toolRig {
+func newRig(t testing.TB, opts toolserver.Options) *rig {
 	t.Helper()
-	r := &toolRig{log: &lines{}, approvers: opts.Approval}
-	if opts.Access == nil {
-		opts.Access = newAccess(t, gateway.AccessOptions{Open: true, Tokens: map[string]string{"a-token-of-sandbox-one": "one", "a-token-of-sandbox-two": "two"}})
+	r := &rig{log: &frontendtest.Log{}, approvers: opts.Approval}
+	if opts.Authenticator == nil {
+		opts.Authenticator = frontendtest.Authenticator(t, gateway.AuthenticatorOptions{Open: true, Tokens: frontendtest.Tokens()})
 	}
 	if opts.Launch == nil {
 		opts.Launch = toolserver.LaunchAny
 	}
-	opts.Logger = slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	opts.Logger = r.log.Logger()
 	var err error
 	if r.Server, err = toolserver.New(&opts); err != nil {
 		t.Fatal(err)
@@ -187,12 +163,12 @@ func newToolRig(t testing.TB, opts toolserver.Options) *toolRig {
 	return r
 }
 
-// runner runs tools of a server that it launches.
-func (r *toolRig) runner(t testing.TB, name string, params toolserver.ServerParams) *toolserver.Runner {
+// runner returns a runner without a token.
+func (r *rig) runner(t testing.TB, name string, params toolserver.ServerParams) *toolserver.Runner {
 	return r.runnerAs(t, "", name, params)
 }
 
-func (r *toolRig) runnerAs(t testing.TB, token, name string, params toolserver.ServerParams) *toolserver.Runner {
+func (r *rig) runnerAs(t testing.TB, token, name string, params toolserver.ServerParams) *toolserver.Runner {
 	t.Helper()
 	runner, err := toolserver.NewRunner(r.url, name, &toolserver.RunnerOptions{Params: params, Token: token})
 	if err != nil {
@@ -201,8 +177,18 @@ func (r *toolRig) runnerAs(t testing.TB, token, name string, params toolserver.S
 	return runner
 }
 
-// send makes a request as the original clients do.
-func (r *toolRig) send(ctx context.Context, method, path, body string) (status int, answer string, err error) {
+// runLater runs a tool in a goroutine, and returns a channel for its error.
+func runLater(ctx context.Context, runner *toolserver.Runner, tool string, arguments any) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := runner.Run(ctx, tool, arguments)
+		done <- err
+	}()
+	return done
+}
+
+// send sends a request as the clients of ipybox do.
+func (r *rig) send(ctx context.Context, method, path, body string) (status int, answer string, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
@@ -221,10 +207,10 @@ func (r *toolRig) send(ctx context.Context, method, path, body string) (status i
 	return response.StatusCode, string(text), err
 }
 
-// gated are options with an open channel as the original has it, and a guard that always asks.
+// gated returns options with an open channel like that of ipybox, and a guard that always asks.
 func gated(t testing.TB, opts approval.Options, verify bool) toolserver.Options {
 	t.Helper()
-	approvers, err := channel.New(&channel.Options{Open: true, FailOnDisconnect: true, Logger: quiet()})
+	approvers, err := channel.New(&channel.Options{Open: true, FailOnDisconnect: true, Logger: frontendtest.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,123 +219,23 @@ func gated(t testing.TB, opts approval.Options, verify bool) toolserver.Options 
 			t.Error(err)
 		}
 	})
-	opts.Logger = quiet()
-	guard := approval.Guard(compiled(t, askAlways), approvers, &opts)
+	opts.Logger = frontendtest.Quiet()
+	guard := approval.Guard(frontendtest.Compile(t, askAlways), approvers, &opts)
 	return toolserver.Options{Guards: []mcp.Guard{guard}, Approval: approvers, VerifyFirst: verify}
 }
 
 // askAlways is a policy that asks about everything.
 const askAlways = `{"rules":[{"effect":"ask"}]}`
 
-func compiled(t testing.TB, text string) *policy.Compiled {
-	t.Helper()
-	parsed, err := policy.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := policy.Compile(parsed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-var openSchema = json.RawMessage(`{"type":"object"}`)
-
-func newAccess(t testing.TB, opts gateway.AccessOptions) *gateway.Access {
-	t.Helper()
-	opts.Logger = quiet()
-	access, err := gateway.NewAccess(&opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return access
-}
-
-// A shelf is a server of the operator's that counts its calls.
-type shelf struct {
-	*server.Server
-
-	calls   atomic.Int32
-	entered chan struct{} // a call of slow has come
-	left    chan error    // and has ended, for that reason
-}
-
-func newShelf() *shelf {
-	s := &shelf{
-		Server:  server.New(mcp.Implementation{Name: "shelf", Version: "1"}, &server.Options{Logger: quiet()}),
-		entered: make(chan struct{}, 10), left: make(chan error, 10),
-	}
-	add := func(name string, fn func(ctx context.Context) (mcp.Result, error)) {
-		server.AddRawTool(s.Server, server.Tool{Name: name, InputSchema: openSchema}, func(ctx context.Context, _ *server.Request, _ json.RawMessage) (mcp.Result, error) {
-			s.calls.Add(1)
-			return fn(ctx)
-		})
-	}
-	for name, result := range map[string]string{
-		"read": `{"content":[{"type":"text","text":"one"}]}`, "nothing": `{"content":[]}`, "echo": `{"content":[]}`,
-		"stat": `{"content":[],"structuredContent":{ "size" : 12345678901234567890 }}`, "fail": `{"content":[{"type":"text","text":"no such file"}],"isError":true}`,
-	} {
-		add(name, func(context.Context) (mcp.Result, error) { return mcp.Raw(result), nil })
-	}
-	add("slow", func(ctx context.Context) (mcp.Result, error) {
-		s.entered <- struct{}{}
-		<-ctx.Done()
-		s.left <- context.Cause(ctx)
-		return nil, ctx.Err()
-	})
-	return s
-}
-
-func newBridge(t testing.TB, configs ...bridge.Config) *bridge.Bridge {
-	t.Helper()
-	b, err := bridge.New(&bridge.Options{Logger: quiet()}, configs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func to(alias string, s transport.Binder) bridge.Config {
-	return bridge.Config{Alias: alias, Dialer: transport.Pipe(s)}
-}
-
-// serving is a server with providers mounted, that runs until the test ends.
-func serving(t testing.TB, opts *server.Options, providers ...server.Provider) *server.Server {
-	t.Helper()
-	var o server.Options
-	if opts != nil {
-		o = *opts
-	}
-	o.Logger = quiet()
-	s := server.New(mcp.Implementation{Name: "operator", Version: "1"}, &o)
-	for _, p := range providers {
-		if err := s.Mount(p, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-// An originalApprover is the end of a socket as the original client has it.
-type originalApprover struct {
+// A rawApprover is a WebSocket with the frames of ipybox's client.
+type rawApprover struct {
 	*websocket.Conn
-	asked chan asked
-	ended chan struct{}
+	questions chan question
+	ended     chan struct{}
 }
 
-// asked is what it is shown. Of the params it knows three.
-type asked struct {
+// A question is the request that an approver gets. ipybox's client knows three of the params.
+type question struct {
 	ID     string `json:"id"`
 	Method string `json:"method"`
 	Params struct {
@@ -362,22 +248,22 @@ type asked struct {
 }
 
 // approve connects an approver.
-func (r *toolRig) approve(t testing.TB) *originalApprover {
+func (r *rig) approve(t testing.TB) *rawApprover {
 	t.Helper()
 	socket, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(r.url, "http")+"/approval", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &originalApprover{socket, make(chan asked, 100), make(chan struct{})}
+	a := &rawApprover{socket, make(chan question, 100), make(chan struct{})}
 	go func() {
 		defer close(a.ended)
-		defer close(a.asked)
+		defer close(a.questions)
 		for {
-			var next asked
+			var next question
 			if err := socket.ReadJSON(&next); err != nil {
 				return
 			}
-			a.asked <- next
+			a.questions <- next
 		}
 	}()
 	t.Cleanup(a.leave)
@@ -385,35 +271,35 @@ func (r *toolRig) approve(t testing.TB) *originalApprover {
 	return a
 }
 
-func (a *originalApprover) leave() {
+func (a *rawApprover) leave() {
 	a.Close()
 	<-a.ended
 }
 
 // next waits for a question.
-func (a *originalApprover) next(t testing.TB) asked {
+func (a *rawApprover) next(t testing.TB) question {
 	t.Helper()
 	select {
-	case q, ok := <-a.asked:
+	case q, ok := <-a.questions:
 		if !ok {
-			t.Fatal("the approver was sent away")
+			t.Fatal("the channel closed the connection")
 		}
 		return q
 	case <-time.After(20 * time.Second):
-		t.Fatal("nobody was asked")
+		t.Fatal("no question arrived")
 	}
 	panic("unreachable")
 }
 
 // decide answers a question with a JSON value.
-func (a *originalApprover) decide(t testing.TB, q asked, result string) {
+func (a *rawApprover) decide(t testing.TB, q question, result string) {
 	t.Helper()
 	if err := a.WriteMessage(websocket.TextMessage, []byte(`{"jsonrpc":"2.0","result":`+result+`,"id":"`+q.ID+`"}`)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// awaitFile waits until a child has left its mark.
+// awaitFile waits until a child has created a file.
 func awaitFile(t testing.TB, path string) {
 	t.Helper()
 	await(t, path, func() bool {
@@ -422,15 +308,15 @@ func awaitFile(t testing.TB, path string) {
 	})
 }
 
-// await looks until something outside of this process has happened.
+// await polls until a condition outside of this process holds.
 func await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !happened(); <-time.After(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("it has not happened: %s", what)
+			t.Fatalf("timeout waiting for: %s", what)
 		}
 	}
 }
 
-// gatedNever are options without a gate.
-func gatedNever() toolserver.Options { return toolserver.Options{} }
+// noGuards are options without guards.
+func noGuards() toolserver.Options { return toolserver.Options{} }

@@ -3,6 +3,10 @@ package toolserver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/internal/frontend"
@@ -12,26 +16,29 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// Launched begins the name of the origin of a tool whose server a caller has launched: a
-// caller that calls its server files calls tools of the server launched:files, which no rule
-// about the operator's server files matches.
-const Launched = frontend.Launched
+// LaunchedPrefix is the prefix of Origin.Server for servers that callers have launched. If a
+// caller launches a server under the name files, its tools belong to the server launched:files.
+// Rules about the operator's server files do not match it.
+const LaunchedPrefix = frontend.LaunchedPrefix
 
-// onlyAsked begins how the server is launched, as approvers see it, where nothing will be run.
-// It makes the question another one, so that an answer that is remembered is none to a run.
-const onlyAsked = "(only approval is asked for, nothing will be run) "
+// approvalOnlyPrefix is the prefix of Origin.Launch in a request to /approve. It makes the
+// request different from that of a run, so that a remembered approval does not apply to a run.
+const approvalOnlyPrefix = "(only approval is requested, nothing will be run) "
 
-// A run is one request for a call. One goroutine at a time uses what ctx does not guard.
+// A run is one request to /run or /approve. Except for ctx, cancel and done, only one goroutine
+// uses it.
 type run struct {
-	server, tool string // as the caller names them
+	server, tool string // the names that the caller uses
 	name         string // of the tool in the call
 	principal    string
-	onlyAsked    bool
+	approvalOnly bool
 	launch       *launch       // nil for an operator's server
-	entry        *server.Entry // that the call is for; nil for a call of an operator's server
-	unresolved   error         // why there is none
-	refused      error         // why the server must not be launched
-	verified     *definition   // of the tool, nil if it was not looked for
+	entry        *server.Entry // the called entry; nil for a call of an operator's server
+	resolveError error         // error of the look-up of the entry
+	launchError  error         // error if the server must not be launched
+	verified     *verifiedTool // the tool found before approval; nil without VerifyFirst
+	sent         atomic.Bool   // the call may have been sent to the launched server
+	unsent       atomic.Bool   // the run was ended before its call, also one of an operator's server
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -45,34 +52,35 @@ func runOf(ctx context.Context) *run {
 	return r
 }
 
-// run makes a call, or with onlyAsked everything up to it: then the error is errOnlyAsked. The
-// result is a CallToolResult.
+// run makes a call and returns its CallToolResult. With approvalOnly it asks for approval only,
+// and the error is errApprovalOnly if that is given.
 func (s *Server) run(ctx context.Context, q *runRequest, onlyAsked bool) (json.RawMessage, error) {
-	r := &run{server: q.server, tool: q.tool, principal: transport.Principal(ctx), onlyAsked: onlyAsked, done: make(chan struct{})}
+	r := &run{server: q.server, tool: q.tool, principal: transport.Principal(ctx), approvalOnly: onlyAsked, done: make(chan struct{})}
 	ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, runKey{}, r))
 	defer r.cancel(nil)
 	ctx, cancel := s.frontend.Timeout(ctx)
 	defer cancel()
 	r.ctx = ctx
 	if err := s.begin(r); err != nil {
-		return nil, err
+		r.unsent.Store(true)
+		return nil, r.interrupted(err)
 	}
 	defer s.end(r)
 	target := s.servers.Server
-	if s.prepare(r, q.params); r.entry != nil || r.unresolved != nil {
-		target = s.inner
+	if s.prepare(r, q.params); r.entry != nil || r.resolveError != nil {
+		target = s.runServer
 	}
 	result, failed := s.frontend.Serve(ctx, target, mcp.MethodToolsCall, frontend.ToolParams(r.name, q.arguments))
 	if failed == nil {
 		return result, nil
 	}
 	if ended, ok := context.Cause(ctx).(*frontend.Failure); ok {
-		return nil, ended // by a reset, for example
+		failed = ended // such as a reset
 	}
-	return nil, failed
+	return nil, r.interrupted(failed)
 }
 
-// prepare finds out what a run is for.
+// prepare finds the called entry.
 func (s *Server) prepare(r *run, params *ServerParams) {
 	r.name = bridge.Name(r.server, r.tool)
 	if params == nil {
@@ -80,22 +88,22 @@ func (s *Server) prepare(r *run, params *ServerParams) {
 		return
 	}
 	resolved, err := params.resolve(r.server)
-	if err != nil { // parseRun has checked them
-		r.unresolved = err
+	if err != nil { // impossible: parseRun has checked the params
+		r.resolveError = err
 		return
 	}
 	r.launch = newLaunch(resolved)
 	if known := s.servers.Has(r.server); known || s.isPseudo(r) {
-		r.refused = failure(Conflict, "the server "+jsonscan.Quote(r.server)+" is the operator's: expected empty server_params", nil)
+		r.launchError = failure(Conflict, "the operator has a server "+jsonscan.Quote(r.server)+": leave server_params empty to use it", nil)
 	} else if s.opts.Launch == nil {
-		r.refused = failure(NoLaunch, "callers must not launch servers here: expected the name of a known server, and empty server_params", nil)
+		r.launchError = failure(NoLaunch, "callers must not launch servers: name a server of the operator, and leave server_params empty", nil)
 	}
 	target := mcp.Target{
 		Kind: mcp.KindTool, Name: r.name,
-		Origin: mcp.Origin{Server: Launched + r.server, Name: r.tool, Launch: r.launch.text},
+		Origin: mcp.Origin{Server: LaunchedPrefix + r.server, Name: r.tool, Launch: r.launch.text},
 	}
-	if r.onlyAsked {
-		target.Origin.Launch = onlyAsked + target.Origin.Launch
+	if r.approvalOnly {
+		target.Origin.Launch = approvalOnlyPrefix + target.Origin.Launch
 	}
 	r.entry = s.entries.Get(target.Origin, func() *server.Entry { return &server.Entry{Target: target, Handle: s.execute} })
 }
@@ -112,11 +120,11 @@ func (s *Server) prepareKnown(r *run) {
 	case ok:
 		r.name = name
 	case s.servers.Has(r.server):
-		r.unresolved = errUnknownTool
+		r.resolveError = errUnknownTool
 	default:
-		r.unresolved = failure(UnknownServer, "there is no server "+jsonscan.Quote(r.server)+` here, and server_params with "command" or "url" do not say how to launch one`, nil)
+		r.resolveError = failure(UnknownServer, "there is no server "+jsonscan.Quote(r.server)+` here, and server_params with "command" or "url" do not say how to launch one`, nil)
 	}
-	if !ok || !r.onlyAsked {
+	if !ok || !r.approvalOnly {
 		return
 	}
 	catalog := s.servers.Server.Catalog()
@@ -124,41 +132,42 @@ func (s *Server) prepareKnown(r *run) {
 	if known == nil {
 		var err error
 		if known, err = catalog.Resolve(r.ctx, mcp.KindTool, name); err != nil {
-			r.unresolved = err
+			r.resolveError = err
 			return
 		}
 	}
 	if known == nil || known.Visible != nil && !known.Visible(r.ctx, &mcp.Caller{Principal: r.principal}) {
-		r.unresolved = errUnknownTool
+		r.resolveError = errUnknownTool
 		return
 	}
 	target := known.Target
-	target.Origin.Launch = onlyAsked + target.Origin.Launch
+	target.Origin.Launch = approvalOnlyPrefix + target.Origin.Launch
 	r.entry = s.entries.Get(known, func() *server.Entry { return &server.Entry{Target: target, Handle: s.execute} })
 }
 
-// catalog returns the catalog of the entries of runs, which are in no list.
+// catalog returns a catalog that lists nothing and resolves the entry of the current run.
 func (s *Server) catalog() *server.Catalog {
 	return server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(ctx context.Context, _ mcp.Kind, name string) (*server.Entry, error) {
 		switch r := runOf(ctx); {
 		case name != r.name:
-			return nil, failure(Forbidden, "the call was changed into one of another tool", nil)
+			return nil, failure(Forbidden, "the call was changed to another tool", nil)
 		default:
-			return r.entry, r.unresolved
+			return r.entry, r.resolveError
 		}
 	}})
 }
 
-// admit decides about launching the server of a run, and with [Options].VerifyFirst finds the
-// tool. It runs when all guards have agreed to the call, and before those that ask a person.
-func (s *Server) admit(next mcp.Handler) mcp.Handler {
+// checkLaunch decides whether the server of a run may be launched. With [Options].VerifyFirst
+// it also finds the tool. It runs after the Check of all guards, and before the guards that ask
+// a person.
+func (s *Server) checkLaunch(next mcp.Handler) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		r := runOf(ctx)
 		if r.launch == nil {
 			return next(ctx, call)
 		}
-		if r.refused != nil {
-			return nil, r.refused
+		if r.launchError != nil {
+			return nil, r.launchError
 		}
 		if err := s.opts.Launch(ctx, r.launch.server); err != nil {
 			return nil, failure(NoLaunch, "the server "+jsonscan.Quote(r.server)+" must not be launched: "+err.Error(), err)
@@ -167,7 +176,7 @@ func (s *Server) admit(next mcp.Handler) mcp.Handler {
 			return next(ctx, call)
 		}
 		var err error
-		if r.verified, err = s.launched.define(ctx, r); err != nil {
+		if r.verified, err = s.launcher.findTool(ctx, r); err != nil {
 			return nil, err
 		}
 		target := *call.Target()
@@ -179,14 +188,80 @@ func (s *Server) admit(next mcp.Handler) mcp.Handler {
 	}
 }
 
-// execute makes the call of a run that has been agreed to.
+// execute makes the call of a run, after all guards.
 func (s *Server) execute(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	r := runOf(ctx)
-	if r.onlyAsked {
-		return nil, errOnlyAsked
+	if r.approvalOnly {
+		return nil, errApprovalOnly
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	return s.launched.call(ctx, r, call.Member("arguments"))
+	return s.launcher.call(ctx, r, call.Member("arguments"))
+}
+
+const (
+	// maxServerName is the maximum length of the name of a server, in bytes, as in package
+	// bridge.
+	maxServerName = 40
+	// maxToolName is the maximum length of the name of a tool, in bytes.
+	maxToolName = 256
+)
+
+// A runRequest is the body of a request to /run or /approve.
+type runRequest struct {
+	server, tool string
+	params       *ServerParams   // nil for an operator's server
+	arguments    json.RawMessage // the unchanged JSON object
+}
+
+// parseRun reads the body of a request. It ignores unknown members, except for those that
+// differ from a known one in case. The error says what was expected.
+func parseRun(body []byte) (*runRequest, error) {
+	if kind := jsonscan.KindOf(body); kind != jsonscan.Object {
+		return nil, fmt.Errorf("expected a JSON object, found %v", kind)
+	}
+	members, err := jsonscan.ReadObject(body)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{"server_name", "server_params", "tool_name", "tool_args"}
+	for member := range members.All() {
+		name := member.Name()
+		if !slices.Contains(names, name) && slices.Contains(names, strings.ToLower(name)) {
+			return nil, fmt.Errorf("%s: expected lower case", jsonscan.Quote(name))
+		}
+	}
+	q := &runRequest{arguments: members.Get("tool_args")}
+	if q.server, err = nameOf(&members, "server_name", maxServerName); err != nil {
+		return nil, err
+	}
+	if err := bridge.CheckAlias(q.server); err != nil {
+		return nil, fmt.Errorf("server_name: %w", err)
+	}
+	if q.tool, err = nameOf(&members, "tool_name", maxToolName); err != nil {
+		return nil, err
+	}
+	if kind := jsonscan.KindOf(q.arguments); kind != jsonscan.Object {
+		return nil, fmt.Errorf("tool_args: expected an object, found %v", kind)
+	}
+	if _, err := jsonscan.ReadObject(q.arguments); err != nil {
+		return nil, fmt.Errorf("tool_args: %w", err)
+	}
+	if q.params, err = parseParams(members.Get("server_params")); err != nil {
+		return nil, fmt.Errorf("server_params: %w", err)
+	}
+	return q, nil
+}
+
+func nameOf(members *jsonscan.Members, member string, most int) (string, error) {
+	raw := members.Get(member)
+	if kind := jsonscan.KindOf(raw); kind != jsonscan.String {
+		return "", fmt.Errorf("%s: expected a string, found %v", member, kind)
+	}
+	name := jsonscan.Unquote(raw)
+	if name == "" || len(name) > most {
+		return "", fmt.Errorf("%s: expected 1 to %d bytes", member, most)
+	}
+	return name, nil
 }

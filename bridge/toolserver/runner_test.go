@@ -16,14 +16,14 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// answering is a runner of a tool server that always answers the same, and the body that it
-// was sent.
+// answering returns a runner of a fake tool server with a fixed response, and a function that
+// returns the received requests.
 func answering(t *testing.T, opts toolserver.RunnerOptions, status int, answer string) (runner *toolserver.Runner, sent func() string) {
 	t.Helper()
 	bodies := make(chan string, 10)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body json.RawMessage
-		_ = json.NewDecoder(r.Body).Decode(&body) // a reset has none
+		_ = json.NewDecoder(r.Body).Decode(&body) // a reset has no body
 		bodies <- r.Method + " " + r.URL.String() + " " + r.Header.Get("Authorization") + " " + string(body)
 		if status == http.StatusTemporaryRedirect {
 			w.Header().Set("Location", "/elsewhere")
@@ -40,8 +40,8 @@ func answering(t *testing.T, opts toolserver.RunnerOptions, status int, answer s
 	return runner, func() string { return <-bodies }
 }
 
-// What a runner sends is what an original tool server takes.
-func TestRunnerSendsWhatTheOriginalTakes(t *testing.T) {
+// TestRunnerSendsWhatIpyboxAccepts: the requests have the format of ipybox.
+func TestRunnerSendsWhatIpyboxAccepts(t *testing.T) {
 	runner, sent := answering(t, toolserver.RunnerOptions{Token: "a-token-of-the-tests", Params: toolserver.ServerParams{Command: "uvx", Args: []string{"mcp-server-fetch"}}}, 200, `{"result":"ok","approved":true}`)
 	const params = `"server_params":{"command":"uvx","args":["mcp-server-fetch"]}`
 	when := time.Date(2024, 1, 15, 10, 30, 0, 0, time.UTC)
@@ -75,11 +75,11 @@ func TestRunnerSendsWhatTheOriginalTakes(t *testing.T) {
 	}
 }
 
-func TestRunnerTellsWhyThereIsNoResult(t *testing.T) {
+func TestRunnerErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		answer string
-		is     error // nil for any *RunnerError
+		is     error // nil for any *Error
 		says   string
 	}{
 		"rejected":              {200, `{"error":"no","type":"rejected"}`, approval.Rejected, "s.t: no"},
@@ -99,14 +99,14 @@ func TestRunnerTellsWhyThereIsNoResult(t *testing.T) {
 		"an answer too long":    {200, `{"result":"` + strings.Repeat("x", 2000) + `"}`, nil, "more than 1000 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runner, _ := answering(t, toolserver.RunnerOptions{MaxAnswer: 1000}, c.status, c.answer)
+			runner, _ := answering(t, toolserver.RunnerOptions{MaxResponse: 1000}, c.status, c.answer)
 			_, err := runner.Run(t.Context(), "t", nil)
 			var failed *toolserver.Error
 			if !errors.As(err, &failed) || failed.Server != "s" || failed.Tool != "t" {
 				t.Fatalf("the error is %#v", err)
 			}
 			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("the error is %v of the kind %q, want %v saying %s", err, string(failed.Kind), c.is, c.says)
+				t.Errorf("the error is %v of the kind %q, want %v saying %s", err, string(failed.Code), c.is, c.says)
 			}
 			if c.is == nil && (errors.Is(err, approval.Rejected) || errors.Is(err, approval.Expired)) {
 				t.Errorf("%v passes for a decision", err)
@@ -118,7 +118,7 @@ func TestRunnerTellsWhyThereIsNoResult(t *testing.T) {
 	}
 }
 
-func TestRunnerOfNothing(t *testing.T) {
+func TestInvalidRunner(t *testing.T) {
 	for _, url := range []string{"", "localhost:8900", "ftp://x", "http://", "http://%"} {
 		if _, err := toolserver.NewRunner(url, "s", nil); err == nil {
 			t.Errorf("%q is taken", url)
@@ -165,7 +165,7 @@ func TestRunAsDecodes(t *testing.T) {
 }
 
 func TestRunRawHasAll(t *testing.T) {
-	rig := newToolRig(t, gatedNever())
+	rig := newRig(t, noGuards())
 	runner := rig.runner(t, "a", childParams("serve"))
 	result, err := runner.RunRaw(t.Context(), "picture", nil)
 	if err != nil || len(result.Content) != 2 {

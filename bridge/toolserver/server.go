@@ -8,79 +8,79 @@ import (
 	"sync"
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/bridge/llm"
 	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/frontend"
+	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A Server runs tools for programs that name a server and a tool, such as code that a model
-// writes in a sandbox. Its routes are those of ipybox's ToolServer, and serve its clients;
-// [Runner] is the one for Go. Mount it at the root of a host, or behind [http.StripPrefix].
+// A Server runs tools for programs that name a server and a tool, such as generated code in a
+// sandbox. Its routes are those of ipybox's ToolServer, and work with its clients; [Runner] is
+// the client for Go. Mount it at the root of a host, or behind [http.StripPrefix].
 //
 //	POST /run       {"server_name", "server_params", "tool_name", "tool_args"}
-//	                {"result": …}, or {"error": text, "type": kind} with status 200 too
-//	POST /approve   the same body: asks whether the call may be made, and makes none
+//	                {"result": …}, or {"error": text, "type": code}, both with status 200
+//	POST /approve   the same body: asks for approval of the call, and does not make it
 //	                {"approved": true}, or {"approved": false, "error", "type"}
 //	PUT  /reset     stops the servers that the caller has started, {"reset": "success"}
 //	GET  /status    {"status": "ok"}
 //	WS   /approval  [Options.Approval]
 //
-// A result is the tool's structured content, else its text as one string, else null; with
-// "?full=1" it is the whole CallToolResult, also of a tool that has failed. Malformed requests
-// have status 400 and {"detail": text}. A [Kind] says why a run has no result.
+// A result is the tool's structured content, or else its text as one string, or else null. With
+// "?full=1" it is the complete CallToolResult, even if the tool reports a failure. Malformed
+// requests have the status 400 and {"detail": text}. A [Code] says why a run has no result.
 //
-// Without server_params, or with {}, server_name is one of the operator's servers, and the
-// call is one to [Options.Server]. Otherwise the params describe how the server is launched,
-// for callers who may: see [ServerParams] and [Options.Launch]. Such a server is started by
-// the first call that needs it, and runs until it is idle, has ended or is reset. Each
-// principal has servers of its own. While one runs, other params under the same name are
-// refused.
+// Without server_params, or with {}, server_name is one of the operator's servers, and
+// [Options.Server] serves the call. Otherwise the params describe how the server is launched,
+// if the caller may do that: see [ServerParams] and [Options.Launch]. The first call starts the
+// server. It runs until it is idle, ends or is reset. Each principal has its own servers. While
+// a server runs, other params under the same name are refused.
 //
-// First a person is asked, if the guards require it, then the server is started, then the tool
-// called. In the journal of an approval a call that was only asked about is approved and fails
-// for that reason.
+// A call proceeds in this order: approval if the guards require it, start of the server, call
+// of the tool. In the journal of an approval, a request to /approve is approved and then fails.
 //
 // Close a server when it is no longer used. Its methods may be called concurrently.
 type Server struct {
-	opts     Options
-	servers  frontend.Servers // the operator's
-	frontend *frontend.Frontend
-	inner    *server.Server // has the entries of runs
-	entries  frontend.Entries
-	launched *launcher
-	routes   http.Handler
+	opts      Options
+	servers   frontend.Servers // the operator's servers
+	frontend  *frontend.Frontend
+	runServer *server.Server // serves the calls of launched servers, and requests to /approve
+	entries   frontend.Entries
+	launcher  *launcher
+	routes    http.Handler
 
 	closing sync.Mutex // held by Close
 
 	mu     sync.Mutex
 	runs   map[*run]struct{}
 	closed bool
-	empty  chan struct{} // closed when there are no runs and there will be none
+	empty  chan struct{} // closed when the server is closed and has no runs
 }
 
-// New returns a server that has started nothing. The error names an option that is wrong. opts
+// New returns a server. It starts no upstream server. The error reports an invalid option. opts
 // may be nil.
 func New(opts *Options) (*Server, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, launched: newLauncher(&o), runs: make(map[*run]struct{}), empty: make(chan struct{})}
+	s := &Server{opts: o, launcher: newLauncher(&o), runs: make(map[*run]struct{}), empty: make(chan struct{})}
 	s.servers = frontend.Servers{Server: o.Server, States: o.States}
 	s.frontend = frontend.New(frontend.Options{
-		Access: o.Access.Handler, CallTimeout: o.CallTimeout, MaxBody: o.MaxBody,
-		MaxRequests: o.MaxRequests, MaxPerCaller: o.MaxPerCaller, Logger: o.Logger,
+		Authenticate: o.Authenticator.Handler, CallTimeout: o.CallTimeout, Limits: o.Limits, Logger: o.Logger,
 	})
-	s.inner = server.New(mcp.Implementation{Name: "toolserver"}, &server.Options{
-		Middleware: o.Middleware, Guards: append([]mcp.Guard{{Name: "launch", Run: s.admit}}, o.Guards...),
+	s.runServer = server.New(mcp.Implementation{Name: "toolserver"}, &server.Options{
+		Middleware: o.Middleware, Guards: append([]mcp.Guard{{Name: "launch", Run: s.checkLaunch}}, o.Guards...),
 		CallMiddleware: o.CallMiddleware, Logger: o.Logger,
 	})
 	s.routes = s.frontend.Handler(frontend.WriteDetail, s.serve)
-	return s, s.inner.Mount(&runs{s.catalog()}, nil)
+	return s, s.runServer.Mount(&runs{s.catalog()}, nil)
 }
 
-// runs is the provider of the entries of runs.
+// runs provides the entries of runs.
 type runs struct{ catalog *server.Catalog }
 
 func (r *runs) Catalog() *server.Catalog { return r.catalog }
@@ -90,11 +90,12 @@ func (r *runs) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
 	return nil
 }
 
-// Access returns what admits requests; see [gateway.Access.Token].
-func (s *Server) Access() *gateway.Access { return s.opts.Access }
+// Authenticator returns the authenticator of all routes except /approval; see
+// [gateway.Authenticator.Token].
+func (s *Server) Authenticator() *gateway.Authenticator { return s.opts.Authenticator }
 
-// ServeHTTP serves the routes. That of approvers has an access of its own, since no caller
-// should approve what it asks for.
+// ServeHTTP serves the routes. [Options.Approval] does its own authentication, so that callers
+// cannot approve their own calls.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/approval" && s.opts.Approval != nil {
 		s.opts.Approval.ServeHTTP(w, r)
@@ -103,10 +104,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.routes.ServeHTTP(w, r)
 }
 
-// Reset ends what runs, with [Reset], and stops all servers that callers have started. Runs
-// that wait for an approval go on, as do the operator's servers. It returns when all is over,
-// what was to end before too, after [Options.Grace] or when ctx ends; the error tells
-// that something is not.
+// Reset ends all runs with the code [Reset], except those that wait for approval, and stops all
+// servers that callers have started. It waits until they have ended, for [Options.Grace] or
+// until ctx ends; the error reports that something has not ended.
 func (s *Server) Reset(ctx context.Context) error {
 	return s.reset(ctx, func(string) bool { return true })
 }
@@ -119,14 +119,14 @@ func (s *Server) reset(ctx context.Context, of func(principal string) bool) erro
 		r.cancel(errReset)
 		calls = append(calls, r.done)
 	}
-	unended := await(ctx, calls) // servers end sooner once their calls have been called off
-	for _, l := range s.launched.reset(of) {
+	unended := await(ctx, calls) // servers end sooner after their calls have been canceled
+	for _, l := range s.launcher.reset(of) {
 		servers = append(servers, l.ended)
 	}
 	return cmp.Or(await(ctx, servers), unended)
 }
 
-// await returns when all has ended, or why it has not waited for that.
+// await waits until all channels are closed, or returns the cause of ctx.
 func await(ctx context.Context, all []<-chan struct{}) error {
 	for _, ended := range all {
 		select {
@@ -143,7 +143,7 @@ func await(ctx context.Context, all []<-chan struct{}) error {
 	return nil
 }
 
-// executing returns the runs that do not wait for a person.
+// executing returns the runs that do not wait for approval.
 func (s *Server) executing(of func(principal string) bool) (found []*run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +155,8 @@ func (s *Server) executing(of func(principal string) bool) (found []*run) {
 	return found
 }
 
-// begin adds a run to those under way.
-func (s *Server) begin(r *run) error {
+// begin adds a run.
+func (s *Server) begin(r *run) *frontend.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -176,7 +176,7 @@ func (s *Server) end(r *run) {
 	}
 }
 
-// close has later runs refused.
+// close makes begin refuse new runs.
 func (s *Server) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +188,8 @@ func (s *Server) close() {
 	}
 }
 
-// Shutdown refuses new runs, waits for those under way until ctx ends, and then closes as
-// [Server.Close] does. It may be called more than once.
+// Shutdown refuses new runs, waits until the current ones have ended or ctx ends, and then
+// calls [Server.Close]. It may be called more than once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.close()
 	select {
@@ -200,20 +200,122 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close refuses new runs, ends those under way with [Closed], which withdraws questions to
-// approvers, and stops all servers that callers have started. It returns when nothing of this
-// runs any more. [Options.Approval] is its owner's to close. It may be called more
-// than once.
+// Close refuses new runs, ends the current ones with the code [Closed], which withdraws their
+// requests for approval, and stops all servers that callers have started. It returns when all
+// of this has ended. It does not close [Options.Approval]. It may be called more than once.
 func (s *Server) Close() error {
 	s.close()
 	s.closing.Lock()
 	defer s.closing.Unlock()
 	s.mu.Lock()
 	for r := range s.runs {
+		if deadline.Paused(r.ctx) { // waits for approval
+			r.unsent.Store(true)
+		}
 		r.cancel(errClosed)
 	}
 	s.mu.Unlock()
 	<-s.empty
-	s.launched.close()
+	s.launcher.close()
 	return nil
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	route, ok := map[string]struct {
+		method string
+		serve  http.HandlerFunc
+	}{
+		"/run":     {http.MethodPost, s.serveRun},
+		"/approve": {http.MethodPost, s.serveApprove},
+		"/reset":   {http.MethodPut, s.serveReset},
+		"/status":  {http.MethodGet, serveStatus},
+	}[r.URL.Path]
+	reject := frontend.Reject(frontend.WriteDetail)
+	switch {
+	case !ok:
+		reject.Unread(w, r, http.StatusNotFound, "Not Found")
+	case reject.Allows(w, r, route.method):
+		route.serve(w, r)
+	}
+}
+
+func serveStatus(w http.ResponseWriter, _ *http.Request) {
+	frontend.WriteJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
+}
+
+func (s *Server) serveReset(w http.ResponseWriter, r *http.Request) {
+	httpguard.AbandonBody(w, r)
+	caller := transport.Principal(r.Context())
+	if err := s.reset(r.Context(), func(principal string) bool { return principal == caller }); err != nil {
+		frontend.WriteDetail(w, http.StatusGatewayTimeout, "servers are still stopping")
+		return
+	}
+	frontend.WriteJSON(w, http.StatusOK, []byte(`{"reset":"success"}`))
+}
+
+func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
+	q, ok := s.read(w, r)
+	if !ok {
+		return
+	}
+	result, err := s.run(r.Context(), q, false)
+	if err == nil && r.URL.Query().Get("full") != "1" {
+		result, err = reduceRun(result)
+	}
+	if err != nil {
+		frontend.WriteJSON(w, http.StatusOK, failureJSON(q, err, false))
+		return
+	}
+	frontend.WriteJSON(w, http.StatusOK, append(append([]byte(`{"result":`), result...), '}'))
+}
+
+func (s *Server) serveApprove(w http.ResponseWriter, r *http.Request) {
+	q, ok := s.read(w, r)
+	if !ok {
+		return
+	}
+	_, err := s.run(r.Context(), q, true)
+	if failed, ok := errors.AsType[*frontend.Failure](err); !ok || failed.Code != errApprovalOnly.Code {
+		frontend.WriteJSON(w, http.StatusOK, failureJSON(q, err, true))
+		return
+	}
+	frontend.WriteJSON(w, http.StatusOK, []byte(`{"approved":true}`))
+}
+
+// read reads the body of a request. If ok is false, it has answered the request.
+func (s *Server) read(w http.ResponseWriter, r *http.Request) (q *runRequest, ok bool) {
+	body, ok := s.frontend.Body(w, r, frontend.WriteDetail)
+	if !ok {
+		return nil, false
+	}
+	q, err := parseRun(body)
+	if err != nil {
+		frontend.WriteDetail(w, http.StatusBadRequest, err.Error())
+		return nil, false
+	}
+	return q, true
+}
+
+// reduceRun converts a result into one JSON value. The error is the failure that the tool
+// reports.
+func reduceRun(result []byte) ([]byte, error) {
+	var whole mcp.CallToolResult
+	if err := whole.UnmarshalJSON(result); err != nil {
+		return nil, frontend.MalformedResult
+	}
+	return llm.Value(&whole)
+}
+
+// failureJSON returns the response for a failed run, or for a refused request to /approve.
+func failureJSON(q *runRequest, err error, asked bool) []byte {
+	failed := failureOf(q, err)
+	answer := struct {
+		Approved *bool  `json:"approved,omitempty"`
+		Error    string `json:"error"`
+		Type     string `json:"type"`
+	}{Error: failed.Message, Type: failed.Code}
+	if asked {
+		answer.Approved = new(bool)
+	}
+	return frontend.Encode(answer)
 }

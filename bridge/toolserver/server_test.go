@@ -19,11 +19,12 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
 
-// A started is how a child says that it was started.
+// started describes how a child was started.
 type started struct {
 	PID  int      `json:"pid"`
 	Env  []string `json:"env"`
@@ -40,7 +41,7 @@ func startOf(t testing.TB, runner *toolserver.Runner) started {
 	return s
 }
 
-func wantKind(t testing.TB, err error, kind toolserver.Kind) {
+func wantCode(t testing.TB, err error, kind toolserver.Code) {
 	t.Helper()
 	if !errors.Is(err, kind) {
 		t.Errorf("the error is %v, want one of the kind %q", err, string(kind))
@@ -48,7 +49,7 @@ func wantKind(t testing.TB, err error, kind toolserver.Kind) {
 }
 
 func TestServersAreStartedOnceAndKept(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{})
+	rig := newRig(t, toolserver.Options{})
 	runner := rig.runner(t, "a", childParams("serve"))
 	pids := make([]int, 8)
 	var all sync.WaitGroup
@@ -71,7 +72,7 @@ func TestServersAreStartedOnceAndKept(t *testing.T) {
 }
 
 func TestResetStopsServersAndNextRunStartsThem(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{})
+	rig := newRig(t, toolserver.Options{})
 	a, b := rig.runner(t, "a", childParams("serve")), rig.runner(t, "b", childParams("serve"))
 	first, second := startOf(t, a), startOf(t, b)
 	if err := a.Reset(t.Context()); err != nil {
@@ -86,30 +87,26 @@ func TestResetStopsServersAndNextRunStartsThem(t *testing.T) {
 }
 
 func TestResetEndsRunningCalls(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{})
+	rig := newRig(t, toolserver.Options{})
 	runner := rig.runner(t, "a", childParams("serve"))
 	mark := filepath.Join(t.TempDir(), "mark")
-	failed := make(chan error, 1)
-	go func() {
-		_, err := runner.Run(context.Background(), "wait", map[string]string{"path": mark})
-		failed <- err
-	}()
+	failed := runLater(context.Background(), runner, "wait", map[string]string{"path": mark})
 	awaitFile(t, mark)
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	err := <-failed
-	wantKind(t, err, toolserver.Reset)
+	wantCode(t, err, toolserver.Reset)
 	if !strings.Contains(err.Error(), "may have been executed") {
-		t.Errorf("the error does not tell that the call may have been executed: %v", err)
+		t.Errorf("the error does not say that the call may have been executed: %v", err)
 	}
 	startOf(t, runner)
 }
 
-func TestResetIsOfOnesOwnServers(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{})
-	one := rig.runnerAs(t, "a-token-of-sandbox-one", "a", childParams("serve"))
-	two := rig.runnerAs(t, "a-token-of-sandbox-two", "a", childParams("serve"))
+func TestResetStopsOwnServersOnly(t *testing.T) {
+	rig := newRig(t, toolserver.Options{})
+	one := rig.runnerAs(t, frontendtest.TokenOne, "a", childParams("serve"))
+	two := rig.runnerAs(t, frontendtest.TokenTwo, "a", childParams("serve"))
 	first, second := startOf(t, one), startOf(t, two)
 	if first.PID == second.PID {
 		t.Error("two principals have one process")
@@ -123,10 +120,10 @@ func TestResetIsOfOnesOwnServers(t *testing.T) {
 }
 
 func TestSameNameWithOtherParamsIsRefused(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{})
+	rig := newRig(t, toolserver.Options{})
 	a := startOf(t, rig.runner(t, "a", childParams("serve", "X=1")))
 	_, err := rig.runner(t, "a", childParams("serve", "X=2")).Run(t.Context(), "start", nil)
-	wantKind(t, err, toolserver.Conflict)
+	wantCode(t, err, toolserver.Conflict)
 	if again := startOf(t, rig.runner(t, "a", childParams("serve", "X=1"))); again.PID != a.PID {
 		t.Error("the first server was stopped")
 	}
@@ -137,7 +134,7 @@ func TestSameNameWithOtherParamsIsRefused(t *testing.T) {
 }
 
 func TestSameNameWithOtherParamsReplaces(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{Replace: true})
+	rig := newRig(t, toolserver.Options{Replace: true})
 	first := startOf(t, rig.runner(t, "a", childParams("serve", "X=1")))
 	second := startOf(t, rig.runner(t, "a", childParams("serve", "X=2")))
 	if !slices.Contains(second.Env, "X=2") {
@@ -147,23 +144,19 @@ func TestSameNameWithOtherParamsReplaces(t *testing.T) {
 }
 
 func TestKilledServerIsStartedAgain(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{})
+	rig := newRig(t, toolserver.Options{})
 	runner := rig.runner(t, "a", childParams("serve"))
 	first := startOf(t, runner)
 	mark := filepath.Join(t.TempDir(), "mark")
-	failed := make(chan error, 1)
-	go func() {
-		_, err := runner.Run(context.Background(), "wait", map[string]string{"path": mark})
-		failed <- err
-	}()
+	failed := runLater(context.Background(), runner, "wait", map[string]string{"path": mark})
 	awaitFile(t, mark)
 	if err := kill(first.PID); err != nil {
 		t.Fatal(err)
 	}
 	err := <-failed
-	wantKind(t, err, "upstream_lost")
+	wantCode(t, err, "upstream_lost")
 	if !strings.Contains(err.Error(), "may have been executed") {
-		t.Errorf("the error does not tell that the call may have been executed: %v", err)
+		t.Errorf("the error does not say that the call may have been executed: %v", err)
 	}
 	if again := startOf(t, runner); again.PID == first.PID {
 		t.Error("it is the server that was killed")
@@ -171,13 +164,13 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 }
 
 func TestFailedStartIsNotKept(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{})
+	rig := newRig(t, toolserver.Options{})
 	program := filepath.Join(t.TempDir(), "program")
 	params := childParams("serve")
 	params.Command = program
 	runner := rig.runner(t, "a", params)
 	_, err := runner.Run(t.Context(), "start", nil)
-	wantKind(t, err, toolserver.NotStarted)
+	wantCode(t, err, toolserver.NotStarted)
 	if err := os.Symlink(os.Args[0], program); err != nil {
 		t.Fatal(err)
 	}
@@ -185,23 +178,20 @@ func TestFailedStartIsNotKept(t *testing.T) {
 }
 
 func TestConnectTimeoutBoundsAStart(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{ConnectTimeout: 200 * time.Millisecond})
+	rig := newRig(t, toolserver.Options{ConnectTimeout: 200 * time.Millisecond})
 	begun := time.Now()
 	_, err := rig.runner(t, "a", childParams("hang")).Run(t.Context(), "start", nil)
-	wantKind(t, err, toolserver.NotStarted)
+	wantCode(t, err, toolserver.NotStarted)
 	if !strings.Contains(err.Error(), "took too long") || time.Since(begun) > 10*time.Second {
 		t.Errorf("after %v: %v", time.Since(begun), err)
 	}
 }
 
-// A server that cannot be reached delays nobody but its own callers, even a reset.
-func TestHangingStartDelaysNobodyElse(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{ConnectTimeout: time.Minute})
-	hanging := make(chan error, 1)
-	go func() {
-		_, err := rig.runner(t, "hanging", childParams("hang")).Run(context.Background(), "start", nil)
-		hanging <- err
-	}()
+// TestHangingStartDelaysNoOther: a server that hangs during its start delays only its own
+// callers, and no reset.
+func TestHangingStartDelaysNoOther(t *testing.T) {
+	rig := newRig(t, toolserver.Options{ConnectTimeout: time.Minute})
+	hanging := runLater(context.Background(), rig.runner(t, "hanging", childParams("hang")), "start", nil)
 	servers := map[string]toolserver.ServerParams{"child": childParams("serve"), "remote": {URL: newRemote(t)}}
 	var all sync.WaitGroup
 	for i := range 20 {
@@ -226,11 +216,11 @@ func TestHangingStartDelaysNobodyElse(t *testing.T) {
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, <-hanging, toolserver.Reset)
+	wantCode(t, <-hanging, toolserver.Reset)
 }
 
 func TestIdleServerIsStopped(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{IdleTimeout: 50 * time.Millisecond})
+	rig := newRig(t, toolserver.Options{IdleTimeout: 50 * time.Millisecond})
 	runner := rig.runner(t, "a", childParams("serve"))
 	first := startOf(t, runner)
 	await(t, "the idle server ends", func() bool { return !isRunning(first.PID) })
@@ -240,22 +230,18 @@ func TestIdleServerIsStopped(t *testing.T) {
 }
 
 func TestNumberOfServersIsBounded(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{MaxServers: 1})
+	rig := newRig(t, toolserver.Options{MaxServers: 1})
 	mark := filepath.Join(t.TempDir(), "mark")
-	failed := make(chan error, 1)
-	go func() {
-		_, err := rig.runner(t, "a", childParams("serve")).Run(context.Background(), "wait", map[string]string{"path": mark})
-		failed <- err
-	}()
+	failed := runLater(context.Background(), rig.runner(t, "a", childParams("serve")), "wait", map[string]string{"path": mark})
 	awaitFile(t, mark)
 	_, err := rig.runner(t, "b", childParams("serve")).Run(t.Context(), "start", nil)
-	wantKind(t, err, toolserver.Busy)
+	wantCode(t, err, toolserver.Busy)
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	<-failed
 	b := startOf(t, rig.runner(t, "b", childParams("serve")))
-	startOf(t, rig.runner(t, "c", childParams("serve"))) // b is idle, and makes room
+	startOf(t, rig.runner(t, "c", childParams("serve"))) // stops b, which is idle
 	if isRunning(b.PID) {
 		t.Error("more servers run than may")
 	}
@@ -263,32 +249,24 @@ func TestNumberOfServersIsBounded(t *testing.T) {
 
 func TestCloseEndsEverything(t *testing.T) {
 	opts := gated(t, approval.Options{}, false)
-	rig := newToolRig(t, opts)
+	rig := newRig(t, opts)
 	approver := rig.approve(t)
-	failed := make(chan error, 1)
-	go func() {
-		_, err := rig.runner(t, "a", childParams("serve")).Run(context.Background(), "start", nil)
-		failed <- err
-	}()
+	failed := runLater(context.Background(), rig.runner(t, "a", childParams("serve")), "start", nil)
 	approver.next(t)
 	for range 2 {
 		if err := rig.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantKind(t, <-failed, toolserver.Closed)
+	wantCode(t, <-failed, toolserver.Closed)
 	_, err := rig.runner(t, "a", childParams("serve")).Run(t.Context(), "start", nil)
-	wantKind(t, err, toolserver.Closed)
+	wantCode(t, err, toolserver.Closed)
 }
 
 func TestShutdownLetsCallsEnd(t *testing.T) {
-	rig := newToolRig(t, gated(t, approval.Options{}, false))
+	rig := newRig(t, gated(t, approval.Options{}, false))
 	approver := rig.approve(t)
-	done := make(chan error, 1)
-	go func() {
-		_, err := rig.runner(t, "a", childParams("serve")).Run(context.Background(), "start", nil)
-		done <- err
-	}()
+	done := runLater(context.Background(), rig.runner(t, "a", childParams("serve")), "start", nil)
 	question := approver.next(t)
 	ended := make(chan error, 1)
 	go func() { ended <- rig.Shutdown(context.Background()) }()
@@ -305,12 +283,12 @@ func TestShutdownLetsCallsEnd(t *testing.T) {
 	}
 }
 
-// Whoever is not authenticated launches nothing, and neither does a page that reaches this
-// machine by a name of its own.
+// TestStrangersAreRefused: requests without authentication, and with DNS rebinding, launch
+// nothing.
 func TestStrangersAreRefused(t *testing.T) {
-	access := newAccess(t, gateway.AccessOptions{})
+	access := frontendtest.Authenticator(t, gateway.AuthenticatorOptions{})
 	mark := filepath.Join(t.TempDir(), "mark")
-	rig := newToolRig(t, toolserver.Options{Access: access})
+	rig := newRig(t, toolserver.Options{Authenticator: access})
 	body := `{"server_name":"a","server_params":{"command":"/usr/bin/touch","args":["` + mark + `"]},"tool_name":"t","tool_args":{}}`
 	for _, route := range []string{"POST /run", "POST /run?full=1", "POST /approve", "PUT /reset", "GET /status", "GET /", "POST /nothing"} {
 		for name, c := range map[string]struct {
@@ -350,7 +328,7 @@ func TestStrangersAreRefused(t *testing.T) {
 
 func TestCallersLaunchNothingByDefault(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
-	tools, err := toolserver.New(&toolserver.Options{Access: newAccess(t, gateway.AccessOptions{Open: true}), Logger: quiet()})
+	tools, err := toolserver.New(&toolserver.Options{Authenticator: frontendtest.Authenticator(t, gateway.AuthenticatorOptions{Open: true}), Logger: frontendtest.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +358,7 @@ func TestCallersLaunchNothingByDefault(t *testing.T) {
 }
 
 func TestLaunchDecides(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{Launch: func(_ context.Context, s *config.Resolved) error {
+	rig := newRig(t, toolserver.Options{Launch: func(_ context.Context, s *config.Resolved) error {
 		if s.Command.Reveal() != os.Args[0] {
 			return errors.New("only one program")
 		}
@@ -388,17 +366,17 @@ func TestLaunchDecides(t *testing.T) {
 	}})
 	startOf(t, rig.runner(t, "a", childParams("serve")))
 	_, err := rig.runner(t, "b", toolserver.ServerParams{Command: "/bin/sh"}).Run(t.Context(), "start", nil)
-	wantKind(t, err, toolserver.NoLaunch)
+	wantCode(t, err, toolserver.NoLaunch)
 	if !strings.Contains(err.Error(), "only one program") {
-		t.Errorf("the error does not tell why: %v", err)
+		t.Errorf("the error does not contain the reason: %v", err)
 	}
 }
 
-// What a caller sends is never expanded: it could read this process's environment, and have it
-// sent anywhere.
+// TestVariablesOfCallersStay: params are never expanded, because callers could read the
+// environment of this process.
 func TestVariablesOfCallersStay(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_OPERATOR", "canary-of-the-environment")
-	rig := newToolRig(t, toolserver.Options{})
+	rig := newRig(t, toolserver.Options{})
 	params := childParams("serve", "STOLEN=${SECRET_OF_THE_OPERATOR}", "ALSO=$SECRET_OF_THE_OPERATOR")
 	params.Args = []string{"${SECRET_OF_THE_OPERATOR}"}
 	got := startOf(t, rig.runner(t, "a", params))
@@ -409,28 +387,28 @@ func TestVariablesOfCallersStay(t *testing.T) {
 		t.Errorf("the child has got the environment: %s", all)
 	}
 	_, err := rig.runner(t, "b", toolserver.ServerParams{Command: "/no/such/${PROGRAM}"}).Run(t.Context(), "t", nil)
-	if err == nil || !strings.Contains(err.Error(), "is not replaced") {
-		t.Errorf("the error does not tell that variables stay: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "are not expanded") {
+		t.Errorf("the error does not say that variables are not expanded: %v", err)
 	}
 }
 
-func TestPolicyIsOfTheSameCall(t *testing.T) {
+func TestPolicyOfLaunchedServers(t *testing.T) {
 	rules, err := policy.Compile(&policy.Policy{Deny: []string{"a__fail", "b__*"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rig := newToolRig(t, toolserver.Options{Guards: []mcp.Guard{policy.Guard(rules, nil)}})
+	rig := newRig(t, toolserver.Options{Guards: []mcp.Guard{policy.Guard(rules, nil)}})
 	a, b := rig.runner(t, "a", childParams("serve")), rig.runner(t, "b", childParams("exit"))
 	startOf(t, a)
 	_, err = a.Run(t.Context(), "fail", nil)
-	wantKind(t, err, toolserver.Forbidden)
+	wantCode(t, err, toolserver.Forbidden)
 	_, err = b.Run(t.Context(), "start", nil)
-	wantKind(t, err, toolserver.Forbidden)
+	wantCode(t, err, toolserver.Forbidden)
 }
 
-// An interceptor that turns a call into another is stopped.
+// TestChangedCallIsRefused: a middleware cannot change a call to another tool.
 func TestChangedCallIsRefused(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+	rig := newRig(t, toolserver.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			changed, err := call.WithParams(json.RawMessage(`{"name":"a__start","arguments":{}}`))
 			if err != nil {
@@ -440,21 +418,21 @@ func TestChangedCallIsRefused(t *testing.T) {
 		}
 	}}})
 	_, err := rig.runner(t, "a", childParams("serve")).Run(t.Context(), "tool-1", nil)
-	wantKind(t, err, toolserver.Forbidden)
+	wantCode(t, err, toolserver.Forbidden)
 }
 
 func TestCallTimeoutBoundsARun(t *testing.T) {
-	rig := newToolRig(t, toolserver.Options{CallTimeout: 300 * time.Millisecond})
+	rig := newRig(t, toolserver.Options{CallTimeout: 300 * time.Millisecond})
 	runner := rig.runner(t, "a", childParams("serve"))
 	_, err := runner.Run(t.Context(), "wait", map[string]string{"path": filepath.Join(t.TempDir(), "mark")})
-	if !errors.Is(err, toolserver.TimedOut) && !errors.Is(err, toolserver.Kind("upstream_timeout")) {
+	if !errors.Is(err, toolserver.TimedOut) && !errors.Is(err, toolserver.Code("upstream_timeout")) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
 func TestOptionsAreChecked(t *testing.T) {
 	for name, opts := range map[string]*toolserver.Options{
-		"CallTimeout": {CallTimeout: -1}, "MaxServers": {MaxServers: -1}, "MaxBody": {MaxBody: -1},
+		"CallTimeout": {CallTimeout: -1}, "MaxServers": {MaxServers: -1},
 	} {
 		if _, err := toolserver.New(opts); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -14,19 +14,20 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 )
 
-// TestRunTranscripts plays what the original Python clients have on the wire, over HTTP and a
-// WebSocket, from testdata/run/*.txtar. A file is a comment and sections, played in their order:
+// TestRunTranscripts replays recordings of the original Python clients, over HTTP and a
+// WebSocket, from testdata/run/*.txtar. A file is a comment and sections, which are played in
+// order:
 //
-//	options          "approval": calls are asked about; "expiry 200ms"
-//	send NAME        a request: its line, and its body; it may take until it is answered
-//	answer NAME      what must be answered: the status, and the body
-//	connect          an approver comes, disconnect: it goes
-//	ask              what the approver must be shown, but for the id and members it does not know
+//	options          "approval": guards ask about calls; "expiry 200ms"
+//	send NAME        sends a request: its line, and its body
+//	answer NAME      the expected response: the status, and the body
+//	connect          connects an approver; disconnect: disconnects it
+//	ask              the expected question, without the id and members that ipybox does not know
 //	decide N R       the approver answers the Nth question with R
-//	hang up NAME     the client of a request goes
+//	hang up NAME     the client of a request disconnects
 //
-// In requests @child stands for server_params of a child process, @remote for those of a server
-// by HTTP, and @missing for those of a program that is not there.
+// In requests, @child means server_params of a child process, @remote those of a server over
+// HTTP, and @missing those of a program that does not exist.
 func TestRunTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/run/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -46,11 +47,11 @@ func TestRunTranscripts(t *testing.T) {
 
 var runSection = regexp.MustCompile(`(?m)^-- (.+) --\n`)
 
-// A runPlay is one transcript as it is played.
+// A runPlay is the state of a transcript.
 type runPlay struct {
-	*toolRig
-	approver  *originalApprover
-	questions []asked
+	*rig
+	approver  *rawApprover
+	questions []question
 	answers   map[string]chan string
 	hangUps   map[string]context.CancelFunc
 }
@@ -64,7 +65,7 @@ func playRun(t *testing.T, script string) {
 			end = marks[i+1][0]
 		}
 		command, text := script[mark[2]:mark[3]], script[mark[1]:end]
-		if p.toolRig == nil {
+		if p.rig == nil {
 			p.begin(t, command, text)
 			if command == "options" {
 				continue
@@ -79,7 +80,7 @@ func (p *runPlay) begin(t *testing.T, command, text string) {
 		text = ""
 	}
 	if !strings.Contains(text, "approval") {
-		p.toolRig = newToolRig(t, gatedNever())
+		p.rig = newRig(t, noGuards())
 		return
 	}
 	var opts approval.Options
@@ -89,7 +90,7 @@ func (p *runPlay) begin(t *testing.T, command, text string) {
 			t.Fatal(err)
 		}
 	}
-	p.toolRig = newToolRig(t, gated(t, opts, false))
+	p.rig = newRig(t, gated(t, opts, false))
 }
 
 func (p *runPlay) play(t *testing.T, command, text string) {
@@ -101,7 +102,7 @@ func (p *runPlay) play(t *testing.T, command, text string) {
 	case "answer":
 		select {
 		case got := <-p.answers[name]:
-			if strings.Contains(text, "*") { // what is not ours to choose
+			if strings.Contains(text, "*") { // * matches any text
 				if pattern := strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, `.*`); !regexp.MustCompile("^" + pattern + "$").MatchString(got) {
 					t.Errorf("%s is answered\n%swant\n%s", name, got, text)
 				}
@@ -156,7 +157,7 @@ func (p *runPlay) sendLater(t *testing.T, name, text string) {
 	p.answers[name], p.hangUps[name] = answer, cancel
 	go func() {
 		defer cancel()
-		status, body, err := p.toolRig.send(ctx, method, path, strings.TrimSuffix(body, "\n"))
+		status, body, err := p.rig.send(ctx, method, path, strings.TrimSuffix(body, "\n"))
 		if err != nil {
 			answer <- "no answer\n"
 			return

@@ -8,19 +8,19 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func newServer() *server.Server {
 	return server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 }
 
-// order calls the tool order with a client of each era, and prints what comes of it.
+// order calls the tool order with a client of each era, and prints the result.
 func order(s *server.Server, opts client.Options) {
 	ctx := context.Background()
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
@@ -40,7 +40,7 @@ func order(s *server.Server, opts client.Options) {
 	}
 }
 
-// fillIn returns a person who fills in each form with the same JSON.
+// fillIn returns a user who answers each form with the same JSON.
 func fillIn(content string) func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	return func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		fmt.Println("asked:", params.Message)
@@ -48,7 +48,7 @@ func fillIn(content string) func(context.Context, *mcp.ElicitParams) (*mcp.Elici
 	}
 }
 
-// decline is a person who answers no form.
+// decline is a user who declines all forms.
 func decline(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 }

@@ -12,17 +12,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/transport/httptransport"
+
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/authserver"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// try calls both tools and prints what comes of it, with "ISSUER" for the URL of the issuer.
+// try calls both tools and prints the results, with "ISSUER" for the URL of the issuer.
 func try(ctx context.Context, session *client.Session, issuer string) {
 	for _, tool := range []string{"whoami", "erase"} {
 		text, err := client.CallAs[string](ctx, session, tool, nil)
@@ -61,7 +63,7 @@ func Example_apiKeys() {
 				return nil
 			},
 		}), nil)
-		if status, ok := errors.AsType[*streamable.StatusError](err); ok {
+		if status, ok := errors.AsType[*httptransport.StatusError](err); ok {
 			fmt.Println("status", status.Status)
 			continue
 		}
@@ -80,19 +82,6 @@ func Example_apiKeys() {
 	// erase: erased
 	// status 401
 	// the error of Serve: <nil>
-}
-
-// visit is a person with a browser who agrees to everything.
-func visit(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return err
-	}
-	return res.Body.Close()
 }
 
 // The library's OAuth at both ends. The client logs in once, and once more when a tool
@@ -131,7 +120,7 @@ func Example_oauth() {
 		AllowLoopback: true, // for development: both servers are on this machine
 		Flow: &oauth.CodeFlow{Open: func(ctx context.Context, url string) error {
 			logins++
-			return visit(ctx, url) // default: the system's browser
+			return authserver.Browse(ctx, url) // default: the system's browser
 		}},
 	})
 	if err != nil {

@@ -20,16 +20,15 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// A call that runs when the server is told to stop is answered, and what the server depends
-// on is stopped after it.
+// A call that runs at shutdown is answered. The dependencies of the server stop after it.
 func Example_shutdown() {
 	database := server.Provide(func(context.Context) (*strings.Builder, func(context.Context) error, error) {
 		return new(strings.Builder), func(context.Context) error { fmt.Println("the database is closed"); return nil }, nil
@@ -49,7 +48,7 @@ func Example_shutdown() {
 			OnListen: func(at net.Addr) { address <- at.String() },
 		})
 	}()
-	session, err := client.Connect(context.Background(), streamable.Dial("http://"+<-address+"/mcp", nil), &client.Options{MaxReconnects: -1})
+	session, err := client.Connect(context.Background(), streamable.Dial("http://"+<-address+"/mcp", nil), &client.Options{NoReconnect: true})
 	if err != nil {
 		log.Fatal(err)
 	}

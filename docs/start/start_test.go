@@ -14,10 +14,10 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // build builds both programs of the guide and returns their paths.
 func build(t *testing.T) (serverPath, clientPath string) {

@@ -35,14 +35,14 @@ func newServer(opts *server.Options) *server.Server {
 	return s
 }
 
-// managers hides what it guards from everyone else.
+// managers hides the guarded entries from all other callers.
 func managers() mcp.Guard {
 	return mcp.Guard{Name: "managers", Visible: func(_ context.Context, caller *mcp.Caller, _ *mcp.Target) bool {
 		return caller.Principal == "manager"
 	}}
 }
 
-// audit logs each call with what it was for.
+// audit logs each call with its target.
 func audit(logger *slog.Logger) mcp.Middleware {
 	return func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {

@@ -12,19 +12,19 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // connect connects a client to a server in memory. Both end with the test.
-func connect(t *testing.T, s transport.Server, opts *client.Options) *client.Session {
+func connect(ctx context.Context, t *testing.T, s transport.Server, opts *client.Options) *client.Session {
 	t.Helper()
-	session, err := client.Connect(t.Context(), transport.Pipe(s), opts)
+	session, err := client.Connect(ctx, transport.Pipe(s), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func connect(t *testing.T, s transport.Server, opts *client.Options) *client.Ses
 }
 
 func TestSplit(t *testing.T) {
-	session := connect(t, newServer(nil), nil)
+	session := connect(t.Context(), t, newServer(nil), nil)
 	for name, test := range map[string]struct {
 		arguments map[string]any
 		want      int
@@ -68,7 +68,7 @@ func TestSplit(t *testing.T) {
 
 func TestEveryVersion(t *testing.T) {
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
-		session := connect(t, newServer(nil), &client.Options{Era: era})
+		session := connect(t.Context(), t, newServer(nil), &client.Options{Era: era})
 		t.Run(string(session.Version()), func(t *testing.T) {
 			each, err := client.CallAs[int](t.Context(), session, "split", map[string]int{"cents": 900, "people": 3})
 			if err != nil || each != 300 {
@@ -78,21 +78,10 @@ func TestEveryVersion(t *testing.T) {
 	}
 }
 
-// as is a server whose callers are all authenticated under one name.
-type as struct {
-	*server.Server
-	principal string
-}
-
-func (a as) Bind(link transport.Link) jsonrpc.Handler {
-	link.Principal = a.principal
-	return a.Server.Bind(link)
-}
-
 func TestGuard(t *testing.T) {
 	for principal, allowed := range map[string]bool{"manager": true, "waiter": false, "": false} {
 		t.Run(principal, func(t *testing.T) {
-			session := connect(t, as{newServer(nil), principal}, nil)
+			session := connect(transport.WithPrincipal(t.Context(), principal), t, newServer(nil), nil)
 			var names []string
 			for tool, err := range session.Tools(t.Context()) {
 				if err != nil {
@@ -124,7 +113,7 @@ func TestAudit(t *testing.T) {
 			return a
 		},
 	}))
-	session := connect(t, newServer(&server.Options{Middleware: []mcp.Middleware{audit(logger)}, Logger: slog.New(slog.DiscardHandler)}), nil)
+	session := connect(t.Context(), t, newServer(&server.Options{Middleware: []mcp.Middleware{audit(logger)}, Logger: slog.New(slog.DiscardHandler)}), nil)
 	for _, name := range []string{"split", "void", "missing"} {
 		_, _ = session.CallTool(t.Context(), name, map[string]int{"cents": 4, "people": 2}, nil)
 	}
@@ -137,7 +126,7 @@ func TestAudit(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		session := connect(t, newServer(nil), nil)
+		session := connect(t.Context(), t, newServer(nil), nil)
 		began := time.Now()
 		result, err := session.CallTool(t.Context(), "pay", nil, nil)
 		if err != nil || !result.IsError {

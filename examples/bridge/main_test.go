@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	leak.Main(m)
+	leaktest.Main(m)
 }
 
 type address struct {
@@ -96,7 +96,7 @@ func configuration(t *testing.T, aliases ...string) string {
 	return string(text)
 }
 
-// write replaces a file at once, as editors do.
+// write replaces a file atomically, as editors do.
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
@@ -257,7 +257,7 @@ func TestServersComeAndGoWhileACallGoesOn(t *testing.T) {
 			d := followed(t, path, io.Discard)
 			changed := make(chan struct{}, 16)
 			session, err := client.Connect(t.Context(), transport.Pipe(d.face), &client.Options{
-				Era: era, Changed: func(context.Context, mcp.Change) { changed <- struct{}{} },
+				Era: era, OnChange: func(context.Context, mcp.Change) { changed <- struct{}{} },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -320,7 +320,7 @@ func TestBrokenFileChangesNothing(t *testing.T) {
 		`{"mcpServers": {"one": {"command": "a", "dovetail": {"frobnicate": true}}}}`,
 	} {
 		write(t, path, broken)
-		log.await(t, "everything stays as it is")
+		log.await(t, "was not applied")
 		if after, err := said(t.Context(), session, "one__process", struct{}{}); err != nil || after != before {
 			t.Errorf("after %s the server runs in process %s, error %v, before in %s", broken, after, err, before)
 		}

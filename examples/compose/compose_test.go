@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var noon = time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
 
@@ -92,7 +92,7 @@ func TestNames(t *testing.T) {
 		if _, err := s.CallTool(t.Context(), "now", nil, nil); err == nil || !strings.Contains(err.Error(), "unknown tool") {
 			t.Errorf("without its prefix the tool gives %v", err)
 		}
-		prompt, err := s.Prompt(t.Context(), "clock_meeting", map[string]string{"zones": "Asia/Tokyo, UTC"}, nil)
+		prompt, err := s.GetPrompt(t.Context(), "clock_meeting", map[string]string{"zones": "Asia/Tokyo, UTC"}, nil)
 		if err != nil || !strings.Contains(prompt.Messages[0].Content.(*mcp.TextContent).Text, "Asia/Tokyo, UTC") {
 			t.Errorf("the prompt is %+v, %v", prompt, err)
 		}
@@ -103,17 +103,17 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// URIs are what they were, and who watches one is told of its changes.
+// Mounting keeps URIs. A subscriber of a URI receives its changes.
 func TestNotes(t *testing.T) {
 	changes := make(chan mcp.Change, 8)
-	opts := client.Options{Changed: func(_ context.Context, change mcp.Change) { changes <- change }}
+	opts := client.Options{OnChange: func(_ context.Context, change mcp.Change) { changes <- change }}
 	inBothEras(t, opts, func(t *testing.T, s *client.Session) {
 		subscription, err := s.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"note://1"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer subscription.Close()
-		if _, err := s.Read(t.Context(), "note://1", nil); !mcp.IsResourceNotFound(err) {
+		if _, err := s.ReadResource(t.Context(), "note://1", nil); !mcp.IsResourceNotFound(err) {
 			t.Errorf("a note that there is not gives %v", err)
 		}
 		if got := say(t, s, "notes_add", map[string]string{"text": "buy bread"}); got != "note://1" {
@@ -122,7 +122,7 @@ func TestNotes(t *testing.T) {
 		if change := <-changes; change.Kind != mcp.KindResource || change.URI != "note://1" {
 			t.Errorf("told %+v", change)
 		}
-		read, err := s.Read(t.Context(), "note://1", nil)
+		read, err := s.ReadResource(t.Context(), "note://1", nil)
 		if err != nil || read.Contents[0].(*mcp.TextResourceContents).Text != "buy bread" {
 			t.Errorf("the note is %+v, %v", read, err)
 		}
@@ -169,7 +169,7 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// What stands around the desk sees calls of what is mounted.
+// The middleware of the desk runs for calls to mounted servers.
 func TestCallsAreLogged(t *testing.T) {
 	var calls strings.Builder
 	desk, err := newDesk(time.Now, log.New(&calls, "", 0))

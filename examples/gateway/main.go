@@ -1,10 +1,10 @@
-// Gateway puts the servers of a configuration, such as editors and chat programs have,
-// behind one address, a policy before them, and a person behind the policy:
+// Gateway serves the MCP servers of a configuration file at one address. A policy decides
+// about each call, and a person approves the calls that the policy asks about:
 //
 //	go run ./examples/gateway -config mcp.json -addr 127.0.0.1:8900
 //
-// Clients come by MCP at /mcp, as sandboxed code does by POST /run and under
-// /api/v1/mcp/proxy, or by plain HTTP under /api/v1/rest: to one server, with one policy.
+// Clients use MCP at /mcp, POST /run, or plain HTTP below /api/v1/mcp/proxy and
+// /api/v1/rest. All of them reach the same server and the same policy.
 package main
 
 import (
@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -58,7 +57,9 @@ func main() {
 		err = run(ctx, o, os.Stdin, os.Stderr)
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		log.Fatal(err)
+		slog.New(slog.NewTextHandler(os.Stderr, nil)).Error("the gateway has ended", "error", err) // the handler quotes text of servers
+		stop()
+		os.Exit(1)
 	}
 }
 
@@ -68,15 +69,15 @@ func parse(args []string, said io.Writer) (*options, error) {
 	flags.SetOutput(said)
 	flags.StringVar(&o.config, "config", "mcp.json", "the `file` that names the servers")
 	flags.StringVar(&o.address, "addr", "127.0.0.1:8900", "the `address` to serve at; port 0 takes a free one")
-	flags.StringVar(&o.policy, "policy", "", "the `file` that says what is allowed, asked and denied; without one, all tools are asked about that are not read-only")
-	flags.StringVar(&o.trust, "trust", "", "the `servers`, with commas between, whose word is taken for what their tools do; * for all")
-	flags.StringVar(&o.approve, "approve", "page", "who is asked: "+strings.Join(modes, ", "))
-	flags.DurationVar(&o.expiry, "expiry", approval.DefaultExpiry, "how long a call waits to be approved")
-	flags.StringVar(&o.token, "token", "", "what callers must show, at least 16 characters; by default it is random, and printed")
+	flags.StringVar(&o.policy, "policy", "", "the policy `file`; without one, a person approves all tools that are not read-only")
+	flags.StringVar(&o.trust, "trust", "", "the `servers`, separated by commas, whose tool annotations are believed; * for all")
+	flags.StringVar(&o.approve, "approve", "page", "how calls are approved: "+strings.Join(modes, ", "))
+	flags.DurationVar(&o.expiry, "expiry", approval.DefaultExpiry, "how long a call waits for approval")
+	flags.StringVar(&o.token, "token", "", "the bearer token of callers, at least 16 characters; by default it is random and printed")
 	flags.BoolVar(&o.open, "open", false, "serve callers without a token, at a loopback address only")
-	flags.BoolVar(&o.launch, "launch", false, "let callers of /run name the program that is to be started: they can then start any")
-	flags.StringVar(&o.journal, "journal", "", "the `file` that keeps what was asked, decided and done")
-	flags.StringVar(&o.verify, "verify", "", "check this journal, and serve nothing")
+	flags.BoolVar(&o.launch, "launch", false, "let callers of /run start any program that they name")
+	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
+	flags.StringVar(&o.verify, "verify", "", "verify this journal and exit")
 	switch err := flags.Parse(args); {
 	case err != nil:
 		return nil, err
@@ -100,11 +101,11 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	}
 	defer listener.Close()
 	if o.open && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return fmt.Errorf("-open serves whoever can reach the address: expected one such as 127.0.0.1, found %s", o.address)
+		return fmt.Errorf("-open serves every caller: expected a loopback address such as 127.0.0.1, found %s", o.address)
 	}
 	logger, metrics := slog.New(slog.NewTextHandler(said, nil)), &gateway.Metrics{}
 	audit := &gateway.Audit{Logger: logger, Counters: metrics}
-	asking := &approval.Options{Expiry: o.expiry, Logger: logger, GuardOptions: policy.GuardOptions{Decided: audit.Decided}}
+	asking := &approval.Options{Expiry: o.expiry, Logger: logger, GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision}}
 	if o.journal != "" {
 		journal, err := approval.OpenJournal(o.journal, logger)
 		if err != nil {
@@ -115,23 +116,23 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	}
 	servers, noServers := load(ctx, o, logger)
 	rules, noRules := readRules(o.policy, logger)
-	approver, approvers, noApprover := approverOf(o, in, said, logger)
+	approver, approvers, noApprover := approverOf(ctx, o, in, said, logger)
 	if err := errors.Join(noServers, noRules, noApprover); err != nil {
 		return err
 	}
-	// One server has all tools, with the log and the guard around them.
-	middleware, guards := []mcp.Middleware{audit.Intercept}, []mcp.Guard{approval.Guard(rules, approver, asking)}
+	// One server has all tools, and all calls pass its audit log and guard.
+	middleware, guards := []mcp.Middleware{audit.Middleware}, []mcp.Guard{approval.Guard(rules, approver, asking)}
 	all := server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, &server.Options{Logger: logger, Middleware: middleware, Guards: guards})
-	token, tokens := o.token, &gateway.AccessOptions{Open: o.open, Logger: logger}
+	token, tokens := o.token, &gateway.AuthenticatorOptions{Open: o.open, Logger: logger}
 	if !o.open {
 		token = cmp.Or(token, rand.Text())
 		tokens.Tokens = map[string]string{token: caller}
 	}
-	access, err := gateway.NewAccess(tokens)
+	access, err := gateway.NewAuthenticator(tokens)
 	if err = errors.Join(err, all.Mount(servers, nil)); err != nil {
 		return err
 	}
-	launching := &toolserver.Options{Server: all, States: servers.States, Middleware: middleware, Guards: guards, Access: access, Logger: logger}
+	launching := &toolserver.Options{Server: all, States: servers.States, Middleware: middleware, Guards: guards, Authenticator: access, Logger: logger}
 	if o.launch {
 		launching.Launch = toolserver.LaunchAny
 	}
@@ -139,7 +140,7 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	if err = errors.Join(err, all.Start(ctx)); err != nil {
 		return err
 	}
-	plain := gateway.New(all, &gateway.Options{States: servers.States, Access: access, Logger: logger})
+	plain := gateway.New(all, &gateway.Options{States: servers.States, Authenticator: access, Logger: logger})
 	endpoint := streamable.Handler(all, nil)
 	mux := http.NewServeMux()
 	mux.Handle("/", tools)
@@ -148,7 +149,7 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	mux.Handle("/api/v1/rest/", http.StripPrefix("/api/v1/rest", plain.REST(nil)))
 	mux.Handle("/metrics", access.Handler(metrics))
 	mux.Handle("/approval", approvers)
-	// Tokens are printed here, and nowhere else.
+	// Tokens are printed only here.
 	switch o.approve {
 	case "page":
 		mux.Handle("/approvals/", page.Handler(&page.Options{Channel: "/approval"}))
@@ -167,10 +168,10 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	case err = <-served:
 	case <-ctx.Done():
 	}
-	// What waits for a person is refused, and what runs may finish.
+	// Calls that wait for approval are refused. Running calls may finish.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_ = listener.Close() // no page connects again: Serve returns, whose error is dropped
+	_ = listener.Close() // no page reconnects; the error of Serve is not needed
 	web.SetKeepAlivesEnabled(false)
 	err = errors.Join(err, approvers.Close(), tools.Shutdown(ending), plain.Shutdown(ending), all.Shutdown(ending), endpoint.Close(), web.Shutdown(ending), web.Close())
 	<-served
@@ -183,9 +184,9 @@ func load(ctx context.Context, o *options, logger *slog.Logger) (*bridge.Bridge,
 		return nil, err
 	}
 	for _, warning := range file.Warnings {
-		logger.Warn("something in the configuration has no effect", "file", file.Name, "warning", warning.String())
+		logger.Warn("ignored part of the configuration", "file", file.Name, "warning", warning.String())
 	}
-	configs, err := file.Bridge(ctx, &config.Expander{Ask: config.AskEnv}, &config.DialOptions{Stderr: os.Stderr, Logger: logger})
+	configs, err := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, &config.DialOptions{Stderr: os.Stderr, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +199,8 @@ func load(ctx context.Context, o *options, logger *slog.Logger) (*bridge.Bridge,
 //go:embed cautious.json
 var cautious []byte // the policy without a file: asks about tools that are not read-only
 
-// readRules reads a policy. Whatever callers launch is asked about, unless it is denied: rules
-// about names are meant for servers whose names are not the callers' choice.
+// readRules reads a policy. Servers that callers launch always need approval, because callers
+// choose their names and rules about names must not apply to them.
 func readRules(path string, logger *slog.Logger) (*policy.Compiled, error) {
 	text, err := cautious, error(nil)
 	if path != "" {
@@ -210,30 +211,44 @@ func readRules(path string, logger *slog.Logger) (*policy.Compiled, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, warning := range rules.Warnings() {
-		logger.Warn("something in the policy is hardly meant", "file", path, "warning", warning)
+		logger.Warn("suspicious rule in the policy", "file", path, "warning", warning)
 	}
-	if len(rules.Allow) == 0 && len(rules.Rules) == 0 { // which allows all, until there is a rule
+	if len(rules.Allow) == 0 && len(rules.Rules) == 0 { // a policy without rules allows everything
 		rules.Rules = append(rules.Rules, policy.Rule{Name: "all else", Effect: policy.Allow})
 	}
-	rules.Rules = append(rules.Rules, policy.Rule{Name: "launched", Effect: policy.Ask, Match: policy.Match{Servers: []string{toolserver.Launched + "*"}}})
+	rules.Rules = append(rules.Rules, policy.Rule{Name: "launched", Effect: policy.Ask, Match: policy.Match{Servers: []string{toolserver.LaunchedPrefix + "*"}}})
 	return policy.Compile(rules)
 }
 
-// approverOf returns the approver of a mode, and the channel by which approvers may come.
-func approverOf(o *options, in io.Reader, said io.Writer, logger *slog.Logger) (approval.Approver, *channel.Channel, error) {
+// approverOf returns the approver of a mode and the channel for approvers.
+func approverOf(ctx context.Context, o *options, in io.Reader, said io.Writer, logger *slog.Logger) (approval.Approver, *channel.Channel, error) {
 	opts := &channel.Options{Logger: logger, Open: o.open && o.approve == "channel", FailOnDisconnect: o.approve == "channel"}
 	switch o.approve {
 	case "page":
-		opts.Patience = o.expiry + time.Minute // until a call expires, the page can be opened
+		opts.ReconnectTimeout = o.expiry + time.Minute // the page can be opened until the call expires
 	}
 	approvers, err := channel.New(opts)
-	approver, ok := map[string]approval.Approver{
-		"page": approvers, "channel": approvers, "terminal": approval.Terminal(in, said), "caller": approval.ByCaller(), "none": nil,
-	}[o.approve]
-	if !ok {
-		err = fmt.Errorf("-approve: expected one of %q, found %q", modes, o.approve)
+	switch o.approve {
+	case "page", "channel":
+		return approvers, approvers, err
+	case "terminal":
+		return untilEnd(ctx, approval.Terminal(in, said)), approvers, err
+	case "caller":
+		return approval.Elicitation(), approvers, err
+	case "none":
+		return nil, approvers, err
 	}
-	return approver, approvers, err
+	return nil, approvers, fmt.Errorf("-approve: expected one of %q, found %q", modes, o.approve)
+}
+
+// untilEnd returns an approver that refuses the calls that wait for it when the program ends.
+func untilEnd(program context.Context, approver approval.Approver) approval.Approver {
+	return approval.ApproverFunc(func(ctx context.Context, r *approval.Request) (approval.Answer, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(program, cancel)()
+		return approver.Approve(ctx, r)
+	})
 }
 
 func verify(path string, said io.Writer) error {
@@ -241,12 +256,12 @@ func verify(path string, said io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(said, "%s is whole: %d entries, digest %s\n", path, summary.Entries, summary.Head)
+	fmt.Fprintf(said, "%s is valid: %d entries, digest %s\n", path, summary.Entries, summary.Head)
 	if summary.Torn > 0 {
-		fmt.Fprintf(said, "then %d bytes of an entry that was being written\n", summary.Torn)
+		fmt.Fprintf(said, "ignored %d bytes of an incomplete last entry\n", summary.Torn)
 	}
 	for _, id := range summary.Open {
-		fmt.Fprintf(said, "not ended: %s\n", id)
+		fmt.Fprintf(said, "without an outcome: %s\n", id)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 // A decision answers a prompt, or leaves it.
 type decision func(ctx context.Context, prompt *approval.Prompt) error
 
-// decide connects an approver that answers as decided, and tells what it was asked.
+// decide connects an approver with fixed answers and returns its requests.
 func (p *program) decide(t *testing.T, decided decision) <-chan *approval.Request {
 	t.Helper()
 	asked := make(chan *approval.Request, 16)
@@ -48,7 +48,7 @@ func reject(ctx context.Context, prompt *approval.Prompt) error {
 // never is an answer that does not come.
 func never(context.Context, *approval.Prompt) error { return nil }
 
-// isAsked waits until somebody is asked.
+// isAsked waits for a request.
 func isAsked(t *testing.T, asked <-chan *approval.Request) *approval.Request {
 	t.Helper()
 	select {
@@ -60,7 +60,7 @@ func isAsked(t *testing.T, asked <-chan *approval.Request) *approval.Request {
 	}
 }
 
-// isQuiet checks that nobody has been asked.
+// isQuiet checks that there was no request.
 func isQuiet(t *testing.T, asked <-chan *approval.Request) {
 	t.Helper()
 	select {
@@ -123,8 +123,8 @@ func TestEveryFaceListsTheSame(t *testing.T) {
 	}
 }
 
-// TestEveryFaceObeys: by whichever way a call comes, the same is allowed, asked and denied,
-// what is asked about is what is done, once, and the journal has it.
+// The policy allows, asks and denies the same calls at every endpoint. An approved call runs
+// once, with the approved arguments, and is in the journal.
 func TestEveryFaceObeys(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal")
 	p := start(t, "-journal", journal)
@@ -152,7 +152,7 @@ func TestEveryFaceObeys(t *testing.T) {
 				t.Errorf("what is approved: %v", err)
 			}
 			r := isAsked(t, asked)
-			if string(r.Arguments) != arguments && way.name != "mcp" { // whose client encodes them anew
+			if string(r.Arguments) != arguments && way.name != "mcp" { // the client of MCP encodes the arguments itself
 				t.Errorf("asked about %s, want %s", r.Arguments, arguments)
 			}
 			if r.Server != "shelf" || r.Tool != "put" || r.Caller != caller || r.ToolDigest == "" || !strings.HasPrefix(r.Launch, os.Args[0]+" (env ") {
@@ -180,7 +180,7 @@ func TestEveryFaceObeys(t *testing.T) {
 	}
 }
 
-// events are those of a journal that is whole.
+// events returns the events of a valid journal.
 func events(t *testing.T, journal string) (list []approval.Event) {
 	t.Helper()
 	if err := run(t.Context(), &options{verify: journal}, nil, io.Discard); err != nil {
@@ -204,7 +204,7 @@ func events(t *testing.T, journal string) (list []approval.Event) {
 func TestOnlyToolsCanBeApproved(t *testing.T) {
 	p := start(t)
 	asked := p.decide(t, accept)
-	_, err := p.connect(t, nil).Read(t.Context(), "shelf://top", nil)
+	_, err := p.connect(t, nil).ReadResource(t.Context(), "shelf://top", nil)
 	if err == nil || !strings.Contains(err.Error(), "only tool calls can be approved") {
 		t.Errorf("error %v", err)
 	}
@@ -276,8 +276,7 @@ func TestProgramSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestEndsInOrder: what waits for a person when the program is told to end is not done, and
-// its caller is told.
+// At shutdown, a call that waits for approval does not run, and its caller gets an error.
 func TestEndsInOrder(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal")
 	p := start(t, "-journal", journal)
@@ -310,7 +309,7 @@ func TestEndsInOrder(t *testing.T) {
 	}
 }
 
-// TestCallerGoes: what nobody waits for any more is taken back from who is to decide.
+// TestCallerGoes checks that the request of a cancelled call is withdrawn from the approver.
 func TestCallerGoes(t *testing.T) {
 	p := start(t)
 	withdrawn := make(chan error, 1)

@@ -42,7 +42,7 @@ func (p *program) refused(t *testing.T, want string) {
 }
 
 func TestNobodyIsAsked(t *testing.T) {
-	start(t, "-approve", "none").refused(t, "there is nobody who could be asked")
+	start(t, "-approve", "none").refused(t, "no approver is available")
 }
 
 func TestNobodyIsAtTheChannel(t *testing.T) {
@@ -70,7 +70,7 @@ func TestApproverLeavesTheChannel(t *testing.T) {
 	}
 }
 
-// TestPageIsOpenedLater: with the page, calls wait until somebody opens it.
+// TestPageIsOpenedLater checks that calls wait until the page is opened.
 func TestPageIsOpenedLater(t *testing.T) {
 	p := start(t)
 	done := make(chan []error)
@@ -194,7 +194,7 @@ func (p *program) status(t *testing.T, token, method, path, body string) int {
 	return status
 }
 
-// TestTokens: nobody calls without the callers' token, and nobody approves with it.
+// TestTokens checks that calls need the token of callers, and that it does not allow approving.
 func TestTokens(t *testing.T) {
 	p := start(t)
 	if p.token == "" || p.approvals == "" || p.token == p.approvals {
@@ -298,7 +298,7 @@ func TestOpen(t *testing.T) {
 
 func accepting(ctx context.Context, prompt *approval.Prompt) { _ = prompt.Accept(ctx) }
 
-// TestLaunch: who names a program to start is refused, unless that has been switched on; then
+// TestLaunch checks that a caller cannot name a program to start without -launch. With it,
 // the approver sees it, whatever the policy says of names.
 func TestLaunch(t *testing.T) {
 	lax := filepath.Join(t.TempDir(), "lax.json")
@@ -348,7 +348,7 @@ func TestAllIsAllowed(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	p := start(t, "-approve", "none")
 	ways := p.ways(t)
-	p.refused(t, "nobody")
+	p.refused(t, "no approver")
 	_, text, err := p.do(t.Context(), p.token, http.MethodGet, "/metrics", "")
 	if err != nil {
 		t.Fatal(err)

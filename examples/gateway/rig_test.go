@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/stdio"
@@ -31,8 +31,15 @@ const (
 	asProgram = "GATEWAY_TEST_FLAGS"
 )
 
+// stderrFile names a file that the server behind writes to its standard error.
+const stderrFile = "GATEWAY_TEST_STDERR"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asServer) != "" {
+		if path := os.Getenv(stderrFile); path != "" {
+			text, _ := os.ReadFile(path) // the test sees what is missing
+			_, _ = os.Stderr.Write(text)
+		}
 		if err := stdio.Serve(context.Background(), newShelf(), nil); err != nil {
 			log.Fatal(err)
 		}
@@ -43,7 +50,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	leak.Main(m)
+	leaktest.Main(m)
 }
 
 // A line is put at the end of a file, so that it can be counted how often that is done.

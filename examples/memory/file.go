@@ -16,9 +16,8 @@ import (
 	"github.com/dovetail-go/dovetail/server/memory"
 )
 
-// A fileStore keeps all in one JSON file, which it reads for each operation and writes
-// anew for each change: a person may edit the file, and a memory of a few megabytes is
-// as much as it is good for.
+// A fileStore keeps everything in one JSON file. It reads the file for each operation and
+// writes it for each change, so that a person may edit it. It is meant for a few megabytes.
 type fileStore struct {
 	path   string
 	limits *memory.Limits
@@ -27,7 +26,7 @@ type fileStore struct {
 
 var _ memory.Store = (*fileStore)(nil)
 
-// openFile looks whether the file can be read, if it is there.
+// openFile returns an error if the file exists and cannot be read.
 func openFile(path string, limits *memory.Limits) (*fileStore, error) {
 	s := &fileStore{path: path, limits: limits}
 	_, err := s.read()
@@ -93,7 +92,7 @@ func (s *fileStore) List(ctx context.Context, in memory.Collection, query memory
 	return list, nil
 }
 
-// look returns a collection as it is in the file now.
+// look reads a collection.
 func (s *fileStore) look(ctx context.Context, in memory.Collection) (map[string]string, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -104,7 +103,7 @@ func (s *fileStore) look(ctx context.Context, in memory.Collection) (map[string]
 	return d.records(in), err
 }
 
-// change writes what do has changed, if it says so.
+// change runs do and writes the document if do reports a change.
 func (s *fileStore) change(ctx context.Context, do func(d document) (bool, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,8 +135,7 @@ func (s *fileStore) read() (document, error) {
 	return d, nil
 }
 
-// write puts a new file in the place of the old one, which stays whole until then. Only
-// its user can read it.
+// write replaces the file atomically. Only the user can read it.
 func (s *fileStore) write(d document) error {
 	text, err := json.MarshalIndent(d, "", "\t")
 	if err != nil {
@@ -156,4 +154,86 @@ func (s *fileStore) write(d document) error {
 		os.Remove(file.Name())
 	}
 	return err
+}
+
+// A document is the content of the file, by owner.
+type document map[string]*belongings
+
+// belongings are the records of one owner: conversations by id, facts by user and key.
+type belongings struct {
+	Conversations map[string]string            `json:"conversations,omitempty"`
+	Facts         map[string]map[string]string `json:"facts,omitempty"`
+}
+
+// records returns the records of a collection, or nil.
+func (d document) records(in memory.Collection) map[string]string {
+	owned := d[in.Owner]
+	switch {
+	case owned == nil:
+		return nil
+	case in.Kind == memory.Conversations:
+		return owned.Conversations
+	default:
+		return owned.Facts[in.User]
+	}
+}
+
+// collection returns the records of a collection and creates it if it does not exist.
+func (d document) collection(in memory.Collection) map[string]string {
+	if records := d.records(in); records != nil {
+		return records
+	}
+	owned := d[in.Owner]
+	if owned == nil {
+		owned = &belongings{}
+		d[in.Owner] = owned
+	}
+	records := map[string]string{}
+	if in.Kind == memory.Conversations {
+		owned.Conversations = records
+		return records
+	}
+	if owned.Facts == nil {
+		owned.Facts = map[string]map[string]string{}
+	}
+	owned.Facts[in.User] = records
+	return records
+}
+
+// delete reports whether the record existed.
+func (d document) delete(in memory.Collection, key string) bool {
+	records := d.records(in)
+	if _, there := records[key]; !there {
+		return false
+	}
+	delete(records, key)
+	if len(records) == 0 && in.Kind == memory.Facts {
+		delete(d[in.Owner].Facts, in.User)
+	}
+	return true
+}
+
+// usage returns the bytes in use.
+func (d document) usage(owner string) (have memory.Usage) {
+	for name, owned := range d {
+		if owned == nil {
+			continue
+		}
+		bytes := sizeOf(memory.Collection{Owner: name, Kind: memory.Conversations}, owned.Conversations)
+		for user, facts := range owned.Facts {
+			bytes += sizeOf(memory.Collection{Owner: name, Kind: memory.Facts, User: user}, facts)
+		}
+		have.TotalBytes += bytes
+		if name == owner {
+			have.OwnerBytes = bytes
+		}
+	}
+	return have
+}
+
+func sizeOf(in memory.Collection, records map[string]string) (bytes int64) {
+	for key, value := range records {
+		bytes += memory.Size(in, memory.Record{Key: key, Value: value})
+	}
+	return bytes
 }

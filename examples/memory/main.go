@@ -2,9 +2,8 @@
 //
 //	go run ./examples/memory [-file PATH] [-http ADDRESS]
 //
-// It forgets when it ends, unless it is given a file. It speaks over standard input and
-// output, or over HTTP at an address such as 127.0.0.1:8080. README.md says how to put
-// it into a client.
+// Without a file, the memory ends with the program. It serves standard input and output, or
+// HTTP at an address such as 127.0.0.1:8080. README.md describes how to add it to a client.
 package main
 
 import (
@@ -24,7 +23,7 @@ import (
 )
 
 func main() {
-	path := flag.String("file", "", "the JSON `file` to remember in; it is made if it is not there")
+	path := flag.String("file", "", "the JSON `file` that stores the memory; it is created if it does not exist")
 	address := flag.String("http", "", "the `address` to serve HTTP at; port 0 takes a free one")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

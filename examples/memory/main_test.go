@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	leak.Main(m)
+	leaktest.Main(m)
 }
 
 // program starts the program for each connection, as clients do.
@@ -72,7 +72,7 @@ func remembers(t *testing.T, session *client.Session) {
 		"memory://conversations/c1": `{"messages":[]}`,
 		"memory://conversations/c2": `[]`,
 	} {
-		result, err := session.Read(t.Context(), uri, nil)
+		result, err := session.ReadResource(t.Context(), uri, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestProgramRemembersOverHTTP(t *testing.T) {
 	url := regexp.MustCompile(`http://127[\d.:]+/mcp`).FindString(line)
 	session := connect(t, streamable.Dial(url, nil), client.Auto)
 	remembers(t, session)
-	other := connect(t, streamable.Dial(url, nil), client.Auto) // nobody is authenticated: they share one memory
+	other := connect(t, streamable.Dial(url, nil), client.Auto) // unauthenticated callers share one memory
 	says(t, other, "get_user_facts", `{"user_id":"ann"}`, `[{"key":"city","value":"Oslo"}]`)
 	cancel()
 	if err := <-ended; err != nil {

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // What is shown is what the README says.
 func TestShown(t *testing.T) {

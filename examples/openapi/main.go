@@ -1,25 +1,31 @@
-// Openapi makes a REST service usable for MCP clients, out of its OpenAPI document:
+// Openapi offers a REST service to MCP clients, from its OpenAPI document:
 //
 //	go run ./examples/openapi [-http ADDRESS]
 //
-// The service, a store of notes in memory, runs in the same program, behind a URL and a
-// key as any other would. The MCP server speaks over standard input and output, or over
-// HTTP at an address such as 127.0.0.1:8080.
+// The service stores notes in memory. It runs in the same program and requires a key. The
+// MCP server serves standard input and output, or HTTP at an address such as 127.0.0.1:8080.
 package main
 
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
+	"regexp"
 	"syscall"
+	"time"
 
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/openapi"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -34,7 +40,7 @@ func main() {
 	}
 }
 
-// run starts the REST service, and serves MCP before it until ctx ends. It says where.
+// run starts the REST service and serves MCP until ctx ends.
 func run(ctx context.Context, address string, said io.Writer) (err error) {
 	key := rand.Text()
 	notes, err := listen("127.0.0.1:0", newService(key))
@@ -48,7 +54,7 @@ func run(ctx context.Context, address string, said io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.Start(ctx); err != nil { // so that clients learn from the start what there is
+	if err := s.Start(ctx); err != nil { // so that the first list is complete
 		return err
 	}
 	if address == "" {
@@ -58,4 +64,68 @@ func run(ctx context.Context, address string, said io.Writer) (err error) {
 		Path:     "/",
 		OnListen: func(at net.Addr) { fmt.Fprintf(said, "serving MCP at http://%s\n", at) },
 	})
+}
+
+// document describes the service. Most services publish theirs.
+//
+//go:embed notes.yaml
+var document []byte
+
+// newServer returns an MCP server for the service at a URL.
+func newServer(url, key string) (*server.Server, error) {
+	notes, err := openapi.New(document, &openapi.Options{
+		BaseURL:   url,
+		Authorize: openapi.Credentials{"key": key}.Authorize,
+		Rules: []openapi.Rule{
+			{Tags: []string{"admin"}, Expose: openapi.Excluded},
+			{Path: regexp.MustCompile(`^/notes/\{id\}$`), Methods: []string{"GET"}, Expose: openapi.AsResource},
+			{
+				OperationID: regexp.MustCompile("^listNotes$"), Name: "search",
+				Description: "Find notes by their tags. Each note can be read as a resource.",
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := server.New(mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
+	return s, s.Mount(notes, nil)
+}
+
+// A listener is a web server at its own address.
+type listener struct {
+	url   string
+	web   *http.Server
+	ended chan struct{} // closed when the server has ended
+	err   error         // reason, set before ended is closed
+}
+
+func listen(address string, handler http.Handler) (*listener, error) {
+	socket, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{
+		url:   "http://" + socket.Addr().String(),
+		web:   &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute},
+		ended: make(chan struct{}),
+	}
+	go func() {
+		defer close(l.ended)
+		if err := l.web.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
+			l.err = err
+		}
+	}()
+	return l, nil
+}
+
+// close waits up to one second for requests and ends the listener.
+func (l *listener) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if l.web.Shutdown(ctx) != nil {
+		l.web.Close()
+	}
+	<-l.ended
+	return l.err
 }

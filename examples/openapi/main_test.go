@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
@@ -25,7 +25,7 @@ const asProgram = "OPENAPI_EXAMPLE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
-		leak.Main(m)
+		leaktest.Main(m)
 	}
 	main()
 }
@@ -91,14 +91,14 @@ func visit(t *testing.T, session *client.Session) {
 	if !found {
 		t.Fatalf("the resource template is %q", template)
 	}
-	read, err := session.Read(ctx, uri+"2", nil)
+	read, err := session.ReadResource(ctx, uri+"2", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := read.Contents[0].(*mcp.TextResourceContents).Text; got != `{"id":2,"text":"write to Ada"}` {
 		t.Errorf("read %q", got)
 	}
-	if _, err := session.Read(ctx, uri+"9", nil); !mcp.IsResourceNotFound(err) {
+	if _, err := session.ReadResource(ctx, uri+"9", nil); !mcp.IsResourceNotFound(err) {
 		t.Errorf("a note that there is not: %v", err)
 	}
 
@@ -106,7 +106,7 @@ func visit(t *testing.T, session *client.Session) {
 		t.Errorf("deleting says %q", got)
 	}
 	for arguments, want := range map[string]string{
-		`{"id":2}`:               "the service answered 404 Not Found\nthere is no such note",
+		`{"id":2}`:               "the service responded with 404 Not Found\nnote not found",
 		`{"id":"2/../../reset"}`: `at "/id": expected an integer, got the string "2/../../reset"`,
 	} {
 		if result := call("deleteNote", arguments); !result.IsError || text(result) != want {
@@ -149,7 +149,7 @@ func TestOverHTTP(t *testing.T) {
 
 			visit(t, connect(t, streamable.Dial(urls[1], nil), era))
 
-			// The service itself takes nobody without the key.
+			// The service refuses requests without the key.
 			response, err := http.Get(urls[0] + "/notes")
 			if err != nil {
 				t.Fatal(err)

@@ -13,15 +13,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A DB keeps a shop's items and orders in one file. Its methods may be called
-// concurrently: bbolt has one writer at a time, and readers see what was there when
-// they began.
+// A DB stores the items and orders of a shop in one file. Its methods may be called
+// concurrently: bbolt has one writer at a time, and a reader sees a snapshot.
 type DB struct {
 	bolt   *bbolt.DB
-	folder string // to be removed at the end, "" if the file stays
+	folder string // temporary folder that Close removes, or ""
 }
 
-// lockTimeout is how long another program may hold the file.
+// lockTimeout bounds the wait for another program that uses the file.
 const lockTimeout = time.Second
 
 var (
@@ -29,8 +28,8 @@ var (
 	ordersBucket = []byte("orders")
 )
 
-// openDB opens the database in a file, or in a temporary one if there is no name. A new
-// one has the goods of a shop that opens.
+// openDB opens the database in a file, or a temporary one if file is empty. A new database
+// has the items of opening.
 func openDB(file string) (*DB, error) {
 	db := &DB{}
 	if file == "" {
@@ -50,7 +49,7 @@ func openDB(file string) (*DB, error) {
 	return db, nil
 }
 
-// open makes the buckets of a new database.
+// open creates the buckets of a new database.
 func open(tx *bbolt.Tx) error {
 	if tx.Bucket(itemsBucket) != nil {
 		return nil
@@ -69,7 +68,7 @@ func open(tx *bbolt.Tx) error {
 	return err
 }
 
-// Close closes the file, and removes it if it is temporary.
+// Close closes the file and removes it if it is temporary.
 func (db *DB) Close() error { return errors.Join(db.bolt.Close(), db.remove()) }
 
 func (db *DB) remove() error {
@@ -88,7 +87,7 @@ func (db *DB) item(id int) (item Item, err error) {
 	return item, err
 }
 
-// items are all items by their ids, as they were when the loop began.
+// items returns a snapshot of all items in the order of their ids.
 func (db *DB) items() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		var all []Item
@@ -104,7 +103,7 @@ func (db *DB) items() iter.Seq2[Item, error] {
 			yield(Item{}, err)
 			return
 		}
-		// The loop runs outside the transaction: it may take as long as it likes.
+		// The loop body runs outside of the transaction, so it may be slow.
 		for _, item := range all {
 			if !yield(item, nil) {
 				return
@@ -113,7 +112,7 @@ func (db *DB) items() iter.Seq2[Item, error] {
 	}
 }
 
-// complete lists a text of each item that has one.
+// complete returns the texts of the items for which text reports true.
 func (db *DB) complete(text func(Item) (string, bool)) ([]string, error) {
 	var texts []string
 	for item, err := range db.items() {
@@ -127,7 +126,7 @@ func (db *DB) complete(text func(Item) (string, bool)) ([]string, error) {
 	return texts, nil
 }
 
-// order takes items from the shelf and remembers it, both or none.
+// order reduces the stock and stores the order in one transaction.
 func (db *DB) order(id, quantity int) (order Order, err error) {
 	err = db.bolt.Update(func(tx *bbolt.Tx) error {
 		item, err := get(tx, id)
@@ -152,7 +151,7 @@ func (db *DB) order(id, quantity int) (order Order, err error) {
 	return order, err
 }
 
-// restock puts items on the shelf.
+// restock increases the stock.
 func (db *DB) restock(id, quantity int) (item Item, err error) {
 	err = db.bolt.Update(func(tx *bbolt.Tx) error {
 		if item, err = get(tx, id); err != nil {
@@ -180,5 +179,5 @@ func put(bucket *bbolt.Bucket, id int, value any) error {
 	return bucket.Put(key(id), encoded)
 }
 
-// key keeps ids in their order.
+// key encodes an id so that keys sort by id.
 func key(id int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(id)) }

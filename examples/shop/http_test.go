@@ -43,7 +43,7 @@ func bearer(key string) *streamable.DialOptions {
 	}}
 }
 
-// Customers need no key; who has that of the staff sees more on the same server.
+// Customers need no key. Callers with the key of the staff see more tools.
 func TestHTTPKeys(t *testing.T) {
 	url := startHTTP(t, testKey)
 	for _, era := range []client.Era{client.Modern, client.Legacy} {

@@ -7,19 +7,19 @@ import "github.com/dovetail-go/dovetail/server"
 // Descriptions has the comments of Shop's methods and of their arguments.
 func (*Shop) Descriptions() server.Descriptions {
 	return server.Descriptions{
-		"Hours":            "When the shop is open.",
-		"Item":             "An item, with its price and how many are on the shelf.",
-		"Order":            "Orders an item, which is paid and carried home at once. What costs 20 euros or more, the person has to confirm.",
-		"Order.item":       "the item's id, as search gives it",
-		"Order.quantity":   "how many of it",
-		"Recipe":           "A request for a recipe that the shop has everything for.",
-		"Recipe.item":      "the name of what has to be in it",
-		"Recipe.occasion":  "what it is for, such as \"breakfast\"",
-		"Restock":          "Puts delivered items on the shelf.",
-		"Restock.item":     "the item's id",
-		"Restock.quantity": "how many came in",
+		"Hours":            "Returns the opening hours.",
+		"Item":             "Returns an item with its price and stock.",
+		"Order":            "Orders an item. The user must confirm an order of 20 euros or more.",
+		"Order.item":       "id of the item, from search",
+		"Order.quantity":   "number of pieces",
+		"Recipe":           "Asks for a recipe with ingredients that the shop has in stock.",
+		"Recipe.item":      "name of an ingredient",
+		"Recipe.occasion":  "occasion, such as \"breakfast\"",
+		"Restock":          "Adds delivered items to the stock.",
+		"Restock.item":     "id of the item",
+		"Restock.quantity": "number of delivered pieces",
 		"Search":           "Finds items by their names and tags.",
 		"Search.query":     "A part of the name or a tag, such as \"bread\". Empty finds everything.",
-		"Search.limit":     "how many items at most",
+		"Search.limit":     "maximum number of items",
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // for what guards and failing starts say
-	leak.Main(m)
+	leaktest.Main(m)
 }
 
 // inBothEras runs a test with a new shop for a client of each era.
@@ -72,7 +72,7 @@ func search(t *testing.T, s *client.Session, query string) []string {
 
 func readItem(t *testing.T, s *client.Session, id int) Item {
 	t.Helper()
-	read, err := s.Read(t.Context(), Item{ID: id}.uri(), nil)
+	read, err := s.ReadResource(t.Context(), Item{ID: id}.uri(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestOrder(t *testing.T) {
 			t.Errorf("the item is %+v", item)
 		}
 		for arguments, says := range map[string]string{
-			`{"item":1,"quantity":99}`: `there are only 4 of "Rye bread"`,
+			`{"item":1,"quantity":99}`: `only 4 of "Rye bread" are in stock`,
 			`{"item":99}`:              "there is no item 99",
 			`{"item":1,"quantity":0}`:  "at least 1",
 			`{"item":"bread"}`:         "expected an integer",
@@ -148,7 +148,7 @@ func TestLargeOrder(t *testing.T) {
 	}}, func(t *testing.T, s *client.Session) {
 		tea := map[string]int{"item": 6, "quantity": 2}
 		answer = `{"sure":false}`
-		if _, err := client.CallAs[Order](t.Context(), s, "order", tea); err == nil || !strings.Contains(err.Error(), "does not want") {
+		if _, err := client.CallAs[Order](t.Context(), s, "order", tea); err == nil || !strings.Contains(err.Error(), "declined to order") {
 			t.Errorf("an order that is not confirmed gives %v", err)
 		}
 		if asked != "2 × Green tea is 25.80 €. Order?" {
@@ -167,10 +167,10 @@ func TestLargeOrder(t *testing.T) {
 	})
 }
 
-// Whoever watches an item is told when somebody buys one.
+// A subscriber of an item is notified of an order.
 func TestWatchItem(t *testing.T) {
 	changes := make(chan mcp.Change, 8)
-	inBothEras(t, options{}, &client.Options{Changed: func(_ context.Context, change mcp.Change) { changes <- change }}, func(t *testing.T, s *client.Session) {
+	inBothEras(t, options{}, &client.Options{OnChange: func(_ context.Context, change mcp.Change) { changes <- change }}, func(t *testing.T, s *client.Session) {
 		subscription, err := s.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"shop://items/2"}})
 		if err != nil {
 			t.Fatal(err)
@@ -189,14 +189,14 @@ func TestWatchItem(t *testing.T) {
 
 func TestResources(t *testing.T) {
 	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
-		read, err := s.Read(t.Context(), "shop://hours", nil)
+		read, err := s.ReadResource(t.Context(), "shop://hours", nil)
 		if err != nil || !strings.Contains(read.Contents[0].(*mcp.TextResourceContents).Text, "Monday") {
 			t.Errorf("the hours are %+v, %v", read, err)
 		}
 		if item := readItem(t, s, 3); item.Name != "Butter" || item.Price != 350 {
 			t.Errorf("the item is %+v", item)
 		}
-		if _, err := s.Read(t.Context(), "shop://items/99", nil); !mcp.IsResourceNotFound(err) {
+		if _, err := s.ReadResource(t.Context(), "shop://items/99", nil); !mcp.IsResourceNotFound(err) {
 			t.Errorf("an item that there is not gives %v", err)
 		}
 		ids, err := s.CompleteTemplate(t.Context(), "shop://items/{id}", "id", "2", nil)
@@ -217,7 +217,7 @@ func TestRecipe(t *testing.T) {
 			if occasion != "" {
 				arguments["occasion"] = occasion
 			}
-			prompt, err := s.Prompt(t.Context(), "recipe", arguments, nil)
+			prompt, err := s.GetPrompt(t.Context(), "recipe", arguments, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +273,7 @@ func TestDescriptions(t *testing.T) {
 			t.Errorf("%s is not described", name)
 		}
 	}
-	if order := listed["order"]; !strings.HasPrefix(order.Description, "Orders an item") || !strings.Contains(string(order.InputSchema), "how many of it") {
+	if order := listed["order"]; !strings.HasPrefix(order.Description, "Orders an item") || !strings.Contains(string(order.InputSchema), "number of pieces") {
 		t.Errorf("order is %q with %s", order.Description, order.InputSchema)
 	}
 	if out, err := exec.Command("go", "tool", "mcpgen", "-check").CombinedOutput(); err != nil {

@@ -15,24 +15,24 @@ func TestDocumentationRule(t *testing.T) {
 	planted(t, "clean.go", "server/planted.go", undocumented)
 }
 
-// A package's comment stands in doc.go, a command's in main.go, and that of a small
-// internal package may stand in the file that has its name.
+// The package comment is in doc.go, for a command in main.go. An internal package may have it
+// in the file with the package's name.
 func TestPackagesAreDocumented(t *testing.T) {
 	documented := map[string]bool{}
 	for _, file := range moduleSources(t) {
 		if file.isTest() {
 			continue
 		}
-		places := []string{"doc.go"}
+		allowed := []string{"doc.go"}
 		switch {
 		case file.isMain():
-			places = []string{"main.go"}
+			allowed = []string{"main.go"}
 		case file.in("internal"):
-			places = append(places, file.syntax.Name.Name+".go")
+			allowed = append(allowed, file.syntax.Name.Name+".go")
 		}
 		has := strings.TrimSpace(file.syntax.Doc.Text()) != ""
-		if has && !slices.Contains(places, path.Base(file.path)) {
-			t.Errorf("%s: the package comment belongs into %s", file.path, places[0])
+		if has && !slices.Contains(allowed, path.Base(file.path)) {
+			t.Errorf("%s: the package comment must be in %s", file.path, allowed[0])
 		}
 		documented[file.folder()] = documented[file.folder()] || has
 	}
@@ -43,14 +43,14 @@ func TestPackagesAreDocumented(t *testing.T) {
 	}
 }
 
-// selfEvident are the methods that say all with the interface they carry out.
+// selfEvident lists methods of well-known interfaces, which need no comment.
 var selfEvident = []string{
 	"Error", "Unwrap", "String",
 	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "MarshalJSONTo", "UnmarshalJSONFrom",
 }
 
-// undocumented finds exported functions, methods, types, constants and variables
-// without a comment. One on a group of constants or variables serves all of it.
+// undocumented finds exported functions, methods, types, constants and variables without a
+// comment. A comment on a group of constants or variables documents all of them.
 func undocumented(file *source) []finding {
 	if file.isTest() || file.isMain() {
 		return nil
@@ -90,7 +90,7 @@ func undocumented(file *source) []finding {
 	return found
 }
 
-// receiver returns the name of the type that a method belongs to.
+// receiver returns the name of a method's receiver type.
 func receiver(method *ast.FuncDecl) string {
 	expr := method.Recv.List[0].Type
 	for {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// maxGuide is the most lines that a guide may have.
-const maxGuide = 200
+// maxGuideLines is the maximum number of lines of a guide.
+const maxGuideLines = 200
 
 // Code in the README and in the guides is a copy of code that is compiled and run.
 func TestReadmeCodeIsCompiled(t *testing.T) {
@@ -26,13 +26,13 @@ func TestGuides(t *testing.T) {
 	for _, page := range pages {
 		name := path.Join("docs", filepath.Base(page))
 		text := checkPage(t, name, fileText)
-		if lines := strings.Count(text, "\n"); lines > maxGuide {
-			t.Errorf("%s has %d lines, at most %d are allowed", name, lines, maxGuide)
+		if lines := strings.Count(text, "\n"); lines > maxGuideLines {
+			t.Errorf("%s has %d lines, at most %d are allowed", name, lines, maxGuideLines)
 		}
 	}
 }
 
-// TestGuideRule checks that each fault of a page is found.
+// Each fault of a page is found.
 func TestGuideRule(t *testing.T) {
 	files := map[string]string{
 		"docs/a/a_test.go": "func TestA(t *testing.T) {\n\tt.Run(\"a b\", f)\n\tif x {\n\t\tf()\n\t}\n}\n",
@@ -49,7 +49,7 @@ func TestGuideRule(t *testing.T) {
 		"[`TestA/b`](a/a_test.go)\n":                                     `no subtest "b"`,
 		"```go\nf()\n```\n":                                              "no comment names the file",
 		"```json\n{}\n```\n":                                             "no comment names the file",
-		"<!-- from docs/a/a_test.go -->\n```go\ng()\n```\n":              "does not stand in docs/a/a_test.go",
+		"<!-- from docs/a/a_test.go -->\n```go\ng()\n```\n":              "is not in docs/a/a_test.go",
 		"<!-- from docs/none.go -->\n```go\ng()\n```\n":                  "docs/none.go",
 		"[c](c.md)\n":              "c.md",
 		"[TestB](a/a_test.go)\n":   "no function TestB",
@@ -84,7 +84,7 @@ func checkPage(t *testing.T, name string, read func(name string) (string, error)
 	return text
 }
 
-// fileText returns the text of a file of the module, nothing for a folder.
+// fileText returns the text of a file of the module, "" for a folder.
 func fileText(name string) (string, error) {
 	name = filepath.Join(root, filepath.FromSlash(name))
 	if info, err := os.Stat(name); err != nil || info.IsDir() {
@@ -95,24 +95,24 @@ func fileText(name string) (string, error) {
 }
 
 var (
-	// block is a fenced block with the comment that names the file it was copied from.
+	// block matches a fenced block with the comment that names its source file.
 	block = regexp.MustCompile("(?ms)^(?:<!-- from ([^ \n]+) -->\n)?```(\\w*)\n(.*?)^```$")
-	// link is a link to another page, a file or a folder, with its text.
+	// link matches a link and its text.
 	link = regexp.MustCompile(`\[([^\[\]]*)\]\(([^() #]*)(?:#[^() ]*)?\)`)
-	// testName is the text of a link to a test, or a subtest, which the file must have.
+	// testName matches the text of a link to a test or a subtest.
 	testName = regexp.MustCompile("^`?((?:Test|Example|Fuzz)[A-Z_]\\w*)(?:/([\\w ]+))?`?$")
 )
 
-// faults returns what is wrong with the code and the links of a page: Go and JSON without a
-// comment that names the file it comes from, code that differs from its file, and links to
-// files or tests that do not exist.
+// faults returns the faults of a page: Go and JSON code without a comment that names its source
+// file, code that differs from its source file, and links to files or tests that do not
+// exist.
 func faults(name, text string, read func(name string) (string, error)) []string {
 	var found []string
 	for _, match := range block.FindAllStringSubmatch(text, -1) {
 		from, language, code := match[1], match[2], match[3]
 		if from == "" {
 			if language == "go" || language == "json" {
-				found = append(found, "no comment names the file that this code was copied from:\n"+code)
+				found = append(found, "no comment names the file of this code:\n"+code)
 			}
 			continue
 		}
@@ -120,7 +120,7 @@ func faults(name, text string, read func(name string) (string, error)) []string 
 		if err != nil {
 			found = append(found, err.Error())
 		} else if !strings.Contains("\n"+unindented(source), "\n"+unindented(code)) {
-			found = append(found, "this code does not stand in "+from+":\n"+code)
+			found = append(found, "this code is not in "+from+":\n"+code)
 		}
 	}
 	for _, match := range link.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
@@ -147,8 +147,7 @@ func faults(name, text string, read func(name string) (string, error)) []string 
 	return found
 }
 
-// unindented drops indentation and empty lines: an example may sit deeper in its
-// file than on the page.
+// unindented removes indentation, which may differ between file and page, and empty lines.
 func unindented(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -5,154 +5,159 @@ import (
 	"fmt"
 	"go/ast"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// importPolicy says what each package may import beside the standard library.
-// A package may import only what stands above it, so the arrows point one way.
-// "testing", "net/http", "os/exec" and "unsafe" need permission too.
+// importPolicy lists the permitted imports of each package besides the standard library. A
+// package may import only packages in earlier rows. "testing", "net/http", "os/exec" and
+// "unsafe" need permission too.
 //
-// Do not change this data to make a build pass. A new edge is a decision about
-// the design: say in the commit why the package needs it.
+// A new import is a decision about the design: give the reason in the commit.
 const importPolicy = `
 # L0: knows nothing but the standard library.
 internal/archtest:
+internal/atomicfile:
 internal/backoff:
-internal/buffer:
+internal/bufpool:
 internal/jsonscan:
 internal/deadline:
+internal/globtest:
 internal/codec:           internal/jsonscan github.com/go-json-experiment/json
-internal/leak:            testing
+internal/jsonpointer:     internal/jsonscan
+internal/leaktest:        testing
+internal/calltest:        testing
+internal/racetest:
 internal/netguard:        net/http
 internal/pattern:
-internal/seal:
-internal/seats:
+internal/token:
+internal/memnet:
+internal/faults:          testing os/exec
 internal/soak:
-internal/spawn:           os/exec
-internal/sse:             internal/buffer net/http
-internal/suites:          testing
+internal/secrettest:
+internal/peertext:        internal/jsonscan golang.org/x/term
+internal/procgroup:       os/exec golang.org/x/sys
+internal/sse:             internal/bufpool net/http
+internal/testsuites:      testing
 internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
-jsonrpc:                  internal/buffer internal/deadline internal/jsonscan
-schema:                   internal/codec internal/jsonscan internal/pattern
+jsonrpc:                  internal/bufpool internal/deadline internal/jsonscan
+schema:                   internal/codec internal/jsonpointer internal/jsonscan internal/pattern
                           github.com/go-json-experiment/json github.com/invopop/jsonschema
-                          github.com/pb33f/ordered-map/v2 github.com/santhosh-tekuri/jsonschema/v6
+                          github.com/pb33f/ordered-map/v2 github.com/santhosh-tekuri/jsonschema/v6 golang.org/x/sync
 
 # L2: the protocol's words. A tool's schema is bytes here, so mcp needs no schema.
-mcp:                      jsonrpc internal/jsonscan github.com/go-json-experiment/json
+mcp:                      jsonrpc internal/jsonpointer internal/jsonscan github.com/go-json-experiment/json
 
 # L3: carries JSON-RPC. Only streamable HTTP knows the words: it repeats them in headers.
-transport:                jsonrpc internal/buffer
-transport/stdio:          jsonrpc transport internal/spawn os/exec golang.org/x/sys
+transport:                jsonrpc
+internal/quota:           mcp transport internal/bufpool
+internal/duplex:          jsonrpc transport internal/quota
+transport/stdio:          jsonrpc transport internal/duplex internal/peertext internal/procgroup os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
-internal/edge:            jsonrpc internal/buffer internal/jsonscan net/http
-internal/mirror:          jsonrpc mcp internal/jsonscan
-internal/wsopen:          jsonrpc internal/edge net/http github.com/gorilla/websocket
-internal/webclient:       jsonrpc transport internal/deadline internal/buffer internal/jsonscan net/http
-transport/sse:            jsonrpc transport internal/deadline internal/edge internal/jsonscan internal/seats internal/sse internal/webclient net/http
-transport/ws:             jsonrpc transport internal/edge internal/jsonscan internal/seats internal/webclient internal/wsopen net/http github.com/gorilla/websocket
-transport/streamable:     jsonrpc mcp transport transport/sse internal/deadline internal/backoff internal/edge internal/buffer internal/jsonscan
-                          internal/mirror internal/seal internal/seats internal/sse internal/webclient net/http
+internal/httpguard:       jsonrpc internal/bufpool internal/jsonscan net/http
+internal/paramheader:     jsonrpc mcp internal/jsonpointer internal/jsonscan
+internal/wsconn:          jsonrpc internal/bufpool internal/httpguard net/http github.com/gorilla/websocket
+transport/httptransport:  transport internal/jsonscan net/http
+internal/httpclient:      jsonrpc transport transport/httptransport internal/deadline internal/bufpool internal/jsonscan internal/peertext net/http
+transport/sse:            jsonrpc transport transport/httptransport internal/deadline internal/bufpool internal/duplex internal/httpguard internal/jsonscan internal/quota internal/sse internal/httpclient net/http
+transport/ws:             jsonrpc transport transport/httptransport internal/bufpool internal/duplex internal/httpguard internal/jsonscan internal/quota internal/httpclient internal/wsconn net/http github.com/gorilla/websocket
+transport/streamable:     jsonrpc mcp transport transport/httptransport transport/sse internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
+                          internal/paramheader internal/token internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2
 transport/streamable/storetest: transport/streamable testing
-transport/oauth:          jsonrpc mcp transport internal/edge internal/jsonscan internal/netguard internal/seal internal/webclient net/http os/exec
-                          github.com/go-jose/go-jose/v4 golang.org/x/oauth2
+transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/httpguard internal/jsonscan internal/netguard internal/procgroup internal/token
+                          internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
+                          golang.org/x/oauth2 golang.org/x/sync
 
 # L4: the two eras of the protocol.
-internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/jsonscan internal/seal golang.org/x/sync
+internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/bufpool internal/jsonscan internal/token golang.org/x/sync
 internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
 internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
 # L5: server and client never meet.
-server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/mirror internal/seal internal/uritemplate
+server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/uritemplate
                           github.com/go-json-experiment/json
-client:                   jsonrpc schema mcp transport internal/backoff internal/buffer internal/codec internal/era internal/era/forward internal/jsonscan
+client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/era internal/era/forward internal/jsonscan
                           github.com/go-json-experiment/json golang.org/x/sync
 
 # What servers offer beside what their authors write. Only these may add dependencies.
 server/mcpgen:
 server/memory:            mcp server internal/jsonscan
 server/memory/memorytest: server/memory testing
-server/openapi:           jsonrpc mcp schema server internal/jsonscan internal/pattern internal/uritemplate net/http
+server/openapi:           jsonrpc mcp schema server internal/httpclient internal/jsonpointer internal/jsonscan internal/pattern internal/uritemplate net/http
                           github.com/getkin/kin-openapi github.com/oasdiff/yaml3
 server/resources:         mcp server internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
-server/process:           internal/spawn os/exec golang.org/x/sys
-server/workspace:         mcp server internal/pattern net/http github.com/bmatcuk/doublestar/v4
+server/process:           internal/procgroup os/exec golang.org/x/sys
+server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
-policy:                   jsonrpc mcp internal/jsonscan
+policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp policy internal/deadline internal/jsonscan internal/seal golang.org/x/sys
-approval/channel:         jsonrpc approval internal/backoff internal/edge internal/jsonscan internal/wsopen net/http github.com/gorilla/websocket
+approval:                 jsonrpc mcp policy internal/atomicfile internal/deadline internal/jsonscan internal/peertext internal/token golang.org/x/sys
+approval/channel:         jsonrpc approval internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
-approval/page:            internal/edge net/http
+approval/page:            internal/httpguard net/http
 
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/jsonscan internal/uritemplate
                           golang.org/x/sync
-bridge/pin:               jsonrpc mcp server internal/jsonscan github.com/go-json-experiment/json
+bridge/pin:               jsonrpc mcp server internal/atomicfile internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan
+bridge/llm:               mcp bridge internal/jsonscan
 bridge/config:            jsonrpc mcp transport transport/sse transport/stdio transport/streamable transport/ws approval bridge
                           internal/jsonscan net/http
-internal/frontend:        jsonrpc mcp transport server policy approval bridge internal/deadline internal/edge internal/jsonscan
-                          internal/seats net/http
-bridge/gateway:           jsonrpc mcp transport server policy approval bridge internal/edge internal/frontend internal/jsonscan
+internal/frontend:        jsonrpc mcp transport server policy approval bridge internal/bufpool internal/deadline internal/httpguard internal/jsonscan
+                          internal/quota net/http
+bridge/gateway:           jsonrpc mcp transport server policy approval bridge internal/httpguard internal/frontend internal/jsonscan
                           net/http
-bridge/toolserver:        jsonrpc mcp transport server client approval bridge bridge/config bridge/gateway internal/deadline
-                          internal/edge internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
+internal/frontend/frontendtest: mcp transport server policy bridge bridge/gateway testing
+bridge/toolserver:        jsonrpc mcp transport server client approval bridge bridge/config bridge/llm bridge/gateway internal/deadline
+                          internal/httpguard internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
 
 # Runs tests over every transport.
-internal/everywhere:      transport transport/sse transport/streamable transport/ws internal/leak testing net/http
+internal/transporttests:  transport internal/httpclient transport/sse transport/streamable transport/ws internal/leaktest testing net/http
 
 # An authorization server to try clients and servers with.
 internal/authserver:      net/http github.com/go-jose/go-jose/v4
 
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
-examples/everything:      jsonrpc schema mcp transport transport/sse transport/stdio transport/streamable transport/ws server net/http
 examples/bridge:          mcp transport/stdio transport/streamable server bridge bridge/config net/http
 examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
 examples/oauth:           mcp transport/oauth transport/streamable server client internal/authserver net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
-examples/inspect:         jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/ws server client bridge bridge/config net/http os/exec golang.org/x/term
+bridge/cmd/dovetail:      jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/ws server client bridge bridge/config internal/peertext net/http os/exec golang.org/x/term
 
 examples/gateway:         mcp transport/streamable server policy approval approval/channel approval/page bridge bridge/config bridge/gateway bridge/toolserver net/http
-examples/sandbox:         jsonrpc mcp transport transport/stdio transport/streamable server server/process server/workspace
-                          policy approval bridge bridge/config bridge/gateway net/http os/exec
+bridge/cmd/sandbox:       jsonrpc mcp transport transport/stdio transport/streamable server server/process server/workspace
+                          policy approval bridge bridge/config bridge/gateway internal/peertext net/http os/exec
 
 # The programs of the guides.
 docs/start/client:        transport transport/stdio transport/streamable client
 docs/start/server:        mcp transport/stdio transport/streamable server
 
 # Serves the approval page to a browser that is driven by a test.
-internal/pagehost:        approval approval/channel approval/page net/http
+internal/httpfixture:     approval approval/channel approval/page net/http
 
-# Runs the official suite against examples/everything.
+# The server that the official conformance suite runs against, and its runner.
+internal/conformance/everything: jsonrpc schema mcp transport transport/sse transport/stdio transport/streamable transport/ws
+                          server net/http
 internal/conformance:     os/exec
 internal/conformance/client: mcp transport/oauth transport/streamable client net/http
 # Kills servers behind examples/bridge.
-internal/isolation:       jsonrpc mcp transport/streamable client os/exec
+internal/killbench:       jsonrpc mcp transport/streamable client os/exec
 internal/conformance/proxied: mcp transport/stdio transport/streamable server client bridge net/http
 
 .:
 `
 
-// planned are the packages that the layers have a place for. When one of them
-// appears, it moves up into importPolicy.
-var planned = []string{
-	"internal/registry",
-}
-
-// restricted are the packages of the standard library that are not for everyone:
-// a program that speaks over stdio must not link an HTTP stack, and nothing
-// runs processes or leaves Go's type system by the way.
+// restricted lists the packages of the standard library that need permission. For example, a
+// server that supports only stdio must not link an HTTP stack.
 var restricted = []string{"testing", "net/http", "os/exec", "unsafe"}
 
 func TestImportPolicy(t *testing.T) {
@@ -171,14 +176,6 @@ func TestImportPolicy(t *testing.T) {
 	}
 }
 
-func TestPlannedPackagesDoNotExist(t *testing.T) {
-	for _, folder := range planned {
-		if _, err := os.Stat(filepath.Join(root, folder)); err == nil {
-			t.Errorf("%s exists now: move it from planned to importPolicy", folder)
-		}
-	}
-}
-
 func TestImportPolicyIsEnforced(t *testing.T) {
 	policy, err := parsePolicy("low:\nhigh: low example.com/lib\n  net/http\n")
 	if err != nil {
@@ -189,7 +186,7 @@ func TestImportPolicyIsEnforced(t *testing.T) {
 		"high": {modulePath + "/low", "example.com/lib/sub", "net/http"},
 	}
 	if got := policy.violations(ok); len(got) != 0 {
-		t.Errorf("a lawful tree was refused: %q", got)
+		t.Errorf("a permitted tree was refused: %q", got)
 	}
 
 	for name, broken := range map[string]map[string][]string{
@@ -211,7 +208,7 @@ func TestImportPolicyIsEnforced(t *testing.T) {
 	}
 }
 
-// A policy holds the permitted imports of each package.
+// A policy contains the permitted imports of each package.
 type policy map[string][]string
 
 // parsePolicy reads rows of the form "package: import import"; an indented line
@@ -235,7 +232,7 @@ func parsePolicy(text string) (policy, error) {
 			}
 			p[name], current, rest = nil, name, imports
 		} else if current == "" {
-			return nil, fmt.Errorf("line %q continues nothing", line)
+			return nil, fmt.Errorf("line %q continues no row", line)
 		}
 		for name := range strings.FieldsSeq(rest) {
 			if _, above := p[name]; !isForeign(name) && (!above || name == current) {
@@ -247,7 +244,7 @@ func parsePolicy(text string) (policy, error) {
 	return p, nil
 }
 
-// violations compares what packages import with what they may.
+// violations returns the imports that are not permitted, and rows that do not match a package.
 func (p policy) violations(used map[string][]string) []string {
 	var list []string
 	for _, pkg := range slices.Sorted(maps.Keys(used)) {
@@ -276,14 +273,14 @@ func (p policy) violations(used map[string][]string) []string {
 	return list
 }
 
-// covers reports whether permission to import one name permits the other. That
-// of a third-party module includes its packages; that of our own packages does not.
+// covers reports whether permission to import allowed permits name. Permission for a module of a
+// third party includes its packages.
 func covers(allowed, name string) bool {
 	return allowed == name || isForeign(allowed) && strings.HasPrefix(name, allowed+"/")
 }
 
-// isForeign reports whether an import needs permission though it is not ours:
-// a third party's package, or a restricted one.
+// isForeign reports whether an import outside this module needs permission: a package of a third
+// party, or a restricted one.
 func isForeign(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return strings.Contains(first, ".") || slices.ContainsFunc(restricted, func(r string) bool {

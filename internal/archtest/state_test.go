@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// Two servers in one process share nothing: no variable of a package is changed
-// after it was made, or guarded so that it could be.
+// Packages have no mutable state, so two servers in one process do not affect each other.
 func TestPackagesKeepNoState(t *testing.T) {
 	packages := moduleBuild(t)
 	imp := compiled(packages)
@@ -46,8 +45,8 @@ func TestStateRule(t *testing.T) {
 	planted(t, "clean.go", "server/planted.go", check)
 }
 
-// packageState finds variables of a package that are assigned to in a function,
-// as a whole or in part, and those with a lock or an atomic value in them.
+// packageState finds package variables that a function modifies, and those that contain a lock
+// or an atomic value.
 func packageState(folder string, files []*source, imp types.Importer) ([]finding, error) {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
 	syntax := make([]*ast.File, len(files))
@@ -87,7 +86,7 @@ func packageState(folder string, files []*source, imp types.Importer) ([]finding
 			case *ast.ValueSpec:
 				for _, name := range node.Names {
 					if v, ok := info.Defs[name].(*types.Var); ok && v.Parent() == pkg.Scope() && guarded(v.Type()) {
-						found = append(found, file.at(name.Pos(), "%s is made to be changed", v.Name()))
+						found = append(found, file.at(name.Pos(), "%s contains a lock or an atomic value", v.Name()))
 					}
 				}
 			}
@@ -97,8 +96,7 @@ func packageState(folder string, files []*source, imp types.Importer) ([]finding
 	return found, nil
 }
 
-// rootOf returns the variable that an assignment to the expression changes, if
-// it has a name.
+// rootOf returns the variable that an assignment to the expression modifies, or nil.
 func rootOf(expr ast.Expr) *ast.Ident {
 	for {
 		switch x := expr.(type) {
@@ -118,8 +116,8 @@ func rootOf(expr ast.Expr) *ast.Ident {
 	}
 }
 
-// guarded reports whether a type is, or directly holds, something of the packages
-// sync or sync/atomic. A pool is fine: what it holds is nobody's.
+// guarded reports whether a type is, or has a field of, a type of package sync or sync/atomic
+// other than sync.Pool.
 func guarded(typ types.Type) bool {
 	name := types.TypeString(typ, nil)
 	if strings.HasPrefix(name, "sync.") || strings.HasPrefix(name, "sync/atomic.") {

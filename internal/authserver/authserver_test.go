@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/authserver"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
 const (
@@ -52,7 +53,7 @@ func serve(s *authserver.Server, method, path string, form url.Values, header ht
 	return res.Code, res.Header(), answer
 }
 
-func asked() url.Values {
+func codeRequest() url.Values {
 	sum := sha256.Sum256([]byte(verifier))
 	return url.Values{
 		"response_type": {"code"}, "client_id": {"app"}, "redirect_uri": {redirect}, "state": {"s"}, "scope": {"read write"}, "resource": {"https://r.example"},
@@ -60,10 +61,10 @@ func asked() url.Values {
 	}
 }
 
-// login returns what a code can be exchanged with.
+// login returns a token request with a new code.
 func login(t *testing.T, s *authserver.Server) url.Values {
 	t.Helper()
-	status, header, _ := serve(s, http.MethodGet, "/authorize", asked(), nil)
+	status, header, _ := serve(s, http.MethodGet, "/authorize", codeRequest(), nil)
 	back, err := url.Parse(header.Get("Location"))
 	if err != nil || status != http.StatusFound || back.Query().Get("iss") != issuer || back.Query().Get("state") != "s" {
 		t.Fatalf("got %d, %v", status, header)
@@ -121,11 +122,11 @@ func TestTokenRequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-// An answer goes to where the client has said before, or nowhere.
+// A response is redirected only to a registered URI.
 func TestRedirectsOfOthers(t *testing.T) {
 	s := newServer(t)
 	for _, to := range []string{"", "https://evil.example/back", "https://app.example/back/more", "https://app.example/back?x", "http://127.0.0.1:1/other", "http://localhost:1/callback", "http://127.0.0.1.evil.example/callback", "http://user@127.0.0.1/callback", "https://127.0.0.1/callback", "javascript:x"} {
-		form := asked()
+		form := codeRequest()
 		form.Set("redirect_uri", to)
 		if status, header, _ := serve(s, http.MethodGet, "/authorize", form, nil); status != http.StatusBadRequest || header.Get("Location") != "" {
 			t.Errorf("%q: got %d, %v", to, status, header)
@@ -134,7 +135,7 @@ func TestRedirectsOfOthers(t *testing.T) {
 	for name, change := range map[string]func(url.Values){
 		"no challenge": func(f url.Values) { f.Del("code_challenge") }, "plain": func(f url.Values) { f.Set("code_challenge_method", "plain") }, "token": func(f url.Values) { f.Set("response_type", "token") },
 	} {
-		form := asked()
+		form := codeRequest()
 		change(form)
 		_, header, _ := serve(s, http.MethodGet, "/authorize", form, nil)
 		if back, _ := url.Parse(header.Get("Location")); back.Query().Get("error") == "" || back.Query().Has("code") {
@@ -185,3 +186,5 @@ func ExampleStart() {
 	http.DefaultClient.CloseIdleConnections()
 	// Output: 200 OK application/json
 }
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

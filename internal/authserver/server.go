@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -8,21 +9,79 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 )
 
+// Options configure a [Server]. The zero value is ready to use.
+type Options struct {
+	// Clients are registered from the start.
+	Clients []Client
+	// Scopes are the scopes that are granted. Empty means all.
+	Scopes []string
+	// Subject is the ID of the person. Default "demo-person".
+	Subject string
+	// TokenLife is how long a token is valid. Default 5 minutes.
+	TokenLife time.Duration
+	// Nonces requires a nonce in DPoP proofs. It changes with each token.
+	Nonces bool
+	// NoRegistration disables dynamic registration.
+	NoRegistration bool
+	// Clock returns the current time. Default time.Now.
+	Clock func() time.Time
+}
+
+// A Client is registered at a [Server].
+type Client struct {
+	ID string
+	// Secret is the client secret, empty for a public client.
+	Secret string
+	// Key is the public key of the client's assertions (private_key_jwt), nil for none.
+	Key *jose.JSONWebKey
+	// RedirectURIs are the allowed redirect URIs. Those of a loopback address allow any
+	// port (RFC 8252, section 7.3).
+	RedirectURIs []string
+}
+
+const (
+	// codeLife is how long a code is valid.
+	codeLife = time.Minute
+	// proofLife is the maximum difference between the time of a proof and now.
+	proofLife = 5 * time.Minute
+	// maxBody is the maximum length of a request, in bytes.
+	maxBody = 64 << 10
+	// maxEntries is the maximum size of the maps of clients, codes and refresh tokens.
+	maxEntries = 10_000
+)
+
+func (o *Options) withDefaults() Options {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	opts.Subject = cmp.Or(opts.Subject, "demo-person")
+	opts.TokenLife = cmp.Or(opts.TokenLife, 5*time.Minute)
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
+	return opts
+}
+
 // A Server is an authorization server. Its methods may be called concurrently.
 type Server struct {
-	// URL is the issuer, and where the server is.
+	// URL is the issuer and the address of the server.
 	URL string
 
 	options Options
 	routes  *http.ServeMux
-	http    *http.Server // nil if somebody else serves
-	ended   chan struct{}
+	http    *http.Server  // nil if the server was made by New
+	done    chan struct{} // closed when http has ended
 
 	mu        sync.Mutex
 	key       jose.JSONWebKey
@@ -32,8 +91,7 @@ type Server struct {
 	nonce     string
 }
 
-// New returns a server for an issuer, as a handler for all paths of its origin. The error
-// is of the random source.
+// New returns a server for an issuer. It is a handler for all paths of the issuer's origin.
 func New(issuer string, opts *Options) (*Server, error) {
 	s := &Server{
 		URL: issuer, options: opts.withDefaults(), clients: make(map[string]Client), codes: make(map[string]authorization),
@@ -46,7 +104,7 @@ func New(issuer string, opts *Options) (*Server, error) {
 	s.routes.HandleFunc("GET /.well-known/oauth-authorization-server", s.serveMetadata)
 	s.routes.HandleFunc("GET /jwks", s.serveKeys)
 	s.routes.HandleFunc("GET /authorize", s.authorize)
-	s.routes.HandleFunc("POST /token", s.giveToken)
+	s.routes.HandleFunc("POST /token", s.serveToken)
 	s.routes.HandleFunc("POST /introspect", s.introspect)
 	if !s.options.NoRegistration {
 		s.routes.HandleFunc("POST /register", s.register)
@@ -66,23 +124,22 @@ func Start(opts *Options) (*Server, error) {
 		return nil, err
 	}
 	s.http = &http.Server{Handler: s, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
-	s.ended = make(chan struct{})
+	s.done = make(chan struct{})
 	go func() {
-		defer close(s.ended)
-		_ = s.http.Serve(listener) // it ends with Close
+		defer close(s.done)
+		_ = s.http.Serve(listener) // returns after Close
 	}()
 	return s, nil
 }
 
-// Close ends a server that was started.
+// Close stops a server that [Start] has started.
 func (s *Server) Close() error {
 	err := s.http.Close()
-	<-s.ended
+	<-s.done
 	return err
 }
 
-// Rotate signs tokens with another key from now on. The last one is not published any
-// more.
+// Rotate replaces the key that signs tokens. The old key is no longer published.
 func (s *Server) Rotate() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -94,21 +151,21 @@ func (s *Server) Rotate() error {
 	return nil
 }
 
-// Revoke forgets all refresh tokens.
+// Revoke deletes all refresh tokens.
 func (s *Server) Revoke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.refreshes)
 }
 
-// ServeHTTP serves.
+// ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	s.routes.ServeHTTP(w, r)
 }
 
 func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
-	about := map[string]any{
+	metadata := map[string]any{
 		"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token",
 		"jwks_uri": s.URL + "/jwks", "introspection_endpoint": s.URL + "/introspect",
 		"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
@@ -119,12 +176,12 @@ func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
 		"authorization_response_iss_parameter_supported":   true,
 	}
 	if len(s.options.Scopes) > 0 {
-		about["scopes_supported"] = s.options.Scopes
+		metadata["scopes_supported"] = s.options.Scopes
 	}
 	if !s.options.NoRegistration {
-		about["registration_endpoint"] = s.URL + "/register"
+		metadata["registration_endpoint"] = s.URL + "/register"
 	}
-	answer(w, http.StatusOK, about)
+	answer(w, http.StatusOK, metadata)
 }
 
 func (s *Server) serveKeys(w http.ResponseWriter, _ *http.Request) {
@@ -134,23 +191,105 @@ func (s *Server) serveKeys(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{public}})
 }
 
-// answer answers with JSON.
+// answer sends a JSON response.
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) //nolint:errchkjson // who does not read it does not want it
+	_ = json.NewEncoder(w).Encode(body) //nolint:errchkjson // the client has left
 }
 
-// refuse answers with an error of RFC 6749, section 5.2.
+// refuse sends an error response. RFC 6749, section 5.2.
 func refuse(w http.ResponseWriter, status int, code, description string) {
 	answer(w, status, map[string]string{"error": code, "error_description": description})
 }
 
-// remember keeps a value. What nobody comes for is forgotten with everything else.
+// remember adds a value to a map. It clears a full map, because this server is for tests.
 func remember[V any](all map[string]V, key string, value V) {
-	if len(all) >= maxKept {
+	if len(all) >= maxEntries {
 		clear(all)
 	}
 	all[key] = value
+}
+
+// An authorization is what a code or a refresh token grants.
+type authorization struct {
+	client    string
+	subject   string // empty for client credentials
+	scopes    []string
+	resource  string
+	redirect  string
+	challenge string // PKCE
+	key       string // thumbprint of the DPoP key, if there is one
+	expires   time.Time
+}
+
+// authorize is the authorization endpoint. Errors about the client or its redirect URI are
+// not redirected: RFC 6749, section 4.1.2.1.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	s.mu.Lock()
+	client, known := s.clients[query.Get("client_id")]
+	s.mu.Unlock()
+	redirect, err := url.Parse(query.Get("redirect_uri"))
+	if !known || err != nil || !slices.ContainsFunc(client.RedirectURIs, func(uri string) bool { return sameRedirect(uri, query.Get("redirect_uri")) }) {
+		refuse(w, http.StatusBadRequest, "invalid_request", "unknown client or redirect URI")
+		return
+	}
+	answer := url.Values{"state": {query.Get("state")}, "iss": {s.URL}}
+	switch {
+	case query.Get("response_type") != "code":
+		answer.Set("error", "unsupported_response_type")
+	case query.Get("code_challenge_method") != "S256" || query.Get("code_challenge") == "":
+		answer.Set("error", "invalid_request")
+		answer.Set("error_description", "expected a code_challenge of the method S256")
+	default:
+		code := rand.Text()
+		s.mu.Lock()
+		remember(s.codes, code, authorization{
+			client: client.ID, subject: s.options.Subject, scopes: s.granted(query.Get("scope")), resource: query.Get("resource"),
+			redirect: query.Get("redirect_uri"), challenge: query.Get("code_challenge"), expires: s.options.Clock().Add(codeLife),
+		})
+		s.mu.Unlock()
+		answer.Set("code", code)
+	}
+	redirect.RawQuery = answer.Encode()
+	http.Redirect(w, r, redirect.String(), http.StatusFound) //nolint:gosec // it is registered
+}
+
+// granted returns the requested scopes that are granted.
+func (s *Server) granted(requested string) []string {
+	return slices.DeleteFunc(strings.Fields(requested), func(scope string) bool {
+		return len(s.options.Scopes) > 0 && !slices.Contains(s.options.Scopes, scope)
+	})
+}
+
+// sameRedirect compares redirect URIs. It ignores the port of a loopback address.
+func sameRedirect(known, requested string) bool {
+	if known == requested {
+		return true
+	}
+	a, errA := url.Parse(known)
+	b, errB := url.Parse(requested)
+	if errA != nil || errB != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(a.Hostname())
+	return err == nil && addr.IsLoopback() && a.Scheme == "http" && b.Scheme == "http" && a.Hostname() == b.Hostname() &&
+		a.Path == b.Path && a.RawQuery == b.RawQuery && b.User == nil && b.Fragment == ""
+}
+
+// Browse acts as a person's browser: it opens a URL and follows the redirects. It can be
+// the Open function of an oauth.CodeFlow.
+func Browse(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
 }

@@ -1,10 +1,14 @@
 package authserver
 
 import (
+	"cmp"
+	"crypto"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,8 +19,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// giveToken is the token endpoint.
-func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
+// serveToken is the token endpoint.
+func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		refuse(w, http.StatusBadRequest, "invalid_request", "the form cannot be read")
 		return
@@ -24,13 +28,13 @@ func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
 	client, ok := s.authenticate(r)
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Basic")
-		refuse(w, http.StatusUnauthorized, "invalid_client", "the client is not known, or has not shown who it is")
+		refuse(w, http.StatusUnauthorized, "invalid_client", "unknown client, or authentication failed")
 		return
 	}
 	key, err := s.checkProof(r)
 	if err != nil {
 		w.Header().Set("DPoP-Nonce", s.currentNonce())
-		refuse(w, http.StatusBadRequest, err.Error(), "the proof is not accepted")
+		refuse(w, http.StatusBadRequest, err.Error(), "the proof is not valid")
 		return
 	}
 	s.mu.Lock()
@@ -47,8 +51,8 @@ func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// redeem finds out what a grant is worth. Codes and refresh tokens are used once. The
-// caller has the lock.
+// redeem returns the authorization for a grant, or an error code. Codes and refresh tokens
+// can be used once. The caller holds the mutex.
 func (s *Server) redeem(client Client, form url.Values) (a authorization, code string) {
 	switch form.Get("grant_type") {
 	case "client_credentials":
@@ -65,20 +69,20 @@ func (s *Server) redeem(client Client, form url.Values) (a authorization, code s
 			subtle.ConstantTimeCompare([]byte(challenge), []byte(a.challenge)) != 1 {
 			return a, "invalid_grant"
 		}
-		return a, s.narrow(&a, form)
+		return a, s.checkSubset(&a, form)
 	case "refresh_token":
 		a, known := s.refreshes[form.Get("refresh_token")]
 		delete(s.refreshes, form.Get("refresh_token"))
 		if !known || a.client != client.ID {
 			return a, "invalid_grant"
 		}
-		return a, s.narrow(&a, form)
+		return a, s.checkSubset(&a, form)
 	}
 	return a, "unsupported_grant_type"
 }
 
-// narrow checks that no more is asked for than was agreed to.
-func (s *Server) narrow(a *authorization, form url.Values) string {
+// checkSubset returns an error code if a form requests more than was authorized.
+func (s *Server) checkSubset(a *authorization, form url.Values) string {
 	switch {
 	case form.Has("resource") && form.Get("resource") != a.resource:
 		return "invalid_target"
@@ -88,7 +92,7 @@ func (s *Server) narrow(a *authorization, form url.Values) string {
 	return ""
 }
 
-// Claims are those of a token. RFC 9068, section 2.2.
+// Claims are the claims of a token. RFC 9068, section 2.2.
 type Claims struct {
 	jwt.Claims
 	ClientID     string            `json:"client_id"`
@@ -96,23 +100,19 @@ type Claims struct {
 	Confirmation map[string]string `json:"cnf,omitempty"`
 }
 
-// issue answers with a token.
+// issue sends a token response.
 func (s *Server) issue(w http.ResponseWriter, client Client, a authorization) {
 	now := s.options.Clock()
-	subject := a.subject
-	if subject == "" {
-		subject = client.ID
-	}
 	claims := Claims{
 		Claims: jwt.Claims{
-			Issuer: s.URL, Subject: subject, Audience: jwt.Audience{a.resource}, ID: rand.Text(),
+			Issuer: s.URL, Subject: cmp.Or(a.subject, client.ID), Audience: jwt.Audience{a.resource}, ID: rand.Text(),
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(s.options.TokenLife)),
 		},
 		ClientID: client.ID, Scope: strings.Join(a.scopes, " "),
 	}
-	given := map[string]any{"token_type": "Bearer", "expires_in": int(s.options.TokenLife / time.Second), "scope": claims.Scope}
+	response := map[string]any{"token_type": "Bearer", "expires_in": int(s.options.TokenLife / time.Second), "scope": claims.Scope}
 	if a.key != "" {
-		given["token_type"] = "DPoP"
+		response["token_type"] = "DPoP"
 		claims.Confirmation = map[string]string{"jkt": a.key}
 	}
 	token, err := s.Sign(claims)
@@ -120,19 +120,19 @@ func (s *Server) issue(w http.ResponseWriter, client Client, a authorization) {
 		refuse(w, http.StatusInternalServerError, "server_error", "")
 		return
 	}
-	given["access_token"] = token
+	response["access_token"] = token
 	s.mu.Lock()
 	if a.subject != "" {
 		next := rand.Text()
 		remember(s.refreshes, next, a)
-		given["refresh_token"] = next
+		response["refresh_token"] = next
 	}
 	s.nonce = rand.Text()
 	s.mu.Unlock()
-	answer(w, http.StatusOK, given)
+	answer(w, http.StatusOK, response)
 }
 
-// Sign makes a token of any claims.
+// Sign returns a signed token with any claims.
 func (s *Server) Sign(claims any) (string, error) {
 	s.mu.Lock()
 	key := s.key
@@ -144,7 +144,7 @@ func (s *Server) Sign(claims any) (string, error) {
 	return jwt.Signed(signer).Claims(claims).Serialize()
 }
 
-// introspect says what a token is worth, to clients with a secret. RFC 7662.
+// introspect is the introspection endpoint, for clients with a secret or a key. RFC 7662.
 func (s *Server) introspect(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		refuse(w, http.StatusBadRequest, "invalid_request", "the form cannot be read")
@@ -152,7 +152,7 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) {
 	}
 	if client, ok := s.authenticate(r); !ok || client.Secret == "" && client.Key == nil {
 		w.Header().Set("WWW-Authenticate", "Basic")
-		refuse(w, http.StatusUnauthorized, "invalid_client", "only clients with a secret may ask")
+		refuse(w, http.StatusUnauthorized, "invalid_client", "only clients with a secret or a key may introspect tokens")
 		return
 	}
 	s.mu.Lock()
@@ -169,4 +169,109 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) {
 		Claims
 		TokenType string `json:"token_type"`
 	}{true, claims, "Bearer"})
+}
+
+// authenticate returns the client of a request.
+func (s *Server) authenticate(r *http.Request) (Client, bool) {
+	id, secret, basic := r.BasicAuth()
+	if basic { // both are form-encoded: RFC 6749, section 2.3.1
+		var errID, errSecret error
+		id, errID = url.QueryUnescape(id)
+		secret, errSecret = url.QueryUnescape(secret)
+		if errID != nil || errSecret != nil {
+			return Client{}, false
+		}
+	} else {
+		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+	}
+	s.mu.Lock()
+	client, known := s.clients[id]
+	s.mu.Unlock()
+	if known && client.Key != nil {
+		return client, s.checkAssertion(r.PostForm, client)
+	}
+	return client, known && subtle.ConstantTimeCompare([]byte(secret), []byte(client.Secret)) == 1
+}
+
+// checkAssertion verifies a client assertion. RFC 7523, section 3.
+func (s *Server) checkAssertion(form url.Values, client Client) bool {
+	token, err := jwt.ParseSigned(form.Get("client_assertion"), []jose.SignatureAlgorithm{jose.ES256, jose.RS256, jose.EdDSA})
+	var claims jwt.Claims
+	if err != nil || form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" || token.Claims(client.Key, &claims) != nil {
+		return false
+	}
+	return claims.Expiry != nil && claims.Validate(jwt.Expected{
+		Issuer: client.ID, Subject: client.ID, AnyAudience: jwt.Audience{s.URL}, Time: s.options.Clock(),
+	}) == nil
+}
+
+// register is the registration endpoint. RFC 7591.
+func (s *Server) register(w http.ResponseWriter, r *http.Request) {
+	var request struct {
+		Name         string   `json:"client_name,omitempty"`
+		RedirectURIs []string `json:"redirect_uris,omitempty"`
+		Method       string   `json:"token_endpoint_auth_method"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+		refuse(w, http.StatusBadRequest, "invalid_client_metadata", "expected JSON")
+		return
+	}
+	client := Client{ID: rand.Text(), RedirectURIs: request.RedirectURIs}
+	if request.Method == "" {
+		request.Method = "client_secret_basic"
+	}
+	if request.Method != "none" {
+		client.Secret = rand.Text()
+	}
+	s.mu.Lock()
+	remember(s.clients, client.ID, client)
+	s.mu.Unlock()
+	answer(w, http.StatusCreated, map[string]any{
+		"client_id": client.ID, "client_secret": client.Secret, "client_name": request.Name, "redirect_uris": client.RedirectURIs,
+		"token_endpoint_auth_method": request.Method,
+	})
+}
+
+var (
+	errProof = errors.New("invalid_dpop_proof")
+	errNonce = errors.New("use_dpop_nonce")
+)
+
+func (s *Server) currentNonce() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nonce
+}
+
+// checkProof returns the thumbprint of the key of a DPoP proof, "" without a proof. RFC
+// 9449, section 5.
+func (s *Server) checkProof(r *http.Request) (string, error) {
+	lines := r.Header["Dpop"]
+	if len(lines) == 0 {
+		return "", nil
+	}
+	token, err := jwt.ParseSigned(lines[0], []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil || len(lines) > 1 || len(token.Headers) != 1 || token.Headers[0].JSONWebKey == nil || token.Headers[0].ExtraHeaders["typ"] != "dpop+jwt" {
+		return "", errProof
+	}
+	key := token.Headers[0].JSONWebKey
+	var proof struct {
+		ID       string           `json:"jti"`
+		Method   string           `json:"htm"`
+		URI      string           `json:"htu"`
+		IssuedAt *jwt.NumericDate `json:"iat"`
+		Nonce    string           `json:"nonce"`
+	}
+	if !key.IsPublic() || token.Claims(key, &proof) != nil || proof.ID == "" || proof.IssuedAt == nil ||
+		proof.Method != r.Method || proof.URI != s.URL+r.URL.Path || s.options.Clock().Sub(proof.IssuedAt.Time()).Abs() > proofLife {
+		return "", errProof
+	}
+	if s.options.Nonces && subtle.ConstantTimeCompare([]byte(proof.Nonce), []byte(s.currentNonce())) != 1 {
+		return "", errNonce
+	}
+	thumbprint, err := key.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return "", errProof
+	}
+	return base64.RawURLEncoding.EncodeToString(thumbprint), nil
 }

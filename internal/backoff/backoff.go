@@ -1,6 +1,3 @@
-// Package backoff spaces out repeated attempts: each pause is twice as long as the
-// one before, up to a limit, with jitter, so that many clients that lost the same
-// server do not come back all at once.
 package backoff
 
 import (
@@ -9,34 +6,31 @@ import (
 	"time"
 )
 
-const (
-	// DefaultMin is the first pause if [Backoff.Min] is not set.
-	DefaultMin = 100 * time.Millisecond
-
-	// DefaultMax is the longest pause if [Backoff.Max] is not set.
-	DefaultMax = 30 * time.Second
-)
-
-// A Backoff gives the pauses between attempts. The zero value is ready for use.
-// It is not safe for concurrent use: each loop that retries has its own.
+// A Backoff computes the pauses of one loop of attempts. The zero value is ready for use.
+// It must not be used concurrently.
 type Backoff struct {
-	Min time.Duration // first pause, before jitter; 0 or less: DefaultMin
-	Max time.Duration // no pause is longer; 0 or less: DefaultMax
+	Min time.Duration // first pause, before jitter; default 100 ms
+	Max time.Duration // longest pause; default 30 s
 
 	// Random returns a number in [0, 1). Default: [rand.Float64].
 	Random func() float64
 
-	pause time.Duration // the last one before jitter; 0: none yet
+	pause time.Duration // the last one before jitter; 0 before the first
 }
 
-// Next returns the next pause: at random from half to one and a half times Min, then
-// of twice that, and so on. A range that would go beyond Max ends there, so the
-// pauses stay spread when they no longer grow.
+const (
+	defaultMin = 100 * time.Millisecond
+	defaultMax = 30 * time.Second
+)
+
+// Next returns the next pause. The first is between half of Min and one and a half times
+// Min; each later range is twice as long and ends at Max, so that the pauses still differ
+// when they no longer grow.
 func (b *Backoff) Next() time.Duration {
-	limit := orDefault(b.Max, DefaultMax)
+	limit := orDefault(b.Max, defaultMax)
 	switch {
 	case b.pause == 0:
-		b.pause = min(orDefault(b.Min, DefaultMin), limit)
+		b.pause = min(orDefault(b.Min, defaultMin), limit)
 	case b.pause > limit/2:
 		b.pause = limit
 	default:
@@ -46,16 +40,14 @@ func (b *Backoff) Next() time.Duration {
 	if random == nil {
 		random = rand.Float64
 	}
-	shortest := b.pause / 2
-	longest := limit
+	shortest, longest := b.pause/2, limit
 	if b.pause < limit-shortest {
 		longest = b.pause + shortest
 	}
 	return shortest + time.Duration(random()*float64(longest-shortest))
 }
 
-// Wait sleeps for the next pause. It returns early, with the context's error, when
-// the context ends.
+// Wait sleeps for the next pause. If ctx ends first, it returns the error of ctx.
 func (b *Backoff) Wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -70,9 +62,8 @@ func (b *Backoff) Wait(ctx context.Context) error {
 	}
 }
 
-// Reset makes the next pause the first again. Call it after progress, not after
-// a mere connection: a server that accepts and fails at once would be called without
-// pause otherwise.
+// Reset makes the next pause the first one again. Call it after an attempt has made progress
+// and not when a connection opens: a server may accept connections and then fail.
 func (b *Backoff) Reset() { b.pause = 0 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

@@ -46,7 +46,7 @@ func (dovetail) Handler(w Work) (http.Handler, func() error, error) {
 
 // dovetailEndpoint has room for the sessions that idle.
 func dovetailEndpoint(s transport.Binder, w Work) *streamable.Endpoint {
-	return streamable.Handler(s, &streamable.Options{MaxSessions: max(2*w.Sessions, streamable.DefaultMaxSessions)})
+	return streamable.Handler(s, &streamable.Options{Limits: transport.Limits{Sessions: max(2*w.Sessions, transport.Limits{}.WithDefaults().Sessions)}})
 }
 
 func (dovetail) Open(ctx context.Context, w Work) (Rig, error) {

@@ -22,7 +22,7 @@ func dovetailServer(w Work) (*server.Server, error) {
 		if w.Way == Policed {
 			opts.Guards = []mcp.Guard{policy.Guard(rules, nil)}
 		} else {
-			opts.Guards = []mcp.Guard{approval.Guard(rules, approval.ByCaller(), &approval.Options{Logger: opts.Logger})}
+			opts.Guards = []mcp.Guard{approval.Guard(rules, approval.Elicitation(), &approval.Options{Logger: opts.Logger})}
 		}
 	}
 	s := server.New(mcp.Implementation{Name: "bench", Version: "1"}, opts)

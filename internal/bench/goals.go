@@ -11,7 +11,7 @@ type Goal struct {
 	// One of the two is set. For Rate it is AtLeast.
 	AtLeast, AtMost float64
 	// Held takes the place of the goal in what counts as broken, as long as the goal is
-	// not reached. README.md says what stands in the way. 0: it is the goal.
+	// not reached. See the known limits in README.md. 0: it is the goal.
 	Held float64
 }
 
@@ -47,7 +47,7 @@ func goals() []Goal {
 		near("call 100 B, ws, modern", 0.65),
 		faster("call 10 KB, streamable, modern", 9),
 		faster("call 1 MB, streamable, modern", 15),
-		{Contest: "call 1 MB, streamable, modern", Entry: ours, Measure: Memory, AtMost: 6 << 20},
+		{Contest: "call 1 MB, streamable, modern", Entry: ours, Measure: Memory, AtMost: 6.5 * (1 << 20)},
 		faster("list 1000, pipe, legacy", 25),
 		near("list 1000, pipe, legacy", 0.1).held(0.01),
 		faster("list 1000, streamable, modern", 25),

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
 // TestMain is the child process too.
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // by default each child takes a second to end
-	leak.MainOf(func() int {
+	leaktest.MainOf(func() int {
 		code := m.Run()
 		http.DefaultClient.CloseIdleConnections() // of libraries that use it
 		return code

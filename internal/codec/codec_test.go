@@ -13,10 +13,11 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/dovetail-go/dovetail/internal/codec"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/racetest"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 type color string
 
@@ -38,7 +39,7 @@ type plain struct {
 	G     float64 `json:"g,omitzero"`
 	At    point   `json:"at"`
 	From  point   `json:"from,omitzero"`
-	To    point   `json:"to,omitempty"` //nolint:modernize // it has no effect here either
+	To    point   `json:"to,omitempty"` //nolint:modernize // without effect, as in the library
 	Out   string  `json:"-"`
 	own   int
 }
@@ -71,33 +72,33 @@ func sprint(v any) string {
 	return string(text)
 }
 
-// decodes compares with the library, which also takes over what is left to it.
-func decodes(t *testing.T, text []byte) (alone bool) {
+// decodes compares Decode with the library, which decodes what Decode leaves to it.
+func decodes(t *testing.T, text []byte) (done bool) {
 	t.Helper()
 	var want, got plain
 	wantErr := jsonv2.Unmarshal(text, &want)
-	alone = codec.For(reflect.TypeFor[plain]()).Decode(text, &got)
-	if !alone {
+	done = codec.For(reflect.TypeFor[plain]()).Decode(text, &got)
+	if !done {
 		if err := jsonv2.Unmarshal(text, &got); (err == nil) != (wantErr == nil) {
 			t.Fatalf("Decode(%q) changes the library's error to %v, want %v", text, err, wantErr)
 		}
 	}
-	if alone && wantErr != nil || wantErr == nil && !same(got, want) {
-		t.Errorf("Decode(%q) = %v, %+v, want %+v, error %v", text, alone, got, want, wantErr)
+	if done && wantErr != nil || wantErr == nil && !same(got, want) {
+		t.Errorf("Decode(%q) = %v, %+v, want %+v, error %v", text, done, got, want, wantErr)
 	}
-	return alone
+	return done
 }
 
-func TestDecodeIsTheLibrarys(t *testing.T) {
+func TestDecodeLikeTheLibrary(t *testing.T) {
 	for _, text := range texts {
 		decodes(t, []byte(text))
 	}
 }
 
-func TestDecodeAlone(t *testing.T) {
+func TestDecodeWithoutTheLibrary(t *testing.T) {
 	for i, text := range texts[:8] {
-		if alone := decodes(t, []byte(text)); alone != (i < 7) {
-			t.Errorf("Decode(%q) = %v", text, alone)
+		if done := decodes(t, []byte(text)); done != (i < 7) {
+			t.Errorf("Decode(%q) = %v", text, done)
 		}
 	}
 }
@@ -109,31 +110,31 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { decodes(t, text) })
 }
 
-// appends compares with the library.
-func appends(t *testing.T, value any) (alone bool) {
+// appends compares Append with the library.
+func appends(t *testing.T, value any) (done bool) {
 	t.Helper()
 	want, err := jsonv2.Marshal(value, jsonv2.Deterministic(true), jsonv1.OmitEmptyWithLegacySemantics(true))
-	got, alone := codec.For(reflect.TypeOf(value)).Append([]byte("-"), value)
-	if alone && (err != nil || string(got) != "-"+string(want)) {
+	got, done := codec.For(reflect.TypeOf(value)).Append([]byte("-"), value)
+	if done && (err != nil || string(got) != "-"+string(want)) {
 		t.Errorf("Append(%+v) = %s, want %s, error %v", value, got, want, err)
 	}
-	if !alone && string(got) != "-" {
+	if !done && string(got) != "-" {
 		t.Errorf("Append(%+v) leaves %s", value, got)
 	}
-	return alone
+	return done
 }
 
-func TestAppendIsTheLibrarys(t *testing.T) {
+func TestAppendLikeTheLibrary(t *testing.T) {
 	for i, value := range values {
-		if alone := appends(t, value); i < 5 && !alone {
+		if done := appends(t, value); i < 5 && !done {
 			t.Errorf("Append(%+v) is left to the library", value)
 		}
 	}
 }
 
-// TestBudget: a string is all that decoding makes, and the text all that encoding does.
+// Decoding allocates only the string, and encoding only the text.
 func TestBudget(t *testing.T) {
-	if raced {
+	if racetest.Enabled {
 		t.Skip("the race detector allocates too")
 	}
 	type echo struct {
@@ -154,9 +155,9 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%s: %v allocations, want at most 1", what, n)
 		}
 	}
-	room := make([]byte, 0, 256)
-	if n := testing.AllocsPerRun(100, func() { c.Append(room, in) }); n > 0 {
-		t.Errorf("encoding where there is room: %v allocations", n)
+	buf := make([]byte, 0, 256)
+	if n := testing.AllocsPerRun(100, func() { c.Append(buf, in) }); n > 0 {
+		t.Errorf("encoding into a large buffer: %v allocations", n)
 	}
 }
 
@@ -170,13 +171,13 @@ func FuzzAppend(f *testing.F) {
 	})
 }
 
-type speaks struct{ Text string }
+type textMarshaler struct{ Text string }
 
-func (speaks) MarshalText() ([]byte, error) { return nil, nil }
+func (textMarshaler) MarshalText() ([]byte, error) { return nil, nil }
 
-type hears struct{ Text string }
+type jsonUnmarshaler struct{ Text string }
 
-func (*hears) UnmarshalJSONFrom(*jsontext.Decoder) error { return nil }
+func (*jsonUnmarshaler) UnmarshalJSONFrom(*jsontext.Decoder) error { return nil }
 
 type isZero string
 
@@ -184,9 +185,9 @@ func (isZero) IsZero() bool { return true }
 
 func TestOthersAreNotPlain(t *testing.T) {
 	for _, other := range []any{
-		time.Second, time.Time{}, json.Number("1"), jsontext.Value("1"), []string{}, map[string]int{}, new(*int), speaks{}, hears{}, struct{}{},
+		time.Second, time.Time{}, json.Number("1"), jsontext.Value("1"), []string{}, map[string]int{}, new(*int), textMarshaler{}, jsonUnmarshaler{}, struct{}{},
 		struct{ own int }{}, struct{ point }{}, struct{ *point }{}, struct{ At *point }{}, struct{ Any any }{}, struct{ List []int }{},
-		struct{ B speaks }{}, struct{ B hears }{},
+		struct{ B textMarshaler }{}, struct{ B jsonUnmarshaler }{},
 		struct {
 			A int
 			B int `json:"A"`
@@ -223,6 +224,6 @@ func TestOthersAreNotPlain(t *testing.T) {
 	}
 	of := codec.For(reflect.TypeFor[int]())
 	if _, ok := of.Append(nil, "text"); ok || of.Decode([]byte("1"), new(uint)) {
-		t.Error("a codec takes other types")
+		t.Error("a codec accepts other types")
 	}
 }

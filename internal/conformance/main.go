@@ -1,27 +1,22 @@
 // Conformance runs the official conformance suite
-// (https://github.com/modelcontextprotocol/conformance) against an MCP server,
-// and compares what comes of it with checks.txt,
+// (https://github.com/modelcontextprotocol/conformance) against an MCP
+// server or client, and compares the results with checks.txt:
 //
 //	conformance -server PROGRAM -suite FOLDER [-rounds N] [-without VERSION]
 //	conformance -client PROGRAM -suite FOLDER [-rounds N]
 //
-// or against a client, which is started by the suite for each scenario.
+// The suite starts a client for each scenario. FOLDER contains the suite and Node.js, as installed by npm. The server is started once,
+// as PROGRAM -http 127.0.0.1:0, for all runs of all rounds and all protocol versions. It
+// must print its URL to standard error and end after an interrupt.
 //
-// FOLDER is where npm has installed the suite, and the Node.js that runs it. The
-// server is started once, as PROGRAM -http 127.0.0.1:0, for all runs of all
-// rounds: nothing tells it which version of the protocol comes next. It has to
-// print its URL to standard error, and to end when it is told to.
+// Every check must succeed. A warning or a skipped check is a failure; there are no expected
+// failures. The suite does not notice checks that a scenario never reaches, so checks.txt
+// has the number of checks of each scenario. -without VERSION omits the runs of a version,
+// for a proxy of a server that only supports older versions. Further rounds find rare
+// errors, such as a lost notification; they omit extensions that the server does not have.
 //
-// Every check has to succeed. A warning is not enough, nor is a check that was
-// skipped; there are no expected failures. Since a check that a scenario does not
-// come to is not missed by the suite, checks.txt also says how many there must be.
-// With -without, a version's runs are left out: those that a server of older versions,
-// reached through a proxy, has no words for.
-// More rounds find what is lost only now and then, such as a notification; they
-// leave out runs with an extension that the server does not have.
-//
-// Standard output shows the first round in the form of checks.txt. The exit
-// status is 1 when anything differs.
+// Standard output is the first round in the format of checks.txt. The exit status is 1 if a
+// result differs.
 package main
 
 import (
@@ -48,18 +43,18 @@ func main() {
 	}
 }
 
-// conform does what the command line says.
+// conform executes the command line.
 func conform(ctx context.Context, line []string) (err error) {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	program := flags.String("server", "", "the `program` to test as a server")
-	guest := flags.String("client", "", "the `program` to test as a client")
+	client := flags.String("client", "", "the `program` to test as a client")
 	folder := flags.String("suite", "", "the `folder` in which npm has installed the suite")
-	rounds := flags.Int("rounds", 1, "how `often` to run everything")
-	without := flags.String("without", "", "a `version` whose runs are left out")
+	rounds := flags.Int("rounds", 1, "the `number` of rounds")
+	without := flags.String("without", "", "a `version` whose runs are omitted")
 	if err := flags.Parse(line); err != nil {
 		return err
 	}
-	if (*program == "") == (*guest == "") || *folder == "" || *rounds < 1 || flags.NArg() > 0 {
+	if (*program == "") == (*client == "") || *folder == "" || *rounds < 1 || flags.NArg() > 0 {
 		flags.Usage()
 		return fmt.Errorf("expected -server or -client PROGRAM and -suite FOLDER, got %q", line)
 	}
@@ -68,12 +63,12 @@ func conform(ctx context.Context, line []string) (err error) {
 		return err
 	}
 	side := serverSide
-	if *guest != "" {
+	if *client != "" {
 		side = clientSide
 	}
 	runs = slices.DeleteFunc(runs, func(r run) bool { return r.side != side || slices.Contains(r.arguments, *without) })
 	if side == clientSide {
-		return play(ctx, suite{*folder, *guest}, runs, *rounds)
+		return runRounds(ctx, suite{*folder, *client}, runs, *rounds)
 	}
 	server, err := start(ctx, *program)
 	if err != nil {
@@ -84,19 +79,18 @@ func conform(ctx context.Context, line []string) (err error) {
 			err = ended
 		}
 	}()
-	return play(ctx, suite{*folder, server.url}, runs, *rounds)
+	return runRounds(ctx, suite{*folder, server.url}, runs, *rounds)
 }
 
-// play runs everything in each round, up to the end of the first round in which
-// something was wrong.
-func play(ctx context.Context, suite suite, runs []run, rounds int) error {
+// runRounds executes all runs in each round. It stops after the first round with a problem.
+func runRounds(ctx context.Context, suite suite, runs []run, rounds int) error {
 	for round := 1; round <= rounds; round++ {
 		problems, total := 0, 0
 		for _, run := range runs {
-			if round > 1 && run.once() {
+			if round > 1 && run.onlyFirstRound() {
 				continue
 			}
-			outcome, err := suite.play(ctx, run)
+			outcome, err := suite.execute(ctx, run)
 			if err != nil {
 				return err
 			}

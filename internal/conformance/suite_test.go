@@ -1,10 +1,17 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"reflect"
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
 func TestReadResults(t *testing.T) {
@@ -63,4 +70,71 @@ func TestReadResultsOfClient(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
+}
+
+func TestServer(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot be interrupted")
+	}
+	for how, want := range map[string]string{
+		"runs":         "",
+		"ends at once": "ended before it printed its URL",
+		"ends later":   "ended by itself: exit status 4",
+		"fails":        "failed: exit status 5",
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Setenv(behaviorVariable, how)
+			server, err := start(t.Context(), os.Args[0])
+			if err == nil {
+				if server.url != "http://127.0.0.1:1/mcp" {
+					t.Errorf("the URL is %q", server.url)
+				}
+				if how == "ends later" {
+					<-server.ended
+				}
+				err = server.stop()
+			}
+			switch {
+			case want == "" && err != nil:
+				t.Error(err)
+			case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+				t.Errorf("got the error %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+func TestStartMissingProgram(t *testing.T) {
+	if _, err := start(t.Context(), "/nowhere/everything"); err == nil {
+		t.Error("a program that does not exist was started")
+	}
+}
+
+// behaviorVariable is the environment variable that makes this test binary a server with
+// some behavior.
+const behaviorVariable = "CONFORMANCE_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(behaviorVariable); how != "" {
+		os.Exit(serve(how))
+	}
+	leaktest.Main(m)
+}
+
+func serve(how string) int {
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, syscall.SIGTERM)
+	if how == "ends at once" {
+		return 3
+	}
+	fmt.Fprintln(os.Stderr, "something else")
+	fmt.Fprintln(os.Stderr, "serving http://127.0.0.1:1/mcp and more")
+	if how == "ends later" {
+		return 4
+	}
+	<-interrupts
+	if how == "fails" {
+		return 5
+	}
+	return 0
 }

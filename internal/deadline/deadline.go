@@ -1,9 +1,3 @@
-// Package deadline ends contexts after a time that can be paused: time spent waiting for
-// a person counts in no timeout.
-//
-// All deadlines of a context and of its parents are paused together, whichever package
-// has set them, so the timeouts of a tool, of a client, of a bridge and of an HTTP
-// request nest.
 package deadline
 
 import (
@@ -12,10 +6,10 @@ import (
 	"time"
 )
 
-// With returns a context that is cancelled with the cause once timeout has passed, not
-// counting pauses. Each [Activity] of ctx extends it. A timeout that is not positive has
-// passed already. The context reports no Deadline, since pauses move it; use [Has]. Call
-// cancel when the work is done.
+// With returns a context that is cancelled with cause when timeout has passed, not counting
+// pauses. Each [Activity] of ctx extends the timeout. A timeout that is not positive cancels
+// the context immediately. The context reports no Deadline, since pauses move it; use [Has].
+// The caller must call cancel when the work is done.
 func With(ctx context.Context, timeout time.Duration, cause error) (_ context.Context, cancel context.CancelFunc) {
 	d := &deadline{timeout: timeout, left: timeout, cause: cause, activity: activityOf(ctx)}
 	d.outer, _ = ctx.Value(key{}).(*deadline)
@@ -26,8 +20,8 @@ func With(ctx context.Context, timeout time.Duration, cause error) (_ context.Co
 	return d, d.cancel
 }
 
-// Pause stops the clocks of all deadlines of ctx, until resume is called. Of several
-// pauses at a time the last one that ends counts. Calling resume again has no effect.
+// Pause pauses all deadlines of ctx until resume is called. If they are paused several times,
+// they continue when the last pause ends. Calling resume again has no effect.
 func Pause(ctx context.Context) (resume func()) {
 	innermost, _ := ctx.Value(key{}).(*deadline)
 	if innermost == nil {
@@ -43,7 +37,7 @@ func Pause(ctx context.Context) (resume func()) {
 	})
 }
 
-// Has reports whether ctx ends at some time by itself.
+// Has reports whether ctx has a deadline, of this package or of package context.
 func Has(ctx context.Context) bool {
 	if _, ok := ctx.Deadline(); ok {
 		return true
@@ -74,7 +68,7 @@ type deadline struct {
 	cause    error
 
 	mu      sync.Mutex
-	left    time.Duration // when started was set
+	left    time.Duration // what was left at started
 	started time.Time
 	timer   *time.Timer
 	pauses  int
@@ -93,18 +87,18 @@ func (d *deadline) cancel() {
 	d.end(context.Canceled)
 }
 
-// start is called with mu held.
+// start starts the timer. It is called with mu held.
 func (d *deadline) start() {
 	d.started = time.Now()
 	if d.left <= 0 {
 		d.end(d.cause)
 		return
 	}
-	d.timer = time.AfterFunc(d.left, d.lapse)
+	d.timer = time.AfterFunc(d.left, d.expire)
 }
 
-// lapse ends the context, unless an activity has extended it.
-func (d *deadline) lapse() {
+// expire ends the context, unless an activity has extended it.
+func (d *deadline) expire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pauses > 0 {
@@ -135,4 +129,90 @@ func (d *deadline) resume() {
 	if d.pauses--; d.pauses == 0 {
 		d.start()
 	}
+}
+
+// An Activity extends the deadlines that are set in a context of [Activity.Context]: their
+// timeouts count from the last [Activity.Renew]. The zero value is ready for use. Its methods
+// may be called concurrently.
+type Activity struct {
+	mu     sync.Mutex
+	at     time.Time
+	pauses int
+}
+
+// Renew records that the work makes progress.
+func (a *Activity) Renew() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at = time.Now()
+}
+
+// Pause pauses the timeouts until resume is called. resume must be called once.
+func (a *Activity) Pause() (resume func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pauses++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.pauses--
+		a.at = time.Now()
+	}
+}
+
+// Left returns how much of a timeout is left since the last Renew. It is not positive if
+// there was no Renew within the timeout.
+func (a *Activity) Left(timeout time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.pauses > 0:
+		return timeout
+	case a.at.IsZero():
+		return 0
+	default:
+		return timeout - time.Since(a.at)
+	}
+}
+
+// Context returns a context in which the activity extends deadlines. It does not extend those
+// that ctx already has.
+func (a *Activity) Context(ctx context.Context) context.Context {
+	return &activeContext{ctx, a, activityOf(ctx)}
+}
+
+// Left returns how much of a timeout is left since the last activity of ctx. It is for code
+// with a timer of its own, when that has fired.
+func Left(ctx context.Context, timeout time.Duration) time.Duration {
+	return activityOf(ctx).left(timeout)
+}
+
+// An activeContext has an activity.
+type activeContext struct {
+	context.Context
+	activity *Activity
+	outer    *activeContext
+}
+
+type activityKey struct{}
+
+// Value returns the context itself for the key of activities.
+func (c *activeContext) Value(key any) any {
+	if key == (activityKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+func activityOf(ctx context.Context) *activeContext {
+	c, _ := ctx.Value(activityKey{}).(*activeContext)
+	return c
+}
+
+// left returns how much is left since the last of all activities.
+func (c *activeContext) left(timeout time.Duration) (most time.Duration) {
+	for ; c != nil; c = c.outer {
+		most = max(most, c.activity.Left(timeout))
+	}
+	return most
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var errLate = errors.New("late")
 

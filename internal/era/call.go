@@ -8,41 +8,42 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A call is one call on its way through the core, and the way back from it.
+// A call is one call and its [mcp.Responder].
 type call struct {
 	mcp.Call
-	ctx  context.Context // ends when nobody waits for the result any more
+	ctx  context.Context // ends when the caller no longer waits for the result
 	from jsonrpc.Peer
 
-	mu       sync.Mutex
-	state    state
-	progress float64 // the last value sent, valid if moved
-	logged   int     // lines logged in this run
-	done     func()  // runs when the call has ended, may be nil
-	moved    bool
-	asks     bool // the caller has been asked, and will come back
-	closed   bool
+	mu          sync.Mutex
+	state       state
+	progress    float64 // the last value sent, valid if hasProgress
+	logged      int     // lines logged in this run
+	done        func()  // runs when the call has ended; may be nil
+	hasProgress bool
+	isSuspended bool // the caller is asked, and will send the call again
+	closed      bool
 }
 
-// A state is what a call knows from its earlier runs. In the modern era the
-// caller carries it, sealed; in the legacy era it stays here.
+// A state is the data of a call from its earlier runs. In the modern era it is sealed and sent to
+// the caller, which returns it; in the legacy era it stays in memory.
 type state struct {
-	// ID names the call among all calls, through all its runs.
+	// ID identifies the call through all its runs.
 	ID string `json:"id,omitempty"`
-	// Answers are the caller's, by the keys of the questions.
+	// Answers are the answers of the caller by the keys of the questions.
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
-	// Kept is what the core kept.
-	Kept map[string]json.RawMessage `json:"kept,omitempty"`
-	// Logged counts the log lines that were sent; a run that repeats them does
-	// not send them again.
+	// Stored are the values that the core has stored.
+	Stored map[string]json.RawMessage `json:"kept,omitempty"`
+	// Logged is how many log messages were sent. A run that repeats them does not send them
+	// again.
 	Logged int `json:"logged,omitempty"`
 
-	failed map[string]error // questions that the caller refused to answer
+	failed map[string]error // questions that the caller did not answer
 }
 
 func newCall(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller) *call {
@@ -51,9 +52,9 @@ func newCall(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, calle
 	return c
 }
 
-// Notify sends a notification that belongs to the call. Progress that does not
-// go up and log lines of an earlier run are dropped, and everything once the
-// call is cancelled or over.
+// Notify sends a notification of the call. It drops progress that does not increase, log
+// messages of an earlier run, and everything after the end of the call. It fails if the call
+// is cancelled.
 func (c *call) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
@@ -61,7 +62,7 @@ func (c *call) Notify(ctx context.Context, method string, params jsonrpc.Appende
 	// The lock is held while sending, so that nothing can follow the result.
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || !c.isNews(method, params) {
+	if c.closed || !c.isNew(method, params) {
 		return nil
 	}
 	params, err := filteredParams(c.Caller.Version, method, params)
@@ -71,32 +72,33 @@ func (c *call) Notify(ctx context.Context, method string, params jsonrpc.Appende
 	return c.from.Notify(ctx, method, params)
 }
 
-func (c *call) isNews(method string, params jsonrpc.Appender) bool {
+func (c *call) isNew(method string, params jsonrpc.Appender) bool {
 	switch p := params.(type) {
 	case *mcp.ProgressParams:
-		return c.movesTo(p.Progress)
+		return c.advance(p.Progress)
 	case mcp.Raw: // from another server
 		if method == mcp.NotificationProgress {
-			raw, _ := member(p, "progress")
+			raw, _ := jsonscan.Find(p, "progress")
 			progress, ok := number(raw)
-			return ok && c.movesTo(progress)
+			return ok && c.advance(progress)
 		}
-	case *mcp.LoggingMessageParams: // those of another server do not come again with a run
+	case *mcp.LoggingMessageParams: // those of another server are not repeated by a run
 		c.logged++
 		return c.logged > c.state.Logged
 	}
 	return true
 }
 
-func (c *call) movesTo(progress float64) bool {
-	if c.moved && progress <= c.progress {
+func (c *call) advance(progress float64) bool {
+	if c.hasProgress && progress <= c.progress {
 		return false
 	}
-	c.progress, c.moved = progress, true
+	c.progress, c.hasProgress = progress, true
 	return true
 }
 
-// Input returns the caller's answer, if it has been given.
+// Input returns the caller's answer to a question. Without one it returns the error that asks
+// the caller.
 func (c *call) Input(key string, question mcp.InputRequest) (json.RawMessage, error) {
 	if err := checkAskable(c.Caller, question); err != nil {
 		return nil, err
@@ -112,25 +114,25 @@ func (c *call) Input(key string, question mcp.InputRequest) (json.RawMessage, er
 	return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
 }
 
-// Load returns what an earlier run kept.
+// Load returns a value that an earlier run has stored.
 func (c *call) Load(key string) (json.RawMessage, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	value, ok := c.state.Kept[key]
+	value, ok := c.state.Stored[key]
 	return value, ok
 }
 
-// Keep keeps a value for later runs.
+// Store stores a value for later runs.
 func (c *call) Store(key string, value json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state.Kept == nil {
-		c.state.Kept = make(map[string]json.RawMessage)
+	if c.state.Stored == nil {
+		c.state.Stored = make(map[string]json.RawMessage)
 	}
-	c.state.Kept[key] = value
+	c.state.Stored[key] = value
 }
 
-// ID names the call through all its runs.
+// ID identifies the call through all its runs.
 func (c *call) ID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,13 +142,10 @@ func (c *call) ID() string {
 	return c.state.ID
 }
 
-// Detach hangs up the stream that a client waits at, if its transport lets it
-// come back.
+// Detach disconnects the client, if it can reconnect for the result.
 func (c *call) Detach(retry time.Duration) {
-	if route, ok := c.from.(*jsonrpc.Route); ok {
-		if d, ok := route.Outlet().(transport.Detacher); ok {
-			d.Detach(retry)
-		}
+	if d, ok := c.from.(transport.Detacher); ok {
+		d.Detach(retry)
 	}
 }
 
@@ -168,7 +167,7 @@ func (c *call) fail(key string, err error) {
 	c.state.failed[key] = err
 }
 
-// endRun closes one run's account of log lines.
+// endRun resets the count of log messages for the next run.
 func (c *call) endRun() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,13 +186,13 @@ func (c *call) OnDone(fn func()) {
 	c.done = fn
 }
 
-// close stops notifications: the result goes out next, and nothing may follow it.
-// The call is over, unless its caller is to come back.
+// close stops notifications, because nothing may follow the result. It ends the call unless
+// the caller will send it again.
 func (c *call) close() {
 	c.mu.Lock()
 	c.closed = true
 	done := c.done
-	if c.asks {
+	if c.isSuspended {
 		done = nil
 	}
 	c.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// newShelf has one of each kind, so that it may tell of changes of all.
-func newShelf() *server.Server { return newLibrary(mcp.CacheHint{}) }
+// newResourceServer returns a server with an entry of each kind.
+func newResourceServer() *server.Server { return newLibraryServer(mcp.CacheHint{}) }
 
 func addTool(s *server.Server, name string) {
 	server.AddTool(s, server.Tool{Name: name}, func(context.Context, *server.Request, struct{}) (string, error) { return name, nil })
@@ -27,9 +28,9 @@ func addResource(s *server.Server, uri string) {
 	server.AddResource(s, server.Resource{URI: uri}, func(context.Context, *server.Request) (string, error) { return uri, nil })
 }
 
-// testListChanges: legacy clients are told unasked, modern ones are not.
+// testListChanges checks that only legacy clients get list changes without a subscription.
 func testListChanges(t *testing.T, version mcp.Version) {
-	s := newShelf()
+	s := newResourceServer()
 	p := eratest.Open(t, s, version, "{}")
 	p.ExpectSilence()
 	addTool(s, "new")
@@ -38,7 +39,7 @@ func testListChanges(t *testing.T, version mcp.Version) {
 		return
 	}
 	if got, want := p.Next(), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`; got != want {
-		t.Errorf("the change is told as %s, want %s", got, want)
+		t.Errorf("the notification is %s, want %s", got, want)
 	}
 	s.Remove(mcp.KindPrompt, "review")
 	eratest.Want(t, p.Next(), `"notifications/prompts/list_changed"`, "method")
@@ -46,27 +47,27 @@ func testListChanges(t *testing.T, version mcp.Version) {
 	eratest.Want(t, p.Next(), `"notifications/resources/list_changed"`, "method")
 	s.Remove(mcp.KindResourceTemplate, "page:{n}")
 	eratest.Want(t, p.Next(), `"notifications/resources/list_changed"`, "method")
-	s.Remove(mcp.KindTool, "nothing of that name")
+	s.Remove(mcp.KindTool, "unknown")
 	p.ExpectSilence()
 }
 
-// TestChangeAfterHandshake: what changes right after the answer is told.
+// TestChangeAfterHandshake checks that a change right after the handshake is sent.
 func TestChangeAfterHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		late := transportless(s)
-		late.initialize(t)
+		s := newResourceServer()
+		session := newSyncSession(s)
+		session.initialize(t)
 		addTool(s, "new")
-		late.run()
-		if len(late.told) != 1 || late.told[0] != mcp.NotificationToolsListChanged {
-			t.Errorf("the session is told %q", late.told)
+		session.run()
+		if len(session.received) != 1 || session.received[0] != mcp.NotificationToolsListChanged {
+			t.Errorf("the session gets %q", session.received)
 		}
 	})
 }
 
-// testUpdates: legacy clients subscribe with a request of its own.
+// testUpdates checks resources/subscribe, which only legacy versions have.
 func testUpdates(t *testing.T, version mcp.Version) {
-	s := newShelf()
+	s := newResourceServer()
 	p := eratest.Open(t, s, version, "{}")
 	if version.Modern() {
 		eratest.WantError(t, p.Call(mcp.MethodResourcesSubscribe, `{"uri":"book:1"}`), jsonrpc.MethodNotFound)
@@ -74,19 +75,19 @@ func testUpdates(t *testing.T, version mcp.Version) {
 	}
 	s.ResourceUpdated("book:1")
 	p.ExpectSilence()
-	for range 2 { // twice is once
+	for range 2 { // the second request has no effect
 		eratest.Want(t, p.Call(mcp.MethodResourcesSubscribe, `{"uri":"book:1"}`), "{}", "result")
 	}
 	s.ResourceUpdated("book:2")
 	s.ResourceUpdated("book:1")
 	if got, want := p.Next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"book:1"}}`; got != want {
-		t.Errorf("the update is told as %s, want %s", got, want)
+		t.Errorf("the notification is %s, want %s", got, want)
 	}
 	eratest.Want(t, p.Call(mcp.MethodResourcesUnsubscribe, `{"uri":"book:1"}`), "{}", "result")
 	eratest.Want(t, p.Call(mcp.MethodResourcesUnsubscribe, `{"uri":"book:7"}`), "{}", "result")
 	s.ResourceUpdated("book:1")
 	p.ExpectSilence()
-	for _, params := range []string{`{}`, `{"uri":""}`, `{"uri":7}`} {
+	for _, params := range []string{`{}`, `{"uri":""}`, `{"uri":7}`, `{"uri":"book:` + strings.Repeat("1", era.MaxWatchedURI) + `"}`} {
 		eratest.WantError(t, p.Call(mcp.MethodResourcesSubscribe, params), jsonrpc.InvalidParams)
 		eratest.WantError(t, p.Call(mcp.MethodResourcesUnsubscribe, params), jsonrpc.InvalidParams)
 	}
@@ -99,50 +100,50 @@ func testUpdates(t *testing.T, version mcp.Version) {
 
 func listen(p *eratest.Peer, id, filter string) {
 	p.T.Helper()
-	p.Send(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":` + p.Stamped(`{"notifications":`+filter+`}`) + `}`)
+	p.Send(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":` + p.WithMeta(`{"notifications":`+filter+`}`) + `}`)
 }
 
-// tag is the _meta of what belongs to a subscription.
+// tag returns the _meta of the messages of a subscription.
 func tag(id string) string { return `{"io.modelcontextprotocol/subscriptionId":` + id + `}` }
 
-func told(method, params string) string {
+// notification returns the frame of a notification.
+func notification(method, params string) string {
 	return `{"jsonrpc":"2.0","method":"` + method + `","params":` + params + `}`
 }
 
-// Modern subscriptions: MCP 2026-07-28, basic/patterns/subscriptions.
-
+// TestListen checks modern subscriptions. MCP 2026-07-28, basic/patterns/subscriptions.
 func TestListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newResourceServer()
 		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		for i, id := range []string{"7", `"7"`, `"a b"`, "9007199254740993"} {
 			listen(p, id, `{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["book:1"]}`)
-			if got, want := p.Next(), told(mcp.NotificationAcknowledged, `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["book:1"]},"_meta":`+tag(id)+`}`); got != want {
+			if got, want := p.Next(), notification(mcp.NotificationAcknowledged, `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["book:1"]},"_meta":`+tag(id)+`}`); got != want {
 				t.Errorf("the subscription begins with %s, want %s", got, want)
 			}
-			addResource(s, fmt.Sprint("unasked:", i))
+			addResource(s, fmt.Sprint("other:", i))
 			s.ResourceUpdated("book:2")
 			p.ExpectSilence()
 			s.ResourceUpdated("book:1")
-			if got, want := p.Next(), told(mcp.NotificationResourceUpdated, `{"uri":"book:1","_meta":`+tag(id)+`}`); got != want {
-				t.Errorf("the update is told as %s, want %s", got, want)
+			if got, want := p.Next(), notification(mcp.NotificationResourceUpdated, `{"uri":"book:1","_meta":`+tag(id)+`}`); got != want {
+				t.Errorf("the notification is %s, want %s", got, want)
 			}
 			addTool(s, fmt.Sprint("new", i))
-			if got, want := p.Next(), told(mcp.NotificationToolsListChanged, `{"_meta":`+tag(id)+`}`); got != want {
-				t.Errorf("the change is told as %s, want %s", got, want)
+			if got, want := p.Next(), notification(mcp.NotificationToolsListChanged, `{"_meta":`+tag(id)+`}`); got != want {
+				t.Errorf("the notification is %s, want %s", got, want)
 			}
-			p.Send(told(mcp.NotificationCancelled, `{"requestId":`+id+`}`))
-			p.ExpectSilence() // a subscription that is cancelled has no answer
+			p.Send(notification(mcp.NotificationCancelled, `{"requestId":`+id+`}`))
+			p.ExpectSilence() // a cancelled subscription gets no response
 			s.ResourceUpdated("book:1")
 			p.ExpectSilence()
 		}
 	})
 }
 
-// TestListenToUnknownResources: what does not exist is not agreed to.
+// TestListenToUnknownResources checks that the server does not accept resources that do not exist.
 func TestListenToUnknownResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newResourceServer()
 		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		listen(p, "1", `{"resourceSubscriptions":["book:7","book:1","page:3","else:1"]}`)
 		eratest.Want(t, p.Next(), `{"resourceSubscriptions":["book:1","page:3"]}`, "params", "notifications")
@@ -155,7 +156,7 @@ func TestListenToUnknownResources(t *testing.T) {
 
 func TestConcurrentListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newResourceServer()
 		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		listen(p, "1", `{"toolsListChanged":true}`)
 		p.Next()
@@ -167,12 +168,12 @@ func TestConcurrentListens(t *testing.T) {
 		addTool(s, "a")
 		got := both()
 		for _, id := range []string{"1", `"1"`} {
-			if !got[told(mcp.NotificationToolsListChanged, `{"_meta":`+tag(id)+`}`)] {
-				t.Errorf("the subscription %s is not told: %v", id, got)
+			if !got[notification(mcp.NotificationToolsListChanged, `{"_meta":`+tag(id)+`}`)] {
+				t.Errorf("the subscription %s gets no notification: %v", id, got)
 			}
 		}
-		// The end of one is not the end of the other.
-		p.Send(told(mcp.NotificationCancelled, `{"requestId":1}`))
+		// The other subscription continues.
+		p.Send(notification(mcp.NotificationCancelled, `{"requestId":1}`))
 		p.ExpectSilence()
 		addTool(s, "b")
 		eratest.Want(t, p.Next(), `"1"`, "params", "_meta", mcp.MetaSubscriptionID)
@@ -182,13 +183,13 @@ func TestConcurrentListens(t *testing.T) {
 
 func TestListenUntilShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newResourceServer()
 		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		listen(p, `"x"`, `{}`)
-		if got, want := p.Next(), told(mcp.NotificationAcknowledged, `{"notifications":{},"_meta":`+tag(`"x"`)+`}`); got != want {
+		if got, want := p.Next(), notification(mcp.NotificationAcknowledged, `{"notifications":{},"_meta":`+tag(`"x"`)+`}`); got != want {
 			t.Errorf("the subscription begins with %s, want %s", got, want)
 		}
-		eratest.Pass(24 * time.Hour) // it has no end of its own
+		eratest.Pass(24 * time.Hour) // a subscription has no timeout
 		p.ExpectSilence()
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -207,13 +208,13 @@ func TestListenRefused(t *testing.T) {
 		s := server.New(mcp.Implementation{Name: "bare", Version: "1"}, nil)
 		addTool(s, "only")
 		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
-		// What the server cannot tell is left out.
+		// The server does not accept changes that it does not support.
 		listen(p, "1", `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["a:b"]}`)
 		eratest.Want(t, p.Next(), `{"toolsListChanged":true}`, "params", "notifications")
 		p.LastID = 1
 
 		many := strings.Repeat(`"a:b",`, era.MaxSubscribed) + `"a:b"`
-		for _, params := range []string{`{}`, `{"notifications":null}`, `{"notifications":[]}`, `{"notifications":{"toolsListChanged":"yes"}}`, `{"notifications":{"resourceSubscriptions":[` + many + `]}}`} {
+		for _, params := range []string{`{}`, `{"notifications":null}`, `{"notifications":[]}`, `{"notifications":{"toolsListChanged":"yes"}}`, `{"notifications":{"resourceSubscriptions":[` + many + `]}}`, `{"notifications":{"resourceSubscriptions":["a:` + strings.Repeat("b", era.MaxListenParams) + `"]}}`} {
 			eratest.WantError(t, p.Call(mcp.MethodSubscriptionsListen, params), jsonrpc.InvalidParams)
 		}
 		for i := range era.MaxListens - 1 {
@@ -222,69 +223,69 @@ func TestListenRefused(t *testing.T) {
 		}
 		listen(p, `"more"`, `{}`)
 		eratest.WantError(t, p.Next(), jsonrpc.InternalError)
-		// There is room again when one has ended.
-		p.Send(told(mcp.NotificationCancelled, `{"requestId":1}`))
+		// When one has ended, another one can begin.
+		p.Send(notification(mcp.NotificationCancelled, `{"requestId":1}`))
 		p.ExpectSilence()
 		listen(p, `"again"`, `{}`)
 		eratest.Want(t, p.Next(), `"notifications/subscriptions/acknowledged"`, "method")
 	})
 }
 
-// TestChangesAreCoalesced: a peer that does not read costs no more than what it
-// listens to, and holds up nobody.
+// TestChangesAreCoalesced checks that equal changes are queued once for a peer that does not
+// read, and that other peers do not wait for it.
 func TestChangesAreCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newResourceServer()
 		quick := eratest.Open(t, s, mcp.LatestVersion, "{}")
 		listen(quick, "1", `{"toolsListChanged":true}`)
 		quick.Next()
-		slow := transportless(s)
+		slow := newSyncSession(s)
 		slow.initialize(t)
 		for i := range 1000 {
 			addTool(s, fmt.Sprint("tool", i))
 		}
 		quick.Next()
 		slow.run()
-		if len(slow.told) != 1 {
-			t.Errorf("a thousand changes are told %d times to a peer that reads later", len(slow.told))
+		if len(slow.received) != 1 {
+			t.Errorf("a slow peer gets %d notifications for 1000 changes, want 1", len(slow.received))
 		}
 	})
 }
 
-// TestUpdatesForOneAndForAllAreOne: whom else an update is for is nothing to a peer, who
-// is told once.
-func TestUpdatesForOneAndForAllAreOne(t *testing.T) {
+// TestUpdatesForPrincipal checks that a peer receives one notification for an update for its
+// principal and one for all.
+func TestUpdatesForPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		ada, eve := transportlessAs(s, "ada"), transportlessAs(s, "eve")
-		for _, d := range []*deferred{ada, eve} {
+		s := newResourceServer()
+		ada, eve := newSyncSessionAs(s, "ada"), newSyncSessionAs(s, "eve")
+		for _, d := range []*syncSession{ada, eve} {
 			d.initialize(t)
 			d.call(t, `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"book:1"}}`)
 		}
 		s.ResourceUpdatedFor("ada", "book:1")
 		if len(eve.start) > 0 {
-			t.Error("eve is told of what is for ada")
+			t.Error("eve gets an update for ada")
 		}
 		s.ResourceUpdated("book:1")
-		for _, d := range []*deferred{ada, eve} {
-			if d.run(); len(d.told) != 1 {
-				t.Errorf("a peer is told %q", d.told)
+		for _, d := range []*syncSession{ada, eve} {
+			if d.run(); len(d.received) != 1 {
+				t.Errorf("a peer gets %q, want one notification", d.received)
 			}
 		}
 	})
 }
 
-// A deferred link runs its goroutine when the test wants it to.
-type deferred struct {
-	handler jsonrpc.Handler
-	start   []func(context.Context)
-	told    []string
+// A syncSession is a session on a link that starts no goroutines: the test runs its functions.
+type syncSession struct {
+	handler  jsonrpc.Handler
+	start    []func(context.Context)
+	received []string // methods of notifications
 }
 
-func transportless(s *server.Server) *deferred { return transportlessAs(s, "") }
+func newSyncSession(s *server.Server) *syncSession { return newSyncSessionAs(s, "") }
 
-func transportlessAs(s *server.Server, principal string) *deferred {
-	d := &deferred{}
+func newSyncSessionAs(s *server.Server, principal string) *syncSession {
+	d := &syncSession{}
 	d.handler = s.Bind(transport.Link{
 		Peer: d, Input: context.Background(), Principal: principal,
 		Go: func(fn func(context.Context)) { d.start = append(d.start, fn) },
@@ -292,12 +293,12 @@ func transportlessAs(s *server.Server, principal string) *deferred {
 	return d
 }
 
-func (d *deferred) initialize(t *testing.T) {
+func (d *syncSession) initialize(t *testing.T) {
 	t.Helper()
 	d.call(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":`+eratest.InitializeParams(mcp.LatestLegacyVersion, "{}")+`}`)
 }
 
-func (d *deferred) call(t *testing.T, frame string) {
+func (d *syncSession) call(t *testing.T, frame string) {
 	t.Helper()
 	msg, err := jsonrpc.Decode([]byte(frame))
 	if err != nil {
@@ -308,8 +309,8 @@ func (d *deferred) call(t *testing.T, frame string) {
 	}
 }
 
-// run runs what the session has to do, until nothing is left.
-func (d *deferred) run() {
+// run runs the functions of the session until they wait.
+func (d *syncSession) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -323,12 +324,73 @@ func (d *deferred) run() {
 	<-done
 }
 
-func (d *deferred) Notify(_ context.Context, method string, _ jsonrpc.Appender) error {
-	d.told = append(d.told, method)
+func (d *syncSession) Notify(_ context.Context, method string, _ jsonrpc.Appender) error {
+	d.received = append(d.received, method)
 	return nil
 }
 
-func (d *deferred) Call(context.Context, string, jsonrpc.Appender) (*jsonrpc.Response, error) {
+func (d *syncSession) Call(context.Context, string, jsonrpc.Appender) (*jsonrpc.Response, error) {
 	return nil, jsonrpc.ErrClosed
 }
-func (d *deferred) Cancel(jsonrpc.ID) {}
+func (d *syncSession) Cancel(jsonrpc.ID) {}
+
+// A watchedCore is a core that counts its watches.
+type watchedCore struct {
+	watches atomic.Int32
+	began   func() // runs when a watch begins
+}
+
+func (*watchedCore) Describe() (*era.Description, error) {
+	return &era.Description{Capabilities: mcp.ServerCapabilities{Resources: &mcp.ResourcesCapability{Subscribe: true, ListChanged: true}}}, nil
+}
+
+func (*watchedCore) Serve(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{}`), nil }
+func (*watchedCore) Failed(_ string, err error) error                     { return err }
+func (*watchedCore) Stopping() <-chan struct{}                            { return nil }
+
+func (c *watchedCore) Watch(_ context.Context, _ *mcp.Call, filter mcp.SubscriptionFilter, _ func(mcp.Change)) (mcp.SubscriptionFilter, func(), error) {
+	c.watches.Add(1)
+	c.began()
+	return filter, func() { c.watches.Add(-1) }, nil
+}
+
+// TestSubscribeAtEndOfSession checks that a subscription is stopped if the session ends before or
+// during the request.
+func TestSubscribeAtEndOfSession(t *testing.T) {
+	for _, when := range []string{"before", "during"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				input, cancel := context.WithCancel(t.Context())
+				core := &watchedCore{began: func() {}}
+				h := era.NewServer(core, nil).Bind(transport.Link{Input: input, Go: func(fn func(context.Context)) { go fn(input) }})
+				end := func() {
+					cancel()
+					h.(jsonrpc.SessionHandler).HandleClose()
+				}
+				handle := func(method string, params jsonrpc.Raw) error {
+					req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, []byte(params))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return h.Handle(t.Context(), nil, req, new(jsonrpc.Reply))
+				}
+				if err := handle(mcp.MethodInitialize, jsonrpc.Raw(eratest.InitializeParams(mcp.Version20251125, "{}"))); err != nil {
+					t.Fatal(err)
+				}
+				if when == "before" {
+					end()
+					synctest.Wait()
+				} else {
+					core.began = end
+				}
+				if err := handle(mcp.MethodResourcesSubscribe, jsonrpc.Raw(`{"uri":"file:///a"}`)); err != nil {
+					t.Errorf("subscribing: %v", err)
+				}
+				synctest.Wait()
+				if n := core.watches.Load(); n != 0 {
+					t.Errorf("%d watches are not stopped", n)
+				}
+			})
+		})
+	}
+}

@@ -15,11 +15,11 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A Mode says which era a client speaks.
+// A Mode selects the era of a client.
 type Mode int
 
-// The modes. Auto asks the server, and falls back to the handshake when the
-// server does not know the question.
+// The modes. Auto asks the server for its versions, and falls back to the handshake if the
+// server does not answer that request.
 const (
 	Auto Mode = iota
 	Modern
@@ -27,84 +27,100 @@ const (
 )
 
 const (
-	// ProbeTimeout is how long a server may take to say that it is modern.
+	// ProbeTimeout is how long a server may take to answer the request for its versions.
 	ProbeTimeout = 5 * time.Second
-	// OpenTimeout bounds opening a session.
+	// OpenTimeout is how long opening a session may take.
 	OpenTimeout = 30 * time.Second
-	// cancelTimeout bounds telling that a call is cancelled.
+	// cancelTimeout bounds the notification that a call is cancelled.
 	cancelTimeout = time.Second
 )
 
-// An Answerer is what a client can be asked and told. It has no era.
+// An Answerer handles the questions and notifications of a server, of either era.
 type Answerer interface {
 	// Answer answers a question of the server.
 	Answer(ctx context.Context, question mcp.InputRequest) (mcp.Result, error)
-	// Changed takes a change of what the server offers. It must not block.
+	// Changed is called for a change of what the server offers. It must not block.
 	Changed(change mcp.Change)
-	// Logged takes a log message. It must not block.
+	// Logged is called for a log message. It must not block.
 	Logged(params json.RawMessage)
 }
 
-// A Config says who a client is and how it opens sessions.
+// A Config describes a client and how it opens sessions.
 type Config struct {
 	Info         mcp.Implementation
 	Capabilities mcp.ClientCapabilities
 	Answerer     Answerer
 	Mode         Mode
-	// Version is the handshake's, the newest legacy one by default.
+	// Version is the version of the handshake. Default: the newest legacy version.
 	Version mcp.Version
-	// LogLevel is the least severe level wanted, "" for none.
+	// LogLevel is the least severe level of log messages, "" for none.
 	LogLevel mcp.LoggingLevel
-	// ProbeTimeout, OpenTimeout, MaxRounds: zero means the constants' values.
+	// ProbeTimeout, OpenTimeout and MaxRounds default to the constants with these names.
 	ProbeTimeout time.Duration
 	OpenTimeout  time.Duration
 	MaxRounds    int
-	// Receiver, when set, takes what a server sends in the course of calls made with
+	// QuestionsPerMinute and QuestionBurst limit how often the server may ask forwarded calls.
+	// 0 means no limit.
+	QuestionsPerMinute, QuestionBurst int
+	// QuestionBytes bounds the parameters of one question. 0 means no limit.
+	QuestionBytes int
+	// CheckDescription, if set, returns an error if the server's description must not be
+	// accepted. description is the result of the request that opens the session.
+	CheckDescription func(description json.RawMessage) error
+	// Receiver, if set, handles the messages of a server that belong to calls made with
 	// [Session.Exchange].
 	Receiver Receiver
 }
 
-// A Receiver takes messages that belong to single calls.
+// A Receiver handles messages that belong to single calls.
 type Receiver interface {
 	// Ask answers a question that a legacy server sends as a request.
 	Ask(ctx context.Context, from jsonrpc.Peer, question mcp.InputRequest) (mcp.Result, error)
-	// Log takes a log message, and reports whether it belongs to one of the calls. If
-	// not, the Answerer gets it. Log must not block.
+	// Log handles a log message and returns true if it belongs to one of the calls. Otherwise
+	// the Answerer gets it. Log must not block.
 	Log(from jsonrpc.Peer, message *jsonrpc.Request) bool
 }
 
-// A Session is a client's conversation with one server over one connection,
-// without an era. Its methods may be called concurrently.
-type Session struct {
-	config Config
-	conn   transport.Conn
-	era    clientEra
-	server Description
-	speaks mcp.Version
-
-	opening atomic.Bool   // the handshake must not be cancelled
-	heard   atomic.Uint64 // counts what the server has sent unasked
-	tokens  atomic.Int64
-	mu      sync.Mutex
-	tracked map[string]func(progress *jsonrpc.Request) // by progress token
-	listens map[jsonrpc.ID]*listen                     // subscription id to who listens
+// checkDescription checks the result of the request that opens the session.
+func (c *Config) checkDescription(description json.RawMessage) error {
+	if c.CheckDescription == nil {
+		return nil
+	}
+	return c.CheckDescription(description)
 }
 
-// A clientEra is what the two eras do differently once a session is open.
+// A Session is a client's session with one server over one connection, in either era. Its
+// methods may be called concurrently.
+type Session struct {
+	config  Config
+	conn    transport.Conn
+	era     clientEra
+	server  Description
+	version mcp.Version
+
+	opening  atomic.Bool   // the handshake is under way, and must not be cancelled
+	received atomic.Uint64 // counts requests and notifications of the server
+	tokens   atomic.Int64
+	mu       sync.Mutex
+	tracked  map[string]func(progress *jsonrpc.Request) // by progress token
+	listens  map[jsonrpc.ID]*listen                     // by subscription id
+}
+
+// A clientEra is the part of a session that depends on the era.
 type clientEra interface {
 	// do makes one call, however many requests it takes.
 	do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage) (*jsonrpc.Response, error)
 	// listen subscribes until ctx ends.
 	listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error
-	// ping asks for a sign of life.
+	// ping returns when the server has answered.
 	ping(ctx context.Context, s *Session) error
 	// exchange makes one round of a call.
 	exchange(ctx context.Context, s *Session, method string, params RoundParams) (*jsonrpc.Response, *mcp.InputRequiredResult, error)
-	// asked answers a request of the server.
-	asked(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error)
+	// handle answers a request of the server.
+	handle(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error)
 }
 
-// Open connects and finds out which era the server speaks.
+// Open connects to a server and opens a session in the era that the server supports.
 func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session, error) {
 	setDefault(&config.ProbeTimeout, ProbeTimeout)
 	setDefault(&config.OpenTimeout, OpenTimeout)
@@ -132,8 +148,8 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 			s.conn.Close()
 			return nil, err
 		}
-		// A server that does not know the question may end over it: it gets a
-		// fresh connection for the handshake.
+		// A server may end because of the unknown request. It gets another connection for the
+		// handshake.
 		if errors.Is(err, jsonrpc.ErrClosed) {
 			s.conn.Close()
 			if s, err = dial(ctx, dialer, config); err != nil {
@@ -144,7 +160,7 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 	if err := s.initialize(ctx); err != nil {
 		s.conn.Close()
 		if probed != nil {
-			err = fmt.Errorf("%w; before that: %v", err, probed) // what the later attempt met is the error
+			err = fmt.Errorf("%w; before that: %v", err, probed) // the error to unwrap is the later one
 		}
 		return nil, err
 	}
@@ -153,7 +169,7 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 
 func dial(ctx context.Context, dialer transport.Dialer, config Config) (*Session, error) {
 	s := &Session{config: config, tracked: make(map[string]func(*jsonrpc.Request)), listens: make(map[jsonrpc.ID]*listen)}
-	conn, err := dialer.Dial(ctx, sessionHandler{s})
+	conn, err := dialer.Dial(ctx, clientHandler{s})
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
@@ -161,21 +177,20 @@ func dial(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 	return s, nil
 }
 
-// Server is what the server said of itself when the session was opened.
+// Server returns the description that the server gave when the session was opened.
 func (s *Session) Server() *Description { return &s.server }
 
-// Version is the revision both sides speak.
-func (s *Session) Version() mcp.Version { return s.speaks }
+// Version returns the version of the session.
+func (s *Session) Version() mcp.Version { return s.version }
 
-// Done is closed when the connection has ended.
+// Done returns a channel that is closed when the connection has ended.
 func (s *Session) Done() <-chan struct{} { return s.conn.Done() }
 
 // Close ends the connection.
 func (s *Session) Close() error { return s.conn.Close() }
 
-// Do makes one call, however many requests it takes, and answers the questions
-// that come up on the way. progress, when not nil, is called on this goroutine,
-// in order, before Do returns.
+// Do makes one call with as many requests as it takes, and has the Answerer answer questions.
+// progress, if not nil, is called on this goroutine, in order, before Do returns.
 func (s *Session) Do(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
 	if progress == nil {
 		return s.era.do(ctx, s, method, params, nil)
@@ -190,30 +205,28 @@ type RoundParams interface {
 	SetState(state string)
 }
 
-// Exchange makes one round of a call: it sends a request, in the modern era again and
-// again, at most 4 times, while the server answers with a state and no question. The
-// parameters are sent as they are. question is not nil if the server asks by its result,
-// and the answers belong into the next round. Questions that a legacy server sends as
-// requests go to the [Receiver]. An error that is neither a *jsonrpc.Error nor a
-// *jsonrpc.CallError is about what the server has answered.
+// Exchange makes one round of a call: it sends a request with these params. In the modern era
+// it sends the request again, at most 3 times, while the server answers with a state and no
+// question. question is not nil if the result asks the client; the next round sends the answers.
+// The [Receiver] gets the questions that a legacy server sends as requests. An error
+// that is neither a *jsonrpc.Error nor a *jsonrpc.CallError means that the result is invalid.
 func (s *Session) Exchange(ctx context.Context, method string, params RoundParams) (resp *jsonrpc.Response, question *mcp.InputRequiredResult, err error) {
 	return s.era.exchange(ctx, s, method, params)
 }
 
-// Ping asks the server for a sign of life. All that the server sends before ctx ends is
-// one.
+// Ping returns nil if the server answers, or sends any message, before ctx ends.
 func (s *Session) Ping(ctx context.Context) error {
-	heard := s.heard.Load()
+	received := s.received.Load()
 	err := s.era.ping(ctx, s)
-	if errors.Is(err, context.DeadlineExceeded) && s.heard.Load() != heard {
+	if errors.Is(err, context.DeadlineExceeded) && s.received.Load() != received {
 		return nil
 	}
 	return err
 }
 
-// Listen subscribes to changes, which the Answerer is told, until ctx ends or
-// the server ends the subscription (nil). ready, when not nil, is told once what
-// the server has agreed to.
+// Listen subscribes to changes and passes them to the Answerer until ctx ends. It returns nil
+// if the server ends the subscription. ready, if not nil, is called once with the part of the
+// filter that the server has accepted.
 func (s *Session) Listen(ctx context.Context, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
 	return s.era.listen(ctx, s, filter, ready)
 }
@@ -224,49 +237,47 @@ func setDefault(field *time.Duration, value time.Duration) {
 	}
 }
 
-// sessionHandler takes what a server sends.
-type sessionHandler struct{ s *Session }
+// A clientHandler handles the messages of the server.
+type clientHandler struct{ s *Session }
 
 // Handle answers a request of the server. Only legacy servers send any.
-func (h sessionHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	h.s.heard.Add(1)
+func (h clientHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	h.s.received.Add(1)
 	if req.Method == mcp.MethodPing {
 		return reply.Write(emptyResult)
 	}
 	if h.s.era == nil {
 		return methodNotFound(req.Method)
 	}
-	result, err := h.s.era.asked(ctx, h.s, from, req)
+	result, err := h.s.era.handle(ctx, h.s, from, req)
 	if err != nil {
 		return err
 	}
 	return reply.Write(result)
 }
 
-// Borrow takes progress, of which there may be much, without keeping the notification.
-func (h sessionHandler) Borrow(_ jsonrpc.Peer, note *jsonrpc.Request) bool {
-	if note.Method != mcp.NotificationProgress {
+// Borrow handles progress without retaining the notification: there may be a lot.
+func (h clientHandler) Borrow(notification *jsonrpc.Request) bool {
+	if notification.Method != mcp.NotificationProgress {
 		return false
 	}
-	h.s.heard.Add(1)
-	h.s.progressed(note)
+	h.s.received.Add(1)
+	h.s.handleProgress(notification)
 	return true
 }
 
-// Notified sorts what the server tells. It runs on the read loop.
-func (h sessionHandler) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
-	h.s.heard.Add(1)
-	switch note.Method {
-	case mcp.NotificationProgress:
-		h.s.progressed(note)
+// HandleNotification passes on the notifications of the server. It runs on the read loop.
+func (h clientHandler) HandleNotification(from jsonrpc.Peer, notification *jsonrpc.Request) {
+	h.s.received.Add(1)
+	switch notification.Method {
 	case mcp.NotificationMessage:
-		if r := h.s.config.Receiver; r == nil || !r.Log(from, note) {
-			h.s.config.Answerer.Logged(note.Params)
+		if r := h.s.config.Receiver; r == nil || !r.Log(from, notification) {
+			h.s.config.Answerer.Logged(notification.Params)
 		}
 	case mcp.NotificationAcknowledged:
-		h.s.acknowledged(note)
+		h.s.handleAcknowledged(notification)
 	case mcp.NotificationCancelled:
-		h.s.cancelled(note)
+		h.s.handleCancelled(notification)
 	case mcp.NotificationToolsListChanged:
 		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindTool})
 	case mcp.NotificationPromptsListChanged:
@@ -274,15 +285,14 @@ func (h sessionHandler) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
 	case mcp.NotificationResourcesListChanged:
 		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource})
 	case mcp.NotificationResourceUpdated:
-		if uri, err := uriOf(note); err == nil {
+		if uri, err := uriOf(notification); err == nil {
 			h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource, URI: uri})
 		}
 	}
 }
 
-// Abandoned tells the server that a call is not waited for any more. The
-// handshake must not be cancelled.
-func (h sessionHandler) Abandoned(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
+// NotifyCancelled notifies the server of an abandoned call. The handshake must not be cancelled.
+func (h clientHandler) NotifyCancelled(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
 	if !h.s.opening.Load() {
 		notifyCancelled(from, id, cause)
 	}

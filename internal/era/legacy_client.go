@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -24,15 +25,18 @@ func (s *Session) initialize(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("initializing: %w", err)
 	}
+	if err := s.config.checkDescription(resp.Result); err != nil {
+		return err
+	}
 	var result mcp.InitializeResult
 	if err := result.UnmarshalJSON(resp.Result); err != nil {
 		return fmt.Errorf("initializing: %w", err)
 	}
 	if v := result.ProtocolVersion; !v.Known() || v.Modern() {
-		return fmt.Errorf("initializing: the server wants to speak version %s, which has no handshake here", jsonscan.Quote(string(v)))
+		return fmt.Errorf("initializing: the server chose version %s, which has no handshake in this client", jsonscan.Quote(string(v)))
 	}
 	s.server = Description{Info: result.ServerInfo, Capabilities: result.Capabilities, Instructions: result.Instructions}
-	s.speaks, s.era = result.ProtocolVersion, newLegacyClient()
+	s.version, s.era = result.ProtocolVersion, newLegacyClient()
 	if err := s.conn.Notify(ctx, mcp.NotificationInitialized, nil); err != nil {
 		return fmt.Errorf("initializing: %w", err)
 	}
@@ -46,15 +50,15 @@ func (s *Session) initialize(ctx context.Context) error {
 	return err
 }
 
-// A legacyClient has nothing to put on requests: the session remembers it.
+// A legacyClient adds nothing to requests, because the session has the metadata.
 type legacyClient struct {
-	turn      chan struct{}     // taken by who subscribes or unsubscribes
-	watched   map[string]int    // how many listen to a resource; belongs to who has the turn
-	questions deadline.Activity // while one is answered, calls do not time out
+	lock      chan struct{}     // held while subscribing or unsubscribing; a mutex with context
+	watched   map[string]int    // number of listeners by resource; guarded by lock
+	questions deadline.Activity // pauses the timeouts of calls while a question is answered
 }
 
 func newLegacyClient() *legacyClient {
-	return &legacyClient{turn: make(chan struct{}, 1), watched: make(map[string]int)}
+	return &legacyClient{lock: make(chan struct{}, 1), watched: make(map[string]int)}
 }
 
 func (l *legacyClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage) (*jsonrpc.Response, error) {
@@ -75,6 +79,9 @@ type tokenParams struct {
 	token  json.RawMessage
 }
 
+// Hold keeps the buffer of a response for the caller of the call.
+func (p *tokenParams) Hold(buffer *bufpool.Buffer) { hold(p.params, buffer) }
+
 // AppendJSON appends the parameters with the token in their _meta.
 func (p *tokenParams) AppendJSON(dst []byte) ([]byte, error) {
 	start := len(dst)
@@ -90,8 +97,8 @@ func (*legacyClient) ping(ctx context.Context, s *Session) error {
 	return err
 }
 
-// asked answers a question of the server.
-func (l *legacyClient) asked(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
+// handle answers a question of the server.
+func (l *legacyClient) handle(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
 	question := mcp.InputRequest{Method: req.Method, Params: req.Params}
 	switch req.Method {
 	case mcp.MethodElicit, mcp.MethodCreateMessage, mcp.MethodRootsList:
@@ -102,11 +109,83 @@ func (l *legacyClient) asked(ctx context.Context, s *Session, from jsonrpc.Peer,
 		if req.Method == mcp.MethodRootsList || req.Method == mcp.MethodCreateMessage {
 			return nil, methodNotFound(req.Method)
 		}
-		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "this client did not declare that it can be asked this"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "this client did not declare the capability for this question"}
 	}
 	defer l.questions.Pause()()
 	if s.config.Receiver != nil {
-		return s.config.Receiver.Ask(ctx, from, question)
+		result, err := s.config.Receiver.Ask(ctx, from, question)
+		return result, questionError(err)
 	}
-	return s.config.Answerer.Answer(ctx, question)
+	result, err := s.config.Answerer.Answer(ctx, question)
+	return result, questionError(err)
 }
+
+// listen subscribes to each resource; changes of lists need no subscription. A session has one
+// subscription for a resource, which ends with its last listener.
+func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
+	filter = accepted(filter, &s.server.Capabilities)
+	watched, err := l.watch(ctx, s, filter.ResourceSubscriptions)
+	defer l.unwatch(s, watched)
+	if err != nil {
+		return err
+	}
+	if ready != nil {
+		ready(filter)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.conn.Done():
+		return jsonrpc.ErrClosed
+	}
+}
+
+// watch subscribes to resources and returns those to unwatch. It holds the lock until the
+// server has answered: a server may handle requests in any order, and a late unsubscribe must
+// not end a new subscription.
+func (l *legacyClient) watch(ctx context.Context, s *Session, uris []string) (watched []string, err error) {
+	if len(uris) == 0 {
+		return nil, nil
+	}
+	if err := l.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer l.release()
+	for i, uri := range uris {
+		if l.watched[uri] == 0 {
+			if _, err := s.conn.Call(ctx, mcp.MethodResourcesSubscribe, &mcp.ResourceParams{URI: uri}); err != nil {
+				return uris[:i], fmt.Errorf("subscribing to %s: %w", jsonscan.Quote(uri), err)
+			}
+		}
+		l.watched[uri]++
+	}
+	return uris, nil
+}
+
+// unwatch runs after the end of the listener's context, so it has a timeout of its own. Errors
+// are ignored: the client drops notifications without a listener.
+func (l *legacyClient) unwatch(s *Session, uris []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
+	defer cancel()
+	if len(uris) == 0 || l.acquire(ctx) != nil {
+		return
+	}
+	defer l.release()
+	for _, uri := range uris {
+		if l.watched[uri]--; l.watched[uri] == 0 {
+			delete(l.watched, uri)
+			_, _ = s.conn.Call(ctx, mcp.MethodResourcesUnsubscribe, &mcp.ResourceParams{URI: uri})
+		}
+	}
+}
+
+func (l *legacyClient) acquire(ctx context.Context) error {
+	select {
+	case l.lock <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *legacyClient) release() { <-l.lock }

@@ -12,29 +12,30 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A legacySession is what a handshake leaves behind: who calls, put on each of
-// its calls, and what it watches.
+// A legacySession is the state that a handshake opens: the caller of all calls, and what the
+// session watches.
 type legacySession struct {
 	caller  atomic.Pointer[mcp.Caller] // nil before the handshake
 	changes changeQueue
 
-	mu      sync.Mutex
-	lists   func()            // stops the watch of lists
-	watched map[string]*watch // by URI
+	subscribe atomic.Bool // the handshake has declared resources.subscribe
+
+	mu        sync.Mutex
+	stopLists func()            // stops the watch of lists
+	watched   map[string]*watch // by URI
 }
 
-// A watch is that of one resource, which may still be beginning.
+// A watch is the watch of one resource.
 type watch struct {
-	begun chan struct{} // closed when it has begun, or failed to
-	stop  func()        // nil as long as it begins
+	started chan struct{} // closed when the watch has started or failed to
+	stop    func()        // nil until the watch has started
 }
 
 const emptyObject = "{}"
 
 var emptyResult = mcp.Raw(emptyObject)
 
-// handleLegacy answers the handshake, and puts what the session remembers on a
-// call.
+// handleLegacy answers the handshake, and adds the caller of the session to a call.
 func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	switch req.Method {
 	case mcp.MethodInitialize:
@@ -62,8 +63,7 @@ func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *json
 	return b.callLegacy(ctx, from, req, caller, reply)
 }
 
-// notOpened answers a request that neither describes itself nor follows a
-// handshake.
+// notOpened returns the error of a request that has neither metadata nor a session.
 func (b *binding) notOpened(req *jsonrpc.Request) error {
 	data, err := json.Marshal(map[string]any{"supported": mcp.Versions()})
 	if err != nil {
@@ -77,8 +77,8 @@ func (b *binding) notOpened(req *jsonrpc.Request) error {
 	}
 }
 
-// sharedLink refuses a session on a link of several clients: calls of the others would be
-// taken for calls of the session.
+// sharedLink refuses a session on a link of several clients: calls of the other clients would
+// become calls of the session.
 func sharedLink(req *jsonrpc.Request) error {
 	return &jsonrpc.Error{
 		Code: jsonrpc.InvalidRequest,
@@ -89,6 +89,9 @@ func sharedLink(req *jsonrpc.Request) error {
 
 // initialize opens the session. MCP 2025-11-25, basic/lifecycle.
 func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	if len(req.Params) > MaxHandshake {
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the params of initialize may have at most %d bytes, not %d", MaxHandshake, len(req.Params))}
+	}
 	var params mcp.InitializeParams
 	if err := decodeObject(req.Params, &params); err != nil {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "initialize needs protocolVersion, capabilities and clientInfo: " + err.Error()}
@@ -97,8 +100,8 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	if !version.Known() || version.Modern() {
 		version = mcp.LatestLegacyVersion
 	}
-	params.Capabilities = capabilitiesAs(version, params.Capabilities) // whatever the client says beyond
-	info := params.ClientInfo                                          // the caller is kept, and not all of params
+	params.Capabilities = capabilitiesAs(version, params.Capabilities) // without what the version does not have
+	info := params.ClientInfo                                          // the session must not retain all of params
 	caller := &mcp.Caller{
 		Version: version, Info: &info, Capabilities: params.Capabilities,
 		LogLevel: mcp.LevelInfo, Principal: b.link.Principal,
@@ -109,6 +112,9 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	description, err := b.server.core.Describe()
 	if err != nil {
 		return err
+	}
+	if resources := description.Capabilities.Resources; resources != nil {
+		b.legacy.subscribe.Store(resources.Subscribe)
 	}
 	if err := b.watchLists(req, caller, &description.Capabilities); err != nil {
 		return errorFor(version, err)
@@ -121,8 +127,8 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	}, reply)
 }
 
-// watchLists tells a session of changed lists, unasked. It watches before the
-// handshake is answered, so that the client misses nothing.
+// watchLists notifies a session of changes of lists. It starts before the handshake is
+// answered, so that the client misses no change.
 func (b *binding) watchLists(req *jsonrpc.Request, caller *mcp.Caller, has *mcp.ServerCapabilities) error {
 	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
 	call := mcp.NewCall(req, caller, nil)
@@ -131,32 +137,31 @@ func (b *binding) watchLists(req *jsonrpc.Request, caller *mcp.Caller, has *mcp.
 		return err
 	}
 	b.legacy.mu.Lock()
-	b.legacy.lists = stop
+	b.legacy.stopLists = stop
 	b.legacy.mu.Unlock()
-	if b.link.Input.Err() != nil { // it may have ended before there was anything to stop
+	if b.link.Input.Err() != nil { // the link may have ended before stopLists was set
 		b.legacy.unwatchAll()
 	}
 	return nil
 }
 
-// Ended stops what a session watches.
-func (b *binding) Ended() {
+// HandleClose stops what a session watches.
+func (b *binding) HandleClose() {
 	if b.legacy.caller.Load() != nil {
 		b.link.Go(func(context.Context) { b.legacy.unwatchAll() })
 	}
 }
 
-// changed has the session told of a change. An idle session costs no goroutine:
-// one runs as long as there is something to tell.
+// changed notifies the session of a change. A goroutine runs only while there are changes to
+// send.
 func (b *binding) changed(change mcp.Change) {
 	if b.legacy.changes.add(change) {
-		b.link.Go(b.tellChanges)
+		b.link.Go(b.sendChanges)
 	}
 }
 
-// tellChanges ends when all has been told, or when the peer cannot be told any
-// more, which is a link that ends.
-func (b *binding) tellChanges(ctx context.Context) {
+// sendChanges ends when all changes have been sent, or when the link ends.
+func (b *binding) sendChanges(ctx context.Context) {
 	for {
 		changes := b.legacy.changes.take()
 		if len(changes) == 0 {
@@ -181,53 +186,54 @@ func (l *legacySession) setLevel(req *jsonrpc.Request, reply *jsonrpc.Reply) err
 	return reply.Write(emptyResult)
 }
 
-// subscribe begins to watch a resource. The session is not locked while the server finds
-// out whether it may: the request may be cancelled, and another may unsubscribe.
+// subscribe starts to watch a resource. The session is not locked while the core decides: the
+// request may be cancelled, and another request may unsubscribe.
 func (b *binding) subscribe(ctx context.Context, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
 	uri, err := b.subscribable(req)
 	if err != nil {
 		return err
 	}
-	w, err := b.legacy.begin(ctx, uri)
+	w, err := b.legacy.reserve(ctx, uri)
 	switch {
 	case err != nil:
 		return err
 	case w == nil:
 		return reply.Write(emptyResult)
 	}
-	defer close(w.begun)
+	defer close(w.started)
 	call := mcp.NewCall(req, caller, nil)
-	agreed, stop, err := b.server.core.Watch(ctx, &call, mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, b.changed)
-	if err == nil && len(agreed.ResourceSubscriptions) == 0 {
+	accepted, stop, err := b.server.core.Watch(ctx, &call, mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, b.changed)
+	if err == nil && len(accepted.ResourceSubscriptions) == 0 {
 		stop()
 		err = mcp.ResourceNotFound(uri)
 	}
 	if err != nil {
-		b.legacy.forget(uri, w)
+		b.legacy.remove(uri, w)
 		return errorFor(caller.Version, err)
 	}
-	if !b.legacy.watch(uri, w, stop) || b.link.Input.Err() != nil { // a watch that begins after the session would not end with it
-		b.legacy.forget(uri, w)
+	if !b.legacy.start(uri, w, stop) || b.link.Input.Err() != nil { // a watch that starts after the end of the session would not be stopped
+		b.legacy.remove(uri, w)
 		stop()
 	}
 	return reply.Write(emptyResult)
 }
 
-// subscribable returns the URI of a request to subscribe or to unsubscribe.
+// subscribable returns the URI of a request to subscribe or to unsubscribe. The method exists
+// if the handshake has declared it, or the server offers it now.
 func (b *binding) subscribable(req *jsonrpc.Request) (uri string, err error) {
 	description, err := b.server.core.Describe()
 	if err != nil {
 		return "", err
 	}
-	if has := description.Capabilities.Resources; has == nil || !has.Subscribe {
+	if has := description.Capabilities.Resources; !b.legacy.subscribe.Load() && (has == nil || !has.Subscribe) {
 		return "", methodNotFound(req.Method)
 	}
 	return uriOf(req)
 }
 
-// begin makes room for a watch; nil says that the resource is watched already. It waits
-// for another request for the same resource, and makes room if that has failed.
-func (l *legacySession) begin(ctx context.Context, uri string) (*watch, error) {
+// reserve adds a watch that has not started. It returns nil if the resource is watched
+// already. It waits for another request for the same resource, in case that one fails.
+func (l *legacySession) reserve(ctx context.Context, uri string) (*watch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.watched[uri] != nil {
@@ -237,7 +243,7 @@ func (l *legacySession) begin(ctx context.Context, uri string) (*watch, error) {
 		}
 		l.mu.Unlock()
 		select {
-		case <-w.begun:
+		case <-w.started:
 		case <-ctx.Done():
 		}
 		l.mu.Lock()
@@ -251,13 +257,13 @@ func (l *legacySession) begin(ctx context.Context, uri string) (*watch, error) {
 	if l.watched == nil {
 		l.watched = make(map[string]*watch)
 	}
-	w := &watch{begun: make(chan struct{})}
+	w := &watch{started: make(chan struct{})}
 	l.watched[uri] = w
 	return w, nil
 }
 
-// watch keeps what stops a watch, unless it has been stopped while it began.
-func (l *legacySession) watch(uri string, w *watch, stop func()) bool {
+// start records how to stop a watch. It returns false if the watch was removed in the meantime.
+func (l *legacySession) start(uri string, w *watch, stop func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.watched[uri] != w {
@@ -267,7 +273,7 @@ func (l *legacySession) watch(uri string, w *watch, stop func()) bool {
 	return true
 }
 
-func (l *legacySession) forget(uri string, w *watch) {
+func (l *legacySession) remove(uri string, w *watch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.watched[uri] == w {
@@ -293,9 +299,9 @@ func (b *binding) unsubscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error 
 func (l *legacySession) unwatchAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lists != nil {
-		l.lists()
-		l.lists = nil
+	if l.stopLists != nil {
+		l.stopLists()
+		l.stopLists = nil
 	}
 	for uri, w := range l.watched {
 		if w.stop != nil {
@@ -309,11 +315,19 @@ func uriOf(req *jsonrpc.Request) (uri string, err error) {
 	if err := json.Unmarshal(req.Member("uri"), &uri); err != nil || uri == "" {
 		return "", &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "uri must be a string that names a resource"}
 	}
+	if len(uri) > MaxWatchedURI {
+		return "", tooLongURI(len(uri))
+	}
 	return uri, nil
 }
 
-// callLegacy runs a call, asks what it needs to know and runs it again, until it
-// is complete.
+// tooLongURI is the error of a request to watch a resource whose URI has n bytes.
+func tooLongURI(n int) error {
+	return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("a watched uri may have at most %d bytes, not %d", MaxWatchedURI, n)}
+}
+
+// callLegacy runs a call. While the call asks questions, callLegacy asks the client and runs the
+// call again.
 func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
 	c := newCall(ctx, from, req, caller)
 	defer c.close()
@@ -338,8 +352,8 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	}
 }
 
-// askLegacy asks the open questions one by one over the link of the call. A
-// refusal is an answer too: the next run of the call finds it.
+// askLegacy asks the questions one after the other over the link of the call. A refusal is
+// passed to the next run of the call.
 func askLegacy(ctx context.Context, c *call, question *mcp.InputRequired) {
 	ctx, cancel := context.WithTimeout(ctx, InputTimeout)
 	defer cancel()

@@ -7,17 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// maxStateOnly is how often a server may say "come again" without a question.
+// maxStateOnly is how often a server may answer with a state and no question.
 const maxStateOnly = 3
 
 // probe asks whether the server is modern. MCP 2026-07-28, basic/versioning.
@@ -31,11 +33,14 @@ func (s *Session) probe(ctx context.Context) error {
 	}
 	resp, err := era.discover(ctx, s)
 	if supported := supportedBy(err); slices.Contains(supported, version) {
-		// It names the very version it was asked in: once more.
+		// The server supports the version that it has refused, so it may accept it now.
 		resp, err = era.discover(ctx, s)
 	}
 	if err != nil {
 		return fmt.Errorf("asking for the server's versions: %w", err)
+	}
+	if err := s.config.checkDescription(resp.Result); err != nil {
+		return err
 	}
 	var found mcp.DiscoverResult
 	if err := found.UnmarshalJSON(resp.Result); err != nil {
@@ -50,13 +55,13 @@ func (s *Session) probe(ctx context.Context) error {
 			return fmt.Errorf("the server's name: %w", err)
 		}
 	}
-	s.speaks, s.era = version, era
+	s.version, s.era = version, era
 	return nil
 }
 
 var errNoAnswer = errors.New("no answer in time")
 
-// supportedBy lists the versions that an unsupported-version error names.
+// supportedBy returns the versions that an unsupported-version error names.
 func supportedBy(err error) []mcp.Version {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) || e.Code != mcp.CodeUnsupportedVersion {
@@ -69,7 +74,7 @@ func supportedBy(err error) []mcp.Version {
 	return data.Supported
 }
 
-// A modernClient puts on each request who sends it.
+// A modernClient adds the metadata of the client to each request.
 type modernClient struct {
 	meta string // members of _meta, encoded once
 }
@@ -79,8 +84,8 @@ func newModernClient(config *Config, version mcp.Version) (*modernClient, error)
 	return &modernClient{meta: meta}, err
 }
 
-// RequestMeta returns the members of _meta that make a request one of a modern version,
-// as JSON text without the braces. level may be empty.
+// RequestMeta returns the members of _meta of a modern request, as JSON text without the
+// braces. level may be empty.
 func RequestMeta(version mcp.Version, info *mcp.Implementation, can *mcp.ClientCapabilities, level mcp.LoggingLevel) (string, error) {
 	client, err := info.MarshalJSON()
 	if err != nil {
@@ -104,8 +109,8 @@ func EncodeCapabilities(version mcp.Version, can *mcp.ClientCapabilities) ([]byt
 	return declared.MarshalJSON()
 }
 
-// do makes a call and, as long as its result is a question, answers and makes
-// it again. MCP 2026-07-28, basic/patterns/mrtr.
+// do makes a call. While its result is a question, do answers the question and makes the call
+// again. MCP 2026-07-28, basic/patterns/mrtr.
 func (m *modernClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage) (*jsonrpc.Response, error) {
 	round := &modernParams{era: m, params: params, token: token}
 	for asked := 0; ; asked++ {
@@ -118,7 +123,7 @@ func (m *modernClient) do(ctx context.Context, s *Session, method string, params
 		case !MayAsk(method):
 			return nil, errors.New("the server asked a question, which it may not for this method")
 		case asked == s.config.MaxRounds:
-			return nil, fmt.Errorf("the server asked more than %d times", s.config.MaxRounds)
+			return nil, RoundsError(s.config.MaxRounds)
 		}
 		round.state = question.RequestState
 		if round.responses, err = s.answerAll(ctx, question.InputRequests); err != nil {
@@ -127,8 +132,8 @@ func (m *modernClient) do(ctx context.Context, s *Session, method string, params
 	}
 }
 
-// exchange sends a request, and sends it again as long as the server answers with a
-// state and no question. MCP 2026-07-28, basic/patterns/mrtr.
+// exchange sends a request, and sends it again while the server answers with a state and no
+// question. MCP 2026-07-28, basic/patterns/mrtr.
 func (m *modernClient) exchange(ctx context.Context, s *Session, method string, params RoundParams) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
 	var pause backoff.Backoff
 	for again := range maxStateOnly + 1 {
@@ -158,11 +163,11 @@ func (m *modernClient) exchange(ctx context.Context, s *Session, method string, 
 			return nil, nil, err
 		}
 	}
-	return nil, nil, errors.New("the server asks to come again without a question")
+	return nil, nil, errors.New("the server repeatedly returned a state without a question")
 }
 
-// afterRounds is the error of a later round: how far that round got says nothing
-// of what the earlier ones have done.
+// afterRounds returns the error of a later round: earlier rounds may have been executed,
+// however far that round got.
 func afterRounds(asked int, err error) error {
 	failed, ok := err.(*jsonrpc.CallError)
 	if !ok || asked == 0 {
@@ -171,8 +176,7 @@ func afterRounds(asked int, err error) error {
 	return &jsonrpc.CallError{Method: failed.Method, Delivery: jsonrpc.MaybeExecuted, Err: failed.Err}
 }
 
-// answerAll answers every question of a round, at the same time, and encodes
-// the answers.
+// answerAll answers the questions of a round concurrently and encodes the answers.
 func (s *Session) answerAll(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
 	if len(questions) == 0 {
 		return nil, nil
@@ -183,7 +187,7 @@ func (s *Session) answerAll(ctx context.Context, questions map[string]mcp.InputR
 	for i, key := range keys {
 		question := questions[key]
 		if err := checkAskable(&mcp.Caller{Capabilities: s.config.Capabilities}, question); err != nil {
-			return nil, fmt.Errorf("the server asked %q: %v", key, err) // it is not the server that says so
+			return nil, fmt.Errorf("the server asked %q: %v", key, err) // not wrapped: it is not an answer of the server
 		}
 		group.Go(func() (err error) {
 			answers[i], err = s.config.Answerer.Answer(ctx, question)
@@ -207,7 +211,7 @@ func (s *Session) answerAll(ctx context.Context, questions map[string]mcp.InputR
 	return append(out, '}'), nil
 }
 
-// ping: the modern era has no ping, and this every server answers.
+// ping requests the description, which every server has: the modern era has no ping.
 func (m *modernClient) ping(ctx context.Context, s *Session) error {
 	_, err := m.discover(ctx, s)
 	return err
@@ -217,13 +221,13 @@ func (m *modernClient) discover(ctx context.Context, s *Session) (*jsonrpc.Respo
 	return s.conn.Call(ctx, mcp.MethodDiscover, &modernParams{era: m})
 }
 
-// asked: a modern server sends no requests.
-func (*modernClient) asked(_ context.Context, _ *Session, _ jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
+// handle refuses all requests: a modern server sends none.
+func (*modernClient) handle(_ context.Context, _ *Session, _ jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
 	return nil, methodNotFound(req.Method)
 }
 
-// modernParams are a call's parameters with the metadata that makes them a
-// modern request, and what a later round adds to them.
+// modernParams are the params of a call with the metadata of a modern request and the members
+// of a later round.
 type modernParams struct {
 	era       *modernClient
 	params    jsonrpc.Appender
@@ -234,6 +238,9 @@ type modernParams struct {
 
 // SetState makes the parameters those of the request that continues with the state.
 func (p *modernParams) SetState(state string) { p.state, p.responses = state, nil }
+
+// Hold keeps the buffer of a response for the caller of the call.
+func (p *modernParams) Hold(buffer *bufpool.Buffer) { hold(p.params, buffer) }
 
 // AppendJSON appends the parameters in their envelope.
 func (p *modernParams) AppendJSON(dst []byte) ([]byte, error) {
@@ -254,4 +261,86 @@ func (p *modernParams) AppendJSON(dst []byte) ([]byte, error) {
 	}
 	return jsonscan.Splice(dst[:start], bytes.Clone(dst[start:]),
 		jsonscan.Edit{Name: memberResponses, Value: p.responses}, jsonscan.Edit{Name: memberState, Value: state})
+}
+
+// listenForever is longer than any use of a subscription. A call without a deadline would get
+// the default timeout.
+const listenForever = 10 * 365 * 24 * time.Hour
+
+var errEndedByServer = errors.New("the server has ended the subscription")
+
+// A listen is one open subscription of a modern session.
+type listen struct {
+	ready func(mcp.SubscriptionFilter)
+	end   context.CancelCauseFunc
+}
+
+// listen makes a call, which ends with the subscription. MCP 2026-07-28,
+// basic/patterns/subscriptions.
+func (m *modernClient) listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	ctx, cancel := context.WithTimeout(ctx, listenForever)
+	defer cancel()
+	params := &listenParams{
+		modernParams: modernParams{era: m, params: &mcp.SubscriptionsListenParams{Notifications: filter}},
+		session:      s, listen: &listen{ready: ready, end: end},
+	}
+	defer params.forget()
+	_, err := s.conn.Call(ctx, mcp.MethodSubscriptionsListen, params)
+	if errors.Is(err, errEndedByServer) {
+		return nil
+	}
+	return err
+}
+
+// listenParams get the id of their request, which identifies the subscription.
+type listenParams struct {
+	modernParams
+	session *Session
+	listen  *listen
+	id      jsonrpc.ID
+}
+
+// ReceiveID registers the subscription.
+func (p *listenParams) ReceiveID(id jsonrpc.ID) {
+	p.id = id
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
+	p.session.listens[id] = p.listen
+}
+
+func (p *listenParams) forget() {
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
+	delete(p.session.listens, p.id)
+}
+
+// handleAcknowledged passes on what the server has accepted.
+func (s *Session) handleAcknowledged(notification *jsonrpc.Request) {
+	l := s.listener(notification.Member("_meta", mcp.MetaSubscriptionID))
+	if l == nil || l.ready == nil {
+		return
+	}
+	var accepted mcp.SubscriptionFilter
+	if err := decodeObject(notification.Member("notifications"), &accepted); err == nil {
+		l.ready(accepted)
+	}
+}
+
+// handleCancelled ends a subscription. A server cancels nothing else.
+func (s *Session) handleCancelled(notification *jsonrpc.Request) {
+	if l := s.listener(notification.Member("requestId")); l != nil {
+		l.end(errEndedByServer)
+	}
+}
+
+func (s *Session) listener(id []byte) *listen {
+	known, err := jsonrpc.ParseID(id)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listens[known]
 }

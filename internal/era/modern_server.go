@@ -4,17 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// handleModern answers a request that needs nothing but itself. MCP 2026-07-28,
-// basic/versioning and basic/index.
+// handleModern answers a modern request. MCP 2026-07-28, basic/versioning and basic/index.
 func (b *binding) handleModern(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	caller, err := b.server.callers.caller(req, b.principal(ctx))
 	if err != nil {
@@ -56,30 +58,10 @@ func (s *Server) writeModern(method string, version mcp.Version, result mcp.Resu
 		return err
 	}
 	envelope := s.envelopeFor(method, description)
-	if raw, ok := result.(mcp.Raw); ok {
-		if err := checkObject(method, raw); err != nil {
-			return err
-		}
-		if isList(method) {
-			reply.Buf, err = s.lists.append(reply.Buf, method, version, raw, envelope.append)
-		} else {
-			reply.Buf, err = envelope.append(reply.Buf, raw)
-		}
-		return err
-	}
-	start := len(reply.Buf)
-	if err := writeObject(method, result, reply); err != nil {
-		return err
-	}
-	if isBare(result) {
-		reply.Buf = envelope.appendMembers(reply.Buf)
-		return nil
-	}
-	reply.Buf, err = envelope.apply(reply.Buf, start)
-	return err
+	return s.write(method, version, result, reply, envelope.append, envelope.appendMembers)
 }
 
-// discover says what this server is. MCP 2026-07-28, server/discover.
+// discover describes the server. MCP 2026-07-28, server/discover.
 func (s *Server) discover(caller *mcp.Caller, reply *jsonrpc.Reply) error {
 	description, err := s.core.Describe()
 	if err != nil {
@@ -93,8 +75,7 @@ func (s *Server) discover(caller *mcp.Caller, reply *jsonrpc.Reply) error {
 	return s.writeModern(mcp.MethodDiscover, caller.Version, result, reply)
 }
 
-// callers remembers the last caller: a client says the same of itself on each
-// request, and it need not be decoded each time.
+// callers caches the last caller, since a client sends the same metadata with each request.
 type callers struct {
 	last atomic.Pointer[knownCaller]
 }
@@ -104,50 +85,50 @@ type knownCaller struct {
 	caller                             *mcp.Caller
 }
 
-// caller says who makes a modern request, or what its _meta lacks.
+// caller returns the client of a modern request. The error names what _meta lacks.
 func (cs *callers) caller(req *jsonrpc.Request, principal string) (*mcp.Caller, error) {
-	said := knownCaller{
+	declared := knownCaller{
 		version:      declaredVersion(req),
 		info:         req.Member("_meta", mcp.MetaClientInfo),
 		capabilities: req.Member("_meta", mcp.MetaClientCapabilities),
 		level:        req.Member("_meta", mcp.MetaLogLevel),
 	}
-	if known := cs.last.Load(); known != nil && known.says(said, principal) {
+	if known := cs.last.Load(); known != nil && known.equals(declared, principal) {
 		return known.caller, nil
 	}
-	if jsonscan.KindOf(said.version) != jsonscan.String {
-		return nil, invalidMeta(mcp.MetaProtocolVersion, "a string", said.version)
+	if jsonscan.KindOf(declared.version) != jsonscan.String {
+		return nil, invalidMeta(mcp.MetaProtocolVersion, "a string", declared.version)
 	}
-	caller := &mcp.Caller{Version: mcp.Version(jsonscan.Unquote(said.version)), Principal: principal}
-	if err := decodeObject(said.capabilities, &caller.Capabilities); err != nil {
-		return nil, invalidMeta(mcp.MetaClientCapabilities, "an object of capabilities", said.capabilities)
+	caller := &mcp.Caller{Version: mcp.Version(jsonscan.Unquote(declared.version)), Principal: principal}
+	if err := decodeObject(declared.capabilities, &caller.Capabilities); err != nil {
+		return nil, invalidMeta(mcp.MetaClientCapabilities, "an object of capabilities", declared.capabilities)
 	}
-	if said.info != nil {
+	if declared.info != nil {
 		caller.Info = new(mcp.Implementation)
-		if err := decodeObject(said.info, caller.Info); err != nil || caller.Info.Name == "" {
-			return nil, invalidMeta(mcp.MetaClientInfo, "an object with name and version", said.info)
+		if err := decodeObject(declared.info, caller.Info); err != nil || caller.Info.Name == "" {
+			return nil, invalidMeta(mcp.MetaClientInfo, "an object with name and version", declared.info)
 		}
 	}
 	if !caller.Version.Known() || !caller.Version.Modern() {
 		return nil, unsupportedVersion(caller.Version)
 	}
-	if said.level != nil {
-		if err := json.Unmarshal(said.level, &caller.LogLevel); err != nil || !caller.LogLevel.Valid() {
-			return nil, invalidMeta(mcp.MetaLogLevel, "a log level such as \"info\"", said.level)
+	if declared.level != nil {
+		if err := json.Unmarshal(declared.level, &caller.LogLevel); err != nil || !caller.LogLevel.Valid() {
+			return nil, invalidMeta(mcp.MetaLogLevel, "a log level such as \"info\"", declared.level)
 		}
 	}
-	cs.last.Store(said.own(caller))
+	cs.last.Store(declared.clone(caller))
 	return caller, nil
 }
 
-func (k *knownCaller) says(other knownCaller, principal string) bool {
+func (k *knownCaller) equals(other knownCaller, principal string) bool {
 	return bytes.Equal(k.version, other.version) && bytes.Equal(k.info, other.info) &&
 		bytes.Equal(k.capabilities, other.capabilities) && bytes.Equal(k.level, other.level) &&
 		k.caller.Principal == principal
 }
 
-// own is what was said, in a copy that does not keep a whole request alive.
-func (k knownCaller) own(caller *mcp.Caller) *knownCaller {
+// clone returns a copy that does not retain the request.
+func (k knownCaller) clone(caller *mcp.Caller) *knownCaller {
 	return &knownCaller{
 		version: bytes.Clone(k.version), info: bytes.Clone(k.info),
 		capabilities: bytes.Clone(k.capabilities), level: bytes.Clone(k.level),
@@ -156,13 +137,13 @@ func (k knownCaller) own(caller *mcp.Caller) *knownCaller {
 }
 
 func invalidMeta(key, want string, got json.RawMessage) error {
-	came := "nothing"
+	problem := "but is missing"
 	if got != nil {
-		came = jsonscan.Quote(string(got))
+		problem = "not " + jsonscan.Quote(string(got))
 	}
 	return &transport.RejectedError{Answer: &jsonrpc.Error{
 		Code:    jsonrpc.InvalidParams,
-		Message: fmt.Sprintf("_meta %q must be %s, but came %s", key, want, came),
+		Message: fmt.Sprintf("_meta %q must be %s, %s", key, want, problem),
 	}}
 }
 
@@ -176,4 +157,208 @@ func unsupportedVersion(requested mcp.Version) error {
 		Message: "protocol version " + jsonscan.Quote(string(requested)) + " is not supported here",
 		Data:    data,
 	}
+}
+
+// MayAsk reports whether calls of a method may end in a question.
+func MayAsk(method string) bool {
+	switch method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
+		return true
+	}
+	return false
+}
+
+func mayNotAsk(method string) error { return fmt.Errorf("%s may not ask its caller", method) }
+
+// ask answers a modern call with its questions. The sealed state has the answers of earlier
+// rounds, because a client sends only those of the last one. MCP 2026-07-28,
+// basic/patterns/mrtr.
+func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply) error {
+	if !MayAsk(c.Method()) {
+		return mayNotAsk(c.Method())
+	}
+	description, err := s.core.Describe()
+	if err != nil {
+		return err
+	}
+	c.ID()
+	plain, err := json.Marshal(&c.state)
+	if err != nil {
+		return err
+	}
+	token, err := s.keys.Seal(plain, stateBinding(c), time.Now().Add(StateLifetime))
+	if err != nil {
+		return fmt.Errorf("the state of the call between its rounds is too large: %w", err)
+	}
+	err = reply.Write(&mcp.InputRequiredResult{
+		InputRequests: question.Requests,
+		RequestState:  token,
+		Meta:          mcp.Meta(`{"` + mcp.MetaServerInfo + `":` + string(s.serverInfo.of(description).encoded) + `}`),
+	})
+	c.isSuspended = err == nil
+	return err
+}
+
+// resume restores the state of earlier rounds of the call: the sealed state and the answers
+// in this request.
+func (s *Server) resume(c *call) error {
+	if token := c.Member("requestState"); token != nil {
+		if err := s.open(c, token); err != nil {
+			return err
+		}
+	}
+	responses := c.Member("inputResponses")
+	if responses == nil {
+		return nil
+	}
+	answers, err := jsonscan.ReadObject(responses)
+	if err != nil {
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "inputResponses must be an object of answers by their keys: " + err.Error()}
+	}
+	for answer := range answers.All() {
+		if jsonscan.New(answer.Value).Kind() != jsonscan.Object {
+			return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "inputResponses: the answer to " + jsonscan.Quote(jsonscan.Unquote(answer.Key)) + " must be an object"}
+		}
+		c.answer(jsonscan.Unquote(answer.Key), answer.Value)
+	}
+	return nil
+}
+
+func (s *Server) open(c *call, state json.RawMessage) error {
+	var text string
+	if err := json.Unmarshal(state, &text); err != nil {
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "requestState must be the string that came with the questions"}
+	}
+	plain, err := s.keys.Open(text, stateBinding(c), time.Now())
+	switch {
+	case errors.Is(err, token.ErrExpired):
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "requestState has expired: make the call again from its beginning"}
+	case err != nil:
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "requestState is not one of this server's for this call"}
+	}
+	return json.Unmarshal(plain, &c.state)
+}
+
+// stateBinding returns what a state is valid for: one caller, method and set of params.
+func stateBinding(c *call) []byte {
+	return token.Binding(c.Caller.Principal, c.Method(),
+		string(c.Member("name")), string(c.Member("uri")), string(c.Member("arguments")))
+}
+
+// checkAskable returns an error if the caller did not declare the capability for a question.
+func checkAskable(caller *mcp.Caller, question mcp.InputRequest) error {
+	missing := missingCapability(&caller.Capabilities, question)
+	if missing == "" {
+		return nil
+	}
+	return &jsonrpc.Error{
+		Code:    mcp.CodeMissingClientCapability,
+		Message: "the client cannot be asked: it did not declare " + missing,
+		Data:    json.RawMessage(`{"requiredCapabilities":` + missing + `}`),
+	}
+}
+
+// missingCapability returns the capability object that a question needs and the client did
+// not declare, "" if none is missing.
+func missingCapability(has *mcp.ClientCapabilities, question mcp.InputRequest) string {
+	switch question.Method {
+	case mcp.MethodRootsList:
+		if has.Roots == nil {
+			return `{"roots":{}}`
+		}
+	case mcp.MethodCreateMessage:
+		if has.Sampling == nil {
+			return `{"sampling":{}}`
+		}
+		if has.Sampling.Tools == nil && (hasMember(question.Params, "tools") || hasMember(question.Params, "toolChoice")) {
+			return `{"sampling":{"tools":{}}}`
+		}
+	case mcp.MethodElicit:
+		return missingElicitation(has.Elicitation, hasMember(question.Params, "url"))
+	}
+	return ""
+}
+
+// missingElicitation is missingCapability for elicitation. An empty declaration means forms
+// only.
+func missingElicitation(has *mcp.ElicitationCapability, url bool) string {
+	switch {
+	case url && (has == nil || has.URL == nil):
+		return `{"elicitation":{"url":{}}}`
+	case !url && (has == nil || has.Form == nil && has.URL != nil):
+		return `{"elicitation":{"form":{}}}`
+	}
+	return ""
+}
+
+func hasMember(object json.RawMessage, name string) bool {
+	o, err := jsonscan.ReadObject(object)
+	return err == nil && o.Get(name) != nil
+}
+
+// listen serves a subscription, which is a call that does not end until the subscription
+// does. MCP 2026-07-28, basic/patterns/subscriptions.
+func (b *binding) listen(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
+	defer b.listens.Add(-1)
+	s, err := b.beginListen(ctx, from, req, caller)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	if err := s.changes.run(ctx, b.link.Input.Done(), b.server.core.Stopping(), s.notify); err != nil {
+		return err
+	}
+	return b.endListen(s, req, caller, reply)
+}
+
+// A subscription is an open subscription. A separate function opens it, so that the goroutine
+// waits with a small stack: there may be thousands of subscriptions.
+type subscription struct {
+	tag     mcp.Meta
+	changes *changeQueue
+	notify  func(mcp.Change) error
+	stop    func()
+}
+
+func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller) (*subscription, error) {
+	open := b.listens.Add(1)
+	if len(req.Params) > MaxListenParams {
+		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the params of %s may have at most %d bytes, not %d", req.Method, MaxListenParams, len(req.Params))}
+	}
+	var want mcp.SubscriptionFilter
+	if err := decodeObject(req.Member("notifications"), &want); err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "notifications must be an object that says what to listen to: " + err.Error()}
+	}
+	if n := len(want.ResourceSubscriptions); n > MaxSubscribed {
+		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched, not %d", MaxSubscribed, n)}
+	}
+	if open > MaxListens && !b.link.Shared {
+		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("at most %d subscriptions can be open on one connection", MaxListens)}
+	}
+	description, err := b.server.core.Describe()
+	if err != nil {
+		return nil, err
+	}
+	filter := accepted(want, &description.Capabilities)
+	s := &subscription{tag: subscriptionTag(req.ID), changes: newChangeQueue()}
+	s.notify = func(change mcp.Change) error { return notifyChange(ctx, from, change, s.tag) }
+	call := mcp.NewCall(req, caller, nil)
+	if filter, s.stop, err = b.server.core.Watch(ctx, &call, filter, func(change mcp.Change) { s.changes.add(change) }); err != nil {
+		return nil, errorFor(caller.Version, err)
+	}
+	if err := from.Notify(ctx, mcp.NotificationAcknowledged, &mcp.SubscriptionsListenParams{Notifications: filter, Meta: s.tag}); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (b *binding) endListen(s *subscription, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
+	return b.server.writeModern(req.Method, caller.Version, mcp.Raw(`{"_meta":`+string(s.tag)+`}`), reply)
+}
+
+// subscriptionTag returns the _meta of the messages of a subscription. The id keeps its JSON
+// type.
+func subscriptionTag(id jsonrpc.ID) mcp.Meta {
+	return mcp.Meta(json.RawMessage(`{"` + mcp.MetaSubscriptionID + `":` + id.String() + `}`))
 }

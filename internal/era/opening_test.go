@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// newServer is a server with an echo and a tool that says who calls.
+// newServer returns a server with an echo tool and a tool that describes its caller.
 func newServer(opts *server.Options) *server.Server {
 	s := server.New(mcp.Implementation{
 		Name: "lathe", Version: "2", Title: "The lathe", Description: "It turns.", WebsiteURL: "https://lathe.example",
@@ -56,7 +56,7 @@ func testOpening(t *testing.T, version mcp.Version) {
 	eratest.Want(t, answer, `"lathe"`, "result", "_meta", mcp.MetaServerInfo, "name")
 	eratest.Want(t, answer, `"Turn slowly."`, "result", "instructions")
 	eratest.Want(t, answer, "", "result", "serverInfo")
-	// No opening is needed at all.
+	// A modern request needs no handshake.
 	q := eratest.Connect(t, newServer(nil))
 	q.Version = version
 	eratest.Want(t, q.Call(mcp.MethodToolsCall, `{"name":"echo","arguments":{"say":"hi"}}`), `"hi"`, "result", "content", "0", "text")
@@ -70,7 +70,7 @@ func testUnknownVersion(t *testing.T, version mcp.Version) {
 			answer := eratest.Connect(t, newServer(nil)).Call(mcp.MethodInitialize, eratest.InitializeParams(mcp.Version(unknown), "{}"))
 			eratest.Want(t, answer, `"2025-11-25"`, "result", "protocolVersion")
 		}
-		// A legacy version in a claim is no handshake.
+		// A modern request cannot declare a legacy version.
 		claimed := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{}}}}`, version)
 		p.Send(claimed)
 		answer := p.Next()
@@ -87,7 +87,7 @@ func testUnknownVersion(t *testing.T, version mcp.Version) {
 		eratest.Want(t, answer, fmt.Sprintf("%q", unknown), "error", "data", "requested")
 		eratest.Want(t, answer, `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`, "error", "data", "supported")
 	}
-	// The version is looked at before the method: no handshake hides behind a claim.
+	// The version is checked before the method.
 	p.Send(`{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"_meta":` + p.Meta() + `}}`)
 	eratest.WantError(t, p.Next(), mcp.CodeUnsupportedVersion)
 }
@@ -95,29 +95,31 @@ func testUnknownVersion(t *testing.T, version mcp.Version) {
 func testCaller(t *testing.T, version mcp.Version) {
 	s := newServer(nil)
 	p := eratest.Open(t, s, version, `{"roots":{}}`)
-	whoami := func(p *eratest.Peer) string { return eratest.Said(p.Call(mcp.MethodToolsCall, `{"name":"whoami"}`)) }
+	whoami := func(p *eratest.Peer) string {
+		return eratest.ResultText(p.Call(mcp.MethodToolsCall, `{"name":"whoami"}`))
+	}
 	if !version.Modern() {
 		if got, want := whoami(p), fmt.Sprintf(`tester %s roots:true level:"info" principal:""`, version); got != want {
-			t.Errorf("the session is of %q, want %q", got, want)
+			t.Errorf("the caller is %q, want %q", got, want)
 		}
 		return
 	}
 	if got, want := whoami(p), fmt.Sprintf(`tester %s roots:true level:"" principal:""`, version); got != want {
-		t.Errorf("the call is of %q, want %q", got, want)
+		t.Errorf("the caller is %q, want %q", got, want)
 	}
-	// The next request may say something else, and nothing of this one is kept.
+	// Each modern request has its own metadata.
 	p.Capabilities, p.Level = "{}", "error"
 	if got, want := whoami(p), fmt.Sprintf(`tester %s roots:false level:"error" principal:""`, version); got != want {
-		t.Errorf("the call is of %q, want %q", got, want)
+		t.Errorf("the caller is %q, want %q", got, want)
 	}
 	p.Send(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"whoami","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
-	if got, want := eratest.Said(p.Next()), `nobody 2026-07-28 roots:false level:"" principal:""`; got != want {
-		t.Errorf("the call is of %q, want %q", got, want)
+	if got, want := eratest.ResultText(p.Next()), `nobody 2026-07-28 roots:false level:"" principal:""`; got != want {
+		t.Errorf("the caller is %q, want %q", got, want)
 	}
 	other := eratest.ConnectAs(t, s, "alice")
 	other.Version = version
 	if got, want := whoami(other), fmt.Sprintf(`tester %s roots:false level:"" principal:"alice"`, version); got != want {
-		t.Errorf("the call is of %q, want %q", got, want)
+		t.Errorf("the caller is %q, want %q", got, want)
 	}
 }
 
@@ -130,7 +132,7 @@ func testNotOpened(t *testing.T, version mcp.Version) {
 		eratest.Want(t, answer, `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`, "error", "data", "supported")
 		return
 	}
-	// A modern request lacks nothing but what it does not say.
+	// Each request lacks one member.
 	for name, meta := range map[string]string{
 		"no capabilities":          `{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`,
 		"capabilities not object":  `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]}`,
@@ -145,7 +147,7 @@ func testNotOpened(t *testing.T, version mcp.Version) {
 	} {
 		p.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":` + meta + `}}`)
 		if answer := p.Next(); eratest.At(answer, "error", "code") != "-32602" || eratest.At(answer, "id") != "1" {
-			t.Errorf("%s: the answer is %s, want invalid params", name, answer)
+			t.Errorf("%s: the response is %s, want invalid params", name, answer)
 		}
 	}
 }
@@ -153,7 +155,7 @@ func testNotOpened(t *testing.T, version mcp.Version) {
 func testOpenedTwice(t *testing.T, version mcp.Version) {
 	p := eratest.Open(t, newServer(nil), version, `{"roots":{}}`)
 	if version.Modern() {
-		// A question for the versions does not open anything, nor closes the way.
+		// server/discover does not affect the handshake.
 		p.Call(mcp.MethodDiscover, "")
 		p.Call(mcp.MethodDiscover, "")
 		p.Version = mcp.LatestLegacyVersion
@@ -162,8 +164,7 @@ func testOpenedTwice(t *testing.T, version mcp.Version) {
 	}
 	eratest.WantError(t, p.Call(mcp.MethodInitialize, eratest.InitializeParams(mcp.Version20241105, "{}")), jsonrpc.InvalidRequest)
 	eratest.Want(t, p.Call(mcp.MethodToolsCall, `{"name":"whoami"}`), fmt.Sprintf(`"tester %s roots:true level:\"info\" principal:\"\""`, version), "result", "content", "0", "text")
-	// Both eras may share a connection, and a modern request knows nothing of the
-	// session.
+	// Both eras may share a connection. A modern request does not use the session.
 	p.Version, p.Capabilities = mcp.LatestVersion, "{}"
 	answer := p.Call(mcp.MethodToolsCall, `{"name":"whoami"}`)
 	eratest.Want(t, answer, `"complete"`, "result", "resultType")
@@ -174,7 +175,7 @@ func testBatch(t *testing.T, version mcp.Version) {
 	p := eratest.Open(t, newServer(nil), version, "{}")
 	params := `{"name":"echo","arguments":{"say":"x"}}`
 	if version.Modern() {
-		params = p.Stamped(params)
+		params = p.WithMeta(params)
 	}
 	request := `{"jsonrpc":"2.0","id":"b%d","method":"tools/call","params":` + params + `}`
 	p.Send("[" + fmt.Sprintf(request, 1) + "," + fmt.Sprintf(request, 2) + "]")
@@ -185,7 +186,7 @@ func testBatch(t *testing.T, version mcp.Version) {
 		return
 	}
 	if answer[0] != '[' || eratest.Element(answer, 1) == "" || eratest.Element(answer, 2) != "" {
-		t.Errorf("a batch of two is answered with %s", answer)
+		t.Errorf("the response to a batch is %s", answer)
 	}
 	for _, refused := range []string{
 		`[{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + eratest.InitializeParams(version, "{}") + `}]`,
@@ -217,7 +218,7 @@ func testMethodsOfOneEra(t *testing.T, version mcp.Version) {
 	for _, method := range append(methods, "tasks/result", "tasks/list", "unknown/method", mcp.MethodElicit, "tools/Call") {
 		eratest.WantError(t, p.Call(method, ""), jsonrpc.MethodNotFound)
 	}
-	// A notification that nobody knows is dropped.
+	// An unknown notification is dropped.
 	p.Send(`{"jsonrpc":"2.0","method":"notifications/unheard"}`, `{"jsonrpc":"2.0","method":"tools/call"}`)
 	p.ExpectSilence()
 }
@@ -247,8 +248,8 @@ func testServerCapabilities(t *testing.T, version mcp.Version) {
 	eratest.WantIf(t, has, version.Modern(), "extensions")
 }
 
-// TestNothingSharedBetweenLinks: what one connection says is not known to another.
-func TestNothingSharedBetweenLinks(t *testing.T) {
+// TestLinksAreIndependent checks that links do not share a session.
+func TestLinksAreIndependent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(nil)
 		eratest.Open(t, s, mcp.LatestLegacyVersion, "{}")
@@ -257,9 +258,9 @@ func TestNothingSharedBetweenLinks(t *testing.T) {
 	})
 }
 
-// TestNoSessionOnASharedLink: a link of several clients carries requests that describe
-// themselves, and no session.
-func TestNoSessionOnASharedLink(t *testing.T) {
+// TestSharedLink checks that a link of several clients has no session and accepts modern requests
+// only.
+func TestSharedLink(t *testing.T) {
 	h := newServer(nil).Bind(transport.Link{Input: t.Context(), Shared: true})
 	handle := func(method, params string) (string, error) {
 		req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, json.RawMessage(params))
@@ -272,13 +273,13 @@ func TestNoSessionOnASharedLink(t *testing.T) {
 	}
 	_, err := handle(mcp.MethodInitialize, eratest.InitializeParams(mcp.LatestLegacyVersion, "{}"))
 	if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.InvalidRequest {
-		t.Errorf("a session is opened with %v", err)
+		t.Errorf("initialize on a shared link: %v", err)
 	}
 	if _, err := handle(mcp.MethodToolsList, "{}"); err == nil {
-		t.Error("a request that does not describe itself is answered")
+		t.Error("a legacy request on a shared link succeeded")
 	}
 	modern := &eratest.Peer{T: t, Version: mcp.LatestVersion, Capabilities: "{}"}
-	if list, err := handle(mcp.MethodToolsList, modern.Stamped("{}")); err != nil || eratest.At(list, "resultType") != `"complete"` {
-		t.Errorf("a request that describes itself is answered with %s, %v", list, err)
+	if list, err := handle(mcp.MethodToolsList, modern.WithMeta("{}")); err != nil || eratest.At(list, "resultType") != `"complete"` {
+		t.Errorf("a modern request on a shared link: %s, %v", list, err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// TestProbe: a client finds out what a server speaks, whatever an old server
-// makes of the question. MCP 2026-07-28, basic/versioning.
+// TestProbe checks that a client finds out the era of a server from any response to
+// server/discover. MCP 2026-07-28, basic/versioning.
 func TestProbe(t *testing.T) {
 	const discover, initialize, ready = mcp.MethodDiscover, mcp.MethodInitialize, mcp.NotificationInitialized
 	once := func(first func(string) string) func(string) []string {
@@ -87,14 +87,14 @@ func TestProbe(t *testing.T) {
 					t.Errorf("the client connects %d times, want %d", h.Dials, test.dials)
 				}
 				if s.Version() != test.version || s.Server().Name != "host" {
-					t.Errorf("the session is of %s with %q, want %s", s.Version(), s.Server().Name, test.version)
+					t.Errorf("the session has version %s with %q, want %s", s.Version(), s.Server().Name, test.version)
 				}
 			})
 		})
 	}
 }
 
-// TestLateProbe: an answer that comes after the time for it changes nothing.
+// TestLateProbe checks that a late response to server/discover has no effect.
 func TestLateProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked string
@@ -111,7 +111,7 @@ func TestLateProbe(t *testing.T) {
 		})
 		s := session(t, h, nil)
 		if s.Version() != mcp.LatestLegacyVersion {
-			t.Errorf("the session is of %s", s.Version())
+			t.Errorf("the session has version %s", s.Version())
 		}
 		for _, err := range s.Tools(t.Context()) {
 			t.Error(err)
@@ -150,7 +150,7 @@ func TestEraOption(t *testing.T) {
 	}
 }
 
-// TestHandshakeRefused: a session with a server that one cannot talk to is an error.
+// TestHandshakeRefused checks that an invalid handshake is an error.
 func TestHandshakeRefused(t *testing.T) {
 	for name, answer := range map[string]func(frame string) []string{
 		"version without handshake": func(frame string) []string {
@@ -178,10 +178,10 @@ func TestHandshakeRefused(t *testing.T) {
 				start := time.Now()
 				if s, err := client.Connect(t.Context(), h, nil); err == nil {
 					s.Close()
-					t.Error("the session opens")
+					t.Error("Connect succeeded")
 				}
 				if took := time.Since(start); took > era.OpenTimeout {
-					t.Errorf("the client gives up after %v", took)
+					t.Errorf("Connect failed after %v", took)
 				}
 				synctest.Wait()
 				if slices.Contains(h.Methods(), mcp.NotificationCancelled) {
@@ -192,7 +192,7 @@ func TestHandshakeRefused(t *testing.T) {
 	}
 }
 
-// TestOpeningCancelled: whoever waits for a session may stop.
+// TestOpeningCancelled checks that Connect ends with its context.
 func TestOpeningCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -203,13 +203,13 @@ func TestOpeningCancelled(t *testing.T) {
 		}
 		synctest.Wait()
 		if slices.Contains(h.Methods(), mcp.MethodInitialize) {
-			t.Error("the client goes on after its end")
+			t.Error("the client sends more frames after Connect has failed")
 		}
 	})
 }
 
-// TestClientsWords: what a client says of itself, in the words of the era.
-func TestClientsWords(t *testing.T) {
+// TestClientMetadata checks the metadata of a client in both eras.
+func TestClientMetadata(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := &client.Options{
 			Info:  mcp.Implementation{Name: "me", Version: "1", Title: "Me"},
@@ -217,7 +217,7 @@ func TestClientsWords(t *testing.T) {
 			Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 			},
-			Logged: func(context.Context, *mcp.LoggingMessageParams) {}, LogLevel: mcp.LevelWarning,
+			OnLog: func(context.Context, *mcp.LoggingMessageParams) {}, LogLevel: mcp.LevelWarning,
 		}
 		list := func(frame string) []string { return []string{eratest.Reply(frame, `{"tools":[]}`)} }
 
@@ -225,7 +225,7 @@ func TestClientsWords(t *testing.T) {
 		for _, err := range session(t, h, opts).Tools(t.Context()) {
 			t.Error(err)
 		}
-		for _, frame := range h.Heard() { // the question for the versions, and the call
+		for _, frame := range h.Received() { // server/discover and the call
 			eratest.Want(t, frame, `"2026-07-28"`, "params", "_meta", mcp.MetaProtocolVersion)
 			eratest.Want(t, frame, `"Me"`, "params", "_meta", mcp.MetaClientInfo, "title")
 			eratest.Want(t, frame, `{"roots":{},"elicitation":{"form":{}}}`, "params", "_meta", mcp.MetaClientCapabilities)
@@ -236,7 +236,7 @@ func TestClientsWords(t *testing.T) {
 		for _, err := range session(t, h, opts).Tools(t.Context()) {
 			t.Error(err)
 		}
-		frames := h.Heard()
+		frames := h.Received()
 		if got, want := h.Methods(), []string{mcp.MethodDiscover, mcp.MethodInitialize, mcp.NotificationInitialized, mcp.MethodSetLevel, mcp.MethodToolsList}; !slices.Equal(got, want) {
 			t.Fatalf("the client sends %q, want %q", got, want)
 		}

@@ -12,23 +12,23 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// maxTracked is how many progress notifications wait for a slow callback, and
-// maxTrackedText how many bytes of their messages. When more come the oldest go: the
-// newest says more.
+// maxTracked is how many progress notifications wait for a slow callback, and maxTrackedText
+// how many bytes their messages may have. The oldest are dropped, since the newest supersede
+// them.
 const (
 	maxTracked     = 16 << 10
 	maxTrackedText = 16 << 20
 )
 
-// A progressQueue takes the progress of one call from the read loop to the goroutine
-// that makes the call.
+// A progressQueue passes the progress of one call from the read loop to the goroutine that
+// makes the call.
 type progressQueue struct {
 	deadline.Activity // the call's timeout counts from the last progress
 
 	mu     sync.Mutex
 	queued []*mcp.ProgressParams
 	text   int // bytes of their messages
-	wake   chan struct{}
+	ready  chan struct{}
 }
 
 func (q *progressQueue) add(p *mcp.ProgressParams) {
@@ -42,17 +42,16 @@ func (q *progressQueue) add(p *mcp.ProgressParams) {
 	}
 	first := len(q.queued) == 1
 	q.mu.Unlock()
-	if !first { // somebody is coming already
+	if !first { // the goroutine was signalled already
 		return
 	}
 	select {
-	case q.wake <- struct{}{}:
+	case q.ready <- struct{}{}:
 	default:
 	}
 }
 
-// take returns what is queued; what comes next goes into the slice that was taken
-// before.
+// take returns what is queued, and reuses the slice that the last call has returned.
 func (q *progressQueue) take(before []*mcp.ProgressParams) []*mcp.ProgressParams {
 	clear(before)
 	q.mu.Lock()
@@ -62,44 +61,43 @@ func (q *progressQueue) take(before []*mcp.ProgressParams) []*mcp.ProgressParams
 	return queued
 }
 
-// received queues a progress notification. One that is malformed is ignored.
-func (q *progressQueue) received(token json.RawMessage, note *jsonrpc.Request) {
-	if p, err := progressOf(note, token); err == nil {
+// receive queues a progress notification. It ignores a malformed one.
+func (q *progressQueue) receive(token json.RawMessage, notification *jsonrpc.Request) {
+	if p, err := progressOf(notification, token); err == nil {
 		q.add(p)
 	}
 }
 
-// A report is progress as one piece of memory.
+// A report is the memory of one progress notification.
 type report struct {
 	params mcp.ProgressParams
 	total  float64 // what params.Total points to
 }
 
-// progressOf decodes a notification with that token: what usually comes without
-// another scan.
-func progressOf(note *jsonrpc.Request, token json.RawMessage) (*mcp.ProgressParams, error) {
+// progressOf decodes a notification with that token. It needs no scan for the usual members.
+func progressOf(notification *jsonrpc.Request, token json.RawMessage) (*mcp.ProgressParams, error) {
 	r := new(report)
 	r.params.ProgressToken = mcp.ProgressToken(token)
-	for key := range note.Keys() {
-		if !r.readMember(key, note) {
+	for key := range notification.Keys() {
+		if !r.readMember(key, notification) {
 			p := new(mcp.ProgressParams)
-			return p, p.UnmarshalJSON(note.Params)
+			return p, p.UnmarshalJSON(notification.Params)
 		}
 	}
 	return &r.params, nil
 }
 
-func (r *report) readMember(key []byte, note *jsonrpc.Request) (ok bool) {
+func (r *report) readMember(key []byte, notification *jsonrpc.Request) (ok bool) {
 	switch string(key) {
 	case `"progressToken"`:
 		return true
 	case `"progress"`:
-		r.params.Progress, ok = number(note.Member("progress"))
+		r.params.Progress, ok = number(notification.Member("progress"))
 	case `"total"`:
-		r.total, ok = number(note.Member("total"))
+		r.total, ok = number(notification.Member("total"))
 		r.params.Total = &r.total
 	case `"message"`:
-		if raw := note.Member("message"); jsonscan.KindOf(raw) == jsonscan.String {
+		if raw := notification.Member("message"); jsonscan.KindOf(raw) == jsonscan.String {
 			r.params.Message, ok = jsonscan.Unquote(raw), true
 		}
 	}
@@ -111,11 +109,11 @@ func number(raw json.RawMessage) (float64, bool) {
 	return value, err == nil && jsonscan.KindOf(raw) == jsonscan.Number
 }
 
-// doTracked makes the call on a second goroutine, so that this one can run the
-// callback as progress comes; it returns after both.
+// doTracked makes the call on a second goroutine and runs the callback on this one. It returns
+// after both.
 func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
-	q := &progressQueue{wake: make(chan struct{}, 1)}
-	token, stop := s.TrackProgress(q.received)
+	q := &progressQueue{ready: make(chan struct{}, 1)}
+	token, stop := s.TrackProgress(q.receive)
 	defer stop()
 
 	type outcome struct {
@@ -128,7 +126,7 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 		done <- outcome{resp, err}
 	}()
 	var taken []*mcp.ProgressParams
-	tell := func() {
+	deliver := func() {
 		taken = q.take(taken)
 		for _, p := range taken {
 			progress(p)
@@ -136,18 +134,18 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 	}
 	for {
 		select {
-		case <-q.wake:
-			tell()
+		case <-q.ready:
+			deliver()
 		case out := <-done:
-			tell()
+			deliver()
 			return out.resp, out.err
 		}
 	}
 }
 
-// TrackProgress returns a progress token that no other call of the session has. Until
-// stop is called, handle is given the progress notifications with that token. It runs on
-// the read loop, so it must not block, and it must not keep the notification.
+// TrackProgress returns a progress token that no other call of the session has. handle is
+// called for the progress notifications with that token until stop is called. It runs on the
+// read loop, so it must neither block nor retain the notification.
 func (s *Session) TrackProgress(handle func(token json.RawMessage, progress *jsonrpc.Request)) (token json.RawMessage, stop func()) {
 	key := strconv.FormatInt(s.tokens.Add(1), 10)
 	token = json.RawMessage(key)
@@ -161,13 +159,12 @@ func (s *Session) TrackProgress(handle func(token json.RawMessage, progress *jso
 	}
 }
 
-// progressed hands progress to the call that it belongs to, if there is one. It keeps
-// nothing of the notification.
-func (s *Session) progressed(note *jsonrpc.Request) {
+// handleProgress passes progress to the call that it belongs to, if there is one.
+func (s *Session) handleProgress(notification *jsonrpc.Request) {
 	s.mu.Lock()
-	handle := s.tracked[string(note.Member(mcp.MetaProgressToken))]
+	handle := s.tracked[string(notification.Member(mcp.MetaProgressToken))]
 	s.mu.Unlock()
 	if handle != nil {
-		handle(note)
+		handle(notification)
 	}
 }

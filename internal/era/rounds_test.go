@@ -23,8 +23,8 @@ type cityIn struct {
 	City string `json:"city"`
 }
 
-// newAsker is a server whose tools ask their caller.
-func newAsker(opts *server.Options) *server.Server {
+// newAskingServer returns a server with tools that ask their caller.
+func newAskingServer(opts *server.Options) *server.Server {
 	if opts == nil {
 		opts = &server.Options{}
 	}
@@ -104,7 +104,7 @@ func newAsker(opts *server.Options) *server.Server {
 	return s
 }
 
-// answers are what the peer of these tests says to any question.
+// answers returns the answer of the peer to any question.
 func answers(method, params string) string {
 	switch method {
 	case mcp.MethodElicit:
@@ -117,8 +117,8 @@ func answers(method, params string) string {
 	return `{}`
 }
 
-// converse makes a call and answers what it is asked, in the way of its version.
-// It returns the last frame and the methods of the questions.
+// converse makes a call and answers its questions. It returns the last frame and the methods of
+// the questions.
 func converse(p *eratest.Peer, method, params string, answer func(method, params string) string) (last string, asked []string) {
 	p.T.Helper()
 	id := p.Start(method, params)
@@ -139,7 +139,7 @@ func converse(p *eratest.Peer, method, params string, answer func(method, params
 	return "", nil
 }
 
-// questions are the methods of a round's questions.
+// questions returns the methods of the questions of a round.
 func questions(round string) []string {
 	var methods []string
 	object, _ := jsonscan.ReadObject([]byte(eratest.At(round, "result", "inputRequests")))
@@ -149,7 +149,7 @@ func questions(round string) []string {
 	return methods
 }
 
-// retried are a call's parameters with the answers to a round's questions.
+// retried returns the params of a call with the answers to a round.
 func retried(params, round string, answer func(method, params string) string) string {
 	object, _ := jsonscan.ReadObject([]byte(eratest.At(round, "result", "inputRequests")))
 	var said []string
@@ -165,9 +165,10 @@ func retried(params, round string, answer func(method, params string) string) st
 	return string(with)
 }
 
-// testQuestions: the modern era asks in a result, the legacy era by a request.
+// testQuestions checks that a question is a result in the modern era and a request in the legacy
+// era.
 func testQuestions(t *testing.T, version mcp.Version) {
-	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
+	p := eratest.Open(t, newAskingServer(nil), version, eratest.Askable)
 	for _, test := range []struct {
 		method, params, question, answer string
 		since                            mcp.Version
@@ -179,7 +180,7 @@ func testQuestions(t *testing.T, version mcp.Version) {
 	} {
 		last, asked := converse(p, test.method, test.params, answers)
 		if version < test.since {
-			eratest.WantError(t, last, jsonrpc.InvalidRequest) // there is no such question yet
+			eratest.WantError(t, last, jsonrpc.InvalidRequest) // the version does not have this question
 			continue
 		}
 		if !slices.Equal(asked, []string{test.question}) || !strings.Contains(last, test.answer) {
@@ -188,12 +189,12 @@ func testQuestions(t *testing.T, version mcp.Version) {
 	}
 }
 
-// testFormOfQuestions: the same question in the words of each version.
+// testFormOfQuestions checks the params of a question in each version.
 func testFormOfQuestions(t *testing.T, version mcp.Version) {
 	if version < mcp.Version20250618 {
 		return
 	}
-	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
+	p := eratest.Open(t, newAskingServer(nil), version, eratest.Askable)
 	question := func(tool string) string {
 		p.Start(mcp.MethodToolsCall, `{"name":"`+tool+`"}`)
 		frame := p.Next()
@@ -211,7 +212,7 @@ func testFormOfQuestions(t *testing.T, version mcp.Version) {
 	eratest.Want(t, form, `"string"`, "requestedSchema", "properties", "city", "type")
 	eratest.Want(t, form, onlyIf(version >= mcp.Version20251125, `"form"`), "mode")
 	if version < mcp.Version20251125 {
-		return // visits exist since
+		return // older versions have no URL elicitation
 	}
 	visit := question("visit")
 	eratest.Want(t, visit, `"url"`, "mode")
@@ -219,12 +220,12 @@ func testFormOfQuestions(t *testing.T, version mcp.Version) {
 	eratest.WantIf(t, visit, !version.Modern(), "elicitationId")
 }
 
-// testRounds: a function may ask several times, and what was answered first is
-// not forgotten, though a modern client repeats only the last answers.
+// testRounds checks that a function may ask several times, and gets the answers of all rounds
+// although a modern client sends only the last ones.
 func testRounds(t *testing.T, version mcp.Version) {
-	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
+	p := eratest.Open(t, newAskingServer(nil), version, eratest.Askable)
 	last, asked := converse(p, mcp.MethodToolsCall, `{"name":"three"}`, answers)
-	if eratest.Said(last) != "first, file:///home, third" {
+	if eratest.ResultText(last) != "first, file:///home, third" {
 		t.Errorf("three rounds end with %s", last)
 	}
 	if want := []string{mcp.MethodCreateMessage, mcp.MethodRootsList, mcp.MethodCreateMessage}; !slices.Equal(asked, want) {
@@ -232,9 +233,9 @@ func testRounds(t *testing.T, version mcp.Version) {
 	}
 }
 
-// testRoundOfTwo: questions that are joined are asked together.
+// testRoundOfTwo checks that joined questions are asked in one round.
 func testRoundOfTwo(t *testing.T, version mcp.Version) {
-	s := newAsker(nil)
+	s := newAskingServer(nil)
 	runs := 0
 	server.AddTool(s, server.Tool{Name: "both"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 		runs++
@@ -256,20 +257,20 @@ func testRoundOfTwo(t *testing.T, version mcp.Version) {
 		}
 		return answers(method, params)
 	})
-	if want := []string{mcp.MethodCreateMessage, mcp.MethodRootsList}; !slices.Equal(asked, want) || runs != 2 || eratest.Said(last) != "file:///home" {
+	if want := []string{mcp.MethodCreateMessage, mcp.MethodRootsList}; !slices.Equal(asked, want) || runs != 2 || eratest.ResultText(last) != "file:///home" {
 		t.Errorf("%d runs ask %q and end with %s", runs, asked, last)
 	}
-	// A failure beside a question is a failure.
+	// An error together with a question is an error.
 	eratest.Want(t, p.Call(mcp.MethodToolsCall, `{"name":"fails"}`), "true", "result", "isError")
 }
 
-// testUnansweredRound: answers that are missing are asked for again, others are
-// ignored, malformed ones refused.
+// testUnansweredRound checks that missing answers are asked for again, unknown ones are ignored,
+// and malformed ones are refused.
 func testUnansweredRound(t *testing.T, version mcp.Version) {
 	if !version.Modern() {
 		return
 	}
-	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
+	p := eratest.Open(t, newAskingServer(nil), version, eratest.Askable)
 	for _, responses := range []string{`{}`, `{"other":{"roots":[]}}`} {
 		answer := p.Call(mcp.MethodToolsCall, `{"name":"twin","inputResponses":`+responses+`}`)
 		eratest.Want(t, answer, `"input_required"`, "result", "resultType")
@@ -286,27 +287,27 @@ func testUnansweredRound(t *testing.T, version mcp.Version) {
 	}
 }
 
-// testRefusals: what the person or the client refuses is the function's to know.
+// testRefusals checks that the function gets the refusal of the person or the client.
 func testRefusals(t *testing.T, version mcp.Version) {
-	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
+	p := eratest.Open(t, newAskingServer(nil), version, eratest.Askable)
 	if version >= mcp.Version20250618 {
 		for _, action := range []string{"decline", "cancel"} {
 			last, _ := converse(p, mcp.MethodToolsCall, `{"name":"elicit"}`, func(string, string) string { return `{"action":"` + action + `"}` })
 			eratest.Want(t, last, "true", "result", "isError")
-			if !strings.Contains(eratest.Said(last), action) {
-				t.Errorf("a person who chose to %s is told as %q", action, eratest.Said(last))
+			if !strings.Contains(eratest.ResultText(last), action) {
+				t.Errorf("the action %s gives %q", action, eratest.ResultText(last))
 			}
 		}
 	}
 	if version.Modern() {
-		return // a client that refuses does not come again
+		return // a modern client that refuses sends no other request
 	}
 	p.Start(mcp.MethodToolsCall, `{"name":"three"}`)
 	p.Send(`{"jsonrpc":"2.0","id":` + eratest.At(p.Next(), "id") + `,"error":{"code":-1,"message":"User rejected sampling request"}}`)
 	eratest.WantError(t, p.Next(), mcp.CodeUserRejected)
 }
 
-// testMissingCapability: nobody is asked what they cannot answer.
+// testMissingCapability checks that a client gets only questions that it has declared.
 func testMissingCapability(t *testing.T, version mcp.Version) {
 	for _, test := range []struct{ capabilities, tool, required string }{
 		{`{}`, "three", `{"sampling":{}}`},
@@ -317,9 +318,9 @@ func testMissingCapability(t *testing.T, version mcp.Version) {
 		{`{"elicitation":{"url":{}}}`, "elicit", `{"elicitation":{"form":{}}}`},
 	} {
 		if version == mcp.Version20250618 && test.tool == "elicit" {
-			continue // it has no modes: who declares elicitation can be shown forms
+			continue // the version has no modes: elicitation means forms
 		}
-		p := eratest.Open(t, newAsker(nil), version, test.capabilities)
+		p := eratest.Open(t, newAskingServer(nil), version, test.capabilities)
 		answer := p.Call(mcp.MethodToolsCall, `{"name":"`+test.tool+`"}`)
 		if !version.Modern() {
 			eratest.WantError(t, answer, jsonrpc.InvalidRequest)
@@ -332,25 +333,25 @@ func testMissingCapability(t *testing.T, version mcp.Version) {
 		return
 	}
 	// An empty declaration means forms.
-	p := eratest.Open(t, newAsker(nil), version, `{"elicitation":{}}`)
-	if last, _ := converse(p, mcp.MethodToolsCall, `{"name":"elicit"}`, answers); eratest.Said(last) != "to Bern" {
-		t.Errorf("a client that shows forms is not asked: %s", last)
+	p := eratest.Open(t, newAskingServer(nil), version, `{"elicitation":{}}`)
+	if last, _ := converse(p, mcp.MethodToolsCall, `{"name":"elicit"}`, answers); eratest.ResultText(last) != "to Bern" {
+		t.Errorf("a client with forms gets no question: %s", last)
 	}
 }
 
-// testWhoMayNotAsk: only three methods may.
-func testWhoMayNotAsk(t *testing.T, version mcp.Version) {
-	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
+// testMayAsk checks that only calls of three methods may ask.
+func testMayAsk(t *testing.T, version mcp.Version) {
+	p := eratest.Open(t, newAskingServer(nil), version, eratest.Askable)
 	answer := p.Call(mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"x","value":""}}`)
 	eratest.WantError(t, answer, jsonrpc.InternalError)
 	p.ExpectSilence()
 }
 
-// testEndlessQuestions: a call may not ask for ever.
+// testEndlessQuestions checks that the number of questions is limited.
 func testEndlessQuestions(t *testing.T, version mcp.Version) {
-	p := eratest.Open(t, newAsker(nil), version, eratest.Askable)
+	p := eratest.Open(t, newAskingServer(nil), version, eratest.Askable)
 	if version.Modern() {
-		return // it is the client's to stop, which holds nothing here
+		return // a modern client limits the rounds
 	}
 	last, asked := converse(p, mcp.MethodToolsCall, `{"name":"endless"}`, answers)
 	eratest.WantError(t, last, jsonrpc.InternalError)
@@ -359,10 +360,10 @@ func testEndlessQuestions(t *testing.T, version mcp.Version) {
 	}
 }
 
-// TestNobodyAnswers: a legacy call does not wait for a person for ever.
-func TestNobodyAnswers(t *testing.T) {
+// TestInputTimeout checks that a legacy call waits for an answer for a limited time.
+func TestInputTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := eratest.Open(t, newAsker(nil), mcp.LatestLegacyVersion, eratest.Askable)
+		p := eratest.Open(t, newAskingServer(nil), mcp.LatestLegacyVersion, eratest.Askable)
 		id := p.Start(mcp.MethodToolsCall, `{"name":"elicit"}`)
 		eratest.Want(t, p.Next(), `"elicitation/create"`, "method")
 		eratest.Pass(era.InputTimeout - time.Second)
@@ -375,8 +376,8 @@ func TestNobodyAnswers(t *testing.T) {
 	})
 }
 
-// TestMiddlewareSeesQuestion: a question passes middleware as an error value.
-func TestMiddlewareSeesQuestion(t *testing.T) {
+// TestQuestionInMiddleware checks that middleware gets a question as an error.
+func TestQuestionInMiddleware(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version mcp.Version) {
 		questions := 0
 		look := func(next mcp.Handler) mcp.Handler {
@@ -388,7 +389,7 @@ func TestMiddlewareSeesQuestion(t *testing.T) {
 				return result, err
 			}
 		}
-		p := eratest.Open(t, newAsker(&server.Options{Middleware: []mcp.Middleware{look}}), version, eratest.Askable)
+		p := eratest.Open(t, newAskingServer(&server.Options{Middleware: []mcp.Middleware{look}}), version, eratest.Askable)
 		converse(p, mcp.MethodToolsCall, `{"name":"three"}`, answers)
 		if questions != 3 {
 			t.Errorf("the middleware saw %d questions, want 3", questions)

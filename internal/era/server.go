@@ -7,36 +7,89 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/seal"
+	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A Server carries a [Core] over links, in both eras at once.
+// A Core is a server that does not depend on the era.
+type Core interface {
+	// Describe returns the current description of the server. It starts the server and does
+	// not wait until that is complete. The description is immutable; a changed server has
+	// another one. The error is that of a server that could not start.
+	Describe() (*Description, error)
+	// Serve answers one call of any method that is not part of the protocol's session
+	// management. It waits until the server has started.
+	Serve(ctx context.Context, call *mcp.Call) (mcp.Result, error)
+	// Failed records an error that the client must not see, and returns the error for the
+	// client.
+	Failed(method string, err error) error
+	// Watch calls notify for each change that matches the filter until stop is called. call
+	// is the call that subscribes, and ctx its context; the subscription may last longer.
+	// Watch returns the accepted part of the filter, without the resources that do not exist
+	// for the caller. notify does not block.
+	Watch(ctx context.Context, call *mcp.Call, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (accepted mcp.SubscriptionFilter, stop func(), err error)
+	// Stopping returns a channel that is closed when the server shuts down.
+	Stopping() <-chan struct{}
+}
+
+// A Description describes a server to its clients.
+type Description struct {
+	Info         mcp.Implementation
+	Capabilities mcp.ServerCapabilities
+	Instructions string
+	// CacheHint is sent with the description and the lists, in 2026-07-28 only.
+	CacheHint mcp.CacheHint
+}
+
+// Limits of both ends.
+const (
+	// MaxRounds is how often one call may ask questions.
+	MaxRounds = 10
+	// MaxListens is how many subscriptions one connection may hold open.
+	MaxListens = 32
+	// MaxHandshake is the length of the params of initialize in bytes, since the session keeps
+	// most of them.
+	MaxHandshake = 64 << 10
+	// MaxListenParams is the length of the params of subscriptions/listen in bytes, since they are
+	// held as long as the subscription.
+	MaxListenParams = 64 << 10
+	// MaxWatchedURI is the length of the URI of a watched resource in bytes.
+	MaxWatchedURI = 8 << 10
+	// MaxSubscribed is how many resources one connection may watch.
+	MaxSubscribed = 1024
+	// InputTimeout is how long a person may take to answer.
+	InputTimeout = 10 * time.Minute
+	// StateLifetime is how long a sealed state is valid.
+	StateLifetime = time.Hour
+)
+
+// A Server serves a [Core] over links of both eras.
 type Server struct {
 	core       Core
-	keys       *seal.Ring
+	keys       *token.Ring
 	callers    callers
 	serverInfo serverInfoCache
 	lists      listCache
 }
 
-// NewServer returns a server that seals what a caller carries between the
-// rounds of a call with keys.
-func NewServer(core Core, keys *seal.Ring) *Server {
+// NewServer returns a server. keys seal the state that a client carries between the rounds of
+// a call.
+func NewServer(core Core, keys *token.Ring) *Server {
 	return &Server{core: core, keys: keys}
 }
 
-// Bind makes the handler of one link.
+// Bind returns the handler of one link.
 func (s *Server) Bind(link transport.Link) jsonrpc.Handler {
 	return &binding{server: s, link: link}
 }
 
-// A binding is one link: modern calls need nothing of it, legacy ones the
-// session. A shared link carries modern calls only.
+// A binding is the handler of one link. Legacy calls use its session. A shared link carries
+// modern calls only.
 type binding struct {
 	server  *Server
 	link    transport.Link
@@ -44,7 +97,7 @@ type binding struct {
 	listens atomic.Int32
 }
 
-// principal names the authenticated client that a call is of.
+// principal returns the name of the authenticated client of a call.
 func (b *binding) principal(ctx context.Context) string {
 	if b.link.Shared {
 		return transport.Principal(ctx)
@@ -58,15 +111,19 @@ func declaredVersion(req *jsonrpc.Request) json.RawMessage {
 	return req.Member("_meta", mcp.MetaProtocolVersion)
 }
 
-// Handle answers a call. What its caller must not be shown, a panic too, is
-// reported here.
+// Handle answers a call in the era of its request. Errors that the client must not see, and
+// panics, are passed to Core.Failed.
 func (b *binding) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = b.server.core.Failed(req.Method, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
-	err = b.handle(ctx, from, req, reply)
+	if declaredVersion(req) != nil {
+		err = b.handleModern(ctx, from, req, reply)
+	} else {
+		err = b.handleLegacy(ctx, from, req, reply)
+	}
 	if err == nil || ctx.Err() != nil || isForCaller(err) {
 		return err
 	}
@@ -78,16 +135,8 @@ func isForCaller(err error) bool {
 	return errors.As(err, &e)
 }
 
-// handle chooses the era of a call, once.
-func (b *binding) handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	if declaredVersion(req) != nil {
-		return b.handleModern(ctx, from, req, reply)
-	}
-	return b.handleLegacy(ctx, from, req, reply)
-}
-
-// Preempts says what must not wait behind calls, and the handshake, which must
-// be over before the next message is looked at.
+// Preempts reports whether a request must not wait for other calls, or is the handshake, which
+// must be complete before the next message is read.
 func (b *binding) Preempts(req *jsonrpc.Request) bool {
 	switch req.Method {
 	case mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLevel:
@@ -96,23 +145,23 @@ func (b *binding) Preempts(req *jsonrpc.Request) bool {
 	return false
 }
 
-// Notified takes what a client tells unasked. Its cancellations declare no version;
-// ids are the sender's, so one table serves both eras.
-func (b *binding) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
-	if note.Method != mcp.NotificationCancelled {
+// HandleNotification handles the notifications of a client, which are cancellations. They
+// declare no version, so they apply to calls of both eras.
+func (b *binding) HandleNotification(from jsonrpc.Peer, notification *jsonrpc.Request) {
+	if notification.Method != mcp.NotificationCancelled {
 		return
 	}
-	if id, err := jsonrpc.ParseID(note.Member("requestId")); err == nil {
+	if id, err := jsonrpc.ParseID(notification.Member("requestId")); err == nil {
 		from.Cancel(id)
 	}
 }
 
-// Abandoned tells a legacy client that its answer is not needed any more.
-func (b *binding) Abandoned(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
+// NotifyCancelled notifies a legacy client of an abandoned question.
+func (b *binding) NotifyCancelled(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
 	notifyCancelled(from, id, cause)
 }
 
-// AcceptBatch takes batches from who negotiated the one version that has them.
+// AcceptBatch accepts batches in sessions of 2025-03-26, the only version that has them.
 func (b *binding) AcceptBatch(batch []jsonrpc.Message) error {
 	refuse := func(why string) error {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: why}
@@ -132,7 +181,7 @@ func (b *binding) AcceptBatch(batch []jsonrpc.Message) error {
 	return nil
 }
 
-// errorFor says an error of the core in the words of the caller's version.
+// errorFor returns an error of the core with the code of the caller's version.
 func errorFor(version mcp.Version, err error) error {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
@@ -146,7 +195,7 @@ func errorFor(version mcp.Version, err error) error {
 		code = jsonrpc.InvalidRequest
 	}
 	if code == e.Code {
-		return err // a transport may know what it is in
+		return err // unchanged, since a transport may check wrapped errors
 	}
 	return &jsonrpc.Error{Code: code, Message: e.Message, Data: e.Data}
 }

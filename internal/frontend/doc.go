@@ -1,3 +1,6 @@
-// Package frontend is what HTTP handlers that call tools share: admission, limits and the
-// count of requests, errors as clients get them, and the names of tools by their servers.
+// Package frontend has what bridge/gateway and bridge/toolserver share: HTTP handlers with
+// authentication and limits, the classification of errors, and the look-up of tools by their
+// upstream server and name.
+//
+// Package frontend/frontendtest has what their tests share.
 package frontend

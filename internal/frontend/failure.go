@@ -15,27 +15,28 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A Failure is why a call has no result, as clients and counters get it. It is an error, so
-// that what a handler refuses by itself can be one too.
+// A Failure says why a call has no result, for clients and counters. It is an error, so that a
+// handler can return one of its own.
 type Failure struct {
-	// Kind is one of a few.
-	Kind string
-	// Status is that of HTTP.
+	// Code identifies the failure. It is one of the constants of this package, or a code of
+	// package approval, bridge or toolserver.
+	Code string
+	// Status is the HTTP status.
 	Status  int
 	Message string
-	// Wire is what a caller over MCP gets; nil if it says no more than Message.
+	// Wire is the error that a caller over MCP gets; nil if it contains no more than Message.
 	Wire *jsonrpc.Error
-	// Err is the reason, which clients do not learn; it may be nil.
+	// Err is the cause, for the log only; it may be nil.
 	Err error
 }
 
 // Error returns the message.
 func (f *Failure) Error() string { return f.Message }
 
-// Unwrap returns the reason.
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// As makes the failure an error of JSON-RPC.
+// As sets a **[jsonrpc.Error] to the error for a caller over MCP.
 func (f *Failure) As(target any) bool {
 	wire, ok := target.(**jsonrpc.Error)
 	if ok {
@@ -44,46 +45,46 @@ func (f *Failure) As(target any) bool {
 	return ok
 }
 
-// Kinds of failures, beside those of packages approval and bridge, which are the same in
-// lower case: "rejected", "upstream_timeout".
+// Codes of failures. The codes of packages approval and bridge are added in lower case:
+// "rejected", "upstream_timeout".
 const (
-	Forbidden   = "forbidden"      // a guard refuses the call
-	Asks        = "input_required" // the call has a question to its caller
-	Canceled    = "canceled"       // the client has gone
-	TimedOut    = "timeout"        // the call took too long
-	BadParams   = "invalid_params" // the server does not accept the arguments
-	UnknownTool = "unknown_tool"
-	Malformed   = "upstream_malformed"
-	Unavailable = "upstream_unavailable"
-	ServerError = "server_error" // any other error of the protocol
-	Internal    = "internal"     // the log has the reason
+	Forbidden     = "forbidden"      // a guard refuses the call
+	InputRequired = "input_required" // the tool asks its caller for input
+	Canceled      = "canceled"       // the client disconnected
+	TimedOut      = "timeout"        // the call took too long
+	BadParams     = "invalid_params" // the server refuses the arguments
+	UnknownTool   = "unknown_tool"
+	Malformed     = "upstream_malformed"
+	Unavailable   = "upstream_unavailable"
+	ServerError   = "server_error" // any other protocol error
+	Internal      = "internal"     // the log has the cause
 )
 
-// MalformedAnswer is the failure of a call whose result cannot be read.
-var MalformedAnswer = &Failure{
-	Kind: Malformed, Status: http.StatusBadGateway,
-	Message: "the server gave an answer that cannot be understood; the call was executed",
+// MalformedResult is the failure of a call with an invalid result.
+var MalformedResult = &Failure{
+	Code: Malformed, Status: http.StatusBadGateway,
+	Message: "the server returned an invalid result; the call was executed",
 }
 
-// FailureOf returns what an error is to clients. It depends on types of this module only, so
-// that the error of a server cannot pass for a decision that was made here.
+// FailureOf classifies an error. It tests only for types of this module, so that the error of
+// an upstream server cannot imitate a decision of this process.
 func FailureOf(err error) *Failure {
-	if own, ok := errors.AsType[*Failure](err); ok { // also one that an approval has wrapped
+	if own, ok := errors.AsType[*Failure](err); ok { // also one that an approval error wraps
 		return own
 	}
 	if _, asks := mcp.AsInputRequired(err); asks {
-		return &Failure{Kind: Asks, Status: http.StatusConflict, Message: "the tool has a question to its caller, which can be answered over MCP only"}
+		return &Failure{Code: InputRequired, Status: http.StatusConflict, Message: "the tool asks its caller for input, which is possible over MCP only"}
 	}
 	wire, _ := errors.AsType[*jsonrpc.Error](err)
-	failure := func(kind string, status int) *Failure {
-		f := &Failure{Kind: kind, Status: status, Message: "internal error", Wire: wire, Err: err}
+	failure := func(code string, status int) *Failure {
+		f := &Failure{Code: code, Status: status, Message: "internal error", Wire: wire, Err: err}
 		if wire != nil {
 			f.Message = wire.Message
 		}
 		return f
 	}
 	if refused, ok := errors.AsType[*approval.Error](err); ok {
-		return failure(strings.ToLower(string(refused.Kind)), statusOf(refused.Kind))
+		return failure(strings.ToLower(string(refused.Code)), statusOf(refused.Code))
 	}
 	if _, ok := errors.AsType[*policy.DeniedError](err); ok {
 		return failure(Forbidden, http.StatusForbidden)
@@ -102,7 +103,7 @@ func FailureOf(err error) *Failure {
 		return failure(strings.ToLower(string(failed.Failure)), status)
 	}
 	if failed, ok := errors.AsType[*server.InternalError](err); ok {
-		return &Failure{Kind: Internal, Status: http.StatusInternalServerError, Message: failed.Error(), Err: err}
+		return &Failure{Code: Internal, Status: http.StatusInternalServerError, Message: failed.Error(), Err: err}
 	}
 	switch {
 	case wire != nil && wire.Code == jsonrpc.InvalidParams:
@@ -112,28 +113,28 @@ func FailureOf(err error) *Failure {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Failure{TimedOut, http.StatusGatewayTimeout, "the call took too long; it may have been executed", nil, err}
 	case errors.Is(err, context.Canceled):
-		return &Failure{Canceled, http.StatusServiceUnavailable, "the call was called off; it may have been executed", nil, err}
+		return &Failure{Canceled, http.StatusServiceUnavailable, "the call was canceled; it may have been executed", nil, err}
 	default:
 		return failure(Internal, http.StatusInternalServerError)
 	}
 }
 
-// CallFailureOf is [FailureOf] for the error of a call, which tells a tool that the caller
-// cannot see from arguments that are wrong.
+// CallFailureOf is [FailureOf] for the error of a call. It reports a tool that is hidden from
+// the caller, or does not exist, as [UnknownTool].
 func CallFailureOf(call *mcp.Call, err error) *Failure {
-	f := *FailureOf(err) // a copy, as the original may be shared
+	f := *FailureOf(err) // the original may be shared
 	refused, _ := errors.AsType[*server.RefusedError](err)
 	hidden := refused != nil && refused.Hidden
-	if call.Method() == mcp.MethodToolsCall && (hidden || f.Kind == BadParams && call.Target() == nil) {
-		f.Kind, f.Status = UnknownTool, http.StatusNotFound
+	if call.Method() == mcp.MethodToolsCall && (hidden || f.Code == BadParams && call.Target() == nil) {
+		f.Code, f.Status = UnknownTool, http.StatusNotFound
 		f.Message = "there is no tool " + jsonscan.Quote(jsonscan.Unquote(call.Member("name")))
 	}
 	return &f
 }
 
-// statusOf is the status of a call that was not approved.
-func statusOf(kind approval.Kind) int {
-	switch kind {
+// statusOf returns the HTTP status of a call that was not approved.
+func statusOf(code approval.Code) int {
+	switch code {
 	case approval.Rejected:
 		return http.StatusForbidden
 	case approval.Expired:
@@ -142,7 +143,7 @@ func statusOf(kind approval.Kind) int {
 		return http.StatusConflict
 	case approval.TooMany:
 		return http.StatusTooManyRequests
-	default: // there is no one to ask at the moment
+	default: // no approver is available
 		return http.StatusServiceUnavailable
 	}
 }

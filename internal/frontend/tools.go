@@ -11,21 +11,21 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// Launched begins the name of the origin of tools whose server a caller has launched.
-const Launched = "launched:"
+// LaunchedPrefix is the prefix of Origin.Server for servers that callers have launched.
+const LaunchedPrefix = "launched:"
 
 // Servers are the upstream servers of a server.
 type Servers struct {
 	Server *server.Server
-	// States reports how they are. If it is nil, servers without tools are unknown, and all
-	// others run.
+	// States returns their states. If it is nil, every server with tools is assumed to run, and
+	// others are unknown.
 	States func() []bridge.State
 }
 
-// An index has the tools of a catalog by where they come from.
+// An index maps the origins of tools to the entries of a catalog.
 type index struct {
-	tools   map[mcp.Origin]*server.Entry // Server and Name only
-	aliases []string                     // of the servers that have tools
+	tools   map[mcp.Origin]*server.Entry // by Server and Name only
+	aliases []string                     // of servers with tools
 }
 
 type indexKey struct{}
@@ -47,7 +47,7 @@ func (s *Servers) index() *index {
 	}).(*index)
 }
 
-// All returns the servers, in their order.
+// All returns the states of the servers, in order.
 func (s *Servers) All() []bridge.State {
 	if s.States != nil {
 		return s.States()
@@ -67,7 +67,7 @@ func (s *Servers) Has(alias string) bool {
 	return slices.ContainsFunc(s.All(), func(s bridge.State) bool { return s.Alias == alias })
 }
 
-// TakesCalls reports whether a server runs, or would be started by a call.
+// TakesCalls reports whether a server is running, or is started by a call.
 func TakesCalls(s bridge.State) bool { return s.Status == bridge.Ready || s.Status == bridge.Idle }
 
 // Takes reports whether the server with that alias takes calls.
@@ -75,10 +75,10 @@ func (s *Servers) Takes(alias string) bool {
 	return slices.ContainsFunc(s.All(), func(s bridge.State) bool { return s.Alias == alias && TakesCalls(s) })
 }
 
-// Find returns the name that callers have for a tool, by the server's own name. A tool that
-// does not exist has the name that it would have. If ok is false, the name is that of another
-// tool, or there is no such server. A server that is started on demand may be started, as a
-// call does. pseudo reports whether the tool is one of a pseudo-server.
+// Find returns the exposed name of a tool, given its server and the name there. A tool that
+// does not exist has the name that it would have. ok is false if another tool has that name, or
+// if there is no such server. Find may start a server that is started on demand. pseudo reports
+// whether the tool belongs to a pseudo-server.
 func (s *Servers) Find(ctx context.Context, alias, own string) (name string, pseudo, ok bool) {
 	_ = s.Server.Start(ctx) // a call reports the error
 	origin := mcp.Origin{Server: alias, Name: own}
@@ -93,7 +93,7 @@ func (s *Servers) Find(ctx context.Context, alias, own string) (name string, pse
 		return "", false, false
 	}
 	e, err := s.Server.Catalog().Resolve(ctx, mcp.KindTool, name)
-	if listed := s.index().tools[origin]; listed != nil { // the server is started now
+	if listed := s.index().tools[origin]; listed != nil { // the server has started
 		return listed.Name, false, true
 	}
 	if e == nil || err != nil {
@@ -103,26 +103,27 @@ func (s *Servers) Find(ctx context.Context, alias, own string) (name string, pse
 	return name, pseudo, e.Origin.Server == alias && e.Origin.Name == own && pseudo != isServer
 }
 
-// IsPseudo reports whether a tool is one of a pseudo-server: it is in no list.
+// IsPseudo reports whether a tool belongs to a pseudo-server: it is not listed.
 func IsPseudo(e *server.Entry) bool { return e.Definition == nil }
 
-// IsAlias reports whether a pseudo-server may have a name: then no tool of it has the name of
-// another server's tool.
+// IsAlias reports whether name is valid for a pseudo-server. The name of its tools is then
+// different from that of any other server's tool.
 func IsAlias(name string) bool {
 	return name != "" && !strings.Contains(name, bridge.Separator) && !strings.HasSuffix(name, "_")
 }
 
-// maxEntries bounds how many entries are kept whose names callers choose.
+// maxEntries is the maximum number of cached entries.
 const maxEntries = 1 << 10
 
-// Entries keeps entries that are in no list, so that what surrounds them is built once. It
-// holds at most 1024. The zero value is empty, and may be used concurrently.
+// Entries caches entries that are not listed and whose names callers choose, so that their
+// chain of guards is built once. It is cleared when it is full. The zero value is empty, and
+// may be used concurrently.
 type Entries struct {
 	mu      sync.Mutex
 	entries map[any]*server.Entry
 }
 
-// Get returns the entry with the key, made if it is not kept.
+// Get returns the entry with the key, and builds it if it is not cached.
 func (c *Entries) Get(key any, build func() *server.Entry) *server.Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()

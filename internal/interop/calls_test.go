@@ -19,28 +19,28 @@ var calls = []check{
 	{name: "a tool's failure", run: checkToolFailure},
 	{name: "a protocol error", run: checkProtocolError},
 	{name: "unknown tool", run: checkUnknownTool},
-	{name: "arguments that do not fit", run: checkMisfit},
+	{name: "arguments that do not fit", run: checkInvalidArguments},
 	{name: "text of every script", run: checkText},
 	{name: "an argument in a header", run: checkHeader},
-	{name: "an argument in a header, as it turns out", from: modern, run: checkUnknownHeader},
+	{name: "an argument in a header, that is not known before", from: modern, run: checkUnknownHeader},
 	{name: "a megabyte there and back", run: checkMegabyte},
 	{name: "many calls at once", run: checkMany},
 	{name: "progress", run: checkProgress},
-	{name: "log messages from a level on", run: checkLog},
-	{name: "log messages only when asked for", from: modern, run: checkLogUnasked},
+	{name: "log messages with a minimum level", run: checkLog},
+	{name: "log messages only on request", from: modern, run: checkLogUnasked},
 	{name: "cancellation", run: checkCancellation},
 }
 
 func checkStructured(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
-	answer, err := s.guest.call(ctx, "add", map[string]any{"a": 2, "b": 3})
+	answer, err := s.client.call(ctx, "add", map[string]any{"a": 2, "b": 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{`{"sum":5}`}; answer.failed || !cmp.Equal(answer.content, want) {
 		t.Errorf("content %q, want %q", answer.content, want)
 	}
-	if p.host == "dovetail" && p.version < "2025-06-18" { // which has it first
+	if p.server == "dovetail" && p.version < "2025-06-18" { // the first version with structured content
 		if answer.structured != "" {
 			t.Errorf("structured content %s, want none", answer.structured)
 		}
@@ -53,7 +53,7 @@ func checkStructured(ctx context.Context, t *testing.T, p pair) {
 
 func checkContent(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
-	answer, err := s.guest.call(ctx, "show", nil)
+	answer, err := s.client.call(ctx, "show", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func checkContent(ctx context.Context, t *testing.T, p pair) {
 
 func checkToolFailure(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
-	answer, err := s.guest.call(ctx, "fail", nil)
+	answer, err := s.client.call(ctx, "fail", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,33 +76,33 @@ func checkToolFailure(ctx context.Context, t *testing.T, p pair) {
 
 func checkProtocolError(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
-	_, err := s.guest.call(ctx, "refuse", nil)
+	_, err := s.client.call(ctx, "refuse", nil)
 	if err == nil || !strings.Contains(err.Error(), "not like this") {
 		t.Fatalf("error %v", err)
 	}
 	want := -32602
-	if p.host == "mcp-go" { // a tool of it cannot say the code
+	if p.server == "mcp-go" { // its tools cannot set the code
 		want = -32603
 	}
-	if got := s.guest.code(err); got != want {
+	if got := s.client.code(err); got != want {
 		t.Errorf("code %d, want %d", got, want)
 	}
-	if got := s.said(ctx, t, "echo", map[string]any{"text": "alive"}); got != "alive" {
-		t.Errorf("then it says %q", got)
+	if got := s.callText(ctx, t, "echo", map[string]any{"text": "alive"}); got != "alive" {
+		t.Errorf("then got %q", got)
 	}
 }
 
 func checkUnknownTool(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
-	_, err := s.guest.call(ctx, "nothing", nil)
-	if got := s.guest.code(err); got != -32602 {
+	_, err := s.client.call(ctx, "nothing", nil)
+	if got := s.client.code(err); got != -32602 {
 		t.Errorf("code %d of %v, want -32602", got, err)
 	}
 }
 
-func checkMisfit(ctx context.Context, t *testing.T, p pair) {
+func checkInvalidArguments(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
-	answer, err := s.guest.call(ctx, "add", map[string]any{"a": "two", "b": 3})
+	answer, err := s.client.call(ctx, "add", map[string]any{"a": "two", "b": 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,20 +114,20 @@ func checkMisfit(ctx context.Context, t *testing.T, p pair) {
 func checkText(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
 	const text = "naïve 日本語 \U0001F950 <b>&amp;</b> \u2028 \u0000 \r\n \"quoted\" \\ data: x\n\nevent: y"
-	if got := s.said(ctx, t, "echo", map[string]any{"text": text}); got != text {
+	if got := s.callText(ctx, t, "echo", map[string]any{"text": text}); got != text {
 		t.Errorf("got %q, want %q", got, text)
 	}
 }
 
-// checkHeader: since 2026-07-28 arguments may stand in headers too, once the guest
-// knows which. The value needs an encoding there.
+// checkHeader: since 2026-07-28 a client that has listed the tools repeats arguments in headers.
+// This value must be encoded.
 func checkHeader(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
-	if _, err := s.guest.list(ctx, "tools"); err != nil {
+	if _, err := s.client.list(ctx, "tools"); err != nil {
 		t.Fatal(err)
 	}
 	const region = "Zürich, 世界"
-	if got := s.said(ctx, t, "route", map[string]any{"region": region}); got != region {
+	if got := s.callText(ctx, t, "route", map[string]any{"region": region}); got != region {
 		t.Errorf("got %q, want %q", got, region)
 	}
 	var want []string
@@ -139,13 +139,12 @@ func checkHeader(ctx context.Context, t *testing.T, p pair) {
 	}
 }
 
-// checkUnknownHeader: ours learns from the host's refusal what it has to ask for,
-// and calls again.
+// checkUnknownHeader: after a refusal, our client lists the tools and repeats the call.
 func checkUnknownHeader(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
-	answer, err := s.guest.call(ctx, "route", map[string]any{"region": "eu"})
-	if p.guest != "dovetail" {
-		if got := s.guest.code(err); got != -32020 {
+	answer, err := s.client.call(ctx, "route", map[string]any{"region": "eu"})
+	if p.client != "dovetail" {
+		if got := s.client.code(err); got != -32020 {
 			t.Errorf("code %d of %v, want -32020", got, err)
 		}
 		return
@@ -158,11 +157,11 @@ func checkUnknownHeader(ctx context.Context, t *testing.T, p pair) {
 	}
 }
 
-// regions are what the guest has said in headers so far.
-func (s *scene) regions() []string {
+// regions returns the received values of the header.
+func (s *fixture) regions() []string {
 	var regions []string
-	for len(s.door.regions) > 0 {
-		regions = append(regions, <-s.door.regions)
+	for len(s.proxy.regions) > 0 {
+		regions = append(regions, <-s.proxy.regions)
 	}
 	return regions
 }
@@ -170,7 +169,7 @@ func (s *scene) regions() []string {
 func checkMegabyte(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
 	text := strings.Repeat("dovetail ", 1<<17)
-	if got := s.said(ctx, t, "echo", map[string]any{"text": text}); got != text {
+	if got := s.callText(ctx, t, "echo", map[string]any{"text": text}); got != text {
 		t.Errorf("got %d bytes, want %d", len(got), len(text))
 	}
 }
@@ -181,7 +180,7 @@ func checkMany(ctx context.Context, t *testing.T, p pair) {
 	for i := range 50 {
 		wg.Go(func() {
 			want := fmt.Sprintf(`{"sum":%d}`, i+1)
-			answer, err := s.guest.call(ctx, "add", map[string]any{"a": i, "b": 1})
+			answer, err := s.client.call(ctx, "add", map[string]any{"a": i, "b": 1})
 			if err != nil || len(answer.content) != 1 || answer.content[0] != want {
 				t.Errorf("%d + 1: %+v, %v", i, answer, err)
 			}
@@ -192,15 +191,15 @@ func checkMany(ctx context.Context, t *testing.T, p pair) {
 
 func checkProgress(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
-	if got := s.said(ctx, t, "climb", nil); got != "up" {
-		t.Errorf("it says %q", got)
+	if got := s.callText(ctx, t, "climb", nil); got != "up" {
+		t.Errorf("got %q", got)
 	}
 	want := []string{"1/3 step 1", "2/3 step 2", "3/3 step 3"}
-	if p.host == "dovetail" && p.version < "2025-03-26" { // which has messages first
+	if p.server == "dovetail" && p.version < "2025-03-26" { // the first version with messages
 		want = []string{"1/3", "2/3", "3/3"}
 	}
-	if p.host == "mcp-go" { // its last notifications race with the result, and may come after it or not at all
-		onlySome(t, want, s.journal.with("progress"))
+	if p.server == "mcp-go" { // its notifications race with the result and may be lost
+		isSubset(t, want, s.journal.with("progress"))
 		return
 	}
 	if diff := cmp.Diff(want, s.journal.await(ctx, t, 3, "progress")); diff != "" {
@@ -208,22 +207,22 @@ func checkProgress(ctx context.Context, t *testing.T, p pair) {
 	}
 }
 
-// onlySome compares lines of which some may be missing, or come late.
-func onlySome(t *testing.T, want, got []string) {
+// isSubset checks that all lines are expected. Some may be missing.
+func isSubset(t *testing.T, want, got []string) {
 	t.Helper()
 	for _, line := range got {
 		if !slices.Contains(want, line) {
-			t.Errorf("%q is none of %q", line, want)
+			t.Errorf("%q is not in %q", line, want)
 		}
 	}
 }
 
 func checkLog(ctx context.Context, t *testing.T, p pair) {
-	s := open(ctx, t, p, func(s *stay) { s.level = "warning" })
-	s.said(ctx, t, "log", nil)
+	s := open(ctx, t, p, func(s *setup) { s.level = "warning" })
+	s.callText(ctx, t, "log", nil)
 	want := []string{`warning bakery {"message":"smoke"}`, `error bakery {"message":"fire"}`}
-	if p.host == "mcp-go" { // see progress
-		onlySome(t, want, s.journal.with("log"))
+	if p.server == "mcp-go" { // see checkProgress
+		isSubset(t, want, s.journal.with("log"))
 		return
 	}
 	if diff := cmp.Diff(want, s.journal.await(ctx, t, 2, "log")); diff != "" {
@@ -233,8 +232,8 @@ func checkLog(ctx context.Context, t *testing.T, p pair) {
 
 func checkLogUnasked(ctx context.Context, t *testing.T, p pair) {
 	s := open(ctx, t, p, nil)
-	s.said(ctx, t, "log", nil)
-	s.said(ctx, t, "echo", map[string]any{"text": "a round trip later"})
+	s.callText(ctx, t, "log", nil)
+	s.callText(ctx, t, "echo", map[string]any{"text": "a round trip later"})
 	if got := s.journal.with("log"); got != nil {
 		t.Errorf("got %q", got)
 	}
@@ -245,37 +244,37 @@ func checkCancellation(ctx context.Context, t *testing.T, p pair) {
 	calling, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := s.guest.call(calling, "wait", nil)
+		_, err := s.client.call(calling, "wait", nil)
 		ended <- err
 	}()
-	receive(ctx, t, s.host.bell.waiting, "the call to begin")
+	receive(ctx, t, s.server.events.waiting, "the call to begin")
 	cancel()
 	if err := receive(ctx, t, ended, "the call to end"); !errors.Is(err, context.Canceled) {
 		t.Errorf("the call ended with %v", err)
 	}
-	if p.guest == "mcp-go" && p.version < modern { // it tells nobody: the tool goes on
-		s.said(ctx, t, "echo", map[string]any{"text": "a round trip later"})
-		if len(s.host.bell.stopped) != 0 {
+	if p.client == "mcp-go" && p.version < modern { // it sends no notification, so the tool continues
+		s.callText(ctx, t, "echo", map[string]any{"text": "a round trip later"})
+		if len(s.server.events.stopped) != 0 {
 			t.Error("the tool was stopped")
 		}
 		return
 	}
-	if err := receive(ctx, t, s.host.bell.stopped, "the tool to end"); !errors.Is(err, context.Canceled) {
+	if err := receive(ctx, t, s.server.events.stopped, "the tool to end"); !errors.Is(err, context.Canceled) {
 		t.Errorf("the tool ended with %v", err)
 	}
-	if got := s.said(ctx, t, "echo", map[string]any{"text": "alive"}); got != "alive" {
-		t.Errorf("then it says %q", got)
+	if got := s.callText(ctx, t, "echo", map[string]any{"text": "alive"}); got != "alive" {
+		t.Errorf("then got %q", got)
 	}
 }
 
-// receive waits for something.
+// receive waits for a value from a channel.
 func receive[T any](ctx context.Context, t *testing.T, from <-chan T, what string) T {
 	t.Helper()
 	select {
 	case v := <-from:
 		return v
 	case <-ctx.Done():
-		t.Fatalf("waited in vain for %s", what)
+		t.Fatalf("timeout waiting for %s", what)
 		panic("unreachable")
 	}
 }

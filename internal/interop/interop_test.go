@@ -2,32 +2,35 @@ package interop
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
-// A check is what every pair has to pass.
+// A check is a test for every pair.
 type check struct {
 	name string
-	// from is the first version that has what it takes, until the first that has
-	// it no more; "" for all.
+	// from is the first version with the tested feature, until the first one without it; ""
+	// means no limit.
 	from, until string
 	run         func(ctx context.Context, t *testing.T, p pair)
 }
 
-func TestGuestsAtHosts(t *testing.T) {
+func TestClientsWithServers(t *testing.T) {
 	for _, p := range pairs() {
 		t.Run(p.String(), func(t *testing.T) {
-			for _, c := range slices.Concat(offers, calls, questions, changes, breaks) {
+			for _, c := range slices.Concat(entryChecks, calls, questions, changes, breaks) {
 				if p.version < c.from || c.until != "" && p.version >= c.until {
 					continue
 				}
-				if i := slices.IndexFunc(faults, func(f fault) bool { return f.concerns(p, c.name) }); i >= 0 && !*tryFaults {
-					t.Logf("not checked: %s, since %s", c.name, faults[i].why)
+				if i := slices.IndexFunc(knownFailures, func(f knownFailure) bool { return f.matches(p, c.name) }); i >= 0 && !*runKnownFailures {
+					t.Logf("skipped: %s: %s", c.name, knownFailures[i].reason)
 					continue
 				}
 				t.Run(c.name, func(t *testing.T) {
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
 					defer cancel()
 					c.run(ctx, t, p)
 				})
@@ -36,7 +39,7 @@ func TestGuestsAtHosts(t *testing.T) {
 	}
 }
 
-// pairs are those in which we take part.
+// pairs returns the tested pairs.
 func pairs() []pair {
 	var list []pair
 	for _, names := range [][2]string{
@@ -53,12 +56,12 @@ func pairs() []pair {
 	return append(list, pair{"dovetail", "go-sdk json", "streamable", "2025-11-25"}, pair{"dovetail", "go-sdk json", "streamable", modern})
 }
 
-// A guest that is not told the version finds the newest that the host has.
+// A client without a configured version uses the newest one of the server.
 func TestVersionIsFound(t *testing.T) {
 	const old = "2025-11-25"
 	for _, test := range []struct {
-		guest, host, transport string
-		want                   string
+		client, server, transport string
+		want                      string
 	}{
 		{"dovetail", "dovetail", "streamable", modern},
 		{"go-sdk", "dovetail", "streamable", modern},
@@ -66,25 +69,30 @@ func TestVersionIsFound(t *testing.T) {
 		{"dovetail", "go-sdk", "streamable", old},
 		{"dovetail", "go-sdk stateless", "streamable", modern},
 		{"dovetail", "mcp-go", "streamable", modern},
-		{"dovetail", "mcp-go of old", "streamable", old},
-		{"dovetail", "dovetail", "sse", modern}, // which is of the legacy era, but carries any
+		{"dovetail", "mcp-go legacy", "streamable", old},
+		{"dovetail", "dovetail", "sse", modern}, // a legacy transport that carries every version
 		{"dovetail", "go-sdk", "sse", old},
 		{"dovetail", "mcp-go", "sse", modern},
 		{"dovetail", "dovetail", "fallback", old},
 		{"dovetail", "go-sdk", "fallback", old},
 		{"dovetail", "mcp-go", "fallback", old},
 	} {
-		p := pair{test.guest, test.host, test.transport, auto}
+		p := pair{test.client, test.server, test.transport, auto}
 		t.Run(p.String(), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
 			defer cancel()
 			s := open(ctx, t, p, nil)
-			if got := s.guest.spoken(); got != test.want {
+			if got := s.client.spoken(); got != test.want {
 				t.Errorf("version %s, want %s", got, test.want)
 			}
-			if got := s.said(ctx, t, "echo", map[string]any{"text": "hello"}); got != "hello" {
-				t.Errorf("it says %q", got)
+			if got := s.callText(ctx, t, "echo", map[string]any{"text": "hello"}); got != "hello" {
+				t.Errorf("got %q", got)
 			}
 		})
 	}
+}
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the SDKs log a lot
+	leaktest.Main(m)
 }

@@ -67,18 +67,6 @@ func BenchmarkValid(b *testing.B) {
 	}
 }
 
-func BenchmarkUnique(b *testing.B) {
-	data := toolsOf(1000)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(data)))
-	for b.Loop() {
-		s := jsonscan.NewUnique(data)
-		if _, err := s.Value(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkAppendString(b *testing.B) {
 	for _, input := range []struct{ name, sentence string }{
 		{"prose", english}, {"russian", russian}, {"code", code},
@@ -115,9 +103,8 @@ func BenchmarkReadObject(b *testing.B) {
 	data := []byte(`{"name":"echo","arguments":{"message":"hi"},"_meta":{"progressToken":1}}`)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(data)))
-	var m jsonscan.Members
 	for b.Loop() {
-		if err := m.Read(data); err != nil {
+		if _, err := jsonscan.ReadObject(data); err != nil {
 			b.Fatal(err)
 		}
 	}

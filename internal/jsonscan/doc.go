@@ -1,27 +1,28 @@
-// Package jsonscan walks JSON texts strictly and in one pass, and decodes
-// nothing: what it returns are slices of its input.
+// Package jsonscan scans JSON texts strictly and in one pass. It decodes nothing: most of
+// its results are slices of the input.
+//
+// A [Scanner] walks a text. [ReadObject] returns the members of one object, [Find] one
+// member, and [Splice] replaces members and leaves all other bytes as they are.
+//
+// # Terms
+//
+// A raw value is the text of a value in the input. A raw key or string includes its quotes
+// and escapes. A member is a key with its value; an element is a value in an array.
 //
 // # Strictness
 //
-// The grammar is that of RFC 8259, without extensions and without a byte order
-// mark. Strings must be valid UTF-8, and an escaped surrogate must come with
-// its other half, because anything else would have to be replaced, and two
-// different names could become one. Values nest at most [MaxDepth] deep.
-// Numbers are not looked at beyond their grammar: 1e999 is a number.
-//
-// Whether an object has a member twice is asked only where an object is read:
-// by [ReadObject], by [Splice], by the scanner of [NewUnique] and by whoever uses
-// [Keys]. RFC 8259 leaves the meaning of such an object open, so the peers of a
-// message may each see another one.
-//
-// # Vocabulary
-//
-// Raw is text as it stands in the input; a raw key or string has its quotes and
-// escapes. A member is a key with its value, an element a value in an array.
+//  1. The grammar is RFC 8259 without extensions and without a byte order mark.
+//  2. Strings must be valid UTF-8, and an escaped surrogate must come with its other half:
+//     replacing either could make two different names equal.
+//  3. Values nest at most [MaxDepth] deep, and an object that is read has at most
+//     [MaxMembers] members.
+//  4. [ReadObject], [Splice] and [Keys] refuse an object with a duplicate member. RFC 8259
+//     leaves its meaning open, so each reader could see another object. Other functions do
+//     not look for duplicates.
+//  5. Numbers are checked for their grammar only: 1e999 is a number.
 //
 // # Concurrency
 //
-// Functions may be called from any goroutine. A [Scanner], [Members] and
-// [Keys] belong to one goroutine at a time. Nothing is kept of an input but the
-// slices that are returned.
+// Functions may be called concurrently. A [Scanner], [Members] or [Keys] must be used by one
+// goroutine at a time.
 package jsonscan

@@ -44,12 +44,12 @@ func TestKeysWithOneHash(t *testing.T) {
 	var keys Keys
 	keys.index()
 	a, b := []byte(`"a"`), []byte(`"b"`)
-	keys.many[keys.place(b)] = a // as if a had the hash of b
-	if place := keys.place(b); keys.many[place] != nil {
+	keys.many[keys.slot(b)] = a // as if a had the hash of b
+	if place := keys.slot(b); keys.many[place] != nil {
 		t.Errorf("b was taken for %s", keys.many[place])
 	}
-	keys.many[keys.place(b)] = b
-	if got := keys.many[keys.place(b)]; !bytes.Equal(got, b) {
+	keys.many[keys.slot(b)] = b
+	if got := keys.many[keys.slot(b)]; !bytes.Equal(got, b) {
 		t.Errorf("found %s, want b", got)
 	}
 }

@@ -5,21 +5,23 @@ import (
 	"fmt"
 )
 
-// An Edit says what a member becomes. A nil Value removes it; any other
-// replaces it, or adds it at the end when the object has none of that name.
+// An Edit changes one member. A nil Value removes the member. Any other value replaces it, or
+// is added at the end if the object has no such member.
 type Edit struct {
 	Name  string
 	Value []byte // one JSON value, copied as it is
 }
 
-// Splice appends object to dst with its members edited. All that is not edited
-// stays as it was, byte by byte and in its order; a member that goes takes one
-// comma with it. The names of the edits must differ, and there may be at most
-// [MaxEdits]. The error is that of [ReadObject]; dst then comes back as it was.
-// dst and object must not overlap.
+// maxEdits is how many edits one [Splice] may make.
+const maxEdits = 64
+
+// Splice appends object to dst with its members edited. All other bytes stay as they are, in
+// their order; a removed member takes one comma with it. There may be at most 64 edits, and
+// their names must differ. The error is that of [ReadObject]; Splice returns dst unchanged
+// then. dst and object must not overlap.
 func Splice(dst, object []byte, edits ...Edit) ([]byte, error) {
-	if len(edits) > MaxEdits {
-		return dst, fmt.Errorf("jsonscan: at most %d edits at once, not %d", MaxEdits, len(edits))
+	if len(edits) > maxEdits {
+		return dst, fmt.Errorf("jsonscan: at most %d edits at once, not %d", maxEdits, len(edits))
 	}
 	p := splicer{dst: dst, object: object, scan: New(object)}
 	if err := p.run(edits); err != nil {
@@ -32,10 +34,10 @@ func Splice(dst, object []byte, edits ...Edit) ([]byte, error) {
 type splicer struct {
 	dst    []byte
 	object []byte
-	done   uint64 // the edits whose member has come, a bit each
+	done   uint64 // a bit for each edit whose member was found
 	scan   Scanner
 	keys   Keys
-	copied int  // up to where object has been dealt with
+	copied int  // up to which byte object was copied or skipped
 	some   bool // a member has been written
 }
 
@@ -61,7 +63,7 @@ func (p *splicer) run(edits []Edit) error {
 	return p.scan.End()
 }
 
-// member writes one member as its edit, if it has one, wants it.
+// member writes one member, edited if there is an edit for it.
 func (p *splicer) member(key []byte, edits []Edit) error {
 	start := p.scan.KeyOffset()
 	value, err := p.scan.Value()
@@ -81,7 +83,7 @@ func (p *splicer) member(key []byte, edits []Edit) error {
 		return nil
 	}
 	if !p.some {
-		// The members before this one are gone, and so must their comma be.
+		// All members before this one were removed, and the comma after them must be too.
 		if comma := bytes.IndexByte(p.object[p.copied:start], ','); comma >= 0 {
 			p.copied += comma + 1
 		}
@@ -97,7 +99,7 @@ func (p *splicer) member(key []byte, edits []Edit) error {
 	return nil
 }
 
-// editOf returns the index of the edit of a member, -1 when it has none.
+// editOf returns the index of the edit of a member, -1 if it has none.
 func editOf(edits []Edit, key []byte) int {
 	for i := range edits {
 		if KeyIs(key, edits[i].Name) {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/suites"
+	"github.com/dovetail-go/dovetail/internal/testsuites"
 )
 
 // acceptedByChoice are the files of JSONTestSuite (https://github.com/nst/JSONTestSuite)
@@ -61,7 +61,7 @@ var acceptedByChoice = map[string]bool{
 }
 
 func TestSuiteParsing(t *testing.T) {
-	dir, whole := suites.Dir(t, "json/test_parsing")
+	dir, whole := testsuites.Dir(t, "json/test_parsing")
 	if !whole {
 		dir = filepath.Join("testdata", "parsing")
 	}
@@ -88,7 +88,7 @@ func TestSuiteParsing(t *testing.T) {
 // Objects that readers may understand differently are valid JSON, and refused
 // where an object is read.
 func TestSuiteAmbiguousObjects(t *testing.T) {
-	dir, whole := suites.Dir(t, "json/test_parsing")
+	dir, whole := testsuites.Dir(t, "json/test_parsing")
 	if !whole {
 		dir = filepath.Join("testdata", "parsing")
 	}
@@ -113,7 +113,7 @@ func TestSuiteAmbiguousObjects(t *testing.T) {
 // What is accepted keeps every byte, so that no number is rounded and no name
 // normalized; what could only be kept by replacing something is refused.
 func TestSuiteTransform(t *testing.T) {
-	dir, ok := suites.Dir(t, "json/test_transform")
+	dir, ok := testsuites.Dir(t, "json/test_transform")
 	if !ok {
 		dir = filepath.Join("testdata", "transform")
 	}

@@ -1,25 +1,22 @@
-// Package netguard fetches what a peer or a configuration names by URL, without being
-// led into the network that this program runs in (server-side request forgery).
+// Package netguard fetches URLs that a peer or a configuration names, without giving the
+// peer access to the network of this program (server-side request forgery).
 //
 //	guard := netguard.New(nil)
 //	body, header, err := guard.Get(ctx, "https://example.com/jwks.json", 0)
 //
-// A [Guard] looks at three things, each time:
+// A [Guard] checks each fetch:
 //
-//   - at the URL, before anything is sent: https only, no user information, and no
-//     address in a spelling that some resolvers read and others do not;
-//   - at the address that is about to be connected to, after the name has been
-//     resolved, so that a name that answers differently the second time gains nothing;
-//   - at every redirect, by the same rules, and at most three times in a row.
+//  1. The URL, before anything is sent: https only, no user information, and no address in
+//     a spelling that only some resolvers accept.
+//  2. The address, after the name was resolved and before the connection starts. DNS
+//     rebinding has no effect.
+//  3. Each redirect, by the same rules. At most three redirects are followed.
 //
-// Addresses must be public. Those that are not are the ones that the IANA registries of
+// Addresses must be public. Not public are the addresses that the IANA registries of
 // special-purpose addresses do not mark as globally reachable (RFC 6890), and those that
-// carry another address inside them (6to4, Teredo, NAT64), which a relay would unpack.
-// Prefixes that a network has chosen for its own NAT64 (RFC 6052, section 2.2) cannot
-// be known here.
+// contain another address (6to4, Teredo, NAT64), which a relay would unpack. A NAT64 prefix
+// that a network has chosen for itself (RFC 6052, section 2.2) is not recognized.
 //
-// # Concurrency
-//
-// A Guard is immutable and safe for concurrent use. It keeps no connection open, so
-// there is nothing to close, and every fetch is resolved and checked anew.
+// A Guard is immutable and safe for concurrent use. It keeps no connection open, so there is
+// nothing to close, and every fetch is resolved and checked again.
 package netguard

@@ -2,6 +2,6 @@ package netguard
 
 import "net/netip"
 
-// OnConnect has a function called when an address has been admitted, before it is
-// connected to; an error keeps it from being connected to.
+// OnConnect sets a function that is called before a connection to an allowed address. An
+// error prevents the connection.
 func (g *Guard) OnConnect(f func(addr netip.AddrPort) error) { g.connecting = f }

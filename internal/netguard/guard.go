@@ -9,16 +9,17 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"syscall"
 )
 
-// A Guard fetches by rules. Use [New].
+// A Guard fetches URLs that are allowed. It is immutable and safe for concurrent use. Use
+// [New].
 type Guard struct {
 	options Options
 	direct  *http.Transport
 	proxied *http.Transport
-	// connecting is called when an address has been admitted, before it is
-	// connected to.
+	// connecting is called before a connection to an allowed address. It is for tests.
 	connecting func(addr netip.AddrPort) error
 }
 
@@ -37,22 +38,22 @@ func (g *Guard) newTransport() *http.Transport {
 		TLSClientConfig:        g.options.TLS.Clone(),
 		ForceAttemptHTTP2:      true,
 		DisableKeepAlives:      true,
-		DisableCompression:     true, // a small answer could be a bomb
+		DisableCompression:     true, // against decompression bombs
 		MaxResponseHeaderBytes: maxHeader,
 	}
 }
 
-// Client returns a client that fetches by the rules. Its errors wrap a
-// [*RefusedError] where they are the reason, its bodies end with a [*SizeError] when
-// they are too long. It has no cookies. The client is the caller's own to change; the
-// rules on URLs, addresses and sizes stay.
+// Client returns a new client that enforces the rules. Its errors wrap a [*RefusedError] if
+// a URL or an address is refused. Reading a body that is too long returns a [*SizeError].
+// The client has no cookies. The caller may change it; the rules for URLs, addresses and
+// sizes remain in force.
 func (g *Guard) Client() *http.Client {
 	return &http.Client{Transport: guarded{g}, CheckRedirect: checkRedirect, Timeout: g.options.Timeout}
 }
 
-// Get fetches a URL. limit is how long the body may be, in bytes, if that is less than
-// [Options].MaxBody; 0 means that. The error is a [*RefusedError], [*SizeError],
-// [*StatusError] or what the network says.
+// Get fetches a URL. limit is the maximum length of the body, in bytes; it cannot exceed
+// [Options].MaxBody, which 0 means. The error is a [*RefusedError], [*SizeError],
+// [*StatusError] or a network error.
 func (g *Guard) Get(ctx context.Context, url string, limit int64) (body []byte, header http.Header, err error) {
 	u, err := g.parse(url)
 	if err != nil {
@@ -80,22 +81,21 @@ func (g *Guard) Get(ctx context.Context, url string, limit int64) (body []byte, 
 	return body, res.Header, nil
 }
 
-// Do sends a request by the rules, as the client does. Its errors are without the
-// request's URL, whose path and query may hold a secret, unless they are a
-// [*RefusedError].
+// Do sends a request with a client of the guard. Its errors do not contain the path and the
+// query, which may hold a secret, except for the path in a [*RefusedError].
 func (g *Guard) Do(req *http.Request) (*http.Response, error) {
-	res, err := g.Client().Do(req) //nolint:gosec // this is what checks it
+	res, err := g.Client().Do(req) //nolint:gosec // the client checks the URL
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		return nil, outer.Err
 	}
 	return res, err
 }
 
-// guarded is a Guard as a client's transport: the one place that no request gets
-// around, however its client was changed.
+// guarded is the transport of a guard's clients. It enforces the rules for every request,
+// also after a caller has changed the client.
 type guarded struct{ *Guard }
 
-// RoundTrip makes one request.
+// RoundTrip sends one request.
 func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	transport, err := g.route(req)
 	if err != nil {
@@ -106,7 +106,7 @@ func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res, err := transport.RoundTrip(req)
 	if err != nil {
-		return nil, about(req.URL, err)
+		return nil, withURL(req.URL, err)
 	}
 	if err := bound(res, g.options.MaxBody); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// route checks a request and says whether it goes through a proxy.
+// route checks a request and returns the transport for it.
 func (g *Guard) route(req *http.Request) (*http.Transport, error) {
 	if err := g.checkURL(req.URL); err != nil {
 		return nil, err
@@ -132,8 +132,8 @@ func (g *Guard) route(req *http.Request) (*http.Transport, error) {
 	return g.proxied, nil
 }
 
-// proxy is asked by the transport that does not check addresses, which nothing may go
-// through directly.
+// proxy is the Proxy of the transport that does not check addresses. It refuses a direct
+// connection.
 func (g *Guard) proxy(req *http.Request) (*url.URL, error) {
 	proxy, err := g.options.Proxy(req)
 	if err == nil && proxy == nil {
@@ -142,10 +142,10 @@ func (g *Guard) proxy(req *http.Request) (*url.URL, error) {
 	return proxy, err
 }
 
-var errNoProxy = errors.New("the request has no proxy any more")
+var errNoProxy = errors.New("the proxy for the request is gone")
 
-// about adds the URL to the refusal of an address that it led to.
-func about(u *url.URL, err error) error {
+// withURL adds the URL to the refusal of an address.
+func withURL(u *url.URL, err error) error {
 	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok {
 		return err
@@ -153,7 +153,7 @@ func about(u *url.URL, err error) error {
 	return &RefusedError{URL: withoutSecrets(u), Reason: refused.Reason}
 }
 
-// dial connects to a host, if what its name leads to is admitted.
+// dial connects to a host, if its address is allowed.
 func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -161,25 +161,122 @@ func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	}
 	dialer := net.Dialer{
 		Resolver: g.options.Resolver,
-		// It is called with the address that the name was resolved to, when there is
-		// a socket and nothing has been sent.
+		// Called with the resolved address, after the socket is created and before the
+		// connection starts.
 		ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
-			return g.admit(host, resolved)
+			return g.checkResolved(host, resolved)
 		},
 	}
 	return dialer.DialContext(ctx, network, address)
 }
 
-func (g *Guard) admit(host, resolved string) error {
+func (g *Guard) checkResolved(host, resolved string) error {
 	to, err := netip.ParseAddrPort(resolved)
 	if err != nil {
-		return fmt.Errorf("%q is no address to connect to: %w", resolved, err)
+		return fmt.Errorf("%q is not an address: %w", resolved, err)
 	}
-	if reason := g.whyNotAddress(to.Addr(), host); reason != "" {
+	if reason := g.addressRefusal(to.Addr(), host); reason != "" {
 		return &RefusedError{Reason: reason}
 	}
 	if g.connecting != nil {
 		return g.connecting(to)
 	}
 	return nil
+}
+
+// checkRedirect decides whether a client follows a redirect, and with which header. The
+// transport checks the URL.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if reason := redirectRefusal(req, via); reason != "" {
+		return &RefusedError{URL: withoutSecrets(req.URL), Reason: reason}
+	}
+	req.Header.Del("Referer") // its query may hold a secret
+	if leavesOrigin(req, via) {
+		req.Header = harmless(req.Header) //nolint:gosec // these headers are not sensitive
+	}
+	return nil
+}
+
+func redirectRefusal(req *http.Request, via []*http.Request) string {
+	first, from := via[0], via[len(via)-1]
+	switch {
+	case len(via) > maxRedirects:
+		return "there were too many redirects before it"
+	case from.URL.Scheme == "https" && req.URL.Scheme != "https":
+		return "a redirect must not leave https"
+	case IsLoopback(req.URL.Hostname()) && !IsLoopback(from.URL.Hostname()):
+		return "a redirect must not lead to this machine"
+	case first.Method != http.MethodGet && first.Method != http.MethodHead:
+		return "a redirect is followed with GET and HEAD only" // the body may hold a secret
+	}
+	return ""
+}
+
+// leavesOrigin reports whether any of the requests is to another origin than the first. A
+// redirect back to the first origin counts too, because another origin chose it.
+func leavesOrigin(req *http.Request, via []*http.Request) bool {
+	first := origin(via[0].URL)
+	for _, earlier := range via[1:] {
+		if origin(earlier.URL) != first {
+			return true
+		}
+	}
+	return origin(req.URL) != first
+}
+
+// origin returns scheme, host and port in a canonical form. RFC 6454, section 4.
+func origin(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return u.Scheme + "|" + strings.ToLower(u.Hostname()) + "|" + port
+}
+
+// harmless returns the headers that may be sent to any origin. It is a list of allowed
+// names, because credentials can be in headers of any name.
+func harmless(header http.Header) http.Header {
+	kept := make(http.Header)
+	for _, name := range []string{"Accept", "Accept-Encoding", "Accept-Language", "User-Agent"} {
+		if lines := header[name]; lines != nil {
+			kept[name] = lines
+		}
+	}
+	return kept
+}
+
+// bound limits the body of a response. It returns a [*SizeError] if the Content-Length is
+// too long; otherwise reading too much does.
+func bound(res *http.Response, limit int64) error {
+	if res.Request.Method != http.MethodHead && res.ContentLength > limit {
+		res.Body.Close()
+		return &SizeError{Max: limit}
+	}
+	res.Body = &boundedBody{ReadCloser: res.Body, limit: limit, left: limit}
+	return nil
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	limit, left int64
+}
+
+// Read reads up to one byte beyond the limit, to detect a body that is too long.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, &SizeError{Max: b.limit}
+	}
+	if int64(len(p))-1 > b.left {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	if b.left < 0 {
+		return n - 1, &SizeError{Max: b.limit}
+	}
+	return n, err
 }

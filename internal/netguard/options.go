@@ -2,35 +2,36 @@ package netguard
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
-// Options configure a [Guard]. The zero value is good.
+// Options configure a [Guard]. The zero value allows public addresses only.
 type Options struct {
-	// AllowLoopback also admits this machine, and http there: localhost, names below
-	// it, 127.0.0.0/8 and ::1. Another name must not lead to this machine still, nor
-	// a redirect from elsewhere.
+	// AllowLoopback allows this machine, also over http: localhost and its subdomains,
+	// 127.0.0.0/8 and ::1. Other names and redirects of other hosts still must not lead to
+	// this machine.
 	AllowLoopback bool
-	// Allow lists networks that may be reached although they are not public.
+	// Allow lists networks that are allowed although they are not public.
 	Allow []netip.Prefix
-	// Timeout bounds a fetch from looking up the name to the last byte of the body,
-	// redirects included. Default [DefaultTimeout].
+	// Timeout bounds a fetch, from looking up the name to the last byte of the body,
+	// including redirects. Default [DefaultTimeout].
 	Timeout time.Duration
-	// MaxBody is how long a body may be, in bytes. Default [DefaultMaxBody].
+	// MaxBody is the maximum length of a body, in bytes. Default [DefaultMaxBody].
 	MaxBody int64
-	// Proxy says which proxy a request goes through, nil for none. The proxy is
-	// trusted, wherever it stands: it looks up the names, so that only URLs are
-	// checked here. Default none, whatever the environment says;
-	// http.ProxyFromEnvironment asks it.
+	// Proxy returns the proxy for a request, nil for none. The proxy may be at any
+	// address and is trusted: it looks up the names, so that only URLs are checked here.
+	// Default no proxy; http.ProxyFromEnvironment uses the environment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Resolver looks up names. Default net.DefaultResolver.
 	Resolver *net.Resolver
-	// TLS configures TLS. Default the roots of the system, TLS 1.2 and later.
+	// TLS configures TLS. Default the system's root certificates, TLS 1.2 and later.
 	TLS *tls.Config
 }
 
@@ -47,4 +48,65 @@ func (o *Options) withDefaults() Options {
 	}
 	opts.Allow = slices.Clone(opts.Allow)
 	return opts
+}
+
+// Defaults of [Options].
+const (
+	// DefaultTimeout is the default of [Options].Timeout.
+	DefaultTimeout = 10 * time.Second
+	// DefaultMaxBody is the default of [Options].MaxBody, in bytes.
+	DefaultMaxBody = 1 << 20
+)
+
+const (
+	// maxRedirects is the maximum number of redirects of one request.
+	maxRedirects = 3
+	// maxHeader is the maximum length of the header of a response, in bytes.
+	maxHeader = 256 << 10
+	// maxName is the maximum length of a name, in bytes. RFC 1035, section 2.3.4.
+	maxName = 253
+	// maxShown is how much of a URL an error shows, in bytes.
+	maxShown = 256
+)
+
+// A RefusedError says that a URL, or the address of its host, is not allowed. Nothing was
+// sent there.
+type RefusedError struct {
+	// URL is the refused URL, without user information, query and fragment.
+	URL string
+	// Reason says why. It names the address if the address is the reason.
+	Reason string
+}
+
+// Error names the URL and the reason.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%.*q is not fetched: %s", maxShown, e.URL, e.Reason)
+}
+
+// A SizeError says that the body of a response is too long.
+type SizeError struct {
+	// Max is the maximum length, in bytes.
+	Max int64
+}
+
+// Error names the limit.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the response is longer than %d bytes", e.Max)
+}
+
+// A StatusError says that the status of a response is not 2xx.
+type StatusError struct {
+	// Status is the status code.
+	Status int
+}
+
+// Error names the status.
+func (e *StatusError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("the response has status %d %s", e.Status, http.StatusText(e.Status)))
+}
+
+// withoutSecrets returns a URL without user information, query and fragment.
+func withoutSecrets(u *url.URL) string {
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	return shown.String()
 }

@@ -1,8 +1,3 @@
-// Package pattern compiles regular expressions that peers wrote. Package
-// regexp matches in time proportional to the text and to the size of the
-// compiled program, and a short expression can compile to millions of
-// instructions: "(.{1000})" written a thousand times is one million. This
-// package measures an expression before it compiles it.
 package pattern
 
 import (
@@ -15,28 +10,27 @@ import (
 const (
 	// MaxBytes is the length of the longest expression, in bytes.
 	MaxBytes = 16 << 10
-	// MaxSize is the size of the largest expression: see [Pattern.Size].
+	// MaxSize is the size of the largest expression; see [Pattern.Size].
 	MaxSize = 10_000
 )
 
-// rangesPerUnit is how many ranges of a character class count as one
-// instruction, by the memory that they take.
+// rangesPerUnit is the number of ranges of a character class that take the memory of one
+// instruction.
 const rangesPerUnit = 8
 
-// A Pattern is a compiled regular expression. It may be used by any number of
-// goroutines concurrently.
+// A Pattern is a compiled regular expression. It is safe for concurrent use.
 type Pattern struct {
 	*regexp.Regexp
 	size int
 }
 
-// Size is about how many instructions the compiled expression has. Matching a
-// text of n bytes takes at most about n*Size steps.
+// Size returns the approximate number of instructions of the compiled expression. Matching a text
+// of n bytes takes at most about n*Size steps.
 func (p *Pattern) Size() int { return p.size }
 
 // A SizeError reports an expression that is too large.
 type SizeError struct {
-	What string // the measure that is exceeded: bytes or instructions
+	What string // what is limited: "bytes" or "instructions"
 	Max  int
 }
 
@@ -69,8 +63,8 @@ func Compile(text string) (*Pattern, error) {
 	return &Pattern{compiled, size}, nil
 }
 
-// measure estimates the number of instructions. The result is at most a little
-// above MaxSize, so that it cannot overflow.
+// measure estimates the number of instructions. The result is at most a little above MaxSize, so
+// that it cannot overflow.
 func measure(re *syntax.Regexp) int {
 	size := 1
 	switch re.Op {
@@ -91,8 +85,7 @@ func measure(re *syntax.Regexp) int {
 	return size
 }
 
-// classes counts the ranges of all character classes. Copies of a repeated
-// class share theirs.
+// classes counts the ranges of all character classes, once for all copies of a repeated class.
 func classes(re *syntax.Regexp) int {
 	n := 0
 	if re.Op == syntax.OpCharClass {

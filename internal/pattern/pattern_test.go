@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/internal/pattern"
 )
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestCompile(t *testing.T) {
 	for _, text := range []string{
@@ -29,7 +32,7 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// Each of these took up to seconds and gigabytes.
+// Without the limit, compiling each of these takes up to seconds and gigabytes.
 func TestCompileRefusesLargePatterns(t *testing.T) {
 	for name, text := range map[string]string{
 		"repeats":         strings.Repeat(`.{1000}`, 2000),

@@ -1,8 +1,8 @@
-// Package soak abuses and loads the transports and the bridge: far too big messages at
-// every entrance, thousands of connections, clients that stop reading, many clients that
-// use the same ids, thieves of session ids, processes that are killed under load. Times
-// are printed; only behaviour and memory fail.
+// Package soak tests the transports and the bridge under abuse and load: oversized messages
+// on every path, thousands of connections, clients that stop reading, concurrent clients
+// with the same request IDs, session IDs of other clients, and processes that are killed
+// during calls. The tests log times; only behaviour and memory can fail.
 //
-// What go test runs is small. With the build tag soak the counts are the full ones,
-// or a part of them: a tenth with DOVETAIL_SOAK_PART=10.
+// Without a build tag the counts are small. With the build tag soak they are the full
+// ones, or a part of them: a tenth with DOVETAIL_SOAK_PART=10.
 package soak

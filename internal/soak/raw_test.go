@@ -15,8 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A raw connection is a client that knows no more of HTTP than it must, and can
-// therefore do what clients do not.
+// A raw connection is a minimal HTTP client that can violate the protocol.
 type raw struct {
 	testing.TB
 	net.Conn
@@ -25,15 +24,15 @@ type raw struct {
 
 func dialRaw(t testing.TB, addr string) *raw {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", addr, patience)
+	conn, err := net.DialTimeout("tcp", addr, timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
 	return &raw{t, conn, bufio.NewReaderSize(conn, 1<<10)}
 }
 
-// hangUp resets the connection, so that its port is free at once.
+// hangUp resets the connection, so that its port is free immediately.
 func (c *raw) hangUp() {
 	_ = c.Conn.(*net.TCPConn).SetLinger(0)
 	_ = c.Close()
@@ -48,7 +47,7 @@ func (c *raw) send(method, path, header, body string) {
 	}
 }
 
-// response reads a response to the end of its header.
+// response reads the header of a response.
 func (c *raw) response() *http.Response {
 	c.Helper()
 	resp, err := http.ReadResponse(c.in, nil)
@@ -72,7 +71,7 @@ func (c *raw) answer(method, path, header, body string) (*http.Response, []byte)
 
 const jsonHeader = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
 
-// modern is a request that describes itself, with the header that it must have.
+// modern returns the header and the body of a request without a session.
 func modern(id int, method, name, params string) (header, body string) {
 	header = fmt.Sprintf("%sMCP-Protocol-Version: %s\r\nMcp-Method: %s\r\n", jsonHeader, mcp.Version20260728, method)
 	if name != "" {
@@ -132,14 +131,14 @@ func (c *raw) openAt(path, more string) (header string) {
 	return header
 }
 
-// sessionID is the id in a header that open has returned.
+// sessionID returns the ID in a header that open has returned.
 func sessionID(header string) string {
 	_, rest, _ := strings.Cut(header, "Mcp-Session-Id: ")
 	id, _, _ := strings.Cut(rest, "\r\n")
 	return id
 }
 
-// fill writes filler until the other end takes no more.
+// fill writes size bytes, or until writing fails.
 func fill(w io.Writer, size int64) {
 	filler := bytes.Repeat([]byte("x"), 64<<10)
 	for ; size > 0; size -= int64(len(filler)) {

@@ -8,13 +8,16 @@ import (
 	"testing"
 )
 
-// oversize is how much is sent where a few MiB are allowed.
+// oversize is the length of an oversized message, in bytes.
 const oversize = 256 << 20
 
-// partVariable holds the number of parts of which one is run.
+// fullRun reports whether times are checked.
+const fullRun = true
+
+// partVariable holds a divisor for the counts of the tests.
 const partVariable = "DOVETAIL_SOAK_PART"
 
-// scaled is how often a test does what it does.
+// scaled returns a count for a test: full, or a part of it.
 func scaled(t testing.TB, small, full int) int {
 	t.Helper()
 	text := os.Getenv(partVariable)

@@ -4,8 +4,11 @@ package soak
 
 import "testing"
 
-// oversize is how much is sent where a few MiB are allowed.
+// oversize is the length of an oversized message, in bytes.
 const oversize = 64 << 20
 
-// scaled is how often a test does what it does: small with go test alone.
+// fullRun reports whether times are checked.
+const fullRun = false
+
+// scaled returns a count for a test: small without the build tag soak.
 func scaled(_ testing.TB, small, _ int) int { return small }

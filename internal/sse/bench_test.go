@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/internal/sse"
 )
 
@@ -48,7 +49,7 @@ func BenchmarkReader(b *testing.B) {
 	}
 }
 
-// A stream of nothing but line ends takes time for its length only.
+// The time for a stream of line ends is linear.
 func BenchmarkReaderLineEnds(b *testing.B) {
 	text := bytes.Repeat([]byte("\r"), 1<<20)
 	b.SetBytes(int64(len(text)))
@@ -91,7 +92,7 @@ func (l *loop) Read(p []byte) (int, error) {
 }
 
 func TestAllocations(t *testing.T) {
-	if raced {
+	if racetest.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	e := sse.Event{ID: "17", Name: "message", Data: eventOf(1000).Data, Retry: time.Second}
@@ -108,7 +109,7 @@ func TestAllocations(t *testing.T) {
 		{"Append", 0, func() { buf, _ = sse.Append(buf[:0], e) }},
 		{"AppendComment", 0, func() { buf = sse.AppendComment(buf[:0], "still there") }},
 		{"Send", 0, func() { _ = s.Send(context.Background(), plain) }},
-		{"Beat", 0, func() { _ = s.Beat() }},
+		{"Beat", 0, func() { _ = s.SendComment() }},
 		{"Next: the data alone", 1, func() { _, _ = r.Next() }},
 		{"Next: nothing, if the data are taken back", 0, func() { e, _ := r.Next(); r.Recycle(e.Data) }},
 		{"Next: doubling as a big event comes in", 6, func() { _, _ = big.Next() }},

@@ -1,23 +1,14 @@
-// Package sse writes and reads event streams (text/event-stream), as the WHATWG
-// HTML standard defines them in section 9.2, "Server-sent events".
+// Package sse encodes and decodes event streams (text/event-stream), as defined in the WHATWG
+// HTML standard, section 9.2, "Server-sent events".
 //
-// # Vocabulary
+// An [Event] has data and may have an id, a name and a retry time. [Append] encodes an event, a
+// [Reader] decodes events, and a [Stream] is the response to an HTTP request that sends events.
 //
-// An [Event] has data, and may have an id, a name and a retry time. [Append]
-// turns one into bytes, a [Reader] turns bytes into events, and a [Stream] is
-// the response to an HTTP request that sends events as they happen.
+// CR, LF and CRLF end a line, also when a read separates CR and LF. A Reader skips a byte order
+// mark at the beginning and unknown fields. A blank line ends an event. An event without a data
+// line changes only the id or the retry time; Next does not return it. An event that the end of
+// the stream cuts off is dropped.
 //
-// # Reading
-//
-// CR, LF and CRLF end a line, also when a read falls between the two. A byte
-// order mark at the beginning is skipped, one space after a colon belongs to it,
-// and unknown fields are ignored. A blank line ends an event; one without a data
-// line, which only moves the id or the retry time, is no event for the program,
-// and neither is one that the stream's end cuts off.
-//
-// # Concurrency
-//
-// A Reader belongs to one goroutine at a time. The methods of a Stream may be
-// called from any. What is sent is written by a goroutine of the stream, for which
-// [Stream.Close] waits.
+// A Reader may be used by one goroutine at a time. The methods of a Stream may be called
+// concurrently; it writes on a goroutine of its own, for which [Stream.Close] waits.
 package sse

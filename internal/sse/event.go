@@ -1,32 +1,32 @@
 package sse
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// An Event is one event of a stream.
+// Event is one event of a stream.
 type Event struct {
-	// ID is where a client that comes back wants to go on; "" is none.
+	// ID is the position from which a client resumes; "" means none.
 	ID string
 	// Name is the event's type; "" means "message".
 	Name string
-	// Data may have any number of lines.
+	// Data may contain any number of lines.
 	Data []byte
-	// Retry is how long a client is to wait before it comes back; 0 says nothing
-	// about it.
+	// Retry is the delay before a client reconnects; 0 means none is sent.
 	Retry time.Duration
 }
 
-// Append appends one event. The data are split at CR, LF and CRLF, and a reader
-// gets LF for each. An id or a name with CR, LF or NUL and a negative retry time
-// are a *[FieldError], and dst is returned as it was; a retry time is rounded up
-// to whole milliseconds.
+// Append appends one event. It splits the data at CR, LF and CRLF, for each of which a
+// reader gets LF. It rounds a retry time up to whole milliseconds. An id or a name with CR,
+// LF or NUL or a negative retry time is a *[FieldError], and dst is returned unchanged.
 //
-// An event of nothing but a retry time has no data line, so that readers do not
-// see an event. Any other has at least one: an event of nothing but an id moves
-// the id, and is seen as one with empty data.
+// An event with only a retry time has no data line, so that readers do not report an event.
+// Any other event has at least one: readers report an event with only an id as one with
+// empty data.
 func Append(dst []byte, e Event) ([]byte, error) {
 	if err := e.check(); err != nil {
 		return dst, err
@@ -69,14 +69,13 @@ func (e *Event) check() error {
 	return nil
 }
 
-// AppendComment appends a comment, which readers skip, and a blank line. A stream
-// that is silent for long sends one now and then, so that nothing between the two
-// ends takes it for dead.
+// AppendComment appends a comment, which readers skip, and a blank line. Sending comments
+// keeps intermediaries from closing a silent connection.
 func AppendComment(dst []byte, text string) []byte {
 	return append(appendLines(dst, ":", text), '\n')
 }
 
-// appendLines appends a line for each line of the text, each after the prefix.
+// appendLines appends each line of the text after the prefix.
 func appendLines[T string | []byte](dst []byte, prefix string, text T) []byte {
 	rest := []byte(text)
 	for {
@@ -99,4 +98,49 @@ func appendLines[T string | []byte](dst []byte, prefix string, text T) []byte {
 		}
 		rest = rest[end+1:]
 	}
+}
+
+// lineEnd returns the index of the first CR or LF, or -1. It searches windows of growing
+// size, so that its time depends on the first line only, whatever follows.
+func lineEnd(text []byte) int {
+	for from, size := 0, 64; from < len(text); from, size = from+size, 2*size {
+		window := text[from:min(from+size, len(text))]
+		end := bytes.IndexByte(window, '\n')
+		if end >= 0 {
+			window = window[:end]
+		}
+		if cr := bytes.IndexByte(window, '\r'); cr >= 0 {
+			end = cr
+		}
+		if end >= 0 {
+			return from + end
+		}
+	}
+	return -1
+}
+
+// TooLongError is the error of a reader for an event that exceeds a limit.
+type TooLongError struct {
+	// Field is "data", "id", "event" or "retry".
+	Field string
+	// Max is the limit in bytes.
+	Max int
+}
+
+// Error returns the field and its limit.
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("sse: the %s of an event is longer than %d bytes", e.Field, e.Max)
+}
+
+// FieldError is the error of an event that cannot be encoded.
+type FieldError struct {
+	// Field is "id", "event" or "retry".
+	Field string
+	// Reason describes the invalid value.
+	Reason string
+}
+
+// Error returns the field and the reason.
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("sse: the field %s of an event %s", e.Field, e.Reason)
 }

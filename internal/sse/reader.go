@@ -8,39 +8,56 @@ import (
 	"time"
 )
 
-// A Reader reads events from a stream.
+const (
+	// MaxField is the maximum length in bytes of a field other than data in an event that
+	// is read.
+	MaxField = 4 << 10
+	// MinRetry is the shortest retry time of a reader.
+	MinRetry = 100 * time.Millisecond
+	// MaxRetry is the longest retry time of a reader.
+	MaxRetry = time.Minute
+
+	// minReadBuffer is the first buffer of a reader. It grows up to maxReadBuffer when a
+	// read fills it.
+	minReadBuffer = 4 << 10
+	maxReadBuffer = 64 << 10
+	// maxEmptyReads is how often in a row a source may return nothing and no error.
+	maxEmptyReads = 100
+	// maxRecycled is the largest buffer that a reader reuses.
+	maxRecycled = 4 << 10
+)
+
+// Reader decodes the events of a stream.
 type Reader struct {
 	source  io.Reader
-	readErr error  // came with the last bytes, and is told when those have been read
-	buf     []byte // what unread is part of
-	full    bool   // the last read left no room in buf
+	readErr error  // came with the last bytes, and is returned after them
+	buf     []byte // contains unread
+	full    bool   // the last read filled buf
 	unread  []byte
-	afterCR bool // an LF that comes now belongs to a line that has ended
+	afterCR bool // a following LF belongs to the same line end
 
 	maxEvent int
-	begun    bool  // the byte order mark is behind
-	err      error // what every later call returns
+	begun    bool  // the byte order mark has been handled
+	err      error // of every later call
 
-	event   Event // so far
+	event   Event // the incomplete event
 	hasData bool
-	value   []byte // of a field other than data, so far
+	value   []byte // of the incomplete field, except data
 
 	nextID string // becomes lastID when the event is complete
 	lastID string
 	retry  time.Duration
 }
 
-// NewReader returns a reader of events with at most maxEvent bytes of data; its
-// other fields may have [MaxField] bytes each. What is skipped, such as comments, has no
-// limit and takes no memory.
+// NewReader returns a reader of events with at most maxEvent bytes of data and [MaxField]
+// bytes in each other field. Comments and unknown fields have no limit and take no memory.
 func NewReader(r io.Reader, maxEvent int) *Reader {
 	return &Reader{source: r, maxEvent: maxEvent, buf: make([]byte, minReadBuffer)}
 }
 
-// Next waits for the next event. The slice of its data is the caller's. io.EOF is
-// the end of the stream, whether or not an event was begun; an event beyond a
-// limit is a *[TooLongError]. After an error, which may be the source's own, all
-// calls return that error.
+// Next waits for the next event. The caller owns its data. The error is io.EOF at the end
+// of the stream, also within an event; a *[TooLongError]; or that of the source. All later
+// calls return the same error.
 func (r *Reader) Next() (Event, error) {
 	if r.err == nil {
 		r.err = r.skipMark()
@@ -58,23 +75,22 @@ func (r *Reader) Next() (Event, error) {
 	return Event{}, r.err
 }
 
-// Recycle takes back the data of the event that Next has returned last, once nobody uses
-// them any more.
+// Recycle reuses the data of the last event, which the caller must not use anymore.
 func (r *Reader) Recycle(data []byte) {
 	if cap(data) <= maxRecycled {
 		r.event.Data = data[:0]
 	}
 }
 
-// LastID returns the last event id so far, "" if none came or the last was empty.
-// Events without data, which Next does not return, count as well.
+// LastID returns the last event id, or "" if there was none or it was empty. Events without
+// data, which Next does not return, count too.
 func (r *Reader) LastID() string { return r.lastID }
 
-// Retry returns the last valid retry time so far, within [MinRetry] and
-// [MaxRetry]; 0 says that none came.
+// Retry returns the last valid retry time, limited to [MinRetry] and [MaxRetry], or 0 if
+// there was none.
 func (r *Reader) Retry() time.Duration { return r.retry }
 
-// complete ends an event and says whether it is one that has data.
+// complete ends an event and reports whether it has data.
 func (r *Reader) complete() (Event, bool) {
 	e, ok := r.event, r.hasData
 	r.event, r.hasData = Event{}, false
@@ -101,8 +117,8 @@ func (r *Reader) skipMark() error {
 	return nil
 }
 
-// readLine takes one line into the event. A line may be longer than the buffer:
-// its beginning says what it is, and the rest is taken as it comes.
+// readLine adds one line to the event. A line may be longer than the buffer: its first
+// bytes determine the field, and the rest is added as it arrives.
 func (r *Reader) readLine() (blank bool, err error) {
 	end := lineEnd(r.unread)
 	for end < 0 && len(r.unread) < longestPrefix {
@@ -125,7 +141,7 @@ func (r *Reader) readLine() (blank bool, err error) {
 		if end >= 0 {
 			piece = piece[:end]
 		}
-		if err := r.take(field, piece); err != nil {
+		if err := r.appendValue(field, piece); err != nil {
 			return false, err
 		}
 		if end >= 0 {
@@ -145,21 +161,21 @@ func (r *Reader) readLine() (blank bool, err error) {
 type field int
 
 const (
-	skipped field = iota // a comment, or nothing that the standard knows
+	skipped field = iota // a comment or an unknown field
 	dataField
 	idField
 	nameField
 	retryField
 )
 
-// fieldNames are the fields by their names in a stream.
+// fieldNames contains the names of the fields.
 var fieldNames = [...]string{dataField: "data", idField: "id", nameField: "event", retryField: "retry"}
 
-// longestPrefix is how much of a line says what it is.
+// longestPrefix is how many bytes of a line determine the field.
 const longestPrefix = len("retry: ")
 
-// beginField says which field a line has that ends at end, or later than what
-// there is of it if end is -1, and how long the prefix is.
+// beginField returns the field of a line and the length of its prefix. The line ends at
+// end, or is incomplete if end is -1.
 func (r *Reader) beginField(end int) (f field, prefix int) {
 	line := r.unread
 	if end >= 0 {
@@ -185,8 +201,8 @@ func (r *Reader) beginField(end int) (f field, prefix int) {
 	return f, prefix
 }
 
-// take takes a piece of a field's value.
-func (r *Reader) take(f field, piece []byte) error {
+// appendValue adds a piece of a field's value.
+func (r *Reader) appendValue(f field, piece []byte) error {
 	switch f {
 	case skipped:
 	case dataField:
@@ -207,7 +223,7 @@ func (r *Reader) take(f field, piece []byte) error {
 	return nil
 }
 
-// endField uses a value that is complete.
+// endField uses a complete value.
 func (r *Reader) endField(f field) {
 	switch f {
 	case skipped, dataField:
@@ -217,7 +233,7 @@ func (r *Reader) endField(f field) {
 			r.nextID = r.event.ID
 		}
 	case nameField:
-		r.event.Name = nameOf(r.value)
+		r.event.Name = eventName(r.value)
 	case retryField:
 		if d, ok := parseRetry(r.value); ok {
 			r.event.Retry = d
@@ -226,16 +242,15 @@ func (r *Reader) endField(f field) {
 	}
 }
 
-// nameOf saves a string for the name that nearly all events have.
-func nameOf(value []byte) string {
+// eventName returns a string without an allocation for the usual name.
+func eventName(value []byte) string {
 	if string(value) == "message" {
 		return "message"
 	}
 	return string(value)
 }
 
-// parseRetry reads whole milliseconds, of which there may be more than a number
-// can hold.
+// parseRetry parses whole milliseconds of any size.
 func parseRetry(digits []byte) (time.Duration, bool) {
 	if len(digits) == 0 || strings.Trim(string(digits), "0123456789") != "" {
 		return 0, false
@@ -247,14 +262,14 @@ func parseRetry(digits []byte) (time.Duration, bool) {
 	return max(time.Duration(ms)*time.Millisecond, MinRetry), true
 }
 
-// endLine goes on behind the line end at that place.
+// endLine continues after the line end at an index.
 func (r *Reader) endLine(at int) {
 	r.afterCR = r.unread[at] == '\r'
 	r.unread = r.unread[at+1:]
 	r.dropLF()
 }
 
-// dropLF drops the second half of a CRLF, if that is what comes.
+// dropLF drops the second half of a CRLF.
 func (r *Reader) dropLF() {
 	if r.afterCR && len(r.unread) > 0 {
 		r.afterCR = false
@@ -264,7 +279,7 @@ func (r *Reader) dropLF() {
 	}
 }
 
-// fill reads more behind what is unread, which is always short.
+// fill reads more bytes after the unread ones, which are always few.
 func (r *Reader) fill() error {
 	if r.readErr != nil {
 		return r.readErr

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/internal/sse"
 )
 
@@ -25,7 +29,7 @@ var readers = map[string]func(io.Reader) io.Reader{
 	"empty reads":    func(r io.Reader) io.Reader { return &hesitant{r: iotest.OneByteReader(r)} },
 }
 
-// hesitant reads nothing every other time.
+// hesitant is a reader that returns no data on every other Read.
 type hesitant struct {
 	r    io.Reader
 	turn bool
@@ -53,8 +57,7 @@ func readAll(r *sse.Reader) ([]sse.Event, error) {
 
 func message(data string) sse.Event { return sse.Event{Data: []byte(data)} }
 
-// The cases of the standard's examples, and what Web Platform Tests ask of
-// eventsource, in our own words.
+// The examples of the standard and the cases of Web Platform Tests for eventsource.
 var streams = []struct {
 	name   string
 	text   string
@@ -137,7 +140,7 @@ func sameEvent(a, b sse.Event) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Retry == b.Retry && bytes.Equal(a.Data, b.Data)
 }
 
-// Wherever a stream is cut, what was complete is there and nothing else is.
+// Wherever a stream is cut, exactly the complete events are returned.
 func TestReaderTruncated(t *testing.T) {
 	text := "\ufeffid: 1\r\nevent: a\r\ndata: zwölf\r\ndata: 2\r\n\r\n: comment\n\nretry: 700\rdata: 3\r\rid: 3\n\ndata:\n\n"
 	var ends []int // of events
@@ -160,8 +163,7 @@ func TestReaderTruncated(t *testing.T) {
 	}
 }
 
-// An event is there with the byte that ends it, and not only with the next one:
-// that may take hours.
+// An event is returned with its last byte, not with the first byte of the next one.
 func TestReaderDoesNotWait(t *testing.T) {
 	for _, text := range []string{"data: 1\n\n", "data: 1\r\r", "data: 1\r\n\r", "data\n\r", "data:\n\n", "\ufeffdata\r\r"} {
 		r := sse.NewReader(io.MultiReader(strings.NewReader(text), noMore{t}), 100)
@@ -214,8 +216,8 @@ func TestReaderBufferGrows(t *testing.T) {
 	}
 }
 
-// What Next has returned stays what it was.
-func TestReaderDataAreTheCallers(t *testing.T) {
+// Next does not modify earlier events.
+func TestReaderDataOwnership(t *testing.T) {
 	r := sse.NewReader(strings.NewReader("data: one\n\ndata: two\n\n"), 100)
 	first, _ := r.Next()
 	_ = append(first.Data, " and more"...)
@@ -257,7 +259,7 @@ func TestReaderLimits(t *testing.T) {
 			if !ok || len(events) != 0 || tooLong.Field != tt.tooLong {
 				t.Fatalf("%d events and %v, want a TooLongError about %s", len(events), err, tt.tooLong)
 			}
-			if want := fmt.Sprintf("the %s of an event may have at most %d bytes", tooLong.Field, tooLong.Max); !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("the %s of an event is longer than %d bytes", tooLong.Field, tooLong.Max); !strings.Contains(err.Error(), want) {
 				t.Errorf("the error says %q, want %q", err, want)
 			}
 			if _, again := r.Next(); again != err {
@@ -267,7 +269,7 @@ func TestReaderLimits(t *testing.T) {
 	}
 }
 
-// An event much too long is refused when it is too long, whatever would follow.
+// An event that is too long is refused as soon as the limit is exceeded.
 func TestReaderLimitBoundsMemory(t *testing.T) {
 	source := &counting{r: endless{}}
 	r := sse.NewReader(io.MultiReader(strings.NewReader("data: "), source), 1<<20)
@@ -313,7 +315,7 @@ func TestReaderSourceFails(t *testing.T) {
 	}
 	r := sse.NewReader(stuck{}, 100)
 	if _, err := r.Next(); !errors.Is(err, io.ErrNoProgress) {
-		t.Errorf("a source that gives nothing: %v", err)
+		t.Errorf("a source that returns no data: %v", err)
 	}
 }
 
@@ -321,7 +323,7 @@ type stuck struct{}
 
 func (stuck) Read([]byte) (int, error) { return 0, nil }
 
-// Data that have been taken back serve again, for events with data and without.
+// Recycled data is reused, for events with data and without.
 func TestReaderRecycles(t *testing.T) {
 	text := "data: first\n\nid: 1\n\ndata: a\ndata: b\n\ndata: third\n\ndata:\n\n"
 	r := sse.NewReader(strings.NewReader(text), 100)
@@ -339,8 +341,8 @@ func TestReaderRecycles(t *testing.T) {
 	}
 }
 
-// What one big event has needed is not kept for small ones.
-func TestReaderRecyclesNothingBig(t *testing.T) {
+// The buffer of a large event is not kept for small ones.
+func TestReaderRecycleLarge(t *testing.T) {
 	r := sse.NewReader(strings.NewReader("data: "+strings.Repeat("x", 1<<20)+"\n\ndata: small\n\n"), 2<<20)
 	big, err := r.Next()
 	if err != nil {
@@ -351,3 +353,216 @@ func TestReaderRecyclesNothingBig(t *testing.T) {
 		t.Errorf("a small event stands in %d bytes: %v", cap(small.Data), err)
 	}
 }
+
+// reading is the result of reading a stream.
+type reading struct {
+	events []sse.Event
+	lastID string
+	retry  time.Duration
+}
+
+var (
+	line   = regexp.MustCompile(`(?s)^(.*?)(\r\n|\r|\n)`)
+	digits = regexp.MustCompile(`^[0-9]+$`)
+)
+
+// interpret is a simple second implementation of the parsing section of the standard.
+func interpret(text string) (got reading) {
+	text = strings.TrimPrefix(text, "\ufeff")
+	var e sse.Event
+	var data []string
+	idBuffer := ""
+	for {
+		found := line.FindStringSubmatch(text)
+		if found == nil {
+			return got
+		}
+		text = text[len(found[0]):]
+		name, value, _ := strings.Cut(found[1], ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case found[1] == "":
+			got.lastID = idBuffer
+			if data != nil {
+				e.Data = []byte(strings.Join(data, "\n"))
+				got.events = append(got.events, e)
+			}
+			e, data = sse.Event{}, nil
+		case name == "event":
+			e.Name = value
+		case name == "data":
+			data = append(data, value)
+		case name == "id" && !strings.Contains(value, "\x00"):
+			idBuffer, e.ID = value, value
+		case name == "retry" && digits.MatchString(value):
+			e.Retry = sse.MaxRetry
+			if ms, err := strconv.Atoi(value); err == nil && ms < 60_000 {
+				e.Retry = max(time.Duration(ms)*time.Millisecond, sse.MinRetry)
+			}
+			got.retry = e.Retry
+		}
+	}
+}
+
+// pieces are what streams are made of, and what readers stumble over.
+var pieces = []string{
+	"\n", "\r", "\r\n", "\n\n", "data", "data:", "data: ", "id", "id:", "id: ", "event", "event: ", "retry", "retry:", "retry: ",
+	":", " ", "\x00", "\ufeff", "\xef\xbb", "x", "message", "7", "500", "99999999999999999999", "-1", "\u2028", "\t", "Data: ", "datum",
+}
+
+// piecewise returns a text in pieces of these sizes.
+type piecewise struct {
+	text  string
+	sizes []byte
+}
+
+func (p *piecewise) Read(buf []byte) (int, error) {
+	if p.text == "" {
+		return 0, io.EOF
+	}
+	size := len(p.text)
+	if len(p.sizes) > 0 {
+		size, p.sizes = min(size, int(p.sizes[0]%8)), p.sizes[1:]
+	}
+	n := copy(buf, p.text[:size])
+	p.text = p.text[n:]
+	return n, nil
+}
+
+func compare(t *testing.T, text string, sizes []byte) {
+	t.Helper()
+	r := sse.NewReader(&piecewise{text, sizes}, 1<<20)
+	events, err := readAll(r)
+	if errors.As(err, new(*sse.TooLongError)) {
+		return // which the standard does not know
+	}
+	want := interpret(text)
+	if !errors.Is(err, io.EOF) || !sameEvents(events, want.events) || r.LastID() != want.lastID || r.Retry() != want.retry {
+		t.Errorf("%q in pieces of %v:\n got %+v, %q, %v and %v\nwant %+v", text, sizes, events, r.LastID(), r.Retry(), err, want)
+	}
+}
+
+// A reader agrees with interpret on every stream, however it is split.
+func TestReaderAgainstReference(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50_000 {
+		var text strings.Builder
+		for range random.IntN(30) {
+			text.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		sizes := make([]byte, random.IntN(40))
+		for i := range sizes {
+			sizes[i] = byte(1 + random.IntN(7))
+		}
+		compare(t, text.String(), sizes)
+	}
+}
+
+func FuzzReaderAgainstReference(f *testing.F) {
+	for _, s := range streams {
+		f.Add(s.text, []byte{1, 2, 3})
+	}
+	f.Add("id: 1\r\ndata\r\r\ndata: \ufeff\n\n", bytes.Repeat([]byte{1}, 40))
+	f.Fuzz(func(t *testing.T, text string, sizes []byte) {
+		if len(sizes) < 90 { // more empty reads in a row are an error
+			compare(t, text, sizes)
+		}
+	})
+}
+
+// Every stream ends with the same events however it is split, and these events can be
+// encoded.
+func FuzzReader(f *testing.F) {
+	for _, s := range streams {
+		f.Add([]byte(s.text), 100)
+	}
+	f.Add([]byte("data: too long\n\n"), 3)
+	f.Fuzz(func(t *testing.T, text []byte, limit int) {
+		limit &= 1<<16 - 1
+		events, err := readAll(sse.NewReader(bytes.NewReader(text), limit))
+		if !errors.Is(err, io.EOF) && !errors.As(err, new(*sse.TooLongError)) {
+			t.Fatalf("the stream ended with %v", err)
+		}
+		for _, e := range events {
+			if len(e.Data) > limit || len(e.ID) > sse.MaxField || len(e.Name) > sse.MaxField {
+				t.Errorf("an event of %d, %d and %d bytes is beyond its limit", len(e.Data), len(e.ID), len(e.Name))
+			}
+			if e.Retry != 0 && (e.Retry < sse.MinRetry || e.Retry > sse.MaxRetry) {
+				t.Errorf("a retry time of %v", e.Retry)
+			}
+			if bytes.ContainsAny(e.Data, "\r") {
+				t.Errorf("a line end is part of a line: %q", e.Data)
+			}
+		}
+		again, errAgain := readAll(sse.NewReader(iotest.OneByteReader(bytes.NewReader(text)), limit))
+		if !sameEvents(events, again) || err.Error() != errAgain.Error() {
+			t.Errorf("byte by byte it is %v and %v, as a whole %v and %v", again, errAgain, events, err)
+		}
+	})
+}
+
+// An encoded event is decoded as the same event, or encoding it fails.
+func FuzzRoundTrip(f *testing.F) {
+	f.Add("", "", []byte(""), int64(0))
+	f.Add("1", "message", []byte("{}"), int64(0))
+	f.Add("1\r\n2", "a\x00b", []byte("a\r\nb\rc\n\nd\n"), int64(1500))
+	f.Add("\ufeff", " ", []byte("\n\ndata: x\n\n"), int64(-1))
+	f.Add("", "", []byte("\r"), int64(1<<62))
+	f.Fuzz(func(t *testing.T, id, name string, data []byte, ms int64) {
+		retry := time.Duration(ms) * time.Millisecond
+		written, err := sse.Append(nil, sse.Event{ID: id, Name: name, Data: data, Retry: retry})
+		if err != nil {
+			if !errors.As(err, new(*sse.FieldError)) || len(written) > 0 {
+				t.Fatalf("refused with %v and %q", err, written)
+			}
+			return
+		}
+		if len(id) > sse.MaxField || len(name) > sse.MaxField {
+			return // the other end's limits are its own
+		}
+		r := sse.NewReader(bytes.NewReader(written), len(data))
+		events, err := readAll(r)
+		if !errors.Is(err, io.EOF) {
+			t.Fatalf("%q: %v", written, err)
+		}
+		if retry > 0 {
+			retry = min(max(retry, sse.MinRetry), sse.MaxRetry)
+		}
+		if r.LastID() != id || r.Retry() != retry {
+			t.Errorf("%q: last id %q, retry %v", written, r.LastID(), r.Retry())
+		}
+		want := []sse.Event{{ID: id, Name: name, Data: normalised(data), Retry: retry}}
+		if id == "" && name == "" && len(data) == 0 && retry > 0 {
+			want = nil
+		}
+		if !sameEvents(events, want) {
+			t.Errorf("%q: read %v, want %v", written, events, want)
+		}
+	})
+}
+
+// normalised is text with LF for each line end.
+func normalised(text []byte) []byte {
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	return bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
+}
+
+// A reader skips comments.
+func FuzzComment(f *testing.F) {
+	f.Add("")
+	f.Add("a\rdata: b\r\n\n\x00")
+	f.Fuzz(func(t *testing.T, text string) {
+		stream := sse.AppendComment(nil, text)
+		stream, err := sse.Append(stream, message("after"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := sse.NewReader(bytes.NewReader(stream), 100)
+		events, err := readAll(r)
+		if len(events) != 1 || string(events[0].Data) != "after" || !errors.Is(err, io.EOF) || r.LastID() != "" || r.Retry() != 0 {
+			t.Errorf("%q: %v, %v", stream, events, err)
+		}
+	})
+}
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

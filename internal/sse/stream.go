@@ -9,19 +9,25 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/buffer"
+	"github.com/dovetail-go/dovetail/internal/bufpool"
+)
+
+const (
+	// writePiece is how many bytes are written under one deadline.
+	writePiece = 64 << 10
+	// maxQueued is how many bytes may wait to be written before a sender waits.
+	maxQueued = 64 << 10
 )
 
 var errClosed = errors.New("sse: the stream is closed")
 
-// A Stream is a response that sends events as they happen. Its methods may be
-// called from any goroutine, as long as the request's handler runs.
+// Stream is an HTTP response that sends events. Its methods may be called concurrently
+// until the request's handler returns.
 //
-// What is sent is written by a goroutine that runs only as long as there is something to
-// write, so that events that come while others are being written share the next write:
-// a storm of them takes few system calls. Of a write that fails, the next Send tells.
-// The client may have got half an event then: all later calls fail as well, and the
-// handler should return.
+// A goroutine writes the events. It runs only while there is something to write, and events
+// that come during a write share the next one. A failed write is the error of the next
+// Send. All later calls fail too, since the client may have received a part of an event,
+// and the handler should return.
 type Stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -29,42 +35,41 @@ type Stream struct {
 	aborted atomic.Bool
 
 	mu      sync.Mutex
-	queued  *buffer.Buffer // what the writer takes next; nil when it has all
-	room    chan struct{}  // closed when the writer has taken it; nil when nobody waits for that
-	writing bool           // there is a writer
-	written sync.Cond      // signals that there is none any more
-	err     error          // why writing failed
-	closed  bool           // nothing more is taken
+	queued  *bufpool.Buffer // what is written next; nil if empty
+	room    chan struct{}   // closed when queued has been taken; nil if no sender waits
+	writing bool            // the writer runs
+	written sync.Cond       // signals that the writer has ended
+	err     error           // of writing
+	closed  bool            // Close was called
 
-	ending sync.Mutex // guards what may happen while mu is held by a write
-	over   bool       // the response is net/http's again
+	ending sync.Mutex // guards over, also while a write holds mu
+	over   bool       // Close has returned
 }
 
-// buffers are lent to streams while they have something to write.
-var buffers buffer.Pool
+// buffers holds the buffers of streams that have nothing to write.
+var buffers bufpool.Pool
 
-// Start answers a request with status 200 and an event stream, and sends the
-// headers at once. No write of at most 64 KiB may take longer than writeTimeout, if
-// the server behind w has deadlines, as that of net/http has; its own ReadTimeout and
-// WriteTimeout do not apply any more.
+// Start answers a request with status 200 and an event stream, and sends the header.
+// writeTimeout bounds each write of at most 64 KiB, if the server supports deadlines, as
+// net/http does. The ReadTimeout and WriteTimeout of the server no longer apply.
 func Start(w http.ResponseWriter, writeTimeout time.Duration) *Stream {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store, no-transform")
-	header.Set("X-Accel-Buffering", "no") // nginx would hold events back until it has a buffer full
+	header.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	s := &Stream{w: w, control: http.NewResponseController(w), timeout: writeTimeout}
 	s.written.L = &s.mu
-	s.limitReading() // net/http may read a body that the handler has not, before it sends the header
-	s.limit()
+	s.setReadDeadline() // net/http may read the rest of the body before it sends the header
+	s.setWriteDeadline()
 	w.WriteHeader(http.StatusOK)
 	s.err = s.flush()
-	_ = s.control.SetReadDeadline(time.Time{}) // a deadline that passes would take the client for gone
+	_ = s.control.SetReadDeadline(time.Time{}) // net/http would treat an expired deadline as a disconnected client
 	return s
 }
 
-// Send queues an event to be sent at once. It waits while more than 64 KiB are queued, as
-// long as ctx allows: that ends with the write under way, which has its own bound. It
-// fails when the client is gone or has not taken in time what was sent before.
+// Send queues an event. While more than 64 KiB are queued, it waits until ctx ends; a write
+// in progress, which has its own timeout, may delay that. It fails if the client has
+// disconnected or has not accepted earlier events in time.
 func (s *Stream) Send(ctx context.Context, e Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,25 +85,25 @@ func (s *Stream) Send(ctx context.Context, e Event) error {
 	return nil
 }
 
-// SendAll sends what [Append] and [AppendComment] have made, and returns when it has been
-// written. The slice is not kept.
+// SendAll sends events encoded by [Append] and [AppendComment], and returns when they have
+// been written. It does not retain the slice.
 func (s *Stream) SendAll(events []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.awaitWriter()
-	if err := s.unusable(); err != nil {
+	if err := s.sendError(); err != nil {
 		return err
 	}
 	s.err = s.writeNow(events)
 	return s.err
 }
 
-// Beat sends a comment, unless something else is being sent, so that nobody takes a
-// silent stream for dead and the server notices a dead client.
-func (s *Stream) Beat() error {
+// SendComment sends a comment, unless events are being sent, so that intermediaries keep a
+// silent stream open and the server notices a disconnected client.
+func (s *Stream) SendComment() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.unusable(); err != nil {
+	if err := s.sendError(); err != nil {
 		return err
 	}
 	if !s.writing {
@@ -109,15 +114,14 @@ func (s *Stream) Beat() error {
 	return nil
 }
 
-// Close must come before the handler returns: it sends what is queued, and the writer has
-// ended then. It bounds what the server has still to write, and to read of a body that
-// nobody has read; net/http takes these deadlines away with the response. Later calls
-// fail.
+// Close sends what is queued and waits for the writer. It must be called before the handler
+// returns. It sets deadlines for what net/http still writes, and reads of an unread body;
+// net/http removes them with the response. Later calls fail.
 func (s *Stream) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.makeRoom()
+	s.signalRoom()
 	s.awaitWriter()
 	if s.queued != nil {
 		if s.err == nil {
@@ -126,34 +130,34 @@ func (s *Stream) Close() {
 		s.queued.Free()
 		s.queued = nil
 	}
-	s.limitReading()
-	s.limit()
+	s.setReadDeadline()
+	s.setWriteDeadline()
 	s.ending.Lock()
 	defer s.ending.Unlock()
 	s.over = true
 }
 
-// Abort ends the stream at once, in the middle of a write if need be, which then
-// fails. It does not wait for that. After Close it does nothing.
+// Abort ends the stream. A write in progress fails; Abort does not wait for it. It does
+// nothing after Close.
 func (s *Stream) Abort() {
 	s.ending.Lock()
 	defer s.ending.Unlock()
-	if !s.over { // afterwards the response is net/http's again
+	if !s.over { // afterwards the response belongs to net/http
 		s.aborted.Store(true)
 		s.setDeadline(past)
 	}
 }
 
-// unusable says why the stream takes nothing more.
-func (s *Stream) unusable() error {
+// sendError returns why the stream accepts no events.
+func (s *Stream) sendError() error {
 	if s.err == nil && s.closed {
 		return errClosed
 	}
 	return s.err
 }
 
-// queue returns what the writer takes next, to be appended to.
-func (s *Stream) queue() *buffer.Buffer {
+// queue returns the buffer to which events are appended.
+func (s *Stream) queue() *bufpool.Buffer {
 	if s.queued == nil {
 		s.queued = buffers.Get()
 	}
@@ -162,7 +166,7 @@ func (s *Stream) queue() *buffer.Buffer {
 
 // awaitRoom waits until an event can be queued.
 func (s *Stream) awaitRoom(ctx context.Context) error {
-	for s.unusable() == nil && s.queued != nil && len(s.queued.Bytes) >= maxQueued {
+	for s.sendError() == nil && s.queued != nil && len(s.queued.Bytes) >= maxQueued {
 		if s.room == nil {
 			s.room = make(chan struct{})
 		}
@@ -177,10 +181,10 @@ func (s *Stream) awaitRoom(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	return s.unusable()
+	return s.sendError()
 }
 
-func (s *Stream) makeRoom() {
+func (s *Stream) signalRoom() {
 	if s.room != nil {
 		close(s.room)
 		s.room = nil
@@ -194,34 +198,34 @@ func (s *Stream) startWriter() {
 	}
 }
 
-// awaitWriter waits for the end of the writer, each of whose writes has its bound.
+// awaitWriter waits for the end of the writer, whose writes have deadlines.
 func (s *Stream) awaitWriter() {
 	for s.writing {
 		s.written.Wait()
 	}
 }
 
-// writeQueued is the writer. What is left when the stream is closed is for Close.
+// writeQueued is the writer. Close sends what is left when the stream is closed.
 func (s *Stream) writeQueued() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.queued != nil && s.unusable() == nil {
+	for s.queued != nil && s.sendError() == nil {
 		events := s.queued
 		s.queued = nil
-		s.makeRoom()
+		s.signalRoom()
 		s.mu.Unlock()
 		err := s.writeNow(events.Bytes)
 		events.Free()
 		s.mu.Lock()
 		s.err = err
 	}
-	s.makeRoom() // whoever waits for it learns why there is none
+	s.signalRoom() // waiting senders get the error
 	s.writing = false
 	s.written.Broadcast()
 }
 
-// writeNow writes and flushes. A writer around that of net/http that panics ends the
-// stream, not the program.
+// writeNow writes and flushes. A panic in a wrapper of the response ends the stream, not
+// the program.
 func (s *Stream) writeNow(events []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -234,13 +238,12 @@ func (s *Stream) writeNow(events []byte) (err error) {
 	return s.flush()
 }
 
-// write writes in pieces: whoever takes one in time is not too slow, however much
-// there is.
+// write writes in pieces, so that the timeout does not depend on the amount.
 func (s *Stream) write(events []byte) error {
 	for len(events) > 0 {
 		piece := events[:min(len(events), writePiece)]
 		events = events[len(piece):]
-		s.limit()
+		s.setWriteDeadline()
 		if _, err := s.w.Write(piece); err != nil {
 			return err
 		}
@@ -253,21 +256,20 @@ func (s *Stream) flush() error {
 	if err := s.control.Flush(); err != nil {
 		return err
 	}
-	s.unlimit()
+	s.clearWriteDeadline()
 	return nil
 }
 
-// past is a time by which nothing can be written.
+// past is a deadline that has expired.
 var past = time.Unix(1, 0)
 
-// limit and unlimit surround a write: over HTTP/2, a deadline that passes between
-// two writes would end the stream.
-func (s *Stream) limit()        { s.setDeadline(time.Now().Add(s.timeout)) }
-func (s *Stream) unlimit()      { s.setDeadline(time.Time{}) }
-func (s *Stream) limitReading() { _ = s.control.SetReadDeadline(time.Now().Add(s.timeout)) }
+// setWriteDeadline is called before each write, and clearWriteDeadline after it: over
+// HTTP/2, a deadline that expires between two writes would end the stream.
+func (s *Stream) setWriteDeadline()   { s.setDeadline(time.Now().Add(s.timeout)) }
+func (s *Stream) clearWriteDeadline() { s.setDeadline(time.Time{}) }
+func (s *Stream) setReadDeadline()    { _ = s.control.SetReadDeadline(time.Now().Add(s.timeout)) }
 
-// setDeadline does nothing where there are no deadlines. Of Abort, which may come at
-// any time, it sees to it that its deadline stays.
+// setDeadline does nothing if the server has no deadlines. A concurrent Abort wins.
 func (s *Stream) setDeadline(deadline time.Time) {
 	_ = s.control.SetWriteDeadline(deadline)
 	if s.aborted.Load() && deadline != past {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +23,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/sse"
 )
 
-// A sink takes what a stream writes and counts what it does.
+// A sink is a response writer that counts calls.
 type sink struct {
 	header   http.Header
 	written  bytes.Buffer
@@ -69,7 +70,7 @@ func (s *sink) SetWriteDeadline(deadline time.Time) error {
 	return nil
 }
 
-// Each event that comes to a stream at rest is written by itself, at once.
+// An event on an idle stream is written by itself, immediately.
 func TestStreamWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &sink{header: http.Header{}, keep: true}
@@ -78,7 +79,7 @@ func TestStreamWrites(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		if err := s.Beat(); err != nil {
+		if err := s.SendComment(); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
@@ -93,8 +94,8 @@ func TestStreamWrites(t *testing.T) {
 		if want := time.Now().Add(time.Minute); !w.deadline.Equal(want) {
 			t.Errorf("after Close the deadline is %v, want %v", w.deadline, want)
 		}
-		if s.Send(t.Context(), message("4")) == nil || s.Beat() == nil || s.SendAll([]byte(":\n\n")) == nil {
-			t.Error("a stream takes events after Close")
+		if s.Send(t.Context(), message("4")) == nil || s.SendComment() == nil || s.SendAll([]byte(":\n\n")) == nil {
+			t.Error("a closed stream accepted an event")
 		}
 		synctest.Wait()
 		if want := "data: 1\ndata: 2\n\n:\n\nid: 3\ndata:\n\n"; w.written.String() != want {
@@ -121,18 +122,18 @@ func TestStreamWrites(t *testing.T) {
 	})
 }
 
-// What comes while something is being written is written together.
+// Events sent during a write are written together.
 func TestStreamWritesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGated()
 		s := sse.Start(w, time.Minute)
 		w.calls = nil
 		send(t, s, "0")
-		synctest.Wait() // the writer is stuck in it
+		synctest.Wait() // the write is blocked
 		for i := range 100 {
 			send(t, s, fmt.Sprint(i%10))
 		}
-		if err := s.Beat(); err != nil { // there are signs of life enough
+		if err := s.SendComment(); err != nil { // dropped, since events are being written
 			t.Error(err)
 		}
 		w.let <- nil
@@ -151,9 +152,8 @@ func TestStreamWritesTogether(t *testing.T) {
 	})
 }
 
-// What is queued is written before the response ends, by whoever closes the stream. It
-// does not let others go on and on, and waits for the writer.
-func TestStreamCloseWritesTheRest(t *testing.T) {
+// Close writes what is queued and waits for the writer.
+func TestStreamCloseWritesQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGated()
 		s := sse.Start(w, time.Minute)
@@ -167,7 +167,7 @@ func TestStreamCloseWritesTheRest(t *testing.T) {
 		}()
 		synctest.Wait()
 		if err := s.Send(t.Context(), message("3")); err == nil {
-			t.Error("a stream takes events while it is being closed")
+			t.Error("a stream accepted an event during Close")
 		}
 		for range 2 {
 			if closed {
@@ -182,8 +182,8 @@ func TestStreamCloseWritesTheRest(t *testing.T) {
 	})
 }
 
-// Of a client that takes nothing, so much is kept, and no more: then who sends waits, as
-// long as he likes to.
+// The queue for a client that does not read is bounded. Then Send waits until its context
+// ends.
 func TestStreamBackPressure(t *testing.T) {
 	const size, most = 1 << 10, 64 << 10
 	event := message(strings.Repeat("x", size-len("data: \n\n")))
@@ -205,7 +205,7 @@ func TestStreamBackPressure(t *testing.T) {
 				if err := s.Send(ctx, event); err != nil {
 					t.Fatal(err)
 				}
-				synctest.Wait() // the writer is stuck in it
+				synctest.Wait() // the write is blocked
 				sent, result := 0, errors.New("Send waits")
 				go func() {
 					for range most/size + 1 {
@@ -222,7 +222,7 @@ func TestStreamBackPressure(t *testing.T) {
 				tt.end(s, w, cancel)
 				synctest.Wait()
 				if fmt.Sprint(result) != fmt.Sprint(tt.want) || result == nil && sent != most/size+1 {
-					t.Errorf("after %d events, Send says %v, want %v", sent, result, tt.want)
+					t.Errorf("after %d events, Send returned %v, want %v", sent, result, tt.want)
 				}
 				close(w.let)
 				s.Close()
@@ -233,8 +233,8 @@ func TestStreamBackPressure(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// After a write that failed, nobody knows what the client has got.
-func TestStreamFailsForGood(t *testing.T) {
+// After a failed write, all calls fail.
+func TestStreamErrorIsPermanent(t *testing.T) {
 	for name, fail := range map[string]func(w *sink){
 		"error": func(w *sink) { w.fail = errBroken },
 		"panic": func(w *sink) { w.panic = errBroken },
@@ -248,7 +248,7 @@ func TestStreamFailsForGood(t *testing.T) {
 				synctest.Wait()
 				w.fail, w.panic = nil, nil
 				for what, err := range map[string]error{
-					"Send": s.Send(t.Context(), message("2")), "Beat": s.Beat(), "SendAll": s.SendAll([]byte(":\n\n")),
+					"Send": s.Send(t.Context(), message("2")), "Beat": s.SendComment(), "SendAll": s.SendAll([]byte(":\n\n")),
 				} {
 					if err == nil || !strings.Contains(err.Error(), "broken") {
 						t.Errorf("%s after a failure: %v", what, err)
@@ -270,7 +270,7 @@ func send(tb testing.TB, s *sse.Stream, data string) {
 	}
 }
 
-// A gated sink takes what it is let.
+// A gated sink blocks writes until the test allows them.
 type gated struct {
 	sink
 	let chan error
@@ -285,7 +285,7 @@ func (s *gated) Write(p []byte) (int, error) {
 	return s.sink.Write(p)
 }
 
-// What is sent together is written together, and in pieces if it is much.
+// SendAll writes everything together, in pieces if it is long.
 func TestStreamSendAll(t *testing.T) {
 	w := &sink{header: http.Header{}, keep: true}
 	s := sse.Start(w, time.Minute)
@@ -307,7 +307,7 @@ func TestStreamSendAll(t *testing.T) {
 	}
 }
 
-// A server that cannot send what it has at once cannot have streams.
+// A response writer that cannot flush cannot have streams.
 func TestStreamNeedsFlush(t *testing.T) {
 	s := sse.Start(struct{ http.ResponseWriter }{httptest.NewRecorder()}, time.Minute)
 	if err := s.Send(context.Background(), message("1")); !errors.Is(err, http.ErrNotSupported) {
@@ -323,7 +323,7 @@ func TestStreamConcurrently(t *testing.T) {
 		all.Go(func() {
 			for range 100 {
 				_ = s.Send(context.Background(), message("12345\n67890"))
-				_ = s.Beat()
+				_ = s.SendComment()
 			}
 		})
 	}
@@ -340,8 +340,7 @@ func TestStreamConcurrently(t *testing.T) {
 	}
 }
 
-// An event arrives before anything else happens, and the stream outlives the server's
-// own timeouts.
+// An event arrives immediately, and the server's own timeouts do not end the stream.
 func TestStreamOverHTTP(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -385,8 +384,7 @@ func TestStreamOverHTTP(t *testing.T) {
 	}
 }
 
-// A client that takes nothing holds up its stream for no longer than the timeout,
-// or until the stream is aborted.
+// A client that does not read delays its stream by the timeout, or until Abort.
 func TestStreamSlowReader(t *testing.T) {
 	for name, tt := range map[string]struct {
 		timeout time.Duration
@@ -421,7 +419,7 @@ func TestStreamSlowReader(t *testing.T) {
 				t.Fatalf("%q, %v", line, err)
 			}
 			if s := <-streams; tt.abort {
-				<-time.After(50 * time.Millisecond) // most likely, a write hangs by then
+				<-time.After(50 * time.Millisecond) // a write is probably blocked by now
 				s.Abort()
 			}
 			select {
@@ -430,14 +428,14 @@ func TestStreamSlowReader(t *testing.T) {
 					t.Errorf("Send failed with %v, want a deadline", err)
 				}
 			case <-ctx.Done():
-				t.Error("Send hangs")
+				t.Error("Send did not return")
 				conn.Close()
 			}
 		})
 	}
 }
 
-// A client that announces a body, sends none and takes nothing is rid of all the same.
+// A client that announces a body, sends none and reads nothing is disconnected.
 func TestStreamWithBodyUnread(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		sse.Start(w, 100*time.Millisecond).Close()
@@ -462,7 +460,7 @@ func ExampleStart() {
 		defer s.Close()
 		for _, hour := range []string{"one", "two"} {
 			if err := s.Send(context.Background(), sse.Event{Name: "hour", Data: []byte(hour)}); err != nil {
-				return // the client is gone
+				return // the client has disconnected
 			}
 		}
 	})
@@ -477,4 +475,228 @@ func ExampleStart() {
 	//
 	// event: hour
 	// data: two
+}
+
+// Abort may be called at any time, also when the handler has returned.
+func TestAbortAfterCloseDoesNothing(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			streams := make(chan *sse.Stream, 1)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				s := sse.Start(w, time.Second)
+				streams <- s
+				s.Close()
+			}))
+			server.EnableHTTP2 = http2
+			server.StartTLS()
+			defer server.Close()
+			resp, err := server.Client().Get(server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.ReadAll(resp.Body)
+			resp.Body.Close()
+			(<-streams).Abort()
+		})
+	}
+}
+
+func TestAbortDoesNotAffectNextRequest(t *testing.T) {
+	streams := make(chan *sse.Stream, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stream" {
+			s := sse.Start(w, time.Second)
+			streams <- s
+			s.Close()
+			return
+		}
+		(<-streams).Abort()
+		fmt.Fprint(w, "ok")
+	}))
+	defer server.Close()
+	conn, _ := net.Dial("tcp", server.Listener.Addr().String())
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for _, path := range []string{"/stream", "/after"} {
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		io.ReadAll(resp.Body)
+	}
+}
+
+// The deadlines of a stream are not those of the next request on its connection.
+func TestStreamLeavesNoDeadline(t *testing.T) {
+	const timeout = 20 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stream" {
+			s := sse.Start(w, timeout)
+			defer s.Close()
+			_ = s.Send(context.Background(), message("1"))
+			return
+		}
+		select {
+		case <-time.After(5 * timeout):
+			fmt.Fprint(w, "late")
+		case <-r.Context().Done():
+			t.Error("the request was cancelled")
+		}
+	}))
+	defer server.Close()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for _, path := range []string{"/stream", "/after", "/stream", "/after"} {
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || path == "/after" && string(text) != "late" {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
+}
+
+// A client of HTTP/1.0, which has no chunks, gets the events too.
+func TestStreamOverHTTP10(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s := sse.Start(w, time.Second)
+		defer s.Close()
+		_ = s.Send(context.Background(), message("1"))
+		_ = s.SendComment()
+		_ = s.Send(context.Background(), message("2"))
+	}))
+	defer server.Close()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET / HTTP/1.0\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := readAll(sse.NewReader(resp.Body, 100))
+	if !errors.Is(err, io.EOF) || !sameEvents(events, []sse.Event{message("1"), message("2")}) {
+		t.Errorf("%v and %v", events, err)
+	}
+}
+
+// Send during Close returns an error and does not panic.
+func TestStreamSendWhileHandlerReturns(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			var senders sync.WaitGroup
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				s := sse.Start(w, time.Second)
+				defer s.Close()
+				for range 4 {
+					begun := make(chan struct{})
+					senders.Go(func() {
+						close(begun)
+						for s.Send(context.Background(), message("x")) == nil && s.SendComment() == nil && s.SendAll([]byte(":\n\n")) == nil {
+						}
+						for range 100 {
+							if s.Send(context.Background(), message("x")) == nil || s.SendComment() == nil {
+								t.Error("a closed stream accepted an event")
+							}
+						}
+					})
+					<-begun
+				}
+			}))
+			server.EnableHTTP2 = http2
+			server.StartTLS()
+			defer server.Close()
+			for range 20 {
+				resp, err := server.Client().Get(server.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := readAll(sse.NewReader(resp.Body, 100)); !errors.Is(err, io.EOF) {
+					t.Errorf("the stream ended with %v", err)
+				}
+				resp.Body.Close()
+			}
+			senders.Wait()
+		})
+	}
+}
+
+// A disconnected client fails later sends.
+func TestStreamClientGone(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			failed := make(chan error, 1)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s := sse.Start(w, 10*time.Second)
+				defer s.Close()
+				<-r.Context().Done()
+				for {
+					if err := s.SendComment(); err != nil {
+						failed <- errors.Join(err, s.Send(context.Background(), message("x")))
+						return
+					}
+				}
+			}))
+			server.EnableHTTP2 = http2
+			server.StartTLS()
+			defer server.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := server.Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			cancel()
+			select {
+			case err := <-failed:
+				if n := strings.Count(err.Error(), "\n"); n != 1 {
+					t.Errorf("the stream accepted an event after a failure: %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("the failure was not reported")
+			}
+		})
+	}
+}
+
+// Skipped lines take no memory, whatever their length.
+func TestReaderMemory(t *testing.T) {
+	const size = 32 << 20
+	for name, prefix := range map[string]string{"comment": ":", "unknown field": "x", "unknown value": "x: ", "almost a field": "database"} {
+		source := io.MultiReader(strings.NewReader(prefix), io.LimitReader(endless{}, size), strings.NewReader("\ndata: 1\n\n"))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := sse.NewReader(source, 100)
+		e, err := r.Next()
+		runtime.ReadMemStats(&after)
+		if err != nil || string(e.Data) != "1" {
+			t.Errorf("%s: %q, %v", name, e.Data, err)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+			t.Errorf("%s: %d bytes were allocated to skip %d", name, used, size)
+		}
+	}
+}
+
+// A limit of nothing allows events of nothing.
+func TestReaderLimitZero(t *testing.T) {
+	r := sse.NewReader(strings.NewReader("data\n\ndata:\n\nid: 1\n\ndata: x\n\n"), 0)
+	events, err := readAll(r)
+	if !errors.As(err, new(*sse.TooLongError)) || len(events) != 2 || r.LastID() != "1" {
+		t.Errorf("%v, %v", events, err)
+	}
 }

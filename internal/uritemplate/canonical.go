@@ -1,6 +1,7 @@
 package uritemplate
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -12,8 +13,8 @@ import (
 //   - any other percent-encoded character takes the two bytes that UTF-8 would
 //     need if it allowed longer forms than necessary ("%2F" is C0 AF).
 //
-// So delimiters are still told from encoded ones, a search can never hit the
-// middle of a triplet, and text without percent signs is canonical as it stands.
+// An encoded delimiter therefore differs from a delimiter, a search never finds the middle of a
+// percent-encoded character, and text without percent signs is canonical.
 
 // canonical returns the canonical form of uri; ok is false if uri has malformed
 // percent-encoding or is, decoded, not valid UTF-8.
@@ -21,8 +22,7 @@ func canonical(uri string) (text string, ok bool) {
 	if !utf8.ValidString(uri) {
 		return "", false
 	}
-	found := strings.Contains(uri, "%")
-	if !found {
+	if !strings.Contains(uri, "%") {
 		return uri, true
 	}
 	dst := make([]byte, 0, len(uri))
@@ -41,7 +41,7 @@ func canonical(uri string) (text string, ok bool) {
 			dst = append(dst, octet)
 		case octet < utf8.RuneSelf:
 			dst = append(dst, 0xC0|octet>>6, 0x80|octet&0x3F)
-		case octet == 0xC0, octet == 0xC1: // never in UTF-8, and here they mean something else
+		case octet == 0xC0, octet == 0xC1: // never in UTF-8; they mark encoded characters here
 			return "", false
 		default:
 			dst = append(dst, octet)
@@ -52,7 +52,7 @@ func canonical(uri string) (text string, ok bool) {
 	return text, utf8.ValidString(decode(text))
 }
 
-// decode returns what canonical text stands for, all percent-encoding decoded.
+// decode returns canonical text with all percent-encoding decoded.
 func decode(text string) string {
 	if strings.IndexByte(text, 0xC0) < 0 && strings.IndexByte(text, 0xC1) < 0 {
 		return text
@@ -67,4 +67,19 @@ func decode(text string) string {
 		dst = append(dst, c)
 	}
 	return string(dst)
+}
+
+// isUnreserved: RFC 3986, section 2.3.
+func isUnreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+// readTriplet decodes the percent-encoded octet at the start of s.
+func readTriplet(s string) (octet byte, ok bool) {
+	if len(s) < 3 || s[0] != '%' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[1:3], 16, 8)
+	return byte(n), err == nil
 }

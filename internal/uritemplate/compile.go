@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Matcher compiles the template for matching. The error is an [*UnmatchableError]
-// that names the expression which has no inverse; the package documentation lists those
-// that have one.
+// Matcher compiles the template for matching. The package documentation lists the expressions
+// that can be matched. The error is an [*UnmatchableError] that names the first other one.
 func (t *Template) Matcher() (*Matcher, error) {
 	c := compiler{seen: make(map[string]bool)}
 	c.query.constants = make(map[string]int)
@@ -22,16 +21,16 @@ func (t *Template) Matcher() (*Matcher, error) {
 	return &c.Matcher, nil
 }
 
-// compiler builds a Matcher part by part. Its methods return why a part cannot be
-// matched, or nothing.
+// A compiler builds a Matcher part by part. Its methods return the reason why a part cannot be
+// matched, or "".
 type compiler struct {
 	Matcher
 	section   section
 	seen      map[string]bool // names of variables
 	literal   string          // path: text since the last variable
-	pathEnded bool            // path: an exploded variable was the last thing
+	pathEnded bool            // path: the last variable was exploded, so the path must end
 	parameter string          // query: literal text since the last "&"
-	assigned  bool            // query: since then there was a variable
+	assigned  bool            // query: a variable followed the last "&"
 }
 
 type section uint8
@@ -54,7 +53,7 @@ func (c *compiler) add(p part) string {
 			return fmt.Sprintf("variable %q is used twice; matching takes each once", v.name)
 		}
 		c.seen[v.name] = true
-		if v.prefix > 0 {
+		if v.prefix {
 			return "a value cannot be found from its prefix; matching takes variables without \":\""
 		}
 	}
@@ -81,7 +80,6 @@ func (c *compiler) add(p part) string {
 }
 
 func (c *compiler) addLiteral(text string) string {
-	c.literals += len(text)
 	text, ok := canonical(text)
 	if !ok {
 		return "percent-encoding that is not UTF-8 cannot be matched"
@@ -113,8 +111,10 @@ func (c *compiler) addLiteral(text string) string {
 }
 
 func (c *compiler) addPath(p part) string {
-	op := operationOf(p.operator)
-	lead := op.first
+	first, separator := "", ","
+	if p.operator == '.' || p.operator == '/' {
+		first, separator = string(p.operator), string(p.operator)
+	}
 	for _, v := range p.variables {
 		if c.pathEnded {
 			return "an exploded variable must be the last thing in a path"
@@ -122,13 +122,13 @@ func (c *compiler) addPath(p part) string {
 		if v.explode && p.operator == '.' {
 			return "exploded labels cannot be matched; {.x,y} names each"
 		}
-		c.literal += lead
-		lead = op.sep
+		c.literal += first
+		first = separator
 		n := len(c.path.variables)
 		if n > 0 && c.literal == "" {
 			return fmt.Sprintf("there must be text between variables %q and %q", c.path.variables[n-1].name, v.name)
 		}
-		crosses := op.reserved || v.explode
+		crosses := p.operator == '+' || v.explode
 		if crosses {
 			if n > 0 && c.path.variables[c.path.pivot].crosses {
 				return fmt.Sprintf("variables %q and %q may both cross \"/\"; in a path one can", c.path.variables[c.path.pivot].name, v.name)
@@ -146,7 +146,7 @@ func (c *compiler) addPath(p part) string {
 func (c *compiler) endPath() {
 	p := &c.path
 	p.literals = append(p.literals, c.literal)
-	p.folded = foldedPrefix(p.literals[0])
+	p.foldedLength = foldedLength(p.literals[0])
 	if n := len(p.variables); n > 0 && !p.variables[p.pivot].crosses {
 		p.pivot = n - 1
 	}
@@ -188,7 +188,7 @@ func (c *compiler) addParameter(parameter string, v variable) string {
 	return ""
 }
 
-// endParameter ends a parameter; without a variable it is a constant.
+// endParameter completes a parameter of the template. A parameter without a variable is a constant.
 func (c *compiler) endParameter() {
 	if _, twice := c.query.constants[c.parameter]; !twice && c.parameter != "" {
 		c.query.constants[c.parameter] = len(c.query.constants)

@@ -6,24 +6,6 @@ import (
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 )
 
-func ExampleParse() {
-	template, err := uritemplate.Parse("file:///logs/{day}{?level,tags*}")
-	if err != nil {
-		panic(err)
-	}
-	uri, err := template.Expand(map[string]uritemplate.Value{
-		"day":  uritemplate.String("28 July"),
-		"tags": uritemplate.List("disk", "net"),
-	})
-	fmt.Println(uri, err)
-
-	_, err = uritemplate.Parse("file:///logs/{a day}")
-	fmt.Println(err)
-	// Output:
-	// file:///logs/28%20July?tags=disk&tags=net <nil>
-	// URI template: "{a day}": unacceptable variable name: {a_
-}
-
 func ExampleTemplate_Matcher() {
 	template, err := uritemplate.Parse("file:///{+path}{?line}")
 	if err != nil {
@@ -52,16 +34,4 @@ func ExampleTemplate_Matcher_refused() {
 	_, err = template.Matcher()
 	fmt.Println(err)
 	// Output: URI template: "{name}": there must be text between variables "folder" and "name"
-}
-
-func ExampleMap() {
-	template, err := uritemplate.Parse("/search{?filter*}")
-	if err != nil {
-		panic(err)
-	}
-	uri, err := template.Expand(map[string]uritemplate.Value{
-		"filter": uritemplate.Map(map[string]string{"lang": "go", "stars": ">100"}),
-	})
-	fmt.Println(uri, err)
-	// Output: /search?lang=go&stars=%3E100 <nil>
 }

@@ -3,45 +3,77 @@ package uritemplate
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	rfc6570 "github.com/yosida95/uritemplate/v3"
 )
 
-// A Template is a parsed URI template. Make one with [Parse].
+const (
+	// MaxTemplate is the length of the longest template that [Parse] accepts, in bytes.
+	MaxTemplate = 8 << 10
+	// MaxExpressions is the largest number of expressions in one template.
+	MaxExpressions = 64
+	// MaxURI is the length of the longest URI that [Matcher.Match] matches, in bytes.
+	MaxURI = 64 << 10
+)
+
+// A Template is a parsed URI template. Use [Parse] to make one.
 type Template struct {
-	text  string
 	parts []part
 	names []string
 }
 
-// part is literal text or, if variables is not empty, an expression.
+// A part is literal text or, if variables is not empty, an expression.
 type part struct {
-	text      string // as written, an expression with its braces
+	text      string // as written; an expression includes its braces
 	operator  byte   // 0 for simple expansion
 	variables []variable
 }
 
 type variable struct {
 	name    string
-	prefix  int // longest prefix in characters, 0 for the whole value
+	prefix  bool // the expression takes only the first characters, as in {x:3}
 	explode bool
 }
 
-// Parse reads a template of up to [MaxTemplate] bytes and [MaxExpressions]
-// expressions in the grammar of RFC 6570, section 2. The error is a [*SyntaxError].
+// A SyntaxError reports text that is not a template.
+type SyntaxError struct {
+	Text   string // the invalid expression or literal text; "" for the template as a whole
+	Reason string
+}
+
+func (e *SyntaxError) Error() string { return describe(e.Text, e.Reason) }
+
+// An UnmatchableError reports a valid template that URIs cannot be matched against.
+type UnmatchableError struct {
+	Text   string // the expression or literal text that cannot be matched, as written
+	Reason string // what is not supported and what is
+}
+
+func (e *UnmatchableError) Error() string { return describe(e.Text, e.Reason) }
+
+func describe(text, reason string) string {
+	if text == "" {
+		return "URI template: " + reason
+	}
+	return fmt.Sprintf("URI template: %.80q: %s", text, reason)
+}
+
+// Parse reads a template of at most [MaxTemplate] bytes and [MaxExpressions] expressions in the
+// grammar of RFC 6570, section 2. The error is a [*SyntaxError].
 func Parse(text string) (*Template, error) {
 	if len(text) > MaxTemplate {
 		return nil, &SyntaxError{Reason: fmt.Sprintf("%d bytes given, at most %d accepted", len(text), MaxTemplate)}
 	}
-	t := &Template{text: text}
+	t := &Template{}
 	expressions := 0
 	for rest := text; rest != ""; {
 		piece := nextPiece(rest)
 		rest = rest[len(piece):]
-		// The grammar is the library's, which keeps what it read to itself.
-		if _, err := rfc6570.New(piece); err != nil {
+		// The library checks the grammar but exports only the names of variables. It reads one
+		// piece at a time so that an error can name the invalid piece.
+		parsed, err := rfc6570.New(piece)
+		if err != nil {
 			return nil, &SyntaxError{Text: piece, Reason: err.Error()}
 		}
 		if piece[0] != '{' {
@@ -52,8 +84,12 @@ func Parse(text string) (*Template, error) {
 			return nil, &SyntaxError{Text: piece, Reason: fmt.Sprintf("at most %d expressions accepted", MaxExpressions)}
 		}
 		t.parts = append(t.parts, readExpression(piece))
+		for _, name := range parsed.Varnames() {
+			if !slices.Contains(t.names, name) {
+				t.names = append(t.names, name)
+			}
+		}
 	}
-	t.names = variableNames(t.parts)
 	return t, nil
 }
 
@@ -69,7 +105,7 @@ func nextPiece(text string) string {
 	return text[:end]
 }
 
-// readExpression takes apart an expression that is known to be valid.
+// readExpression returns the parts of a valid expression.
 func readExpression(text string) part {
 	list := text[1 : len(text)-1]
 	p := part{text: text}
@@ -77,39 +113,12 @@ func readExpression(text string) part {
 		p.operator, list = list[0], list[1:]
 	}
 	for spec := range strings.SplitSeq(list, ",") {
-		name, prefix, _ := strings.Cut(spec, ":")
+		name, _, prefix := strings.Cut(spec, ":")
 		name, explode := strings.CutSuffix(name, "*")
-		length, _ := strconv.Atoi(prefix) // no prefix: 0
-		p.variables = append(p.variables, variable{name, length, explode})
+		p.variables = append(p.variables, variable{name, prefix, explode})
 	}
 	return p
 }
 
-func variableNames(parts []part) []string {
-	var names []string
-	seen := make(map[string]bool)
-	for _, p := range parts {
-		for _, v := range p.variables {
-			if !seen[v.name] {
-				seen[v.name] = true
-				names = append(names, v.name)
-			}
-		}
-	}
-	return names
-}
-
-// String returns the template as it was written.
-func (t *Template) String() string { return t.text }
-
 // Names returns the names of the template's variables in order of first appearance.
 func (t *Template) Names() []string { return slices.Clone(t.names) }
-
-// Prefix returns the literal text before the first expression, as written.
-// A template without expressions is its own prefix.
-func (t *Template) Prefix() string {
-	if len(t.parts) == 0 || t.parts[0].variables != nil {
-		return ""
-	}
-	return t.parts[0].text
-}

@@ -1,67 +1,70 @@
-// Mcpgen makes descriptions of doc comments, which no program can see when it runs:
-// what the methods of a service do, and what the fields of their arguments mean.
+// Mcpgen generates tool descriptions from doc comments: what the methods of a service do, and what
+// the fields of their arguments mean.
 //
 //	mcpgen [-check] [folder]
 //
-// It reads the Go files of the package in the folder, by default the one it runs in,
-// and writes mcp_descriptions.go beside them. For each type with a method that
-// server.AddService would register, that is one that takes a context.Context and a
-// struct with a blank field of type server.ToolTag, server.ResourceTag or
-// server.PromptTag, the file has a method Descriptions, which AddService looks for:
+// It reads the Go files of the package in the folder, by default the current one, and writes
+// mcp_descriptions.go there. A service is a type with methods that server.AddService registers:
+// they take a context.Context and a struct with a blank field of type server.ToolTag,
+// server.ResourceTag or server.PromptTag. For each service the file has a method Descriptions,
+// which AddService calls:
 //
 //	//go:generate go tool mcpgen
 //
 //	type SearchIn struct {
 //		_ server.ToolTag `readOnly:"true"`
-//		// Query is what to look for.
+//		// Query is the search text.
 //		Query string `json:"query"`
-//		Limit int    `json:"limit,omitempty"` // at most so many items
+//		Limit int    `json:"limit,omitempty"` // the maximum number of items
 //	}
 //
-//	// Search finds items of the catalogue by their words.
+//	// Search finds items of the catalog by their words.
 //	func (s *Shop) Search(ctx context.Context, in SearchIn) ([]Item, error)
 //
 // becomes
 //
 //	func (*Shop) Descriptions() server.Descriptions {
 //		return server.Descriptions{
-//			"Search":       "Finds items of the catalogue by their words.",
-//			"Search.query": "What to look for.",
-//			"Search.limit": "at most so many items",
+//			"Search":       "Finds items of the catalog by their words.",
+//			"Search.query": "The search text.",
+//			"Search.limit": "the maximum number of items",
 //		}
 //	}
 //
-// A description is the first paragraph of a comment, on one line. A name that it
-// begins with is left out where a verb follows, since clients know the method and the
-// field by other names. Methods and fields of embedded types are described as well,
-// also those that other packages declare. What a tag says of a method or a field wins
-// over its comment.
+// A description is the first paragraph of a comment, on one line. The name at its beginning is
+// removed if a verb follows, because clients use other names. Methods and fields of embedded types
+// are included, also those of other packages. A description in a tag overrides the comment.
 //
-// # Running it
+// # Usage
 //
-// "go get -tool github.com/dovetail-go/dovetail/server/mcpgen" makes it a tool of the
-// module, for "go generate"; without that,
-// "go run github.com/dovetail-go/dovetail/server/mcpgen" does the same. The result
-// depends on nothing but the files that a build for GOOS and GOARCH takes, tests left
-// out. A file that mcpgen did not write is never overwritten.
+// "go get -tool github.com/dovetail-go/dovetail/server/mcpgen" adds it as a tool of the module, for
+// "go generate". "go run github.com/dovetail-go/dovetail/server/mcpgen" runs it without that.
 //
-// With -check nothing is written. The exit status is 1, and standard output has a diff,
-// if the file is not what mcpgen would write; that is for tests and continuous
-// integration. It is also 1 when anything else goes wrong; then standard error says in
-// which line. A wrong command line has the status 2.
+//  1. The result depends only on the files that a build for GOOS and GOARCH uses, without tests.
+//  2. A file that mcpgen has not written is never overwritten.
+//  3. With -check nothing is written. If the file is not up to date, standard output has a diff,
+//     and the exit status is 1. Use it in continuous integration.
+//  4. The exit status is 1 for other errors, too; standard error says in which line. It is 2 for an
+//     invalid command line.
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
+	"go/format"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is the program; it returns the exit status.
+// run executes the program and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("mcpgen", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -90,7 +93,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// generate brings the file in a folder up to date, or says that it is not.
+// generate updates the file in a folder, or checks that it is up to date.
 func generate(folder string, check bool, stdout io.Writer) error {
 	before, err := readOutput(folder)
 	if err != nil {
@@ -113,4 +116,115 @@ func generate(folder string, check bool, stdout io.Writer) error {
 		return compare(before, after, stdout)
 	}
 	return writeOutput(folder, before, after)
+}
+
+const (
+	outputName = "mcp_descriptions.go"
+	// header marks generated code for the tools of Go, and the files of mcpgen.
+	header = "// Code generated by mcpgen; DO NOT EDIT.\n"
+)
+
+// readOutput returns the current content of the file, nil if it does not exist.
+func readOutput(folder string) ([]byte, error) {
+	name := filepath.Join(folder, outputName)
+	text, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !bytes.HasPrefix(text, []byte(header)):
+		return nil, fmt.Errorf("%s:1: mcpgen did not write this file, and does not overwrite it: its first line is not %q", name, strings.TrimSpace(header))
+	}
+	return text, nil
+}
+
+// writeOutput writes the file unless it is up to date.
+func writeOutput(folder string, before, after []byte) error {
+	if bytes.Equal(before, after) {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(folder, outputName), after, 0o666) //nolint:gosec // source code may be readable for all users
+}
+
+// output returns the content of the file.
+func output(pkg *sourcePackage, services []service) ([]byte, error) {
+	server := "server"
+	for n := 2; pkg.names[server]; n++ {
+		server = fmt.Sprint("server", n)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s\npackage %s\n\nimport ", header, pkg.name)
+	if server != "server" {
+		fmt.Fprintf(&b, "%s ", server)
+	}
+	fmt.Fprintf(&b, "%q\n", serverPath)
+	for _, s := range services {
+		fmt.Fprintf(&b, "\n// Descriptions has the comments of %s's methods and of their arguments.\n", s.name)
+		fmt.Fprintf(&b, "func (%s) Descriptions() %s.Descriptions {\n\treturn %[2]s.Descriptions{\n", s.receiver(), server)
+		for _, t := range s.texts {
+			fmt.Fprintf(&b, "%q: %q,\n", t.key, t.value)
+		}
+		fmt.Fprintf(&b, "}\n}\n")
+	}
+	return format.Source(b.Bytes())
+}
+
+// receiver returns the receiver type of Descriptions: a pointer only if the methods need one,
+// because a service may be registered as a value.
+func (s *service) receiver() string {
+	receiver := s.name
+	if s.pointer {
+		receiver = "*" + receiver
+	}
+	if s.parameters > 0 {
+		receiver += "[_" + strings.Repeat(", _", s.parameters-1) + "]"
+	}
+	return receiver
+}
+
+// compare writes a diff to w and returns an error if the file is not up to date.
+func compare(before, after []byte, w io.Writer) error {
+	difference := diff(string(before), string(after))
+	if difference == "" {
+		return nil
+	}
+	if _, err := fmt.Fprintf(w, "--- %s\n+++ as mcpgen would write it\n%s", outputName, difference); err != nil {
+		return err
+	}
+	return errors.New(outputName + " is not up to date: run mcpgen")
+}
+
+// diff returns a unified diff with one hunk and without context, or "" for equal texts.
+func diff(before, after string) string {
+	old, now := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after))
+	start := 0
+	for start < len(old) && start < len(now) && old[start] == now[start] {
+		start++
+	}
+	old, now = old[start:], now[start:]
+	for len(old) > 0 && len(now) > 0 && old[len(old)-1] == now[len(now)-1] {
+		old, now = old[:len(old)-1], now[:len(now)-1]
+	}
+	if len(old)+len(now) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "@@ -%s +%s @@\n", lineRange(start, len(old)), lineRange(start, len(now)))
+	for _, line := range old {
+		fmt.Fprintf(&b, "-%s\n", strings.TrimSuffix(line, "\n"))
+	}
+	for _, line := range now {
+		fmt.Fprintf(&b, "+%s\n", strings.TrimSuffix(line, "\n"))
+	}
+	return b.String()
+}
+
+// lineRange returns a range of a unified diff. An empty range has the number of the line before
+// it.
+func lineRange(start, count int) string {
+	if count > 0 {
+		start++
+	}
+	return fmt.Sprintf("%d,%d", start, count)
 }

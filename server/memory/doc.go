@@ -1,44 +1,38 @@
-// Package memory is a deployable MCP server that remembers: conversations, by their
-// ids, and facts about users, by their keys.
+// Package memory is an MCP server that remembers conversations and facts about users.
 //
 //	s := memory.New(memory.InMemory(nil), nil)
 //	log.Fatal(stdio.Serve(ctx, s, nil))
 //
-// What it offers:
+// # Tools and resources
 //
-//	save_conversation    keeps a snapshot under an id, in place of an earlier one
-//	get_conversation     gives it back
-//	list_conversations   gives the ids
-//	delete_conversation  drops one
-//	save_user_fact       keeps a value under a user and a key, in place of an earlier one
-//	get_user_facts       gives all facts about a user
-//	delete_user_fact     drops one
+//	save_conversation    saves or replaces a snapshot under an id
+//	get_conversation     returns it
+//	list_conversations   lists the ids
+//	delete_conversation  deletes one
+//	save_user_fact       saves or replaces a value under a user and a key
+//	get_user_facts       returns all facts about a user
+//	delete_user_fact     deletes one
 //
-//	memory://conversations/{id}   a snapshot as JSON text, which can be subscribed to
+//	memory://conversations/{id}   a snapshot as JSON, which supports subscriptions
 //
-// A conversation whose id is not a path segment ("a/b", "..") has no such resource; the
-// tools have it.
+// A conversation whose id cannot be a path segment ("a/b", "..") is available to the tools
+// only.
 //
 // # Stores
 //
-// A [Store] keeps the records. [InMemory] is one that lasts as long as the process.
-// The module server/memory/sqlite has one that is a SQLite file; any other database
-// takes four methods, and the kit in memorytest says whether they are right. How much
-// a store keeps is bounded by [Limits].
+// A [Store] keeps the records. [InMemory] returns one that lasts as long as the process, and
+// the module server/memory/sqlite one in a SQLite file. For any other database implement four
+// methods and test them with package memorytest. [Limits] bound what a store keeps.
 //
-// # Whose memory
+// # Owners
 //
-// Each authenticated caller has a memory of its own: the owner of a record is
-// mcp.Caller.Principal, which what authenticates requests sets with
-// transport.WithPrincipal. Callers that are not authenticated, and so all of a server
-// over stdio, share one. [Options].Shared gives all callers the same.
+//  1. Each authenticated caller has a separate memory. Its owner is mcp.Caller.Principal,
+//     which authenticating middleware sets with transport.WithPrincipal.
+//  2. Callers that are not authenticated share one memory. This includes all callers over
+//     stdio. With [Options].Shared all callers share it.
+//  3. A user_id is a name within the memory of its owner. It is not an authentication.
+//  4. Only subscribers with the same owner are notified of changes to a conversation, or all
+//     subscribers if the owner is not authenticated.
 //
-// A user_id is a name within the owner's memory; nobody is authenticated by it.
-//
-// Subscribers of a conversation are told when its owner saves or drops it, and of no
-// other's of that id. What callers that are not authenticated save, all are told of.
-//
-// # Concurrency
-//
-// Everything in this package may be used from any goroutine.
+// Everything in this package is safe for concurrent use.
 package memory

@@ -35,7 +35,7 @@ func ExampleNew() {
 		}
 		fmt.Println(result.Content[0].(*mcp.TextContent).Text)
 	}
-	conversation, err := session.Read(ctx, "memory://conversations/c1", nil)
+	conversation, err := session.ReadResource(ctx, "memory://conversations/c1", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func ExampleInMemory() {
 	//  memory: not found
 }
 
-// Middleware says who calls; each principal has a memory of its own.
+// Middleware sets the principal of a request; each principal has a separate memory.
 func Example_principals() {
 	users := map[string]string{"Bearer a1": "ann", "Bearer b2": "bob"} // or ask your identity provider
 	endpoint := streamable.Handler(memory.New(memory.InMemory(nil), nil), nil)

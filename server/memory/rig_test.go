@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/everywhere"
+	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -15,23 +15,23 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// eachServer runs a test with a fresh server for clients of each era that the
-// transport of this run carries.
-func eachServer(t *testing.T, opts *memory.Options, test func(t *testing.T, era client.Era, s *server.Server)) {
+// forEachServer runs a test with a new server and clients of each era that the transport of
+// this run supports.
+func forEachServer(t *testing.T, opts *memory.Options, test func(t *testing.T, era client.Era, s *server.Server)) {
 	t.Helper()
 	for name, era := range map[string]client.Era{"modern": client.Modern, "legacy": client.Legacy} {
-		if era == client.Modern && !everywhere.CarriesModern() {
+		if era == client.Modern && !transporttests.CarriesModern() {
 			continue
 		}
 		t.Run(name, func(t *testing.T) { test(t, era, memory.New(memory.InMemory(nil), opts)) })
 	}
 }
 
-// eachEra is eachServer for tests with one client.
-func eachEra(t *testing.T, opts *memory.Options, test func(t *testing.T, era client.Era, session *client.Session)) {
+// forEachEra is forEachServer for tests with one client.
+func forEachEra(t *testing.T, opts *memory.Options, test func(t *testing.T, era client.Era, session *client.Session)) {
 	t.Helper()
-	eachServer(t, opts, func(t *testing.T, era client.Era, s *server.Server) {
-		test(t, era, connect(t, everywhere.Dialer(t, s), &client.Options{Era: era}))
+	forEachServer(t, opts, func(t *testing.T, era client.Era, s *server.Server) {
+		test(t, era, connect(t, transporttests.Dialer(t, s), &client.Options{Era: era}))
 	})
 }
 
@@ -45,7 +45,7 @@ func connect(t testing.TB, dialer transport.Dialer, opts *client.Options) *clien
 	return session
 }
 
-// as is a dialer whose connections are a principal's.
+// as returns a dialer for connections of a principal.
 func as(principal string, s *server.Server) transport.Dialer {
 	return transport.Pipe(principalBinder{s, principal})
 }
@@ -60,7 +60,7 @@ func (b principalBinder) Bind(link transport.Link) jsonrpc.Handler {
 	return b.Binder.Bind(link)
 }
 
-// call calls a tool and returns its text, "error: " before that of a failure.
+// call calls a tool and returns its text, with the prefix "error: " if it has failed.
 func call(t testing.TB, session *client.Session, tool, arguments string) string {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), tool, json.RawMessage(arguments), nil)
@@ -84,18 +84,18 @@ func textOf(result *mcp.CallToolResult) string {
 	return text
 }
 
-// says checks what a tool says.
-func says(t testing.TB, session *client.Session, tool, arguments, want string) {
+// wantText checks the text of a tool result.
+func wantText(t testing.TB, session *client.Session, tool, arguments, want string) {
 	t.Helper()
 	if got := call(t, session, tool, arguments); got != want {
-		t.Errorf("%s(%.200s) says\n%.500s\nwant\n%.500s", tool, arguments, got, want)
+		t.Errorf("%s(%.200s):\n%.500s\nwant\n%.500s", tool, arguments, got, want)
 	}
 }
 
-// holds checks what a resource holds.
-func holds(t testing.TB, session *client.Session, uri, want string) {
+// wantResource checks the contents of a resource.
+func wantResource(t testing.TB, session *client.Session, uri, want string) {
 	t.Helper()
-	result, err := session.Read(t.Context(), uri, nil)
+	result, err := session.ReadResource(t.Context(), uri, nil)
 	if err != nil {
 		t.Errorf("reading %s: %v", uri, err)
 		return
@@ -105,14 +105,13 @@ func holds(t testing.TB, session *client.Session, uri, want string) {
 	}
 	got, ok := result.Contents[0].(*mcp.TextResourceContents)
 	if !ok || got.Text != want || got.URI != uri || got.MIMEType != "application/json" {
-		t.Errorf("%s holds %+v, want %.500s", uri, result.Contents[0], want)
+		t.Errorf("%s: contents %+v, want %.500s", uri, result.Contents[0], want)
 	}
 }
 
-// quiet is a logger for what a test provokes.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// quoted is text as a JSON string.
+// quoted returns text as a JSON string.
 func quoted(text string) string {
 	encoded, err := json.Marshal(text)
 	if err != nil {
@@ -120,3 +119,5 @@ func quoted(text string) string {
 	}
 	return string(encoded)
 }
+
+func TestMain(m *testing.M) { transporttests.Main(m) }

@@ -1,11 +1,15 @@
 package openapi
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"mime"
+	"mime/multipart"
+	"net/textproto"
 	"slices"
 	"strings"
 
@@ -14,19 +18,19 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A body is how arguments become the body of a request.
+// A body encodes arguments as a request body.
 type body struct {
 	contentType string
 	form        form
 	required    bool
-	// argument holds the whole body; empty when the body's properties are
-	// arguments of their own.
+	// argument is the argument with the whole body. It is empty if each property of the body
+	// is an argument.
 	argument string
-	// properties are the body's, if it has some.
+	// properties are those of a form, or of a body without argument.
 	properties map[string]property
 }
 
-// A form is what a body is written as.
+// A form is the format of a body.
 type form uint8
 
 const (
@@ -37,15 +41,15 @@ const (
 	binaryForm
 )
 
-// A property is one of a form.
+// A property is a property of a form.
 type property struct {
-	style       *style // how it is written into a urlencoded form, nil for text or JSON
-	contentType string // of its part in a multipart form, "" for the default
+	style       *style // in a urlencoded form; nil for text or JSON
+	contentType string // of its part in a multipart form; empty for the default
 	binary      bool
 }
 
-// formOf is what a media type asks for.
-func formOf(media string) form {
+// formFor returns the format for a media type.
+func formFor(media string) form {
 	switch media = mediaType(media); {
 	case isJSON(media), media == "*/*", media == "application/*":
 		return jsonForm
@@ -59,38 +63,38 @@ func formOf(media string) form {
 	return binaryForm
 }
 
-// chooseMedia picks what is sent when a service takes several: JSON before the forms,
-// these before the rest, and plain application/json before other JSON.
+// chooseMedia returns the media type to send: application/json, other JSON, forms, or another one,
+// in this order of preference.
 func chooseMedia(content openapi3.Content) string {
 	return slices.MinFunc(slices.Sorted(maps.Keys(content)), func(a, b string) int {
 		rank := func(media string) int {
 			if mediaType(media) == "application/json" {
 				return -1
 			}
-			return int(formOf(media))
+			return int(formFor(media))
 		}
 		return rank(a) - rank(b)
 	})
 }
 
-// body makes the body of an operation, and its schema; nil if there is none.
+// body returns the body of an operation and its schema, or nil.
 func (b *builder) body(path, method string, operation *openapi3.Operation) (*body, json.RawMessage, error) {
 	if operation.RequestBody == nil {
 		return nil, nil, nil
 	}
-	described := operation.RequestBody.Value
+	declared := operation.RequestBody.Value
 	switch {
-	case described == nil:
+	case declared == nil:
 		return nil, nil, errors.New("its request body refers to itself")
-	case len(described.Content) == 0:
+	case len(declared.Content) == 0:
 		return nil, nil, nil
 	case method == "TRACE":
-		return nil, nil, errors.New("TRACE has no request body")
+		return nil, nil, errors.New("TRACE cannot have a request body")
 	}
-	media := chooseMedia(described.Content)
-	made := &body{form: formOf(media), contentType: media, required: described.Required}
-	schema := anything
-	content := described.Content[media]
+	media := chooseMedia(declared.Content)
+	made := &body{form: formFor(media), contentType: media, required: declared.Required}
+	schema := anySchema
+	content := declared.Content[media]
 	if content != nil && content.Schema != nil {
 		var err error
 		if schema, err = b.document.source.at("paths", path, strings.ToLower(method), "requestBody", "content", media, "schema"); err != nil {
@@ -99,12 +103,12 @@ func (b *builder) body(path, method string, operation *openapi3.Operation) (*bod
 	}
 	switch made.form {
 	case jsonForm:
-		made.contentType = concrete(media, "application/json")
+		made.contentType = concreteType(media, "application/json")
 	case textForm:
-		made.contentType = concrete(media, "text/plain")
+		made.contentType = concreteType(media, "text/plain")
 		schema = json.RawMessage(`{"type":"string"}`)
 	case binaryForm:
-		made.contentType = concrete(media, "application/octet-stream")
+		made.contentType = concreteType(media, "application/octet-stream")
 		schema = json.RawMessage(`{"type":"string","contentEncoding":"base64"}`)
 	default:
 		var encodings openapi3.Encodings
@@ -120,17 +124,17 @@ func (b *builder) body(path, method string, operation *openapi3.Operation) (*bod
 	return made, schema, nil
 }
 
-// formProperties says how each property of a form is written.
+// formProperties returns the encoding of each property of a form.
 func (b *builder) formProperties(schema json.RawMessage, encodings openapi3.Encodings) (map[string]property, error) {
 	schemas := make(map[string]json.RawMessage)
-	parts := walk{b.document.source, maxParts}
-	if err := parts.properties(schema, schemas); err != nil {
+	walk := schemaWalk{b.document.source, maxSchemas}
+	if err := walk.properties(schema, schemas); err != nil {
 		return nil, err
 	}
 	properties := make(map[string]property)
 	for name := range encodings {
 		if schemas[name] == nil {
-			schemas[name] = anything
+			schemas[name] = anySchema
 		}
 	}
 	for name, schema := range schemas {
@@ -155,7 +159,7 @@ func (b *builder) formProperties(schema json.RawMessage, encodings openapi3.Enco
 	return properties, nil
 }
 
-// isBinary says whether a schema is of bytes, or of a list of them.
+// isBinary reports whether a schema describes binary data, or a list of binary data.
 func (s *source) isBinary(schema json.RawMessage) (bool, error) {
 	members, err := s.object(schema)
 	if err == nil && typeOf(members) == "array" {
@@ -164,9 +168,9 @@ func (s *source) isBinary(schema json.RawMessage) (bool, error) {
 	return err == nil && isBinary(members), err
 }
 
-// encode writes the body. nil means that there is none.
+// encode returns the body. contentType is empty if there is no body.
 func (b *body) encode(arguments *jsonscan.Members) (content []byte, contentType string, err error) {
-	whole, fields := b.pick(arguments)
+	whole, fields := b.content(arguments)
 	if whole == nil && !b.required {
 		return nil, "", nil
 	}
@@ -186,9 +190,9 @@ func (b *body) encode(arguments *jsonscan.Members) (content []byte, contentType 
 	return content, b.contentType, err
 }
 
-// pick takes the body's part of the arguments: as one text, nil if nothing is given,
-// and as fields, if it is an object.
-func (b *body) pick(arguments *jsonscan.Members) (whole json.RawMessage, fields []jsonscan.Member) {
+// content returns the body's part of the arguments as JSON, or nil if there is none. fields are
+// its members if it is an object.
+func (b *body) content(arguments *jsonscan.Members) (whole json.RawMessage, fields []jsonscan.Member) {
 	if b.argument != "" {
 		whole = arguments.Get(b.argument)
 		if jsonscan.KindOf(whole) == jsonscan.Object {
@@ -202,7 +206,7 @@ func (b *body) pick(arguments *jsonscan.Members) (whole json.RawMessage, fields 
 	}
 	object := []byte{'{'}
 	for m := range arguments.All() {
-		if _, ours := b.properties[m.Name()]; ours {
+		if _, ok := b.properties[m.Name()]; ok {
 			fields = append(fields, m)
 			object = appendMember(object, m.Key, m.Value)
 		}
@@ -213,7 +217,7 @@ func (b *body) pick(arguments *jsonscan.Members) (whole json.RawMessage, fields 
 	return append(object, '}'), fields
 }
 
-// fromBase64 decodes bytes that are given as text.
+// fromBase64 decodes binary data.
 func fromBase64(raw json.RawMessage) ([]byte, error) {
 	text, err := scalar(raw)
 	if err != nil {
@@ -224,4 +228,123 @@ func fromBase64(raw json.RawMessage) ([]byte, error) {
 		return nil, errors.New("expected bytes in base64 (RFC 4648, section 4)")
 	}
 	return decoded, nil
+}
+
+// urlencoded encodes fields as application/x-www-form-urlencoded. Without a style, an object is
+// encoded as JSON and a list as one pair per element (OpenAPI 3.1.1, section 4.8.15.1.2).
+func (b *body) urlencoded(fields []jsonscan.Member) ([]byte, error) {
+	var all []string
+	for _, field := range fields {
+		name := field.Name()
+		encoding := b.properties[name].style
+		if encoding == nil {
+			encoding = &style{name: "form", explode: true}
+			if jsonscan.KindOf(field.Value) == jsonscan.Object {
+				all = append(all, escapeQuery(name)+"="+escapeQuery(string(field.Value)))
+				continue
+			}
+		}
+		pairs, err := encoding.pairs(name, field.Value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", jsonscan.Quote(name), err)
+		}
+		all = append(all, pairs...)
+	}
+	return []byte(strings.Join(all, "&")), nil
+}
+
+// multipart encodes fields as multipart/form-data (RFC 7578): a list as one part per element,
+// binary data as files, objects as JSON, other values as text (OpenAPI 3.1.1, section 4.8.15.1.1).
+func (b *body) multipart(fields []jsonscan.Member) (content []byte, contentType string, err error) {
+	var buffer bytes.Buffer
+	w := multipart.NewWriter(&buffer)
+	for _, field := range fields {
+		elements := []json.RawMessage{field.Value}
+		if jsonscan.KindOf(field.Value) == jsonscan.Array {
+			if err := json.Unmarshal(field.Value, &elements); err != nil {
+				return nil, "", err
+			}
+		}
+		for _, element := range elements {
+			if jsonscan.KindOf(element) == jsonscan.Null {
+				continue
+			}
+			name := field.Name()
+			if err := b.properties[name].part(w, name, element); err != nil {
+				return nil, "", fmt.Errorf("%s: %w", jsonscan.Quote(name), err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, "", err
+	}
+	return buffer.Bytes(), w.FormDataContentType(), nil
+}
+
+func (p property) part(w *multipart.Writer, name string, raw json.RawMessage) error {
+	header := textproto.MIMEHeader{}
+	content, contentType := []byte(raw), ""
+	var err error
+	switch kind := jsonscan.KindOf(raw); {
+	case p.binary:
+		content, err = fromBase64(raw)
+		contentType = "application/octet-stream"
+		header.Set("Content-Disposition", multipart.FileContentDisposition(name, name))
+	case kind == jsonscan.Object, kind == jsonscan.Array, isJSON(mediaType(p.contentType)):
+		contentType = "application/json"
+	default:
+		var text string
+		text, err = scalar(raw)
+		content = []byte(text)
+	}
+	if err != nil {
+		return err
+	}
+	if !p.binary {
+		header.Set("Content-Disposition", `form-data; name="`+quoted.Replace(name)+`"`)
+	}
+	if p.contentType != "" {
+		contentType = concreteType(p.contentType, contentType)
+	}
+	if contentType != "" {
+		header.Set("Content-Type", contentType)
+	}
+	part, err := w.CreatePart(header)
+	if err != nil {
+		return err
+	}
+	_, err = part.Write(content)
+	return err
+}
+
+// quoted escapes the name of a field as browsers do: HTML, "multipart/form-data encoding".
+var quoted = strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A")
+
+// mediaType returns a media type in lower case, without parameters.
+func mediaType(header string) string {
+	media, _, _ := strings.Cut(header, ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+func isJSON(media string) bool {
+	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
+}
+
+// isText reports whether a media type is textual.
+func isText(media string) bool {
+	switch media {
+	case "application/xml", "application/yaml", "application/x-yaml", "application/toml", "application/javascript",
+		"application/x-ndjson", "application/x-www-form-urlencoded", "application/graphql", "application/sql":
+		return true
+	}
+	return strings.HasPrefix(media, "text/") || isJSON(media) ||
+		strings.HasSuffix(media, "+xml") || strings.HasSuffix(media, "+yaml")
+}
+
+// concreteType returns media, or otherwise if media is a range or invalid.
+func concreteType(media, otherwise string) string {
+	if _, _, err := mime.ParseMediaType(media); err != nil || strings.Contains(media, "*") {
+		return otherwise
+	}
+	return media
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/server/openapi"
 )
 
-// withBody is a document with one operation that takes a body.
+// withBody returns a document with one operation that has a request body.
 func withBody(version, media, schema string, more ...string) []byte {
 	return document(version, fmt.Sprintf(`
 paths:
@@ -33,7 +33,7 @@ components:
     Dog: {allOf: [{$ref: '#/components/schemas/Base'}, {properties: {tricks: {type: array, items: {type: string}}}}]}`
 	for _, test := range []struct {
 		name, media, schema  string
-		arguments            string // beside the id
+		arguments            string // except the id
 		contentType, content string
 	}{
 		{
@@ -91,24 +91,18 @@ components:
 	}
 }
 
-// A body that may be missing is not sent when nothing of it is given; when something
-// is, all that it requires must be.
+// An optional body is omitted if none of its properties is given. Otherwise all required
+// properties must be given.
 func TestOptionalBody(t *testing.T) {
-	p := provide(t, document("3.0.3", `
-paths:
-  /a:
-    post:
-      operationId: post
-      requestBody:
-        content: {application/json: {schema: {type: object, required: [name], properties: {name: {type: string}, age: {type: integer}}}}}
-`), openapi.Options{BaseURL: serve(t, echoing)})
-	if got := echoed(t, p, "post", `{}`); got.Body != "" || got.Headers.Get("Content-Type") != "" {
+	p := echoOperation(t, "post", "/a",
+		"requestBody: {content: {application/json: {schema: {type: object, required: [name], properties: {name: {type: string}, age: {type: integer}}}}}}")
+	if got := echoed(t, p, "call", `{}`); got.Body != "" || got.Headers.Get("Content-Type") != "" {
 		t.Errorf("without arguments the service got %+v", got)
 	}
-	if got := echoed(t, p, "post", `{"name":"Rex"}`); got.Body != `{"name":"Rex"}` {
+	if got := echoed(t, p, "call", `{"name":"Rex"}`); got.Body != `{"name":"Rex"}` {
 		t.Errorf("with one the service got %+v", got)
 	}
-	wantContains(t, refused(t, p, "post", `{"age":1}`), "name")
+	wantContains(t, callError(t, p, "call", `{"age":1}`), "name")
 }
 
 func TestMultipart(t *testing.T) {
@@ -175,60 +169,34 @@ paths:
 	if fmt.Sprint(parts) != fmt.Sprint(want) {
 		t.Errorf("the service got\n%q, want\n%q", parts, want)
 	}
-	wantContains(t, refused(t, p, "upload", `{"photo":"not base64!"}`), `"photo"`, "base64")
+	wantContains(t, callError(t, p, "upload", `{"photo":"not base64!"}`), `"photo"`, "base64")
 }
 
-func TestFormEncodings(t *testing.T) {
-	p := provide(t, document("3.0.3", `
-paths:
-  /a:
-    post:
-      operationId: post
-      requestBody:
-        required: true
-        content:
-          application/x-www-form-urlencoded:
-            schema: {type: object, properties: {card: {type: object}, ids: {type: array}, url: {type: string}}}
-            encoding:
-              card: {style: deepObject, explode: true}
-              ids: {style: form, explode: false}
-              url: {allowReserved: true}
-`), openapi.Options{BaseURL: serve(t, echoing)})
-	got := echoed(t, p, "post", `{"card":{"exp":{"year":2030}},"ids":[1,2],"url":"https://a/b"}`).Body
-	if want := "card%5Bexp%5D%5Byear%5D=2030&ids=1,2&url=https://a/b"; got != want {
-		t.Errorf("the body is %q, want %q", got, want)
-	}
-}
-
-func TestJSONIsPreferred(t *testing.T) {
-	p := provide(t, document("3.0.3", `
-paths:
-  /a:
-    post:
-      operationId: post
-      requestBody:
-        content:
-          application/xml: {schema: {type: string}}
-          application/x-www-form-urlencoded: {schema: {type: object}}
-          application/hal+json: {schema: {type: object}}
-          application/json; charset=utf-8: {schema: {type: object, properties: {a: {}}}}
-`), openapi.Options{BaseURL: serve(t, echoing)})
-	if got := echoed(t, p, "post", `{"a":1}`); got.Headers.Get("Content-Type") != "application/json; charset=utf-8" {
-		t.Errorf("the body is sent as %q", got.Headers.Get("Content-Type"))
-	}
-}
-
-func TestBodyArgumentGivesWayToAParameter(t *testing.T) {
-	p := provide(t, document("3.0.3", `
-paths:
-  /a:
-    post:
-      operationId: post
-      parameters: [{name: body, in: query, schema: {type: string}}]
-      requestBody: {required: true, description: the list, content: {application/json: {schema: {type: array}}}}
-`), openapi.Options{BaseURL: serve(t, echoing)})
-	got := echoed(t, p, "post", `{"body":"q","requestBody":[1]}`)
-	if got.Query != "body=q" || got.Body != "[1]" {
-		t.Errorf("the service got %+v", got)
+func TestBodyEncodings(t *testing.T) {
+	for name, test := range map[string]struct{ members, arguments, query, contentType, body string }{
+		"form encodings": {
+			"requestBody: {required: true, content: {application/x-www-form-urlencoded: {" +
+				"schema: {type: object, properties: {card: {type: object}, ids: {type: array}, url: {type: string}}}, " +
+				"encoding: {card: {style: deepObject, explode: true}, ids: {style: form, explode: false}, url: {allowReserved: true}}}}}",
+			`{"card":{"exp":{"year":2030}},"ids":[1,2],"url":"https://a/b"}`,
+			"", "application/x-www-form-urlencoded", "card%5Bexp%5D%5Byear%5D=2030&ids=1,2&url=https://a/b",
+		},
+		"JSON is preferred": {
+			"requestBody: {content: {application/xml: {schema: {type: string}}, application/x-www-form-urlencoded: {schema: {type: object}}, " +
+				"application/hal+json: {schema: {type: object}}, application/json; charset=utf-8: {schema: {type: object, properties: {a: {}}}}}}",
+			`{"a":1}`, "", "application/json; charset=utf-8", `{"a":1}`,
+		},
+		"the name body is used": {
+			"parameters: [{name: body, in: query, schema: {type: string}}], " +
+				"requestBody: {required: true, description: the list, content: {application/json: {schema: {type: array}}}}",
+			`{"body":"q","requestBody":[1]}`, "body=q", "application/json", "[1]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := echoed(t, echoOperation(t, "post", "/a", test.members), "call", test.arguments)
+			if got.Query != test.query || got.Body != test.body || got.Headers.Get("Content-Type") != test.contentType {
+				t.Errorf("the service got %+v, want %+v", got, test)
+			}
+		})
 	}
 }

@@ -3,17 +3,19 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A document is an OpenAPI document, read twice. kin-openapi knows its objects and
-// follows the references between them. Schemas are taken from the text as it stands:
-// Go structs would lose the order of their properties, the digits of large numbers
-// and the keywords that the structs do not know.
+// A document is an OpenAPI document, read twice. The model of kin-openapi resolves the
+// references between its objects. Schemas are taken from the JSON text, because the model loses
+// the order of properties, the digits of large numbers and unknown keywords.
 type document struct {
 	*openapi3.T
 	source *source
@@ -24,7 +26,7 @@ func parseDocument(data []byte) (d *document, err error) {
 	if len(data) > maxDocument {
 		return nil, documentError("the document has %d bytes, expected at most %d", len(data), maxDocument)
 	}
-	// The parsers are not ours, and the document may be anybody's.
+	// The parsers may panic on an invalid document.
 	defer func() {
 		if p := recover(); p != nil {
 			d, err = nil, documentError("the document cannot be read: %.256v", p)
@@ -36,12 +38,12 @@ func parseDocument(data []byte) (d *document, err error) {
 	}
 	root, err := jsonscan.ReadObject(text)
 	if err != nil {
-		return nil, documentError("the document is no object: %v", err)
+		return nil, documentError("the document is not an object: %v", err)
 	}
 	if err := checkVersion(&root); err != nil {
 		return nil, err
 	}
-	if text, err = withoutStrayPaths(text, root.Get("paths")); err != nil {
+	if text, err = withoutInvalidPaths(text, root.Get("paths")); err != nil {
 		return nil, err
 	}
 	model := new(openapi3.T)
@@ -54,7 +56,7 @@ func parseDocument(data []byte) (d *document, err error) {
 	return &document{model, newSource(text)}, nil
 }
 
-// toJSON turns YAML into JSON and refuses what nests too deep.
+// toJSON converts YAML to JSON and checks the size and nesting.
 func toJSON(data []byte) (json.RawMessage, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if jsonscan.KindOf(data) != jsonscan.Object {
@@ -64,7 +66,7 @@ func toJSON(data []byte) (json.RawMessage, error) {
 		}
 	}
 	if len(data) > maxDocument {
-		return nil, documentError("the document has %d bytes once its aliases are written out, expected at most %d", len(data), maxDocument)
+		return nil, documentError("the document has %d bytes with its aliases expanded, expected at most %d", len(data), maxDocument)
 	}
 	if err := jsonscan.Valid(data); err != nil {
 		return nil, documentError("the document is not JSON: %v", err)
@@ -75,7 +77,7 @@ func toJSON(data []byte) (json.RawMessage, error) {
 	return data, nil
 }
 
-// nesting returns how deep arrays and objects nest in a valid JSON text.
+// nesting returns the depth of arrays and objects in a valid JSON text.
 func nesting(text []byte) (deepest int) {
 	depth, inString := 0, false
 	for i := 0; i < len(text); i++ {
@@ -109,31 +111,31 @@ func checkVersion(root *jsonscan.Members) error {
 	return nil
 }
 
-// withoutStrayPaths drops what stands among the paths and is none, which the parser
-// would refuse together with all the rest.
-func withoutStrayPaths(text, paths json.RawMessage) (json.RawMessage, error) {
+// withoutInvalidPaths drops paths that are not objects, because the parser would reject the whole
+// document.
+func withoutInvalidPaths(text, paths json.RawMessage) (json.RawMessage, error) {
 	if paths == nil {
 		return text, nil
 	}
 	items, err := jsonscan.ReadObject(paths)
 	if err != nil {
-		return nil, documentError("its paths are no object: %v", err)
+		return nil, documentError("its paths are not an object: %v", err)
 	}
-	kept, stray := []byte{'{'}, false
+	kept, removed := []byte{'{'}, false
 	for item := range items.All() {
 		if jsonscan.KindOf(item.Value) != jsonscan.Object {
-			stray = true
+			removed = true
 			continue
 		}
 		kept = appendMember(kept, item.Key, item.Value)
 	}
-	if !stray {
+	if !removed {
 		return text, nil
 	}
 	return jsonscan.Splice(nil, text, jsonscan.Edit{Name: "paths", Value: append(kept, '}')})
 }
 
-// paths are those of the document, in its order.
+// paths returns the paths in the order of the document.
 func (d *document) paths() (jsonscan.Members, error) {
 	if d.Paths == nil {
 		return jsonscan.Members{}, nil
@@ -145,7 +147,7 @@ func (d *document) paths() (jsonscan.Members, error) {
 	return jsonscan.ReadObject(text)
 }
 
-// appendMember appends a member to an object that is being written.
+// appendMember appends a member to an incomplete JSON object.
 func appendMember(object, key, value []byte) []byte {
 	if object[len(object)-1] != '{' {
 		object = append(object, ',')
@@ -154,6 +156,138 @@ func appendMember(object, key, value []byte) []byte {
 	return append(object, value...)
 }
 
-// refersAlone says whether what stands beside a $ref counts for nothing, as it does
-// until OpenAPI 3.0.
-func (d *document) refersAlone() bool { return strings.HasPrefix(d.OpenAPI, "3.0.") }
+// ignoresRefSiblings reports whether the siblings of a $ref are ignored, as in OpenAPI 3.0.
+func (d *document) ignoresRefSiblings() bool { return strings.HasPrefix(d.OpenAPI, "3.0.") }
+
+// A source finds values of a JSON text by JSON Pointer (RFC 6901). It follows references on the
+// path.
+type source struct {
+	root    json.RawMessage
+	objects map[string]jsonscan.Members // cache, by pointer
+}
+
+func newSource(text json.RawMessage) *source {
+	return &source{root: text, objects: make(map[string]jsonscan.Members)}
+}
+
+// at returns the value at a path of member names.
+func (s *source) at(names ...string) (json.RawMessage, error) {
+	_, value, err := s.find(jsonpointer.Format(names...))
+	return value, err
+}
+
+// find returns the value at a pointer, and the direct pointer to it, without references on the
+// path. The value itself may be a reference.
+func (s *source) find(pointer string) (direct string, value json.RawMessage, err error) {
+	value = s.root
+	for hops, rest := 0, pointer; rest != ""; {
+		if len(rest) > maxPointer || rest[0] != '/' {
+			return "", nil, fmt.Errorf("%s is not a JSON Pointer: it must begin with / and have at most %d bytes", jsonscan.Quote(pointer), maxPointer)
+		}
+		token, _, _ := strings.Cut(rest[1:], "/")
+		child, err := s.child(direct, value, token)
+		if err != nil {
+			return "", nil, err
+		}
+		if child != nil {
+			direct, value, rest = direct+"/"+token, child, rest[1+len(token):]
+			continue
+		}
+		target, ok, err := s.reference(direct, value)
+		switch {
+		case err != nil:
+			return "", nil, err
+		case !ok:
+			return "", nil, fmt.Errorf("the document has no value at #%s", jsonscan.Quote(pointer))
+		}
+		if hops++; hops > maxReferences {
+			return "", nil, fmt.Errorf("the references from #%s are circular", jsonscan.Quote(pointer))
+		}
+		direct, value, rest = "", s.root, target+rest
+	}
+	return direct, value, nil
+}
+
+// child returns a member or element of the value at a pointer, or nil.
+func (s *source) child(pointer string, value json.RawMessage, token string) (json.RawMessage, error) {
+	if jsonscan.KindOf(value) != jsonscan.Object {
+		return jsonpointer.Child(value, token)
+	}
+	members, err := s.members(pointer, value)
+	return members.Get(jsonpointer.Unescape(token)), err
+}
+
+func (s *source) members(pointer string, object json.RawMessage) (jsonscan.Members, error) {
+	if members, ok := s.objects[pointer]; ok {
+		return members, nil
+	}
+	members, err := jsonscan.ReadObject(object)
+	if err == nil {
+		s.objects[pointer] = members
+	}
+	return members, err
+}
+
+// reference returns the target of a reference. ok is false if the value at pointer is not a
+// reference.
+func (s *source) reference(pointer string, value json.RawMessage) (target string, ok bool, err error) {
+	if jsonscan.KindOf(value) != jsonscan.Object {
+		return "", false, nil
+	}
+	members, err := s.members(pointer, value)
+	if err != nil {
+		return "", false, err
+	}
+	ref, ok := asString(members.Get("$ref"))
+	if !ok {
+		return "", false, nil
+	}
+	target, err = pointerOf(ref)
+	return target, err == nil, err
+}
+
+// follow returns the schema that a reference finally refers to. Siblings of $ref are ignored.
+func (s *source) follow(value json.RawMessage) (json.RawMessage, error) {
+	for range maxReferences {
+		if jsonscan.KindOf(value) != jsonscan.Object {
+			return value, nil
+		}
+		members, err := jsonscan.ReadObject(value)
+		if err != nil {
+			return nil, err
+		}
+		ref, ok := asString(members.Get("$ref"))
+		if !ok {
+			return value, nil
+		}
+		pointer, err := pointerOf(ref)
+		if err != nil {
+			return nil, err
+		}
+		if _, value, err = s.find(pointer); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("the references from %.256s are circular", value)
+}
+
+// pointerOf returns the JSON Pointer of a reference.
+func pointerOf(ref string) (string, error) {
+	fragment, local := strings.CutPrefix(ref, "#")
+	if !local {
+		return "", fmt.Errorf("the reference %s leads to another document, which is not supported", jsonscan.Quote(ref))
+	}
+	pointer, err := url.PathUnescape(fragment)
+	if err != nil || pointer != "" && pointer[0] != '/' {
+		return "", fmt.Errorf("the reference %s is not a JSON Pointer such as #/components/schemas/Pet", jsonscan.Quote(ref))
+	}
+	return pointer, nil
+}
+
+// asString decodes a JSON string.
+func asString(raw json.RawMessage) (string, bool) {
+	if jsonscan.KindOf(raw) != jsonscan.String {
+		return "", false
+	}
+	return jsonscan.Unquote(raw), true
+}

@@ -5,37 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server/openapi"
 )
 
-func TestUnusableDocuments(t *testing.T) {
+func TestDocumentErrors(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"nothing":          {"", "nothing"},
-		"no object":        {"[1]", "no object"},
-		"text":             {"hello", "no object"},
-		"broken JSON":      {`{"openapi":`, "not JSON"},
-		"broken YAML":      {"a: [", "YAML"},
-		"twice":            {`{"openapi":"3.0.0","openapi":"3.0.0"}`, "openapi"},
-		"twice in YAML":    {"openapi: 3.0.0\nopenapi: 3.0.0", "twice"},
-		"Swagger":          {`{"swagger":"2.0"}`, "Swagger 2.0"},
-		"no version":       {`{"info":{}}`, `"openapi"`},
-		"version number":   {`{"openapi":3.0}`, `"openapi"`},
-		"version 4":        {`{"openapi":"4.0.0"}`, "4.0.0"},
-		"paths are a list": {`{"openapi":"3.0.0","paths":[]}`, "paths"},
-		"deep":             {`{"openapi":"3.0.0","x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`, "nests 301 deep"},
-		"deep YAML":        {"openapi: 3.0.0\nx: " + strings.Repeat("[", 300) + strings.Repeat("]", 300), "nests"},
-		"alias of itself":  {"openapi: &a [*a]", "nests"},
+		"is empty":          {"", "is empty"},
+		"not an object":     {"[1]", "not an object"},
+		"text":              {"hello", "not an object"},
+		"broken JSON":       {`{"openapi":`, "not JSON"},
+		"broken YAML":       {"a: [", "YAML"},
+		"duplicate in JSON": {`{"openapi":"3.0.0","openapi":"3.0.0"}`, "openapi"},
+		"duplicate in YAML": {"openapi: 3.0.0\nopenapi: 3.0.0", "duplicated"},
+		"Swagger":           {`{"swagger":"2.0"}`, "Swagger 2.0"},
+		"no version":        {`{"info":{}}`, `"openapi"`},
+		"version number":    {`{"openapi":3.0}`, `"openapi"`},
+		"version 4":         {`{"openapi":"4.0.0"}`, "4.0.0"},
+		"paths are a list":  {`{"openapi":"3.0.0","paths":[]}`, "paths"},
+		"deep":              {`{"openapi":"3.0.0","x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`, "nests 301 deep"},
+		"deep YAML":         {"openapi: 3.0.0\nx: " + strings.Repeat("[", 300) + strings.Repeat("]", 300), "nests"},
+		"alias of itself":   {"openapi: &a [*a]", "nests"},
 		"alias bomb": {
 			"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
 				"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f,*f]\nh: &h [*g,*g,*g,*g,*g,*g,*g,*g,*g,*g]\n", "YAML",
 		},
-		"not a number": {"openapi: 3.0.0\nx: .nan", "no number"},
+		"not a number": {"openapi: 3.0.0\nx: .nan", "not a number"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := openapi.New([]byte(test.text), nil)
@@ -46,14 +49,14 @@ func TestUnusableDocuments(t *testing.T) {
 	}
 }
 
-func TestLongTextIsNotRepeatedWithoutEnd(t *testing.T) {
+func TestLongErrorIsCut(t *testing.T) {
 	text := "a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 100) + "]\nopenapi: 3.0.0\n"
 	if _, err := openapi.New([]byte(text), nil); err == nil || !strings.Contains(err.Error(), "with its aliases") {
 		t.Errorf("the error is %.300v", err)
 	}
 }
 
-func TestMergeBombEnds(t *testing.T) {
+func TestYAMLMergeBomb(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("a0: &a0 {x: 1}\n")
 	for i := range 20 {
@@ -64,7 +67,7 @@ func TestMergeBombEnds(t *testing.T) {
 	}
 }
 
-// JSON is read in its own order too, with its numbers and its escapes.
+// JSON keeps its order, numbers and escapes.
 func TestJSON(t *testing.T) {
 	p := provide(t, []byte(`{
 		"paths": {
@@ -82,7 +85,7 @@ func TestJSON(t *testing.T) {
 	wantContains(t, string(tool(t, p, "b").InputSchema), `"properties":{"z":{"type":"number","maximum":1.50},"a":{"enum":["<&>",1e3,null]}}`)
 }
 
-// YAML is read in its own order, and with its own words for numbers.
+// YAML keeps its order, and its numbers become JSON.
 func TestYAML(t *testing.T) {
 	p := provide(t, []byte(`
 openapi: "3.1.0"
@@ -105,22 +108,22 @@ paths:
 	wantContains(t, got, `"z":{"type":"integer","minimum":1,"maximum":1000}`, `"y":{"enum":["yes","2020-01-02",null,1.50,true,1e3],"maximum":1000,"minimum":16}`)
 }
 
-func TestStrayPathsAreSkipped(t *testing.T) {
+func TestInvalidPathsAreSkipped(t *testing.T) {
 	p := provide(t, document("3.0.3", "paths: {/text: nothing, /null: ~, x-extension: {get: {}}, /a: {get: {operationId: a}, x-more: 1, parameters: []}}"), openapi.Options{})
 	if diff := cmp.Diff([]string{"a"}, toolNames(p)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestDocumentsWithoutOperationsAreWarnedOf(t *testing.T) {
+func TestNoOperations(t *testing.T) {
 	for _, paths := range []string{"", "paths: {}", "paths: {/a: {head: {}}}"} {
 		var log bytes.Buffer
 		provide(t, document("3.1.0", paths), openapi.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		wantContains(t, log.String(), "offers no operation", "title=Test")
+		wantContains(t, log.String(), "no operation of an OpenAPI document", "title=Test")
 	}
 }
 
-func TestPathItemsMayRefer(t *testing.T) {
+func TestPathItemReference(t *testing.T) {
 	p := provide(t, document("3.1.0", `
 paths:
   /a: {$ref: '#/components/pathItems/A'}
@@ -166,7 +169,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-func TestUnusableOptions(t *testing.T) {
+func TestOptionsErrors(t *testing.T) {
 	text := document("3.0.3", "servers: [{url: /relative}]\npaths: {/a: {get: {}}}")
 	if _, err := openapi.New(text, nil); err == nil || !strings.Contains(err.Error(), "Options.BaseURL") {
 		t.Errorf("without a server the error is %v", err)
@@ -184,6 +187,42 @@ func TestUnusableOptions(t *testing.T) {
 	} {
 		if _, err := openapi.New(text, &opts); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: the error is %v", opts, err)
+		}
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	text, err := os.ReadFile("testdata/notes.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := openapi.New(text, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCall measures a call without the time of the service.
+func BenchmarkCall(b *testing.B) {
+	text, err := os.ReadFile("testdata/notes.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	const note = `{"id":7,"text":"hello","tags":["a","b"]}`
+	p := provide(b, text, openapi.Options{HTTPClient: responding(http.StatusCreated, "application/json", note)})
+	entry := p.Catalog().Lookup(mcp.KindTool, "addNote")
+	call := request(b, mcp.MethodToolsCall, `{"name":"addNote","arguments":{"text":"hello","tags":["a","b"]}}`)
+	call.Resolve(&entry.Target, "", nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		result, err := entry.Handle(b.Context(), call)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if encoded, err := result.AppendJSON(nil); err != nil || strings.Contains(string(encoded), "isError") {
+			b.Fatalf("%s, %v", encoded, err)
 		}
 	}
 }

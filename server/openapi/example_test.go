@@ -40,7 +40,7 @@ components:
 func ExampleNew() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"asked":%q,"authorized":%t}`, r.URL, r.Header.Get("X-Key") == "secret")
+		fmt.Fprintf(w, `{"path":%q,"authorized":%t}`, r.URL, r.Header.Get("X-Key") == "secret")
 	}))
 	defer service.Close()
 	ctx := context.Background()
@@ -80,21 +80,21 @@ func ExampleNew() {
 	fmt.Println(string(result.StructuredContent))
 	// Output:
 	// forecast {"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","minimum":1,"maximum":7}},"required":["city"],"additionalProperties":false}
-	// {"asked":"/cities/S%C3%A3o%20Paulo%3Fx/forecast?days=3","authorized":true}
+	// {"path":"/cities/S%C3%A3o%20Paulo%3Fx/forecast?days=3","authorized":true}
 }
 
 func ExampleCredentials() {
 	credentials := openapi.Credentials{"token": "t0ken", "login": "ada:lovelace"}
 	request := httptest.NewRequest(http.MethodGet, "https://service.example", nil)
 	err := credentials.Authorize(context.Background(), request, openapi.Security{Alternatives: []openapi.Requirement{
-		{{Name: "certificate", Type: "apiKey"}}, // for which there is none
+		{{Name: "certificate", Type: "apiKey"}}, // without credentials
 		{{Name: "token", Type: "http", Scheme: "bearer"}},
 	}})
 	fmt.Println(request.Header.Get("Authorization"), err)
 	// Output: Bearer t0ken <nil>
 }
 
-// With an Authorize of its own, a program gives each caller its own credentials.
+// A custom Authorize can use different credentials for each caller.
 func ExampleSecurityScheme_Apply() {
 	tokens := map[string]string{"ada": "token-of-ada"}
 	authorize := func(_ context.Context, request *http.Request, security openapi.Security) error {

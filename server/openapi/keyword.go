@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -10,46 +11,53 @@ import (
 // An objectWriter writes the members of one schema.
 type objectWriter struct {
 	*conversion
-	from   *jsonscan.Members
-	hidden []string // properties that are left out
-	dst    []byte
+	from    *jsonscan.Members
+	omitted []string // properties that are left out
+	dst     []byte
 }
 
+// keyword writes one keyword. It drops everything that JSON Schema 2020-12 does not define, and
+// keywords that name or anchor schemas, because references are generated.
 func (o *objectWriter) keyword(name string, value json.RawMessage) error {
-	switch keywords[name] {
-	case plain:
-		o.put(name, value)
-	case note:
-		o.note(name, value)
-	case example:
-		o.example(name, value)
-	case subschema:
-		if name == "additionalProperties" && o.losesPatterns() {
-			return nil
-		}
-		return o.nested(name, value, o.schema)
-	case subschemas:
-		if string(value) != "[]" && jsonscan.KindOf(value) == jsonscan.Array {
-			return o.nested(name, value, o.list)
-		}
-	case schemasByName:
-		return o.nested(name, value, o.byName)
-	case special:
-		return o.special(name, value)
-	}
-	return nil
-}
-
-func (o *objectWriter) special(name string, value json.RawMessage) error {
 	switch name {
+	case "const", "default", "deprecated", "readOnly", "writeOnly", "multipleOf", "minLength", "maxLength",
+		"minItems", "maxItems", "uniqueItems", "minContains", "maxContains",
+		"minProperties", "maxProperties", "dependentRequired", "contentEncoding":
+		o.put(name, value)
+	case "title", "description":
+		o.text(name, value)
+	case "example", "examples":
+		o.examples(name, value)
+	case "items", "not", "if", "then", "else", "contains", "propertyNames", "contentSchema",
+		"unevaluatedItems", "unevaluatedProperties":
+		return o.nested(name, value, o.schema)
+	case "additionalProperties":
+		if !o.dropsPattern() {
+			return o.nested(name, value, o.schema)
+		}
+	case "allOf", "anyOf", "prefixItems":
+		return o.nested(name, value, o.list)
+	case "oneOf":
+		// Documents distinguish alternatives by formats and discriminators, which a
+		// validator ignores. It would reject a value that matches two of them.
+		if o.from.Get("anyOf") == nil {
+			name = "anyOf"
+		}
+		return o.nested(name, value, o.list)
+	case "dependentSchemas":
+		return o.nested(name, value, func(dst []byte, schemas json.RawMessage) ([]byte, error) {
+			return o.byName(dst, schemas, func(string) bool { return true })
+		})
+	case "properties":
+		return o.nested(name, value, func(dst []byte, schemas json.RawMessage) ([]byte, error) {
+			return o.byName(dst, schemas, func(name string) bool { return !slices.Contains(o.omitted, name) })
+		})
+	case "patternProperties":
+		return o.nested(name, value, func(dst []byte, schemas json.RawMessage) ([]byte, error) {
+			return o.byName(dst, schemas, isRE2)
+		})
 	case "$ref":
 		return o.reference(value)
-	case "oneOf":
-		return o.alternatives(value)
-	case "properties":
-		return o.nested(name, value, o.properties)
-	case "patternProperties":
-		return o.nested(name, value, o.patterns)
 	case "required":
 		o.required(value)
 	case "type":
@@ -67,7 +75,7 @@ func (o *objectWriter) special(name string, value json.RawMessage) error {
 			o.put(name, value)
 		}
 	case "exclusiveMinimum", "exclusiveMaximum":
-		o.bound(name, value)
+		o.exclusiveBound(name, value)
 	}
 	return nil
 }
@@ -76,70 +84,34 @@ func (o *objectWriter) put(name string, value []byte) {
 	o.dst = appendMember(o.dst, jsonscan.AppendString(nil, name), value)
 }
 
-// nested writes a member whose value has schemas in it.
+// nested writes a keyword whose value contains schemas. It drops the keyword if write returns
+// nothing.
 func (o *objectWriter) nested(name string, value json.RawMessage, write func([]byte, json.RawMessage) ([]byte, error)) error {
 	text, err := write(nil, value)
-	if err != nil {
-		return err
+	if err == nil && text != nil {
+		o.put(name, text)
 	}
-	o.put(name, text)
-	return nil
+	return err
 }
 
+// list writes a list of schemas. It omits an empty list, which JSON Schema does not allow.
 func (o *objectWriter) list(dst []byte, schemas json.RawMessage) ([]byte, error) {
-	scan := jsonscan.New(schemas)
-	if err := scan.EnterArray(); err != nil {
-		return nil, err
+	var elements []json.RawMessage
+	if json.Unmarshal(schemas, &elements) != nil || len(elements) == 0 {
+		return nil, nil
 	}
-	dst = append(dst, '[')
-	for first := true; ; first = false {
-		more, err := scan.Element(first)
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			return append(dst, ']'), nil
-		}
-		schema, err := scan.Value()
-		if err != nil {
-			return nil, err
-		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		if dst, err = o.schema(dst, schema); err != nil {
+	for i, element := range elements {
+		dst = append(dst, "[,"[min(i, 1)])
+		var err error
+		if dst, err = o.schema(dst, element); err != nil {
 			return nil, err
 		}
 	}
+	return append(dst, ']'), nil
 }
 
-// alternatives writes oneOf as anyOf. Documents tell alternatives apart by formats and
-// discriminators, which a validator takes for annotations: it would refuse what fits two
-// of them as far as it can see.
-func (o *objectWriter) alternatives(value json.RawMessage) error {
-	if jsonscan.KindOf(value) != jsonscan.Array || string(value) == "[]" {
-		return nil
-	}
-	name := "anyOf"
-	if o.from.Get(name) != nil {
-		name = "oneOf"
-	}
-	return o.nested(name, value, o.list)
-}
-
-func (o *objectWriter) byName(dst []byte, schemas json.RawMessage) ([]byte, error) {
-	return o.someByName(dst, schemas, func(string) bool { return true })
-}
-
-func (o *objectWriter) properties(dst []byte, schemas json.RawMessage) ([]byte, error) {
-	return o.someByName(dst, schemas, func(name string) bool { return !slices.Contains(o.hidden, name) })
-}
-
-func (o *objectWriter) patterns(dst []byte, schemas json.RawMessage) ([]byte, error) {
-	return o.someByName(dst, schemas, isRE2)
-}
-
-func (o *objectWriter) someByName(dst []byte, schemas json.RawMessage, keep func(name string) bool) ([]byte, error) {
+// byName writes the members of an object of schemas that keep selects.
+func (o *objectWriter) byName(dst []byte, schemas json.RawMessage, keep func(name string) bool) ([]byte, error) {
 	members, err := jsonscan.ReadObject(schemas)
 	if err != nil {
 		return nil, err
@@ -158,16 +130,16 @@ func (o *objectWriter) someByName(dst []byte, schemas json.RawMessage, keep func
 	return append(dst, '}'), nil
 }
 
-// losesPatterns says whether a pattern of patternProperties is left out: then it is
-// not known any more which properties are additional.
-func (o *objectWriter) losesPatterns() bool {
+// dropsPattern reports whether a pattern of patternProperties is dropped. Then it is unknown
+// which properties are additional.
+func (o *objectWriter) dropsPattern() bool {
 	patterns := o.from.Get("patternProperties")
 	if jsonscan.KindOf(patterns) != jsonscan.Object {
 		return false
 	}
 	members, err := jsonscan.ReadObject(patterns)
 	if err != nil {
-		return false // whoever writes them will say so
+		return false // byName returns this error
 	}
 	for m := range members.All() {
 		if !isRE2(m.Name()) {
@@ -177,7 +149,7 @@ func (o *objectWriter) losesPatterns() bool {
 	return false
 }
 
-// reference refers to the definition of what was referred to.
+// reference writes a reference to a definition.
 func (o *objectWriter) reference(value json.RawMessage) error {
 	ref, ok := asString(value)
 	if !ok {
@@ -187,26 +159,24 @@ func (o *objectWriter) reference(value json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	place, _, err := o.source.find(pointer)
+	target, _, err := o.source.find(pointer)
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(o.targets, place) {
-		o.targets = append(o.targets, place)
-	}
-	o.put("$ref", jsonscan.AppendString(nil, "#/$defs/"+o.name(place)))
+	o.targets = appendUnique(o.targets, target)
+	o.put("$ref", jsonscan.AppendString(nil, "#/$defs/"+o.name(target)))
 	return nil
 }
 
 func (o *objectWriter) required(value json.RawMessage) {
 	var names []string
 	if json.Unmarshal(value, &names) != nil {
-		return // until draft-04 of JSON Schema, and by mistake since, this is a boolean
+		return // a boolean, as in draft-03 of JSON Schema
 	}
 	var kept []string
 	for _, name := range names {
-		if !slices.Contains(o.hidden, name) && !slices.Contains(kept, name) {
-			kept = append(kept, name)
+		if !slices.Contains(o.omitted, name) {
+			kept = appendUnique(kept, name)
 		}
 	}
 	if len(kept) > 0 {
@@ -214,7 +184,7 @@ func (o *objectWriter) required(value json.RawMessage) {
 	}
 }
 
-// types writes the types that JSON Schema knows, and null for what is nullable.
+// types writes the types that JSON Schema defines, and adds null to a nullable schema.
 func (o *objectWriter) types(value json.RawMessage) {
 	var names []string
 	if json.Unmarshal(value, &names) != nil {
@@ -225,16 +195,14 @@ func (o *objectWriter) types(value json.RawMessage) {
 	for _, name := range names {
 		switch name {
 		case "null", "boolean", "object", "array", "number", "string", "integer":
-			if !slices.Contains(kept, name) {
-				kept = append(kept, name)
-			}
+			kept = appendUnique(kept, name)
 		}
 	}
 	if len(kept) == 0 {
 		return
 	}
-	if isTrue(o.from.Get("nullable")) && !slices.Contains(kept, "null") {
-		kept = append(kept, "null")
+	if isTrue(o.from.Get("nullable")) {
+		kept = appendUnique(kept, "null")
 	}
 	if len(kept) == 1 {
 		o.put("type", jsonscan.AppendString(nil, kept[0]))
@@ -243,7 +211,7 @@ func (o *objectWriter) types(value json.RawMessage) {
 	o.put("type", stringList(kept))
 }
 
-// enum adds null where the type has it.
+// enum adds null to the values of a nullable schema.
 func (o *objectWriter) enum(value json.RawMessage) {
 	var values []json.RawMessage
 	if json.Unmarshal(value, &values) != nil || len(values) == 0 {
@@ -251,16 +219,14 @@ func (o *objectWriter) enum(value json.RawMessage) {
 	}
 	isNull := func(v json.RawMessage) bool { return string(v) == "null" }
 	if isTrue(o.from.Get("nullable")) && !slices.ContainsFunc(values, isNull) {
-		list := append([]byte{'['}, values[0]...)
-		for _, v := range values[1:] {
-			list = append(append(list, ','), v...)
-		}
-		value = append(list, `,null]`...)
+		open := bytes.TrimSuffix(bytes.TrimSpace(value), []byte("]"))
+		value = append(bytes.Clone(open), `,null]`...)
 	}
 	o.put("enum", value)
 }
 
-// format: bytes travel in arguments as base64, whatever they become in the request.
+// format writes the format of a string. Binary data is base64 in arguments, whatever its
+// encoding in the request is.
 func (o *objectWriter) format(name string, value json.RawMessage) {
 	binary := !o.response && isBinary(o.from)
 	if name == "contentMediaType" || !binary {
@@ -273,7 +239,7 @@ func (o *objectWriter) format(name string, value json.RawMessage) {
 	}
 }
 
-// isBinary says whether a schema is of bytes that are not encoded as text.
+// isBinary reports whether a schema describes bytes that are not encoded as text.
 func isBinary(schema *jsonscan.Members) bool {
 	if kind := typeOf(schema); kind != "" && kind != "string" || schema.Get("contentEncoding") != nil {
 		return false
@@ -285,12 +251,12 @@ func isBinary(schema *jsonscan.Members) bool {
 	return ok && !isText(mediaType(media))
 }
 
-// exclusive are the keywords that make a bound of OpenAPI 3.0 exclusive.
+// exclusive maps a bound to the keyword that makes it exclusive in OpenAPI 3.0.
 var exclusive = map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
-// bound writes an exclusive bound, which is a number since 3.1, and until 3.0 says
-// whether the other bound is one.
-func (o *objectWriter) bound(name string, value json.RawMessage) {
+// exclusiveBound writes an exclusive bound. It is a number in OpenAPI 3.1; in 3.0 it is a
+// boolean that makes the other bound exclusive.
+func (o *objectWriter) exclusiveBound(name string, value json.RawMessage) {
 	switch jsonscan.KindOf(value) {
 	case jsonscan.Number:
 		o.put(name, value)
@@ -305,7 +271,8 @@ func (o *objectWriter) bound(name string, value json.RawMessage) {
 	}
 }
 
-func (o *objectWriter) note(name string, value json.RawMessage) {
+// text writes a title or description, cut at maxNote.
+func (o *objectWriter) text(name string, value json.RawMessage) {
 	text, ok := asString(value)
 	switch {
 	case !ok:
@@ -316,9 +283,8 @@ func (o *objectWriter) note(name string, value json.RawMessage) {
 	}
 }
 
-// example writes what shows a model how to write arguments. What comes back shows
-// itself.
-func (o *objectWriter) example(name string, value json.RawMessage) {
+// examples writes examples of arguments. Examples of responses are dropped.
+func (o *objectWriter) examples(name string, value json.RawMessage) {
 	switch {
 	case o.response:
 	case name == "examples" && jsonscan.KindOf(value) == jsonscan.Array:

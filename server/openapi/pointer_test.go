@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Values are found by pointer, through references, as RFC 6901 spells names. The parser
-// refuses most documents with circles before they come here.
+// find follows references and unescapes names (RFC 6901). The parser has already rejected most
+// documents with circular references.
 func TestFind(t *testing.T) {
 	s := newSource(json.RawMessage(`{
 		"a": {"b/c": [10, {"~": 20}], "": 30},
@@ -24,16 +24,16 @@ func TestFind(t *testing.T) {
 		"/beside/own":     "40",
 		"/beside/b~1c/0":  "10",
 		"/self":           `{"$ref": "#/self"}`,
-		"/self/x":         "error: run in a circle",
-		"/ping/x":         "error: run in a circle",
-		"/grows/x":        "error: run in a circle",
-		"/away/x":         "error: other documents are never fetched",
-		"/number/x":       "error: nothing at",
-		"/a/b~1c/2":       "error: nothing at",
-		"/a/b~1c/01x":     "error: nothing at",
-		"/a/b~1c/0/x":     "error: nothing at",
-		"a":               "error: no JSON Pointer",
-		"/a/" + long("b"): "error: no JSON Pointer",
+		"/self/x":         "error: circular",
+		"/ping/x":         "error: circular",
+		"/grows/x":        "error: circular",
+		"/away/x":         "error: another document, which is not supported",
+		"/number/x":       "error: the document has no value at",
+		"/a/b~1c/2":       "error: the document has no value at",
+		"/a/b~1c/01x":     "error: the document has no value at",
+		"/a/b~1c/0/x":     "error: the document has no value at",
+		"a":               "error: is not a JSON Pointer",
+		"/a/" + long("b"): "error: is not a JSON Pointer",
 	} {
 		_, value, err := s.find(pointer)
 		got := string(value)

@@ -12,26 +12,26 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/schema"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A Provider offers the operations of a document. Make one with [New] and mount it
-// with [server.Server.Mount]. It is immutable.
+// A Provider exposes the operations of a document. Create one with [New] and mount it with
+// [server.Server.Mount]. It is immutable.
 type Provider struct {
 	options *Options
 	client  *http.Client
 	catalog *server.Catalog
+	memory  *schema.Memory // shared by the validators of all operations
 }
 
 var _ server.Provider = (*Provider)(nil)
 
-// New reads an OpenAPI 3.0 or 3.1 document, in JSON or YAML, and makes tools and
-// resources out of its operations. Nothing is fetched, neither now nor later, but what
-// calls ask the service for.
+// New reads an OpenAPI 3.0 or 3.1 document in JSON or YAML. It fetches nothing.
 //
-// The error joins a *[DocumentError] for each operation, of the first 20, that cannot
-// be offered: Options.Rules can exclude these. Two operations of one name are among
-// them.
+// The error joins a *[DocumentError] for each operation that cannot be exposed, up to 20 of
+// them. Two operations with the same name are such an error. Use Options.Rules to exclude or
+// rename operations.
 func New(document []byte, opts *Options) (*Provider, error) {
 	options, err := opts.withDefaults()
 	if err != nil {
@@ -41,7 +41,7 @@ func New(document []byte, opts *Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{options: options, client: newClient(options.HTTPClient)}
+	p := &Provider{options: options, client: newClient(options.HTTPClient), memory: schema.NewMemory(0)}
 	b := &builder{
 		Provider: p, document: d, requests: newConverter(d, false), responses: newConverter(d, true),
 		tools: make(map[string]*operation), resources: make(map[string]*operation),
@@ -53,17 +53,17 @@ func New(document []byte, opts *Options) (*Provider, error) {
 	return p, nil
 }
 
-// Catalog returns what is offered. It is always the same.
+// Catalog returns the tools and resources. It never changes.
 func (p *Provider) Catalog() *server.Catalog { return p.catalog }
 
-// Run waits until ctx ends: a document does not change.
+// Run waits until ctx ends.
 func (p *Provider) Run(ctx context.Context, ready func(), _ func(mcp.Change)) error {
 	ready()
 	<-ctx.Done()
 	return nil
 }
 
-// callTool answers tools/call for an operation.
+// callTool handles tools/call for an operation.
 func (p *Provider) callTool(ctx context.Context, call *mcp.Call, o *operation) (mcp.Result, error) {
 	arguments := call.Member("arguments")
 	switch jsonscan.KindOf(arguments) {
@@ -73,52 +73,58 @@ func (p *Provider) callTool(ctx context.Context, call *mcp.Call, o *operation) (
 	default:
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "arguments must be an object"}
 	}
-	if err := o.input.Validate(arguments); err != nil {
+	if err := o.input.Validate(ctx, arguments); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		return failed(err.Error()), nil
 	}
-	answer, err := p.ask(ctx, call, o, arguments)
+	response, err := p.send(ctx, call, o, arguments)
 	if err != nil {
 		if isProtocolError(err) {
 			return nil, err
 		}
 		return failed(err.Error()), nil
 	}
-	result, mismatch := o.result(answer)
-	if mismatch != nil {
-		p.options.Logger.Warn("a service's answer does not fit its OpenAPI document", "operation", o.String(), "status", answer.status, "error", mismatch)
+	result, mismatch := o.result(ctx, response)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case mismatch != nil:
+		p.options.Logger.Warn("a response does not match the OpenAPI document", "operation", o.String(), "status", response.status, "error", mismatch)
 	}
 	return result, nil
 }
 
-// ask makes the request and reads the answer. Its error is for the caller to see.
-func (p *Provider) ask(ctx context.Context, call *mcp.Call, o *operation, arguments json.RawMessage) (*answer, error) {
-	late := fmt.Errorf("the service did not answer within %v", p.options.Timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, p.options.Timeout, late)
+// send sends the request of an operation and reads the response. Its errors contain no secrets.
+func (p *Provider) send(ctx context.Context, call *mcp.Call, o *operation, arguments json.RawMessage) (*response, error) {
+	timeout := fmt.Errorf("the service did not respond within %v", p.options.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.options.Timeout, timeout)
 	defer cancel()
 	request, err := o.request(ctx, arguments)
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := p.authorize(ctx, call, o, request)
+	secrets, err := p.authorize(ctx, call, o, request)
 	if err != nil {
 		return nil, err
 	}
-	response, err := p.client.Do(request)
+	httpResponse, err := p.client.Do(request)
 	if err != nil {
-		return nil, p.unanswered(ctx, o, err, hidden)
+		return nil, p.requestError(ctx, o, err, secrets)
 	}
-	defer response.Body.Close()
-	answer, err := readAnswer(response, p.options.MaxResponse, hidden)
+	defer httpResponse.Body.Close()
+	response, err := readResponse(httpResponse, p.options.MaxResponse, secrets)
 	if err != nil {
-		return nil, p.unanswered(ctx, o, err, hidden)
+		return nil, p.requestError(ctx, o, err, secrets)
 	}
-	answer.uri = o.origin() + strings.TrimPrefix(request.URL.EscapedPath(), strings.TrimSuffix(o.base.EscapedPath(), "/"))
-	return answer, nil
+	response.uri = o.origin() + strings.TrimPrefix(request.URL.EscapedPath(), strings.TrimSuffix(o.base.EscapedPath(), "/"))
+	return response, nil
 }
 
-// authorize has credentials added to a request, and returns what it must not show.
+// authorize calls Options.Authorize and returns the secrets that it has added.
 func (p *Provider) authorize(ctx context.Context, call *mcp.Call, o *operation, request *http.Request) (secrets, error) {
-	// A service sends the whole of a TRACE back: RFC 9110, section 9.3.8.
+	// The response to TRACE contains the request: RFC 9110, section 9.3.8.
 	if p.options.Authorize == nil || o.method == http.MethodTrace {
 		return nil, nil
 	}
@@ -138,10 +144,10 @@ func (p *Provider) authorize(ctx context.Context, call *mcp.Call, o *operation, 
 	return nil, errNotAuthorized
 }
 
-// unanswered says why there is no answer. What the transport says is for the operator:
-// it may name hosts and keys.
-func (p *Provider) unanswered(ctx context.Context, o *operation, err error, hidden secrets) error {
-	var tooLarge *tooLargeError
+// requestError returns the error of a failed request for the caller. It logs errors of the
+// transport, which may contain hosts and keys.
+func (p *Provider) requestError(ctx context.Context, o *operation, err error, secrets secrets) error {
+	var tooLarge *responseTooLargeError
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -157,23 +163,77 @@ func (p *Provider) unanswered(ctx context.Context, o *operation, err error, hidd
 		if !ok {
 			break
 		}
-		err = wrapped.Err // without the URL, in which arguments stand
+		err = wrapped.Err // remove the URL, which contains arguments
 	}
-	p.options.Logger.Error("a service cannot be reached", "operation", o.String(), "error", hidden.redact(err.Error()))
-	return errors.New("the service cannot be reached, or broke off its answer")
+	p.options.Logger.Error("a request has failed", "operation", o.String(), "error", secrets.redact(err.Error()))
+	return errors.New("the service is not available, or its response is incomplete")
 }
 
-// isProtocolError says whether an error is meant for the protocol, not for the model.
+// isProtocolError reports whether an error is returned as a JSON-RPC error or a question, not as
+// an error result.
 func isProtocolError(err error) bool {
 	_, protocol := errors.AsType[*jsonrpc.Error](err)
 	_, question := mcp.AsInputRequired(err)
 	return protocol || question
 }
 
-// asProtocolError is an error where there is no result to put it into.
+// asProtocolError converts an error for a method without error results.
 func asProtocolError(err error) error {
 	if isProtocolError(err) {
 		return err
 	}
 	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: err.Error()}
+}
+
+// An operation converts arguments to requests and responses to results.
+type operation struct {
+	name   string // of the tool or resource
+	method string
+	// path and id are those of the document.
+	path, id string
+
+	base       *url.URL
+	template   pathTemplate
+	separators bool         // path arguments may contain / and \
+	parameters []*parameter // except those of the path
+	body       *body
+	accept     string
+	security   []Requirement
+
+	input  *schema.Validator
+	output *schema.Validator // nil without an output schema
+
+	uri       string                // of a resource, or its template
+	variables map[string]*parameter // of the template, by name
+}
+
+// origin returns the prefix of resource URIs: the host and base path of the service with the
+// scheme "openapi", which clients cannot fetch themselves.
+func (o *operation) origin() string {
+	return uriScheme + "://" + o.base.Host + strings.TrimSuffix(o.base.EscapedPath(), "/")
+}
+
+// String returns the method and path.
+func (o *operation) String() string { return o.method + " " + o.path }
+
+// A DocumentError says why a document, or one of its operations, cannot be exposed. [New] joins
+// several of them with [errors.Join].
+type DocumentError struct {
+	// Operation is the method and path of the operation, such as "GET /pets". It is empty if
+	// the error is about the whole document.
+	Operation string
+	// Reason says what was expected and what was found.
+	Reason string
+}
+
+// Error returns the operation and the reason.
+func (e *DocumentError) Error() string {
+	if e.Operation == "" {
+		return "openapi: " + e.Reason
+	}
+	return "openapi: " + e.Operation + ": " + e.Reason
+}
+
+func documentError(format string, args ...any) error {
+	return &DocumentError{Reason: fmt.Sprintf(format, args...)}
 }

@@ -1,19 +1,24 @@
 package openapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/openapi"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 const resourceDocument = `
@@ -49,7 +54,7 @@ func read(t *testing.T, p *openapi.Provider, uri string) (*mcp.ReadResourceResul
 }
 
 func TestResources(t *testing.T) {
-	p := provide(t, document("3.1.0", resourceDocument), openapi.Options{BaseURL: serve(t, echoing) + "/v1", Rules: asResources})
+	p := provide(t, document("3.1.0", resourceDocument), openapi.Options{BaseURL: serve(t, serveEcho) + "/v1", Rules: asResources})
 	resources := slices.Collect(p.Catalog().All(mcp.KindResource))
 	templates := slices.Collect(p.Catalog().All(mcp.KindResourceTemplate))
 	if p.Catalog().Len(mcp.KindTool) > 0 || len(resources) != 1 || len(templates) != 1 {
@@ -79,8 +84,8 @@ func TestResources(t *testing.T) {
 		if err := json.Unmarshal([]byte(contents.Text), &got); err != nil {
 			t.Fatal(err)
 		}
-		if asked := got.Path + "?" + got.Query; asked != want || contents.URI != uri || contents.MIMEType != "application/json" {
-			t.Errorf("%s: the service was asked for %s, want %s; %+v", uri, asked, want, contents)
+		if requested := got.Path + "?" + got.Query; requested != want || contents.URI != uri || contents.MIMEType != "application/json" {
+			t.Errorf("%s: the service got a request for %s, want %s; %+v", uri, requested, want, contents)
 		}
 	}
 	for _, uri := range []string{origin + "/pets/seven", origin + "/pets/7?deep=maybe", origin + "/pets/7?deep=truex"} {
@@ -96,15 +101,15 @@ func TestResources(t *testing.T) {
 	}
 }
 
-func TestResourcesThatCannotBeRead(t *testing.T) {
+func TestResourceReadErrors(t *testing.T) {
 	text := document("3.1.0", resourceDocument)
 	for _, test := range []struct {
 		client *http.Client
 		want   jsonrpc.Code
 	}{
-		{saying(404, "text/plain", "none"), mcp.CodeResourceNotFound},
-		{saying(410, "text/plain", "gone"), mcp.CodeResourceNotFound},
-		{saying(500, "text/plain", "broken"), jsonrpc.InternalError},
+		{responding(404, "text/plain", "none"), mcp.CodeResourceNotFound},
+		{responding(410, "text/plain", "gone"), mcp.CodeResourceNotFound},
+		{responding(500, "text/plain", "broken"), jsonrpc.InternalError},
 		{&http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no way") })}, jsonrpc.InternalError},
 	} {
 		p := provide(t, text, openapi.Options{Rules: asResources, HTTPClient: test.client})
@@ -113,7 +118,7 @@ func TestResourcesThatCannotBeRead(t *testing.T) {
 			t.Errorf("the error is %v, want code %d", err, test.want)
 		}
 	}
-	p := provide(t, text, openapi.Options{Rules: asResources, HTTPClient: saying(200, "image/png", "\x89PNG")})
+	p := provide(t, text, openapi.Options{Rules: asResources, HTTPClient: responding(200, "image/png", "\x89PNG")})
 	result, err := read(t, p, "openapi://service.example/settings")
 	if err != nil {
 		t.Fatal(err)
@@ -123,29 +128,29 @@ func TestResourcesThatCannotBeRead(t *testing.T) {
 	}
 	for _, uri := range []string{"openapi://service.example/pets/..", "openapi://service.example/pets/%2e%2e"} {
 		if _, err := read(t, p, uri); err == nil {
-			t.Errorf("%s was read", uri)
+			t.Errorf("%s can be read", uri)
 		}
 	}
 }
 
-func TestOperationsThatCannotBeResources(t *testing.T) {
+func TestResourceErrors(t *testing.T) {
 	for paths, want := range map[string]string{
-		"/a: {post: {}}": "only GET",
+		"/a: {post: {}}": "only a GET operation",
 		"/a: {get: {requestBody: {content: {text/plain: {}}}}}":                                    "request body",
 		"/a: {get: {parameters: [{name: q, in: query, required: true, schema: {type: object}}]}}":  `"q"`,
 		"/a: {get: {parameters: [{name: H, in: header, required: true, schema: {type: string}}]}}": `"H"`,
 		"'/a/{b-c}': {get: {}}": "characters",
 		"'/a/{b}': {get: {parameters: [{name: b, in: path, required: true, schema: {type: array}}]}}": "list",
 		"'/a/{b}{c}': {get: {}}": "text between",
-		"/a: {get: {operationId: a}}\n  /a#: {get: {operationId: b}}":                                                            "GET /a too",
+		"/a: {get: {operationId: a}}\n  /a#: {get: {operationId: b}}":                                                            "also that of GET /a",
 		"/a: {get: {parameters: [{name: q, in: query, required: true, content: {application/json: {schema: {}}}}]}}":             `"q"`,
-		"'/a/{b}': {get: {parameters: [{name: b, in: query, required: true, schema: {}}, {name: b, in: path, required: true}]}}": "another one",
+		"'/a/{b}': {get: {parameters: [{name: b, in: query, required: true, schema: {}}, {name: b, in: path, required: true}]}}": "another parameter",
 	} {
 		wantContains(t, problems(t, document("3.0.3", "paths:\n  "+paths), openapi.Options{Rules: asResources, HeaderParameters: true}), want)
 	}
 }
 
-func TestOtherCallsAreRefused(t *testing.T) {
+func TestOtherCalls(t *testing.T) {
 	p := provide(t, document("3.1.0", resourceDocument), openapi.Options{})
 	for _, test := range []struct {
 		method, params string
@@ -163,5 +168,66 @@ func TestOtherCallsAreRefused(t *testing.T) {
 		if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != test.want {
 			t.Errorf("%s %s: the error is %v, want code %d", test.method, test.params, err, test.want)
 		}
+	}
+}
+
+// A mounted provider serves clients of both eras.
+func TestMount(t *testing.T) {
+	for name, era := range map[string]client.Era{"modern": client.Modern, "legacy": client.Legacy} {
+		t.Run(name, func(t *testing.T) {
+			notes, err := os.ReadFile("testdata/notes.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := server.New(mcp.Implementation{Name: "test", Version: "1"}, nil)
+			p := provide(t, notes, openapi.Options{
+				BaseURL: serve(t, serveEcho), OmitOutputSchemas: true, Authorize: openapi.Credentials{"key": "hunter2"}.Authorize,
+				Rules: []openapi.Rule{{Methods: []string{"GET"}, Expose: openapi.AsResource}},
+			})
+			if err := s.Mount(p, &server.MountOptions{Prefix: "notes."}); err != nil {
+				t.Fatal(err)
+			}
+			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				session.Close()
+				if err := s.Shutdown(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+
+			result, err := session.CallTool(t.Context(), "notes.addNote", json.RawMessage(`{"text":"hello","tags":["a"]}`), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got echo
+			if err := json.Unmarshal(result.StructuredContent, &got); err != nil || got.Body != `{"text":"hello","tags":["a"]}` || got.Headers.Get("X-Key") != "hunter2" {
+				t.Errorf("the service got %+v, %v", got, err)
+			}
+			if result, err = session.CallTool(t.Context(), "notes.addNote", json.RawMessage(`{"id":1,"text":"hello"}`), nil); err != nil || !result.IsError {
+				t.Errorf("a readOnly property was accepted: %v, %v", result, err)
+			}
+
+			var templates []string
+			for template, err := range session.Templates(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				templates = append(templates, template.URITemplate)
+			}
+			if len(templates) != 2 {
+				t.Fatalf("the templates are %q", templates)
+			}
+			origin := templates[1][:len(templates[1])-len("/notes/{id}")]
+			read, err := session.ReadResource(t.Context(), origin+"/notes/7", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if contents := read.Contents[0].(*mcp.TextResourceContents); contents.MIMEType != "application/json" {
+				t.Errorf("got %+v", contents)
+			}
+		})
 	}
 }

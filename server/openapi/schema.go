@@ -7,71 +7,36 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/pattern"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
-// A keyword is what stands under a name in a schema.
-type keyword uint8
-
-const (
-	dropped       keyword = iota // means nothing in JSON Schema, or nothing here
-	plain                        // is copied
-	example                      // is copied into what goes out, a list of examples
-	note                         // is copied, cut when it is long
-	subschema                    // a schema
-	subschemas                   // a list of schemas
-	schemasByName                // an object of schemas
-	special                      // is converted by a rule of its own
-)
-
-// keywords are those that are kept of a schema: JSON Schema 2020-12 without what
-// names or anchors schemas, for references are made anew.
-var keywords = map[string]keyword{
-	"type": special, "format": special, "contentMediaType": special, "pattern": special, "required": special, "enum": special,
-	"properties": special, "patternProperties": special,
-	"minimum": special, "maximum": special, "exclusiveMinimum": special, "exclusiveMaximum": special,
-	"$ref": special, "oneOf": special, "example": example, "examples": example,
-
-	"title": note, "description": note,
-	"const": plain, "default": plain, "deprecated": plain, "readOnly": plain, "writeOnly": plain,
-	"multipleOf": plain, "minLength": plain, "maxLength": plain,
-	"minItems": plain, "maxItems": plain, "uniqueItems": plain, "minContains": plain, "maxContains": plain,
-	"minProperties": plain, "maxProperties": plain, "dependentRequired": plain,
-	"contentEncoding": plain,
-
-	"items": subschema, "not": subschema, "if": subschema, "then": subschema, "else": subschema,
-	"contains": subschema, "propertyNames": subschema, "contentSchema": subschema,
-	"additionalProperties": subschema, "unevaluatedItems": subschema, "unevaluatedProperties": subschema,
-	"allOf": subschemas, "anyOf": subschemas, "prefixItems": subschemas,
-	"dependentSchemas": schemasByName,
-}
-
-// A converter turns schemas of the document into JSON Schema 2020-12: those of
-// OpenAPI 3.1 are almost that, those of 3.0 say some things in words of their own
-// (OpenAPI 3.0.4, section 4.7.24; 3.1.1, section 4.8.24).
+// A converter converts schemas of the document to JSON Schema 2020-12. Schemas of OpenAPI 3.1
+// are almost that; those of 3.0 have keywords of their own (OpenAPI 3.0.4, section 4.7.24;
+// 3.1.1, section 4.8.24).
 type converter struct {
 	source *source
-	// refersAlone: what stands beside a $ref counts for nothing.
-	refersAlone bool
-	// response: the schema is of what a service sends, not of what it takes.
+	// ignoresRefSiblings: the siblings of a $ref are ignored (OpenAPI 3.0).
+	ignoresRefSiblings bool
+	// response: the schemas are of responses, not of requests.
 	response bool
 
-	converted map[string]*converted // schemas that others refer to, by pointer
-	names     map[string]string     // what they are called in $defs
-	pointers  map[string]string     // the same, by name
+	converted map[string]*converted // the targets of references, by pointer
+	names     map[string]string     // in $defs, by pointer
+	pointers  map[string]string     // by name in $defs
 }
 
-// converted is a schema in its new form, and what it refers to.
+// converted is a JSON Schema and the targets of its references.
 type converted struct {
 	text    json.RawMessage
-	targets []string // pointers, in order
+	targets []string // pointers, in order of occurrence
 }
 
 func newConverter(d *document, response bool) *converter {
 	return &converter{
-		source: d.source, refersAlone: d.refersAlone(), response: response,
+		source: d.source, ignoresRefSiblings: d.ignoresRefSiblings(), response: response,
 		converted: make(map[string]*converted), names: make(map[string]string), pointers: make(map[string]string),
 	}
 }
@@ -85,8 +50,8 @@ func (c *converter) convert(schema json.RawMessage) (*converted, error) {
 	return &converted{text, w.targets}, nil
 }
 
-// root converts a schema that is to stand at the root of others: not as a reference,
-// since clients look there for a type.
+// root converts a schema that becomes the root of another one. It replaces a reference by its
+// target, because clients expect a type there.
 func (c *converter) root(schema json.RawMessage) (*converted, error) {
 	done, err := c.convert(schema)
 	for range maxReferences {
@@ -95,13 +60,13 @@ func (c *converter) root(schema json.RawMessage) (*converted, error) {
 		}
 		done, err = c.definition(done.targets[0])
 	}
-	return nil, fmt.Errorf("the references from %.256s run in a circle", schema)
+	return nil, fmt.Errorf("the references from %.256s are circular", schema)
 }
 
-// errTooLarge is that of a schema that nobody will compile.
+// errTooLarge says that a schema is too large to be compiled.
 var errTooLarge = fmt.Errorf("its schema has more than %d bytes", schema.MaxSchemaBytes)
 
-// complete adds the definitions that a schema, an object, refers to.
+// complete adds $defs with the definitions that a schema needs.
 func (c *converter) complete(root *converted) (json.RawMessage, error) {
 	if len(root.targets) == 0 {
 		return root.text, nil
@@ -117,16 +82,12 @@ func (c *converter) complete(root *converted) (json.RawMessage, error) {
 		if len(definitions) > schema.MaxSchemaBytes {
 			return nil, errTooLarge
 		}
-		for _, target := range definition.targets {
-			if !slices.Contains(targets, target) {
-				targets = append(targets, target)
-			}
-		}
+		targets = appendUnique(targets, definition.targets...)
 	}
 	return jsonscan.Splice(nil, root.text, jsonscan.Edit{Name: "$defs", Value: append(definitions, '}')})
 }
 
-// definition is the schema at a pointer.
+// definition returns the converted schema at a pointer.
 func (c *converter) definition(pointer string) (*converted, error) {
 	if done, ok := c.converted[pointer]; ok {
 		return done, nil
@@ -143,12 +104,12 @@ func (c *converter) definition(pointer string) (*converted, error) {
 	return done, nil
 }
 
-// name is what the schema at a pointer is called in $defs.
+// name returns the name in $defs of the schema at a pointer.
 func (c *converter) name(pointer string) string {
 	if name, ok := c.names[pointer]; ok {
 		return name
 	}
-	base := sanitize(unescapeToken(pointer[strings.LastIndexByte(pointer, '/')+1:]))
+	base := sanitize(jsonpointer.Unescape(pointer[strings.LastIndexByte(pointer, '/')+1:]))
 	name := base
 	for i := 2; c.pointers[name] != ""; i++ {
 		name = fmt.Sprintf("%s_%d", base, i)
@@ -157,7 +118,17 @@ func (c *converter) name(pointer string) string {
 	return name
 }
 
-// A conversion writes one schema.
+// appendUnique appends the names that list does not contain.
+func appendUnique(list []string, names ...string) []string {
+	for _, name := range names {
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// A conversion converts one schema and collects its references.
 type conversion struct {
 	*converter
 	targets []string
@@ -176,19 +147,19 @@ func (w *conversion) schema(dst []byte, schema json.RawMessage) ([]byte, error) 
 		return nil, err
 	}
 	_, refers := asString(members.Get("$ref"))
-	// A nullable schema without a type is one that refers or is put together.
-	wrapped := isTrue(members.Get("nullable")) && members.Get("type") == nil && (!refers || !w.refersAlone)
+	// A nullable schema without a type is a reference or a composition.
+	wrapped := isTrue(members.Get("nullable")) && members.Get("type") == nil && (!refers || !w.ignoresRefSiblings)
 	if wrapped {
 		dst = append(dst, `{"anyOf":[`...)
 	}
-	hidden, err := w.hidden(members.Get("properties"))
+	omitted, err := w.omitted(members.Get("properties"))
 	if err != nil {
 		return nil, err
 	}
-	o := objectWriter{conversion: w, from: &members, hidden: hidden, dst: append(dst, '{')}
+	o := objectWriter{conversion: w, from: &members, omitted: omitted, dst: append(dst, '{')}
 	for m := range members.All() {
 		name := m.Name()
-		if refers && w.refersAlone && name != "$ref" && name != "description" {
+		if refers && w.ignoresRefSiblings && name != "$ref" && name != "description" {
 			continue
 		}
 		if err := o.keyword(name, m.Value); err != nil {
@@ -202,9 +173,9 @@ func (w *conversion) schema(dst []byte, schema json.RawMessage) ([]byte, error) 
 	return dst, nil
 }
 
-// hidden names the properties that do not travel in this direction: readOnly ones in
-// a request, writeOnly ones in a response (OpenAPI 3.0.4, section 4.7.24.2.1).
-func (w *conversion) hidden(properties json.RawMessage) ([]string, error) {
+// omitted returns the readOnly properties of a request, or the writeOnly properties of a
+// response (OpenAPI 3.0.4, section 4.7.24.2.1).
+func (w *conversion) omitted(properties json.RawMessage) ([]string, error) {
 	if jsonscan.KindOf(properties) != jsonscan.Object {
 		return nil, nil
 	}
@@ -231,7 +202,7 @@ func (w *conversion) hidden(properties json.RawMessage) ([]string, error) {
 
 func isTrue(raw json.RawMessage) bool { return string(raw) == "true" }
 
-// cut shortens a text to at most limit bytes.
+// cut shortens a text to at most limit bytes, including an ellipsis.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -247,8 +218,8 @@ func cut(text string, limit int) string {
 	return text + ellipsis
 }
 
-// isRE2 reports whether a validator accepts a pattern. ECMAScript has some, such as
-// look-ahead, that RE2 has not, and a pattern may be too large.
+// isRE2 reports whether a validator accepts a pattern. RE2 does not support all patterns of
+// ECMAScript, such as look-ahead, and a pattern may be too large.
 func isRE2(text string) bool {
 	_, err := pattern.Compile(text)
 	return err == nil

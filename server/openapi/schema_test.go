@@ -3,6 +3,9 @@ package openapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/server/openapi"
 )
 
-// argument is the schema of the one parameter of an operation.
+// argument returns the schema of the only parameter of an operation.
 func argument(t *testing.T, version, described, components string) string {
 	t.Helper()
 	p := provide(t, document(version, fmt.Sprintf(`
@@ -33,7 +36,7 @@ components: {schemas: {%s}}
 	return text[:at] + strings.TrimSuffix(text[at+len(end):], "}")
 }
 
-func TestSchemasBecomeJSONSchema2020(t *testing.T) {
+func TestConvertSchema(t *testing.T) {
 	for _, test := range []struct{ version, from, to string }{
 		{"3.0.3", "{type: string, nullable: true}", `{"type":["string","null"]}`},
 		{"3.0.3", "{type: string, nullable: true, enum: [a, b]}", `{"type":["string","null"],"enum":["a","b",null]}`},
@@ -78,7 +81,7 @@ func TestSchemasBecomeJSONSchema2020(t *testing.T) {
 	}
 }
 
-func TestReferencesBecomeDefinitions(t *testing.T) {
+func TestReferences(t *testing.T) {
 	const node = "Node: {type: object, properties: {next: {$ref: '#/components/schemas/Node'}, leaf: {$ref: '#/components/schemas/Le~1af%20x'}}}, Le/af x: {type: string}"
 	for _, test := range []struct{ version, from, components, to string }{
 		{
@@ -109,20 +112,20 @@ func TestReferencesBecomeDefinitions(t *testing.T) {
 	}
 }
 
-func TestCircularSchemasAreValidated(t *testing.T) {
+func TestCircularSchema(t *testing.T) {
 	p := provide(t, withBody("3.0.3", "application/json", "{$ref: '#/components/schemas/Tree'}", `
 components:
   schemas:
     Tree: {type: object, required: [name], properties: {name: {type: string}, children: {type: array, items: {$ref: '#/components/schemas/Tree'}}}}`,
-	), openapi.Options{BaseURL: serve(t, echoing)})
+	), openapi.Options{BaseURL: serve(t, serveEcho)})
 	arguments := `{"id":1,"name":"a","children":[{"name":"b","children":[{"name":"c"}]}]}`
 	if got := echoed(t, p, "post", arguments).Body; got != `{"name":"a","children":[{"name":"b","children":[{"name":"c"}]}]}` {
 		t.Errorf("the body is %s", got)
 	}
-	wantContains(t, refused(t, p, "post", `{"id":1,"name":"a","children":[{"children":[]}]}`), "/children/0", "name")
+	wantContains(t, callError(t, p, "post", `{"id":1,"name":"a","children":[{"children":[]}]}`), "/children/0", "name")
 }
 
-func TestReferencesThatLeadNowhere(t *testing.T) {
+func TestReferenceErrors(t *testing.T) {
 	for name, test := range map[string]struct{ from, want string }{
 		"other document":      {"{$ref: 'other.yaml#/Pet'}", "other.yaml"},
 		"network":             {"{$ref: 'http://127.0.0.1:1/pet.json'}", "external"},
@@ -168,13 +171,13 @@ components:
 				t.Errorf("the schema is\n%s, want\n%s", got, test.want)
 			}
 			if got := tool(t, provide(t, text, openapi.Options{OmitOutputSchemas: true}), "get").OutputSchema; got != nil {
-				t.Errorf("unwanted, the schema is %s", got)
+				t.Errorf("with OmitOutputSchemas the schema is %s", got)
 			}
 		})
 	}
 }
 
-func TestDescriptionsAreBounded(t *testing.T) {
+func TestLongDescriptions(t *testing.T) {
 	long := strings.Repeat("é", 10_000)
 	p := provide(t, document("3.0.3", fmt.Sprintf(`
 paths:
@@ -213,4 +216,159 @@ paths: {/a: {get: {}, put: {}, post: {}, patch: {}, delete: {}, head: {}, option
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// An instanceMaker creates minimal instances of the schemas in one document. It supports only the
+// common keywords.
+type instanceMaker struct{ defs map[string]*instanceSchema }
+
+// An instanceSchema has the keywords that an instanceMaker supports.
+type instanceSchema struct {
+	Ref        string                     `json:"$ref"`
+	Type       any                        `json:"type"`
+	Const      json.RawMessage            `json:"const"`
+	Enum       []json.RawMessage          `json:"enum"`
+	Default    json.RawMessage            `json:"default"`
+	Examples   []json.RawMessage          `json:"examples"`
+	Properties map[string]*instanceSchema `json:"properties"`
+	Required   []string                   `json:"required"`
+	Items      *instanceSchema            `json:"items"`
+	MinItems   int                        `json:"minItems"`
+	MinLength  int                        `json:"minLength"`
+	Pattern    string                     `json:"pattern"`
+	Minimum    json.RawMessage            `json:"minimum"`
+	AnyOf      []*instanceSchema          `json:"anyOf"`
+	OneOf      []*instanceSchema          `json:"oneOf"`
+	AllOf      []*instanceSchema          `json:"allOf"`
+	Defs       map[string]*instanceSchema `json:"$defs"`
+}
+
+// UnmarshalJSON decodes true as a schema without keywords.
+func (d *instanceSchema) UnmarshalJSON(text []byte) error {
+	type fields instanceSchema
+	if string(text) == "true" || string(text) == "false" {
+		return nil
+	}
+	return json.Unmarshal(text, (*fields)(d))
+}
+
+func instanceOf(t *testing.T, schema json.RawMessage) json.RawMessage {
+	t.Helper()
+	var root instanceSchema
+	if err := json.Unmarshal(schema, &root); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal((&instanceMaker{root.Defs}).instance(&root, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func (m *instanceMaker) instance(d *instanceSchema, depth int) any {
+	d = m.resolve(d, depth)
+	for _, list := range [][]json.RawMessage{{d.Const}, d.Enum, {d.Default}, d.Examples} {
+		for _, one := range list {
+			if one != nil && string(one) != "null" && depth > 0 {
+				return one
+			}
+		}
+	}
+	switch m.kind(d) {
+	case "object":
+		return m.object(d, depth)
+	case "array":
+		list := []any{}
+		for range max(d.MinItems, 1) {
+			list = append(list, m.instance(d.Items, depth+1))
+		}
+		return list
+	case "integer", "number":
+		if d.Minimum != nil {
+			return d.Minimum
+		}
+		return 1
+	case "boolean":
+		return true
+	case "null":
+		return nil
+	}
+	return m.text(d)
+}
+
+// resolve follows references and merges the parts of a composed schema.
+func (m *instanceMaker) resolve(d *instanceSchema, depth int) *instanceSchema {
+	if d == nil || depth > 30 {
+		return &instanceSchema{}
+	}
+	if d.Ref != "" {
+		return m.resolve(m.defs[strings.TrimPrefix(d.Ref, "#/$defs/")], depth+1)
+	}
+	made := *d
+	made.Properties = maps.Clone(d.Properties)
+	parts := d.AllOf
+	for _, alternatives := range [][]*instanceSchema{d.AnyOf, d.OneOf} {
+		if len(alternatives) > 0 {
+			parts = append(slices.Clip(parts), alternatives[0])
+		}
+	}
+	for _, part := range parts {
+		part = m.resolve(part, depth+1)
+		if made.Properties == nil {
+			made.Properties = map[string]*instanceSchema{}
+		}
+		maps.Copy(made.Properties, part.Properties)
+		made.Required = append(slices.Clip(made.Required), part.Required...)
+		if made.Type == nil {
+			made.Type, made.Items = part.Type, part.Items
+		}
+		if made.Enum == nil {
+			made.Enum = part.Enum
+		}
+		made.Pattern += part.Pattern
+	}
+	return &made
+}
+
+func (m *instanceMaker) kind(d *instanceSchema) string {
+	kind := fmt.Sprint(d.Type)
+	if list, several := d.Type.([]any); several {
+		kind = fmt.Sprint(list[0])
+	}
+	if d.Type == nil && len(d.Properties)+len(d.Required) > 0 {
+		kind = "object"
+	}
+	return kind
+}
+
+func (m *instanceMaker) object(d *instanceSchema, depth int) map[string]any {
+	object := map[string]any{}
+	for _, name := range d.Required {
+		object[name] = m.instance(d.Properties[name], depth+1)
+	}
+	if len(object) > 0 || depth != 1 {
+		return object
+	}
+	for name, property := range d.Properties { // an empty object cannot be part of a path
+		object[name] = m.instance(property, depth+1)
+	}
+	if len(object) == 0 {
+		object["x"] = "x"
+	}
+	return object
+}
+
+// text returns the first of some texts that matches a pattern.
+func (m *instanceMaker) text(d *instanceSchema) string {
+	pattern, err := regexp.Compile(d.Pattern)
+	candidates := []string{
+		strings.Repeat("x", max(d.MinLength, 4)), "stable", "/branches/stable/categories/guides/x", "0123456789abcdef01234567",
+		"0123456789abcdef0123456789abcdef01234567", "1", "2030-01-01", "2030-01-01T00:00:00Z", "a@b.example", "https://a.example/b", "x.json",
+	}
+	for _, candidate := range candidates {
+		if err == nil && pattern.MatchString(candidate) {
+			return candidate
+		}
+	}
+	return candidates[0]
 }

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,41 +14,41 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// Security says what a request needs, and for whom it is made.
+// Security describes the authorization that a request needs.
 type Security struct {
-	// Alternatives are the ways to be authorized: one of them is enough. There are
-	// none when the document asks for nothing.
+	// Alternatives are the sufficient requirements. There are none if the document requires no
+	// authorization.
 	Alternatives []Requirement
-	// OperationID, Method and Path name the operation as the document does.
+	// OperationID, Method and Path are those of the document.
 	OperationID, Method, Path string
-	// Call is the call that the request answers. Its Caller is who calls.
+	// Call is the MCP call that causes the request. It contains the Caller.
 	Call *mcp.Call
 }
 
-// A Requirement is one way to be authorized: all of its schemes together. Without
-// schemes it is that of anybody.
+// A Requirement is a set of schemes that are needed together. An empty Requirement permits
+// anonymous requests.
 type Requirement []SecurityScheme
 
 // A SecurityScheme is a kind of credential: OpenAPI 3.1.1, section 4.8.27.
 type SecurityScheme struct {
-	// Name is the scheme's in the document.
+	// Name is the name of the scheme in the document.
 	Name string
-	// Type is apiKey, http, mutualTLS, oauth2 or openIdConnect; empty when the document
-	// asks for a scheme that it does not have.
+	// Type is apiKey, http, mutualTLS, oauth2 or openIdConnect. It is empty if the document
+	// does not define the scheme.
 	Type string
-	// In is header, query or cookie, and Parameter the name there (of an apiKey).
+	// In is header, query or cookie, and Parameter the name of the parameter (apiKey).
 	In, Parameter string
-	// Scheme is that of the Authorization header, such as bearer or basic (http).
+	// Scheme is the scheme of the Authorization header, such as bearer or basic (http).
 	Scheme string
-	// Scopes are those that the operation needs (oauth2, openIdConnect).
+	// Scopes are the scopes that the operation needs (oauth2, openIdConnect).
 	Scopes []string
-	// OpenIDConnectURL is where to discover how to get a token (openIdConnect).
+	// OpenIDConnectURL is the discovery URL (openIdConnect).
 	OpenIDConnectURL string
 }
 
-// Apply adds a secret to a request where the scheme wants it: an API key, a bearer
-// token, for basic authentication "user:password", for any other http scheme what
-// follows its name. Of mutualTLS nothing stands in a request: the HTTPClient has it.
+// Apply adds a secret to a request as the scheme requires. The secret is an API key, a bearer
+// token, "user:password" for basic authentication, or the parameters of another http scheme. For
+// mutualTLS Apply does nothing: configure the HTTPClient.
 func (s SecurityScheme) Apply(request *http.Request, secret string) error {
 	switch s.Type {
 	case "apiKey":
@@ -87,28 +88,27 @@ func (s SecurityScheme) applyKey(request *http.Request, secret string) error {
 	case "cookie":
 		addCookie(request, s.Parameter+"="+escapeQuery(secret))
 	default:
-		return fmt.Errorf("the key %q stands in %q, expected header, query or cookie", s.Name, s.In)
+		return fmt.Errorf("the key %q is in %q, expected header, query or cookie", s.Name, s.In)
 	}
 	return nil
 }
 
 // addCookie adds name=value to the request's one Cookie header.
 func addCookie(request *http.Request, pair string) {
-	if there := request.Header.Get("Cookie"); there != "" {
-		pair = there + "; " + pair
+	if cookies := request.Header.Get("Cookie"); cookies != "" {
+		pair = cookies + "; " + pair
 	}
 	request.Header.Set("Cookie", pair)
 }
 
-// requirements are the alternatives of an operation, those of the document unless it
-// has its own.
+// requirements returns the requirements of an operation, or else those of the document.
 func (d *document) requirements(operation *openapi3.Operation) []Requirement {
-	asked := d.Security
+	declared := d.Security
 	if operation.Security != nil {
-		asked = *operation.Security
+		declared = *operation.Security
 	}
 	var alternatives []Requirement
-	for _, one := range asked {
+	for _, one := range declared {
 		requirement := Requirement{}
 		for _, name := range slices.Sorted(maps.Keys(one)) {
 			scheme := d.securityScheme(name)
@@ -135,14 +135,14 @@ func (d *document) securityScheme(name string) SecurityScheme {
 
 var errNotAuthorized = errors.New("the request could not be authorized")
 
-// secrets are texts that Authorize has put into a request, the longest first.
+// secrets are the texts that Authorize has added to a request, the longest first.
 type secrets []string
 
-// minSecret is the shortest text that is taken for a secret: shorter ones stand in
-// any text by chance.
+// minSecret is the length of the shortest secret that is redacted. Shorter texts occur in any
+// text by chance.
 const minSecret = 4
 
-// addedSecrets are what a request has since its copy was made.
+// addedSecrets returns the texts that a request has in addition to an earlier copy.
 func addedSecrets(before, after *http.Request) secrets {
 	var found secrets
 	for name, values := range after.Header {
@@ -167,10 +167,10 @@ func addedSecrets(before, after *http.Request) secrets {
 	if password, ok := after.URL.User.Password(); ok {
 		found = append(found, password)
 	}
-	was := before.URL.Query()
+	queryBefore := before.URL.Query()
 	for name, values := range after.URL.Query() {
 		for _, value := range values {
-			if !slices.Contains(was[name], value) {
+			if !slices.Contains(queryBefore[name], value) {
 				found = append(found, value, escapeQuery(value))
 			}
 		}
@@ -180,7 +180,7 @@ func addedSecrets(before, after *http.Request) secrets {
 	return found
 }
 
-// redact takes the secrets out of a text.
+// redact replaces the secrets in a text.
 func (s secrets) redact(text string) string {
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, "[redacted]")
@@ -188,8 +188,8 @@ func (s secrets) redact(text string) string {
 	return text
 }
 
-// dropEnd takes the beginning of a secret off the end of a text that was cut there.
-func (s secrets) dropEnd(text string) string {
+// trimPartial removes the beginning of a secret from the end of a text that was cut.
+func (s secrets) trimPartial(text string) string {
 	for _, secret := range s {
 		for n := min(len(secret)-1, len(text)); n > 0; n-- {
 			if strings.HasSuffix(text, secret[:n]) {
@@ -199,4 +199,50 @@ func (s secrets) dropEnd(text string) string {
 		}
 	}
 	return text
+}
+
+// Credentials are constant secrets by the name of their security scheme in the document.
+// [SecurityScheme.Apply] describes their format.
+type Credentials map[string]string
+
+// Authorize applies the first alternative whose secrets are complete. It implements
+// [Options].Authorize. If there is no such alternative, it fails, unless the operation permits
+// anonymous requests.
+func (c Credentials) Authorize(_ context.Context, request *http.Request, security Security) error {
+	if len(security.Alternatives) == 0 {
+		return nil
+	}
+	anonymous := false
+	var incomplete []string
+	for _, requirement := range security.Alternatives {
+		missing := c.missing(requirement)
+		if missing != "" {
+			incomplete = append(incomplete, missing)
+			continue
+		}
+		if len(requirement) == 0 {
+			anonymous = true
+			continue
+		}
+		for _, scheme := range requirement {
+			if err := scheme.Apply(request, c[scheme.Name]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if anonymous {
+		return nil
+	}
+	return fmt.Errorf("there are no credentials for %s", strings.Join(incomplete, " or "))
+}
+
+// missing returns the first scheme of a requirement without a secret, or "".
+func (c Credentials) missing(requirement Requirement) string {
+	for _, scheme := range requirement {
+		if _, ok := c[scheme.Name]; !ok && scheme.Type != "mutualTLS" {
+			return scheme.Name
+		}
+	}
+	return ""
 }

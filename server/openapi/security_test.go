@@ -56,7 +56,7 @@ var credentials = openapi.Credentials{
 
 func TestCredentials(t *testing.T) {
 	p := provide(t, document("3.1.0", securityDocument), openapi.Options{
-		BaseURL: serve(t, echoing), Authorize: credentials.Authorize, HeaderParameters: true, Include: []string{"trace"},
+		BaseURL: serve(t, serveEcho), Authorize: credentials.Authorize, HeaderParameters: true, Include: []string{"trace"},
 	})
 	for _, test := range []struct{ tool, arguments, want string }{
 		{"bearer", `{}`, "Bearer token-b |  | "},
@@ -81,33 +81,33 @@ func TestCredentials(t *testing.T) {
 		}
 	}
 	for _, tool := range []string{"missing", "undefined"} {
-		if got := refused(t, p, tool, `{}`); got != "the request could not be authorized" {
-			t.Errorf("%s: the model reads %q", tool, got)
+		if got := callError(t, p, tool, `{}`); got != "the request could not be authorized" {
+			t.Errorf("%s: the text is %q", tool, got)
 		}
 	}
 }
 
-func TestAuthorizeIsToldWhatIsNeeded(t *testing.T) {
-	var told openapi.Security
+func TestAuthorizeSecurity(t *testing.T) {
+	var security openapi.Security
 	p := provide(t, document("3.1.0", securityDocument), openapi.Options{
-		BaseURL: serve(t, echoing), Authorize: func(_ context.Context, _ *http.Request, s openapi.Security) error {
-			told = s
+		BaseURL: serve(t, serveEcho), Authorize: func(_ context.Context, _ *http.Request, s openapi.Security) error {
+			security = s
 			return nil
 		},
 	})
 	echoed(t, p, "oauth", `{}`)
-	if got := fmt.Sprintf("%+v %s %s %s %s", told.Alternatives, told.OperationID, told.Method, told.Path, told.Call.Caller.Principal); got !=
+	if got := fmt.Sprintf("%+v %s %s %s %s", security.Alternatives, security.OperationID, security.Method, security.Path, security.Call.Caller.Principal); got !=
 		"[[{Name:oauth Type:oauth2 In: Parameter: Scheme: Scopes:[read write] OpenIDConnectURL:}]] oauth GET /oauth ada" {
-		t.Errorf("Authorize was told %s", got)
+		t.Errorf("Authorize got %s", got)
 	}
 	echoed(t, p, "open", `{}`)
-	if len(told.Alternatives) != 0 {
-		t.Errorf("for an open operation Authorize was told of %+v", told.Alternatives)
+	if len(security.Alternatives) != 0 {
+		t.Errorf("for an open operation Authorize got %+v", security.Alternatives)
 	}
 }
 
-// A service that repeats what it was sent must not show the model a secret.
-func TestSecretsStayOutOfErrors(t *testing.T) {
+// Secrets in a response are redacted.
+func TestSecretsAreRedacted(t *testing.T) {
 	var log bytes.Buffer
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "/login?was="+r.URL.Query().Get("key"))
@@ -120,11 +120,11 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 		BaseURL: url, Authorize: credentials.Authorize, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	for _, tool := range []string{"bearer", "basic", "digest", "header", "query", "cookie", "oauth", "both"} {
-		got := refused(t, p, tool, `{}`)
+		got := callError(t, p, tool, `{}`)
 		wantContains(t, got, "401 Unauthorized", "[redacted]")
 		for _, secret := range []string{"token-b", "pass-word", "dXNlcjpwYXNzLXdvcmQ", "digest-d", "key-h", "key&q", "key%26q", "key%3Bc", "token-o"} {
 			if strings.Contains(got, secret) {
-				t.Errorf("%s: the model reads the secret %q:\n%s", tool, secret, got)
+				t.Errorf("%s: the text is the secret %q:\n%s", tool, secret, got)
 			}
 		}
 	}
@@ -133,18 +133,18 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 	}
 }
 
-// A long error is cut, and what is left of a secret at the cut is not shown either.
-func TestSecretsAtTheCut(t *testing.T) {
+// A partial secret at the end of a cut error body is removed.
+func TestSecretAtCut(t *testing.T) {
 	const token = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-0123456789"
 	p := provide(t, document("3.1.0", securityDocument), openapi.Options{
-		HTTPClient: saying(500, "text/plain", strings.Repeat(token, 200)), Authorize: openapi.Credentials{"header": token}.Authorize,
+		HTTPClient: responding(500, "text/plain", strings.Repeat(token, 200)), Authorize: openapi.Credentials{"header": token}.Authorize,
 	})
-	if got := refused(t, p, "header", `{}`); strings.Contains(got, token[:8]) {
-		t.Errorf("the model reads %s", got)
+	if got := callError(t, p, "header", `{}`); strings.Contains(got, token[:8]) {
+		t.Errorf("the text is %s", got)
 	}
 }
 
-func TestSecretsInTheURLStayOutOfErrors(t *testing.T) {
+func TestSecretInURL(t *testing.T) {
 	p := provide(t, document("3.1.0", securityDocument), openapi.Options{
 		BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
 			_, password, _ := r.BasicAuth()
@@ -155,12 +155,12 @@ func TestSecretsInTheURLStayOutOfErrors(t *testing.T) {
 			return nil
 		},
 	})
-	if got := refused(t, p, "open", `{}`); got != "the service answered 403 Forbidden\nnot with [redacted]" {
-		t.Errorf("the model reads %q", got)
+	if got := callError(t, p, "open", `{}`); got != "the service responded with 403 Forbidden\nnot with [redacted]" {
+		t.Errorf("the text is %q", got)
 	}
 }
 
-func TestErrorsOfAuthorizeAreMasked(t *testing.T) {
+func TestAuthorizeErrors(t *testing.T) {
 	var log bytes.Buffer
 	failure := errors.New("no token for client secret-id")
 	p := provide(t, document("3.1.0", securityDocument), openapi.Options{
@@ -168,18 +168,18 @@ func TestErrorsOfAuthorizeAreMasked(t *testing.T) {
 		Authorize: func(context.Context, *http.Request, openapi.Security) error { return failure },
 		Logger:    slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	if got := refused(t, p, "bearer", `{}`); got != "the request could not be authorized" {
-		t.Errorf("the model reads %q", got)
+	if got := callError(t, p, "bearer", `{}`); got != "the request could not be authorized" {
+		t.Errorf("the text is %q", got)
 	}
 	wantContains(t, log.String(), "secret-id")
 	failure = fmt.Errorf("wrapped: %w", &jsonrpc.Error{Code: -32001, Message: "log in first"})
 	_, err := tryCall(t, p, "bearer", `{}`)
 	if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != -32001 {
-		t.Errorf("a protocol error came as %v", err)
+		t.Errorf("the protocol error is %v", err)
 	}
 }
 
-func TestApplyRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestApplyErrors(t *testing.T) {
 	for _, scheme := range []openapi.SecurityScheme{
 		{Name: "a", Type: "apiKey", In: "body"}, {Name: "b", Type: "http", Scheme: "basic"}, {Name: "c"},
 	} {

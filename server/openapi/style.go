@@ -10,19 +10,18 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A style is how a value is written: OpenAPI 3.1.1, section 4.8.12.4.
+// A style is a serialization of values: OpenAPI 3.1.1, section 4.8.12.4.
 type style struct {
 	name     string // simple, label, matrix; form, spaceDelimited, pipeDelimited, deepObject
 	explode  bool
-	reserved bool // reserved characters that cannot end the value stay as they are
+	reserved bool // do not encode reserved characters that cannot end the value
 }
 
-// delimiters stand between the values of an unexploded list. They are encoded:
-// neither a space nor a bar may stand in a URL.
+// delimiters separate the values of a list that is not exploded. They are percent-encoded,
+// because a URL cannot contain a space or a bar.
 var delimiters = map[string]string{"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
-// pairs writes a value as name=value, percent-encoded, for a query, a form or
-// cookies.
+// pairs returns percent-encoded name=value pairs for a query, a form or cookies.
 func (s style) pairs(name string, raw json.RawMessage) ([]string, error) {
 	if s.name == "deepObject" {
 		return s.deep(nil, name, raw)
@@ -35,24 +34,21 @@ func (s style) pairs(name string, raw json.RawMessage) ([]string, error) {
 	switch {
 	case v.kind == jsonscan.String:
 		return []string{name + "=" + s.escape(v.texts[0])}, nil
-	case v.kind == jsonscan.Array && s.explode:
+	case s.explode:
 		pairs := make([]string, len(v.texts))
 		for i, text := range v.texts {
+			if v.kind == jsonscan.Object {
+				name = escapeQuery(v.names[i])
+			}
 			pairs[i] = name + "=" + s.escape(text)
-		}
-		return pairs, nil
-	case v.kind == jsonscan.Object && s.explode:
-		pairs := make([]string, len(v.texts))
-		for i, text := range v.texts {
-			pairs[i] = escapeQuery(v.names[i]) + "=" + s.escape(text)
 		}
 		return pairs, nil
 	}
 	return []string{name + "=" + v.join(delimiters[s.name], delimiters[s.name], s.escape)}, nil
 }
 
-// deep writes name[key]=value, and name[key][key]=value below. The elements of a list
-// repeat the name, as they do in a form.
+// deep appends name[key]=value for the members of an object, recursively. The elements of a list
+// repeat the name, as in a form.
 func (s style) deep(pairs []string, name string, raw json.RawMessage) ([]string, error) {
 	switch jsonscan.KindOf(raw) {
 	case jsonscan.Null, jsonscan.EOF:
@@ -76,13 +72,13 @@ func (s style) deep(pairs []string, name string, raw json.RawMessage) ([]string,
 	return pairs, err
 }
 
-// path writes a value for a path. Every value in it is escaped, "/" too.
+// path returns a value for a path. All reserved characters are escaped, including "/".
 func (s style) path(name string, v value) (string, error) {
 	if slices.Contains(v.texts, "") {
-		return "", errors.New("an empty text cannot stand in a path")
+		return "", errors.New("an empty text cannot be part of a path")
 	}
 	if v.isEmpty() {
-		return "", errors.New("nothing is given, and a path needs it")
+		return "", errors.New("a path parameter needs a value")
 	}
 	lead, separator := "", ","
 	switch s.name {
@@ -100,24 +96,23 @@ func (s style) path(name string, v value) (string, error) {
 			}
 		}
 	}
-	assign := ","
-	if s.explode {
-		assign = "="
-	}
-	return lead + v.join(separator, assign, url.PathEscape), nil
+	return lead + v.join(separator, s.assign(), url.PathEscape), nil
 }
 
-// simple writes a value for a header, where nothing is escaped.
+// simple returns a value for a header, without escaping.
 func (s style) simple(v value) string {
-	assign := ","
-	if s.explode {
-		assign = "="
-	}
-	return v.join(",", assign, func(text string) string { return text })
+	return v.join(",", s.assign(), func(text string) string { return text })
 }
 
-// join writes the texts with a separator between them, and after their names, if
-// they have any, what assigns them.
+// assign returns the text between the names and values of an object.
+func (s style) assign() string {
+	if s.explode {
+		return "="
+	}
+	return ","
+}
+
+// join joins the texts with a separator. The texts of an object follow their names and assign.
 func (v value) join(separator, assign string, escape func(string) string) string {
 	var b strings.Builder
 	for i, text := range v.texts {
@@ -148,8 +143,80 @@ func (s style) escape(text string) string {
 	return b.String()
 }
 
-// escapeQuery percent-encodes all but unreserved characters. A space becomes %20,
-// which stands for one in a path and in a query alike.
+// escapeQuery percent-encodes all characters except unreserved ones. A space becomes %20, which is
+// valid in a path and in a query.
 func escapeQuery(text string) string {
 	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
 }
+
+// A value is an argument for a parameter or form: a text, a list of texts, or named texts. The
+// zero value is absent.
+type value struct {
+	kind  jsonscan.Kind // String for any scalar, Array or Object; Invalid if absent
+	texts []string
+	names []string // of an object, parallel to texts
+}
+
+var errNested = errors.New("nested lists and objects are not supported here")
+
+// readValue decodes an argument. null is absent, and omitted in a list or object.
+func readValue(raw json.RawMessage) (value, error) {
+	switch kind := jsonscan.KindOf(raw); kind {
+	case jsonscan.Array:
+		return readList(raw)
+	case jsonscan.Object:
+		members, err := jsonscan.ReadObject(raw)
+		if err != nil {
+			return value{}, err
+		}
+		v := value{kind: kind}
+		for m := range members.All() {
+			if jsonscan.KindOf(m.Value) == jsonscan.Null {
+				continue
+			}
+			text, err := scalar(m.Value)
+			if err != nil {
+				return value{}, err
+			}
+			v.names, v.texts = append(v.names, m.Name()), append(v.texts, text)
+		}
+		return v, nil
+	case jsonscan.Null, jsonscan.EOF:
+		return value{}, nil
+	}
+	text, err := scalar(raw)
+	return value{kind: jsonscan.String, texts: []string{text}}, err
+}
+
+func readList(raw json.RawMessage) (value, error) {
+	var elements []json.RawMessage
+	if err := json.Unmarshal(raw, &elements); err != nil {
+		return value{}, err
+	}
+	v := value{kind: jsonscan.Array}
+	for _, element := range elements {
+		if jsonscan.KindOf(element) == jsonscan.Null {
+			continue
+		}
+		text, err := scalar(element)
+		if err != nil {
+			return value{}, err
+		}
+		v.texts = append(v.texts, text)
+	}
+	return v, nil
+}
+
+// scalar returns the text of a string, number or boolean.
+func scalar(raw json.RawMessage) (string, error) {
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.String:
+		return jsonscan.Unquote(raw), nil
+	case jsonscan.Number, jsonscan.Bool:
+		return string(raw), nil
+	}
+	return "", errNested
+}
+
+// isEmpty reports whether there are no texts.
+func (v value) isEmpty() bool { return len(v.texts) == 0 }

@@ -11,14 +11,14 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// yamlToJSON writes a YAML document as JSON, in its own order. Aliases are written out.
+// yamlToJSON converts YAML to JSON. It keeps the order of keys and expands aliases.
 func yamlToJSON(data []byte) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(data, &document); err != nil {
 		return nil, err
 	}
 	if document.Kind != yaml.DocumentNode || len(document.Content) == 0 {
-		return nil, errors.New("there is nothing in it")
+		return nil, errors.New("the document is empty")
 	}
 	w := yamlWriter{}
 	if err := w.node(document.Content[0], 0); err != nil {
@@ -27,20 +27,20 @@ func yamlToJSON(data []byte) ([]byte, error) {
 	return w.dst, nil
 }
 
-// A yamlWriter writes nodes as JSON.
+// A yamlWriter writes YAML nodes as JSON.
 type yamlWriter struct {
 	dst   []byte
-	nodes int // how many it has come to
+	nodes int // number of nodes visited
 }
 
-// enter bounds what aliases, which may stand for each other, make of a document.
+// enter counts a node and checks the limits, because aliases can multiply nodes.
 func (w *yamlWriter) enter(node *yaml.Node, depth int) error {
 	w.nodes++
 	switch {
 	case depth > maxNesting:
 		return fmt.Errorf("line %d: it nests more than %d deep", node.Line, maxNesting)
 	case w.nodes > maxNodes || len(w.dst) > maxDocument:
-		return fmt.Errorf("line %d: with its aliases it has more than %d bytes, or %d nodes", node.Line, maxDocument, maxNodes)
+		return fmt.Errorf("line %d: with its aliases expanded, it has more than %d bytes, or %d nodes", node.Line, maxDocument, maxNodes)
 	}
 	return nil
 }
@@ -75,8 +75,8 @@ func (w *yamlWriter) node(node *yaml.Node, depth int) error {
 	return w.scalar(node)
 }
 
-// members writes what a mapping has itself, and then what it merges in ("<<", YAML 1.1,
-// "Merge Key Language-Independent Type") and has not itself.
+// members writes the members of a mapping, and then those of merged mappings that it does not have
+// itself ("<<", YAML 1.1, "Merge Key Language-Independent Type").
 func (w *yamlWriter) members(mapping *yaml.Node, written map[string]bool, depth int) error {
 	if err := w.enter(mapping, depth); err != nil {
 		return err
@@ -90,12 +90,12 @@ func (w *yamlWriter) members(mapping *yaml.Node, written map[string]bool, depth 
 		}
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			return fmt.Errorf("line %d: a key is no scalar", key.Line)
+			return fmt.Errorf("line %d: a key is not a scalar", key.Line)
 		case key.ShortTag() == "!!merge":
 			merged = append(merged, value)
 			continue
 		case own[key.Value]:
-			return fmt.Errorf("line %d: the key %.200q comes twice", key.Line, key.Value)
+			return fmt.Errorf("line %d: the key %.200q is duplicated", key.Line, key.Value)
 		}
 		own[key.Value] = true
 		if written[key.Value] {
@@ -139,7 +139,7 @@ func (w *yamlWriter) merge(value *yaml.Node, written map[string]bool, depth int)
 	return fmt.Errorf("line %d: only mappings can be merged", value.Line)
 }
 
-// scalar writes a number as it stands if that is JSON, too.
+// scalar writes a scalar. Numbers that are valid JSON are copied.
 func (w *yamlWriter) scalar(node *yaml.Node) error {
 	switch node.ShortTag() {
 	case "!!null":
@@ -163,7 +163,7 @@ func (w *yamlWriter) scalar(node *yaml.Node) error {
 	return nil
 }
 
-// number writes the forms of numbers that JSON has not, such as 0x1F and 1_000.
+// number converts numbers that are not valid JSON, such as 0x1F and 1_000.
 func (w *yamlWriter) number(node *yaml.Node) error {
 	var signed int64
 	if node.Decode(&signed) == nil {
@@ -175,7 +175,7 @@ func (w *yamlWriter) number(node *yaml.Node) error {
 		return err
 	}
 	if math.IsInf(value, 0) || math.IsNaN(value) {
-		return fmt.Errorf("line %d: %s is no number in JSON", node.Line, node.Value)
+		return fmt.Errorf("line %d: %s is not a number in JSON", node.Line, node.Value)
 	}
 	w.dst = strconv.AppendFloat(w.dst, value, 'g', -1, 64)
 	return nil

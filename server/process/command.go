@@ -6,78 +6,154 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/spawn"
+	"github.com/dovetail-go/dovetail/internal/procgroup"
 )
 
-// A Command says what to run.
+// Defaults of a [Command].
+const (
+	// DefaultGrace is the default of [Command].Grace.
+	DefaultGrace = 2 * time.Second
+	// DefaultMaxProcesses is the default of [Command].MaxProcesses.
+	DefaultMaxProcesses = 256
+)
+
+const (
+	// pollInterval is the pause between two checks of the number of processes, or of a port.
+	pollInterval = 50 * time.Millisecond
+	// outputGrace is how long reading the output may continue after a command without a
+	// guard process has ended. A process that has escaped may hold the output open.
+	outputGrace = 250 * time.Millisecond
+	// guardedOutputGrace is the same for a command below a guard process, where no process
+	// that could hold the output open is left.
+	guardedOutputGrace = 5 * time.Second
+	// guardGrace is how long a guard process may take to end, in addition to the grace of
+	// its command, before it is killed.
+	guardGrace = 5 * time.Second
+)
+
+// A Command describes a program to run. Path is required.
 type Command struct {
-	// Path is the program, looked up as by exec.Command: one with a slash is relative to
-	// Dir. Args are its arguments. No shell is involved.
+	// Path is the program, looked up as exec.Command does. A path with a slash is relative
+	// to Dir. Args are its arguments. No shell is involved.
 	Path string
 	Args []string
-	// Dir is the working directory. By default it is this process's.
+	// Dir is the working directory. Default: that of this process.
 	Dir string
-	// Env is added to the environment, in the form of exec.Cmd's: by default a command
-	// gets HOME, LOGNAME, PATH, SHELL, TERM, USER and their like only.
+	// Env lists additional environment variables as "name=value". A command otherwise gets
+	// only HOME, LOGNAME, PATH, SHELL, TERM, USER and similar variables.
 	Env []string
-	// InheritEnv gives the command this process's whole environment.
+	// InheritEnv gives the command the whole environment of this process.
 	InheritEnv bool
-	// Stdout and Stderr take what it writes; they may be one writer, which is not called
-	// concurrently then. One that does not return holds the command up. Once that has
-	// ended, they have some seconds for the rest, and [Exit.Cut] says whether that was too
-	// little. By default nothing takes it.
+	// Stdout and Stderr receive the command's output; nil discards it. They may be the same
+	// writer, which is then not called concurrently. A Write that blocks delays the command.
+	// After the command has ended, the rest of the output is read for some seconds;
+	// [Exit.Truncated] reports that it could not be read completely.
 	Stdout, Stderr io.Writer
-	// Input keeps the command's standard input open for [Process.Write]. By default there
-	// is none.
+	// Input keeps the command's standard input open for [Process.Write]. Otherwise standard
+	// input is empty.
 	Input bool
-	// Grace is how long the command, and all it has started, may take to end after TERM,
-	// before they are killed. Default [DefaultGrace]. Windows kills at once.
+	// Grace is how long the command and its descendants may take to end after SIGTERM before
+	// they are killed. Default [DefaultGrace]. Windows kills immediately.
 	Grace time.Duration
-	// Processes is how many processes the command may consist of. When there are more, all
-	// are killed. Default [DefaultProcesses]. Only Linux counts.
-	Processes int
+	// MaxProcesses is the highest permitted number of processes. All are killed when there
+	// are more. Default [DefaultMaxProcesses]. Only Linux enforces it.
+	MaxProcesses int
 }
 
-// Start starts a command. It runs until it ends by itself, or by [Process.Stop].
+// Shell returns a command that runs script with bash, or with sh where there is no bash. On
+// Windows it uses cmd.
+func Shell(script string) *Command {
+	if runtime.GOOS == "windows" {
+		return &Command{Path: "cmd", Args: []string{"/c", script}}
+	}
+	path := "sh"
+	if _, err := exec.LookPath("bash"); err == nil {
+		path = "bash"
+	}
+	return &Command{Path: path, Args: []string{"-c", script}}
+}
+
+// Variables returns the environment variables of this process with the given names, as
+// [Command].Env expects them. Names that are not set are left out.
+func Variables(names ...string) []string {
+	var env []string
+	for _, name := range names {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// Start starts a command. The command runs until it ends by itself or [Process.Stop] is
+// called. A program that does not exist is exec.ErrNotFound or os.ErrNotExist.
 func (g *Guard) Start(c *Command) (*Process, error) {
-	path, err := c.find()
+	path, err := c.lookPath()
 	if err != nil {
 		return nil, err
 	}
-	orders := orders{grace: cmp.Or(c.Grace, DefaultGrace), processes: cmp.Or(c.Processes, DefaultProcesses)}
-	path, args := g.command(orders, path, c.Args)
-	p := &Process{cmd: exec.Command(path, args...), patience: orders.grace, done: make(chan struct{})}
+	config := config{grace: cmp.Or(c.Grace, DefaultGrace), maxProcesses: cmp.Or(c.MaxProcesses, DefaultMaxProcesses)}
+	path, args := g.commandLine(config, path, c.Args)
+	p := &Process{cmd: exec.Command(path, args...), stopTimeout: config.grace, done: make(chan struct{})}
 	p.cmd.Dir = c.Dir
-	p.cmd.Env = append(spawn.Environment(c.InheritEnv), c.Env...)
-	p.cmd.Stdout, p.cmd.Stderr = p.counted(c.Stdout), p.counted(c.Stderr)
-	p.cmd.WaitDelay = holdGrace
+	p.cmd.Env = append(procgroup.Environment(c.InheritEnv), c.Env...)
+	p.cmd.Stdout, p.cmd.Stderr = p.trackEnd(c.Stdout), p.trackEnd(c.Stderr)
+	p.cmd.WaitDelay = outputGrace
 	if g.program != "" {
-		p.patience += endGrace
-		p.cmd.WaitDelay = readGrace
+		p.stopTimeout += guardGrace
+		p.cmd.WaitDelay = guardedOutputGrace
 	}
-	var stdin *os.File
 	if c.Input {
+		var stdin *os.File
 		if stdin, p.input, err = os.Pipe(); err != nil {
 			return nil, err
 		}
-		defer stdin.Close() // the command has its own
+		defer stdin.Close() // the command has a duplicate
 		p.cmd.Stdin = stdin
 	}
-	if p.child, err = spawn.Launch(p.cmd, syscall.SIGTERM, p.exited); err != nil {
+	if p.child, err = procgroup.Launch(p.cmd, syscall.SIGTERM, p.exited); err != nil {
 		_ = p.CloseInput()
 		return nil, err
 	}
 	return p, nil
 }
 
-// find finds the program. Below a guard nobody would be told that it is not there.
-func (c *Command) find() (string, error) {
+// lookPath finds the program before a guard process starts, which could not report that the
+// program does not exist.
+func (c *Command) lookPath() (string, error) {
 	if c.Dir == "" || filepath.IsAbs(c.Path) || filepath.Base(c.Path) == c.Path {
 		return exec.LookPath(c.Path)
 	}
 	_, err := exec.LookPath(c.Dir + string(filepath.Separator) + c.Path)
 	return c.Path, err
+}
+
+// A stream copies one output stream of a command and records whether it reached the end.
+type stream struct {
+	io.Writer
+	unread *atomic.Int32
+}
+
+// trackEnd wraps w so that p.unread counts the stream until its end is read. A file is passed
+// to the command directly and is not tracked.
+func (p *Process) trackEnd(w io.Writer) io.Writer {
+	if _, file := w.(*os.File); file || w == nil {
+		return w
+	}
+	return stream{w, &p.unread}
+}
+
+// ReadFrom is how package os/exec copies the output.
+func (s stream) ReadFrom(r io.Reader) (int64, error) {
+	s.unread.Add(1)
+	n, err := io.Copy(s.Writer, r)
+	if err == nil {
+		s.unread.Add(-1)
+	}
+	return n, err
 }

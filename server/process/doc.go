@@ -1,21 +1,30 @@
-// Package process runs programs for tools, and leaves nothing of them behind.
-//
-// What a command starts has to end with it: children in the background, too, daemons with
-// sessions of their own, and processes whose parents are gone. On Linux each command runs
-// below a guard, which is this program once more. The guard adopts what its descendants
-// leave behind, so all of them can be found; it ends them with the command, when it is
-// told to, and when this program dies, however it does. On other Unix systems a command is
-// a process group, and what leaves the group escapes. On Windows it is one process, which
-// has no grace, and what it starts goes on.
+// Package process runs programs for tools and ends everything that they start.
 //
 //	func main() {
-//		guard := process.Main() // before anything else
+//		guard := process.Main() // must be the first call in main
 //		…
 //		var out process.Output
 //		exit, err := guard.Run(ctx, &process.Command{Path: "make", Args: []string{"test"}, Stdout: &out, Stderr: &out})
 //
-// It contains what is careless, not what is hostile: a program of the same user may kill
-// the guard as it may kill this program. Against that there are containers.
+// # Concepts
+//
+// A [Command] describes what to run. A [Guard] starts it and returns a [Process], or runs
+// it to its end ([Guard.Run], [Guard.Output]). An [Output] keeps the last bytes that a
+// command has written. [Jobs] manage commands that run in the background.
+//
+// # What ends with a command
+//
+//  1. Linux: every descendant, including background children, daemons with sessions of
+//     their own and orphans. Each command runs below a second instance of this program, the
+//     guard process, which adopts orphans (PR_SET_CHILD_SUBREAPER). The guard process ends
+//     all descendants when the command ends, when the command is stopped, and when this
+//     program dies, however it dies.
+//  2. Other Unix systems: the process group of the command. A process that leaves the group
+//     escapes.
+//  3. Windows: the one process, which is killed without a grace period. Its children run on.
+//
+// The guard contains careless programs, not hostile ones: a program of the same user may
+// kill the guard process. Use a container against hostile programs.
 //
 // All methods may be called concurrently.
 package process

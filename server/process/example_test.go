@@ -7,7 +7,7 @@ import (
 	"github.com/dovetail-go/dovetail/server/process"
 )
 
-// A tool that runs a command: here guard is what process.Main has returned to TestMain.
+// TestMain has stored the result of process.Main in guard.
 func ExampleMain() {
 	var out process.Output
 	exit, err := guard.Run(context.Background(), &process.Command{

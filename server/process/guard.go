@@ -7,62 +7,63 @@ import (
 	"time"
 )
 
-// A Guard starts commands. Make one with [Main].
+// A Guard starts commands. Create one with [Main]. The zero value runs commands without a
+// guard process.
 type Guard struct {
-	program string // this one; "" where there are no guards
+	program string // the executable of this program; empty where there are no guard processes
 }
 
-// role is the first argument of a program that is a guard.
-const role = "dovetail-process-guard"
+// guardArgument is the first argument of a guard process.
+const guardArgument = "dovetail-process-guard"
 
-// As shells have it, an exit status is 127 for a command that cannot be started, and 128
-// and its number for a signal.
+// Exit statuses as in a shell: 127 for a command that cannot be started, 128 plus the number
+// of the signal for a command that a signal has ended.
 const (
-	notStarted = 127
-	signalled  = 128
+	statusNotStarted = 127
+	signalBase       = 128
 )
 
-// Main returns the guard of this program's commands. It must be called first of all in
-// main, or TestMain: it is how the program becomes the guard of a command, and does not
-// return then.
+// Main returns the guard for the commands of this program. It must be the first call in main,
+// or in TestMain: in a guard process, which is this program with special arguments, it
+// supervises one command and does not return.
 func Main() *Guard {
-	if len(os.Args) > 4 && os.Args[1] == role {
-		o, err := parseOrders(os.Args[2], os.Args[3])
+	if len(os.Args) > 4 && os.Args[1] == guardArgument {
+		config, err := parseConfig(os.Args[2], os.Args[3])
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(notStarted)
+			os.Exit(statusNotStarted)
 		}
-		os.Exit(o.guard(os.Args[4:]))
+		os.Exit(supervise(config, os.Args[4:]))
 	}
 	return &Guard{self}
 }
 
-// Wrap returns the command line by which this program runs another below a guard, for what
-// starts programs itself, such as stdio.Command: a server, and all that it starts, ends with
-// its connection.
+// Wrap returns a command line that runs a program below a guard process. It is for code that
+// starts programs itself, such as stdio.Command: the server and everything that it starts
+// then end with the connection.
 func (g *Guard) Wrap(path string, args ...string) (guard string, guardArgs []string) {
-	return g.command(orders{DefaultGrace / 2, DefaultProcesses}, path, args)
+	return g.commandLine(config{DefaultGrace / 2, DefaultMaxProcesses}, path, args)
 }
 
-func (g *Guard) command(o orders, path string, args []string) (string, []string) {
+func (g *Guard) commandLine(c config, path string, args []string) (string, []string) {
 	if g.program == "" {
 		return path, args
 	}
-	return g.program, append([]string{role, o.grace.String(), strconv.Itoa(o.processes), path}, args...)
+	return g.program, append([]string{guardArgument, c.grace.String(), strconv.Itoa(c.maxProcesses), path}, args...)
 }
 
-// orders are what a guard is told.
-type orders struct {
-	grace     time.Duration
-	processes int
+// config is passed to a guard process as arguments.
+type config struct {
+	grace        time.Duration
+	maxProcesses int
 }
 
-func parseOrders(grace, processes string) (o orders, err error) {
-	if o.grace, err = time.ParseDuration(grace); err != nil {
-		return o, fmt.Errorf("the grace of a guard: %w", err)
+func parseConfig(grace, maxProcesses string) (c config, err error) {
+	if c.grace, err = time.ParseDuration(grace); err != nil {
+		return c, fmt.Errorf("the grace of a guard: %w", err)
 	}
-	if o.processes, err = strconv.Atoi(processes); err != nil {
-		return o, fmt.Errorf("the limit of a guard: %w", err)
+	if c.maxProcesses, err = strconv.Atoi(maxProcesses); err != nil {
+		return c, fmt.Errorf("the limit of a guard: %w", err)
 	}
-	return o, nil
+	return c, nil
 }

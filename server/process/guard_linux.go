@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,83 +11,83 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dovetail-go/dovetail/internal/procgroup"
 )
 
-// self is this program for whom it starts, even when another file has taken its place:
-// proc_pid_exe(5).
+// self is the executable of this process, even after its file was replaced: proc_pid_exe(5).
 const self = "/proc/self/exe"
 
 const (
-	// killInterval is how long it gives those that it has killed to be gone, before it
-	// looks who has been born meanwhile.
+	// killInterval is the pause before looking for processes that were created while all
+	// known processes were being killed.
 	killInterval = 5 * time.Millisecond
-	// killGrace is how long it goes on with that. Who is still there then cannot be killed,
-	// such as a program of another user.
-	killGrace = 2 * time.Second
-	// sayGrace is how long it waits for who should read what it says.
-	sayGrace = time.Second
+	// killTimeout bounds the killing. A process that is left cannot be killed, such as one of
+	// another user.
+	killTimeout = 2 * time.Second
+	// printTimeout bounds writing a message to a standard error that may not be read.
+	printTimeout = time.Second
 )
 
-// A warden is a guard at work. It ends when all its descendants have.
-type warden struct {
-	orders
-	leader int
-	status int              // of the guard: the leader's, if it has ended by itself
-	crowd  bool             // there were too many descendants
-	deaths chan death       // closed when nobody is left
-	told   chan os.Signal   // to end
-	grace  <-chan time.Time // until those are killed who have been told to end
-	killed <-chan time.Time // when to look again for somebody to kill
-	futile <-chan time.Time // when to give that up
+// A supervisor is the state of a guard process. It ends when all its descendants have ended.
+type supervisor struct {
+	config
+	leader        int // process id of the command
+	status        int // exit status of the guard process: that of the command
+	limitExceeded bool
+	exits         chan exit        // closed when no child is left
+	signals       chan os.Signal   // requests to end the command
+	graceOver     <-chan time.Time // when to kill what has not ended after SIGTERM
+	killAgain     <-chan time.Time
+	giveUp        <-chan time.Time // when to stop killing
 }
 
-type death struct {
+// An exit is the end of one child, adopted ones included.
+type exit struct {
 	pid    int
 	status syscall.WaitStatus
 }
 
-// guard runs a command, and returns its exit status when it and all its descendants have
-// ended.
-func (o orders) guard(argv []string) int {
-	// What the kernel does when a parent dies, it does for the thread that asked, and when
-	// the thread of the parent dies.
+// supervise runs a command and returns its exit status after all its descendants have ended.
+func supervise(c config, argv []string) int {
+	// The kernel ties a parent death signal to the thread that requested it, and sends it
+	// when the parent's thread ends.
 	runtime.LockOSThread()
-	w := &warden{orders: o, deaths: make(chan death), told: make(chan os.Signal, 1)}
-	signal.Notify(w.told, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	if err := w.start(argv); err != nil {
-		say(err)
-		return notStarted
+	s := &supervisor{config: c, exits: make(chan exit), signals: make(chan os.Signal, 1)}
+	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	if err := s.start(argv); err != nil {
+		printError(err)
+		return statusNotStarted
 	}
-	go w.reap()
-	w.watch()
-	if w.crowd {
-		say(fmt.Errorf("killed: it consisted of more than %d processes", w.processes))
+	go s.reap()
+	s.run()
+	if s.limitExceeded {
+		printError(fmt.Errorf("killed: it consisted of more than %d processes", s.maxProcesses))
 	}
-	return w.status
+	return s.status
 }
 
-// say tells whoever reads the command's standard error something. It comes last, because
-// nobody may read, and because children would inherit the signal that is ignored.
-func say(what error) {
+// printError writes to the command's standard error. It must be called last: it ignores
+// SIGPIPE, which children would inherit.
+func printError(err error) {
 	signal.Ignore(syscall.SIGPIPE)
-	said := make(chan struct{})
+	printed := make(chan struct{})
 	go func() {
-		defer close(said)
-		fmt.Fprintln(os.Stderr, what)
+		defer close(printed)
+		fmt.Fprintln(os.Stderr, err)
 	}()
 	select {
-	case <-said:
-	case <-time.After(sayGrace):
+	case <-printed:
+	case <-time.After(printTimeout):
 	}
 }
 
-// start starts the command, which takes the guard's place at its standard streams.
-func (w *warden) start(argv []string) error {
+// start starts the command with the standard streams of the guard process.
+func (s *supervisor) start(argv []string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("adopting what descendants leave behind: %w", err)
+		return fmt.Errorf("adopting orphans: %w", err)
 	}
-	// Whoever started the guard may have had it killed at once, with nobody left to end
-	// its descendants.
+	// procgroup has set SIGKILL, which would leave the descendants without a guard process.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0); err != nil {
 		return fmt.Errorf("ending with the parent: %w", err)
 	}
@@ -94,91 +95,113 @@ func (w *warden) start(argv []string) error {
 	if err != nil {
 		return err
 	}
-	leader, err := os.StartProcess(path, argv, &os.ProcAttr{ //nolint:gosec // running what it is told to is what a guard is for
+	leader, err := os.StartProcess(path, argv, &os.ProcAttr{ //nolint:gosec // a guard process runs the command that it is given
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
 		return err
 	}
-	w.leader = leader.Pid
-	// Others must see when the command closes them.
+	s.leader = leader.Pid
+	// The other ends must see when the command closes its streams.
 	for _, stream := range []*os.File{os.Stdin, os.Stdout} {
 		_ = stream.Close()
 	}
 	return leader.Release()
 }
 
-// reap takes note of all who die, adopted ones too.
-func (w *warden) reap() {
-	defer close(w.deaths)
+// reap waits for children until none is left.
+func (s *supervisor) reap() {
+	defer close(s.exits)
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch err {
 		case nil:
-			w.deaths <- death{pid, status}
+			s.exits <- exit{pid, status}
 		case syscall.EINTR:
 		default:
-			return // nobody is left
+			return
 		}
 	}
 }
 
-// watch ends the descendants when the command has ended, when it is told to, or when
-// there are too many, and returns when they have ended.
-func (w *warden) watch() {
-	look := time.NewTicker(lookInterval)
-	defer look.Stop()
-	var busy activity
+// run ends the descendants when the command has ended, on a signal, or when there are too
+// many. It returns when all have ended.
+func (s *supervisor) run() {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	var newest newestProcess
 	for {
 		select {
-		case d, more := <-w.deaths:
+		case e, more := <-s.exits:
 			if !more {
 				return
 			}
-			if d.pid == w.leader {
-				w.ended(d.status)
+			if e.pid == s.leader {
+				s.leaderExited(e.status)
 			}
-		case <-w.told:
-			if w.grace == nil {
-				w.grace = time.After(w.orders.grace)
-				signalAll(syscall.SIGTERM)
+		case <-s.signals:
+			if s.graceOver == nil {
+				s.graceOver = time.After(s.grace)
+				signalDescendants(syscall.SIGTERM)
 			}
-		case <-w.grace:
-			w.kill()
-		case <-w.killed:
-			w.kill()
-		case <-w.futile:
+		case <-s.graceOver:
+			s.kill()
+		case <-s.killAgain:
+			s.kill()
+		case <-s.giveUp:
 			return
-		case <-look.C:
-			if w.killed == nil && busy.changed() && len(descendants()) > w.processes {
-				w.crowd = true
-				w.kill()
+		case <-tick.C:
+			if s.killAgain == nil && newest.changed() && len(procgroup.Descendants(os.Getpid())) > s.maxProcesses {
+				s.limitExceeded = true
+				s.kill()
 			}
 		}
 	}
 }
 
-// ended notes how the command has ended. What it leaves behind has the grace of those who
-// were told to end, or none.
-func (w *warden) ended(status syscall.WaitStatus) {
-	w.status = status.ExitStatus()
+// leaderExited records the status of the command. Its descendants are killed, after the grace
+// period if they have received SIGTERM.
+func (s *supervisor) leaderExited(status syscall.WaitStatus) {
+	s.status = status.ExitStatus()
 	if status.Signaled() {
-		w.status = signalled + int(status.Signal())
+		s.status = signalBase + int(status.Signal())
 	}
-	if w.grace == nil {
-		w.kill()
+	if s.graceOver == nil {
+		s.kill()
 	}
 }
 
-// kill kills all descendants, and looks again soon: one that is killed may have had a
-// child before.
-func (w *warden) kill() {
-	signalAll(syscall.SIGSTOP) // who is stopped has no more of them
-	signalAll(syscall.SIGKILL)
-	w.killed = time.After(killInterval)
-	if w.futile == nil {
-		w.futile = time.After(killGrace)
+// kill kills all descendants and schedules another attempt, because a process may have
+// created a child before it was killed.
+func (s *supervisor) kill() {
+	signalDescendants(syscall.SIGSTOP) // a stopped process creates no children
+	signalDescendants(syscall.SIGKILL)
+	s.killAgain = time.After(killInterval)
+	if s.giveUp == nil {
+		s.giveUp = time.After(killTimeout)
 	}
+}
+
+func signalDescendants(s syscall.Signal) {
+	for _, d := range procgroup.Descendants(os.Getpid()) {
+		d.Signal(s)
+	}
+}
+
+// A newestProcess detects that processes were created on this machine, which is cheaper than
+// listing all of them.
+type newestProcess struct{ pid string }
+
+// changed compares the id of the newest process with that of the last call: proc_loadavg(5).
+func (n *newestProcess) changed() bool {
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return true
+	}
+	pid := string(load[bytes.LastIndexByte(load, ' ')+1:])
+	changed := pid != n.pid
+	n.pid = pid
+	return changed
 }

@@ -7,11 +7,10 @@ import (
 	"os"
 )
 
-// self is nothing: there are no guards.
+// self is empty, so commands run without a guard process.
 const self = ""
 
-// guard is never called.
-func (o orders) guard([]string) int {
-	fmt.Fprintln(os.Stderr, "there are no guards on this system")
-	return notStarted
+func supervise(config, []string) int {
+	fmt.Fprintln(os.Stderr, "this system has no guard processes")
+	return statusNotStarted
 }

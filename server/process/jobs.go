@@ -10,42 +10,52 @@ import (
 	"time"
 )
 
-// Jobs are commands that go on while others are run. The zero value with a Guard is good.
+// DefaultMaxJobs is the default of [Jobs].Max.
+const DefaultMaxJobs = 16
+
+const (
+	// maxJobOutput is the number of bytes that the output of a job keeps.
+	maxJobOutput = 256 << 10
+	// endedPerJob times Jobs.Max is the number of ended jobs that are kept.
+	endedPerJob = 4
+)
+
+// Jobs are commands that run in the background. Guard must be set.
 type Jobs struct {
-	// Guard starts them.
+	// Guard starts the commands.
 	Guard *Guard
-	// Most is how many may run at once. Default [DefaultJobs]. As many times four that have
-	// ended are remembered.
-	Most int
+	// Max is the number of jobs that may run at the same time. Default [DefaultMaxJobs]. Four
+	// times as many ended jobs are kept; the oldest are dropped.
+	Max int
 
 	mu     sync.Mutex
 	closed bool
 	last   int
-	jobs   []*Job // in the order in which they began
+	jobs   []*Job // in the order in which they were started
 }
 
-// A Job is one of them.
+// A Job is a command that was started by [Jobs.Start].
 type Job struct {
 	*Process
 	ID string
-	// Label is what the command is called.
+	// Label is the text passed to [Jobs.Start].
 	Label string
 	Began time.Time
-	// Output is the end of what it has written, to both of its streams.
+	// Output keeps the last 256 KiB of standard output and standard error.
 	Output *Output
 }
 
-// A JobState is how a job does, in the words of tools.
+// A JobState describes a job for a model.
 type JobState struct {
 	ID       string    `json:"id"`
 	Label    string    `json:"command"`
 	Running  bool      `json:"running"`
-	ExitCode *int      `json:"exit_code,omitempty"` // once it has ended
-	Written  int64     `json:"written"`             // bytes
+	ExitCode *int      `json:"exit_code,omitempty"` // nil while it runs
+	Written  int64     `json:"written"`             // bytes of output
 	Began    time.Time `json:"began"`
 }
 
-// State is how the job does now.
+// State returns the current state of the job.
 func (j *Job) State() JobState {
 	s := JobState{ID: j.ID, Label: j.Label, Running: j.Running(), Began: j.Began.UTC().Truncate(time.Second)}
 	if !s.Running {
@@ -57,28 +67,30 @@ func (j *Job) State() JobState {
 
 // Errors of [Jobs.Start].
 var (
-	ErrTooManyJobs = errors.New("process: too many commands run already: one of them has to be stopped first")
-	ErrClosed      = errors.New("process: no command is started any more")
+	// ErrTooManyJobs says that [Jobs].Max jobs are running.
+	ErrTooManyJobs = errors.New("process: too many commands are running: stop one first")
+	// ErrClosed says that [Jobs.Close] has been called.
+	ErrClosed = errors.New("process: no more commands are started")
 )
 
-// Start starts a command, with an input; Stdout, Stderr and Input of it are not looked at.
+// Start starts a command with an input. It ignores the command's Stdout, Stderr and Input.
 func (j *Jobs) Start(label string, c *Command) (*Job, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
 		return nil, ErrClosed
 	}
-	most := cmp.Or(j.Most, DefaultJobs)
+	limit := cmp.Or(j.Max, DefaultMaxJobs)
 	running := 0
 	for _, job := range j.jobs {
 		if job.Running() {
 			running++
 		}
 	}
-	if running >= most {
+	if running >= limit {
 		return nil, ErrTooManyJobs
 	}
-	job := &Job{ID: "job-" + strconv.Itoa(j.last+1), Label: label, Began: time.Now(), Output: &Output{Most: jobOutput}}
+	job := &Job{ID: "job-" + strconv.Itoa(j.last+1), Label: label, Began: time.Now(), Output: &Output{Max: maxJobOutput}}
 	command := *c
 	command.Stdout, command.Stderr, command.Input = job.Output, job.Output, true
 	var err error
@@ -86,7 +98,7 @@ func (j *Jobs) Start(label string, c *Command) (*Job, error) {
 		return nil, fmt.Errorf("process: %w", err)
 	}
 	j.last++
-	if len(j.jobs)-running >= remembered*most {
+	if len(j.jobs)-running >= endedPerJob*limit {
 		i := slices.IndexFunc(j.jobs, func(job *Job) bool { return !job.Running() })
 		j.jobs = slices.Delete(j.jobs, i, i+1)
 	}
@@ -94,7 +106,7 @@ func (j *Jobs) Start(label string, c *Command) (*Job, error) {
 	return job, nil
 }
 
-// Find returns the job with an id. The error is one of a job that is not remembered.
+// Find returns the job with an id. The error says that there is none, or that it was dropped.
 func (j *Jobs) Find(id string) (*Job, error) {
 	for _, job := range j.All() {
 		if job.ID == id {
@@ -104,7 +116,7 @@ func (j *Jobs) Find(id string) (*Job, error) {
 	return nil, fmt.Errorf("process: there is no job %.40q", id)
 }
 
-// States say how all jobs do, in the order in which they were started.
+// States returns the state of each job, in the order in which they were started.
 func (j *Jobs) States() []JobState {
 	states := []JobState{}
 	for _, job := range j.All() {
@@ -113,14 +125,14 @@ func (j *Jobs) States() []JobState {
 	return states
 }
 
-// All returns the jobs in the order in which they were started.
+// All returns all jobs, in the order in which they were started.
 func (j *Jobs) All() []*Job {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.jobs)
 }
 
-// Close stops them all, and waits. No more are started.
+// Close stops all jobs and waits for their end. Later calls of [Jobs.Start] fail.
 func (j *Jobs) Close() {
 	j.mu.Lock()
 	j.closed = true

@@ -17,7 +17,7 @@ import (
 )
 
 func TestJobs(t *testing.T) {
-	jobs := &process.Jobs{Guard: guard, Most: 2}
+	jobs := &process.Jobs{Guard: guard, Max: 2}
 	defer jobs.Close()
 	talker, err := jobs.Start("talker", shell("while read line; do echo got $line; done", nil))
 	if err != nil {
@@ -35,22 +35,22 @@ func TestJobs(t *testing.T) {
 	talker.CloseInput()
 	<-talker.Done()
 	if out := talker.Output.String(); out != "got hello\n" || talker.Running() {
-		t.Errorf("it says %q, runs: %t", out, talker.Running())
+		t.Errorf("output %q, running: %t", out, talker.Running())
 	}
 	if found, err := jobs.Find("job-1"); found != talker || err != nil {
 		t.Errorf("job-1 is %+v, %v", found, err)
 	}
 	states := jobs.States()
 	if s := states[0]; s.ID != "job-1" || s.Label != "talker" || s.Running || *s.ExitCode != 0 || s.Written != 10 || s.Began.IsZero() {
-		t.Errorf("it does %+v", s)
+		t.Errorf("state %+v", s)
 	}
 	if s := states[1]; len(states) != 2 || !s.Running || s.ExitCode != nil {
-		t.Errorf("the sleeper does %+v", s)
+		t.Errorf("state of the sleeper %+v", s)
 	}
 	if job, err := jobs.Find("job-3"); err == nil || !strings.Contains(err.Error(), "job-3") {
-		t.Errorf("one that was not started is %v", job)
+		t.Errorf("a job that was not started: %v", job)
 	}
-	for range 10 { // only the last eight are remembered
+	for range 10 { // the last eight ended jobs are kept
 		job, err := jobs.Start("short", shell("true", nil))
 		if err != nil {
 			t.Fatal(err)
@@ -62,11 +62,11 @@ func TestJobs(t *testing.T) {
 		ids = append(ids, job.ID)
 	}
 	if got := strings.Join(ids, " "); got != "job-2 job-5 job-6 job-7 job-8 job-9 job-10 job-11 job-12" {
-		t.Errorf("remembered: %s", got)
+		t.Errorf("kept: %s", got)
 	}
 	jobs.Close()
 	if job, err := jobs.Find("job-2"); err != nil || job.Running() {
-		t.Errorf("one runs on: %v", err)
+		t.Errorf("a job still runs: %v", err)
 	}
 	if _, err := jobs.Start("late", shell("true", nil)); !errors.Is(err, process.ErrClosed) {
 		t.Error(err)
@@ -79,7 +79,7 @@ func TestGuardOutput(t *testing.T) {
 	}
 	out, err := guard.Output(t.Context(), shell("echo one; echo two", nil), 4)
 	if end, _, left := out.Since(0); err != nil || string(end) != "two\n" || left != 4 {
-		t.Errorf("%q, %d left out, %v", end, left, err)
+		t.Errorf("%q, %d omitted, %v", end, left, err)
 	}
 	var failed *process.FailedError
 	out, err = guard.Output(t.Context(), shell("echo out; echo wrong >&2; exit 3", nil), 0)
@@ -124,7 +124,7 @@ func TestAwaitPort(t *testing.T) {
 	}
 }
 
-// Whoever listens at a port of this machine is found, at either of its addresses.
+// A server is found on either loopback address.
 func TestLoopback(t *testing.T) {
 	for network, host := range map[string]string{"tcp4": "127.0.0.1", "tcp6": "::1"} {
 		listener, err := net.Listen(network, net.JoinHostPort(host, "0"))
@@ -139,24 +139,24 @@ func TestLoopback(t *testing.T) {
 		listener.Close()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("too late"))
 		if address, err := process.AwaitLoopback(ctx, port); err == nil || err.Error() != "too late" {
-			t.Errorf("nobody: %s %v", address, err)
+			t.Errorf("no server: %s %v", address, err)
 		}
 		cancel()
 	}
 }
 
-// A server is started if nobody else is where it should be, and waited for.
+// A server is started unless another one uses its address.
 func TestStartServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := listener.Addr().String()
-	if p, err := guard.StartServer(t.Context(), shell("sleep 61", nil), address); err == nil || !strings.Contains(err.Error(), "somebody else") {
+	if p, err := guard.StartServer(t.Context(), shell("sleep 61", nil), address); err == nil || !strings.Contains(err.Error(), "another server") {
 		t.Errorf("%v %v", p, err)
 	}
 	listener.Close()
-	if p, err := guard.StartServer(t.Context(), shell("echo no >&2; exit 3", nil), address); err == nil || !strings.Contains(err.Error(), "exit status 3; it says \"no\\n\"") {
+	if p, err := guard.StartServer(t.Context(), shell("echo no >&2; exit 3", nil), address); err == nil || !strings.Contains(err.Error(), "exit status 3; its output is \"no\\n\"") {
 		t.Errorf("%v %v", p, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, fmt.Errorf("too late"))
@@ -173,11 +173,11 @@ func TestStartServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !process.Listens(address) || !p.Running() {
-		t.Error("nobody listens")
+		t.Error("no server listens")
 	}
 	p.Stop()
 	if process.Listens(address) {
-		t.Error("somebody listens still")
+		t.Error("the server still listens")
 	}
 }
 

@@ -7,63 +7,67 @@ import (
 	"sync"
 )
 
-// An Output keeps the end of what a command writes, and counts the rest. The zero value is
-// good.
+// DefaultMaxOutput is the default of [Output].Max, in bytes.
+const DefaultMaxOutput = 64 << 10
+
+// An Output is an io.Writer that keeps the last bytes written to it and counts all of them.
+// The zero value is ready to use.
 type Output struct {
-	// Most is how many bytes are kept. Default [DefaultKept].
-	Most int
+	// Max is the number of bytes that are kept. Default [DefaultMaxOutput].
+	Max int
 
 	mu      sync.Mutex
-	end     []byte // up to twice as much between writes, so that little is moved
+	end     []byte // grows to twice Max between writes, so that few bytes are moved
 	written int64
 }
 
-// Write takes everything.
+// Write never fails.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.written += int64(len(p))
-	most := cmp.Or(o.Most, DefaultKept)
-	o.end = append(o.end, p[max(0, len(p)-most):]...)
-	if len(o.end) > 2*most {
-		o.end = append(o.end[:0], o.end[len(o.end)-most:]...)
+	limit := cmp.Or(o.Max, DefaultMaxOutput)
+	o.end = append(o.end, p[max(0, len(p)-limit):]...)
+	if len(o.end) > 2*limit {
+		o.end = append(o.end[:0], o.end[len(o.end)-limit:]...)
 	}
 	return len(p), nil
 }
 
-// Written is how many bytes have been written.
+// Written returns the number of bytes that have been written.
 func (o *Output) Written() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.written
 }
 
-// Since returns what has been written after so many bytes, as far as it has been kept, and
-// how many bytes have been written by now: the next call's since. left is how many of the
-// bytes after since are left out.
-func (o *Output) Since(since int64) (text []byte, now, left int64) {
+// Since returns a copy of the bytes written after the first since bytes. now is the number of
+// bytes written so far, to be passed to the next call. omitted is the number of bytes after
+// since that are no longer kept.
+func (o *Output) Since(since int64) (text []byte, now, omitted int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	kept := min(int64(len(o.end)), int64(cmp.Or(o.Most, DefaultKept)))
+	kept := min(int64(len(o.end)), int64(cmp.Or(o.Max, DefaultMaxOutput)))
 	since = min(max(since, 0), o.written)
 	if oldest := o.written - kept; since < oldest {
-		left = oldest - since
+		omitted = oldest - since
 		since = oldest
 	}
-	return append([]byte{}, o.end[int64(len(o.end))-(o.written-since):]...), o.written, left
+	return append([]byte{}, o.end[int64(len(o.end))-(o.written-since):]...), o.written, omitted
 }
 
-// Text is what has been kept as UTF-8, after a line that says how much has not been.
+// Text returns the bytes that are kept as valid UTF-8. A first line says how many bytes
+// before them are omitted, if any.
 func (o *Output) Text() string {
-	kept, _, left := o.Since(0)
+	kept, _, omitted := o.Since(0)
 	text := strings.ToValidUTF8(string(kept), "\uFFFD")
-	if left > 0 {
-		text = fmt.Sprintf("… %d bytes before this are left out\n%s", left, text)
+	if omitted > 0 {
+		text = fmt.Sprintf("… %d bytes omitted before this\n%s", omitted, text)
 	}
 	return text
 }
 
-// String is what has been kept.
+// String returns the bytes that are kept.
 func (o *Output) String() string {
 	text, _, _ := o.Since(0)
 	return string(text)

@@ -8,18 +8,23 @@ import (
 	"time"
 )
 
-// Listens says whether somebody listens at a TCP address of this machine.
-func Listens(address string) bool {
-	conn, err := net.DialTimeout("tcp", address, dialTime)
+// dialTimeout bounds one attempt to connect.
+const dialTimeout = time.Second
+
+// Listens reports whether a TCP server listens at address.
+func Listens(address string) bool { return dial(context.Background(), address) == nil }
+
+func dial(ctx context.Context, address string) error {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return false
+		return err
 	}
 	_ = conn.Close()
-	return true
+	return nil
 }
 
-// Loopback is the address at which somebody listens at a TCP port of this machine: of
-// 127.0.0.1, or else of ::1.
+// Loopback returns the loopback address, 127.0.0.1 or else ::1, at which a TCP server listens
+// on port. ok is false if there is none.
 func Loopback(port int) (address string, ok bool) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		if address = net.JoinHostPort(host, strconv.Itoa(port)); Listens(address) {
@@ -29,79 +34,58 @@ func Loopback(port int) (address string, ok bool) {
 	return "", false
 }
 
-// AwaitLoopback waits until there is one, or ctx ends.
+// AwaitLoopback polls [Loopback] until it finds a server. If ctx ends first, the error is the
+// cause of ctx.
 func AwaitLoopback(ctx context.Context, port int) (address string, err error) {
-	again := time.NewTicker(lookInterval)
-	defer again.Stop()
-	for {
-		if address, ok := Loopback(port); ok {
-			return address, nil
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		}
-	}
+	err = poll(ctx, nil, func() (ok bool) {
+		address, ok = Loopback(port)
+		return ok
+	})
+	return address, err
 }
 
-// StartServer starts a command that serves at a TCP address, whose Stdout and Stderr are not
-// looked at, and waits until it listens. It is stopped when it does not until ctx ends. It is
-// not started when somebody else listens there.
+// AwaitPort waits until a TCP server listens at address, which the command should do. The
+// error says that the command has ended, or is the cause of ctx.
+func (p *Process) AwaitPort(ctx context.Context, address string) error {
+	return poll(ctx, p, func() bool { return dial(ctx, address) == nil })
+}
+
+// poll calls ready until it returns true, ctx ends, or p, which may be nil, has ended.
+func poll(ctx context.Context, p *Process, ready func() bool) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	var done <-chan struct{}
+	if p != nil {
+		done = p.done
+	}
+	for !ready() {
+		select {
+		case <-tick.C:
+		case <-done:
+			return fmt.Errorf("process: the command has ended with exit status %d", p.exit.Code)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// StartServer starts a command and waits until it listens at a TCP address. The command is
+// stopped if ctx ends first. It is not started if a server listens there already. StartServer
+// ignores the command's Stdout and Stderr; the error quotes what the command has written.
 func (g *Guard) StartServer(ctx context.Context, c *Command, address string) (*Process, error) {
 	if Listens(address) {
-		return nil, fmt.Errorf("process: somebody else listens at %s", address)
+		return nil, fmt.Errorf("process: another server listens at %s", address)
 	}
-	command, said := *c, &Output{} // a full pipe would stop it
-	command.Stdout, command.Stderr = said, said
+	command, output := *c, &Output{} // the command would block on a full pipe
+	command.Stdout, command.Stderr = output, output
 	p, err := g.Start(&command)
 	if err != nil {
 		return nil, fmt.Errorf("process: %w", err)
 	}
 	if err := p.AwaitPort(ctx, address); err != nil {
 		p.Stop()
-		return nil, fmt.Errorf("%w; it says %.500q", err, said.String())
+		return nil, fmt.Errorf("%w; its output is %.500q", err, output.String())
 	}
 	return p, nil
-}
-
-// AwaitPort waits until somebody listens at a TCP address, or ctx ends: the error is why
-// nobody could be reached then.
-func AwaitPort(ctx context.Context, address string) error {
-	again := time.NewTicker(lookInterval)
-	defer again.Stop()
-	for {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-// AwaitPort is the function [AwaitPort] for an address that the command should listen at. It
-// ends with the command, too.
-func (p *Process) AwaitPort(ctx context.Context, address string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-p.done:
-			cancel(fmt.Errorf("process: it has ended with the exit status %d", p.exit.Code))
-		case <-ctx.Done():
-		}
-	}()
-	err := AwaitPort(ctx, address)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	cancel(nil)
-	<-watched
-	return err
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/dovetail-go/dovetail/server/process"
 )
 
-// norace keeps guards of a test for races from waiting a second when they end.
+// norace prevents guard processes built with -race from waiting a second at exit.
 const norace = "GORACE=atexit_sleep_ms=0"
 
-// shell is a command that a shell runs.
+// shell returns a command that runs script with sh.
 func shell(script string, out *process.Output) *process.Command {
 	return &process.Command{Path: "sh", Args: []string{"-c", script}, Stdout: out, Stderr: out, Grace: 200 * time.Millisecond, Env: []string{norace}}
 }
@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 			c.Dir, c.Env = "/", append(c.Env, "MINE=yes")
 			exit, err := guard.Run(t.Context(), c)
 			if err != nil || exit != (process.Exit{Code: want.code}) || out.String() != want.out {
-				t.Errorf("%+v %v, says %q", exit, err, out.String())
+				t.Errorf("%+v %v, output %q", exit, err, out.String())
 			}
 		})
 	}
@@ -57,7 +57,7 @@ func TestInheritEnv(t *testing.T) {
 	c := shell("echo $SECRET", &out)
 	c.InheritEnv = true
 	if _, err := guard.Run(t.Context(), c); err != nil || out.String() != "hunter2\n" {
-		t.Errorf("%v, says %q", err, out.String())
+		t.Errorf("%v, output %q", err, out.String())
 	}
 }
 
@@ -70,7 +70,7 @@ func TestNotStarted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := guard.Run(ctx, shell("true", nil)); !errors.Is(err, context.Canceled) {
-		t.Errorf("nobody waits for it: %v", err)
+		t.Errorf("Run with a canceled context: %v", err)
 	}
 }
 
@@ -89,10 +89,10 @@ func TestInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 0 || out.String() != "two one\nand the rest" {
-		t.Errorf("%+v %v, says %q", exit, err, out.String())
+		t.Errorf("%+v %v, output %q", exit, err, out.String())
 	}
 	if _, err := p.Write(nil); err == nil {
-		t.Error("it has ended, and is written to")
+		t.Error("a write succeeded after the end")
 	}
 }
 
@@ -110,8 +110,8 @@ func TestNoInput(t *testing.T) {
 	p.Stop()
 }
 
-// Whoever waits no longer ends the command.
-func TestRunIsCancelled(t *testing.T) {
+// Canceling the context of Run stops the command.
+func TestRunIsCanceled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	start := time.Now()
@@ -120,12 +120,12 @@ func TestRunIsCancelled(t *testing.T) {
 		t.Errorf("%+v %v", exit, err)
 	}
 	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("duration %v", took)
 	}
 }
 
-// A command may end as it likes when it is told to.
-func TestStopIsHeard(t *testing.T) {
+// A command may handle SIGTERM.
+func TestStopIsHandled(t *testing.T) {
 	out := make(chan string, 10)
 	c := &process.Command{Path: "sh", Args: []string{"-c", `trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done`},
 		Stdout: writer(func(text string) { out <- text })}
@@ -137,15 +137,15 @@ func TestStopIsHeard(t *testing.T) {
 	if exit := p.Stop(); exit != (process.Exit{Code: 3, Stopped: true}) {
 		t.Errorf("%+v", exit)
 	}
-	if said := <-out; said != "bye\n" {
-		t.Errorf("it says %q", said)
+	if text := <-out; text != "bye\n" {
+		t.Errorf("output %q", text)
 	}
 	if exit := p.Stop(); exit.Code != 3 {
 		t.Errorf("again: %+v", exit)
 	}
 }
 
-// What has been written is read to its end, however long that takes whoever takes it.
+// The whole output is read, however slow the writer is.
 func TestSlowReader(t *testing.T) {
 	read := 0
 	c := &process.Command{Path: "sh", Args: []string{"-c", "head -c 200000 /dev/zero"}, Env: []string{norace}, Stdout: writer(func(text string) {
@@ -157,27 +157,27 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// Without a guard, what escapes may hold the output open. The caller learns that it is not
-// all, also when the command fails.
-func TestOutputIsCut(t *testing.T) {
+// Without a guard process, a process that escapes may hold the output open. The exit reports
+// that, also when the command fails.
+func TestOutputIsTruncated(t *testing.T) {
 	for script, want := range map[string]process.Exit{
-		"echo out; setsid sleep 2 & sleep 0.1":         {Cut: true},
-		"echo out; setsid sleep 2 & sleep 0.1; exit 3": {Code: 3, Cut: true},
-		"echo out; setsid sleep 2 >/dev/null &":        {},
+		"echo out; env -i setsid sleep 2 & sleep 0.1":         {Truncated: true},
+		"echo out; env -i setsid sleep 2 & sleep 0.1; exit 3": {Code: 3, Truncated: true},
+		"echo out; env -i setsid sleep 2 >/dev/null &":        {},
 	} {
 		var out process.Output
 		c := shell(script, nil)
 		c.Stdout, c.Stderr = &out, nil
 		if exit, err := new(process.Guard).Run(t.Context(), c); err != nil || exit != want || out.String() != "out\n" {
-			t.Errorf("%s: %+v %v, says %q", script, exit, err, out.String())
+			t.Errorf("%s: %+v %v, output %q", script, exit, err, out.String())
 		}
 	}
-	if _, err := new(process.Guard).Output(t.Context(), shell("setsid sleep 2 & sleep 0.1", nil), 0); err != process.ErrCut {
+	if _, err := new(process.Guard).Output(t.Context(), shell("env -i setsid sleep 2 & sleep 0.1", nil), 0); err != process.ErrTruncated {
 		t.Error(err)
 	}
 }
 
-// A command has its grace, and no more, without a guard too.
+// The grace is respected without a guard process, too.
 func TestGraceWithoutGuard(t *testing.T) {
 	ready := make(chan string, 1)
 	c := shell("trap '' TERM; echo ready; while :; do sleep 0.01; done", nil)
@@ -192,12 +192,12 @@ func TestGraceWithoutGuard(t *testing.T) {
 		t.Errorf("%+v", exit)
 	}
 	if took := time.Since(start); took < c.Grace || took > c.Grace+30*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("duration %v", took)
 	}
 }
 
-// Who asks when both have happened learns how the command has ended.
-func TestWaitAfterTheEnd(t *testing.T) {
+// Wait returns the exit if both the command and the context have ended.
+func TestWaitAfterEnd(t *testing.T) {
 	p, err := guard.Start(shell("exit 3", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestWaitAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A path is relative to the directory in which the program runs.
+// A path with a slash is relative to Dir.
 func TestRelativePath(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
@@ -231,7 +231,7 @@ func TestRelativePath(t *testing.T) {
 	}
 }
 
-// A command that does not read holds up who writes for a while, and may read on.
+// A write to a command that does not read times out; later writes succeed.
 func TestWriteWithin(t *testing.T) {
 	var out process.Output
 	c := shell("read go; wc -c", &out)
@@ -255,15 +255,15 @@ func TestWriteWithin(t *testing.T) {
 		t.Error(err)
 	}
 	if <-p.Done(); strings.TrimSpace(out.String()) != "5" {
-		t.Errorf("it says %q", out.String())
+		t.Errorf("output %q", out.String())
 	}
 }
 
-// Who listens learns how a command gets on: this one ends when it has been heard of.
+// Follow reports progress: this command ends once its output was reported.
 func TestFollow(t *testing.T) {
 	var out, err process.Output
-	heard := t.TempDir() + "/heard"
-	c := shell("echo out; echo error >&2; until [ -e "+heard+" ]; do sleep 0.01; done; exit 3", nil)
+	reported := t.TempDir() + "/reported"
+	c := shell("echo out; echo error >&2; until [ -e "+reported+" ]; do sleep 0.01; done; exit 3", nil)
 	c.Stdout, c.Stderr = &out, &err
 	p, failed := guard.Start(c)
 	if failed != nil {
@@ -275,7 +275,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%d bytes after %d, and last %q", written, all, last)
 		}
 		if all = written; all == int64(len("out\nerror\n")) {
-			if err := os.WriteFile(heard, nil, 0o600); err != nil {
+			if err := os.WriteFile(reported, nil, 0o600); err != nil {
 				t.Error(err)
 			}
 		}
@@ -294,8 +294,8 @@ func TestFollow(t *testing.T) {
 	p.Stop()
 }
 
-// TestFollowTellsTheEnd: a command that is quick has been heard all the same.
-func TestFollowTellsTheEnd(t *testing.T) {
+// Follow reports the output of a command that ends before the first interval.
+func TestFollowReportsEnd(t *testing.T) {
 	var out process.Output
 	c := shell("echo out", nil)
 	c.Stdout = &out
@@ -303,9 +303,9 @@ func TestFollowTellsTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := ""
-	if _, err := p.Follow(t.Context(), time.Hour, func(_ int64, last []byte) { told += string(last) }, &out); err != nil || told != "out\n" {
-		t.Errorf("told %q, %v", told, err)
+	reported := ""
+	if _, err := p.Follow(t.Context(), time.Hour, func(_ int64, last []byte) { reported += string(last) }, &out); err != nil || reported != "out\n" {
+		t.Errorf("reported %q, %v", reported, err)
 	}
 }
 
@@ -325,7 +325,7 @@ func (w writer) Write(p []byte) (int, error) {
 }
 
 func TestOutput(t *testing.T) {
-	o := process.Output{Most: 10}
+	o := process.Output{Max: 10}
 	for _, c := range []struct {
 		write string
 		since int64
@@ -346,19 +346,19 @@ func TestOutput(t *testing.T) {
 		o.Write([]byte(c.write))
 		text, now, left := o.Since(c.since)
 		if string(text) != c.text || left != c.left || now != o.Written() {
-			t.Errorf("after %q since %d: %q, %d left out", c.write, c.since, text, left)
+			t.Errorf("after %q since %d: %q, %d omitted", c.write, c.since, text, left)
 		}
 	}
 }
 
 func TestOutputText(t *testing.T) {
-	o := process.Output{Most: 4}
+	o := process.Output{Max: 4}
 	o.Write([]byte("a\xffb\n"))
 	if got := o.Text(); got != "a\uFFFDb\n" {
 		t.Errorf("%q", got)
 	}
 	o.Write([]byte("end\n"))
-	if got := o.Text(); got != "… 4 bytes before this are left out\nend\n" {
+	if got := o.Text(); got != "… 4 bytes omitted before this\nend\n" {
 		t.Errorf("%q", got)
 	}
 }

@@ -3,8 +3,12 @@ package resources
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -12,36 +16,36 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// DirectoryOptions configure [Directory] and [FS]. The zero value is good.
+// DirectoryOptions configure [Directory] and [FS]. The zero value is ready to use.
 type DirectoryOptions struct {
-	// Resource describes the listing. Its default URI is file:///, its default Name
-	// is files. The URIs of the files begin with its URI and a slash. Name, Title,
-	// Annotations, Icons, Scopes, Metadata, guards and middleware are those of the template
+	// Resource describes the listing. Its default URI is file:///, its default Name is
+	// "files". The URIs of the files begin with its URI and a slash. Its Name, Title,
+	// Annotations, Icons, Scopes, Metadata, Guards and CallMiddleware apply to the template,
 	// too.
 	server.Resource
 	// Pattern selects files by their paths, with slashes on every system. The syntax is
-	// that of path.Match with ** for any number of directories and {a,b} for one of
-	// several. An element has at most four braces. Default "*", which is the files of
-	// the directory itself; "**" is all below it.
+	// that of path.Match, with ** for any number of directories and {a,b} for
+	// alternatives. An element has at most four braces. The default "*" selects the files
+	// of the directory itself, "**" all files below it.
 	Pattern string
-	// Hidden also offers files with an element in their path that begins with a dot.
+	// Hidden includes files with a path element that begins with a dot.
 	Hidden bool
-	// ListOnly leaves the template out: files are listed, not read.
+	// ListOnly omits the template: files can be listed, but not read.
 	ListOnly bool
-	// MaxFiles is how many files may be listed; more are an error. Default
-	// [DefaultMaxFiles].
+	// MaxFiles is the maximum number of files in the listing. Listing more is an error.
+	// Default [DefaultMaxFiles].
 	MaxFiles int
-	// MaxSize is how long a file may be that is read, in bytes. Default
+	// MaxSize is the size of the largest file that can be read, in bytes. Default
 	// [DefaultMaxSize].
 	MaxSize int64
 }
 
-// Directory makes a resource that lists the regular files below root, as a JSON array of
-// sorted paths, relative and with slashes, and a template that reads them. Symbolic
-// links are not followed, and neither listed nor read. Files whose names are not UTF-8
-// or hold a backslash are not offered, nor are those more than 64 levels down.
+// Directory returns a resource that lists the regular files below root, as a JSON array of
+// sorted relative paths with slashes, and a template that reads them. The URI of a file is the
+// listing's URI, a slash and the percent-encoded path.
 //
-// For the URI of a file, whatever is not allowed in a path is percent-encoded.
+// Not offered are symbolic links, files whose names are not UTF-8 or contain a backslash, and
+// files more than 64 levels down. The error says that root is nil or the pattern is invalid.
 func Directory(root *os.Root, opts *DirectoryOptions) ([]*server.Entry, error) {
 	if root == nil {
 		return nil, errNoRoot
@@ -49,8 +53,8 @@ func Directory(root *os.Root, opts *DirectoryOptions) ([]*server.Entry, error) {
 	return entries(rootTree{root}, opts)
 }
 
-// FS does what [Directory] does for a file system, such as an embed.FS. For a directory
-// of the system prefer Directory: os.DirFS lets links lead out of it.
+// FS is [Directory] for a file system, such as an embed.FS. Use Directory for a directory of
+// the operating system, because os.DirFS follows links that lead out of it.
 func FS(fsys fs.FS, opts *DirectoryOptions) ([]*server.Entry, error) {
 	if fsys == nil {
 		return nil, errNoRoot
@@ -58,14 +62,14 @@ func FS(fsys fs.FS, opts *DirectoryOptions) ([]*server.Entry, error) {
 	return entries(fsTree{fsys}, opts)
 }
 
-// A directory is a tree with what is offered of it.
+// A directory is a tree and the selection of its files.
 type directory struct {
 	tree     tree
 	pattern  pattern
 	hidden   bool
 	maxFiles int
 	maxSize  int64
-	base     string // of the files' URIs
+	base     string // prefix of the files' URIs
 }
 
 func entries(tree tree, opts *DirectoryOptions) ([]*server.Entry, error) {
@@ -86,7 +90,7 @@ func entries(tree tree, opts *DirectoryOptions) ([]*server.Entry, error) {
 	}
 	template := server.Template{
 		URITemplate: d.base + "{+path}", Name: cmp.Or(listing.Name, "file"), Title: listing.Title,
-		Description: "A file that " + listing.URI + " lists, by its path.",
+		Description: "A file listed by " + listing.URI + ", by its path.",
 		Annotations: listing.Annotations, Icons: listing.Icons, Guards: listing.Guards, CallMiddleware: listing.CallMiddleware,
 		Scopes: listing.Scopes, Metadata: listing.Metadata,
 	}
@@ -95,7 +99,7 @@ func entries(tree tree, opts *DirectoryOptions) ([]*server.Entry, error) {
 	if listing.Description == "" {
 		listing.Description = "The paths of the files, as a JSON array."
 		if !options.ListOnly {
-			listing.Description += " Each is read at " + template.URITemplate + "."
+			listing.Description += " Read a file at " + template.URITemplate + "."
 		}
 	}
 
@@ -109,7 +113,7 @@ func entries(tree tree, opts *DirectoryOptions) ([]*server.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	list = withWatched(list, &watched{list: listing.URI, readable: !options.ListOnly, look: d.stamps})
+	list = withFileSet(list, &fileSet{listing: listing.URI, readable: !options.ListOnly, scan: d.versions})
 	if options.ListOnly {
 		return []*server.Entry{list}, nil
 	}
@@ -124,9 +128,8 @@ type pathVariable struct {
 	Path string `json:"path"`
 }
 
-// read answers for one file.
 func (d *directory) read(_ context.Context, r *server.Request, vars pathVariable) (mcp.ResourceContents, error) {
-	uri := jsonscan.Unquote(r.Call().Member("uri")) // as it was asked for
+	uri := jsonscan.Unquote(r.Call().Member("uri")) // as the client has spelled it
 	if !d.offers(vars.Path) {
 		return nil, mcp.ResourceNotFound(uri)
 	}
@@ -142,7 +145,96 @@ func (d *directory) read(_ context.Context, r *server.Request, vars pathVariable
 	return contentsOf(uri, typeOf(vars.Path), data), nil
 }
 
-// offers decides what is listed and what is read, as far as names tell.
+// offers reports whether a file with this name may be listed and read.
 func (d *directory) offers(name string) bool {
 	return isName(name) && (d.hidden || !isHidden(name)) && d.pattern.matches(name)
 }
+
+// names returns the sorted paths of all offered files.
+func (d *directory) names(ctx context.Context) ([]string, error) {
+	names := []string{}
+	err := d.walk(ctx, func(name string, _ fs.DirEntry) { names = append(names, name) })
+	slices.Sort(names)
+	return names, err
+}
+
+// versions returns the versions of all offered files, by URI.
+func (d *directory) versions(ctx context.Context) (map[string]version, error) {
+	versions := make(map[string]version)
+	err := d.walk(ctx, func(name string, entry fs.DirEntry) {
+		if info, err := entry.Info(); err == nil { // fails if the file was removed
+			versions[uriOf(d.base, name)] = versionOf(info)
+		}
+	})
+	return versions, err
+}
+
+// walk visits all offered files.
+func (d *directory) walk(ctx context.Context, visit func(name string, entry fs.DirEntry)) error {
+	files, bytes, visited := 0, 0, 0
+	for dirs := []string{"."}; len(dirs) > 0; {
+		dir := dirs[len(dirs)-1]
+		dirs = dirs[:len(dirs)-1]
+		err := d.eachEntry(ctx, dir, func(entry fs.DirEntry) error {
+			if visited++; visited > maxVisited {
+				return errTooBig
+			}
+			name := path.Join(dir, entry.Name())
+			switch {
+			case entry.IsDir():
+				if d.descends(name) {
+					dirs = append(dirs, name)
+				}
+			case entry.Type().IsRegular() && d.offers(name):
+				if files, bytes = files+1, bytes+len(name); files > d.maxFiles || bytes > maxListed {
+					return errTooMany
+				}
+				visit(name, entry)
+			}
+			return nil
+		})
+		if dir != "." && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
+			continue // a directory that cannot be opened is skipped
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *directory) descends(dir string) bool {
+	return isName(dir) && (d.hidden || !isHidden(dir)) && d.pattern.leadsBelow(dir)
+}
+
+// eachEntry visits the entries of a directory.
+func (d *directory) eachEntry(ctx context.Context, dir string, visit func(fs.DirEntry) error) error {
+	f, err := d.tree.openDir(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		entries, err := f.ReadDir(readDirBatch)
+		for _, entry := range entries {
+			if err := visit(entry); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// A listing that exceeds a limit fails, because an incomplete list would be misleading.
+var (
+	errTooMany = errors.New("it has too many files; use a narrower pattern")
+	errTooBig  = errors.New("it has too many entries to search")
+)

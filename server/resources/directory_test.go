@@ -24,8 +24,8 @@ var embedded embed.FS
 
 var denies = mcp.Guard{Name: "nobody", Check: func(context.Context, *mcp.Call) error { return errors.New("no") }}
 
-// garden has some of everything.
-var garden = map[string]string{
+// sampleFiles has files of all kinds.
+var sampleFiles = map[string]string{
 	"a.md": "a", "b.txt": "b", "sub/c.md": "c", "sub/deep/d.md": "d", "sub/deep/e.txt": "e", "other/f.md": "f", "a b.md": "space", "ä.md": "umlaut",
 	"100%.md": "percent", "what?.md": "question", "x#y.md": "hash", "a+b&c=d;e.md": "delimiters", "%2e%2e.md": "encoded dots", "..c.md": "no parent",
 	".hidden.md": "hidden", ".git/config": "hidden", ".git/x.md": "hidden", "sub/.env": "hidden", "sub/.cache/g.md": "hidden", "sub/deep/.h/i/j.md": "hidden",
@@ -33,8 +33,8 @@ var garden = map[string]string{
 	"dangling.md -> nowhere": "", "sub/back -> ..": "", "evil -> ../root_evil": "", "sub/hid -> ../.git": "",
 }
 
-func TestDirectoriesList(t *testing.T) {
-	root := open(t, garden)
+func TestDirectoryList(t *testing.T) {
+	root := open(t, sampleFiles)
 	os.Mkdir(filepath.Join(root.Name(), "empty"), 0o777)
 	makeFIFO(t, root, "fifo.md")
 	plain := []string{"%2e%2e.md", "..c.md", "100%.md", "a b.md", "a+b&c=d;e.md", "a.md", "b.txt", "what?.md", "x#y.md", "ä.md"}
@@ -60,28 +60,28 @@ func TestDirectoriesList(t *testing.T) {
 		{resources.DirectoryOptions{Pattern: "sub/**", Hidden: true}, []string{"sub/.cache/g.md", "sub/.env", "sub/c.md", "sub/deep/.h/i/j.md", "sub/deep/d.md", "sub/deep/e.txt"}},
 		{resources.DirectoryOptions{Pattern: ".*", Hidden: true}, []string{"..c.md", ".hidden.md"}},
 	} {
-		got := list(t, offer(t, directory(t, root, &c.opts)...), "file:///")
+		got := list(t, serve(t, directory(t, root, &c.opts)...), "file:///")
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%q, hidden %t: %q, want %q", c.opts.Pattern, c.opts.Hidden, got, c.want)
 		}
 	}
 }
 
-// What is listed can be read, and nothing else.
-func TestDirectoriesReadWhatTheyList(t *testing.T) {
-	root := open(t, garden)
+// Exactly the listed files can be read.
+func TestDirectoryReadsListed(t *testing.T) {
+	root := open(t, sampleFiles)
 	for _, opts := range []resources.DirectoryOptions{
 		{}, {Pattern: "**"}, {Pattern: "*.md"}, {Pattern: "**/*.md"}, {Pattern: "sub/**"}, {Pattern: "**", Hidden: true}, {Pattern: "*/*", Hidden: true},
 	} {
-		session := offer(t, directory(t, root, &opts)...)
+		session := serve(t, directory(t, root, &opts)...)
 		listed := list(t, session, "file:///")
-		for name, content := range garden {
+		for name, content := range sampleFiles {
 			name, _, isLink := strings.Cut(name, " -> ")
 			uri := resources.URIOf("file:///", name)
 			if !slices.Contains(listed, name) || isLink {
 				wantNotFound(t, session, uri)
 			} else if got := text(t, session, uri); got != content {
-				t.Errorf("%s holds %q, want %q", uri, got, content)
+				t.Errorf("%s content %q, want %q", uri, got, content)
 			}
 		}
 		if len(listed) == 0 {
@@ -90,8 +90,8 @@ func TestDirectoriesReadWhatTheyList(t *testing.T) {
 	}
 }
 
-// waysOut are ends of URIs that must lead nowhere.
-func waysOut() []string {
+// escapingPaths returns ends of URIs that must not be found.
+func escapingPaths() []string {
 	ways := []string{
 		"../secret", "..%2fsecret", "..%2Fsecret", "%2e%2e/secret", "%2e%2e%2fsecret", "%2E%2E%2Fsecret", ".%2e/secret", "sub/../../secret", "sub/../a.md",
 		"./a.md", "sub/./c.md", "sub//c.md", "/a.md", "//a.md", "%2fetc%2fpasswd", "/etc/passwd", "%2Fa.md", "..", ".", "%2e", "%2e%2e", "sub/..", "sub/%2e%2e/a.md",
@@ -104,8 +104,8 @@ func waysOut() []string {
 	return ways
 }
 
-func TestNothingOutsideIsRead(t *testing.T) {
-	root := open(t, garden)
+func TestReadOutside(t *testing.T) {
+	root := open(t, sampleFiles)
 	makeFIFO(t, root, "fifo.md")
 	fsys := os.DirFS(root.Name())
 	for name, entries := range map[string][]*server.Entry{
@@ -113,39 +113,39 @@ func TestNothingOutsideIsRead(t *testing.T) {
 		"FS":        fileSystem(t, fsys, &resources.DirectoryOptions{Pattern: "**"}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			session := offer(t, entries...)
-			for _, way := range waysOut() {
+			session := serve(t, entries...)
+			for _, way := range escapingPaths() {
 				wantNotFound(t, session, "file:///"+way)
 			}
 		})
 	}
 }
 
-// The path is taken from the URI as the template says: decoded once, at the end.
-func TestPathsAreDecodedOnce(t *testing.T) {
-	root := open(t, garden)
-	session := offer(t, directory(t, root, &resources.DirectoryOptions{Resource: server.Resource{URI: "docs://Shelf"}, Pattern: "**"})...)
+// The path in a URI is decoded exactly once.
+func TestPathDecoding(t *testing.T) {
+	root := open(t, sampleFiles)
+	session := serve(t, directory(t, root, &resources.DirectoryOptions{Resource: server.Resource{URI: "docs://Shelf"}, Pattern: "**"})...)
 	for path, want := range map[string]string{
 		"a%20b.md": "space", "%C3%A4.md": "umlaut", "ä.md": "umlaut", "%c3%a4.md": "umlaut", "%61.md": "a", "sub%2Fc.md": "c", "sub/%63.md": "c",
 		"what%3F.md": "question", "x%23y.md": "hash", "100%25.md": "percent", "a+b&c=d;e.md": "delimiters", "a%2Bb%26c%3Dd%3Be.md": "delimiters",
 		"%252e%252e.md": "encoded dots", "a.md?version=2": "a", "a.md#part": "a",
 	} {
 		if got := text(t, session, "docs://Shelf/"+path); got != want {
-			t.Errorf("%s holds %q, want %q", path, got, want)
+			t.Errorf("%s content %q, want %q", path, got, want)
 		}
 	}
 	if got := text(t, session, "DOCS://shelf/a.md"); got != "a" { // scheme and host have no case
-		t.Errorf("it holds %q", got)
+		t.Errorf("content %q", got)
 	}
 	if got := list(t, session, "docs://Shelf"); !slices.Contains(got, "sub/c.md") {
-		t.Errorf("listed are %q", got)
+		t.Errorf("listing %q", got)
 	}
 }
 
-func TestDirectoriesAreDescribed(t *testing.T) {
-	root := open(t, garden)
+func TestDirectoryDescription(t *testing.T) {
+	root := open(t, sampleFiles)
 	describe := func(opts *resources.DirectoryOptions) string {
-		session := offer(t, directory(t, root, opts)...)
+		session := serve(t, directory(t, root, opts)...)
 		var all []string
 		for resource, err := range session.Resources(t.Context()) {
 			if err != nil {
@@ -162,80 +162,80 @@ func TestDirectoriesAreDescribed(t *testing.T) {
 		return strings.Join(all, "\n")
 	}
 	for want, opts := range map[string]*resources.DirectoryOptions{
-		"file:///|files|application/json|The paths of the files, as a JSON array. Each is read at file:///{+path}.\n" +
-			"file:///{+path}|file||A file that file:/// lists, by its path.": nil,
-		"docs://a/b/|docs|application/json|Papers\ndocs://a/b/{+path}|docs||A file that docs://a/b/ lists, by its path.": {Resource: server.Resource{URI: "docs://a/b/", Name: "docs", Description: "Papers"}},
-		"docs:|files|application/json|The paths of the files, as a JSON array.":                                          {Resource: server.Resource{URI: "docs:"}, ListOnly: true},
+		"file:///|files|application/json|The paths of the files, as a JSON array. Read a file at file:///{+path}.\n" +
+			"file:///{+path}|file||A file listed by file:///, by its path.": nil,
+		"docs://a/b/|docs|application/json|Papers\ndocs://a/b/{+path}|docs||A file listed by docs://a/b/, by its path.": {Resource: server.Resource{URI: "docs://a/b/", Name: "docs", Description: "Papers"}},
+		"docs:|files|application/json|The paths of the files, as a JSON array.":                                         {Resource: server.Resource{URI: "docs:"}, ListOnly: true},
 	} {
 		if got := describe(opts); got != want {
-			t.Errorf("described as\n%s\nwant\n%s", got, want)
+			t.Errorf("description\n%s\nwant\n%s", got, want)
 		}
 	}
 }
 
-func TestListingOnly(t *testing.T) {
-	root := open(t, garden)
-	session := offer(t, directory(t, root, &resources.DirectoryOptions{ListOnly: true})...)
+func TestListOnly(t *testing.T) {
+	root := open(t, sampleFiles)
+	session := serve(t, directory(t, root, &resources.DirectoryOptions{ListOnly: true})...)
 	if got := list(t, session, "file:///"); !slices.Contains(got, "a.md") {
-		t.Errorf("listed are %q", got)
+		t.Errorf("listing %q", got)
 	}
 	wantNotFound(t, session, "file:///a.md")
 }
 
-func TestDirectoriesAreBounded(t *testing.T) {
+func TestDirectoryLimits(t *testing.T) {
 	root := open(t, map[string]string{"a.txt": "12345", "b.txt": "123456", "c.md": ""})
 	for limit, ok := range map[int]bool{2: true, 1: false, 3: true, 0: true, -1: true} {
-		session := offer(t, directory(t, root, &resources.DirectoryOptions{Pattern: "*.txt", MaxFiles: limit, MaxSize: 5})...)
+		session := serve(t, directory(t, root, &resources.DirectoryOptions{Pattern: "*.txt", MaxFiles: limit, MaxSize: 5})...)
 		if !ok {
 			wantFailed(t, session, "file:///", "too many files")
 		} else if got := list(t, session, "file:///"); len(got) != 2 {
 			t.Errorf("at most %d: %q", limit, got)
 		}
 		if got := text(t, session, "file:///a.txt"); got != "12345" {
-			t.Errorf("it holds %q", got)
+			t.Errorf("content %q", got)
 		}
 		wantFailed(t, session, "file:///b.txt", "longer than 5 bytes")
 	}
 }
 
-// Bigger trees than anybody serves fail, and do not take the machine with them.
-func TestListingOfTooMuch(t *testing.T) {
+// Listing a huge tree fails with bounded cost.
+func TestListHugeTree(t *testing.T) {
 	wide := make(fstest.MapFS)
 	for i := range 30_000 {
 		wide[fmt.Sprintf("%d.txt", i)] = &fstest.MapFile{}
 	}
-	wantFailed(t, offer(t, fileSystem(t, wide, nil)...), "file:///", "too many files")
-	if got := list(t, offer(t, fileSystem(t, wide, &resources.DirectoryOptions{Pattern: "1*7.txt"})...), "file:///"); len(got) != 1111 {
-		t.Errorf("%d files are listed", len(got))
+	wantFailed(t, serve(t, fileSystem(t, wide, nil)...), "file:///", "too many files")
+	if got := list(t, serve(t, fileSystem(t, wide, &resources.DirectoryOptions{Pattern: "1*7.txt"})...), "file:///"); len(got) != 1111 {
+		t.Errorf("%d files listed", len(got))
 	}
-	wantFailed(t, offer(t, fileSystem(t, endless{}, &resources.DirectoryOptions{Pattern: "nothing"})...), "file:///", "too big")
+	wantFailed(t, serve(t, fileSystem(t, endlessDir{}, &resources.DirectoryOptions{Pattern: "nothing"})...), "file:///", "too many entries")
 	long := make(fstest.MapFS)
 	name := strings.Repeat(strings.Repeat("x", 200)+"/", 60)
 	for i := range 400 {
 		long[fmt.Sprintf("%s%d.txt", name, i)] = &fstest.MapFile{}
 	}
-	wantFailed(t, offer(t, fileSystem(t, long, &resources.DirectoryOptions{Pattern: "**"})...), "file:///", "too many files")
+	wantFailed(t, serve(t, fileSystem(t, long, &resources.DirectoryOptions{Pattern: "**"})...), "file:///", "too many files")
 	deep := fstest.MapFS{
 		strings.Repeat("x/", resources.MaxDepth-1) + "in":   {},
 		strings.Repeat("x/", resources.MaxDepth) + "beyond": {},
 	}
-	session := offer(t, fileSystem(t, deep, &resources.DirectoryOptions{Pattern: "**"})...)
+	session := serve(t, fileSystem(t, deep, &resources.DirectoryOptions{Pattern: "**"})...)
 	if got := list(t, session, "file:///"); len(got) != 1 || !strings.HasSuffix(got[0], "/in") {
-		t.Errorf("listed are %q", got)
+		t.Errorf("listing %q", got)
 	}
 }
 
-// endless is a directory without an end.
-type endless struct{}
+// An endlessDir is a directory with infinitely many entries.
+type endlessDir struct{}
 
-func (endless) Open(string) (fs.File, error) { return endless{}, nil }
-func (endless) Stat() (fs.FileInfo, error) {
+func (endlessDir) Open(string) (fs.File, error) { return endlessDir{}, nil }
+func (endlessDir) Stat() (fs.FileInfo, error) {
 	return nil, &fs.PathError{Op: "stat", Path: filepath.Join(os.TempDir(), "a"), Err: fs.ErrInvalid}
 }
 
-func (endless) Read([]byte) (int, error) { return 0, fs.ErrInvalid }
-func (endless) Close() error             { return nil }
-func (endless) ReadDir(n int) (all []fs.DirEntry, _ error) {
+func (endlessDir) Read([]byte) (int, error) { return 0, fs.ErrInvalid }
+func (endlessDir) Close() error             { return nil }
+func (endlessDir) ReadDir(n int) (all []fs.DirEntry, _ error) {
 	info, _ := fs.Stat(fstest.MapFS{"a": {}}, "a")
 	for range n {
 		all = append(all, fs.FileInfoToDirEntry(info))
@@ -243,45 +243,45 @@ func (endless) ReadDir(n int) (all []fs.DirEntry, _ error) {
 	return all, nil
 }
 
-// Directories in which nothing is offered are not even opened.
-func TestDirectoriesThatAreNotEntered(t *testing.T) {
+// Directories in which no file can match are not opened.
+func TestUnmatchedDirectoriesAreNotOpened(t *testing.T) {
 	opened := make(map[string]bool)
 	fsys := fstest.MapFS{".git/a": {}, "sub/.cache/a": {}, "sub/deep/a": {}, "other/a": {}, `back\slash/a`: {}}
-	session := offer(t, fileSystem(t, notes{fsys, opened}, &resources.DirectoryOptions{Pattern: "[^o]*/**"})...)
+	session := serve(t, fileSystem(t, recordingFS{fsys, opened}, &resources.DirectoryOptions{Pattern: "[^o]*/**"})...)
 	if got := list(t, session, "file:///"); !slices.Equal(got, []string{"sub/deep/a"}) {
-		t.Errorf("listed are %q", got)
+		t.Errorf("listing %q", got)
 	}
 	if names := slices.Sorted(maps.Keys(opened)); !slices.Equal(names, []string{".", "sub", "sub/deep"}) {
-		t.Errorf("opened were %q", names)
+		t.Errorf("opened %q", names)
 	}
 }
 
-// notes is a file system that notes what is opened.
-type notes struct {
+// A recordingFS records the names that are opened.
+type recordingFS struct {
 	fstest.MapFS
 	opened map[string]bool
 }
 
-func (n notes) Open(name string) (fs.File, error) {
+func (n recordingFS) Open(name string) (fs.File, error) {
 	n.opened[name] = true
 	return n.MapFS.Open(name)
 }
 
-func TestNamesThatAreNotOffered(t *testing.T) {
+func TestUnusualNames(t *testing.T) {
 	root := open(t, map[string]string{"a": "text"})
 	for _, name := range []string{"\xff.txt", `back\slash`, "caf\xe9"} {
 		if err := os.WriteFile(filepath.Join(root.Name(), name), []byte("x"), 0o666); err != nil {
 			t.Skipf("this file system has no such names: %v", err)
 		}
 	}
-	session := offer(t, directory(t, root, nil)...)
+	session := serve(t, directory(t, root, nil)...)
 	if got := list(t, session, "file:///"); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("listed are %q", got)
+		t.Errorf("listing %q", got)
 	}
 	wantNotFound(t, session, "file:///back%5Cslash")
 }
 
-func TestDirectoriesThatCannotBeOffered(t *testing.T) {
+func TestDirectoryErrors(t *testing.T) {
 	root := open(t, nil)
 	for _, opts := range []resources.DirectoryOptions{
 		{Pattern: "../*"}, {Pattern: "/etc/*"}, {Pattern: "a/../../*"}, {Pattern: `..\*`}, {Pattern: "["},
@@ -289,7 +289,7 @@ func TestDirectoriesThatCannotBeOffered(t *testing.T) {
 		{Resource: server.Resource{URI: "app:{x}"}}, {Resource: server.Resource{URI: "app:a b"}},
 	} {
 		if _, err := resources.Directory(root, &opts); err == nil {
-			t.Errorf("%+v is taken", opts)
+			t.Errorf("%+v is accepted", opts)
 		}
 	}
 	if _, err := resources.Directory(nil, nil); err == nil {
@@ -300,28 +300,28 @@ func TestDirectoriesThatCannotBeOffered(t *testing.T) {
 	}
 }
 
-// What stands around the listing stands around the files.
-func TestGuardsOfDirectories(t *testing.T) {
-	root := open(t, garden)
+// Guards and middleware of the listing apply to the files.
+func TestDirectoryGuards(t *testing.T) {
+	root := open(t, sampleFiles)
 	opts := &resources.DirectoryOptions{Resource: server.Resource{Guards: []mcp.Guard{denies}}}
-	session := offer(t, directory(t, root, opts)...)
+	session := serve(t, directory(t, root, opts)...)
 	wantFailed(t, session, "file:///", "denied")
 	wantFailed(t, session, "file:///a.md", "denied")
 }
 
-func TestSeveralDirectories(t *testing.T) {
+func TestTwoDirectories(t *testing.T) {
 	one, two := open(t, map[string]string{"a": "one"}), open(t, map[string]string{"a": "two"})
-	session := offer(t, append(
+	session := serve(t, append(
 		directory(t, one, &resources.DirectoryOptions{Resource: server.Resource{URI: "app:one"}}),
 		directory(t, two, &resources.DirectoryOptions{Resource: server.Resource{URI: "app:two"}})...)...)
 	for uri, want := range map[string]string{"app:one/a": "one", "app:two/a": "two"} {
 		if got := text(t, session, uri); got != want {
-			t.Errorf("%s holds %q", uri, got)
+			t.Errorf("%s content %q", uri, got)
 		}
 	}
 }
 
-func TestFileSystems(t *testing.T) {
+func TestFS(t *testing.T) {
 	docs, err := fs.Sub(embedded, "testdata/docs")
 	if err != nil {
 		t.Fatal(err)
@@ -331,7 +331,7 @@ func TestFileSystems(t *testing.T) {
 		"embedded": docs,
 		"map":      fstest.MapFS{"guide.md": {Data: []byte("# Guide\n")}, "api/index.json": {Data: []byte("{}\n")}, "device": {Mode: fs.ModeDevice}, "link": {Data: []byte("guide.md"), Mode: fs.ModeSymlink}},
 	} {
-		session := offer(t, fileSystem(t, fsys, opts)...)
+		session := serve(t, fileSystem(t, fsys, opts)...)
 		if got := list(t, session, "file:///"); !slices.Equal(got, []string{"api/index.json", "guide.md"}) {
 			t.Errorf("%s lists %q", name, got)
 		}
@@ -342,13 +342,13 @@ func TestFileSystems(t *testing.T) {
 			wantNotFound(t, session, "file:///"+file)
 		}
 	}
-	// Whatever goes wrong in a file system is told.
-	session := offer(t, fileSystem(t, endless{}, nil)...)
+	// Errors of a file system are reported.
+	session := serve(t, fileSystem(t, endlessDir{}, nil)...)
 	wantFailed(t, session, "file:///a", "cannot be read")
-	wantNotFound(t, offer(t, fileSystem(t, filesOnly{docs}, nil)...), "file:///")
+	wantNotFound(t, serve(t, fileSystem(t, filesOnly{docs}, nil)...), "file:///")
 }
 
-// filesOnly is a file system whose directories cannot be listed.
+// filesOnly is a file system that cannot list directories.
 type filesOnly struct{ fsys fs.FS }
 
 func (f filesOnly) Open(name string) (fs.File, error) {
@@ -365,16 +365,16 @@ func fileSystem(t testing.TB, fsys fs.FS, opts *resources.DirectoryOptions) []*s
 	return entries
 }
 
-// FuzzRead asks for whatever comes, and must get nothing but what is listed.
+// FuzzRead reads arbitrary URIs. Only listed files must be found.
 func FuzzRead(f *testing.F) {
-	root := open(f, garden)
+	root := open(f, sampleFiles)
 	entries := directory(f, root, &resources.DirectoryOptions{Pattern: "**"})
-	s, contents := offer(f, entries...), make(map[string]bool)
+	s, contents := serve(f, entries...), make(map[string]bool)
 	for _, name := range list(f, s, "file:///") {
-		contents[garden[name]] = true
+		contents[sampleFiles[name]] = true
 		f.Add(name)
 	}
-	for _, way := range waysOut() {
+	for _, way := range escapingPaths() {
 		f.Add(way)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
@@ -387,4 +387,33 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%q holds %+v", path, got)
 		}
 	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	root := open(b, map[string]string{"doc.md": strings.Repeat("x", 4<<10), "a/b/c/doc.md": strings.Repeat("x", 4<<10)})
+	session := serve(b, append(directory(b, root, &resources.DirectoryOptions{Pattern: "**"}), file(b, root, "doc.md", &resources.FileOptions{}))...)
+	for name, uri := range map[string]string{"single": "file:///doc.md", "deep": "file:///a/b/c/doc.md"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := read(session, uri); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkList(b *testing.B) {
+	files := make(map[string]string)
+	for i := range 1000 {
+		files[fmt.Sprintf("%d/%d/%d.md", i/100, i/10%10, i)] = ""
+	}
+	session := serve(b, directory(b, open(b, files), &resources.DirectoryOptions{Pattern: "**/*.md"})...)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := read(session, "file:///"); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -1,5 +1,5 @@
-// Package resources has resources ready-made: files, directories, embedded files and
-// what is at a URL.
+// Package resources provides ready-made resources: files, directories, embedded files and
+// HTTP URLs.
 //
 //	root, err := os.OpenRoot("docs")
 //	...
@@ -7,29 +7,31 @@
 //	...
 //	err = s.Replace(entries...)
 //
-// # What is read
+// [File], [Directory], [FS] and [HTTP] return entries for a server. [Watch] notifies
+// subscribers when files change.
 //
-// Files are read when they are asked for, as they are then. Only regular files are:
-// never devices, pipes, sockets or directories. Nothing outside of the root is reached,
-// whatever is in the URI and whatever happens in the directory meanwhile; [Directory]
-// does not follow symbolic links at all. What is listed and what can be read is decided
-// by one function.
+// # Access
+//
+//  1. Each read returns the current content.
+//  2. Only regular files are read, never devices, pipes, sockets or directories.
+//  3. Nothing outside of the root is read, whatever the URI contains and however the directory
+//     changes during the read. [Directory] does not follow symbolic links at all.
+//  4. The same function decides which files are listed and which can be read.
 //
 // # Text and binary data
 //
-// The type follows from the name's extension, by a table of this package's own, or from
-// what the HTTP server says. Contents are text when their type is (text/*, JSON, XML,
-// YAML, TOML, JavaScript and the like) and they are valid UTF-8, else a blob. Contents of
-// unknown type are text/plain when they are UTF-8 without NUL, else
-// application/octet-stream.
+// The media type follows from the extension of the name, by a table of this package, or from
+// the HTTP response. The content is text if its type is textual (text/*, JSON, XML, YAML, TOML,
+// JavaScript and similar types) and it is valid UTF-8, and otherwise a blob. Content of unknown
+// type is text/plain if it is UTF-8 without NUL, and otherwise application/octet-stream.
 //
 // # Errors
 //
-// What does not exist, or is not offered, is mcp.ResourceNotFound. Errors name no path
-// of this machine.
+// A resource that does not exist, or is not offered, is mcp.ResourceNotFound. Errors contain
+// no paths of this machine.
 //
 // # Concurrency
 //
-// All entries are safe for concurrent use. They use the root, file system or options
-// that they were made with as long as they are registered: close a root after that.
+// All entries are safe for concurrent use. They use the root or file system that they were
+// created with as long as they are registered; close a root only after that.
 package resources

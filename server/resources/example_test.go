@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// bakery is a directory with a few files.
+// bakery creates a directory with a few files.
 func bakery() *os.Root {
 	dir, err := os.MkdirTemp("", "bakery")
 	if err != nil {
@@ -41,8 +41,8 @@ func bakery() *os.Root {
 	return root
 }
 
-// ask connects a client to a server with these entries.
-func ask(opts *client.Options, entries ...*server.Entry) (*client.Session, *server.Server) {
+// connect connects a client to a server with these entries.
+func connect(opts *client.Options, entries ...*server.Entry) (*client.Session, *server.Server) {
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 	if err := s.Replace(entries...); err != nil {
 		log.Fatal(err)
@@ -56,7 +56,7 @@ func ask(opts *client.Options, entries ...*server.Entry) (*client.Session, *serv
 
 // show reads a resource and prints it.
 func show(session *client.Session, uri string) {
-	result, err := session.Read(context.Background(), uri, nil)
+	result, err := session.ReadResource(context.Background(), uri, nil)
 	if err != nil {
 		fmt.Println(uri, "not found:", mcp.IsResourceNotFound(err))
 		return
@@ -79,7 +79,7 @@ func ExampleFile() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	session, _ := ask(nil, entry)
+	session, _ := connect(nil, entry)
 	defer session.Close()
 	show(session, "bakery://opening")
 	// Output:
@@ -98,7 +98,7 @@ func ExampleDirectory() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	session, _ := ask(nil, entries...)
+	session, _ := connect(nil, entries...)
 	defer session.Close()
 	show(session, "bakery://files")
 	show(session, "bakery://files/recipes/rye.md")
@@ -114,7 +114,7 @@ func ExampleDirectory() {
 //go:embed testdata/docs
 var manual embed.FS
 
-// Files that are part of the program.
+// Embedded files are resources.
 func ExampleFS() {
 	docs, err := fs.Sub(manual, "testdata/docs")
 	if err != nil {
@@ -127,7 +127,7 @@ func ExampleFS() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	session, _ := ask(nil, entries...)
+	session, _ := connect(nil, entries...)
 	defer session.Close()
 	show(session, "docs://manual")
 	show(session, "docs://manual/api/index.json")
@@ -139,7 +139,7 @@ func ExampleFS() {
 	// docs://manual/guide.md not found: true
 }
 
-// A server on this machine is reached by opt-in only.
+// A server on this machine must be permitted.
 func ExampleHTTP() {
 	weather := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -159,7 +159,7 @@ func ExampleHTTP() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	session, _ := ask(nil, entry)
+	session, _ := connect(nil, entry)
 	defer session.Close()
 	show(session, "weather://now")
 	// Output:
@@ -167,7 +167,7 @@ func ExampleHTTP() {
 	// weather://now application/json {"sky":"clear","for":"Bearer token"}
 }
 
-// Clients that subscribed are told when files change.
+// Subscribers are notified when files change.
 func ExampleWatch() {
 	root := bakery()
 	defer os.RemoveAll(root.Name())
@@ -178,7 +178,7 @@ func ExampleWatch() {
 		log.Fatal(err)
 	}
 	told := make(chan mcp.Change, 1)
-	session, s := ask(&client.Options{Changed: func(_ context.Context, change mcp.Change) { told <- change }}, entries...)
+	session, s := connect(&client.Options{OnChange: func(_ context.Context, change mcp.Change) { told <- change }}, entries...)
 	defer session.Close()
 	stop, err := resources.Watch(context.Background(), s, 10*time.Millisecond, entries...)
 	if err != nil {

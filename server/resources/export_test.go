@@ -1,19 +1,19 @@
 package resources
 
-// What the tests of patterns, names and types look at.
+// Functions under test.
 var (
 	IsName         = isName
 	IsHidden       = isHidden
 	IsWindowsAlias = isWindowsAlias
 	URIOf          = uriOf
 	TypeOf         = typeOf
-	TypeOfAnswer   = typeOfAnswer
+	ResponseType   = responseType
 	IsText         = isText
 	Types          = types
 	ParsePattern   = parsePattern
 )
 
-// The limits that they hit.
+// Limits under test.
 const (
 	MaxDepth   = maxDepth
 	MaxElement = maxElement

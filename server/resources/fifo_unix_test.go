@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// makeFIFO makes a pipe that nobody writes to, if the system has such.
+// makeFIFO creates a named pipe without a writer. It returns false on systems without pipes.
 func makeFIFO(t testing.TB, root *os.Root, name string) bool {
 	t.Helper()
 	if err := syscall.Mkfifo(filepath.Join(root.Name(), name), 0o666); err != nil {

@@ -1,29 +1,34 @@
 package resources
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
+	"syscall"
+	"time"
+	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// FileOptions configure [File]. The zero value is good.
+// FileOptions configure [File]. The zero value is ready to use.
 type FileOptions struct {
-	// Resource describes the resource. Defaults: as URI file:/// and the file's name,
-	// as Name its last element, as MIMEType what the extension says.
+	// Resource describes the resource. Its default URI is file:/// and the name of the
+	// file, its default Name the last element, its default MIMEType that of the extension.
 	server.Resource
-	// MaxSize is how long the file may be, in bytes. Default [DefaultMaxSize].
+	// MaxSize is the maximum size of the file, in bytes. Default [DefaultMaxSize].
 	MaxSize int64
 }
 
-// File makes a resource of one file below root. name is relative, with slashes. The file
-// need not be there yet. A symbolic link is followed as long as it stays below root.
+// File returns a resource for one file below root. name is relative, with slashes. The file
+// need not exist yet. Symbolic links are followed if they stay below root.
 func File(root *os.Root, name string, opts *FileOptions) (*server.Entry, error) {
 	if root == nil {
 		return nil, errNoRoot
@@ -55,26 +60,26 @@ func File(root *os.Root, name string, opts *FileOptions) (*server.Entry, error) 
 	if err != nil {
 		return nil, err
 	}
-	look := func(context.Context) (map[string]stamp, error) {
+	scan := func(context.Context) (map[string]version, error) {
 		info, err := root.Stat(name)
 		switch {
 		case err == nil:
-			return map[string]stamp{resource.URI: stampOf(info)}, nil
+			return map[string]version{resource.URI: versionOf(info)}, nil
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
 		}
 		return nil, err
 	}
-	return withWatched(entry, &watched{readable: true, look: look}), nil
+	return withFileSet(entry, &fileSet{readable: true, scan: scan}), nil
 }
 
-// defaultURI is that of a directory. The path of the real one is nobody's business.
+// defaultURI is the default URI of a directory. It does not reveal the real path.
 const defaultURI = "file:///"
 
-var errNoRoot = errors.New("there is no root to read from: nil was given")
+var errNoRoot = errors.New("the root is nil")
 
-// openRegular opens a regular file, or what a link that stays below root leads to. It is
-// looked at before it is opened, since opening a device may do something already.
+// openRegular opens a regular file and follows links that stay below root. It checks the type
+// before, because opening a device may have an effect, and after opening.
 func openRegular(root *os.Root, name string) (*os.File, error) {
 	info, err := root.Stat(name)
 	if err != nil {
@@ -83,13 +88,92 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fs.ErrNotExist
 	}
-	f, err := openNow(root, name)
+	return onlyRegular(openNonBlocking(root, name))
+}
+
+// contentsOf returns data as text or as a blob. mimeType is empty if it is unknown.
+func contentsOf(uri, mimeType string, data []byte) mcp.ResourceContents {
+	valid := utf8.Valid(data)
+	if mimeType == "" {
+		mimeType = "application/octet-stream"
+		if valid && bytes.IndexByte(data, 0) < 0 {
+			mimeType = "text/plain"
+		}
+	}
+	if valid && isText(mimeType) {
+		return &mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: string(data)}
+	}
+	return &mcp.BlobResourceContents{URI: uri, MIMEType: mimeType, Blob: data}
+}
+
+// onlyRegular closes everything except a regular file and returns fs.ErrNotExist. It takes the
+// results of opening the file.
+func onlyRegular[F fs.File](f F, err error) (F, error) {
+	if err != nil {
+		return f, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		f.Close()
+	}
+	return f, err
+}
+
+// readFile reads at most limit bytes. The size that Stat returns may be wrong.
+func readFile(f fs.File, limit int64) ([]byte, error) {
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRegular(f); err != nil {
-		f.Close()
+	size := info.Size()
+	if size > limit {
+		return nil, errTooLong(limit)
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	if _, err := buf.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, err
 	}
-	return f, nil
+	if int64(buf.Len()) > limit {
+		return nil, errTooLong(limit)
+	}
+	return buf.Bytes(), nil
 }
+
+func errTooLong(limit int64) error { return fmt.Errorf("it is longer than %d bytes", limit) }
+
+// readError returns the error for a client. It contains no path.
+func readError(uri string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return mcp.ResourceNotFound(uri)
+	}
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		err = of.Err
+	}
+	return fmt.Errorf("%.256q cannot be read: %w", uri, err)
+}
+
+// Defaults of options.
+const (
+	// DefaultMaxSize is the maximum size of contents, in bytes.
+	DefaultMaxSize = 10 << 20
+	// DefaultMaxFiles is the maximum number of files in a listing.
+	DefaultMaxFiles = 10_000
+	// DefaultInterval is the interval at which [Watch] checks files.
+	DefaultInterval = 2 * time.Second
+	// DefaultTimeout bounds an HTTP request.
+	DefaultTimeout = 30 * time.Second
+)
+
+const (
+	maxPattern   = 1 << 10 // bytes
+	maxDepth     = 64      // elements of a path
+	maxElement   = 255     // bytes of a path element
+	maxVisited   = 200_000 // directory entries visited for one listing
+	maxListed    = 4 << 20 // bytes of all paths in one listing
+	readDirBatch = 256     // directory entries read at a time
+	maxReplaced  = 8       // how often a file may be replaced while it is being opened
+	maxETag      = 1 << 10 // bytes of an entity tag that is stored
+)

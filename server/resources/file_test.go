@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/server/resources"
 )
 
-func TestFilesAreTextOrBlobs(t *testing.T) {
+func TestFileContent(t *testing.T) {
 	const invalid = "caf\xe9"
 	files := map[string]struct{ content, mimeType string }{
 		"a.txt": {"text", "text/plain"}, "a.json": {`{"a":1}`, "application/json"}, "a.svg": {"<svg/>", "image/svg+xml"}, "a.yaml": {"a: 1", "application/yaml"},
@@ -36,7 +36,7 @@ func TestFilesAreTextOrBlobs(t *testing.T) {
 	for name := range all {
 		entries = append(entries, file(t, root, name, nil))
 	}
-	session := offer(t, entries...)
+	session := serve(t, entries...)
 	for name, f := range files {
 		contents, err := read(session, "file:///"+name)
 		got, ok := contents.(*mcp.TextResourceContents)
@@ -53,10 +53,10 @@ func TestFilesAreTextOrBlobs(t *testing.T) {
 	}
 }
 
-func TestFileIsListedAsDescribed(t *testing.T) {
+func TestFileDescription(t *testing.T) {
 	root := open(t, map[string]string{"dir/a b{x}?.md": "text"})
 	priority := 0.5
-	session := offer(t,
+	session := serve(t,
 		file(t, root, "dir/a b{x}?.md", nil),
 		file(t, root, "dir/unknown", nil),
 		file(t, root, "dir/a b{x}?.md", &resources.FileOptions{Resource: server.Resource{
@@ -77,25 +77,25 @@ func TestFileIsListedAsDescribed(t *testing.T) {
 		`{"uri":"app:readme","name":"readme","title":"Read me","description":"What to read","mimeType":"text/x-special","annotations":{"priority":0.5}}`,
 	}
 	if got := strings.Join(listed, "\n"); got != strings.Join(want, "\n") {
-		t.Errorf("listed are\n%s", got)
+		t.Errorf("listing\n%s", got)
 	}
 	for _, uri := range []string{"file:///dir/a%20b%7Bx%7D%3F.md", "app:readme"} {
 		if got := text(t, session, uri); got != "text" {
-			t.Errorf("%s holds %q", uri, got)
+			t.Errorf("%s content %q", uri, got)
 		}
 	}
 }
 
-func TestFileIsReadAsItIsNow(t *testing.T) {
+func TestFileCurrentContent(t *testing.T) {
 	root := open(t, nil)
-	session := offer(t, file(t, root, "later.txt", nil))
+	session := serve(t, file(t, root, "later.txt", nil))
 	wantNotFound(t, session, "file:///later.txt")
 	for _, content := range []string{"one", "two"} {
 		if err := root.WriteFile("later.txt", []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		if got := text(t, session, "file:///later.txt"); got != content {
-			t.Errorf("it holds %q, want %q", got, content)
+			t.Errorf("content %q, want %q", got, content)
 		}
 	}
 	if err := root.Remove("later.txt"); err != nil {
@@ -104,9 +104,9 @@ func TestFileIsReadAsItIsNow(t *testing.T) {
 	wantNotFound(t, session, "file:///later.txt")
 }
 
-func TestFilesAreBounded(t *testing.T) {
+func TestFileLimit(t *testing.T) {
 	root := open(t, map[string]string{"a.txt": strings.Repeat("x", 1000)})
-	session := offer(t,
+	session := serve(t,
 		file(t, root, "a.txt", &resources.FileOptions{MaxSize: 1000}),
 		file(t, root, "a.txt", &resources.FileOptions{Resource: server.Resource{URI: "app:small"}, MaxSize: 999}),
 		file(t, root, "big", nil), file(t, root, "bigger", nil))
@@ -129,8 +129,8 @@ func TestFilesAreBounded(t *testing.T) {
 	wantFailed(t, session, "file:///bigger", "longer than 10485760 bytes")
 }
 
-// Files of /proc say that they are empty, and are not.
-func TestFileWhoseSizeIsNotTrue(t *testing.T) {
+// Files of /proc have the size 0 and are not empty.
+func TestFileWithWrongSize(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
 	}
@@ -139,14 +139,14 @@ func TestFileWhoseSizeIsNotTrue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	session := offer(t, file(t, root, "status", nil), file(t, root, "status", &resources.FileOptions{Resource: server.Resource{URI: "app:small"}, MaxSize: 10}))
+	session := serve(t, file(t, root, "status", nil), file(t, root, "status", &resources.FileOptions{Resource: server.Resource{URI: "app:small"}, MaxSize: 10}))
 	if got := text(t, session, "file:///status"); !strings.Contains(got, "Threads:") {
-		t.Errorf("it holds %q", got)
+		t.Errorf("content %q", got)
 	}
 	wantFailed(t, session, "app:small", "longer than 10 bytes")
 }
 
-func TestOnlyRegularFilesAreRead(t *testing.T) {
+func TestSpecialFiles(t *testing.T) {
 	root := open(t, map[string]string{"dir/a": "text"})
 	entries := []*server.Entry{file(t, root, "dir", nil), file(t, root, "dir/a/b", nil)}
 	names := []string{"dir", "dir/a/b"}
@@ -154,13 +154,13 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 		names = append(names, "fifo")
 		entries = append(entries, file(t, root, "fifo", nil))
 	}
-	session := offer(t, entries...)
+	session := serve(t, entries...)
 	for _, name := range names {
 		wantNotFound(t, session, "file:///"+name)
 	}
 }
 
-func TestDevicesAreNotRead(t *testing.T) {
+func TestDevice(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("has no /dev")
 	}
@@ -169,15 +169,15 @@ func TestDevicesAreNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	session := offer(t, append(directory(t, root, nil), file(t, root, "zero", &resources.FileOptions{Resource: server.Resource{URI: "app:zero"}}))...)
+	session := serve(t, append(directory(t, root, nil), file(t, root, "zero", &resources.FileOptions{Resource: server.Resource{URI: "app:zero"}}))...)
 	wantNotFound(t, session, "app:zero")
 	for _, name := range []string{"zero", "null", "random", "tty", "fd", "stdin"} {
 		wantNotFound(t, session, "file:///"+name)
 	}
 }
 
-// A link of a single file is followed, as long as it stays below the root.
-func TestLinksOfSingleFiles(t *testing.T) {
+// File follows links that stay below the root.
+func TestFileLinks(t *testing.T) {
 	root := open(t, map[string]string{
 		"now -> data/v1": "", "data/v1/config.toml": "a = 1", "config.toml -> now/config.toml": "",
 		"out -> ../secret": "", "absolute -> OUTSIDE/secret": "", "dangling -> nowhere": "", "loop -> loop": "", "up -> ..": "",
@@ -187,9 +187,9 @@ func TestLinksOfSingleFiles(t *testing.T) {
 	for _, name := range names {
 		entries = append(entries, file(t, root, name, nil))
 	}
-	session := offer(t, entries...)
+	session := serve(t, entries...)
 	if got := text(t, session, "file:///config.toml"); got != "a = 1" {
-		t.Errorf("it holds %q", got)
+		t.Errorf("content %q", got)
 	}
 	wantNotFound(t, session, "file:///dangling")
 	for _, name := range names {
@@ -197,22 +197,22 @@ func TestLinksOfSingleFiles(t *testing.T) {
 	}
 }
 
-// A URI is no template: its braces are characters as all others.
-func TestBracesInURIsAreLiteral(t *testing.T) {
+// Braces in a URI are literal characters.
+func TestFileURIWithBraces(t *testing.T) {
 	root := open(t, map[string]string{"a": "text"})
-	session := offer(t, file(t, root, "a", &resources.FileOptions{Resource: server.Resource{URI: "app:{x}"}}))
+	session := serve(t, file(t, root, "a", &resources.FileOptions{Resource: server.Resource{URI: "app:{x}"}}))
 	if got := text(t, session, "app:{x}"); got != "text" {
-		t.Errorf("it holds %q", got)
+		t.Errorf("content %q", got)
 	}
 	wantNotFound(t, session, "app:a")
 	for template := range session.Templates(t.Context()) {
-		t.Errorf("there is a template %s", template.URITemplate)
+		t.Errorf("unexpected template %s", template.URITemplate)
 	}
 }
 
-func TestFilesThatCannotBeRead(t *testing.T) {
+func TestFileReadErrors(t *testing.T) {
 	root := open(t, map[string]string{"a": "text"})
-	session := offer(t, file(t, root, "a", nil))
+	session := serve(t, file(t, root, "a", nil))
 	if err := root.Chmod("a", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -223,25 +223,25 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	wantFailed(t, session, "file:///a", "cannot be read")
 }
 
-func TestFilesThatCannotBeOffered(t *testing.T) {
+func TestFileErrors(t *testing.T) {
 	root := open(t, nil)
-	for _, name := range noNames {
+	for _, name := range invalidNames {
 		if _, err := resources.File(root, name, nil); err == nil {
-			t.Errorf("a file named %.80q is offered", name)
+			t.Errorf("the file name %.80q is accepted", name)
 		}
 	}
 	if _, err := resources.File(nil, "a", nil); err == nil {
 		t.Error("a file of no root is offered")
 	}
 	if _, err := resources.File(root, "a", &resources.FileOptions{Resource: server.Resource{URI: "no scheme"}}); err == nil {
-		t.Error("a file is offered under what is no URI")
+		t.Error("an invalid URI is accepted")
 	}
 }
 
-// What stands around a resource stands around ready-made ones.
-func TestGuardsOfFiles(t *testing.T) {
+// Guards and middleware apply to files.
+func TestFileGuards(t *testing.T) {
 	root := open(t, map[string]string{"a": "text"})
 	opts := &resources.FileOptions{Resource: server.Resource{Guards: []mcp.Guard{denies}}}
-	session, _ := offerBy(t, &client.Options{}, file(t, root, "a", opts))
+	session, _ := serveTo(t, &client.Options{}, file(t, root, "a", opts))
 	wantFailed(t, session, "file:///a", "denied")
 }

@@ -19,43 +19,41 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// HTTPOptions configure [HTTP]. The zero value is good.
+// HTTPOptions configure [HTTP]. The zero value is ready to use.
 type HTTPOptions struct {
-	// Resource describes the resource. Its default URI is the URL, its default
-	// MIMEType what the answer says.
+	// Resource describes the resource. Its default URI is the URL, its default MIMEType
+	// that of the response.
 	server.Resource
-	// Header is sent along, to the origin of the URL and to no other that it may
-	// redirect to.
+	// Header is added to requests to the origin of the URL. It is not sent to other
+	// origins after a redirect.
 	Header http.Header
-	// MaxSize is how long an answer may be, in bytes. Default [DefaultMaxSize].
+	// MaxSize is the maximum size of a response, in bytes. Default [DefaultMaxSize].
 	MaxSize int64
-	// Timeout bounds a fetch, redirects included. Default [DefaultTimeout].
+	// Timeout bounds a request including redirects. Default [DefaultTimeout].
 	Timeout time.Duration
-	// AllowLoopback also admits this machine, and http there.
+	// AllowLoopback permits loopback addresses, and http for them.
 	AllowLoopback bool
-	// Allow lists networks that may be reached although they are not public.
+	// Allow permits additional networks that are not public.
 	Allow []netip.Prefix
-	// Proxy says which proxy a request goes through, nil for none. Default none,
-	// whatever the environment says.
+	// Proxy returns the proxy for a request, nil for none. By default no proxy is used;
+	// the environment is ignored.
 	Proxy func(*http.Request) (*url.URL, error)
-	// TLS configures TLS. Default the roots of the system.
+	// TLS configures TLS. By default the roots of the system are used.
 	TLS *tls.Config
 }
 
-// HTTP makes a resource of what is at a URL. It is fetched whenever it is read; an
-// answer with an ETag is kept, and sent for again only if it has changed (RFC 9110,
-// section 13.1.2).
+// HTTP returns a resource for a URL. Each read makes a request. A response with an ETag is
+// stored and revalidated (RFC 9110, section 13.1.2).
 //
-// The URL is https. Its host must have a public address: neither it nor a redirect, of
-// which three are followed, leads into the networks of this machine, unless the options
-// allow it. The answers 404 and 410 are mcp.ResourceNotFound; no other that is not a
-// success is read.
+// The URL must be https, and its host must have a public address. The same applies to
+// redirects, of which at most three are followed. The options permit more. The status codes 404
+// and 410 are mcp.ResourceNotFound; all others except a success are errors.
 func HTTP(url string, opts *HTTPOptions) (*server.Entry, error) {
 	var options HTTPOptions
 	if opts != nil {
 		options = *opts
 	}
-	r := &remote{url: url, header: options.Header.Clone(), guard: netguard.New(&netguard.Options{
+	r := &httpResource{url: url, header: options.Header.Clone(), guard: netguard.New(&netguard.Options{
 		AllowLoopback: options.AllowLoopback, Allow: options.Allow, Proxy: options.Proxy, TLS: options.TLS,
 		Timeout: cmp.Or(max(options.Timeout, 0), DefaultTimeout),
 		MaxBody: cmp.Or(max(options.MaxSize, 0), DefaultMaxSize),
@@ -66,33 +64,33 @@ func HTTP(url string, opts *HTTPOptions) (*server.Entry, error) {
 	resource := options.Resource
 	resource.URI = cmp.Or(resource.URI, url)
 	return server.NewResource(resource, func(ctx context.Context, _ *server.Request) (mcp.ResourceContents, error) {
-		answer, err := r.fetch(ctx)
+		response, err := r.fetch(ctx)
 		if err != nil {
 			return nil, fetchError(resource.URI, err)
 		}
-		return contentsOf(resource.URI, cmp.Or(resource.MIMEType, answer.mimeType), answer.body), nil
+		return contentsOf(resource.URI, cmp.Or(resource.MIMEType, response.mimeType), response.body), nil
 	})
 }
 
-// A remote is what is at a URL.
-type remote struct {
+// An httpResource fetches a URL.
+type httpResource struct {
 	url    string
 	header http.Header
 	guard  *netguard.Guard
 
-	mu   sync.Mutex
-	kept *answer // nil if there is none to be compared
+	mu     sync.Mutex
+	stored *response // nil without an ETag
 }
 
-// An answer is what was at the URL. It does not change.
-type answer struct {
+// A response is immutable.
+type response struct {
 	etag     string
 	mimeType string
 	body     []byte
 }
 
-func (r *remote) fetch(ctx context.Context) (*answer, error) {
-	kept := r.last()
+func (r *httpResource) fetch(ctx context.Context) (*response, error) {
+	stored := r.load()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -100,8 +98,8 @@ func (r *remote) fetch(ctx context.Context) (*answer, error) {
 	for name, lines := range r.header {
 		req.Header[http.CanonicalHeaderKey(name)] = lines
 	}
-	if kept != nil {
-		req.Header.Set("If-None-Match", kept.etag)
+	if stored != nil {
+		req.Header.Set("If-None-Match", stored.etag)
 	}
 	res, err := r.guard.Do(req)
 	if err != nil {
@@ -109,51 +107,51 @@ func (r *remote) fetch(ctx context.Context) (*answer, error) {
 	}
 	defer res.Body.Close()
 	switch {
-	case res.StatusCode == http.StatusNotModified && kept != nil:
-		return kept, nil
+	case res.StatusCode == http.StatusNotModified && stored != nil:
+		return stored, nil
 	case res.StatusCode < 200 || res.StatusCode > 299:
 		return nil, &netguard.StatusError{Status: res.StatusCode}
 	case res.Header.Get("Content-Encoding") != "":
-		return nil, errors.New("the answer is encoded, though nobody asked for that")
+		return nil, errors.New("the response has an unexpected Content-Encoding")
 	}
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		return nil, err
 	}
-	now := &answer{res.Header.Get("ETag"), typeOfAnswer(res.Header.Get("Content-Type")), body}
-	r.keep(now, res)
+	now := &response{res.Header.Get("ETag"), responseType(res.Header.Get("Content-Type")), body}
+	r.store(now, res)
 	return now, nil
 }
 
-func (r *remote) last() *answer {
+func (r *httpResource) load() *response {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.kept
+	return r.stored
 }
 
-// keep keeps an answer that can be asked for again by its tag.
-func (r *remote) keep(a *answer, res *http.Response) {
-	if a.etag == "" || len(a.etag) > maxETag || res.StatusCode != http.StatusOK || forbidsStoring(res.Header) {
-		a = nil
+// store stores a response that can be revalidated.
+func (r *httpResource) store(response *response, res *http.Response) {
+	if tag := response.etag; tag == "" || len(tag) > maxETag || res.StatusCode != http.StatusOK || forbidsStoring(res.Header) {
+		response = nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kept = a
+	r.stored = response
 }
 
-// forbidsStoring: RFC 9111, section 5.2.2.5.
+// forbidsStoring looks for the directive no-store: RFC 9111, section 5.2.2.5.
 func forbidsStoring(header http.Header) bool {
 	return strings.Contains(strings.ToLower(strings.Join(header.Values("Cache-Control"), ",")), "no-store")
 }
 
-// fetchError is what the reader of a resource is told. The URL may hold a secret, and
-// stays out of it.
+// fetchError returns the error for a client. It does not contain the URL, which may contain a
+// secret.
 func fetchError(uri string, err error) error {
 	if status, ok := errors.AsType[*netguard.StatusError](err); ok && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) {
 		return mcp.ResourceNotFound(uri)
 	}
 	if refused, ok := errors.AsType[*netguard.RefusedError](err); ok {
-		return fmt.Errorf("the resource is not fetched: %s", refused.Reason)
+		return fmt.Errorf("the resource cannot be fetched: %s", refused.Reason)
 	}
 	return fmt.Errorf("the resource cannot be fetched: %w", err)
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/dovetail-go/dovetail/server/resources"
 )
 
-// fetched offers what an HTTP server on this machine answers.
-func fetched(t testing.TB, opts resources.HTTPOptions, handler http.HandlerFunc) *client.Session {
+// serveHTTP offers a resource of a local HTTP server.
+func serveHTTP(t testing.TB, opts resources.HTTPOptions, handler http.HandlerFunc) *client.Session {
 	t.Helper()
 	origin := httptest.NewServer(handler)
 	t.Cleanup(origin.Close)
-	return offer(t, remote(t, origin.URL+"/doc?token=hush", opts))
+	return serve(t, remote(t, origin.URL+"/doc?token=hush", opts))
 }
 
 func remote(t testing.TB, url string, opts resources.HTTPOptions) *server.Entry {
@@ -53,7 +53,7 @@ func TestHTTPContents(t *testing.T) {
 		"application/octet-stream":      {"application/octet-stream", "blob:text"},
 	} {
 		content, isBlob := strings.CutPrefix(want.content, "blob:")
-		session := fetched(t, resources.HTTPOptions{}, func(w http.ResponseWriter, r *http.Request) {
+		session := serveHTTP(t, resources.HTTPOptions{}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", contentType)
 			io.WriteString(w, content)
 		})
@@ -71,33 +71,33 @@ func TestHTTPContents(t *testing.T) {
 			t.Errorf("%s: %v", contentType, err)
 		}
 	}
-	session := fetched(t, resources.HTTPOptions{Resource: server.Resource{MIMEType: "application/yaml"}}, func(w http.ResponseWriter, r *http.Request) {
+	session := serveHTTP(t, resources.HTTPOptions{Resource: server.Resource{MIMEType: "application/yaml"}}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "image/png")
 		io.WriteString(w, "a: 1")
 	})
 	if got := text(t, session, "app:doc"); got != "a: 1" {
-		t.Errorf("it holds %q", got)
+		t.Errorf("content %q", got)
 	}
 }
 
-func TestHTTPIsListed(t *testing.T) {
+func TestHTTPDescription(t *testing.T) {
 	entry, err := resources.HTTP("https://example.com/a?b", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for resource, err := range offer(t, entry).Resources(t.Context()) {
+	for resource, err := range serve(t, entry).Resources(t.Context()) {
 		if err != nil || resource.URI != "https://example.com/a?b" || resource.Name != resource.URI || resource.MIMEType != "" {
-			t.Errorf("listed is %+v, %v", resource, err)
+			t.Errorf("listing %+v, %v", resource, err)
 		}
 	}
 }
 
-// What has not changed is not sent again.
-func TestHTTPKeepsWhatHasATag(t *testing.T) {
-	var version, sent, asked atomic.Int64
+// A response with an ETag is revalidated.
+func TestHTTPRevalidates(t *testing.T) {
+	var version, sent, requests atomic.Int64
 	version.Store(1)
-	session := fetched(t, resources.HTTPOptions{}, func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+	session := serveHTTP(t, resources.HTTPOptions{}, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
 		tag := fmt.Sprintf(`"%d"`, version.Load())
 		w.Header().Set("ETag", tag)
 		w.Header().Set("Content-Type", "text/markdown")
@@ -115,12 +115,12 @@ func TestHTTPKeepsWhatHasATag(t *testing.T) {
 			t.Errorf("version %d is %+v, %v", v, contents, err)
 		}
 	}
-	if sent.Load() != 3 || asked.Load() != 6 {
-		t.Errorf("sent %d times of %d, want 3 of 6", sent.Load(), asked.Load())
+	if sent.Load() != 3 || requests.Load() != 6 {
+		t.Errorf("%d responses with content for %d requests, want 3 for 6", sent.Load(), requests.Load())
 	}
 }
 
-func TestHTTPKeepsNothingElse(t *testing.T) {
+func TestHTTPDoesNotStore(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"no tag": func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "text") },
 		"no-store": func(w http.ResponseWriter, r *http.Request) {
@@ -138,15 +138,15 @@ func TestHTTPKeepsNothingElse(t *testing.T) {
 			io.WriteString(w, "text")
 		},
 	} {
-		session := fetched(t, resources.HTTPOptions{}, func(w http.ResponseWriter, r *http.Request) {
-			if tags, asked := r.Header["If-None-Match"]; asked {
-				t.Errorf("%s: asked for %q", name, tags)
+		session := serveHTTP(t, resources.HTTPOptions{}, func(w http.ResponseWriter, r *http.Request) {
+			if tags, requests := r.Header["If-None-Match"]; requests {
+				t.Errorf("%s: requested %q", name, tags)
 			}
 			handler(w, r)
 		})
 		for range 2 {
 			if got := text(t, session, "app:doc"); got != "text" {
-				t.Errorf("%s: it holds %q", name, got)
+				t.Errorf("%s: content %q", name, got)
 			}
 		}
 	}
@@ -163,15 +163,15 @@ func TestHTTPFailures(t *testing.T) {
 		"500":         {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "status 500"},
 		"unasked 304": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNotModified) }, "status 304"},
 		"too long":    {func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 1001)) }, "longer than 1000 bytes"},
-		"endless": {func(w http.ResponseWriter, r *http.Request) {
+		"endlessDir": {func(w http.ResponseWriter, r *http.Request) {
 			for {
 				if _, err := w.Write(make([]byte, 100)); err != nil {
 					return
 				}
 			}
 		}, "longer than 1000 bytes"},
-		"silent":  {func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "exceeded"},
-		"encoded": {func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Encoding", "gzip"); w.Write(nil) }, "encoded"},
+		"silent":           {func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "exceeded"},
+		"Content-Encoding": {func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Encoding", "gzip"); w.Write(nil) }, "Content-Encoding"},
 		"cut off": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "10")
 			w.Write([]byte("x"))
@@ -184,22 +184,22 @@ func TestHTTPFailures(t *testing.T) {
 		}, "scheme"},
 		"round": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/hush", http.StatusFound) }, "redirects"},
 	} {
-		session := fetched(t, resources.HTTPOptions{MaxSize: 1000, Timeout: 100 * time.Millisecond}, c.handler)
+		session := serveHTTP(t, resources.HTTPOptions{MaxSize: 1000, Timeout: 100 * time.Millisecond}, c.handler)
 		if c.reason == "" {
 			wantNotFound(t, session, "app:doc")
 			continue
 		}
 		wantFailed(t, session, "app:doc", c.reason)
 		if _, err := read(session, "app:doc"); strings.Contains(fmt.Sprint(err), "hush") {
-			t.Errorf("%s: the error tells a secret: %v", name, err)
+			t.Errorf("%s: the error contains a secret: %v", name, err)
 		}
 	}
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
-	session := offer(t, remote(t, closed.URL+"/hush?hush", resources.HTTPOptions{}))
+	session := serve(t, remote(t, closed.URL+"/hush?hush", resources.HTTPOptions{}))
 	wantFailed(t, session, "app:doc", "cannot be fetched")
 	if _, err := read(session, "app:doc"); strings.Contains(fmt.Sprint(err), "hush") {
-		t.Errorf("the error tells a secret: %v", err)
+		t.Errorf("the error contains a secret: %v", err)
 	}
 }
 
@@ -214,28 +214,28 @@ func TestHTTPHeader(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { note(r); io.WriteString(w, "text") }))
 	defer other.Close()
 	header := http.Header{"Authorization": {"a"}, "x-api-key": {"b"}}
-	session := fetched(t, resources.HTTPOptions{Header: header}, func(w http.ResponseWriter, r *http.Request) {
+	session := serveHTTP(t, resources.HTTPOptions{Header: header}, func(w http.ResponseWriter, r *http.Request) {
 		note(r)
 		http.Redirect(w, r, other.URL+"/other", http.StatusFound)
 	})
 	header.Set("Authorization", "late")
 	if got := text(t, session, "app:doc"); got != "text" {
-		t.Errorf("it holds %q", got)
+		t.Errorf("content %q", got)
 	}
 	if got["/doc"] != "ab" || got["/other"] != "" {
-		t.Errorf("sent along was %q", got)
+		t.Errorf("the request has %q", got)
 	}
 }
 
-func TestHTTPReachesPublicHostsOnly(t *testing.T) {
+func TestHTTPPublicHostsOnly(t *testing.T) {
 	for _, u := range []string{
 		"", "doc", "http://example.com/", "ftp://example.com/", "file:///etc/passwd", "https://localhost/", "https://127.0.0.1/", "https://[::1]/", "https://10.0.0.1/",
 		"https://169.254.169.254/latest/meta-data", "https://user:hush@example.com/", "https://0x7f000001/", "https://[64:ff9b::a9fe:a9fe]/",
 	} {
 		if _, err := resources.HTTP(u, &resources.HTTPOptions{Resource: server.Resource{URI: "app:doc"}}); err == nil {
-			t.Errorf("%s is offered", u)
+			t.Errorf("%s is accepted", u)
 		} else if strings.Contains(err.Error(), "hush") {
-			t.Errorf("the error tells a secret: %v", err)
+			t.Errorf("the error contains a secret: %v", err)
 		}
 	}
 	for u, opts := range map[string]*resources.HTTPOptions{
@@ -243,15 +243,15 @@ func TestHTTPReachesPublicHostsOnly(t *testing.T) {
 		"http://localhost/": {AllowLoopback: true},
 	} {
 		if _, err := resources.HTTP(u, opts); err != nil {
-			t.Errorf("%s, which is allowed: %v", u, err)
+			t.Errorf("%s is allowed: %v", u, err)
 		}
 	}
 }
 
-func TestHTTPThroughProxy(t *testing.T) {
-	asked := make(chan string, 1)
+func TestHTTPProxy(t *testing.T) {
+	requests := make(chan string, 1)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked <- r.Host
+		requests <- r.Host
 		w.WriteHeader(http.StatusBadGateway)
 	}))
 	defer proxy.Close()
@@ -260,14 +260,14 @@ func TestHTTPThroughProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFailed(t, offer(t, entry), "https://example.com/", "cannot be fetched")
-	if got := <-asked; got != "example.com:443" {
-		t.Errorf("the proxy was asked for %s", got)
+	wantFailed(t, serve(t, entry), "https://example.com/", "cannot be fetched")
+	if got := <-requests; got != "example.com:443" {
+		t.Errorf("the proxy request is for %s", got)
 	}
 }
 
-func TestHTTPReadsAtTheSameTime(t *testing.T) {
-	session := fetched(t, resources.HTTPOptions{}, func(w http.ResponseWriter, r *http.Request) {
+func TestHTTPConcurrentReads(t *testing.T) {
+	session := serveHTTP(t, resources.HTTPOptions{}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)
 		if r.Header.Get("If-None-Match") != "" {
 			w.WriteHeader(http.StatusNotModified)
@@ -280,7 +280,7 @@ func TestHTTPReadsAtTheSameTime(t *testing.T) {
 		wg.Go(func() {
 			for range 5 {
 				if got := text(t, session, "app:doc"); got != "text" {
-					t.Errorf("it holds %q", got)
+					t.Errorf("content %q", got)
 				}
 			}
 		})

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// typeOf returns the media type of a file by its name, "" if the name does not tell.
+// typeOf returns the media type for the extension of a name, or "".
 func typeOf(name string) string { return types[strings.ToLower(path.Ext(name))] }
 
-// types are media types by extension. The table of the system differs from machine to
-// machine, and what is text on one would be a blob on another.
+// types are media types by extension. The table of the operating system is not used, because
+// it differs between machines.
 var types = map[string]string{
 	".7z":    "application/x-7z-compressed",
 	".avif":  "image/avif",
@@ -109,35 +109,35 @@ var types = map[string]string{
 	".zst":   "application/zstd",
 }
 
-// texts are the types of text that are not named text, and have no suffix that tells.
-var texts = []string{
+// textTypes are textual types other than text/* and those with a suffix such as +json.
+var textTypes = []string{
 	"application/ecmascript", "application/graphql", "application/javascript", "application/json", "application/json-seq",
 	"application/jsonl", "application/sql", "application/toml", "application/typescript", "application/x-javascript",
 	"application/x-ndjson", "application/x-sh", "application/x-tex", "application/x-toml", "application/x-yaml",
 	"application/xml", "application/xml-dtd", "application/yaml",
 }
 
-// isText tells whether contents of a media type are text, in UTF-8 if they are valid.
+// isText reports whether a media type is textual, with an encoding that is part of UTF-8.
 func isText(mimeType string) bool {
 	media, params, err := mime.ParseMediaType(mimeType)
 	if err != nil || !isUTF8(params["charset"]) {
 		return false
 	}
-	if strings.HasPrefix(media, "text/") || slices.Contains(texts, media) {
+	if strings.HasPrefix(media, "text/") || slices.Contains(textTypes, media) {
 		return true
 	}
 	plus := strings.LastIndexByte(media, '+')
 	return plus >= 0 && slices.Contains([]string{"+json", "+xml", "+yaml"}, media[plus:])
 }
 
-// isUTF8 tells whether a charset is UTF-8 or a part of it, or none is given.
+// isUTF8 reports whether a charset is empty, UTF-8 or US-ASCII.
 func isUTF8(charset string) bool {
 	return slices.Contains([]string{"", "utf-8", "utf8", "us-ascii"}, strings.ToLower(charset))
 }
 
-// typeOfAnswer returns the media type that a Content-Type tells, "" if it tells none.
-// Without it a charset other than UTF-8 could not be read: that one stays.
-func typeOfAnswer(contentType string) string {
+// responseType returns the media type of a Content-Type header, or "". It keeps only the
+// parameter charset, and only if that is not UTF-8.
+func responseType(contentType string) string {
 	media, params, err := mime.ParseMediaType(contentType)
 	switch {
 	case err != nil || !strings.Contains(media, "/"):

@@ -9,8 +9,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// A pattern matches the paths of files, element by element as doublestar.Match does; the
-// element ** matches any number of elements, also none.
+// A pattern matches paths element by element, with doublestar.Match. The element ** matches
+// any number of elements, including none.
 type pattern []string
 
 const anyElements = "**"
@@ -25,10 +25,10 @@ func parsePattern(text string) (pattern, error) {
 
 func splitPattern(text string) (pattern, error) {
 	if len(text) > maxPattern {
-		return nil, fmt.Errorf("it has %d bytes, at most %d are accepted", len(text), maxPattern)
+		return nil, fmt.Errorf("it has %d bytes, the limit is %d", len(text), maxPattern)
 	}
 	if strings.ContainsAny(text, "\\\x00") {
-		return nil, errors.New("its separators are slashes; it holds no backslash and no NUL")
+		return nil, errors.New("it must not contain a backslash or NUL")
 	}
 	if !utf8.ValidString(text) {
 		return nil, errors.New("it is not UTF-8")
@@ -37,14 +37,14 @@ func splitPattern(text string) (pattern, error) {
 	for _, element := range p {
 		switch {
 		case element == "":
-			return nil, errors.New("it is relative, and none of its elements is empty")
+			return nil, errors.New("it must be relative and have no empty element")
 		case element == "." || element == "..":
-			return nil, fmt.Errorf("it must not hold the element %q", element)
+			return nil, fmt.Errorf("it must not contain the element %q", element)
 		case element != anyElements && strings.Contains(element, anyElements):
-			return nil, fmt.Errorf("** must be an element of its own, not a part of %q", element)
+			return nil, fmt.Errorf("** must be a complete element, not a part of %q", element)
 		}
 		if !doublestar.ValidatePattern(element) {
-			return nil, fmt.Errorf("%q is not closed, or not a range; braces hold no slash", element)
+			return nil, fmt.Errorf("%q has a bracket or brace that is not closed, or an invalid range; braces cannot contain a slash", element)
 		}
 		if strings.Count(element, "{") > maxBraces {
 			return nil, fmt.Errorf("%.80q has more than %d braces", element, maxBraces)
@@ -53,12 +53,12 @@ func splitPattern(text string) (pattern, error) {
 	return p, nil
 }
 
-// maxBraces bounds how many braces an element of a pattern has: all combinations of their
-// alternatives are tried.
+// maxBraces bounds the braces of an element, because all combinations of their alternatives
+// are tried.
 const maxBraces = 4
 
-// matches tells whether a file is meant. It goes back to the last ** only, so that its
-// work is bounded by the product of the two lengths.
+// matches reports whether the pattern matches a path. It backtracks only to the last **, so
+// its cost is bounded by the product of the two lengths.
 func (p pattern) matches(name string) bool {
 	elements := strings.Split(name, "/")
 	at, star, resume := 0, -1, 0
@@ -83,7 +83,7 @@ func (p pattern) matches(name string) bool {
 	return at == len(p)
 }
 
-// leadsBelow tells whether files below a directory may be meant.
+// leadsBelow reports whether the pattern may match files below a directory.
 func (p pattern) leadsBelow(dir string) bool {
 	elements := strings.Split(dir, "/")
 	for i, element := range elements {

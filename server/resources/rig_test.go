@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -18,14 +19,14 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// open makes a directory with files in it, beside a file that must stay secret. A name
-// that ends with a slash is a directory, "a -> b" a link.
+// open creates a directory with files, next to a file that must not be read. A key "a -> b" is
+// a symbolic link.
 func open(t testing.TB, files map[string]string) *os.Root {
 	t.Helper()
 	outside := t.TempDir()
 	write(t, filepath.Join(outside, "secret"), "secret")
 	dir := filepath.Join(outside, "root")
-	// A prefix of another directory's name is no way into that.
+	// The name of the root is a prefix of the name of this directory.
 	write(t, filepath.Join(outside, "root_evil", "a"), "secret")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatal(err)
@@ -60,14 +61,14 @@ func write(t testing.TB, name, text string) {
 	}
 }
 
-// offer connects a client to a server with these entries.
-func offer(t testing.TB, entries ...*server.Entry) *client.Session {
+// serve connects a client to a server with these entries.
+func serve(t testing.TB, entries ...*server.Entry) *client.Session {
 	t.Helper()
-	session, _ := offerBy(t, &client.Options{}, entries...)
+	session, _ := serveTo(t, &client.Options{}, entries...)
 	return session
 }
 
-func offerBy(t testing.TB, opts *client.Options, entries ...*server.Entry) (*client.Session, *server.Server) {
+func serveTo(t testing.TB, opts *client.Options, entries ...*server.Entry) (*client.Session, *server.Server) {
 	t.Helper()
 	s := server.New(mcp.Implementation{Name: "test", Version: "1"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err := s.Replace(entries...); err != nil {
@@ -99,19 +100,19 @@ func directory(t testing.TB, root *os.Root, opts *resources.DirectoryOptions) []
 	return entries
 }
 
-// read reads contents that are one.
+// read reads a resource with one content.
 func read(session *client.Session, uri string) (mcp.ResourceContents, error) {
-	result, err := session.Read(neverDone, uri, nil)
+	result, err := session.ReadResource(background, uri, nil)
 	if err != nil {
 		return nil, err
 	}
 	if len(result.Contents) != 1 {
-		return nil, errors.New("not one contents")
+		return nil, errors.New("expected one content")
 	}
 	return result.Contents[0], nil
 }
 
-// text reads text, and fails the test if it is none.
+// text reads a resource, whose content must be text.
 func text(t testing.TB, session *client.Session, uri string) string {
 	t.Helper()
 	contents, err := read(session, uri)
@@ -121,11 +122,11 @@ func text(t testing.TB, session *client.Session, uri string) string {
 	}
 	found, ok := contents.(*mcp.TextResourceContents)
 	if !ok {
-		t.Errorf("%s holds %T", uri, contents)
+		t.Errorf("%s: content %T", uri, contents)
 		return ""
 	}
 	if found.URI != uri {
-		t.Errorf("%s is told to be %s", uri, found.URI)
+		t.Errorf("%s has the URI %s", uri, found.URI)
 	}
 	return found.Text
 }
@@ -136,7 +137,7 @@ func list(t testing.TB, session *client.Session, uri string) []string {
 	var names []string
 	if listing := text(t, session, uri); listing != "" {
 		if err := json.Unmarshal([]byte(listing), &names); err != nil || names == nil {
-			t.Errorf("%s lists %s: %v", uri, listing, err)
+			t.Errorf("%s: listing %s: %v", uri, listing, err)
 		}
 	}
 	return names
@@ -145,21 +146,23 @@ func list(t testing.TB, session *client.Session, uri string) []string {
 func wantNotFound(t testing.TB, session *client.Session, uri string) {
 	t.Helper()
 	if contents, err := read(session, uri); !mcp.IsResourceNotFound(err) {
-		t.Errorf("reading %.80q gives %v, %v", uri, contents, err)
+		t.Errorf("reading %.80q: %v, %v", uri, contents, err)
 	}
 }
 
-// wantFailed checks that a read fails for a reason that it tells, and tells no path.
+// wantFailed checks that a read fails with a reason and without a path.
 func wantFailed(t testing.TB, session *client.Session, uri, reason string) {
 	t.Helper()
 	contents, err := read(session, uri)
 	e, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok || e.Code != jsonrpc.InternalError || !strings.Contains(e.Message, reason) {
-		t.Errorf("reading %s gives %v, %v, want an error with %q", uri, contents, err, reason)
+		t.Errorf("reading %s: %v, %v, want an error with %q", uri, contents, err, reason)
 	} else if strings.Contains(e.Message, os.TempDir()) {
 		t.Errorf("the error names a path of this machine: %v", e)
 	}
 }
 
-// neverDone is the context of reads in fuzz targets too, which outlive their tests.
-var neverDone = context.Background()
+// background is used by fuzz targets, too, which outlive the contexts of their tests.
+var background = context.Background()
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// swapTime is how long files are replaced under the hands of their reader,
+	// swapTime is how long files are replaced while they are read.
 	swapTime = 400 * time.Millisecond
-	// and patience how much longer it may take on a busy machine until that shows.
-	patience = 10 * time.Second
+	// swapTimeout is how long a busy machine may take to show an effect.
+	swapTimeout = 10 * time.Second
 )
 
-// While somebody replaces what stands under a name, a reader gets what is offered, or
-// nothing: nothing from outside, nothing hidden, and no endless wait.
-func TestFilesThatAreSwappedWhileTheyAreRead(t *testing.T) {
+// While files are exchanged, a reader gets only offered content or an error, and never blocks.
+func TestReadWhileSwapped(t *testing.T) {
 	for name, c := range map[string]struct {
-		swap string // what "dir" or "dir/doc" stands for in turn with what it is
+		swap string // the file that is exchanged with "dir" or "dir/doc"
 		with string // a link's target, or "fifo"
 		uri  string
 		file bool // read as a single file
@@ -55,12 +54,12 @@ func TestFilesThatAreSwappedWhileTheyAreRead(t *testing.T) {
 			if c.file {
 				entries = []*server.Entry{file(t, root, c.uri, nil)}
 			}
-			session := offer(t, entries...)
+			session := serve(t, entries...)
 			stop := keepSwapping(t, filepath.Join(root.Name(), c.swap), filepath.Join(root.Name(), "other"))
 			defer stop()
 			got := make(map[string]int)
 			enough := func(took time.Duration) bool {
-				return took > patience || took > swapTime && got["text"] > 0 && got["nothing"] > 0
+				return took > swapTimeout || took > swapTime && got["text"] > 0 && got["nothing"] > 0
 			}
 			for begin := time.Now(); !enough(time.Since(begin)); {
 				contents, err := read(session, "file:///"+c.uri)
@@ -74,16 +73,16 @@ func TestFilesThatAreSwappedWhileTheyAreRead(t *testing.T) {
 				}
 			}
 			if got["text"] == 0 || got["nothing"] == 0 {
-				t.Errorf("the files were not swapped while they were read: %v", got)
+				t.Errorf("no file was exchanged during a read: %v", got)
 			}
 		})
 	}
 }
 
-// A file that is replaced by a new version the way editors do it is always there.
-func TestFilesThatAreReplacedAtOnce(t *testing.T) {
+// A file that is replaced by renaming can always be read.
+func TestReadWhileReplaced(t *testing.T) {
 	root := open(t, map[string]string{"doc": "1"})
-	session := offer(t, append(directory(t, root, nil), file(t, root, "doc", &resources.FileOptions{Resource: server.Resource{URI: "app:doc"}}))...)
+	session := serve(t, append(directory(t, root, nil), file(t, root, "doc", &resources.FileOptions{Resource: server.Resource{URI: "app:doc"}}))...)
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -102,13 +101,13 @@ func TestFilesThatAreReplacedAtOnce(t *testing.T) {
 	for begin := time.Now(); time.Since(begin) < swapTime; {
 		for _, uri := range []string{"file:///doc", "app:doc"} {
 			if got := text(t, session, uri); got != "1" && got != "2" {
-				t.Fatalf("%s holds %q", uri, got)
+				t.Fatalf("%s content %q", uri, got)
 			}
 		}
 	}
 }
 
-// keepSwapping exchanges two names until it is stopped.
+// keepSwapping exchanges two names until stop is called.
 func keepSwapping(t *testing.T, one, other string) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -2,37 +2,37 @@ package resources
 
 import (
 	"errors"
+	"io"
 	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
 )
 
-// A tree is where files are read from. Names are those of isName. What stands behind a
-// symbolic link is not in the tree: it does not exist.
+// A tree is a source of files whose names satisfy isName. Symbolic links, and files behind
+// them, do not exist in it.
 type tree interface {
 	// openFile opens a regular file.
 	openFile(name string) (fs.File, error)
-	// openDir opens a directory; "." is the tree's own.
+	// openDir opens a directory; "." is the root.
 	openDir(name string) (fs.ReadDirFile, error)
 }
 
-// errUnsteady is for a name that stands for another file each time.
-var errUnsteady = errors.New("it is being replaced all the time")
+// errReplaced says that a file was replaced during each attempt to open it.
+var errReplaced = errors.New("it is replaced too often")
 
-// fsTree is a file system as a tree.
+// fsTree is a tree of an fs.FS.
 type fsTree struct{ fsys fs.FS }
 
 func (t fsTree) openFile(name string) (fs.File, error) {
 	if err := t.check(name, 0); err != nil {
 		return nil, err
 	}
-	f, err := t.fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkRegular(f); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	return onlyRegular(t.fsys.Open(name))
 }
 
 func (t fsTree) openDir(name string) (fs.ReadDirFile, error) {
@@ -51,7 +51,7 @@ func (t fsTree) openDir(name string) (fs.ReadDirFile, error) {
 	return dir, nil
 }
 
-// check looks for links on the way: a file system follows them when it opens.
+// check rejects names with symbolic links, which fs.FS.Open would follow.
 func (t fsTree) check(name string, kind fs.FileMode) error {
 	if name == "." {
 		return nil
@@ -73,4 +73,116 @@ func (t fsTree) check(name string, kind fs.FileMode) error {
 		}
 	}
 	return nil
+}
+
+// rootTree is a tree of an os.Root.
+type rootTree struct{ root *os.Root }
+
+func (t rootTree) openFile(name string) (fs.File, error) {
+	dir, err := t.enter(path.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	open := func(name string) (*os.File, error) { return openNonBlocking(dir, name) }
+	return openSame(dir, path.Base(name), 0, open, (*os.File).Stat)
+}
+
+func (t rootTree) openDir(name string) (fs.ReadDirFile, error) {
+	dir, err := t.enter(name)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Open(".")
+}
+
+// enter opens a directory, one path element after the other.
+func (t rootTree) enter(name string) (*os.Root, error) {
+	dir, err := t.root.OpenRoot(".")
+	if err != nil || name == "." {
+		return dir, err
+	}
+	// The dot makes opening a pipe fail instead of block.
+	open := func(element string) (*os.Root, error) { return dir.OpenRoot(element + "/.") }
+	for element := range strings.SplitSeq(name, "/") {
+		next, err := openSame(dir, element, fs.ModeDir, open, func(r *os.Root) (fs.FileInfo, error) { return r.Stat(".") })
+		dir.Close()
+		if err != nil {
+			return nil, err
+		}
+		dir = next
+	}
+	return dir, nil
+}
+
+// openSame opens a file of the given type. A root follows links below it, and the file may be
+// replaced after Lstat. openSame therefore checks that the opened file is the one that Lstat
+// has described.
+func openSame[T io.Closer](dir *os.Root, name string, kind fs.FileMode, open func(string) (T, error), stat func(T) (fs.FileInfo, error)) (T, error) {
+	var zero T
+	for range maxReplaced {
+		before, err := dir.Lstat(name)
+		if err != nil {
+			return zero, err
+		}
+		if before.Mode().Type() != kind {
+			return zero, fs.ErrNotExist
+		}
+		opened, err := open(name)
+		if err != nil {
+			return zero, err
+		}
+		info, err := stat(opened)
+		if err == nil && os.SameFile(before, info) {
+			return opened, nil
+		}
+		opened.Close()
+		if err != nil {
+			return zero, err
+		}
+	}
+	return zero, errReplaced
+}
+
+// openNonBlocking opens a file for reading. It does not block on a pipe.
+func openNonBlocking(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+// isName reports whether a path is a valid file name on every system: relative, with slashes,
+// without the elements "." and "..", and without forms that a system treats as another name.
+func isName(name string) bool {
+	if name == "." || !fs.ValidPath(name) || strings.ContainsAny(name, "\\\x00") || strings.Count(name, "/") >= maxDepth {
+		return false
+	}
+	for element := range strings.SplitSeq(name, "/") {
+		if len(element) > maxElement || runtime.GOOS == "windows" && isWindowsAlias(element) {
+			return false
+		}
+	}
+	_, err := filepath.Localize(name) // rejects NUL and COM1 on Windows
+	return err == nil
+}
+
+// isWindowsAlias reports whether Windows may treat an element as another name: with a stream, a
+// wildcard, a trailing dot or space, or as a short name.
+func isWindowsAlias(element string) bool {
+	if strings.ContainsAny(element, `:*?"<>|`) || strings.HasSuffix(element, ".") || strings.HasSuffix(element, " ") {
+		return true
+	}
+	_, after, found := strings.Cut(element, "~")
+	return found && after != "" && '0' <= after[0] && after[0] <= '9'
+}
+
+// isHidden reports whether any element of a path begins with a dot.
+func isHidden(name string) bool { return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") }
+
+// uriOf returns the URI of a file below a base URI: RFC 3986, section 3.3.
+func uriOf(base, name string) string {
+	elements := strings.Split(name, "/")
+	for i, element := range elements {
+		elements[i] = url.PathEscape(element)
+	}
+	return base + strings.Join(elements, "/")
 }

@@ -11,83 +11,83 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// Watch tells the clients of a server that subscribed to resources when these change,
-// until ctx ends or stop is called, which waits for that. It looks at once, and then
-// every interval, by default [DefaultInterval], for files that come, go, or have another
-// time of modification or size. A file's URI is told as updated then, and that of its
-// directory's listing when files come or go.
+// Watch notifies clients that have subscribed to resources when the files of these resources
+// change. It checks the files every interval, 0 meaning [DefaultInterval], for their existence,
+// modification time and size. The listing of a directory changes when files are added or
+// removed.
 //
-// entries are what [File], [Directory] and [FS] have made; others are ignored. It is an
-// error if there is nothing to look at, or the first look fails. When a later one
-// fails, nothing is told until one succeeds.
+// entries are the results of [File], [Directory] and [FS]; others are ignored. The error says
+// that there are no such entries, or why the first check has failed. A later check that fails is
+// skipped. Watch ends with ctx or when stop is called; stop waits for the end.
 func Watch(ctx context.Context, s *server.Server, interval time.Duration, entries ...*server.Entry) (stop func(), err error) {
-	w := &watch{server: s}
+	w := &watcher{server: s}
 	for _, entry := range entries {
-		watched, ok := entry.Metadata[watchedKey].(*watched)
+		set, ok := entry.Metadata[fileSetKey].(*fileSet)
 		if !ok {
 			continue
 		}
-		files, err := watched.look(ctx)
+		files, err := set.scan(ctx)
 		if err != nil {
 			return nil, err
 		}
-		w.seen = append(w.seen, seen{watched, files})
+		w.watched = append(w.watched, watchedSet{set, files})
 	}
-	if len(w.seen) == 0 {
+	if len(w.watched) == 0 {
 		return nil, errors.New("nothing to watch: none of the entries is of files")
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(done)
 		w.run(ctx, cmp.Or(max(interval, 0), DefaultInterval))
 	}()
 	return func() {
 		cancel()
-		<-ended
+		<-done
 	}, nil
 }
 
-// watchedKey is the key of an entry's *watched in its metadata.
-const watchedKey = "github.com/dovetail-go/dovetail/server/resources.watched"
+// fileSetKey is the key of an entry's *fileSet in its metadata.
+const fileSetKey = "github.com/dovetail-go/dovetail/server/resources.fileSet"
 
-// watched is what Watch needs to know of an entry: how its files are looked at.
-type watched struct {
-	list     string // the URI of the listing, "" if there is none
-	readable bool   // the files have URIs of their own
-	look     func(context.Context) (map[string]stamp, error)
+// A fileSet is the set of files behind an entry, for [Watch].
+type fileSet struct {
+	listing  string // the URI of the listing, or empty
+	readable bool   // whether the files have URIs
+	scan     func(context.Context) (map[string]version, error)
 }
 
-func withWatched(e *server.Entry, w *watched) *server.Entry {
+// withFileSet returns a copy of an entry with set in its metadata.
+func withFileSet(e *server.Entry, set *fileSet) *server.Entry {
 	with := *e
 	with.Metadata = maps.Clone(e.Metadata)
 	if with.Metadata == nil {
 		with.Metadata = make(map[string]any, 1)
 	}
-	with.Metadata[watchedKey] = w
+	with.Metadata[fileSetKey] = set
 	return &with
 }
 
-// A stamp is another when a file has changed.
-type stamp struct {
+// A version differs after a file has changed.
+type version struct {
 	modified int64
 	size     int64
 }
 
-func stampOf(info fs.FileInfo) stamp { return stamp{info.ModTime().UnixNano(), info.Size()} }
+func versionOf(info fs.FileInfo) version { return version{info.ModTime().UnixNano(), info.Size()} }
 
-type watch struct {
-	server *server.Server
-	seen   []seen
+type watcher struct {
+	server  *server.Server
+	watched []watchedSet
 }
 
-// seen are the files of an entry, by URI, as they were at the last look.
-type seen struct {
-	entry *watched
-	files map[string]stamp
+// A watchedSet has the files of the last check, by URI.
+type watchedSet struct {
+	*fileSet
+	files map[string]version
 }
 
-func (w *watch) run(ctx context.Context, interval time.Duration) {
+func (w *watcher) run(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -96,44 +96,37 @@ func (w *watch) run(ctx context.Context, interval time.Duration) {
 			return
 		case <-ticker.C:
 		}
-		for i := range w.seen {
-			w.again(ctx, &w.seen[i])
+		for i := range w.watched {
+			w.check(ctx, &w.watched[i])
 		}
 	}
 }
 
-// again looks at the files of an entry, and tells what is different.
-func (w *watch) again(ctx context.Context, last *seen) {
-	files, err := last.entry.look(ctx)
+// check scans a set and notifies subscribers of the differences to the last check.
+func (w *watcher) check(ctx context.Context, last *watchedSet) {
+	files, err := last.scan(ctx)
 	if err != nil {
 		return
 	}
-	came := 0
-	for uri, stamp := range files {
-		before, there := last.files[uri]
-		if !there {
-			came++
-		}
-		if !there || before != stamp {
-			w.tell(last.entry, uri)
+	listingChanged := false
+	changed := func(uri string, isListingChange bool) {
+		listingChanged = listingChanged || isListingChange
+		if last.readable {
+			w.server.ResourceUpdated(uri)
 		}
 	}
-	gone := len(last.files) + came - len(files)
-	if gone > 0 {
-		for uri := range last.files {
-			if _, there := files[uri]; !there {
-				w.tell(last.entry, uri)
-			}
+	for uri, version := range files {
+		if before, existed := last.files[uri]; !existed || before != version {
+			changed(uri, !existed)
 		}
 	}
-	if came+gone > 0 && last.entry.list != "" {
-		w.server.ResourceUpdated(last.entry.list)
+	for uri := range last.files {
+		if _, exists := files[uri]; !exists {
+			changed(uri, true)
+		}
+	}
+	if listingChanged && last.listing != "" {
+		w.server.ResourceUpdated(last.listing)
 	}
 	last.files = files
-}
-
-func (w *watch) tell(entry *watched, uri string) {
-	if entry.readable {
-		w.server.ResourceUpdated(uri)
-	}
 }

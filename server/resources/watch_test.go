@@ -14,8 +14,8 @@ import (
 	"github.com/dovetail-go/dovetail/server/resources"
 )
 
-// told are the URIs that a session has been told of by now, sorted.
-func told(changes <-chan mcp.Change) []string {
+// notified returns the sorted URIs of all notifications so far.
+func notified(changes <-chan mcp.Change) []string {
 	synctest.Wait()
 	var uris []string
 	for {
@@ -29,12 +29,11 @@ func told(changes <-chan mcp.Change) []string {
 	}
 }
 
-// watching connects a client that is told of these URIs to a server that watches its
-// files.
-func watching(t *testing.T, interval time.Duration, entries []*server.Entry, uris ...string) (<-chan mcp.Change, func()) {
+// watch connects a client, subscribed to uris, to a server that watches its files.
+func watch(t *testing.T, interval time.Duration, entries []*server.Entry, uris ...string) (<-chan mcp.Change, func()) {
 	t.Helper()
 	changes := make(chan mcp.Change, 100)
-	session, s := offerBy(t, &client.Options{Changed: func(_ context.Context, change mcp.Change) { changes <- change }}, entries...)
+	session, s := serveTo(t, &client.Options{OnChange: func(_ context.Context, change mcp.Change) { changes <- change }}, entries...)
 	if _, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: uris}); err != nil {
 		t.Fatal(err)
 	}
@@ -46,14 +45,14 @@ func watching(t *testing.T, interval time.Duration, entries []*server.Entry, uri
 	return changes, stop
 }
 
-// A step is something that happens to files, and what is told of it.
+// A step changes files and lists the expected notifications.
 type step struct {
 	what string
 	do   func() error
 	want []string
 }
 
-// play takes one step between two looks.
+// play runs each step between two checks.
 func play(t *testing.T, changes <-chan mcp.Change, interval time.Duration, steps ...step) {
 	t.Helper()
 	<-time.After(interval / 2)
@@ -62,17 +61,17 @@ func play(t *testing.T, changes <-chan mcp.Change, interval time.Duration, steps
 			t.Fatalf("%s: %v", step.what, err)
 		}
 		<-time.After(interval)
-		if got := told(changes); !slices.Equal(got, step.want) {
-			t.Errorf("%s: told are %q, want %q", step.what, got, step.want)
+		if got := notified(changes); !slices.Equal(got, step.want) {
+			t.Errorf("%s: notified of %q, want %q", step.what, got, step.want)
 		}
 	}
 }
 
-func TestWatchTellsOfChanges(t *testing.T) {
+func TestWatchDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := open(t, map[string]string{"a.md": "1", "sub/b c.md": "1", ".hidden": "1", "c.txt": "1"})
 		entries := directory(t, root, &resources.DirectoryOptions{Pattern: "**/*.md"})
-		changes, stop := watching(t, 0, entries, "file:///", "file:///a.md", "file:///sub/b%20c.md", "file:///new.md", "file:///.hidden", "file:///c.txt")
+		changes, stop := watch(t, 0, entries, "file:///", "file:///a.md", "file:///sub/b%20c.md", "file:///new.md", "file:///.hidden", "file:///c.txt")
 		play(t, changes, resources.DefaultInterval,
 			step{"nothing", func() error { return nil }, nil},
 			step{"another size", func() error { return root.WriteFile("a.md", []byte("12"), 0o666) }, []string{"file:///a.md"}},
@@ -91,10 +90,10 @@ func TestWatchTellsOfChanges(t *testing.T) {
 	})
 }
 
-func TestWatchOfSingleFiles(t *testing.T) {
+func TestWatchFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := open(t, map[string]string{"a": "1"})
-		changes, _ := watching(t, time.Second, []*server.Entry{file(t, root, "a", nil), file(t, root, "later", nil)}, "file:///a", "file:///later", "file:///")
+		changes, _ := watch(t, time.Second, []*server.Entry{file(t, root, "a", nil), file(t, root, "later", nil)}, "file:///a", "file:///later", "file:///")
 		play(t, changes, time.Second,
 			step{"nothing", func() error { return nil }, nil},
 			step{"another size", func() error { return root.WriteFile("a", []byte("12"), 0o666) }, []string{"file:///a"}},
@@ -104,11 +103,11 @@ func TestWatchOfSingleFiles(t *testing.T) {
 	})
 }
 
-// A listing alone is told of files that come and go, not of changes within them.
-func TestWatchOfListingsOnly(t *testing.T) {
+// With ListOnly, only added and removed files cause notifications.
+func TestWatchListOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := open(t, map[string]string{"a": "1"})
-		changes, _ := watching(t, time.Second, directory(t, root, &resources.DirectoryOptions{ListOnly: true}), "file:///", "file:///a", "file:///b")
+		changes, _ := watch(t, time.Second, directory(t, root, &resources.DirectoryOptions{ListOnly: true}), "file:///", "file:///a", "file:///b")
 		play(t, changes, time.Second,
 			step{"another size", func() error { return root.WriteFile("a", []byte("12"), 0o666) }, nil},
 			step{"a file comes", func() error { return root.WriteFile("b", nil, 0o666) }, []string{"file:///"}},
@@ -117,11 +116,11 @@ func TestWatchOfListingsOnly(t *testing.T) {
 	})
 }
 
-// Files that cannot be looked at for a while are not told as gone.
-func TestWatchThatFails(t *testing.T) {
+// A check that fails causes no notifications.
+func TestWatchFailingCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := open(t, map[string]string{"a": "1"})
-		changes, _ := watching(t, time.Second, directory(t, root, &resources.DirectoryOptions{MaxFiles: 2}), "file:///", "file:///a", "file:///b")
+		changes, _ := watch(t, time.Second, directory(t, root, &resources.DirectoryOptions{MaxFiles: 2}), "file:///", "file:///a", "file:///b")
 		play(t, changes, time.Second,
 			step{"one comes", func() error { return root.WriteFile("b", nil, 0o666) }, []string{"file:///", "file:///b"}},
 			step{"too many come", func() error { return root.WriteFile("c", nil, 0o666) }, nil},
@@ -131,10 +130,10 @@ func TestWatchThatFails(t *testing.T) {
 	})
 }
 
-func TestWatchEndsWithItsContext(t *testing.T) {
+func TestWatchContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := open(t, map[string]string{"a": "1"})
-		_, s := offerBy(t, &client.Options{})
+		_, s := serveTo(t, &client.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		stop, err := resources.Watch(ctx, s, time.Second, file(t, root, "a", nil))
 		if err != nil {
@@ -147,9 +146,9 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestNothingToWatch(t *testing.T) {
+func TestWatchErrors(t *testing.T) {
 	root := open(t, map[string]string{"a": "1"})
-	_, s := offerBy(t, &client.Options{})
+	_, s := serveTo(t, &client.Options{})
 	remote, err := resources.HTTP("https://example.com/", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -1,17 +1,30 @@
-// Package workspace gives tools the files of one directory, to read and to change, and no
-// others.
+// Package workspace gives tools read and write access to the files of one directory.
 //
-// All access goes through an os.Root, so neither "..", nor a prefix that only looks like
-// the directory, nor a symbolic link leads out of it, however it is swapped while it is
-// being followed. Only regular files are opened: a pipe or a device that stands there is
-// refused, without waiting for anybody. Files are replaced as a whole, so nobody reads one
-// that is half written.
+//	w, err := workspace.Open("project", &workspace.Options{Protected: []string{".git"}})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer w.Close()
+//	entries, err := workspace.Tools(w) // read_file, write_file, edit_file, search_content …
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	err = s.Replace(entries...)
 //
-// A path is relative to the directory, or absolute and in it. Errors are *[Error]s, in
-// words that a model can act on.
+// [Tools] returns tools for a model. The methods of a [Workspace] are for tools of your own.
+// A path is relative to the directory, or absolute and inside it. Package resources offers
+// files as resources, for reading only.
 //
-// [Tools] are tools for a model, ready to be registered; the methods of a [Workspace] are for
-// those who write their own.
+// Guarantees:
 //
-// All methods may be called concurrently.
+//  1. Every access goes through an os.Root. Neither "..", nor a prefix that only resembles the
+//     directory, nor a symbolic link leads outside, even if links are exchanged during the
+//     access.
+//  2. Only regular files are opened. A pipe or a device is refused without blocking.
+//  3. Files are replaced atomically. A reader sees the complete old or the complete new
+//     content, also after a crash.
+//  4. Writes and edits of one Workspace run one after the other, so no edit is lost.
+//  5. Errors are of type *[Error] and say what a model can do about them. They contain no
+//     paths except those that the caller has given.
+//  6. All methods may be called concurrently.
 package workspace

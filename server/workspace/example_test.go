@@ -44,7 +44,7 @@ func ExampleOpen() {
 	// <nil>
 	// HELLO, WORLD! <nil>
 	// "../../etc/passwd" is outside of the workspace
-	// ".git/config" is protected: it cannot be changed by file tools
+	// ".git/config" is protected: file tools cannot change it
 }
 
 func ExampleTools() {

@@ -4,50 +4,39 @@ package workspace
 
 import "github.com/dovetail-go/dovetail/server"
 
-// Descriptions has the comments of editTools's methods and of their arguments.
-func (*editTools) Descriptions() server.Descriptions {
+// Descriptions has the comments of tools's methods and of their arguments.
+func (*tools) Descriptions() server.Descriptions {
 	return server.Descriptions{
-		"EditFile":             "Replaces a text in a file.",
-		"EditFile.path":        "the file",
-		"EditFile.old_string":  "The text as it stands in the file, New what comes in its place.",
-		"EditFile.replace_all": "Replaces it wherever it stands. By default it must stand there once.",
-		"MultiEdit":            "Makes several edits of one file: all of them, or none.",
-		"MultiEdit.path":       "the file",
-		"MultiEdit.edits":      "what to replace, one after the other",
-	}
-}
-
-// Descriptions has the comments of fileTools's methods and of their arguments.
-func (*fileTools) Descriptions() server.Descriptions {
-	return server.Descriptions{
-		"CreateDirectory":      "Makes a directory. One that is there already is fine.",
-		"CreateDirectory.path": "the directory; those above it are made",
-		"DeleteFile":           "Removes a file, a link itself, or an empty directory.",
-		"DeleteFile.path":      "the file, link or directory",
-		"DeleteFile.recursive": "remove a directory with all that is in it",
-		"ListDirectory":        "Lists a directory, a name a line: / stands after directories, @ after links, and ! after pipes, sockets and devices.",
-		"ListDirectory.path":   "the directory",
-		"ListDirectory.hidden": "list names that begin with a dot too",
-		"ReadFile":             "Reads a text file, with numbered lines, or shows a picture. Long lines are cut. Other binary files are refused.",
-		"ReadFile.path":        "the file, relative to the workspace, or absolute and in it",
-		"ReadFile.offset":      "the number of the first line to read",
-		"ReadFile.limit":       "how many lines to read at most",
-		"ReadFile.encoding":    "how the text is encoded",
-		"WriteFile":            "Makes a file, or replaces one as a whole.",
-		"WriteFile.path":       "the file; directories above it are made",
-		"WriteFile.content":    "all that will be in it",
-	}
-}
-
-// Descriptions has the comments of searchTools's methods and of their arguments.
-func (*searchTools) Descriptions() server.Descriptions {
-	return server.Descriptions{
-		"SearchContent":         "Finds the lines of text files that a regular expression matches.",
-		"SearchContent.pattern": "a regular expression, in the syntax of RE2",
+		"CreateDirectory":       "Creates a directory. It succeeds if the directory exists.",
+		"CreateDirectory.path":  "the directory; missing parents are created",
+		"DeleteFile":            "Removes a file, a link (not its target), or an empty directory.",
+		"DeleteFile.path":       "the file, link or directory",
+		"DeleteFile.recursive":  "remove a directory and everything in it",
+		"EditFile":              "Replaces a text in a file.",
+		"EditFile.path":         "the file",
+		"EditFile.old_string":   "The text to replace. It must not be empty.",
+		"EditFile.new_string":   "The text that replaces Old. It must differ from Old.",
+		"EditFile.replace_all":  "Replaces every occurrence. Otherwise the text must occur exactly once.",
+		"ListDirectory":         "Lists a directory, one name per line. A suffix marks the type: / for directories, @ for links, ! for pipes, sockets and devices.",
+		"ListDirectory.path":    "the directory",
+		"ListDirectory.hidden":  "include names that begin with a dot",
+		"MultiEdit":             "Applies several edits to one file: all of them, or none.",
+		"MultiEdit.path":        "the file",
+		"MultiEdit.edits":       "the replacements, applied in this order",
+		"ReadFile":              "Reads a text file with line numbers, or returns an image. Long lines are cut. Other binary files are refused.",
+		"ReadFile.path":         "the file, relative to the workspace or absolute",
+		"ReadFile.offset":       "the number of the first line to read",
+		"ReadFile.limit":        "the maximum number of lines to read",
+		"ReadFile.encoding":     "the encoding of the text",
+		"SearchContent":         "Finds the lines of text files that match a regular expression.",
+		"SearchContent.pattern": "a regular expression in RE2 syntax",
 		"SearchContent.path":    "the file or directory to search in",
-		"SearchContent.include": "a pattern for the names of files, as of search_files",
-		"SearchFiles":           "Finds files whose names fit a pattern, those first that changed last.",
+		"SearchContent.include": "search only files whose names match this pattern, as in search_files",
+		"SearchFiles":           "Finds files by a pattern for their names, the most recently modified first.",
 		"SearchFiles.pattern":   "such as *.go, *.{js,ts} or src/**/*.ts: ** matches any directories",
 		"SearchFiles.path":      "the directory to search in",
+		"WriteFile":             "Creates a file, or replaces its complete content.",
+		"WriteFile.path":        "the file; missing directories are created",
+		"WriteFile.content":     "the complete new content of the file",
 	}
 }

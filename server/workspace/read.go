@@ -1,16 +1,20 @@
 package workspace
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
+	"unicode/utf8"
 )
 
-// Stat describes a file or directory; a link is followed within the workspace.
+// Stat describes a file or directory. Links are followed within the workspace.
 func (w *Workspace) Stat(path string) (fs.FileInfo, error) {
 	name, err := w.Name(path)
 	if err != nil {
@@ -20,27 +24,27 @@ func (w *Workspace) Stat(path string) (fs.FileInfo, error) {
 	return info, w.wrap(path, err)
 }
 
-// Open opens a regular file for reading; a link is followed within the workspace. It does
-// not wait, whatever stands there.
+// Open opens a regular file for reading. Links are followed within the workspace. It does not
+// block.
 func (w *Workspace) Open(path string) (*os.File, error) {
 	name, err := w.Name(path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := w.root.Stat(name) // opening a device may do something already
+	info, err := w.root.Stat(name) // because opening a device may have an effect
 	if err != nil {
 		return nil, w.wrap(path, err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, &Error{path, ErrNotRegular}
 	}
-	f, err := w.root.OpenFile(name, os.O_RDONLY|nonBlocking, 0)
+	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, w.wrap(path, err)
 	}
-	info, err = f.Stat() // it may have been replaced
+	info, err = f.Stat() // because the file may have been replaced
 	if err == nil && !info.Mode().IsRegular() {
-		err = &Error{path, ErrNotRegular}
+		err = ErrNotRegular
 	}
 	if err != nil {
 		f.Close()
@@ -49,7 +53,8 @@ func (w *Workspace) Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a whole file of at most limit bytes, 0 being [DefaultMaxSize].
+// ReadFile reads a file of at most limit bytes, 0 meaning [DefaultMaxSize]. A larger file is
+// [ErrTooLarge].
 func (w *Workspace) ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := w.Open(path)
 	if err != nil {
@@ -64,7 +69,7 @@ func (w *Workspace) ReadFile(path string, limit int64) ([]byte, error) {
 	if size := info.Size(); size > limit {
 		return nil, &Error{path, fmt.Errorf("%w: it has %d bytes, more than %d", ErrTooLarge, size, limit)}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1)) // it may have grown
+	data, err := io.ReadAll(io.LimitReader(f, limit+1)) // because the file may have grown
 	if err == nil && int64(len(data)) > limit {
 		err = ErrTooLarge
 	}
@@ -79,7 +84,7 @@ func (w *Workspace) ReadDir(path string) ([]fs.DirEntry, error) {
 	}
 	info, err := w.root.Stat(name)
 	if err == nil && !info.IsDir() {
-		err = &Error{path, ErrNotDirectory}
+		err = ErrNotDirectory
 	}
 	if err != nil {
 		return nil, w.wrap(path, err)
@@ -88,9 +93,9 @@ func (w *Workspace) ReadDir(path string) ([]fs.DirEntry, error) {
 	return entries, w.wrap(path, err)
 }
 
-// Walk visits a file, or a directory and all below it, in the order of names. No link is
-// followed, and what cannot be read is left out. visit may return fs.SkipDir and
-// fs.SkipAll. complete is false when the walk ended before, at [MaxVisited] entries.
+// Walk visits a file, or a directory and everything below it, in the order of names. It does
+// not follow links and skips what cannot be read. visit may return fs.SkipDir and fs.SkipAll.
+// complete is false if the walk has reached [MaxVisited] entries or 64 levels.
 func (w *Workspace) Walk(ctx context.Context, path string, visit func(name string, entry fs.DirEntry) error) (complete bool, err error) {
 	name, err := w.Name(path)
 	if err != nil {
@@ -121,4 +126,119 @@ func (w *Workspace) Walk(ctx context.Context, path string, visit func(name strin
 		return visit(name, entry)
 	})
 	return complete, err
+}
+
+// A tree is the file system of a root, for fs.WalkDir. Its ReadDir does not block on a pipe
+// that has replaced a directory.
+type tree struct {
+	fs.StatFS
+	root *os.Root
+}
+
+func newTree(root *os.Root) tree { return tree{root.FS().(fs.StatFS), root} }
+
+// ReadDir lists a directory, sorted by name.
+func (t tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	dir, err := t.root.Open(name + "/.") // the dot makes opening a pipe fail instead of block
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// A Line is one line of a text.
+type Line struct {
+	// Number counts from 1.
+	Number int
+	// Text is the line without its line break. A line longer than [MaxLine] is cut and ends
+	// with an ellipsis.
+	Text string
+}
+
+// sniffLen is how many bytes decide whether a file is a text.
+const sniffLen = 4096
+
+// IsText reports whether a file that begins with head is a text: UTF-8 without NUL and with
+// few control characters. The last character of head may be incomplete.
+func IsText(head []byte) bool {
+	control := 0
+	for _, c := range head {
+		switch {
+		case c == 0:
+			return false
+		case c < ' ' && !strings.ContainsRune("\t\n\r\f\b\x1b", rune(c)), c == 0x7F:
+			control++
+		}
+	}
+	for i := 1; i < utf8.UTFMax && len(head) > 0 && !utf8.Valid(head); i++ {
+		head = head[:len(head)-1]
+	}
+	return control*10 <= len(head)*3 && utf8.Valid(head)
+}
+
+// Lines reads at most limit lines and about [MaxText] bytes of a text file, starting at the
+// line with the number first. more reports that further lines follow. Only the first
+// [MaxScanned] bytes of the file are searched; lines beyond them are [ErrTooLarge].
+func (w *Workspace) Lines(ctx context.Context, path string, first, limit int) (lines []Line, more bool, err error) {
+	f, err := w.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	reader := bufio.NewReader(f)
+	if head, _ := reader.Peek(sniffLen); !IsText(head) {
+		return nil, false, &Error{path, ErrBinary}
+	}
+	scanned, read := 0, 0
+	for number := 1; ; number++ {
+		line, size, err := readLine(reader, MaxLine)
+		scanned += size
+		switch {
+		case size == 0 && err == io.EOF && (number > first || number == 1):
+			return lines, false, nil
+		case size == 0 && err == io.EOF:
+			return nil, false, &Error{path, fmt.Errorf("has %d lines, no line %d", number-1, first)}
+		case err != nil && err != io.EOF:
+			return nil, false, w.wrap(path, err)
+		case ctx.Err() != nil:
+			return nil, false, context.Cause(ctx)
+		case scanned > MaxScanned:
+			return nil, false, &Error{path, fmt.Errorf("%w: lines after the first %d bytes cannot be read", ErrTooLarge, MaxScanned)}
+		case len(lines) == limit, read > MaxText:
+			return lines, true, nil
+		}
+		if number >= first {
+			lines = append(lines, Line{number, displayText(line)})
+			read += len(line)
+		}
+	}
+}
+
+// readLine reads one line of any length. It returns the number of bytes read and the beginning
+// of the line: at most limit bytes of it, or a few more if the line is longer.
+func readLine(r *bufio.Reader, limit int) (line string, size int, err error) {
+	var kept []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		size += len(piece)
+		kept = append(kept, piece[:min(len(piece), max(0, limit+len("\r\n")-len(kept)))]...)
+		if err == bufio.ErrBufferFull && size <= MaxScanned {
+			continue
+		}
+		if err == bufio.ErrBufferFull {
+			err = nil
+		}
+		return strings.TrimRight(string(kept), "\r\n"), size, err
+	}
+}
+
+// displayText returns a line as valid UTF-8, cut at MaxLine.
+func displayText(line string) string {
+	if len(line) > MaxLine {
+		line = line[:MaxLine] + "…"
+	}
+	return strings.ToValidUTF8(line, "\uFFFD")
 }

@@ -15,19 +15,28 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// A File is one that was found.
+const (
+	// maxSearched is how much of one line is searched, in bytes.
+	maxSearched = 256 << 10
+	// maxBraces bounds the braces of a pattern, because all combinations of their
+	// alternatives are tried.
+	maxBraces = 4
+)
+
+// A File is a result of [Workspace.Find].
 type File struct {
-	Name     string
+	Name     string // as of [Workspace.Name]
 	Modified time.Time
 }
 
-// Find finds the regular files in a directory whose names fit a pattern, those first that
-// changed last. * and ? in a pattern stand for what is between slashes, ** for any
-// directories; one without a slash is compared with a path's last element, and the empty
-// one fits all. What is protected is left out. complete is as of [Workspace.Walk].
+// Find returns the regular files below a directory that match a pattern, the most recently
+// modified first. The pattern is one of doublestar.Match: * and ? match within a path element,
+// ** matches any directories. A pattern without a slash is compared with the last element of
+// the path; an empty pattern matches all files. Protected files are left out. complete is as
+// of [Workspace.Walk].
 func (w *Workspace) Find(ctx context.Context, dir, pattern string) (files []File, complete bool, err error) {
 	complete, err = w.search(ctx, dir, pattern, func(name string, entry fs.DirEntry) error {
-		if info, err := entry.Info(); err == nil { // it may be gone
+		if info, err := entry.Info(); err == nil { // fails if the file was removed
 			files = append(files, File{name, info.ModTime()})
 		}
 		return nil
@@ -36,47 +45,47 @@ func (w *Workspace) Find(ctx context.Context, dir, pattern string) (files []File
 	return files, complete, err
 }
 
-// A Match is a line that was found.
+// A Match is a result of [Workspace.Grep].
 type Match struct {
 	Name string
 	Line
 }
 
-// Grep finds the lines that an expression matches, in the files that [Workspace.Find] finds,
-// or the one file that dir is. It looks at the text files, and ends at so many matches.
-// complete is false when there may be more: also behind the first [DefaultMaxSize] bytes of a
-// file, and the first 256 KiB of a line, which are not looked at.
-func (w *Workspace) Grep(ctx context.Context, dir, pattern string, expression *regexp.Regexp, most int) (matches []Match, complete bool, err error) {
-	cut := false
+// Grep returns at most limit lines that match an expression, in the text files that
+// [Workspace.Find] returns, or in dir itself if dir is a file. complete is false if there may
+// be more matches: after limit, after the first [DefaultMaxSize] bytes of a file, or after the
+// first 256 KiB of a line.
+func (w *Workspace) Grep(ctx context.Context, dir, pattern string, expression *regexp.Regexp, limit int) (matches []Match, complete bool, err error) {
+	skipped := false
 	complete, err = w.search(ctx, dir, pattern, func(name string, _ fs.DirEntry) error {
-		whole, err := w.match(ctx, name, expression, func(line Line) error {
-			if len(matches) == most {
+		whole, err := w.grepFile(ctx, name, expression, func(line Line) error {
+			if len(matches) == limit {
 				return fs.SkipAll
 			}
 			matches = append(matches, Match{name, line})
 			return nil
 		})
-		cut = cut || !whole
+		skipped = skipped || !whole
 		return err
 	})
-	return matches, complete && !cut, err
+	return matches, complete && !skipped, err
 }
 
-// match visits the lines of a text file that an expression matches, and says whether it has
-// looked at all of them. A file that cannot be read has none.
-func (w *Workspace) match(ctx context.Context, name string, expression *regexp.Regexp, visit func(Line) error) (whole bool, err error) {
+// grepFile visits the matching lines of a text file. whole reports that it has searched the
+// complete file. A file that cannot be read is skipped.
+func (w *Workspace) grepFile(ctx context.Context, name string, expression *regexp.Regexp, visit func(Line) error) (whole bool, err error) {
 	f, err := w.Open(name)
 	if err != nil {
 		return true, nil
 	}
 	defer f.Close()
 	reader := bufio.NewReader(io.LimitReader(f, DefaultMaxSize))
-	if head, _ := reader.Peek(sniffed); !IsText(head) {
+	if head, _ := reader.Peek(sniffLen); !IsText(head) {
 		return true, nil
 	}
 	whole = true
 	for number, read := 1, 0; ctx.Err() == nil; number++ {
-		line, size, err := nextLine(reader, maxSearched)
+		line, size, err := readLine(reader, maxSearched)
 		if size == 0 || err != nil && err != io.EOF {
 			return whole && read < DefaultMaxSize, nil
 		}
@@ -85,7 +94,7 @@ func (w *Workspace) match(ctx context.Context, name string, expression *regexp.R
 			line, whole = line[:maxSearched], false
 		}
 		if expression.MatchString(strings.ToValidUTF8(line, "\uFFFD")) {
-			if err := visit(Line{number, shown(line)}); err != nil {
+			if err := visit(Line{number, displayText(line)}); err != nil {
 				return false, err
 			}
 		}
@@ -93,7 +102,7 @@ func (w *Workspace) match(ctx context.Context, name string, expression *regexp.R
 	return false, context.Cause(ctx)
 }
 
-// search visits the regular files whose names fit a pattern.
+// search visits the regular files that match a pattern.
 func (w *Workspace) search(ctx context.Context, dir, pattern string, visit func(name string, entry fs.DirEntry) error) (complete bool, err error) {
 	base, err := w.Name(dir)
 	if err != nil {
@@ -102,7 +111,7 @@ func (w *Workspace) search(ctx context.Context, dir, pattern string, visit func(
 	if err := checkPattern(pattern); err != nil {
 		return false, err
 	}
-	if w.isBelowProtected(base) {
+	if w.inProtected(base) {
 		return true, nil
 	}
 	return w.Walk(ctx, dir, func(name string, entry fs.DirEntry) error {
@@ -123,10 +132,6 @@ func (w *Workspace) search(ctx context.Context, dir, pattern string, visit func(
 	})
 }
 
-// maxBraces bounds how many braces a pattern has: all combinations of their alternatives are
-// tried.
-const maxBraces = 4
-
 func checkPattern(pattern string) error {
 	if len(pattern) > MaxPath || !utf8.ValidString(pattern) || strings.Count(pattern, "{") > maxBraces || !doublestar.ValidatePattern(pattern) {
 		return &Error{pattern, ErrPattern}
@@ -134,8 +139,8 @@ func checkPattern(pattern string) error {
 	return nil
 }
 
-// matches reports whether a pattern matches the path of a file; one without a slash, its
-// name.
+// matches reports whether a pattern matches a path, or its last element if the pattern has no
+// slash.
 func matches(pattern, name string) bool {
 	if !strings.Contains(pattern, "/") {
 		name = path.Base(name)

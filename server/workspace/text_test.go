@@ -15,7 +15,7 @@ import (
 )
 
 func TestLines(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	long := strings.Repeat("x", 3000)
 	for _, c := range []struct {
 		text         string
@@ -57,9 +57,9 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Of a file of a gigabyte no more is read than may be.
+// Only the first MaxScanned bytes of a large file are read.
 func TestLinesOfALargeFile(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	name := filepath.Join(w.Dir(), "a.txt")
 	if err := os.WriteFile(name, []byte(strings.Repeat("text\n", 2000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -75,12 +75,12 @@ func TestLinesOfALargeFile(t *testing.T) {
 		t.Error(err)
 	}
 	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("duration %v", took)
 	}
 }
 
 func TestFindAndGrep(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	for i, name := range []string{"src/main.go", "src/deep/er/x.go", "src/deep/y_test.go", "README.md", ".git/x.go", "src/bin.go"} {
 		text := "package main\n// Find me\n"
 		if name == "src/bin.go" {
@@ -93,7 +93,7 @@ func TestFindAndGrep(t *testing.T) {
 		if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		when := time.Unix(int64(1_000_000-i), 0) // those first that stand first here
+		when := time.Unix(int64(1_000_000-i), 0) // the first is the newest
 		if err := os.Chtimes(full, when, when); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestFindAndGrep(t *testing.T) {
 	}
 }
 
-// The whole of a line is searched, or the caller learns that it is not.
+// Grep reports lines that it has not searched completely.
 func TestGrepLongLines(t *testing.T) {
 	for _, c := range []struct {
 		text, want string
@@ -170,7 +170,7 @@ func TestGrepLongLines(t *testing.T) {
 		{"needle" + strings.Repeat("x", 256<<10), "needle" + strings.Repeat("x", workspace.MaxLine-6) + "…", false},
 		{strings.Repeat("x\n", workspace.DefaultMaxSize/2) + "needle", "", false},
 	} {
-		w := opened(t)
+		w := openWorkspace(t)
 		if _, err := w.WriteFile("a.txt", []byte(c.text)); err != nil {
 			t.Fatal(err)
 		}
@@ -185,9 +185,9 @@ func TestGrepLongLines(t *testing.T) {
 	}
 }
 
-// What is protected is left out, also when the search begins in it.
+// Searches leave out protected files, also if they start in a protected directory.
 func TestSearchBelowProtected(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	if err := os.MkdirAll(filepath.Join(w.Dir(), ".git/sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestSearchBelowProtected(t *testing.T) {
 }
 
 func TestReplace(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	type replacements = []workspace.Replacement
 	for _, c := range []struct {
 		with  replacements
@@ -212,7 +212,7 @@ func TestReplace(t *testing.T) {
 		wrong string
 	}{
 		{replacements{{Old: "b", New: "c"}}, "a c a", ""},
-		{replacements{{Old: "a", New: "c"}}, "", "stands 2 times"},
+		{replacements{{Old: "a", New: "c"}}, "", "occurs 2 times"},
 		{replacements{{Old: "a", New: "c", All: true}}, "c b c", ""},
 		{replacements{{Old: "b", New: "x"}, {Old: "x", New: "y"}}, "a y a", ""},
 		{replacements{{Old: "b", New: "x"}, {Old: "z", New: "y"}}, "", "replacement 2: the old text is not in"},

@@ -13,10 +13,9 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A picture is shown if it is one, of a kind that models look at; a text is a text, however
-// it begins.
-func TestReadFileTellsPicturesFromTexts(t *testing.T) {
-	w := opened(t)
+// read_file recognizes images by their content, and texts however they begin.
+func TestReadFileDetectsImages(t *testing.T) {
+	w := openWorkspace(t)
 	entries, err := workspace.Tools(w)
 	if err != nil {
 		t.Fatal(err)

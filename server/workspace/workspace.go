@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,21 +12,38 @@ import (
 	"unicode/utf8"
 )
 
-// Options configure a [Workspace]. The zero value is good.
+const (
+	// DefaultMaxSize is the default limit for files that are read completely, in bytes.
+	DefaultMaxSize = 10 << 20
+	// MaxVisited is the number of directory entries that one [Workspace.Walk] visits.
+	MaxVisited = 200_000
+	// MaxLine is the length at which a line is cut for display, in bytes.
+	MaxLine = 2000
+	// MaxText is the size of the lines that are returned at a time, in bytes.
+	MaxText = 256 << 10
+	// MaxScanned is how much of a file is read to find lines, in bytes.
+	MaxScanned = 64 << 20
+	// MaxPath is the longest path, in bytes.
+	MaxPath = 4096
+
+	maxDepth = 64 // directory levels of one walk
+)
+
+// Options configure a [Workspace]. The zero value is ready to use.
 type Options struct {
-	// Protected are names of files and directories that are not changed, wherever they
-	// stand, nor what is in them: ".git", for example, where a text may name a program.
-	// They are compared without regard to case.
+	// Protected lists names of files and directories that cannot be changed at any level,
+	// nor can the contents of such directories: ".git", for example, whose files may name
+	// programs to run. Case is ignored.
 	Protected []string
 }
 
-// A Workspace is a directory with all that is in it. Make one with [Open].
+// A Workspace is a directory and its contents. Create one with [Open].
 type Workspace struct {
 	root      *os.Root
-	dirs      []string // the directory, as it was named and without links
+	dirs      []string // absolute paths of the directory: without links, and as it was opened
 	protected []string
-	escape    error      // of the root, when a path leads out of it
-	writing   sync.Mutex // of who changes files, so that no change is lost
+	escape    error      // what root returns for a path that leads outside
+	writing   sync.Mutex // serializes changes
 }
 
 // Open opens a directory. opts may be nil.
@@ -43,22 +61,22 @@ func Open(dir string, opts *Options) (*Workspace, error) {
 		return nil, fmt.Errorf("workspace: %w", err)
 	}
 	_, err = root.Lstat("..")
-	w := &Workspace{root: root, dirs: []string{real, abs}, escape: reason(err)}
+	w := &Workspace{root: root, dirs: []string{real, abs}, escape: cause(err)}
 	if opts != nil {
 		w.protected = slices.Clone(opts.Protected)
 	}
 	return w, nil
 }
 
-// Close closes the directory. What has been opened in it stays open.
+// Close closes the directory. Files that were opened in it stay open.
 func (w *Workspace) Close() error { return w.root.Close() }
 
-// Dir is the directory's absolute path, without symbolic links.
+// Dir returns the absolute path of the directory, without symbolic links.
 func (w *Workspace) Dir() string { return w.dirs[0] }
 
-// Name is what a path is called here: relative, with slashes, and "." for the workspace
-// itself. The error is that of a path that leads out of it by its words, or is no text; whether
-// there is such a file, and where links lead, is not looked at.
+// Name returns the path relative to the workspace, with slashes; "." is the workspace itself.
+// It checks only the text of the path: the file need not exist, and links are not followed.
+// The error is [ErrOutside] or fs.ErrInvalid.
 func (w *Workspace) Name(path string) (string, error) {
 	if len(path) > MaxPath || strings.ContainsRune(path, 0) || !utf8.ValidString(path) {
 		return "", &Error{path, fs.ErrInvalid}
@@ -82,7 +100,7 @@ func (w *Workspace) Name(path string) (string, error) {
 	return filepath.ToSlash(name), nil
 }
 
-// Names are what several paths are called here, as far as all of them are in it.
+// Names returns the [Workspace.Name] of each path, or the first error.
 func (w *Workspace) Names(paths ...string) ([]string, error) {
 	names := make([]string, len(paths))
 	for i, path := range paths {
@@ -94,26 +112,87 @@ func (w *Workspace) Names(paths ...string) ([]string, error) {
 	return names, nil
 }
 
-// changeable is the name of what is to be changed.
-func (w *Workspace) changeable(path string) (string, error) {
+// writableName returns the name of a file that may be changed.
+func (w *Workspace) writableName(path string) (string, error) {
 	name, err := w.Name(path)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", err
-	}
-	if name == "." {
+	case name == ".":
 		return "", &Error{path, ErrRoot}
-	}
-	if w.isBelowProtected(name) {
+	case w.inProtected(name):
 		return "", &Error{path, ErrProtected}
 	}
 	return name, nil
 }
 
-// isBelowProtected says whether a name leads to something protected, or into it.
-func (w *Workspace) isBelowProtected(name string) bool {
+// inProtected reports whether any element of a name is protected.
+func (w *Workspace) inProtected(name string) bool {
 	return slices.ContainsFunc(strings.Split(name, "/"), w.isProtected)
 }
 
 func (w *Workspace) isProtected(element string) bool {
 	return slices.ContainsFunc(w.protected, func(p string) bool { return strings.EqualFold(p, element) })
+}
+
+// Causes of an [Error], in addition to the errors of package io/fs.
+var (
+	// ErrOutside: the path leads outside of the workspace.
+	ErrOutside = errors.New("is outside of the workspace")
+	// ErrNotRegular: the path is a directory, pipe, socket or device.
+	ErrNotRegular = errors.New("is not a regular file")
+	// ErrLink: the path to be changed is a symbolic link, or leads through one.
+	ErrLink = errors.New("is a symbolic link: use the path of its target")
+	// ErrProtected: the path is one of [Options].Protected.
+	ErrProtected = errors.New("is protected: file tools cannot change it")
+	// ErrTooLarge: the file is larger than the limit.
+	ErrTooLarge = errors.New("is too large")
+	// ErrBinary: the file is not a text.
+	ErrBinary = errors.New("is a binary file")
+	// ErrNotDirectory: the path is not a directory.
+	ErrNotDirectory = errors.New("is not a directory")
+	// ErrPattern: doublestar.Match does not accept the pattern, or it has more than four braces.
+	ErrPattern = errors.New("is not a pattern such as *.go, src/**/*.ts or *.{js,ts}")
+	// ErrRoot: the workspace itself cannot be removed or replaced.
+	ErrRoot = errors.New("is the workspace itself")
+)
+
+// An Error is a failed operation on a path.
+type Error struct {
+	// Path is the path that the caller has given.
+	Path string
+	// Err is the cause: an error of this package, of package io/fs or of the operating system.
+	Err error
+}
+
+// Error returns the path and the cause.
+func (e *Error) Error() string { return fmt.Sprintf("%.256q %v", e.Path, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// wrap returns err as an *Error, without the operation and path that package os adds.
+func (w *Workspace) wrap(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*Error](err); ok {
+		return err
+	}
+	err = cause(err)
+	if err == w.escape {
+		err = ErrOutside
+	}
+	return &Error{path, err}
+}
+
+// cause removes the operation and path from an error of package os.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/dovetail-go/dovetail/server/workspace"
 )
 
-// opened is a workspace with some files, whose neighbours must not be reached.
-func opened(t *testing.T) *workspace.Workspace {
+// openWorkspace opens a workspace with some files, next to files that must not be reached.
+func openWorkspace(t *testing.T) *workspace.Workspace {
 	t.Helper()
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "work")
@@ -49,7 +49,7 @@ func opened(t *testing.T) *workspace.Workspace {
 }
 
 func TestRead(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	for path, want := range map[string]any{
 		"a.txt": "a", "./a.txt": "a", "sub/../a.txt": "a", "sub//b.txt": "b", "inside": "a", "insidedir/b.txt": "b",
 		w.Dir() + "/a.txt":         "a",
@@ -122,7 +122,7 @@ func TestWrite(t *testing.T) {
 		".git":             workspace.ErrProtected,
 		"gitlink/config":   workspace.ErrLink,
 	} {
-		w := opened(t)
+		w := openWorkspace(t)
 		created, err := w.WriteFile(path, []byte("new"))
 		if !errors.Is(err, want) || want != nil && err == nil {
 			t.Errorf("%q: %v, want %v", path, err, want)
@@ -133,13 +133,13 @@ func TestWrite(t *testing.T) {
 				t.Errorf("%q: %q %v, created %t", path, data, err, created)
 			}
 		}
-		untouched(t, w)
+		checkUntouched(t, w)
 	}
 }
 
-// untouched checks what stands beside the workspace, that nothing is left of writing, and
-// what is protected.
-func untouched(t *testing.T, w *workspace.Workspace) {
+// checkUntouched checks that the files next to the workspace and the protected files are
+// unchanged, and that no temporary file is left.
+func checkUntouched(t *testing.T, w *workspace.Workspace) {
 	t.Helper()
 	parent := filepath.Dir(w.Dir())
 	for name, want := range map[string]string{"secret": "hunter2", "work-evil/x": "hunter2", "work/.git/config": "[core]"} {
@@ -148,11 +148,11 @@ func untouched(t *testing.T, w *workspace.Workspace) {
 		}
 	}
 	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 3 {
-		t.Errorf("beside the workspace: %v %v", entries, err)
+		t.Errorf("next to the workspace: %v %v", entries, err)
 	}
 	_, err := w.Walk(context.Background(), ".", func(name string, _ fs.DirEntry) error {
 		if strings.Contains(name, ".new-") {
-			t.Errorf("left behind: %s", name)
+			t.Errorf("temporary file %s", name)
 		}
 		return nil
 	})
@@ -161,9 +161,9 @@ func untouched(t *testing.T, w *workspace.Workspace) {
 	}
 }
 
-// A file keeps its permissions, and a new one has those that new ones have.
+// A replaced file keeps its permissions.
 func TestWriteMode(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	script := filepath.Join(w.Dir(), "a.txt")
 	if err := os.Chmod(script, 0o751); err != nil {
 		t.Fatal(err)
@@ -176,9 +176,9 @@ func TestWriteMode(t *testing.T) {
 	}
 }
 
-// What nobody may write is not replaced, and nobody gets a file that runs as somebody else.
+// A file without write permission is not replaced, and a set-user-ID bit is not kept.
 func TestWriteProtectedMode(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	name := filepath.Join(w.Dir(), "a.txt")
 	if err := os.Chmod(name, 0o444); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestWriteProtectedMode(t *testing.T) {
 	if data, err := w.ReadFile("a.txt", 0); err != nil || string(data) != "a" {
 		t.Errorf("%q %v", data, err)
 	}
-	untouched(t, w)
+	checkUntouched(t, w)
 	if err := os.Chmod(name, 0o755|os.ModeSetgid|os.ModeSetuid); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestWriteProtectedMode(t *testing.T) {
 }
 
 func TestTooLarge(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	if _, err := w.WriteFile("a.txt", make([]byte, 11)); err != nil {
 		t.Fatal(err)
 	}
@@ -221,9 +221,9 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// Nobody reads half of a file, and no edit is lost.
+// Concurrent readers see complete files, and no edit is lost.
 func TestEditConcurrently(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
@@ -245,7 +245,7 @@ func TestEditConcurrently(t *testing.T) {
 }
 
 func TestEditFails(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	wrong := errors.New("wrong")
 	if err := w.Edit("a.txt", 0, func([]byte) ([]byte, error) { return nil, wrong }); err != wrong {
 		t.Error(err)
@@ -254,9 +254,9 @@ func TestEditFails(t *testing.T) {
 		t.Error(err)
 	}
 	if data, _ := w.ReadFile("a.txt", 0); string(data) != "a" {
-		t.Errorf("it is %q", data)
+		t.Errorf("content %q", data)
 	}
-	untouched(t, w)
+	checkUntouched(t, w)
 }
 
 func TestRemove(t *testing.T) {
@@ -265,16 +265,16 @@ func TestRemove(t *testing.T) {
 		".": workspace.ErrRoot, "sub/..": workspace.ErrRoot, "..": workspace.ErrOutside, "nothing": fs.ErrNotExist,
 		".git": workspace.ErrProtected, "outsidedir/secret": workspace.ErrLink, "insidedir/b.txt": workspace.ErrLink,
 	} {
-		w := opened(t)
+		w := openWorkspace(t)
 		if err := w.Remove(path, true); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", path, err, want)
 		}
 		if _, err := os.Lstat(filepath.Join(w.Dir(), path)); want == nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q is still there: %v", path, err)
 		}
-		untouched(t, w)
+		checkUntouched(t, w)
 	}
-	w := opened(t)
+	w := openWorkspace(t)
 	if err := w.Remove("sub", false); err == nil {
 		t.Error("a directory with something in it is removed")
 	}
@@ -293,7 +293,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestMkdir(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	for path, want := range map[string]error{
 		"new/and/deep": nil, "sub": nil, "a.txt": workspace.ErrNotDirectory, "outsidedir": workspace.ErrLink,
 		"outsidedir/x": workspace.ErrLink, "../x": workspace.ErrOutside, ".git/x": workspace.ErrProtected, "": workspace.ErrRoot,
@@ -302,11 +302,11 @@ func TestMkdir(t *testing.T) {
 			t.Errorf("%q: %v, want %v", path, err, want)
 		}
 	}
-	untouched(t, w)
+	checkUntouched(t, w)
 }
 
 func TestReadDirAndWalk(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	entries, err := w.ReadDir("insidedir")
 	if err != nil || len(entries) != 1 || entries[0].Name() != "b.txt" {
 		t.Errorf("%v %v", entries, err)
@@ -344,7 +344,7 @@ func TestReadDirAndWalk(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	w := opened(t)
+	w := openWorkspace(t)
 	if names, err := w.Names("a", w.Dir()+"/sub/../b", ""); err != nil || !slices.Equal(names, []string{"a", "b", "."}) {
 		t.Errorf("%q %v", names, err)
 	}

@@ -1,31 +1,33 @@
 package workspace
 
 import (
-	"crypto/rand"
+	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
+
+	"github.com/dovetail-go/dovetail/internal/atomicfile"
 )
 
-// WriteFile makes a file of data, in place of what it was, or a new one with the
-// directories above it. Whoever reads it sees all of the old or all of the new, after a crash
-// too. It has the permissions that it had, or 0644; that it runs as another user or group
-// ends with a change, as it does by write(2). A file that nobody may write is left as it is.
+// WriteFile replaces a file, or creates it and the directories above it. created reports
+// which. A replaced file keeps its permissions, but not a set-user-ID or set-group-ID bit; a
+// new file gets 0644 less the umask. A file without any write permission is not replaced.
 func (w *Workspace) WriteFile(path string, data []byte) (created bool, err error) {
 	w.writing.Lock()
 	defer w.writing.Unlock()
 	return w.write(path, data, true)
 }
 
-// Edit replaces a file of at most limit bytes, 0 being [DefaultMaxSize], by what change
-// makes of it. Edits of one workspace follow one another, so that none is lost. An error of
-// change is returned as it is, and nothing is changed.
+// Edit replaces the content of a file of at most limit bytes, 0 meaning [DefaultMaxSize], with
+// the result of change. If change fails, Edit returns its error unchanged and leaves the file
+// as it is. change must not modify the workspace.
 func (w *Workspace) Edit(path string, limit int64, change func(data []byte) ([]byte, error)) error {
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	if _, err := w.changeable(path); err != nil {
+	if _, err := w.writableName(path); err != nil {
 		return err
 	}
 	data, err := w.ReadFile(path, limit)
@@ -39,17 +41,18 @@ func (w *Workspace) Edit(path string, limit int64, change func(data []byte) ([]b
 	return err
 }
 
+// write replaces or, if mayCreate, creates a file. given is the caller's path.
 func (w *Workspace) write(given string, data []byte, mayCreate bool) (created bool, err error) {
-	name, err := w.changeable(given)
+	name, err := w.writableName(given)
 	if err != nil {
 		return false, err
 	}
-	dir, err := w.enter(given, path.Dir(name), mayCreate)
+	dir, err := w.openDir(given, path.Dir(name), mayCreate)
 	if err != nil {
 		return false, w.wrap(given, err)
 	}
 	defer dir.Close()
-	base, mode := path.Base(name), fs.FileMode(0o644)
+	base := path.Base(name)
 	info, err := dir.Lstat(base)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && mayCreate:
@@ -62,57 +65,20 @@ func (w *Workspace) write(given string, data []byte, mayCreate bool) (created bo
 		return false, &Error{given, ErrNotRegular}
 	case info.Mode().Perm()&0o222 == 0:
 		return false, &Error{given, fs.ErrPermission}
-	default:
-		mode = info.Mode().Perm()
 	}
-	return created, w.wrap(given, replace(dir, base, data, mode, created))
+	return created, w.wrap(given, atomicfile.WriteIn(dir, base, data, 0))
 }
 
-// replace writes a file beside the one that is to be replaced, and gives it its name.
-func replace(dir *os.Root, base string, data []byte, mode fs.FileMode, created bool) (err error) {
-	f, name, err := create(dir, mode)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, dir.Remove(name))
-		}
-	}()
-	_, err = f.Write(data)
-	if err == nil && !created { // a new one is as the user likes new ones
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync() // before it takes the other's place
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return dir.Rename(name, base)
-}
-
-// create makes a file with a name that nobody has.
-func create(dir *os.Root, mode fs.FileMode) (f *os.File, name string, err error) {
-	for range maxTries {
-		name = ".new-" + rand.Text()[:8]
-		f, err = dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-		if !errors.Is(err, fs.ErrExist) {
-			break
-		}
-	}
-	return f, name, err
-}
-
-// enter opens a directory in which something is to be changed, one element after the
-// other. It follows no links: what is protected cannot be reached by another name.
-func (w *Workspace) enter(given, name string, mayCreate bool) (*os.Root, error) {
+// openDir opens a directory to change something in it, and creates it if mayCreate. It opens
+// one path element after the other and follows no links, because a link could give a protected
+// file another name.
+func (w *Workspace) openDir(given, name string, mayCreate bool) (*os.Root, error) {
 	dir, err := w.root.OpenRoot(".")
 	if err != nil || name == "." {
 		return dir, err
 	}
 	for element := range strings.SplitSeq(name, "/") {
-		next, err := step(dir, given, element, mayCreate)
+		next, err := openElement(dir, given, element, mayCreate)
 		dir.Close()
 		if err != nil {
 			return nil, err
@@ -122,28 +88,28 @@ func (w *Workspace) enter(given, name string, mayCreate bool) (*os.Root, error) 
 	return dir, nil
 }
 
-func step(dir *os.Root, given, element string, mayCreate bool) (*os.Root, error) {
-	there, err := dir.Lstat(element)
+func openElement(dir *os.Root, given, element string, mayCreate bool) (*os.Root, error) {
+	before, err := dir.Lstat(element)
 	if mayCreate && errors.Is(err, fs.ErrNotExist) {
 		if err = dir.Mkdir(element, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
-			there, err = dir.Lstat(element)
+			before, err = dir.Lstat(element)
 		}
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case there.Mode()&fs.ModeSymlink != 0:
+	case before.Mode()&fs.ModeSymlink != 0:
 		return nil, &Error{given, ErrLink}
-	case !there.IsDir():
+	case !before.IsDir():
 		return nil, &Error{given, ErrNotDirectory}
 	}
-	next, err := dir.OpenRoot(element + "/.") // a pipe would have it wait without the dot
+	next, err := dir.OpenRoot(element + "/.") // the dot makes opening a pipe fail instead of block
 	if err != nil {
 		return nil, err
 	}
 	info, err := next.Stat(".")
-	if err == nil && !os.SameFile(info, there) {
-		err = &Error{given, ErrLink} // it has been replaced by one
+	if err == nil && !os.SameFile(info, before) {
+		err = &Error{given, ErrLink} // a link has replaced the directory
 	}
 	if err != nil {
 		next.Close()
@@ -152,29 +118,29 @@ func step(dir *os.Root, given, element string, mayCreate bool) (*os.Root, error)
 	return next, nil
 }
 
-// Mkdir makes a directory and those above it. One that is there already is fine.
+// Mkdir creates a directory and those above it. A directory that exists is not an error.
 func (w *Workspace) Mkdir(path string) error {
-	name, err := w.changeable(path)
+	name, err := w.writableName(path)
 	if err != nil {
 		return err
 	}
-	dir, err := w.enter(path, name, true)
+	dir, err := w.openDir(path, name, true)
 	if err != nil {
 		return w.wrap(path, err)
 	}
 	return dir.Close()
 }
 
-// Remove removes a file, a link, or an empty directory; with all, a directory and what is
-// in it. What has something protected in it stays.
+// Remove removes a file, a link itself, or an empty directory; with all, a directory and its
+// contents. A directory that contains a protected file is [ErrProtected].
 func (w *Workspace) Remove(given string, all bool) error {
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	name, err := w.changeable(given)
+	name, err := w.writableName(given)
 	if err != nil {
 		return err
 	}
-	dir, err := w.enter(given, path.Dir(name), false)
+	dir, err := w.openDir(given, path.Dir(name), false)
 	if err != nil {
 		return w.wrap(given, err)
 	}
@@ -187,24 +153,55 @@ func (w *Workspace) Remove(given string, all bool) error {
 	if !all || !info.IsDir() {
 		return w.wrap(given, dir.Remove(base))
 	}
-	if err := w.holdsProtected(dir, base); err != nil {
+	if err := w.checkNoneProtected(dir, base); err != nil {
 		return w.wrap(given, err)
 	}
 	return w.wrap(given, dir.RemoveAll(base))
 }
 
-// holdsProtected looks for something protected below a name.
-func (w *Workspace) holdsProtected(dir *os.Root, base string) error {
+// checkNoneProtected fails if the directory base contains a protected file.
+func (w *Workspace) checkNoneProtected(dir *os.Root, base string) error {
 	if len(w.protected) == 0 {
 		return nil
 	}
 	return fs.WalkDir(newTree(dir), base, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+		if err == nil && w.isProtected(entry.Name()) {
+			err = &Error{name, ErrProtected}
 		}
-		if w.isProtected(entry.Name()) {
-			return &Error{name, ErrProtected}
-		}
-		return nil
+		return err
 	})
+}
+
+// A Replacement replaces a text in a file.
+type Replacement struct {
+	// Old is the text to replace. It must not be empty.
+	Old string `json:"old_string" jsonschema:"minLength=1" jsonschema_description:"the text to replace, exactly as in the file"`
+	// New is the text that replaces Old. It must differ from Old.
+	New string `json:"new_string" jsonschema_description:"the text that replaces it"`
+	// All replaces every occurrence. Otherwise the text must occur exactly once.
+	All bool `json:"replace_all,omitempty" jsonschema_description:"replace every occurrence; otherwise the text must occur exactly once"`
+}
+
+// Replace applies replacements to a file, one after the other. It applies all of them, or none
+// and returns an error. replaced is the number of occurrences replaced.
+func (w *Workspace) Replace(path string, replacements ...Replacement) (replaced int, err error) {
+	err = w.Edit(path, 0, func(data []byte) ([]byte, error) {
+		for i, r := range replacements {
+			n := bytes.Count(data, []byte(r.Old))
+			switch {
+			case r.Old == "" || r.Old == r.New:
+				return nil, fmt.Errorf("replacement %d: the old text must not be empty and must differ from the new text", i+1)
+			case n == 0:
+				return nil, fmt.Errorf("replacement %d: the old text is not in %q: read the file again", i+1, path)
+			case n > 1 && !r.All:
+				return nil, fmt.Errorf("replacement %d: the old text occurs %d times in %q: include more of the surrounding text, or replace all", i+1, n, path)
+			case len(data)+n*(len(r.New)-len(r.Old)) > DefaultMaxSize:
+				return nil, fmt.Errorf("replacement %d: %q would become too large", i+1, path)
+			}
+			data = bytes.ReplaceAll(data, []byte(r.Old), []byte(r.New))
+			replaced += n
+		}
+		return data, nil
+	})
+	return replaced, err
 }

@@ -8,21 +8,30 @@ import (
 	"strings"
 )
 
+const (
+	// MaxChallenges is the number of challenges that a WWW-Authenticate header may have.
+	MaxChallenges = 16
+	// maxChallengeBytes is the maximum length of all lines of the header.
+	maxChallengeBytes = 16 << 10
+	// maxChallengeParams is the number of parameters that a challenge may have.
+	maxChallengeParams = 32
+)
+
 // A Challenge is one challenge of a WWW-Authenticate header. RFC 9110, section 11.6.1.
 type Challenge struct {
-	// Scheme is the scheme as it was sent; its case has no meaning.
+	// Scheme is the authentication scheme. Its case does not matter; see [Challenge.Is].
 	Scheme string
-	// Token is what follows the scheme instead of parameters, if anything does.
+	// Token is the token68 that follows the scheme instead of parameters, if there is one.
 	Token string
-	// Params are the parameters, by their names in lower case.
+	// Params are the parameters. Their names are in lower case.
 	Params map[string]string
 }
 
-// Is tells whether the challenge is of a scheme.
+// Is reports whether the challenge has a scheme. It ignores case.
 func (c *Challenge) Is(scheme string) bool { return strings.EqualFold(c.Scheme, scheme) }
 
-// Append appends the challenge as a header field has it, with its parameters sorted
-// and quoted. Characters that a quoted string cannot hold become question marks.
+// Append appends the challenge in header syntax, with its parameters sorted and quoted.
+// Characters that a quoted string cannot hold become question marks.
 func (c *Challenge) Append(dst []byte) []byte {
 	dst = append(dst, c.Scheme...)
 	if c.Token != "" {
@@ -53,9 +62,9 @@ func appendQuoted(dst []byte, text string) []byte {
 	return append(dst, '"')
 }
 
-// ParseChallenges reads the lines of a WWW-Authenticate header: at most
-// [MaxChallenges] challenges in 16 KiB. With an error come the challenges before the
-// one that is malformed.
+// ParseChallenges parses the lines of a WWW-Authenticate header: at most [MaxChallenges]
+// challenges in 16 KiB. If a challenge is malformed, it returns an error and the challenges
+// before.
 func ParseChallenges(lines []string) ([]Challenge, error) {
 	var all []Challenge
 	size := 0
@@ -78,12 +87,12 @@ func ParseChallenges(lines []string) ([]Challenge, error) {
 	return all, nil
 }
 
-// A challengeParser reads one line.
+// A challengeParser parses one line.
 type challengeParser struct{ rest string }
 
-var errChallenge = errors.New("the challenge is not as RFC 9110, section 11.6.1, has it")
+var errChallenge = errors.New("the challenge does not follow RFC 9110, section 11.6.1")
 
-// challenge reads a scheme and what belongs to it.
+// challenge parses a scheme and its token68 or parameters.
 func (p *challengeParser) challenge() (Challenge, error) {
 	c := Challenge{Scheme: p.token()}
 	if c.Scheme == "" {
@@ -120,10 +129,10 @@ func (p *challengeParser) challenge() (Challenge, error) {
 		p.space()
 		return c, p.end()
 	}
-	return c, nil // what comes is the next one's scheme
+	return c, nil // the scheme of the next challenge follows
 }
 
-// end is where a challenge without parameters ends.
+// end returns an error unless a challenge without parameters can end here.
 func (p *challengeParser) end() error {
 	if p.rest != "" && p.rest[0] != ',' {
 		return errChallenge
@@ -131,7 +140,7 @@ func (p *challengeParser) end() error {
 	return nil
 }
 
-// param reads a parameter, if one is next.
+// param parses a parameter. ok is false if none follows.
 func (p *challengeParser) param() (name, value string, ok bool, err error) {
 	before := p.rest
 	name = p.token()
@@ -153,7 +162,7 @@ func (p *challengeParser) param() (name, value string, ok bool, err error) {
 	return strings.ToLower(name), value, true, nil
 }
 
-// quoted reads a quoted string.
+// quoted parses a quoted string.
 func (p *challengeParser) quoted() (string, error) {
 	var b strings.Builder
 	for i := 1; i < len(p.rest); i++ {
@@ -174,17 +183,17 @@ func (p *challengeParser) quoted() (string, error) {
 func (p *challengeParser) token() string { return p.take(isTokenByte) }
 
 func (p *challengeParser) token68() string {
-	text := p.take(func(b byte) bool { return isAlphanumeric(b) || strings.IndexByte("-._~+/", b) >= 0 })
+	text := p.take(isToken68Byte)
 	if text == "" {
 		return ""
 	}
 	return text + p.take(func(b byte) bool { return b == '=' })
 }
 
-// space skips white space, and tells whether there was some.
+// space skips white space, and reports whether there was any.
 func (p *challengeParser) space() bool { return p.take(isBlank) != "" }
 
-// list skips what separates the elements of a list, of which some may be empty.
+// list skips the separators of list elements, which may be empty.
 func (p *challengeParser) list() { p.take(func(b byte) bool { return isBlank(b) || b == ',' }) }
 
 func (p *challengeParser) take(is func(byte) bool) string {
@@ -202,6 +211,8 @@ func isBlank(b byte) bool { return b == ' ' || b == '\t' }
 func isAlphanumeric(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
+
+func isToken68Byte(b byte) bool { return isAlphanumeric(b) || strings.IndexByte("-._~+/", b) >= 0 }
 
 func isTokenByte(b byte) bool {
 	return isAlphanumeric(b) || strings.IndexByte("!#$%&'*+-.^_`|~", b) >= 0

@@ -79,7 +79,7 @@ func FuzzParseChallenges(f *testing.F) {
 		} else if err != nil {
 			return
 		}
-		for i := range first { // what a quoted string cannot hold becomes a question mark
+		for i := range first { // characters that a quoted string cannot hold become question marks
 			if first[i].Scheme != again[i].Scheme || first[i].Token != again[i].Token || len(first[i].Params) != len(again[i].Params) {
 				t.Fatalf("%q: %v becomes %v", text, first[i], again[i])
 			}

@@ -4,37 +4,41 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"sync"
+	"slices"
+	"strings"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/netguard"
-	"github.com/dovetail-go/dovetail/internal/webclient"
 )
 
-// A Client gets tokens and shows them to the servers that they are for. One client can
-// serve any number of connections and servers; it is safe for concurrent use, and has
-// nothing to close. Servers that need something at the same time wait for each other only
-// where they have the same authorization server. Nobody logs in twice: who needs a token
-// while somebody logs in for it gets what comes of that, a refusal too. A login goes on
-// until the last who waits for it has gone.
+// A Client obtains access tokens and adds them to requests. It implements the Authorizer
+// interfaces of packages streamable, sse and ws. Use [NewClient].
 //
-// It is an Authorizer of packages streamable, sse and ws. Use [NewClient].
+// One client serves any number of connections and servers. Its methods may be called
+// concurrently. There is nothing to close.
+//
+// Concurrent requests for one server share a login and its result, which may be a refusal.
+// A login is canceled only when its last waiter leaves. Logins for servers with different
+// authorization servers do not wait for each other.
 type Client struct {
-	options *ClientOptions // behind a pointer, for fmt not to print what a struct around the client holds
+	options *ClientOptions // a pointer, so that fmt does not print it as part of another struct
 	guard   *netguard.Guard
 	http    *http.Client
 
-	servers *roster[*access] // by the URL that is dialled
-	issuers *roster[turn]
-
-	mu     sync.Mutex
-	nonces map[string]string // for proofs, by the origin of the authorization server
+	servers *lru.Cache[string, *serverState] // by serverKey; the store holds what is evicted
+	nonces  *lru.Cache[string, string]       // for DPoP proofs, by the origin of the authorization server
+	calls   sharedCalls[struct{}]            // logins and refreshes
+	locks   keyedMutex                       // of servers and issuers
 }
 
-// NewClient returns a client. The error is about the options.
+// NewClient returns a client. It returns an error if the options are invalid.
 func NewClient(opts *ClientOptions) (*Client, error) {
 	options, err := opts.withDefaults()
 	if err != nil {
@@ -42,92 +46,192 @@ func NewClient(opts *ClientOptions) (*Client, error) {
 	}
 	guard := options.guard()
 	return &Client{
-		options: &options, guard: guard, http: newHTTPClient(guard), servers: newRoster(maxServers, newAccess),
-		issuers: newRoster(maxServers, func(string) turn { return newTurn() }), nonces: make(map[string]string),
+		options: &options, guard: guard, http: newHTTPClient(guard),
+		servers: newLRU[string, *serverState](maxServers), nonces: newLRU[string, string](maxServers),
 	}, nil
 }
 
-// Format tells nothing of what the client knows.
+// Format prints a constant, so that no secret is printed.
 func (c *Client) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.Client") }
 
-// Login gets a token for the server at a URL, which is to be dialled later, unless there
-// is one that has not ended. It spares the first request the wait, and lets a person log
-// in before any of a connection's times begin.
+// Login obtains a token for the server at a URL, unless the client has a valid one. A
+// program calls it before it dials, so that the time that a person needs to log in does
+// not count against the timeouts of a connection.
 func (c *Client) Login(ctx context.Context, server string) error {
-	u, err := webclient.ParseURL(server)
-	if err != nil {
-		return fmt.Errorf("oauth: %w", err)
-	}
-	a, drop, err := c.access(u)
+	u, state, err := c.parseServer(server)
 	if err != nil {
 		return err
 	}
-	defer drop()
-	return c.meet(ctx, a, u, demand{}, "")
+	return c.satisfy(ctx, state, u, tokenChallenge{}, "")
 }
 
-// Logout forgets the token for the server at a URL, in the store too. The authorization
-// server is not told.
+// Logout deletes the token for the server at a URL, also from the store. It does not
+// revoke the token at the authorization server.
 func (c *Client) Logout(ctx context.Context, server string) error {
-	u, err := webclient.ParseURL(server)
-	if err != nil {
-		return fmt.Errorf("oauth: %w", err)
-	}
-	a, drop, err := c.access(u)
+	u, state, err := c.parseServer(server)
 	if err != nil {
 		return err
 	}
-	defer drop()
-	leave, err := c.enter(ctx, a, u)
+	unlock, err := c.lockServer(ctx, state, u)
 	if err != nil {
 		return err
 	}
-	defer leave()
-	return c.keep(ctx, a, nil)
+	defer unlock()
+	return c.save(ctx, state, nil)
 }
 
-// access is what is known of a server, which is remembered until it is dropped.
-func (c *Client) access(server *url.URL) (a *access, drop func(), err error) {
-	if err := c.checkServer(server); err != nil {
-		return nil, nil, err
-	}
-	a, drop = c.servers.take(serverKey(server))
-	return a, drop, nil
-}
-
-// enter waits until nobody else changes what is known of a server.
-func (c *Client) enter(ctx context.Context, a *access, server *url.URL) (leave func(), err error) {
-	if leave, err = a.turn.take(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.recall(ctx, a, server); err != nil {
-		leave()
-		return nil, err
-	}
-	return leave, nil
-}
-
-// enterIssuer waits until nobody else gets a token from an authorization server.
-func (c *Client) enterIssuer(ctx context.Context, issuer string) (leave func(), err error) {
-	turn, drop := c.issuers.take(issuer)
-	done, err := turn.take(ctx)
+func (c *Client) parseServer(server string) (*url.URL, *serverState, error) {
+	u, err := httpclient.ParseURL(server)
 	if err != nil {
-		drop()
-		return nil, err
+		return nil, nil, fmt.Errorf("oauth: %w", err)
 	}
-	return func() { done(); drop() }, nil
+	state, err := c.serverState(u)
+	return u, state, err
 }
 
-// checkServer refuses servers that no token may be sent to.
+// Authorize adds the token for a server to a request, if there is one, and a DPoP proof
+// if the token is bound to a key. A request to another origin than the server's is not
+// changed.
+func (c *Client) Authorize(ctx context.Context, server *url.URL, req *http.Request) error {
+	if !httpclient.SameOrigin(server, req.URL) {
+		return nil
+	}
+	state, err := c.serverState(server)
+	if err != nil {
+		return nil // a server that needs a token answers with a challenge
+	}
+	current, err := c.current(ctx, state, server)
+	if err != nil || current == nil {
+		return err
+	}
+	current.uses.Add(1)
+	if current.key == nil {
+		req.Header.Set("Authorization", "Bearer "+current.AccessToken)
+		return nil
+	}
+	nonce := ""
+	if p := state.nonce.Load(); p != nil {
+		nonce = *p
+	}
+	proof, err := current.key.prove(c.options.Clock(), req.Method, req.URL, nonce, current.AccessToken)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "DPoP "+current.AccessToken)
+	req.Header.Set("DPoP", proof)
+	return nil
+}
+
+// Challenged obtains the token that a response with status 401 or 403 demands, and reports
+// whether the request can be sent again. The error is one of this package, of the network
+// or of ctx.
+func (c *Client) Challenged(ctx context.Context, server *url.URL, req *http.Request, res *http.Response) (again bool, err error) {
+	if !httpclient.SameOrigin(server, req.URL) {
+		return false, nil
+	}
+	challenge := readChallenge(res)
+	if challenge.status == http.StatusForbidden && challenge.params["error"] != codeInsufficientScope {
+		return false, nil
+	}
+	state, err := c.serverState(server)
+	if err != nil {
+		return false, err
+	}
+	if nonce := nonceOf(res.Header); nonce != "" {
+		state.nonce.Store(&nonce)
+		if challenge.params["error"] == codeUseNonce && challenge.status == http.StatusUnauthorized {
+			return true, nil
+		}
+	}
+	_, sent, _ := strings.Cut(req.Header.Get("Authorization"), " ")
+	err = c.satisfy(ctx, state, server, challenge, sent)
+	if errors.Is(err, errNewTokenRefused) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+var errNewTokenRefused = errors.New("the server refuses a token that was just issued")
+
+// satisfy obtains a token that satisfies a challenge and differs from the one that was
+// sent. It returns errNewTokenRefused if another token would be refused as well.
+func (c *Client) satisfy(ctx context.Context, state *serverState, server *url.URL, challenge tokenChallenge, sent string) error {
+	return c.share(ctx, state, server, challenge.key(), func(ctx context.Context) error {
+		current := state.credentials.Load()
+		switch {
+		case c.isValid(current) && current.AccessToken != sent:
+			return nil // another request has obtained it
+		case current != nil && current.AccessToken == sent && challenge.status == http.StatusUnauthorized && current.isNew && current.uses.Load() <= 1:
+			return errNewTokenRefused
+		}
+		return c.obtain(ctx, state, server, challenge)
+	})
+}
+
+// A tokenChallenge is what a response with status 401 or 403 demands. The zero value
+// demands any token.
+type tokenChallenge struct {
+	status int
+	params map[string]string
+	dpop   bool // the server accepts only tokens that are bound to a key
+}
+
+// readChallenge reads the challenges of a response. It ignores those that are malformed.
+func readChallenge(res *http.Response) tokenChallenge {
+	t := tokenChallenge{status: res.StatusCode}
+	challenges, _ := ParseChallenges(res.Header["Www-Authenticate"])
+	bearer := false
+	for _, challenge := range challenges {
+		switch {
+		case challenge.Is("Bearer"):
+			bearer = true
+			if t.params == nil || t.dpop {
+				t.params = challenge.Params
+			}
+		case challenge.Is("DPoP"):
+			if t.params == nil || challenge.Params["error"] != "" {
+				t.params = challenge.Params
+			}
+			t.dpop = true
+		}
+	}
+	t.dpop = t.dpop && !bearer
+	return t
+}
+
+// key is equal for challenges that the same token satisfies.
+func (t tokenChallenge) key() string {
+	if t.status != http.StatusForbidden {
+		return "login"
+	}
+	return "scopes " + sortedScope(t.scopes())
+}
+
+func (t tokenChallenge) scopes() []string { return splitScope(t.params["scope"]) }
+
+func sortedScope(scopes []string) string {
+	return strings.Join(slices.Sorted(slices.Values(scopes)), " ")
+}
+
+// nonceOf returns the nonce that a server demands in the next DPoP proof, "" if none.
+func nonceOf(header http.Header) string {
+	nonce := header.Get("DPoP-Nonce")
+	if len(nonce) > maxNonce {
+		return ""
+	}
+	return nonce
+}
+
+// checkServer refuses servers to which no token may be sent.
 func (c *Client) checkServer(server *url.URL) error {
 	if server.Scheme == "https" || c.guard.Check(plain(server).String()) == nil {
 		return nil
 	}
-	return &URLError{URL: shown(server), Reason: "tokens are sent by https only, or to this machine where ClientOptions.AllowLoopback says so"}
+	return &URLError{URL: shown(server), Reason: "tokens are sent over https only, or over http to this machine with ClientOptions.AllowLoopback"}
 }
 
-// serverKey names a server in the store and in logs. Its query, which may hold a secret,
-// tells servers apart too.
+// serverKey identifies a server in the store and in logs. It contains a hash of the query,
+// because the query may hold a secret.
 func serverKey(server *url.URL) string {
 	key := plain(server).String()
 	if server.RawQuery != "" {
@@ -137,10 +241,10 @@ func serverKey(server *url.URL) string {
 	return key
 }
 
-// plain is a URL without user, query and fragment.
+// plain returns a URL without user, query and fragment.
 func plain(u *url.URL) *url.URL {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 }
 
-// shown is a URL as an error may repeat it.
+// shown returns a URL as errors show it.
 func shown(u *url.URL) string { return plain(u).String() }

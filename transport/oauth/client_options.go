@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,47 +15,49 @@ import (
 	"github.com/dovetail-go/dovetail/internal/netguard"
 )
 
-// ClientOptions configure a [Client]. The zero value is good: a person logs in with
-// the system's browser, and what is learned is forgotten with the process.
+// ClientOptions configure a [Client]. With the zero value, a person logs in with the
+// system's browser, and tokens are kept in memory.
 type ClientOptions struct {
-	// Flow is how tokens are got. Default a [*CodeFlow].
+	// Flow is how tokens are obtained. Default a [*CodeFlow].
 	Flow Flow
-	// Name is what this client calls itself where it registers, for a person to read.
-	// Default "Dovetail".
+	// Name is the name of the application in dynamic registrations. Default "Dovetail".
 	Name string
-	// Registrations are what authorization servers know this client by already. They
-	// are preferred to other ways of registering.
+	// Registrations are existing registrations at authorization servers. They are preferred
+	// to other ways of registering.
 	Registrations []Registration
-	// MetadataURL is where this client's own metadata document lies (Client ID Metadata
-	// Documents): an https URL with a path, which serves as the client's ID where the
-	// server supports that. There should be a [CodeFlow].RedirectURI in it.
+	// MetadataURL is the URL of the application's Client ID Metadata Document: an https URL
+	// with a path. It is the client ID at authorization servers that support such documents.
+	// The document should list the redirect URI of [CodeFlow].Receiver.
 	MetadataURL string
-	// Scopes are asked for in addition to those that a server demands.
+	// Scopes are requested in addition to those that a server demands.
 	Scopes []string
-	// NoRefresh has no refresh tokens asked for: neither with the scope offline_access,
-	// where a server knows that, nor in a registration.
+	// NoRefresh disables refresh tokens: neither the scope offline_access nor a registration
+	// requests them.
 	NoRefresh bool
-	// DPoP binds tokens to a key of this client (RFC 9449), and refuses to use ones that
-	// are not bound. Where a resource demands it that is done in any case.
+	// DPoP binds tokens to a key of this client (RFC 9449) and refuses tokens that are not
+	// bound. If a server demands bound tokens, the client binds them without this option.
 	DPoP bool
 	// Store keeps tokens and registrations. Default a new [MemoryStore].
 	Store TokenStore
-	// AllowLoopback admits servers on this machine, also by http. It is for development.
+	// AllowLoopback allows servers on this machine, also over http. It is for development.
 	AllowLoopback bool
-	// AllowNetworks lists networks that may be reached although they are not public,
-	// such as a company's own. By https, still.
+	// AllowNetworks lists networks that are allowed although they are not public, such as a
+	// company's own. They still need https.
 	AllowNetworks []netip.Prefix
-	// Proxy says which proxy a request goes through, nil for none. It is trusted to reach
-	// no private network at a stranger's word. Default none, whatever the environment says;
-	// http.ProxyFromEnvironment asks it.
+	// Proxy returns the proxy for a request, nil for none. The proxy is trusted not to
+	// connect to private networks. Default no proxy; http.ProxyFromEnvironment uses the
+	// environment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Resolver looks up names. Default net.DefaultResolver.
 	Resolver *net.Resolver
-	// Logger is told of what goes on, without secrets. Default slog.Default().
+	// Logger receives log records, without secrets. Default slog.Default().
 	Logger *slog.Logger
-	// Clock tells the time. Default time.Now.
+	// Clock returns the current time. Default time.Now.
 	Clock func() time.Time
 }
+
+// fetchTimeout bounds each HTTP request, from looking up the name to the last byte.
+const fetchTimeout = 10 * time.Second
 
 func (o *ClientOptions) withDefaults() (ClientOptions, error) {
 	var opts ClientOptions
@@ -64,18 +67,14 @@ func (o *ClientOptions) withDefaults() (ClientOptions, error) {
 	if opts.Flow == nil {
 		opts.Flow = &CodeFlow{}
 	}
-	if opts.Name == "" {
-		opts.Name = "Dovetail"
-	}
 	if opts.Store == nil {
 		opts.Store = NewMemoryStore()
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
 	}
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
+	opts.Name = cmp.Or(opts.Name, "Dovetail")
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	opts.Registrations = slices.Clone(opts.Registrations)
 	opts.Scopes = slices.Clone(opts.Scopes)
 	return opts, opts.check()
@@ -85,7 +84,7 @@ func (o *ClientOptions) check() error {
 	if o.MetadataURL != "" {
 		u, err := url.Parse(o.MetadataURL)
 		if err != nil || u.Scheme != "https" || u.Host == "" || u.Path == "" || u.Path == "/" || u.User != nil || u.Fragment != "" {
-			return errors.New("oauth: expected a MetadataURL that is https, with a path, without user and fragment")
+			return errors.New("oauth: expected a MetadataURL that is an https URL with a path, without user and fragment")
 		}
 	}
 	for i := range o.Registrations {
@@ -93,15 +92,13 @@ func (o *ClientOptions) check() error {
 			return fmt.Errorf("oauth: Registrations[%d]: %w", i, err)
 		}
 	}
-	for _, scope := range o.Scopes {
-		if !isScope(scope) {
-			return fmt.Errorf("oauth: Scopes: %s is none; expected printable characters without space, quote and backslash (RFC 6749, section 3.3)", quote(scope))
-		}
+	if err := checkScopes(o.Scopes); err != nil {
+		return fmt.Errorf("oauth: Scopes: %w", err)
 	}
 	return o.Flow.check(o)
 }
 
-// guard is what fetches for the client.
+// guard returns the guard of all HTTP requests.
 func (o *ClientOptions) guard() *netguard.Guard {
 	return netguard.New(&netguard.Options{
 		AllowLoopback: o.AllowLoopback, Allow: o.AllowNetworks, Resolver: o.Resolver, Proxy: o.Proxy,

@@ -3,6 +3,7 @@ package oauth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -18,13 +19,13 @@ import (
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
 
-// A person logs in once, however many requests there are, and whoever makes them.
+// Concurrent requests share one login.
 func TestOneLoginForAll(t *testing.T) {
 	const all = 8
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	client := w.client(func(o *oauth.ClientOptions) {
 		o.Flow = &oauth.CodeFlow{Open: func(ctx context.Context, url string) error {
-			for w.count("resource/mcp") < all && ctx.Err() == nil { // until everyone was refused
+			for w.count("resource/mcp") < all && ctx.Err() == nil { // until all requests were refused
 				runtime.Gosched()
 			}
 			return w.browse(ctx, url)
@@ -32,10 +33,10 @@ func TestOneLoginForAll(t *testing.T) {
 	})
 	var wait sync.WaitGroup
 	for range all {
-		wait.Go(func() { w.welcome(client) })
+		wait.Go(func() { w.mustSucceed(client) })
 	}
 	wait.Wait()
-	w.welcome(client)
+	w.mustSucceed(client)
 	if len(w.opened) != 1 || w.count("issuer/register") != 1 || w.count("issuer/token") != 1 {
 		t.Errorf("%d browsers, %d registrations, %d tokens", len(w.opened), w.count("issuer/register"), w.count("issuer/token"))
 	}
@@ -46,12 +47,12 @@ func TestOneLoginForAll(t *testing.T) {
 	}
 }
 
-// What a client has learned serves the next one with the same store, and only that.
+// A second client with the same store needs no login. Logout deletes the token.
 func TestStoreServesTheNextRun(t *testing.T) {
-	w, kept := newWorld(t, nil), newStore()
+	w, kept := newFixture(t, nil), newStore()
 	withStore := func(o *oauth.ClientOptions) { o.Store = kept }
-	w.welcome(w.client(withStore))
-	w.welcome(w.client(withStore))
+	w.mustSucceed(w.client(withStore))
+	w.mustSucceed(w.client(withStore))
 	if len(w.opened) != 1 {
 		t.Errorf("the second run opens a browser")
 	}
@@ -62,35 +63,35 @@ func TestStoreServesTheNextRun(t *testing.T) {
 	if err := client.Logout(t.Context(), w.mcp()); err != nil {
 		t.Fatal(err)
 	}
-	w.welcome(client)
+	w.mustSucceed(client)
 	if len(w.opened) != 2 {
 		t.Errorf("after Logout, %d browsers", len(w.opened))
 	}
 }
 
 func TestLogin(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	client := w.client(nil)
 	for range 2 {
 		if err := client.Login(t.Context(), w.mcp()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.welcome(client)
+	w.mustSucceed(client)
 	if len(w.opened) != 1 || len(w.tokens) != 1 {
 		t.Errorf("%d browsers; shown were %d tokens", len(w.opened), len(w.tokens))
 	}
 }
 
-// Servers with one authorization server do not register twice, whoever comes first.
+// Concurrent logins at one authorization server register the client once.
 func TestOneRegistrationForAll(t *testing.T) {
-	first, second := newWorld(t, nil), newWorld(t, nil)
-	second.about["authorization_servers"] = []string{first.issuer.URL}
+	first, second := newFixture(t, nil), newFixture(t, nil)
+	second.metadata["authorization_servers"] = []string{first.issuer.URL}
 	client := first.client(nil)
 	var wait sync.WaitGroup
-	for _, w := range []*world{first, second} {
+	for _, w := range []*fixture{first, second} {
 		wait.Go(func() {
-			if status, err := w.visitAt(client, w.mcp()); err != nil || status != http.StatusOK {
+			if status, err := w.requestAt(client, w.mcp()); err != nil || status != http.StatusOK {
 				t.Errorf("got %d, %v", status, err)
 			}
 		})
@@ -104,21 +105,20 @@ func TestOneRegistrationForAll(t *testing.T) {
 	}
 }
 
-// A registration is for one redirect URI. When its port is taken, the client registers
-// for another one.
+// When the port of the registered redirect URI is taken, the client registers again.
 func TestPortThatIsTaken(t *testing.T) {
-	w, kept := newWorld(t, nil), newStore()
+	w, kept := newFixture(t, nil), newStore()
 	withStore := func(o *oauth.ClientOptions) { o.Store = kept }
-	w.welcome(w.client(withStore))
+	w.mustSucceed(w.client(withStore))
 	before, _ := url.Parse(queryOf(t, w.opened[0]).Get("redirect_uri"))
-	if listener, err := net.Listen("tcp", before.Host); err == nil { // else somebody has taken it already
+	if listener, err := net.Listen("tcp", before.Host); err == nil { // otherwise the port is already taken
 		defer listener.Close()
 	}
 	client := w.client(withStore)
 	if err := client.Logout(t.Context(), w.mcp()); err != nil {
 		t.Fatal(err)
 	}
-	w.welcome(client)
+	w.mustSucceed(client)
 	if after := queryOf(t, w.opened[1]); w.count("issuer/register") != 2 || after.Get("redirect_uri") == before.String() || after.Get("client_id") == queryOf(t, w.opened[0]).Get("client_id") {
 		t.Errorf("%d registrations, the last for %v", w.count("issuer/register"), after)
 	}
@@ -132,31 +132,31 @@ func TestRegistrations(t *testing.T) {
 		{ID: document, RedirectURIs: []string{"http://127.0.0.1/callback"}},
 	}}
 	t.Run("given", func(t *testing.T) {
-		w := newWorld(t, known)
-		w.welcome(w.client(func(o *oauth.ClientOptions) { o.Registrations = []oauth.Registration{given}; o.MetadataURL = document }))
+		w := newFixture(t, known)
+		w.mustSucceed(w.client(func(o *oauth.ClientOptions) { o.Registrations = []oauth.Registration{given}; o.MetadataURL = document }))
 		if got := queryOf(t, w.opened[0]).Get("client_id"); got != "known" {
 			t.Errorf("the client is %q", got)
 		}
 	})
 	t.Run("document", func(t *testing.T) {
-		w := newWorld(t, known)
-		w.server = func(about map[string]any) { about["client_id_metadata_document_supported"] = true }
-		w.welcome(w.client(func(o *oauth.ClientOptions) { o.MetadataURL = document }))
+		w := newFixture(t, known)
+		w.editMetadata = func(metadata map[string]any) { metadata["client_id_metadata_document_supported"] = true }
+		w.mustSucceed(w.client(func(o *oauth.ClientOptions) { o.MetadataURL = document }))
 		if got := queryOf(t, w.opened[0]).Get("client_id"); got != document {
 			t.Errorf("the client is %q", got)
 		}
 	})
 	t.Run("none", func(t *testing.T) {
-		w := newWorld(t, known)
-		_, err := w.visit(w.client(nil))
+		w := newFixture(t, known)
+		_, err := w.request(w.client(nil))
 		if refused, ok := errors.AsType[*oauth.RegistrationError](err); !ok || refused.Issuer != w.issuer.URL {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("forgotten by the server", func(t *testing.T) {
-		w, kept := newWorld(t, nil), newStore()
+		w, kept := newFixture(t, nil), newStore()
 		withStore := func(o *oauth.ClientOptions) { o.Store = kept }
-		w.welcome(w.client(withStore))
+		w.mustSucceed(w.client(withStore))
 		if err := kept.Save(t.Context(), "login "+w.mcp(), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -170,25 +170,25 @@ func TestRegistrations(t *testing.T) {
 			}
 			w.as.ServeHTTP(res, r)
 		})
-		w.welcome(w.client(withStore))
+		w.mustSucceed(w.client(withStore))
 		if w.count("issuer/register") != 2 {
 			t.Errorf("%d registrations", w.count("issuer/register"))
 		}
 	})
 }
 
-// A token is bound to a key where the client, the resource or its challenge says so, also
-// when nonces are demanded, and when the key comes out of the store.
+// Tokens are bound to a key if the client, the resource or its challenge requires it,
+// also with nonces and with a key from the store.
 func TestBoundTokens(t *testing.T) {
-	for name, change := range map[string]func(*world, *oauth.ClientOptions){
-		"client":    func(_ *world, o *oauth.ClientOptions) { o.DPoP = true },
-		"resource":  func(w *world, _ *oauth.ClientOptions) { w.about["dpop_bound_access_tokens_required"] = true },
-		"challenge": func(w *world, _ *oauth.ClientOptions) { w.challenge = "DPoP" },
+	for name, change := range map[string]func(*fixture, *oauth.ClientOptions){
+		"client":    func(_ *fixture, o *oauth.ClientOptions) { o.DPoP = true },
+		"resource":  func(w *fixture, _ *oauth.ClientOptions) { w.metadata["dpop_bound_access_tokens_required"] = true },
+		"challenge": func(w *fixture, _ *oauth.ClientOptions) { w.challenge = "DPoP" },
 	} {
 		for _, nonces := range []bool{false, true} {
-			w, kept := newWorld(t, &authserver.Options{Nonces: nonces, TokenLife: time.Second}), newStore()
+			w, kept := newFixture(t, &authserver.Options{Nonces: nonces, TokenLife: time.Second}), newStore()
 			for range 2 {
-				w.welcome(w.client(func(o *oauth.ClientOptions) { o.Store = kept; change(w, o) }))
+				w.mustSucceed(w.client(func(o *oauth.ClientOptions) { o.Store = kept; change(w, o) }))
 			}
 			for _, token := range w.tokens {
 				if !strings.HasPrefix(token, "DPoP ") {
@@ -200,11 +200,11 @@ func TestBoundTokens(t *testing.T) {
 			}
 		}
 	}
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.replace("issuer/token", func(res http.ResponseWriter, _ *http.Request) {
 		writeJSON(res, map[string]any{"access_token": "x", "token_type": "Bearer"})
 	})
-	_, err := w.visit(w.client(func(o *oauth.ClientOptions) { o.DPoP = true }))
+	_, err := w.request(w.client(func(o *oauth.ClientOptions) { o.DPoP = true }))
 	if _, ok := errors.AsType[*oauth.AnswerError](err); !ok || len(w.tokens) > 0 {
 		t.Errorf("a token that is not bound: %v, %v", err, w.tokens)
 	}
@@ -232,13 +232,212 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// A store that fails has nothing done that could not be remembered, and nobody sent
-// anywhere.
+// When the store fails, no login starts.
 func TestStoreThatFails(t *testing.T) {
-	w, kept := newWorld(t, nil), newStore()
+	w, kept := newFixture(t, nil), newStore()
 	kept.err = errors.New("disk full")
-	_, err := w.visit(w.client(func(o *oauth.ClientOptions) { o.Store = kept }))
+	_, err := w.request(w.client(func(o *oauth.ClientOptions) { o.Store = kept }))
 	if _, ok := errors.AsType[*oauth.StoreError](err); !ok || !errors.Is(err, kept.err) || len(w.opened) > 0 {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A server that starts to require bound tokens gets one, although there is a refresh
+// token for a bearer token.
+func TestServerThatBeginsToDemandBoundTokens(t *testing.T) {
+	w := newFixture(t, nil)
+	client := w.client(nil)
+	for range 2 {
+		w.mustSucceed(client)
+	}
+	w.replace("resource/mcp", func(res http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.Header.Get("Authorization"), "DPoP ") {
+			res.Header().Set("WWW-Authenticate", `DPoP error="invalid_token", algs="ES256"`)
+			res.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	for range 2 {
+		w.mustSucceed(client)
+	}
+	if len(w.opened) != 2 || w.count("issuer/token") != 2 {
+		t.Errorf("%d browsers, %d tokens", len(w.opened), w.count("issuer/token"))
+	}
+}
+
+// With ClientOptions.DPoP, a bearer token in the store is neither used nor refreshed.
+func TestStoredTokenThatIsNotBound(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		w, later, timed := newHourlyFixture(t)
+		kept := newStore()
+		w.mustSucceed(w.client(func(o *oauth.ClientOptions) { timed(o); o.Store = kept }))
+		if ended {
+			later()
+		}
+		bound := func(o *oauth.ClientOptions) { timed(o); o.Store, o.DPoP = kept, true }
+		client := w.client(bound)
+		if err := client.Login(t.Context(), w.mcp()); err != nil {
+			t.Fatal(err)
+		}
+		w.mustSucceed(client)
+		w.mustSucceed(w.client(bound))
+		for _, token := range w.tokens[1:] {
+			if !strings.HasPrefix(token, "DPoP ") {
+				t.Errorf("shown was %.10s", token)
+			}
+		}
+		for _, form := range w.forms("issuer/token") {
+			if form.Has("refresh_token") {
+				t.Errorf("asked for %v", form)
+			}
+		}
+		if len(w.opened) != 2 {
+			t.Errorf("%d browsers", len(w.opened))
+		}
+	}
+}
+
+// waitForWaiters waits until so many callers wait for a token.
+func (w *fixture) waitForWaiters(ctx context.Context, client *oauth.Client, all int) {
+	for oauth.Waiting(client, w.mcp()) != all && ctx.Err() == nil {
+		runtime.Gosched()
+	}
+}
+
+// Concurrent requests share a refusal: the person is not asked again.
+func TestOneRefusalForAll(t *testing.T) {
+	const all = 8
+	w := newFixture(t, nil)
+	w.callback = func(answer url.Values) {
+		answer.Del("code")
+		answer.Set("error", "access_denied")
+	}
+	var client *oauth.Client
+	client = w.client(func(o *oauth.ClientOptions) {
+		o.Flow = &oauth.CodeFlow{Open: func(ctx context.Context, url string) error {
+			w.waitForWaiters(ctx, client, all)
+			return w.browse(ctx, url)
+		}}
+	})
+	var wait sync.WaitGroup
+	for range all {
+		wait.Go(func() {
+			_, err := w.request(client)
+			if refused, ok := errors.AsType[*oauth.Error](err); !ok || refused.Code != "access_denied" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	wait.Wait()
+	if len(w.opened) != 1 {
+		t.Errorf("%d browsers", len(w.opened))
+	}
+	w.callback = nil
+	w.mustSucceed(w.client(nil)) // another client may log in
+}
+
+// A login continues while a caller waits for it, and is canceled when the last one
+// leaves.
+func TestLoginOutlastsItsFirstCaller(t *testing.T) {
+	w := newFixture(t, nil)
+	opened, agree := make(chan context.Context, 2), make(chan struct{})
+	client := w.client(func(o *oauth.ClientOptions) {
+		o.Flow = &oauth.CodeFlow{Open: func(ctx context.Context, url string) error {
+			opened <- ctx
+			select {
+			case <-agree:
+				return w.browse(ctx, url)
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}}
+	})
+	begin := func(ctx context.Context) <-chan error {
+		ended := make(chan error, 1)
+		go func() { ended <- client.Login(ctx, w.mcp()) }()
+		return ended
+	}
+	reason := errors.New("the first has gone")
+	ctx, leave := context.WithCancelCause(t.Context())
+	first := begin(ctx)
+	login := <-opened
+	second := begin(t.Context())
+	w.waitForWaiters(t.Context(), client, 2)
+	leave(reason)
+	if err := <-first; !errors.Is(err, reason) {
+		t.Errorf("the first gets %v", err)
+	}
+	if login.Err() != nil {
+		t.Error("the login ends with its first caller")
+	}
+	agree <- struct{}{}
+	if err := <-second; err != nil || len(opened) != 0 || len(w.opened) != 1 {
+		t.Errorf("the second gets %v, after %d browsers", err, len(w.opened))
+	}
+
+	if err := client.Logout(t.Context(), w.mcp()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave = context.WithCancelCause(t.Context())
+	only := begin(ctx)
+	login = <-opened
+	leave(reason)
+	if err := <-only; !errors.Is(err, reason) || !errors.Is(context.Cause(login), reason) {
+		t.Errorf("the only one gets %v, the login %v", err, context.Cause(login))
+	}
+}
+
+// A server with a pending login is not forgotten when the client uses many others.
+func TestServersInUseAreRemembered(t *testing.T) {
+	w := newFixture(t, nil)
+	var client *oauth.Client
+	var wait sync.WaitGroup
+	client = w.client(func(o *oauth.ClientOptions) {
+		o.Flow = &oauth.CodeFlow{Open: func(ctx context.Context, to string) error {
+			for i := range 2000 {
+				server := &url.URL{Scheme: "https", Host: "server.example", Path: fmt.Sprint("/", i)}
+				if err := client.Authorize(ctx, server, &http.Request{URL: server, Header: http.Header{}}); err != nil {
+					return err
+				}
+			}
+			wait.Go(func() { w.mustSucceed(client) })
+			w.waitForWaiters(ctx, client, 2)
+			return w.browse(ctx, to)
+		}}
+	})
+	w.mustSucceed(client)
+	wait.Wait()
+	if len(w.opened) != 1 {
+		t.Errorf("%d browsers", len(w.opened))
+	}
+}
+
+// A token is not used for a URL with another query.
+func TestServersThatDifferByQuery(t *testing.T) {
+	w, kept := newFixture(t, nil), newStore()
+	stored := func(o *oauth.ClientOptions) { o.Store = kept }
+	a, b := w.mcp()+"?tenant=a&key=secret", w.mcp()+"?tenant=b"
+	w.metadata["resource"] = a
+	client := w.client(stored)
+	if status, err := w.requestAt(client, a); err != nil || status != http.StatusOK {
+		t.Fatalf("got %d, %v", status, err)
+	}
+	for _, client := range []*oauth.Client{client, w.client(stored)} {
+		if _, err := w.requestAt(client, b); !is[*oauth.MetadataError](err) || len(w.tokens) != 1 {
+			t.Errorf("got %v; %d tokens were shown", err, len(w.tokens))
+		}
+	}
+	key := kept.keys()[len(kept.keys())-1]
+	if len(key) > len("login ")+len(w.mcp())+1+43 {
+		t.Errorf("it is kept as %q", key)
+	}
+	// Nor is a token in the store that is for another resource.
+	login, _ := kept.Load(t.Context(), key)
+	if err := kept.Save(t.Context(), "login "+w.mcp(), login); err != nil {
+		t.Fatal(err)
+	}
+	w.metadata["resource"] = w.mcp()
+	w.mustSucceed(w.client(stored))
+	if len(w.opened) != 2 || w.tokens[1] == w.tokens[0] {
+		t.Errorf("%d browsers; shown were %v", len(w.opened), w.tokens)
 	}
 }

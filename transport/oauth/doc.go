@@ -1,38 +1,28 @@
-// Package oauth is the authorization of MCP over HTTP, at both ends.
+// Package oauth implements the OAuth authorization of MCP over HTTP: a [Client] that obtains
+// tokens, and the middleware [Protect] that requires them. Use it when a server needs to
+// know its callers; for API keys or an existing login, your own HTTP middleware and
+// [transport.WithPrincipal] are enough.
 //
 // # Client
 //
-// A [Client] gets requests admitted that servers refuse:
+// A [Client] is the authorizer of a connection:
 //
 //	client, err := oauth.NewClient(&oauth.ClientOptions{Name: "My application"})
 //	dialer := streamable.Dial("https://example.com/mcp", &streamable.DialOptions{Authorizer: client})
 //
-// The first request goes out without a token. Its refusal leads to the metadata of the
-// resource (RFC 9728), that to an authorization server and its metadata (RFC 8414 or
-// OpenID Connect Discovery), and that to a token, for which a person logs in with a
+// The first request has no token. The server refuses it with a challenge that names the
+// metadata of the resource (RFC 9728). That names the authorization server, whose metadata
+// (RFC 8414 or OpenID Connect Discovery) names its endpoints. Then a person logs in with a
 // browser: the authorization code flow of OAuth 2.1, with PKCE (RFC 7636), resource
-// indicators (RFC 8707) and the issuer in the answer (RFC 9207). The request is then
-// sent once more. Programs without a person have other flows: [ClientCredentials],
-// [JWTBearer] and [EnterpriseManaged].
+// indicators (RFC 8707) and the issuer in the response (RFC 9207). The client sends the
+// request again with the token. Programs without a person use another [Flow]:
+// [ClientCredentials], [JWTBearer] or [EnterpriseManaged].
 //
-// Later requests take the token along, and only to the origin of the server that it is
-// for. It is refreshed when it ends; when the server demands more scopes, they are asked
-// for together with those that were asked for before, and only so often. Tokens and
-// registrations are kept in a [TokenStore], each with the issuer it is from, and never
-// go to another one. Programs may share a store: before one refreshes a token, it looks
-// whether another one has.
-//
-// With [ClientOptions].DPoP, or when the server demands it, tokens are bound to a key
-// that only this client has (RFC 9449).
-//
-// What is fetched is named by strangers. It must be https at a public address, unless
-// [ClientOptions].AllowLoopback admits this machine; redirects, sizes and times are
-// bounded; no proxy of the environment is asked. A browser is sent to https URLs only,
-// and never by way of a shell.
+// A [TokenStore] keeps tokens and registrations. Programs may share one.
 //
 // # Server
 //
-// [Protect] is middleware that admits requests with a valid token only:
+// [Protect] admits only requests with a valid token:
 //
 //	verifier, err := oauth.NewJWTVerifier(&oauth.JWTOptions{Issuer: "https://login.example.com"})
 //	handler, err := oauth.Protect(streamable.Handler(server, nil), &oauth.ProtectOptions{
@@ -43,22 +33,33 @@
 //		CallScopes:           server.Scopes,
 //	})
 //
-// It serves the metadata of the resource, and refuses with challenges that clients can
-// follow. Tokens are verified for each request, in sessions and without, by their
-// signature ([JWTVerifier]), by asking who issued them ([Introspection]) or by a [Verifier]
-// of your own, and must be for this resource. Those that are bound to a key need a proof
-// (RFC 9449). Who calls is known as [Grant.Principal], to which sessions, the state of
-// calls and policies are bound. Calls can need scopes of their own, as tools declare with
-// the tag scopes: the client is then told which, and comes back with more.
+// A [Verifier] verifies each token: by its signature ([JWTVerifier]), by a query to the
+// issuer ([Introspection]), or with your own code. Its result is a [Grant]. Sessions, the
+// state of calls and policies are bound to [Grant.Principal]. Calls can need more scopes
+// than other requests: the challenge names them, and the client obtains them.
 //
-// # Secrets
+// # Guarantees
 //
-// Tokens, passwords and assertions are a [Secret], which prints as "[secret]". No error
-// of this package repeats one.
+//  1. A token is sent only to the origin of the server for which it was issued, and a
+//     refresh token or registration only to its authorization server.
+//  2. A token is refreshed before it expires. Programs that share a store use the refresh
+//     of another program.
+//  3. When a server demands more scopes, they are requested together with the earlier ones,
+//     at most twice for the same challenge.
+//  4. With [ClientOptions].DPoP, or when a server demands it, tokens are bound to a key of
+//     the client (RFC 9449). [Protect] requires a proof with each bound token, and refuses a
+//     proof that was used before.
+//  5. Peers name the URLs that are fetched. These must be https at public addresses, except
+//     this machine with AllowLoopback. Redirects, sizes and times are bounded. Proxy
+//     settings of the environment are ignored.
+//  6. A browser is opened only for https URLs (with AllowLoopback also http of this
+//     machine), and without a shell.
+//  7. Tokens, passwords and assertions are a [Secret], which prints as "[secret]". No error
+//     of this package contains one.
+//  8. All types are safe for concurrent use, unless their documentation says otherwise.
 //
-// # Specifications
+// # Specification
 //
-// https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization, which is
-// followed for servers of every version, with the fallbacks of 2025-03-26 where a
-// resource has no metadata.
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization, for servers
+// of every version, with the defaults of 2025-03-26 for a resource without metadata.
 package oauth

@@ -4,37 +4,39 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// An Error is how an authorization server refuses. RFC 6749, sections 4.1.2.1 and 5.2.
+// An Error is an error response of an authorization server. RFC 6749, sections 4.1.2.1 and
+// 5.2.
 type Error struct {
-	// Code is the error's name, such as "invalid_grant".
+	// Code is the error code, such as "invalid_grant".
 	Code string
-	// Description is what the server says of it, at most 256 bytes; it may be empty.
+	// Description is the server's description, at most 256 bytes. It may be empty.
 	Description string
-	// Status is the status code of HTTP; 0 when a browser has brought the answer.
+	// Status is the HTTP status; 0 for a response that a browser delivered.
 	Status int
 }
 
-// Error quotes what the server says.
+// Error quotes the code and the description.
 func (e *Error) Error() string {
-	text := "the authorization server refuses with " + quote(e.Code)
+	text := "the authorization server returned the error " + quote(e.Code)
 	if e.Description != "" {
 		text += ": " + quote(e.Description)
 	}
 	return text
 }
 
-// A MetadataError is a metadata document that is missing, malformed or not to be
-// trusted. What it names is not used.
+// A MetadataError says that a metadata document is missing, malformed or not trustworthy.
+// Nothing of it is used.
 type MetadataError struct {
-	// URL is where the document is, without its query; empty when none was found.
+	// URL is the document's URL without the query. It may be empty.
 	URL string
-	// Reason says what was expected, and what came.
+	// Reason says what was expected and what the document has. It may be empty.
 	Reason string
-	// Err is what went wrong in fetching it, if that did.
+	// Err is the cause, if there is one.
 	Err error
 }
 
@@ -53,60 +55,60 @@ func (e *MetadataError) Error() string {
 	return text
 }
 
-// Unwrap is what went wrong in fetching the document.
+// Unwrap returns the cause.
 func (e *MetadataError) Unwrap() error { return e.Err }
 
-// An IssuerError is credentials or an answer of one authorization server that were
-// about to be used with another.
+// An IssuerError says that credentials or a response of one authorization server were not
+// used with another one.
 type IssuerError struct {
 	// Expected is the issuer that was expected.
 	Expected string
-	// Got is the other one, "" if none was named.
+	// Got is the actual issuer, "" if none was named.
 	Got string
 }
 
-// Error names both.
+// Error names both issuers.
 func (e *IssuerError) Error() string {
 	return fmt.Sprintf("expected the issuer %s, got %s", quote(e.Expected), quote(e.Got))
 }
 
-// A StateError is an answer to another authorization request than the one under way.
+// A StateError says that an authorization response does not belong to the current request.
 type StateError struct{}
 
-// Error says so.
+// Error is a constant text.
 func (*StateError) Error() string {
-	return "the answer belongs to another authorization request, or to none"
+	return "the authorization response does not belong to the current request"
 }
 
-// A RegistrationError is that an authorization server does not know this client, and
-// that there is no way to tell it.
+// A RegistrationError says that an authorization server does not know this client, and that
+// the client cannot register.
 type RegistrationError struct {
 	// Issuer is the authorization server.
 	Issuer string
-	// Reason says what was tried.
+	// Reason says what is missing or failed.
 	Reason string
-	// Err is how registering failed, if it was tried.
+	// Err is the error of dynamic registration, if it was tried.
 	Err error
 }
 
 // Error names the server and the reason.
 func (e *RegistrationError) Error() string {
-	text := "registering with " + quote(e.Issuer) + ": " + e.Reason
+	text := "the registration with " + quote(e.Issuer) + ": " + e.Reason
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
 	return text
 }
 
-// Unwrap is how registering failed.
+// Unwrap returns the error of dynamic registration.
 func (e *RegistrationError) Unwrap() error { return e.Err }
 
-// A StepUpError is that a server demands scopes that cannot be got: the token has them
-// already, or asking for them has not helped.
+// A StepUpError says that a server demands scopes that the client cannot obtain: the token
+// already has them, or requesting them did not help.
 type StepUpError struct {
-	// Scopes are those that the server demands.
+	// Scopes are the scopes that the server demands.
 	Scopes []string
-	// Granted are those that the token has.
+	// Granted are the scopes of the token.
 	Granted []string
 }
 
@@ -115,11 +117,25 @@ func (e *StepUpError) Error() string {
 	return fmt.Sprintf("the server demands the scopes %s, and the token has %s", quote(strings.Join(e.Scopes, " ")), quote(strings.Join(e.Granted, " ")))
 }
 
-// A URLError is a URL that is not used: not fetched, not opened in a browser, not sent
-// a secret.
+// A LoginLimitError says that a server has made a person log in too often. Until
+// Retry, the client starts no login, unless the program calls [Client.Login].
+type LoginLimitError struct {
+	// Max is [CodeFlow].MaxLogins.
+	Max int
+	// Retry is when the server may cause the next login.
+	Retry time.Time
+}
+
+// Error names the limit and the time.
+func (e *LoginLimitError) Error() string {
+	return fmt.Sprintf("the server has demanded %d logins within %v; the next one is possible at %s", e.Max, LoginWindow, e.Retry.Format(time.RFC3339))
+}
+
+// A URLError says that a URL was refused: it is not fetched, not opened in a browser, and
+// no secret is sent to it.
 type URLError struct {
-	// URL is the one refused, without user information, query and fragment; empty if it
-	// cannot be read.
+	// URL is the refused URL without user information, query and fragment; empty if it is
+	// malformed.
 	URL string
 	// Reason says why.
 	Reason string
@@ -128,7 +144,7 @@ type URLError struct {
 // Error names the URL and the reason.
 func (e *URLError) Error() string { return fmt.Sprintf("the URL %s: %s", quote(e.URL), e.Reason) }
 
-// A AnswerError is an answer of an authorization server with a token that cannot be used.
+// An AnswerError says that a token response of an authorization server cannot be used.
 type AnswerError struct {
 	// Issuer is the authorization server.
 	Issuer string
@@ -137,35 +153,40 @@ type AnswerError struct {
 }
 
 // Error names the server and what was expected.
-func (e *AnswerError) Error() string { return "a token of " + quote(e.Issuer) + ": " + e.Err.Error() }
+func (e *AnswerError) Error() string {
+	return "the token response of " + quote(e.Issuer) + ": " + e.Err.Error()
+}
 
-// Unwrap says what was expected.
+// Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// A StoreError is that a [TokenStore] has failed, or holds what cannot be read.
+// A StoreError says that a [TokenStore] failed or holds a malformed value.
 type StoreError struct {
-	// Op is what was being done, such as "load".
+	// Op is the operation, such as "load a token".
 	Op string
-	// Err is what went wrong.
+	// Err is the cause.
 	Err error
 }
 
-// Error says what was being done, and what went wrong.
+// Error names the operation and the cause.
 func (e *StoreError) Error() string { return "the token store: " + e.Op + ": " + e.Err.Error() }
 
-// Unwrap is what went wrong.
+// Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// isCode tells whether an authorization server has refused with a code.
+// isCode reports whether an error is an [*Error] with a code.
 func isCode(err error, code string) bool {
 	refused, ok := errors.AsType[*Error](err)
 	return ok && refused.Code == code
 }
 
-// quote shows a peer's words, bounded and in one line.
+// quote quotes text of a peer, bounded and on one line.
 func quote(text string) string { return jsonscan.Quote(text) }
 
-// excerpt is the beginning of a peer's words.
+// maxShown is how much text of a peer an error repeats, in bytes.
+const maxShown = 256
+
+// excerpt returns the beginning of a peer's text.
 func excerpt(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxShown)], "")
 }

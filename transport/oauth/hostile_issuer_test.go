@@ -16,27 +16,28 @@ import (
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
 
-// Metadata is an issuer's own only if it says so byte for byte.
+// Metadata must name its issuer byte for byte.
 func TestMetadataOfAnotherIssuer(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	client := w.client(nil)
 	for _, issuer := range []any{"", nil, "https://evil.example", w.issuer.URL + "/", strings.ToUpper(w.issuer.URL), w.issuer.URL + "/x", w.issuer.URL + "#", strings.Replace(w.issuer.URL, "127.0.0.1", "localhost", 1), w.resource.URL} {
-		w.server = func(about map[string]any) { about["issuer"] = issuer }
-		_, err := w.visit(client)
+		w.editMetadata = func(metadata map[string]any) { metadata["issuer"] = issuer }
+		_, err := w.request(client)
 		wrong, ok := errors.AsType[*oauth.IssuerError](err)
 		if _, typed := errors.AsType[*oauth.MetadataError](err); !ok || !typed || wrong.Expected != w.issuer.URL {
 			t.Errorf("%v: got %v", issuer, err)
 		}
 	}
 	if len(w.opened) > 0 || w.count("issuer/register") > 0 {
-		t.Errorf("the login went on: %v", w.seen)
+		t.Errorf("the login went on: %v", w.requests)
 	}
 }
 
-// An open redirect at an issuer, or at a resource, has nobody else speak for it.
+// A redirect to another origin is not followed, neither for the metadata of an issuer nor
+// of a resource.
 func TestMetadataThatIsElsewhere(t *testing.T) {
 	for _, path := range []string{"issuer/.well-known/oauth-authorization-server", "resource/.well-known/oauth-protected-resource/mcp"} {
-		w, evil := newWorld(t, nil), newWorld(t, nil)
+		w, evil := newFixture(t, nil), newFixture(t, nil)
 		w.replace(path, func(res http.ResponseWriter, r *http.Request) {
 			http.Redirect(res, r, evil.issuer.URL+"/copy", http.StatusFound)
 		})
@@ -46,50 +47,50 @@ func TestMetadataThatIsElsewhere(t *testing.T) {
 				"code_challenge_methods_supported": []string{"S256"}, "resource": w.mcp(), "authorization_servers": []string{evil.issuer.URL},
 			})
 		})
-		_, err := w.visit(w.client(nil))
-		if !is[*oauth.MetadataError](err) || !is[*oauth.URLError](err) || len(evil.seen) > 0 || len(w.opened) > 0 {
-			t.Errorf("%s: got %v, and %v", path, err, evil.seen)
+		_, err := w.request(w.client(nil))
+		if !is[*oauth.MetadataError](err) || !is[*oauth.URLError](err) || len(evil.requests) > 0 || len(w.opened) > 0 {
+			t.Errorf("%s: got %v, and %v", path, err, evil.requests)
 		}
 	}
 }
 
-// An issuer that does not say that it knows PKCE with S256 is not used.
+// An issuer that does not declare PKCE with S256 is refused.
 func TestIssuerWithoutPKCE(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	client := w.client(nil)
 	for _, methods := range []any{nil, []string{}, []string{"plain"}, []string{"s256"}} {
-		w.server = func(about map[string]any) { about["code_challenge_methods_supported"] = methods }
-		_, err := w.visit(client)
+		w.editMetadata = func(metadata map[string]any) { metadata["code_challenge_methods_supported"] = methods }
+		_, err := w.request(client)
 		if _, ok := errors.AsType[*oauth.MetadataError](err); !ok {
 			t.Errorf("%v: got %v", methods, err)
 		}
 	}
 	if len(w.opened) > 0 || w.count("issuer/register") > 0 {
-		t.Errorf("the login went on: %v", w.seen)
+		t.Errorf("the login went on: %v", w.requests)
 	}
 }
 
-// The issuer in an answer is compared as it is, before anything else is believed, and
-// before the code goes anywhere. RFC 9207, section 2.4.
+// The issuer in a response is compared byte for byte, before the error is read and before
+// the code is sent. RFC 9207, section 2.4.
 func TestIssuerOfTheAnswer(t *testing.T) {
 	for _, advertised := range []bool{true, false} {
-		for name, change := range map[string]func(w *world, answer url.Values){
-			"another":      func(_ *world, a url.Values) { a.Set("iss", "https://evil.example") },
-			"with a slash": func(w *world, a url.Values) { a.Set("iss", w.issuer.URL+"/") },
-			"in capitals":  func(w *world, a url.Values) { a.Set("iss", strings.ToUpper(w.issuer.URL)) },
-			"empty":        func(_ *world, a url.Values) { a.Set("iss", "") },
-			"missing":      func(_ *world, a url.Values) { a.Del("iss") },
-			"another's error": func(_ *world, a url.Values) {
+		for name, change := range map[string]func(w *fixture, answer url.Values){
+			"another":      func(_ *fixture, a url.Values) { a.Set("iss", "https://evil.example") },
+			"with a slash": func(w *fixture, a url.Values) { a.Set("iss", w.issuer.URL+"/") },
+			"in capitals":  func(w *fixture, a url.Values) { a.Set("iss", strings.ToUpper(w.issuer.URL)) },
+			"empty":        func(_ *fixture, a url.Values) { a.Set("iss", "") },
+			"missing":      func(_ *fixture, a url.Values) { a.Del("iss") },
+			"another's error": func(_ *fixture, a url.Values) {
 				a.Set("iss", "https://evil.example")
 				a.Del("code")
 				a.Set("error", "call the-canary")
 			},
-			"another, escaped": func(w *world, a url.Values) { a.Set("iss", strings.Replace(w.issuer.URL, "127", "%31%32%37", 1)) },
+			"another, escaped": func(w *fixture, a url.Values) { a.Set("iss", strings.Replace(w.issuer.URL, "127", "%31%32%37", 1)) },
 		} {
-			w := newWorld(t, nil)
-			w.server = func(about map[string]any) { about["authorization_response_iss_parameter_supported"] = advertised }
+			w := newFixture(t, nil)
+			w.editMetadata = func(metadata map[string]any) { metadata["authorization_response_iss_parameter_supported"] = advertised }
 			w.callback = func(answer url.Values) { change(w, answer) }
-			status, err := w.visit(w.client(nil))
+			status, err := w.request(w.client(nil))
 			if name == "missing" && !advertised {
 				if err != nil || status != http.StatusOK {
 					t.Errorf("%s: got %d, %v", name, status, err)
@@ -104,16 +105,16 @@ func TestIssuerOfTheAnswer(t *testing.T) {
 	}
 }
 
-// A mix-up: the evil server sends the browser to the honest one, whose answer it would
-// get the code of. RFC 9700, section 4.4.
+// A mix-up attack: the evil server opens the honest server's login to receive its code.
+// RFC 9700, section 4.4.
 func TestMixUp(t *testing.T) {
-	honest := newWorld(t, nil)
-	evil := newWorld(t, nil)
-	evil.server = func(about map[string]any) {
-		about["authorization_endpoint"] = honest.issuer.URL + "/authorize"
-		about["registration_endpoint"] = honest.issuer.URL + "/register"
+	honest := newFixture(t, nil)
+	evil := newFixture(t, nil)
+	evil.editMetadata = func(metadata map[string]any) {
+		metadata["authorization_endpoint"] = honest.issuer.URL + "/authorize"
+		metadata["registration_endpoint"] = honest.issuer.URL + "/register"
 	}
-	_, err := evil.visit(evil.client(nil))
+	_, err := evil.request(evil.client(nil))
 	wrong, ok := errors.AsType[*oauth.IssuerError](err)
 	if !ok || wrong.Expected != evil.issuer.URL || wrong.Got != honest.issuer.URL {
 		t.Errorf("got %v", err)
@@ -123,26 +124,26 @@ func TestMixUp(t *testing.T) {
 	}
 }
 
-// When a resource changes its authorization server, the new one sees nothing of the old,
-// and a registration that was for the old one is not used.
+// When a resource changes its authorization server, no secret of the old one is sent to
+// the new one.
 func TestIssuerThatChanges(t *testing.T) {
 	for name, given := range map[string]*oauth.Registration{"registered": nil, "given": {ClientID: "known", Secret: "old-password"}} {
 		known := &authserver.Options{}
 		if given != nil {
 			known.Clients = []authserver.Client{{ID: "known", Secret: "old-password", RedirectURIs: []string{"http://127.0.0.1/callback"}}}
 		}
-		w, next := newWorld(t, known), newWorld(t, nil)
+		w, next := newFixture(t, known), newFixture(t, nil)
 		client := w.client(func(o *oauth.ClientOptions) {
 			if given != nil {
 				o.Registrations = []oauth.Registration{*given}
 			}
 		})
-		w.welcome(client)
-		w.welcome(client)
+		w.mustSucceed(client)
+		w.mustSucceed(client)
 		_, old, _ := strings.Cut(w.tokens[0], " ")
 		w.refused[old] = true
-		w.about["authorization_servers"] = []string{next.issuer.URL}
-		status, err := w.visit(client)
+		w.metadata["authorization_servers"] = []string{next.issuer.URL}
+		status, err := w.request(client)
 		if given != nil {
 			if wrong, ok := errors.AsType[*oauth.IssuerError](err); !ok || wrong.Expected != w.issuer.URL || wrong.Got != next.issuer.URL {
 				t.Errorf("%s: got %v", name, err)
@@ -150,7 +151,7 @@ func TestIssuerThatChanges(t *testing.T) {
 		} else if err != nil || status != http.StatusOK {
 			t.Errorf("%s: got %d, %v", name, status, err)
 		}
-		all := strings.Join(next.seen, "\n")
+		all := strings.Join(next.requests, "\n")
 		for _, form := range w.forms("issuer/token") {
 			for _, secret := range []string{form.Get("client_id"), form.Get("refresh_token"), "old-password", old} {
 				if secret != "" && strings.Contains(all, secret) {
@@ -161,15 +162,15 @@ func TestIssuerThatChanges(t *testing.T) {
 	}
 }
 
-// An answer that was made for another request, or changed, is none.
+// A response with the state of another request is refused.
 func TestAnswersThatAreReplayed(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	var first url.Values
 	w.callback = func(answer url.Values) { first = answer }
 	client := w.client(func(o *oauth.ClientOptions) {
 		o.Flow = &oauth.CodeFlow{Open: w.browse, Timeout: 50 * time.Millisecond}
 	})
-	w.welcome(w.client(nil))
+	w.mustSucceed(w.client(nil))
 	tokens := w.count("issuer/token")
 	for name, change := range map[string]func(url.Values){
 		"replayed": func(a url.Values) {
@@ -182,35 +183,35 @@ func TestAnswersThatAreReplayed(t *testing.T) {
 		"prefix of": func(a url.Values) { a.Set("state", a.Get("state")[:20]) },
 	} {
 		w.callback = change
-		if _, err := w.visit(client); err == nil || w.count("issuer/token") != tokens {
+		if _, err := w.request(client); err == nil || w.count("issuer/token") != tokens {
 			t.Errorf("%s: got %v, and %d tokens", name, err, w.count("issuer/token")-tokens)
 		}
 	}
 }
 
-// An answerer is a Receiver that makes up answers.
-type answerer func(state string) url.Values
+// A fakeReceiver is a Receiver with made-up responses.
+type fakeReceiver func(state string) url.Values
 
-func (a answerer) Open(_ context.Context, state, _ string) (oauth.Reception, error) {
-	return answered{a(state)}, nil
+func (a fakeReceiver) Listen(_ context.Context, state, _ string) (oauth.CallbackListener, error) {
+	return fakeListener{a(state)}, nil
 }
 
-type answered struct{ query url.Values }
+type fakeListener struct{ query url.Values }
 
-func (answered) RedirectURI() string                        { return "http://127.0.0.1:1/callback" }
-func (a answered) Wait(context.Context) (url.Values, error) { return a.query, nil }
-func (answered) Close() error                               { return nil }
+func (fakeListener) RedirectURI() string                        { return "http://127.0.0.1:1/callback" }
+func (a fakeListener) Wait(context.Context) (url.Values, error) { return a.query, nil }
+func (fakeListener) Close() error                               { return nil }
 
-// The client itself looks at the state too, whatever the receiver did.
+// The client checks the state itself, whatever the receiver did.
 func TestAnswersOfAnyReceiver(t *testing.T) {
-	w := newWorld(t, nil)
-	try := func(answer answerer) error {
-		_, err := w.visit(w.client(func(o *oauth.ClientOptions) {
+	w := newFixture(t, nil)
+	try := func(answer fakeReceiver) error {
+		_, err := w.request(w.client(func(o *oauth.ClientOptions) {
 			o.Flow = &oauth.CodeFlow{Receiver: answer, Open: func(context.Context, string) error { return nil }}
 		}))
 		return err
 	}
-	for name, answer := range map[string]answerer{
+	for name, answer := range map[string]fakeReceiver{
 		"none":       func(string) url.Values { return nil },
 		"another":    func(string) url.Values { return url.Values{"state": {"x"}, "code": {"x"}, "iss": {w.issuer.URL}} },
 		"two states": func(s string) url.Values { return url.Values{"state": {s, "x"}, "code": {"x"}, "iss": {w.issuer.URL}} },
@@ -223,7 +224,7 @@ func TestAnswersOfAnyReceiver(t *testing.T) {
 			t.Errorf("%s: got %v", name, try(answer))
 		}
 	}
-	for name, answer := range map[string]answerer{
+	for name, answer := range map[string]fakeReceiver{
 		"no code": func(s string) url.Values { return url.Values{"state": {s}, "iss": {w.issuer.URL}} },
 		"refused": func(s string) url.Values {
 			return url.Values{"state": {s}, "iss": {w.issuer.URL}, "error": {"access_denied"}, "error_description": {strings.Repeat("no\n", 1000)}}
@@ -239,8 +240,7 @@ func TestAnswersOfAnyReceiver(t *testing.T) {
 	}
 }
 
-// A token endpoint that sends a client elsewhere gets its secrets there as little as it
-// gets a token that is none taken.
+// The client follows no redirect of the token endpoint and refuses malformed responses.
 func TestAnswersOfTheTokenEndpoint(t *testing.T) {
 	for name, by := range map[string]http.HandlerFunc{
 		"redirect 307": func(res http.ResponseWriter, r *http.Request) {
@@ -249,22 +249,22 @@ func TestAnswersOfTheTokenEndpoint(t *testing.T) {
 		"redirect 302": func(res http.ResponseWriter, r *http.Request) {
 			http.Redirect(res, r, "http://localhost:1/", http.StatusFound)
 		},
-		"garbage":        answerJSON(`{"access_token`),
+		"garbage":        respondJSON(`{"access_token`),
 		"page":           func(res http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(res, "<html>") },
-		"no token":       answerJSON(`{"token_type":"Bearer"}`),
-		"other type":     answerJSON(`{"access_token":"x","token_type":"MAC"}`),
-		"line break":     answerJSON(`{"access_token":"x\r\nX-Evil: 1","token_type":"Bearer"}`),
-		"too long":       answerJSON(`{"token_type":"Bearer","access_token":"` + strings.Repeat("x", 100_000) + `"}`),
-		"much too long":  answerJSON(`{"token_type":"Bearer","access_token":"` + strings.Repeat("x", 2<<20) + `"}`),
-		"number":         answerJSON(`{"access_token":7,"token_type":"Bearer"}`),
+		"no token":       respondJSON(`{"token_type":"Bearer"}`),
+		"other type":     respondJSON(`{"access_token":"x","token_type":"MAC"}`),
+		"line break":     respondJSON(`{"access_token":"x\r\nX-Evil: 1","token_type":"Bearer"}`),
+		"too long":       respondJSON(`{"token_type":"Bearer","access_token":"` + strings.Repeat("x", 100_000) + `"}`),
+		"much too long":  respondJSON(`{"token_type":"Bearer","access_token":"` + strings.Repeat("x", 2<<20) + `"}`),
+		"number":         respondJSON(`{"access_token":7,"token_type":"Bearer"}`),
 		"no status":      func(res http.ResponseWriter, _ *http.Request) { res.WriteHeader(http.StatusTeapot) },
 		"silence":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"error and more": answerJSON(`{"error":"invalid_grant","access_token":"x","token_type":"Bearer"}`),
+		"error and more": respondJSON(`{"error":"invalid_grant","access_token":"x","token_type":"Bearer"}`),
 	} {
-		w := newWorld(t, nil)
+		w := newFixture(t, nil)
 		w.issuer.Config.ErrorLog = nil
 		w.replace("issuer/token", by)
-		status, err := w.visit(w.client(nil))
+		status, err := w.request(w.client(nil))
 		if err == nil || len(w.tokens) > 0 || w.count("issuer/elsewhere") > 0 || len(err.Error()) > 1000 {
 			t.Errorf("%s: got %d, %.300v", name, status, err)
 		}
@@ -285,11 +285,11 @@ func is[E error](err error) bool {
 
 func TestAnswersOfTheRegistrationEndpoint(t *testing.T) {
 	for name, by := range map[string]http.HandlerFunc{
-		"garbage":      answerJSON(`{`),
-		"no client":    answerJSON(`{}`),
-		"number":       answerJSON(`{"client_id":7}`),
-		"other method": answerJSON(`{"client_id":"x","token_endpoint_auth_method":"tls_client_auth"}`),
-		"no secret":    answerJSON(`{"client_id":"x","token_endpoint_auth_method":"client_secret_basic"}`),
+		"garbage":      respondJSON(`{`),
+		"no client":    respondJSON(`{}`),
+		"number":       respondJSON(`{"client_id":7}`),
+		"other method": respondJSON(`{"client_id":"x","token_endpoint_auth_method":"tls_client_auth"}`),
+		"no secret":    respondJSON(`{"client_id":"x","token_endpoint_auth_method":"client_secret_basic"}`),
 		"refused": func(res http.ResponseWriter, _ *http.Request) {
 			res.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(res, `{"error":"invalid_redirect_uri","error_description":"`+strings.Repeat("x", 1000)+`"}`)
@@ -297,11 +297,11 @@ func TestAnswersOfTheRegistrationEndpoint(t *testing.T) {
 		"elsewhere": func(res http.ResponseWriter, r *http.Request) {
 			http.Redirect(res, r, "/token", http.StatusTemporaryRedirect)
 		},
-		"too long": answerJSON(`{"client_id":"` + strings.Repeat("x", 2<<20) + `"}`),
+		"too long": respondJSON(`{"client_id":"` + strings.Repeat("x", 2<<20) + `"}`),
 	} {
-		w := newWorld(t, nil)
+		w := newFixture(t, nil)
 		w.replace("issuer/register", by)
-		_, err := w.visit(w.client(nil))
+		_, err := w.request(w.client(nil))
 		if !is[*oauth.RegistrationError](err) || len(w.opened) > 0 || w.count("issuer/token") > 0 || len(err.Error()) > 1000 {
 			t.Errorf("%s: got %.300v", name, err)
 		}

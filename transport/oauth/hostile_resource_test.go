@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
 
-// inside are spellings of hosts inside a network, which must not be reached even by a
-// client that may reach this machine under its own names.
+// inside are hosts in private networks, in many spellings. They must not be reached, even
+// with AllowLoopback.
 var inside = []string{
 	"0.0.0.0", "0.1.2.3", "[::]", "127.1", "127.0.1", "2130706433", "017700000001", "0177.0.0.1", "0x7f000001", "0x7f.0x0.0x0.0x1", "0X7F.1", "00127.0.0.1", "127.0.0.01",
 	"0", "0x0", "1.2.3.4.5", "4294967295", "256.256.256.256", "169.254.43518", "0xa9fea9fe", "2852039166", "１２７.0.0.1", "①②⑦.0.0.1", "127。0。0。1", "ⓛocalhost", "loca\u00adlhost",
@@ -28,26 +28,25 @@ var inside = []string{
 	"198.18.0.1", "203.0.113.9", "224.0.0.1", "240.0.0.1", "255.255.255.255", "[ff02::1]", "[2001:db8::1]", "[100::1]", "[4000::1]", "", "a b", "a..b", "user@127.0.0.1",
 }
 
-// Nothing that a resource names leads inside: its document, its authorization servers,
-// and what those name.
+// No URL in a challenge or in metadata leads into a private network.
 func TestMetadataThatPointsInside(t *testing.T) {
-	for position, set := range map[string]func(w *world, at string){
-		"challenge":             func(w *world, at string) { w.challenge = `Bearer resource_metadata="` + at + `"` },
-		"authorization_servers": func(w *world, at string) { w.about["authorization_servers"] = []string{at} },
-		"token_endpoint": func(w *world, at string) {
-			w.server = func(about map[string]any) { about["token_endpoint"] = at }
+	for position, set := range map[string]func(w *fixture, at string){
+		"challenge":             func(w *fixture, at string) { w.challenge = `Bearer resource_metadata="` + at + `"` },
+		"authorization_servers": func(w *fixture, at string) { w.metadata["authorization_servers"] = []string{at} },
+		"token_endpoint": func(w *fixture, at string) {
+			w.editMetadata = func(metadata map[string]any) { metadata["token_endpoint"] = at }
 		},
-		"registration_endpoint": func(w *world, at string) {
-			w.server = func(about map[string]any) { about["registration_endpoint"] = at }
+		"registration_endpoint": func(w *fixture, at string) {
+			w.editMetadata = func(metadata map[string]any) { metadata["registration_endpoint"] = at }
 		},
 	} {
-		w := newWorld(t, nil)
+		w := newFixture(t, nil)
 		client := w.client(nil)
 		for _, host := range inside {
 			for _, scheme := range []string{"https", "http"} {
 				set(w, scheme+"://"+host+"/x")
 				began := time.Now()
-				_, err := w.visit(client)
+				_, err := w.request(client)
 				if _, ok := errors.AsType[*oauth.MetadataError](err); !ok {
 					t.Errorf("%s %s: got %v", position, host, err)
 				}
@@ -60,18 +59,18 @@ func TestMetadataThatPointsInside(t *testing.T) {
 			}
 		}
 		if len(w.opened) > 0 || w.count("issuer/register") > 0 || w.count("issuer/token") > 0 {
-			t.Errorf("%s: the login went on: %v", position, w.seen)
+			t.Errorf("%s: the login went on: %v", position, w.requests)
 		}
 	}
 }
 
-// A browser is sent inside as little as elsewhere by a scheme that is no https.
+// Authorization endpoints with unsafe URLs are not opened.
 func TestAuthorizationEndpoints(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	client := w.client(nil)
-	for _, endpoint := range notOpened {
-		w.server = func(about map[string]any) { about["authorization_endpoint"] = endpoint }
-		_, err := w.visit(client)
+	for _, endpoint := range refusedURLs {
+		w.editMetadata = func(metadata map[string]any) { metadata["authorization_endpoint"] = endpoint }
+		_, err := w.request(client)
 		if _, ok := errors.AsType[*oauth.URLError](err); !ok {
 			t.Errorf("%q: got %v", endpoint, err)
 		}
@@ -81,7 +80,7 @@ func TestAuthorizationEndpoints(t *testing.T) {
 	}
 }
 
-// A name that leads elsewhere the second time, or at once, gains nothing.
+// DNS rebinding does not lead into a private network.
 func TestNameThatIsRebound(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -109,47 +108,46 @@ func TestNameThatIsRebound(t *testing.T) {
 }
 
 func TestResourcesOfOthers(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	client := w.client(nil)
 	host := strings.TrimPrefix(w.resource.URL, "http://")
 	for _, resource := range []any{
 		nil, "", "x", "https://evil.example/mcp", "https://" + host + "/mcp", w.resource.URL + "/mc", w.resource.URL + "/mcpx", w.resource.URL + "/mcp/x", w.resource.URL + "/other", w.resource.URL + "/%6dcp",
 		w.resource.URL + "/mcp#x", w.resource.URL + "/mcp#", w.resource.URL + "/mcp?x=1", "http://user@" + host + "/mcp", "http://" + host + ".evil.example/mcp", "http://127.0.0.1:1/mcp", 7, []string{w.mcp()}, "//" + host + "/mcp",
 	} {
-		w.about["resource"] = resource
-		_, err := w.visit(client)
+		w.metadata["resource"] = resource
+		_, err := w.request(client)
 		if _, ok := errors.AsType[*oauth.MetadataError](err); !ok {
 			t.Errorf("%v: got %v", resource, err)
 		}
 	}
-	if len(w.seen) == 0 || strings.Contains(strings.Join(w.seen, "\n"), " issuer/") {
-		t.Errorf("the requests were %v", w.seen)
+	if len(w.requests) == 0 || strings.Contains(strings.Join(w.requests, "\n"), " issuer/") {
+		t.Errorf("the requests were %v", w.requests)
 	}
 	for _, resource := range []string{w.mcp(), w.mcp() + "/", w.resource.URL, w.resource.URL + "/"} {
-		w.about["resource"] = resource
-		if status, err := w.visit(w.client(nil)); err != nil || status != http.StatusOK {
+		w.metadata["resource"] = resource
+		if status, err := w.request(w.client(nil)); err != nil || status != http.StatusOK {
 			t.Errorf("%v: got %d, %v", resource, status, err)
 		}
 	}
 }
 
-// What is no document, too long, too slow, or elsewhere is none; and only what is absent
-// has the server taken for one of the time before there were such documents.
+// A malformed, slow or redirected document is an error. Only an absent one has defaults.
 func TestDocumentsThatAreNone(t *testing.T) {
 	const place = "resource/.well-known/oauth-protected-resource/mcp"
 	long := `{"resource":"` + strings.Repeat("x", 2<<20) + `"}`
 	for name, by := range map[string]http.HandlerFunc{
-		"garbage":         answerJSON(`{"resource`),
-		"an array":        answerJSON(`[]`),
-		"a member twice":  answerJSON(`{"resource":"a","resource":"b"}`),
-		"deep":            answerJSON(strings.Repeat("[", 100_000)),
-		"not UTF-8":       answerJSON("{\"resource\":\"\xff\"}"),
-		"too long":        answerJSON(long),
+		"garbage":         respondJSON(`{"resource`),
+		"an array":        respondJSON(`[]`),
+		"a member twice":  respondJSON(`{"resource":"a","resource":"b"}`),
+		"deep":            respondJSON(strings.Repeat("[", 100_000)),
+		"not UTF-8":       respondJSON("{\"resource\":\"\xff\"}"),
+		"too long":        respondJSON(long),
 		"broken":          func(res http.ResponseWriter, _ *http.Request) { res.WriteHeader(http.StatusInternalServerError) },
-		"no servers":      answerJSON(`{"resource":"RESOURCE/mcp","authorization_servers":[]}`),
-		"many servers":    answerJSON(`{"resource":"RESOURCE/mcp","authorization_servers":[` + strings.Repeat(`"https://x.example",`, 17) + `""]}`),
-		"no such servers": answerJSON(`{"resource":"RESOURCE/mcp","authorization_servers":["javascript:x"]}`),
-		"query in server": answerJSON(`{"resource":"RESOURCE/mcp","authorization_servers":["ISSUER?x"]}`),
+		"no servers":      respondJSON(`{"resource":"RESOURCE/mcp","authorization_servers":[]}`),
+		"many servers":    respondJSON(`{"resource":"RESOURCE/mcp","authorization_servers":[` + strings.Repeat(`"https://x.example",`, 17) + `""]}`),
+		"no such servers": respondJSON(`{"resource":"RESOURCE/mcp","authorization_servers":["javascript:x"]}`),
+		"query in server": respondJSON(`{"resource":"RESOURCE/mcp","authorization_servers":["ISSUER?x"]}`),
 		"elsewhere": func(res http.ResponseWriter, r *http.Request) {
 			http.Redirect(res, r, "http://localhost:1/", http.StatusFound)
 		},
@@ -157,17 +155,17 @@ func TestDocumentsThatAreNone(t *testing.T) {
 			http.Redirect(res, r, "http://169.254.169.254/", http.StatusFound)
 		},
 		"in circles":          func(res http.ResponseWriter, r *http.Request) { http.Redirect(res, r, r.URL.Path, http.StatusFound) },
-		"another's challenge": answerJSON(`{"resource":"RESOURCE/mcp","authorization_servers":["ISSUER/"]}`),
+		"another's challenge": respondJSON(`{"resource":"RESOURCE/mcp","authorization_servers":["ISSUER/"]}`),
 	} {
 		for _, challenge := range []string{"", "Bearer"} {
-			w := newWorld(t, nil)
+			w := newFixture(t, nil)
 			w.challenge = challenge
 			w.replace(place, func(res http.ResponseWriter, r *http.Request) {
 				r.Header.Set("Issuer", w.issuer.URL)
 				r.Header.Set("Resource", w.resource.URL)
 				by(res, r)
 			})
-			_, err := w.visit(w.client(nil))
+			_, err := w.request(w.client(nil))
 			if _, ok := errors.AsType[*oauth.MetadataError](err); !ok || len(w.opened) > 0 || w.count("resource/authorize") > 0 {
 				t.Errorf("%s, %q: got %v", name, challenge, err)
 			}
@@ -175,9 +173,9 @@ func TestDocumentsThatAreNone(t *testing.T) {
 	}
 }
 
-// A document that does not end is not waited for longer than the caller waits.
+// Waiting for a slow document ends with the caller's context.
 func TestDocumentThatIsSlow(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.replace("resource/.well-known/oauth-protected-resource/mcp", func(res http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(res, "{")
 		_ = http.NewResponseController(res).Flush()
@@ -191,23 +189,22 @@ func TestDocumentThatIsSlow(t *testing.T) {
 	}
 }
 
-// Without a document anywhere the server is its own authorization server, at endpoints
-// that it says or that everyone knows.
+// A server without metadata is its own authorization server, with default endpoints.
 func TestServerWithoutDocuments(t *testing.T) {
-	w := newWorld(t, nil)
-	w.about, w.challenge = nil, "Bearer"
+	w := newFixture(t, nil)
+	w.metadata, w.challenge = nil, "Bearer"
 	for _, path := range []string{"/authorize", "/token", "/register"} {
 		w.replace("resource"+path, func(res http.ResponseWriter, r *http.Request) { w.as.ServeHTTP(res, r) })
 	}
 	w.as.URL = w.resource.URL
-	w.welcome(w.client(nil))
+	w.mustSucceed(w.client(nil))
 }
 
-// No token goes over the network in the clear, nor to another origin.
+// No token is sent in the clear, or to another origin.
 func TestTokensStayWhereTheyBelong(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	client := w.client(nil)
-	w.welcome(client)
+	w.mustSucceed(client)
 	server, _ := url.Parse(w.mcp())
 	for _, to := range []string{"http://127.0.0.1:1/mcp", "https://" + server.Host + "/mcp", "http://localhost:" + server.Port() + "/mcp", "https://evil.example/mcp"} {
 		u, _ := url.Parse(to)
@@ -216,7 +213,7 @@ func TestTokensStayWhereTheyBelong(t *testing.T) {
 			t.Errorf("%s gets %v, %v", to, req.Header, err)
 		}
 		if again, err := client.Challenged(t.Context(), server, req, &http.Response{StatusCode: http.StatusUnauthorized}); again || err != nil {
-			t.Errorf("%s is answered %v, %v", to, again, err)
+			t.Errorf("%s is fakeListener %v, %v", to, again, err)
 		}
 	}
 	other, _ := url.Parse(w.resource.URL + "/other")
@@ -231,15 +228,17 @@ func TestTokensStayWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// answerJSON answers with a text, in which RESOURCE and ISSUER stand for their URLs.
-func answerJSON(text string) http.HandlerFunc {
+// respondJSON returns a handler that responds with a text, in which it replaces RESOURCE
+// and ISSUER by their URLs.
+func respondJSON(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, strings.NewReplacer("RESOURCE", r.Header.Get("Resource"), "ISSUER", r.Header.Get("Issuer")).Replace(text))
 	}
 }
 
-// resolverTo resolves all names to one address of IPv4. RFC 1035, section 4.
+// resolverTo returns a resolver that resolves all names to one IPv4 address. RFC 1035,
+// section 4.
 func resolverTo(addr netip.Addr) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()

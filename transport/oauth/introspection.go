@@ -14,31 +14,34 @@ import (
 	"strings"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
+
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/netguard"
 )
 
 // IntrospectionOptions configure an [Introspection].
 type IntrospectionOptions struct {
-	// Issuer is the authorization server. It is required; answers that name another one
-	// are not valid.
+	// Issuer is the authorization server. Responses that name another issuer are refused.
+	// Required.
 	Issuer string
-	// Endpoint is where it is asked. It is required.
+	// Endpoint is the URL of the introspection endpoint. Required.
 	Endpoint string
-	// Client is what the authorization server knows this resource by. Its ClientID is
-	// required; its Method is client_secret_basic by default, or private_key_jwt if it
-	// has a key. An Issuer in it must be the one above.
+	// Client is this resource's registration at the authorization server. Its ClientID is
+	// required. Its Issuer is empty or the one above. Its Method is client_secret_basic by
+	// default, or private_key_jwt with a Key.
 	Client Registration
-	// CacheTime is how long an answer is good, at most until the token ends: so long may
-	// a token that has been revoked still be good here. That a token is not valid is good
-	// for 5 s at most. Default 30 s, at most 5 min; negative means that it is asked each time.
+	// CacheTime is how long a response is cached, at most until the token expires. A revoked
+	// token may be accepted for that time. Responses about invalid tokens are cached for at
+	// most 5 s. Default 30 s, at most 5 min; negative disables the cache.
 	CacheTime time.Duration
-	// Skew is how far the clocks here and there may differ. Default 30 s, at most 5 min.
+	// Skew is the tolerated difference between clocks. Default 30 s, at most 5 min.
 	Skew time.Duration
-	// AllowLoopback admits this machine, also by http. It is for development.
+	// AllowLoopback allows an endpoint on this machine, also over http. It is for
+	// development.
 	AllowLoopback bool
-	// AllowNetworks lists networks that may be reached although they are not public. By
-	// https, still.
+	// AllowNetworks lists networks that are allowed although they are not public. They still
+	// need https.
 	AllowNetworks []netip.Prefix
 	// Resolver looks up names. Default net.DefaultResolver.
 	Resolver *net.Resolver
@@ -48,38 +51,47 @@ const (
 	// DefaultCacheTime is the default of [IntrospectionOptions].CacheTime.
 	DefaultCacheTime = 30 * time.Second
 	maxCacheTime     = 5 * time.Minute
-	// maxCached is how many answers are kept.
-	maxCached = 10_000
-	// maxRefused is how many tokens are remembered that are not valid, and refusedTime how
-	// long each.
-	maxRefused  = 1000
-	refusedTime = 5 * time.Second
-	// maxAsking is how many tokens are asked about at a time, and askingWait how long
-	// others wait for that.
-	maxAsking  = 64
-	askingWait = 2 * time.Second
-	// maxAnswerBody is how long an answer may be, in bytes.
-	maxAnswerBody = 64 << 10
+	// maxCached is the number of valid tokens in the cache, maxInvalid that of invalid ones,
+	// and invalidTime how long those are cached.
+	maxCached   = 10_000
+	maxInvalid  = 1000
+	invalidTime = 5 * time.Second
+	// maxQueries is the number of concurrent queries, and queryWait how long others wait.
+	maxQueries = 64
+	queryWait  = 2 * time.Second
+	// maxIntrospection is the maximum length of a response, in bytes.
+	maxIntrospection = 64 << 10
 )
 
-// An Introspection verifies tokens by asking the authorization server about them (RFC
-// 7662). Answers are kept for a short time, those about tokens that are not valid for a
-// shorter one. Requests with the same token share a question; when 64 questions are under
-// way, others wait up to two seconds for that, and are refused then. Use
-// [NewIntrospection].
+// An Introspection verifies tokens by querying the authorization server (RFC 7662). Use
+// [NewIntrospection]. Its methods may be called concurrently.
+//
+// Responses are cached for a short time. Concurrent requests with the same token share a
+// query. At most 64 queries run at a time; others wait up to two seconds, and fail then.
 type Introspection struct {
-	options  *IntrospectionOptions // behind a pointer, for fmt not to print the secret
-	guard    *netguard.Guard
-	http     *http.Client
-	asking   chan struct{}
-	together flights[*Grant]
-	grants   *answerCache[*Grant]
-	refused  *answerCache[*InvalidTokenError]
+	options *IntrospectionOptions // a pointer, so that fmt does not print it as part of another struct
+	http    *http.Client
+	running *semaphore.Weighted
+	queries sharedCalls[*Grant]
+
+	// Two caches, so that made-up tokens cannot evict valid ones.
+	valid   *lru.Cache[tokenKey, verification]
+	invalid *lru.Cache[tokenKey, verification]
+}
+
+// A tokenKey is a hash of a token and an audience.
+type tokenKey [sha256.Size]byte
+
+// A verification is the cached result of Verify.
+type verification struct {
+	grant *Grant
+	err   error
+	until time.Time
 }
 
 var _ Verifier = (*Introspection)(nil)
 
-// NewIntrospection returns a verifier. The error is about the options.
+// NewIntrospection returns a verifier. It returns an error if the options are invalid.
 func NewIntrospection(opts *IntrospectionOptions) (*Introspection, error) {
 	var o IntrospectionOptions
 	if opts != nil {
@@ -93,21 +105,22 @@ func NewIntrospection(opts *IntrospectionOptions) (*Introspection, error) {
 			o.Client.Method = MethodPrivateKeyJWT
 		}
 	}
-	if err := o.check(); err != nil {
+	guard := verifierGuard(o.AllowLoopback, o.AllowNetworks, o.Resolver, maxIntrospection)
+	err := o.check()
+	if err == nil {
+		err = guard.Check(o.Endpoint)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("oauth.NewIntrospection: %w", err)
 	}
-	v := &Introspection{
-		options: &o, guard: guardFor(o.AllowLoopback, o.AllowNetworks, o.Resolver),
-		asking: make(chan struct{}, maxAsking), grants: newAnswerCache[*Grant](maxCached), refused: newAnswerCache[*InvalidTokenError](maxRefused),
+	client := guard.Client()
+	client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
+		return &URLError{URL: shown(req.URL), Reason: "the introspection endpoint redirects there, and tokens are not sent to other URLs"}
 	}
-	if err := v.guard.Check(o.Endpoint); err != nil {
-		return nil, fmt.Errorf("oauth.NewIntrospection: %w", err)
-	}
-	v.http = v.guard.Client()
-	v.http.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
-		return &URLError{URL: shown(req.URL), Reason: "the introspection endpoint redirects, and tokens do not go elsewhere"}
-	}
-	return v, nil
+	return &Introspection{
+		options: &o, http: client, running: semaphore.NewWeighted(maxQueries),
+		valid: newLRU[tokenKey, verification](maxCached), invalid: newLRU[tokenKey, verification](maxInvalid),
+	}, nil
 }
 
 func (o *IntrospectionOptions) check() error {
@@ -128,66 +141,54 @@ func (o *IntrospectionOptions) check() error {
 	return nil
 }
 
-// Format tells nothing of the client's credentials, nor of grants.
+// Format prints a constant, so that neither credentials nor grants are printed.
 func (v *Introspection) Format(to fmt.State, _ rune) {
 	_, _ = io.WriteString(to, "oauth.Introspection")
 }
 
-var errTooManyQuestions = errors.New("too many tokens are being asked about")
+var errTooManyQueries = errors.New("introspection: too many concurrent queries")
 
-// Verify asks about a token. The error is an [*InvalidTokenError], or says why there is no
-// answer.
+// Verify verifies a token. The error is an [*InvalidTokenError], or says why the query
+// failed.
 func (v *Introspection) Verify(ctx context.Context, token Secret, audience string) (*Grant, error) {
 	if len(token) > MaxBearerToken {
 		return nil, &InvalidTokenError{Reason: "it is too long"}
 	}
-	key := sha256.Sum256([]byte(token + "\x00" + Secret(audience)))
-	if g, ok := v.grants.find(key, time.Now()); ok {
-		return g, nil
+	key := tokenKey(sha256.Sum256([]byte(token + "\x00" + Secret(audience))))
+	if cached, ok := v.lookUp(key, time.Now()); ok {
+		return cached.grant, cached.err
 	}
-	if refused, ok := v.refused.find(key, time.Now()); ok {
-		return nil, refused
-	}
-	return v.together.share(ctx, string(key[:]), func(ctx context.Context) (*Grant, error) {
-		leave, err := v.enter(ctx)
-		if err != nil {
-			return nil, err
+	return v.queries.do(ctx, string(key[:]), func(ctx context.Context) (*Grant, error) {
+		waiting, cancel := context.WithTimeoutCause(ctx, queryWait, errTooManyQueries)
+		defer cancel()
+		if v.running.Acquire(waiting, 1) != nil {
+			return nil, context.Cause(waiting)
 		}
-		defer leave()
-		g, err := v.ask(ctx, token, audience)
-		v.keep(key, g, err)
+		defer v.running.Release(1)
+		g, err := v.query(ctx, token, audience)
+		v.cache(key, g, err, time.Now())
 		return g, err
 	})
 }
 
-// enter waits until a question may be asked.
-func (v *Introspection) enter(ctx context.Context) (leave func(), err error) {
-	leave = func() { <-v.asking }
-	select {
-	case v.asking <- struct{}{}:
-		return leave, nil
-	default:
+// lookUp returns a cached result that is still valid.
+func (v *Introspection) lookUp(key tokenKey, now time.Time) (verification, bool) {
+	for _, cache := range []*lru.Cache[tokenKey, verification]{v.valid, v.invalid} {
+		if cached, ok := cache.Get(key); ok && now.Before(cached.until) {
+			return cached, true
+		}
 	}
-	patience := time.NewTimer(askingWait)
-	defer patience.Stop()
-	select {
-	case v.asking <- struct{}{}:
-		return leave, nil
-	case <-patience.C:
-		return nil, errTooManyQuestions
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return verification{}, false
 }
 
-// keep keeps an answer, for no longer than the token is valid.
-func (v *Introspection) keep(key [32]byte, g *Grant, err error) {
-	now, life := time.Now(), v.options.CacheTime
+// cache caches a result, at most until the token expires. It does not cache failures.
+func (v *Introspection) cache(key tokenKey, g *Grant, err error, now time.Time) {
+	life := v.options.CacheTime
 	if life < 0 {
 		return
 	}
-	if refused, ok := errors.AsType[*InvalidTokenError](err); ok {
-		v.refused.keep(key, refused, now.Add(min(life, refusedTime)))
+	if _, ok := errors.AsType[*InvalidTokenError](err); ok {
+		v.invalid.Add(key, verification{nil, err, now.Add(min(life, invalidTime))})
 	}
 	if err != nil {
 		return
@@ -196,42 +197,31 @@ func (v *Introspection) keep(key [32]byte, g *Grant, err error) {
 	if !g.Expires.IsZero() && g.Expires.Before(until) {
 		until = g.Expires
 	}
-	v.grants.keep(key, g, until)
+	v.valid.Add(key, verification{g, nil, until})
 }
 
-func (v *Introspection) ask(ctx context.Context, token Secret, audience string) (*Grant, error) {
-	req, err := v.question(ctx, token)
+func (v *Introspection) query(ctx context.Context, token Secret, audience string) (*Grant, error) {
+	req, err := v.request(ctx, token)
 	if err != nil {
 		return nil, err
 	}
-	res, err := v.http.Do(req) // which checks where it goes
-	if err != nil {
-		if outer, ok := errors.AsType[*url.Error](err); ok {
-			err = outer.Err
-		}
+	res, err := send(v.http, req)
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("introspection: %w", err)
+	case res.status != http.StatusOK:
+		return nil, fmt.Errorf("introspection: expected status 200, got %d", res.status)
 	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("introspection: expected status 200, got %d", res.StatusCode)
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBody+1))
-	if err == nil && len(body) > maxAnswerBody {
-		err = fmt.Errorf("the answer has more than %d bytes", maxAnswerBody)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("introspection: %w", err)
-	}
-	return v.read(body, audience)
+	return v.parse(res.body, audience)
 }
 
-// question is the request. RFC 7662, section 2.1.
-func (v *Introspection) question(ctx context.Context, token Secret) (*http.Request, error) {
+// request returns the query. RFC 7662, section 2.1.
+func (v *Introspection) request(ctx context.Context, token Secret) (*http.Request, error) {
 	o := v.options
 	params := url.Values{"token": {string(token)}, "token_type_hint": {"access_token"}}
 	switch o.Client.Method {
 	case MethodPrivateKeyJWT:
-		if err := o.Client.assert(params, &serverMetadata{issuer: o.Issuer}, time.Now()); err != nil {
+		if err := o.Client.addAssertion(params, &serverMetadata{issuer: o.Issuer}, time.Now()); err != nil {
 			return nil, err
 		}
 	case MethodPost:
@@ -242,49 +232,33 @@ func (v *Introspection) question(ctx context.Context, token Secret) (*http.Reque
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.Endpoint, strings.NewReader(params.Encode()))
 	if err != nil {
-		return nil, errors.New("introspection: the endpoint is no URL")
+		return nil, errors.New("introspection: the endpoint is not a URL")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	if o.Client.Method == MethodBasic { // encoded as RFC 6749, section 2.3.1, has it
+	if o.Client.Method == MethodBasic { // form-encoded: RFC 6749, section 2.3.1
 		req.SetBasicAuth(url.QueryEscape(o.Client.ClientID), url.QueryEscape(string(o.Client.Secret)))
 	}
 	return req, nil
 }
 
-var errAnswer = errors.New("introspection: the answer is not as RFC 7662, section 2.2, has it")
+var errIntrospection = errors.New("introspection: the response does not follow RFC 7662, section 2.2")
 
-// read reads an answer.
-func (v *Introspection) read(body []byte, audience string) (*Grant, error) {
+// parse parses a response.
+func (v *Introspection) parse(body []byte, audience string) (*Grant, error) {
 	members, err := jsonscan.ReadObject(body)
 	if err != nil {
-		return nil, errAnswer
+		return nil, errIntrospection
 	}
 	switch active := string(members.Get("active")); {
 	case active == "false":
-		return nil, &InvalidTokenError{Reason: "its issuer does not know it, or not any more"}
+		return nil, &InvalidTokenError{Reason: "its issuer says that it is not active"}
 	case active != "true":
-		return nil, errAnswer
+		return nil, errIntrospection
 	}
-	c := &claims{members, body}
-	g, err := c.grant()
-	if err != nil {
-		return nil, err
-	}
-	if g.Issuer != "" && g.Issuer != v.options.Issuer {
-		return nil, &InvalidTokenError{Reason: "it is of another issuer"}
-	}
-	g.Issuer = v.options.Issuer
-	if ok, err := c.isFor(audience); err != nil {
-		return nil, err
-	} else if !ok {
-		return nil, &InvalidTokenError{Reason: "it is for another audience"}
-	}
-	if g.Expires, err = c.times(time.Now(), v.options.Skew); err != nil {
-		return nil, err
-	}
-	if g.Principal() == "" {
+	g, err := (&claims{members, body}).verify(v.options.Issuer, audience, v.options.Skew, true)
+	if err == nil && g.Principal() == "" {
 		return nil, &InvalidTokenError{Reason: "it names neither a subject nor a client"}
 	}
-	return g, nil
+	return g, err
 }

@@ -21,18 +21,18 @@ import (
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
 
-// answers is an introspection endpoint that says what a test likes, and counts.
-type answers struct {
+// introspectionServer is an introspection endpoint whose response tests set.
+type introspectionServer struct {
 	asked   atomic.Int64
-	arrived chan struct{} // nil: nobody waits
-	hold    chan struct{} // nil: at once
+	arrived chan struct{} // nil if hold is nil
+	hold    chan struct{} // nil: responds immediately
 
 	mu   sync.Mutex
 	says string
 	last *http.Request
 }
 
-func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *introspectionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.asked.Add(1)
 	if a.hold != nil {
 		a.arrived <- struct{}{}
@@ -46,7 +46,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(a.says))
 }
 
-func (a *answers) say(claims said) {
+func (a *introspectionServer) say(claims claimSet) {
 	text, _ := json.Marshal(claims)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,9 +69,9 @@ func introspection(t *testing.T, endpoint http.Handler, change func(*oauth.Intro
 	return v
 }
 
-// active are the claims of an answer about a good token.
-func active(others said) said {
-	all := usual(others)
+// activeClaims returns the response about a valid token, with changes.
+func activeClaims(others claimSet) claimSet {
+	all := validClaims(others)
 	if _, there := all["active"]; !there {
 		all["active"] = true
 	}
@@ -79,9 +79,9 @@ func active(others said) said {
 }
 
 func TestIntrospection(t *testing.T) {
-	a := &answers{}
+	a := &introspectionServer{}
 	v := introspection(t, a, nil)
-	a.say(active(said{"scope": "mcp orders:write", "cnf": said{"jkt": "abc"}}))
+	a.say(activeClaims(claimSet{"scope": "mcp orders:write", "cnf": claimSet{"jkt": "abc"}}))
 	grant := wantValid(t, "good", v, "opaque-token")
 	want := &oauth.Grant{
 		Issuer: testIssuer, Subject: "ada", ClientID: "app", Scopes: []string{"mcp", "orders:write"}, Confirmation: "abc",
@@ -100,18 +100,18 @@ func TestIntrospection(t *testing.T) {
 }
 
 func TestIntrospectionRefuses(t *testing.T) {
-	a := &answers{}
+	a := &introspectionServer{}
 	v := introspection(t, a, nil)
 	now := time.Now().Unix()
-	for name, claims := range map[string]said{
+	for name, claims := range map[string]claimSet{
 		"not active":       {"active": false},
-		"another issuer":   active(said{"iss": "https://other.example.com"}),
-		"another audience": active(said{"aud": "https://mcp.example.com/other"}),
-		"no audience":      active(said{"aud": nil}),
-		"expired":          active(said{"exp": now - 60}),
-		"not yet":          active(said{"nbf": now + 60}),
-		"nobody":           active(said{"sub": nil, "client_id": nil}),
-		"bound otherwise":  active(said{"cnf": said{"x5t#S256": "x"}}),
+		"another issuer":   activeClaims(claimSet{"iss": "https://other.example.com"}),
+		"another audience": activeClaims(claimSet{"aud": "https://mcp.example.com/other"}),
+		"no audience":      activeClaims(claimSet{"aud": nil}),
+		"expired":          activeClaims(claimSet{"exp": now - 60}),
+		"not yet":          activeClaims(claimSet{"nbf": now + 60}),
+		"nobody":           activeClaims(claimSet{"sub": nil, "client_id": nil}),
+		"bound otherwise":  activeClaims(claimSet{"cnf": claimSet{"x5t#S256": "x"}}),
 	} {
 		a.say(claims)
 		before := a.asked.Load()
@@ -121,10 +121,10 @@ func TestIntrospectionRefuses(t *testing.T) {
 			t.Errorf("%s: %d questions", name, got)
 		}
 	}
-	for name, claims := range map[string]said{
-		"without an issuer": active(said{"iss": nil}),
-		"without an end":    active(said{"exp": nil}),
-		"a client's":        active(said{"sub": nil}),
+	for name, claims := range map[string]claimSet{
+		"without an issuer": activeClaims(claimSet{"iss": nil}),
+		"without an end":    activeClaims(claimSet{"exp": nil}),
+		"a client's":        activeClaims(claimSet{"sub": nil}),
 	} {
 		a.say(claims)
 		grant := wantValid(t, name, v, "token "+name)
@@ -134,9 +134,9 @@ func TestIntrospectionRefuses(t *testing.T) {
 	}
 }
 
-// An answer that is none lets nobody in, and does not call the token invalid.
+// A malformed response refuses the request, and does not call the token invalid.
 func TestIntrospectionFails(t *testing.T) {
-	good, _ := json.Marshal(active(nil))
+	good, _ := json.Marshal(activeClaims(nil))
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		want    any
@@ -144,15 +144,15 @@ func TestIntrospectionFails(t *testing.T) {
 		"status 401":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, nil},
 		"status 500":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, nil},
 		"status 201":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated); _, _ = w.Write(good) }, nil},
-		"no JSON":            {says("yes"), nil},
-		"a list":             {says("[" + string(good) + "]"), nil},
-		"nothing":            {says(""), nil},
-		"an empty object":    {says("{}"), nil},
-		"active in text":     {says(strings.Replace(string(good), "true", `"true"`, 1)), nil},
-		"active in capitals": {says(strings.Replace(string(good), "active", "ACTIVE", 1)), nil},
-		"active twice":       {says(strings.Replace(string(good), "{", `{"active":false,`, 1)), nil},
-		"too long":           {says(string(good) + strings.Repeat(" ", 64<<10)), nil},
-		"much too long":      {says(string(good) + strings.Repeat(" ", 2<<20)), nil},
+		"no JSON":            {respondJSON("yes"), nil},
+		"a list":             {respondJSON("[" + string(good) + "]"), nil},
+		"nothing":            {respondJSON(""), nil},
+		"an empty object":    {respondJSON("{}"), nil},
+		"active in text":     {respondJSON(strings.Replace(string(good), "true", `"true"`, 1)), nil},
+		"active in capitals": {respondJSON(strings.Replace(string(good), "active", "ACTIVE", 1)), nil},
+		"active twice":       {respondJSON(strings.Replace(string(good), "{", `{"active":false,`, 1)), nil},
+		"too long":           {respondJSON(string(good) + strings.Repeat(" ", 64<<10)), nil},
+		"much too long":      {respondJSON(string(good) + strings.Repeat(" ", 2<<20)), nil},
 		"a redirect":         {redirectTo("/elsewhere"), new(*oauth.URLError)},
 		"a redirect inside":  {redirectTo("http://10.0.0.1/"), new(*oauth.URLError)},
 		"hanging up":         {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil},
@@ -169,13 +169,13 @@ func TestIntrospectionFails(t *testing.T) {
 			t.Errorf("%s: the error is a %T: %v", name, err, err)
 		}
 	}
-	v := introspection(t, &answers{}, nil)
+	v := introspection(t, &introspectionServer{}, nil)
 	wantInvalid(t, "a huge token", v, strings.Repeat("a", oauth.MaxBearerToken+1))
 }
 
-// Answers are kept for the token and the audience that they are about, and for a while.
+// Responses are cached per token and audience, for a limited time.
 func TestIntrospectionIsKept(t *testing.T) {
-	a := &answers{}
+	a := &introspectionServer{}
 	kept, never := introspection(t, a, nil), introspection(t, a, func(o *oauth.IntrospectionOptions) { o.CacheTime = -1 })
 	ask := func(v oauth.Verifier, token oauth.Secret, audience string, want int64) {
 		t.Helper()
@@ -187,7 +187,7 @@ func TestIntrospectionIsKept(t *testing.T) {
 			t.Errorf("%d questions, want %d", got, want)
 		}
 	}
-	a.say(active(said{"aud": []string{testResource, "other"}}))
+	a.say(activeClaims(claimSet{"aud": []string{testResource, "other"}}))
 	ask(kept, "one", testResource, 1)
 	ask(kept, "one", testResource, 0)
 	ask(kept, "two", testResource, 1)
@@ -195,33 +195,34 @@ func TestIntrospectionIsKept(t *testing.T) {
 	ask(kept, "one", testResource, 0)
 	ask(never, "one", testResource, 1)
 	ask(never, "one", testResource, 1)
-	a.say(active(said{"exp": time.Now().Unix() - 1})) // which the skew forgives, but not for long
+	a.say(activeClaims(claimSet{"exp": time.Now().Unix() - 1})) // within the skew, but not cached
 	ask(kept, "three", testResource, 1)
 	ask(kept, "three", testResource, 1)
 }
 
-// That a token is not valid is not kept for long, nor where nothing is.
+// Responses about invalid tokens are cached for five seconds, unless the cache is
+// disabled.
 func TestIntrospectionForgetsRefusals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}
-	a := &answers{}
+	a := &introspectionServer{}
 	kept, never := introspection(t, a, nil), introspection(t, a, func(o *oauth.IntrospectionOptions) { o.CacheTime = -1 })
-	a.say(said{"active": false})
+	a.say(claimSet{"active": false})
 	wantInvalid(t, "unknown", kept, "late")
 	wantInvalid(t, "unknown", never, "late")
-	a.say(active(nil))
+	a.say(activeClaims(nil))
 	wantValid(t, "known by now", never, "late")
 	wantInvalid(t, "unknown a moment ago", kept, "late")
 	<-time.After(5 * time.Second)
 	wantValid(t, "known by now", kept, "late")
 }
 
-// Who comes when many questions are under way waits for a turn, though not for long, and
-// not after having gone; that does not spoil it for others with the same token.
+// When many queries run, a request waits until it can run its own or its client leaves.
+// Others with the same token are not affected.
 func TestIntrospectionWaitsForATurn(t *testing.T) {
-	a := &answers{hold: make(chan struct{}), arrived: make(chan struct{}, 100)}
-	a.say(active(nil))
+	a := &introspectionServer{hold: make(chan struct{}), arrived: make(chan struct{}, 100)}
+	a.say(activeClaims(nil))
 	v := introspection(t, a, nil)
 	var all sync.WaitGroup
 	for range 64 {
@@ -238,7 +239,7 @@ func TestIntrospectionWaitsForATurn(t *testing.T) {
 		waiting <- err
 	}()
 	all.Go(func() { wantValid(t, "the same token", v, "good") })
-	for oauth.Asking(v) != 66 {
+	for oauth.Querying(v) != 66 {
 		runtime.Gosched()
 	}
 	gone(reason)
@@ -249,11 +250,11 @@ func TestIntrospectionWaitsForATurn(t *testing.T) {
 	all.Wait()
 }
 
-// Requests with one token share a question, which does not end when one of them does; and
-// there are only so many questions at a time.
+// Requests with one token share a query, which continues when one of them ends. The
+// number of queries is bounded.
 func TestIntrospectionIsShared(t *testing.T) {
-	a := &answers{hold: make(chan struct{}), arrived: make(chan struct{}, 100)}
-	a.say(active(nil))
+	a := &introspectionServer{hold: make(chan struct{}), arrived: make(chan struct{}, 100)}
+	a.say(activeClaims(nil))
 	v := introspection(t, a, nil)
 	first, gone := context.WithCancel(t.Context())
 	defer gone()
@@ -274,7 +275,7 @@ func TestIntrospectionIsShared(t *testing.T) {
 	for range 80 {
 		all.Go(func() {
 			if _, err := v.Verify(t.Context(), oauth.Secret(rand.Text()), testResource); err != nil {
-				if refused.Add(1) == 17 { // 1 and 63 others wait
+				if refused.Add(1) == 17 { // 64 queries run
 					gone()
 					close(a.hold)
 				}
@@ -295,8 +296,8 @@ func TestIntrospectionMethods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &answers{}
-	a.say(active(nil))
+	a := &introspectionServer{}
+	a.say(activeClaims(nil))
 	for name, test := range map[string]struct {
 		client oauth.Registration
 		form   []string
@@ -345,24 +346,24 @@ func TestIntrospectionOptions(t *testing.T) {
 	}
 }
 
-// A question goes on although its first client has gone: others may wait for the answer.
+// A query continues although its first client has left, because others may wait for it.
 func TestIntrospectionOutlastsItsClient(t *testing.T) {
-	a := &answers{hold: make(chan struct{}), arrived: make(chan struct{}, 1)}
-	a.say(active(nil))
+	a := &introspectionServer{hold: make(chan struct{}), arrived: make(chan struct{}, 1)}
+	a.say(activeClaims(nil))
 	v := introspection(t, a, nil)
 	ctx, gone := context.WithCancel(t.Context())
 	ask := func(ctx context.Context) <-chan error {
-		answered := make(chan error, 1)
+		results := make(chan error, 1)
 		go func() {
 			_, err := v.Verify(ctx, "one", testResource)
-			answered <- err
+			results <- err
 		}()
-		return answered
+		return results
 	}
 	first := ask(ctx)
 	<-a.arrived
 	other := ask(t.Context())
-	for oauth.Asking(v) != 2 {
+	for oauth.Querying(v) != 2 {
 		runtime.Gosched()
 	}
 	gone()

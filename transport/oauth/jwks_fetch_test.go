@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
 
-// An issuer on this machine, at a URL with a path.
+// issuerOf starts an issuer on this machine, at a URL with a path.
 func issuerOf(t *testing.T, routes map[string]http.HandlerFunc) (issuer string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -27,13 +27,6 @@ func issuerOf(t *testing.T, routes map[string]http.HandlerFunc) (issuer string) 
 	return s.URL + "/tenant"
 }
 
-func says(body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(body))
-	}
-}
-
 func localVerifier(t *testing.T, issuer, keysURL string) *oauth.JWTVerifier {
 	t.Helper()
 	v, err := oauth.NewJWTVerifier(&oauth.JWTOptions{Issuer: issuer, KeysURL: keysURL, AllowLoopback: true})
@@ -43,31 +36,33 @@ func localVerifier(t *testing.T, issuer, keysURL string) *oauth.JWTVerifier {
 	return v
 }
 
-// The keys are where the metadata says, at each of the places where that may be.
+// The keys are found through the metadata, at each of the well-known locations.
 func TestKeysByDiscovery(t *testing.T) {
-	m := newMint(t, "k")
+	m := newSigner(t, "k")
 	for _, place := range []string{
 		"/.well-known/oauth-authorization-server/tenant", "/.well-known/openid-configuration/tenant", "/tenant/.well-known/openid-configuration",
 	} {
 		var issuer string
 		issuer = issuerOf(t, map[string]http.HandlerFunc{
 			place: func(w http.ResponseWriter, r *http.Request) {
-				says(fmt.Sprintf(`{"issuer":%q,"jwks_uri":"%s/keys"}`, issuer, issuer))(w, r)
+				respondJSON(fmt.Sprintf(`{"issuer":%q,"jwks_uri":"%s/keys"}`, issuer, issuer))(w, r)
 			},
-			"/tenant/keys": says(string(keySet(t, m))),
+			"/tenant/keys": respondJSON(string(keySet(t, m))),
 		})
-		wantValid(t, place, localVerifier(t, issuer, ""), m.token(t, usual(said{"iss": issuer})))
+		wantValid(t, place, localVerifier(t, issuer, ""), m.token(t, validClaims(claimSet{"iss": issuer})))
 	}
 }
 
-// Metadata and keys that cannot be had, or not be trusted, are no reason to let anybody
-// in; nor do they make a token invalid.
+// Metadata and keys that are missing or not trustworthy refuse requests, and do not make
+// a token invalid.
 func TestKeysThatAreNotToBeHad(t *testing.T) {
-	m := newMint(t, "k")
-	good := says(string(keySet(t, m)))
+	m := newSigner(t, "k")
+	good := respondJSON(string(keySet(t, m)))
 	var issuer string
 	metadata := func(format string) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) { says(strings.ReplaceAll(format, "ISSUER", issuer))(w, r) }
+		return func(w http.ResponseWriter, r *http.Request) {
+			respondJSON(strings.ReplaceAll(format, "ISSUER", issuer))(w, r)
+		}
 	}
 	const place = "/.well-known/oauth-authorization-server/tenant"
 	for name, test := range map[string]struct {
@@ -91,14 +86,14 @@ func TestKeysThatAreNotToBeHad(t *testing.T) {
 		"metadata elsewhere":      {redirectTo("http://localhost:1/copy"), good, new(*oauth.URLError)},
 		"metadata that is away":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, good, new(*oauth.MetadataError)},
 		"too much metadata":       {metadata(`{"issuer":"ISSUER","x":"` + strings.Repeat("a", 2<<20) + `","jwks_uri":"ISSUER/keys"}`), good, new(*netguard.SizeError)},
-		"too many keys":           {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), says(strings.Repeat(" ", 2<<20)), new(*netguard.SizeError)},
+		"too many keys":           {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), respondJSON(strings.Repeat(" ", 2<<20)), new(*netguard.SizeError)},
 		"keys that are not there": {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), http.NotFound, new(*netguard.StatusError)},
-		"no JWK Set":              {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), says(`{"keys":{}}`), nil},
-		"an empty JWK Set":        {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), says(`{"keys":[]}`), nil},
+		"no JWK Set":              {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), respondJSON(`{"keys":{}}`), nil},
+		"an empty JWK Set":        {metadata(`{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`), respondJSON(`{"keys":[]}`), nil},
 	} {
 		issuer = issuerOf(t, map[string]http.HandlerFunc{place: test.metadata, "/tenant/keys": test.keys})
 		v := localVerifier(t, issuer, "")
-		_, err := v.Verify(t.Context(), oauth.Secret(m.token(t, usual(said{"iss": issuer}))), testResource)
+		_, err := v.Verify(t.Context(), oauth.Secret(m.token(t, validClaims(claimSet{"iss": issuer}))), testResource)
 		if _, invalid := errors.AsType[*oauth.InvalidTokenError](err); err == nil || invalid {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -112,12 +107,12 @@ func redirectTo(url string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, url, http.StatusFound) }
 }
 
-// A document that drips in ends a request within bounds.
+// A document that arrives slowly fails within a time limit.
 func TestKeysThatDrip(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}
-	m := newMint(t, "k")
+	m := newSigner(t, "k")
 	issuer := issuerOf(t, map[string]http.HandlerFunc{"/tenant/keys": func(w http.ResponseWriter, r *http.Request) {
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
@@ -132,22 +127,22 @@ func TestKeysThatDrip(t *testing.T) {
 		}
 	}})
 	began := time.Now()
-	_, err := localVerifier(t, issuer, issuer+"/keys").Verify(t.Context(), oauth.Secret(m.token(t, usual(said{"iss": issuer}))), testResource)
+	_, err := localVerifier(t, issuer, issuer+"/keys").Verify(t.Context(), oauth.Secret(m.token(t, validClaims(claimSet{"iss": issuer}))), testResource)
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 8*time.Second {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
 }
 
-// A request whose token cannot be verified is refused, and told no more than that.
+// A request whose token cannot be verified is refused without details.
 func TestIssuerIsDownForClients(t *testing.T) {
-	m, inside, logs := newMint(t, "k"), &visits{}, &logbook{}
+	m, inner, logs := newSigner(t, "k"), &recordingHandler{}, &logBuffer{}
 	issuer := issuerOf(t, nil)
 	v := localVerifier(t, issuer, issuer+"/keys")
-	h := protected(t, m, inside, func(o *oauth.ProtectOptions) { o.Verifier, o.Logger = v, logs.logger() })
-	token := m.token(t, usual(said{"iss": issuer}))
-	res := ask(h, "POST", "/mcp", bearer(token), "{}")
+	h := protected(t, m, inner, func(o *oauth.ProtectOptions) { o.Verifier, o.Logger = v, logs.logger() })
+	token := m.token(t, validClaims(claimSet{"iss": issuer}))
+	res := do(h, "POST", "/mcp", bearer(token), "{}")
 	body := bodyOf(t, res)
-	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || inside.take() != nil {
+	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || inner.takeRequests() != nil {
 		t.Errorf("status %d, %v", res.StatusCode, res.Header)
 	}
 	if strings.Contains(body, issuer) || !json.Valid([]byte(body)) {

@@ -16,7 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// publisher is an issuer's document of keys, which changes and fails as a test likes.
+// publisher is an issuer whose keys change and fail as tests want.
 type publisher struct {
 	t       *testing.T
 	fetches atomic.Int64
@@ -27,7 +27,7 @@ type publisher struct {
 	err  error
 }
 
-func (p *publisher) source() *keySource { return &keySource{load: p.load} }
+func (p *publisher) source() *keySource { return newKeySource(p.load) }
 
 func (p *publisher) load(ctx context.Context) ([]byte, error) {
 	p.fetches.Add(1)
@@ -46,7 +46,7 @@ func (p *publisher) load(ctx context.Context) ([]byte, error) {
 	return json.Marshal(jose.JSONWebKeySet{Keys: p.keys})
 }
 
-// publish replaces the keys by new ones.
+// publish replaces the keys.
 func (p *publisher) publish(ids ...string) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -69,21 +69,20 @@ func (p *publisher) breakDown() {
 	p.err = errDown
 }
 
-// want checks what becomes of a token with a key, and how often the keys have been
-// fetched by then.
+// want checks the result of finding a key, and the number of fetches until then.
 func (p *publisher) want(s *keySource, id string, want error, fetches int64) {
 	p.t.Helper()
 	keys, err := s.find(p.t.Context(), id, jose.ES256)
 	if !errors.Is(err, want) || (err == nil) != (len(keys) == 1) {
 		p.t.Errorf("the key %s: %d keys, error %v, want %v", id, len(keys), err, want)
 	}
-	synctest.Wait() // for what nobody waits for
+	synctest.Wait() // for background fetches
 	if got := p.fetches.Load(); got != fetches {
 		p.t.Errorf("the key %s: %d fetches, want %d", id, got, fetches)
 	}
 }
 
-// pass lets virtual time pass.
+// pass advances the virtual time.
 func pass(d time.Duration) { <-time.After(d) }
 
 func inBubble(t *testing.T, test func(t *testing.T, p *publisher, s *keySource)) {
@@ -95,7 +94,7 @@ func inBubble(t *testing.T, test func(t *testing.T, p *publisher, s *keySource))
 	})
 }
 
-// A new key is found at once, though not sooner than five seconds after the last fetch.
+// A new key is found, but not within five seconds of the last fetch.
 func TestRotation(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
 		p.want(s, "a", nil, 1)
@@ -105,15 +104,15 @@ func TestRotation(t *testing.T) {
 		pass(keysRetry)
 		p.want(s, "b", nil, 2)
 		p.publish("b")
-		p.want(s, "a", nil, 2) // which is still good for a while
+		p.want(s, "a", nil, 2) // not fetched again yet
 		pass(keysFresh + time.Second)
-		p.want(s, "a", nil, 3) // but that has them fetched
+		p.want(s, "a", nil, 3) // starts a fetch in the background
 		p.want(s, "a", errUnknownKey, 3)
 		p.want(s, "b", nil, 3)
 	})
 }
 
-// Whoever makes up names of keys does not make this server a nuisance to the issuer.
+// Tokens with made-up key IDs do not cause many fetches.
 func TestUnknownKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
 		for range 1000 {
@@ -126,8 +125,8 @@ func TestUnknownKeys(t *testing.T) {
 	})
 }
 
-// While the issuer is down, known keys go on being good, for a day; unknown ones are not
-// called invalid, since nobody knows.
+// While the issuer is down, known keys are used for a day, and unknown keys do not make a
+// token invalid.
 func TestIssuerIsDown(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
 		p.breakDown()
@@ -152,7 +151,7 @@ func TestIssuerIsDown(t *testing.T) {
 	})
 }
 
-// Many requests make one fetch. One that waits gives up when its client does.
+// Concurrent requests share one fetch. A request that waits ends with its client.
 func TestFetchIsShared(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
 		p.takes = time.Second
@@ -175,7 +174,7 @@ func TestFetchIsShared(t *testing.T) {
 	})
 }
 
-// The client that makes the fetch may go; the others get their keys all the same.
+// A fetch continues when the client that started it leaves.
 func TestFetchOutlastsItsClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
 		p.takes = time.Second
@@ -188,7 +187,7 @@ func TestFetchOutlastsItsClient(t *testing.T) {
 	})
 }
 
-// A fetch that nobody waits for ends with its source.
+// Closing the source cancels a background fetch.
 func TestFetchEndsWithItsSource(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
 		p.want(s, "a", nil, 1)
@@ -201,16 +200,16 @@ func TestFetchEndsWithItsSource(t *testing.T) {
 			t.Errorf("%d keys, %v", len(keys), err)
 		}
 		synctest.Wait()
-		s.fetches.end(errDown)
+		s.close(errDown)
 		if last := s.last.Load(); !errors.Is(last.err, errDown) || time.Since(began) != 0 {
 			t.Errorf("after %v: %v", time.Since(began), last.err)
 		}
 		p.want(s, "a", nil, 2)
-		s.fetches.end(errDown)
+		s.close(errDown)
 	})
 }
 
-// A fetch that hangs holds nobody up who has keys, and ends.
+// A fetch that hangs does not delay tokens with known keys, and times out.
 func TestFetchHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
 		p.want(s, "a", nil, 1)

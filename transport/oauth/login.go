@@ -1,132 +1,343 @@
 package oauth
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
-	"strings"
+	"net/http"
+	"net/url"
+	"slices"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/oauth2"
 )
 
-// A login is a token, and what must be known to use it and get the next. It does not
-// change.
-type login struct {
-	issuer   string // whose the token is; it goes to no other
-	resource string // what it is for
-	clientID string
-	asked    []string // the scopes that were asked for
-	granted  []string // the scopes that were given
-	access   Secret
-	refresh  Secret
-	expires  time.Time // zero if nobody knows
-	key      *proofKey // nil if the token is not bound to one
-	redirect string    // where the browser brought the answer
-	legacy   bool      // the issuer had no metadata
+// A serverState is what a client knows about one server.
+type serverState struct {
+	key         string
+	credentials atomic.Pointer[credentials]
+	nonce       atomic.Pointer[string] // for the next DPoP proof to the server
+	loaded      atomic.Bool            // the store was read
 
-	fresh bool // it was just asked for, and has not been refreshed
-	uses  atomic.Int64
+	// Guarded by the server's lock.
+	stepUps map[string]int // how often scopes were requested, by challenged scopes
+	logins  []time.Time    // that the server has caused within LoginWindow, oldest first
 }
 
-// newLogin is the login that comes of an answer of an authorization server.
-func newLogin(a *ask, t *oauth2.Token) (*login, error) {
-	l := &login{
-		issuer: a.server.issuer, resource: a.resource, clientID: a.clientID, asked: a.scopes, granted: a.scopes,
-		access: Secret(t.AccessToken), refresh: Secret(t.RefreshToken), key: a.key, redirect: a.redirect,
-		legacy: a.server.url == "",
+// serverState returns the state of a server.
+func (c *Client) serverState(server *url.URL) (*serverState, error) {
+	if err := c.checkServer(server); err != nil {
+		return nil, err
 	}
-	if !t.Expiry.IsZero() {
-		l.expires = a.client.options.Clock().Add(time.Until(t.Expiry))
+	key := serverKey(server)
+	if state, ok := c.servers.Get(key); ok {
+		return state, nil
 	}
-	if scope, ok := t.Extra("scope").(string); ok {
-		l.granted = splitScope(scope) // RFC 6749, section 5.1: absent, they are those asked for
+	state := &serverState{key: key, stepUps: make(map[string]int)}
+	if other, ok, _ := c.servers.PeekOrAdd(key, state); ok {
+		return other, nil
 	}
-	switch {
-	case !isHeaderText(t.AccessToken) || len(t.AccessToken) > maxToken || len(t.RefreshToken) > maxToken:
-		return nil, errors.New("expected a token of printable characters, at most 64 KiB")
-	case a.key != nil && !strings.EqualFold(t.TokenType, "DPoP"):
-		return nil, errors.New("expected a token that is bound to the key (RFC 9449), got one that is not")
-	case a.key == nil && !strings.EqualFold(t.Type(), "Bearer"):
-		return nil, errors.New("expected a token of the type Bearer, got " + quote(t.TokenType))
-	}
-	return l, nil
+	return state, nil
 }
 
-// withoutRefresh is the login when its refresh token is of no use any more.
-func (l *login) withoutRefresh() *login {
-	return &login{
-		issuer: l.issuer, resource: l.resource, clientID: l.clientID, asked: l.asked, granted: l.granted,
-		access: l.access, expires: l.expires, key: l.key, redirect: l.redirect, legacy: l.legacy,
+// lockServer waits for the exclusive right to change the credentials of a server, and
+// reads the store.
+func (c *Client) lockServer(ctx context.Context, state *serverState, server *url.URL) (unlock func(), err error) {
+	if unlock, err = c.locks.lock(ctx, "server "+state.key); err != nil {
+		return nil, err
 	}
+	if err := c.load(ctx, state, server); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
-// isNewerThan tells a login that has come after another one.
-func (l *login) isNewerThan(old *login) bool {
-	return old == nil || l.access != old.access && (l.expires.IsZero() || !l.expires.Before(old.expires))
+// share calls fn with the server's lock, once for all concurrent callers with the same
+// purpose.
+func (c *Client) share(ctx context.Context, state *serverState, server *url.URL, purpose string, fn func(ctx context.Context) error) error {
+	_, err := c.calls.do(ctx, state.key+" "+purpose, func(ctx context.Context) (none struct{}, err error) {
+		unlock, err := c.lockServer(ctx, state, server)
+		if err != nil {
+			return none, err
+		}
+		defer unlock()
+		return none, fn(ctx)
+	})
+	return err
 }
 
-// endsBefore tells whether the token should not be used any more if there is another.
-func (l *login) endsBefore(now time.Time) bool { return l.hasEnded(now.Add(expiryMargin)) }
-
-func (l *login) hasEnded(now time.Time) bool { return !l.expires.IsZero() && now.After(l.expires) }
-
-// loginKey is where the login for a server is kept.
-func loginKey(server string) string { return "login " + server }
-
-// A savedLogin is a login as it is kept.
-type savedLogin struct {
-	Issuer   string          `json:"issuer"`
-	Resource string          `json:"resource"`
-	ClientID string          `json:"client_id,omitempty"`
-	Asked    []string        `json:"asked,omitempty"`
-	Granted  []string        `json:"granted,omitempty"`
-	Access   string          `json:"access_token"`
-	Refresh  string          `json:"refresh_token,omitempty"`
-	Expires  time.Time       `json:"expires,omitzero"`
-	Key      json.RawMessage `json:"key,omitempty"`
-	Redirect string          `json:"redirect_uri,omitempty"`
-	Legacy   bool            `json:"legacy,omitempty"`
-}
-
-func (l *login) save() (Secret, error) {
-	saved := savedLogin{
-		Issuer: l.issuer, Resource: l.resource, ClientID: l.clientID, Asked: l.asked, Granted: l.granted,
-		Access: string(l.access), Refresh: string(l.refresh), Expires: l.expires, Redirect: l.redirect, Legacy: l.legacy,
+// load reads the credentials from the store. It uses those that another program has saved
+// since.
+func (c *Client) load(ctx context.Context, state *serverState, server *url.URL) error {
+	text, err := c.options.Store.Load(ctx, credentialsKey(state.key))
+	if err != nil {
+		return &StoreError{"load a token", err}
 	}
-	if l.key != nil {
-		saved.Key = l.key.save()
-	}
-	text, err := json.Marshal(saved) //nolint:gosec // it is for the store
-	return Secret(text), err
-}
-
-var errSaved = errors.New("what was saved cannot be read")
-
-func parseLogin(text Secret) (*login, error) {
-	var saved savedLogin
-	if json.Unmarshal([]byte(text), &saved) != nil || saved.Issuer == "" || !isHeaderText(saved.Access) {
-		return nil, errSaved
-	}
-	l := &login{
-		issuer: saved.Issuer, resource: saved.Resource, clientID: saved.ClientID, asked: saved.Asked, granted: saved.Granted,
-		access: Secret(saved.Access), refresh: Secret(saved.Refresh), expires: saved.Expires, redirect: saved.Redirect, legacy: saved.Legacy,
-	}
-	if saved.Key != nil {
-		var err error
-		if l.key, err = parseProofKey(saved.Key); err != nil {
-			return nil, errSaved
+	if text != "" {
+		saved, err := parseCredentials(text)
+		switch {
+		case err != nil || !covers(saved.Resource, server): // the next login replaces it
+			c.options.Logger.Warn("a saved token is malformed or for another server; it is ignored", "server", state.key)
+		case saved.isNewerThan(state.credentials.Load()):
+			state.credentials.Store(saved)
 		}
 	}
-	return l, nil
+	state.loaded.Store(true)
+	return nil
 }
 
-// isHeaderText tells a text that is one word of a header.
-func isHeaderText(text string) bool {
-	for i := range len(text) {
-		if text[i] <= ' ' || text[i] >= 0x7f {
+// save sets the credentials of a server, also in the store. nil deletes them.
+func (c *Client) save(ctx context.Context, state *serverState, next *credentials) error {
+	state.credentials.Store(next)
+	var text Secret
+	var err error
+	if next != nil {
+		text, err = next.marshal()
+	}
+	if err == nil {
+		err = c.options.Store.Save(ctx, credentialsKey(state.key), text)
+	}
+	if err != nil {
+		return &StoreError{"save a token", err}
+	}
+	return nil
+}
+
+// isUsable reports whether credentials may be sent. With ClientOptions.DPoP, only those
+// that are bound to a key may.
+func (c *Client) isUsable(l *credentials) bool {
+	return l != nil && (l.key != nil || !c.options.DPoP)
+}
+
+// isValid reports whether credentials are usable and not about to expire.
+func (c *Client) isValid(l *credentials) bool {
+	return c.isUsable(l) && !l.hasExpired(c.options.Clock().Add(expiryMargin))
+}
+
+// current returns the credentials for a request, nil if there are none. It refreshes those
+// that are about to expire.
+func (c *Client) current(ctx context.Context, state *serverState, server *url.URL) (*credentials, error) {
+	switch l := state.credentials.Load(); {
+	case c.isValid(l):
+		return l, nil
+	case l == nil && state.loaded.Load():
+		return nil, nil
+	}
+	err := c.share(ctx, state, server, "refresh", func(ctx context.Context) error { return c.refreshExpiring(ctx, state, server) })
+	if l := state.credentials.Load(); ctx.Err() == nil && c.isUsable(l) && !l.hasExpired(c.options.Clock()) {
+		return l, nil // refreshing has failed, but the token is still valid for a few seconds
+	}
+	return nil, err
+}
+
+// refreshExpiring refreshes the credentials of a server if they are about to expire. A
+// refusal of the authorization server is not an error: the server's challenge follows.
+func (c *Client) refreshExpiring(ctx context.Context, state *serverState, server *url.URL) error {
+	l := state.credentials.Load()
+	if !c.isUsable(l) || c.isValid(l) || l.RefreshToken == "" {
+		return nil
+	}
+	err := c.refresh(ctx, state, server, l)
+	if err == nil || !isFinal(err) {
+		return err
+	}
+	c.options.Logger.Info("the token cannot be refreshed", "server", state.key, "error", err)
+	if endsRefreshing(err) {
+		state.credentials.Store(l.withoutRefresh()) // the store may already hold another program's credentials
+	}
+	return nil
+}
+
+// obtain gets a token that satisfies a challenge. The caller holds the server's lock.
+func (c *Client) obtain(ctx context.Context, state *serverState, server *url.URL, challenge tokenChallenge) error {
+	old := state.credentials.Load()
+	isStepUp := challenge.status == http.StatusForbidden
+	if isStepUp && old != nil {
+		if err := state.stepUp(old, challenge.scopes()); err != nil {
+			return err
+		}
+	}
+	resource, err := c.discover(ctx, server, challenge.params["resource_metadata"])
+	if err != nil {
+		return err
+	}
+	issuer := c.chooseIssuer(resource, old)
+	unlock, err := c.locks.lock(ctx, "issuer "+issuer)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	as, err := c.authorizationServer(ctx, issuer, resource.legacy)
+	if err != nil {
+		return err
+	}
+	if old != nil && (old.Issuer != as.issuer || old.Resource != resource.resource || as.url == "" && !old.Legacy) {
+		old = nil // what one authorization server has issued is not sent to another
+	}
+	request := &tokenRequest{client: c, server: as, resource: resource.resource, scopes: c.scopesToRequest(challenge, resource, as, old)}
+	if old != nil {
+		request.key, request.redirectURI = old.key, old.RedirectURI
+	}
+	if challenge.status != 0 {
+		request.causedBy = state
+	}
+	if request.key == nil && (c.options.DPoP || challenge.dpop || resource.dpopRequired) {
+		if request.key, err = newDPoPKey(); err != nil {
+			return err
+		}
+	}
+	if old != nil && old.RefreshToken != "" && old.key == request.key && !isStepUp && containsAll(old.Requested, request.scopes) {
+		if err := c.refreshAt(ctx, state, server, old, as); err == nil || !isFinal(err) {
+			return err
+		}
+	}
+	c.options.Logger.Debug("requesting a token", "server", state.key, "issuer", as.issuer, "scopes", request.scopes)
+	token, err := c.options.Flow.token(ctx, request)
+	if err != nil {
+		return err
+	}
+	next, err := newCredentials(request, token)
+	if err != nil {
+		return &AnswerError{Issuer: as.issuer, Err: err}
+	}
+	next.isNew = true
+	if !isStepUp {
+		clear(state.stepUps)
+	}
+	return c.save(ctx, state, next)
+}
+
+// stepUp counts how often scopes were requested. It refuses a request that cannot help.
+func (s *serverState) stepUp(old *credentials, scopes []string) error {
+	key := sortedScope(scopes)
+	if containsAll(old.Granted, scopes) || s.stepUps[key] >= maxStepUps || len(s.stepUps) >= maxChallengedScopes {
+		return &StepUpError{Scopes: scopes, Granted: old.Granted}
+	}
+	s.stepUps[key]++
+	return nil
+}
+
+// countLogin counts a login that the server causes. It refuses one more than limit within
+// LoginWindow.
+func (s *serverState) countLogin(limit int, now time.Time) error {
+	if limit < 0 {
+		return nil
+	}
+	s.logins = slices.DeleteFunc(s.logins, func(at time.Time) bool { return now.Sub(at) >= LoginWindow })
+	if len(s.logins) >= limit {
+		return &LoginLimitError{Max: limit, Retry: s.logins[0].Add(LoginWindow)}
+	}
+	s.logins = append(s.logins, now)
+	return nil
+}
+
+// chooseIssuer returns one of a resource's authorization servers: one for which the program
+// has a registration, else that of the old credentials, else the first.
+func (c *Client) chooseIssuer(resource *resourceMetadata, old *credentials) string {
+	for _, issuer := range resource.issuers {
+		if slices.ContainsFunc(c.options.Registrations, func(r Registration) bool { return r.Issuer == issuer }) {
+			return issuer
+		}
+	}
+	if old != nil && slices.Contains(resource.issuers, old.Issuer) {
+		return old.Issuer
+	}
+	return resource.issuers[0]
+}
+
+// refresh replaces credentials. The caller holds the server's lock, and not the issuer's:
+// another server's login there may wait for a person.
+func (c *Client) refresh(ctx context.Context, state *serverState, server *url.URL, old *credentials) error {
+	as, err := c.authorizationServer(ctx, old.Issuer, old.Legacy)
+	if err != nil {
+		return err
+	}
+	return c.refreshAt(ctx, state, server, old, as)
+}
+
+// refreshAt replaces credentials at the authorization server that has issued them. The
+// response may replace the refresh token too (RFC 9700, section 2.2.2); if it does not,
+// package oauth2 keeps the old one.
+func (c *Client) refreshAt(ctx context.Context, state *serverState, server *url.URL, old *credentials, as *serverMetadata) error {
+	if old.Issuer != as.issuer {
+		return &IssuerError{Expected: old.Issuer, Got: as.issuer}
+	}
+	request := &tokenRequest{client: c, server: as, resource: old.Resource, scopes: old.Requested, key: old.key, redirectURI: old.RedirectURI}
+	registration, err := request.existingRegistration(ctx)
+	if err != nil {
+		return err
+	}
+	if registration == nil || registration.ClientID != old.ClientID {
+		return errRegistrationGone
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// The old refresh token is used up once the request is sent, so the response must be
+	// saved even if no caller waits for it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
+	defer cancel()
+	next, err := request.refresh(ctx, registration, old)
+	switch {
+	case err == nil:
+		return c.save(ctx, state, next)
+	case !isCode(err, "invalid_grant"):
+		return err
+	}
+	// Another program may have used the refresh token first and saved its result.
+	if loadErr := c.load(ctx, state, server); loadErr != nil {
+		return loadErr
+	}
+	if state.credentials.Load() != old {
+		return nil
+	}
+	return err
+}
+
+var errRegistrationGone = errors.New("the token was issued to a client registration that no longer exists")
+
+// endsRefreshing reports whether an error says that a refresh token will never work again.
+// RFC 6749, section 5.2.
+func endsRefreshing(err error) bool {
+	return isCode(err, "invalid_grant") || isCode(err, "invalid_client") || isCode(err, "unauthorized_client") || errors.Is(err, errRegistrationGone)
+}
+
+// isFinal reports whether an error is an authorization server's decision about a refresh
+// token, after which another flow may be tried. Other failures may be temporary.
+func isFinal(err error) bool {
+	if refused, ok := errors.AsType[*Error](err); ok {
+		switch refused.Status {
+		case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 			return false
 		}
+		return refused.Status < http.StatusInternalServerError
 	}
-	return text != ""
+	if missing, ok := errors.AsType[*MetadataError](err); ok {
+		return missing.Err == nil || errors.Is(err, errAbsent)
+	}
+	_, malformed := errors.AsType[*AnswerError](err)
+	return malformed || errors.Is(err, errRegistrationGone)
 }
+
+// Limits of obtaining tokens.
+const (
+	// DefaultLoginTimeout is how long a person may take to log in.
+	DefaultLoginTimeout = 5 * time.Minute
+	// DefaultMaxLogins is how often one server may cause a login within LoginWindow.
+	DefaultMaxLogins = 5
+	// LoginWindow is the time in which logins are counted.
+	LoginWindow = 10 * time.Minute
+	// refreshTimeout bounds a refresh, which may need two requests, and saving the result.
+	refreshTimeout = 25 * time.Second
+	// expiryMargin is how long before its expiry a token is refreshed.
+	expiryMargin = 10 * time.Second
+	// maxServers is the number of servers and nonces that a client holds in memory.
+	maxServers = 1024
+	// maxStepUps is how often more scopes are requested for the same challenge.
+	maxStepUps = 2
+	// maxChallengedScopes is the number of different scope challenges that are counted per server.
+	maxChallengedScopes = 64
+	// maxNonce is the maximum length of a nonce for DPoP proofs, in bytes.
+	maxNonce = 1 << 10
+	// maxToken is the maximum length of a token, in bytes.
+	maxToken = 64 << 10
+)

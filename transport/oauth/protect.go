@@ -2,142 +2,348 @@ package oauth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/edge"
+	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// Protect returns a handler that lets requests through to another one which carry a
-// valid token: in one Authorization header, and nowhere else. All others are refused,
-// whatever their path, with the status and the challenge of RFC 6750, section 3, and of
-// RFC 9449, section 7.1: 401 without a token, or with one that is not valid, 403 with one
-// that lacks a scope, 400 for a header that is malformed, 503 when tokens cannot be
-// verified now. The one document that anybody may read is the metadata of the resource
-// (RFC 9728), at its well-known path: that with the path of the resource, and that without.
+const (
+	// MaxBearerToken is the maximum length of a token that [Protect] accepts, in bytes.
+	MaxBearerToken = 8 << 10
+	// maxRequest is the maximum duration of a request whose token has no known expiry.
+	maxRequest = time.Hour
+	// metadataAge is how long the metadata may be cached, in seconds.
+	metadataAge = "300"
+)
+
+// Error codes of challenges. RFC 6750, section 3.1; RFC 9449, sections 7.1 and 9.
+const (
+	codeInvalidRequest    = "invalid_request"
+	codeInvalidToken      = "invalid_token"
+	codeInsufficientScope = "insufficient_scope"
+	codeInvalidProof      = "invalid_dpop_proof"
+	codeUseNonce          = "use_dpop_nonce"
+)
+
+// Protect returns a handler that calls another handler for requests with a valid token in
+// one Authorization header. Protect returns an error if the options are invalid.
 //
-// So the handler goes to the root of its server, as an http.Server's Handler or for the
-// pattern "/"; or to the paths of the other handler and to
-// "/.well-known/oauth-protected-resource" and that with the path of the resource.
+// All other requests are refused, whatever their path, with the status and the challenge of
+// RFC 6750, section 3, and RFC 9449, section 7.1:
 //
-// The other handler is told who calls by [transport.Principal], and by [FromContext] what
-// was granted; transports ask about each call whether the scopes are enough for it. The
-// token and the proof are not passed on. The error is about the options.
+//   - 401 without a token, or with one that is not valid;
+//   - 403 with a token that lacks a scope;
+//   - 400 with a malformed header;
+//   - 503 if the token cannot be verified at present.
+//
+// The metadata of the resource (RFC 9728) is public. Its well-known path exists with the
+// path of the resource and without. So use the handler as an http.Server's Handler or for
+// the pattern "/"; or for the paths of the other handler, for
+// "/.well-known/oauth-protected-resource", and for that with the path of the resource.
+//
+// The other handler finds the caller with [transport.Principal] and the grant with
+// [FromContext]. Transports check each call against [ProtectOptions].CallScopes. The token
+// and the proof are removed from the request.
 func Protect(handler http.Handler, opts *ProtectOptions) (http.Handler, error) {
-	options, err := opts.withDefaults()
+	p, err := newProtector(handler, opts)
 	if err != nil {
-		return nil, fmt.Errorf("oauth.Protect: %w", err)
-	}
-	p := &protector{handler: handler, options: options, implies: closure(options.Implies)}
-	if p.resource, err = url.Parse(options.Resource); err != nil {
-		return nil, errors.New("oauth.Protect: Resource is no URL")
-	}
-	if p.metadata, err = publish(p.resource, &options); err != nil {
-		return nil, fmt.Errorf("oauth.Protect: %w", err)
-	}
-	if p.guard, err = edge.NewGuard(nil, options.Origins); err != nil {
-		return nil, fmt.Errorf("oauth.Protect: %w", err)
-	}
-	if p.proofs, err = newProofs(p.resource, options.DPoP); err != nil {
 		return nil, fmt.Errorf("oauth.Protect: %w", err)
 	}
 	return p, nil
 }
 
-// A protector is the handler that [Protect] returns.
 type protector struct {
-	handler  http.Handler
-	options  ProtectOptions
-	resource *url.URL
-	metadata *published
-	implies  map[string][]string
-	guard    *edge.Guard
-	proofs   *proofs
-	failed   atomic.Int64 // when it was last logged that tokens cannot be verified, in seconds
+	handler    http.Handler
+	options    ProtectOptions
+	metadata   *publishedMetadata
+	implies    map[string][]string
+	guard      *httpguard.Guard
+	proofs     *proofChecker
+	lastLogged atomic.Int64 // when a failed verification was last logged, in seconds
 }
 
-// Format tells nothing of what the verifier knows.
+func newProtector(handler http.Handler, opts *ProtectOptions) (*protector, error) {
+	options, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	resource, err := url.Parse(options.Resource)
+	if err != nil {
+		return nil, errors.New("oauth: ProtectOptions.Resource is not a URL")
+	}
+	p := &protector{handler: handler, options: options, implies: closure(options.Implies)}
+	if p.metadata, err = newPublishedMetadata(resource, &options); err != nil {
+		return nil, err
+	}
+	if p.guard, err = httpguard.NewGuard(nil, options.Origins); err != nil {
+		return nil, err
+	}
+	p.proofs, err = newProofChecker(resource, options.DPoP)
+	return p, err
+}
+
+// Format prints a constant, so that no secret of the verifier is printed.
 func (p *protector) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.Protect") }
 
-// ServeHTTP answers one request, or has it answered.
 func (p *protector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.metadata.isAt(r.URL.Path) {
 		p.metadata.serve(w, r)
 		return
 	}
-	grant, err := p.admit(r)
+	grant, err := p.authorize(r)
 	if err != nil {
 		p.refuse(w, r, err)
 		return
 	}
-	ctx, cancel := p.enter(r.Context(), grant)
+	ctx, cancel := p.requestContext(r.Context(), grant)
 	defer cancel()
 	admitted := r.WithContext(ctx)
-	admitted.Header = withoutCredentials(r.Header)
+	admitted.Header = r.Header.Clone()
+	delete(admitted.Header, "Authorization") // the handler might forward it
+	delete(admitted.Header, "Dpop")
 	p.handler.ServeHTTP(w, admitted)
 }
 
-// admit finds out what a request was granted.
-func (p *protector) admit(r *http.Request) (*Grant, error) {
-	shown, err := credentialsOf(r.Header)
+// authorize returns the grant of a request. The error is a *refusal, or says why the token
+// could not be verified.
+func (p *protector) authorize(r *http.Request) (*Grant, error) {
+	presented, err := readToken(r.Header)
 	if err != nil {
 		return nil, err
 	}
-	grant, err := p.options.Verifier.Verify(r.Context(), shown.token, p.options.Audience)
+	grant, err := p.options.Verifier.Verify(r.Context(), presented.token, p.options.Audience)
 	if _, invalid := errors.AsType[*InvalidTokenError](err); invalid {
-		return nil, &refusal{status: http.StatusUnauthorized, code: codeInvalidToken, dpop: shown.dpop, err: err}
+		return nil, &refusal{status: http.StatusUnauthorized, code: codeInvalidToken, dpop: presented.dpop, err: err}
 	}
 	if err == nil && (grant == nil || grant.Principal() == "") {
-		err = errors.New("the verifier has let nobody in")
+		err = errors.New("the verifier returned a grant without a principal")
 	}
 	if err != nil {
-		return nil, &refusal{status: http.StatusServiceUnavailable, err: err}
+		return nil, err
 	}
-	if !p.end(grant).After(time.Now()) {
-		return nil, &refusal{status: http.StatusUnauthorized, code: codeInvalidToken, dpop: shown.dpop, err: errEnded}
+	if !p.deadline(grant).After(time.Now()) { // within the verifier's Skew
+		return nil, &refusal{status: http.StatusUnauthorized, code: codeInvalidToken, dpop: presented.dpop, err: errExpired}
 	}
-	if err := p.proofs.check(r, shown, grant); err != nil {
+	if err := p.proofs.check(r, presented, grant); err != nil {
 		return nil, err
 	}
 	if !p.has(grant, p.options.Scopes) {
-		return nil, &refusal{status: http.StatusForbidden, code: codeInsufficientScope, dpop: shown.dpop, err: errScope, scopes: p.options.Scopes}
+		return nil, &refusal{status: http.StatusForbidden, code: codeInsufficientScope, dpop: presented.dpop, err: errScope, scopes: p.options.Scopes}
 	}
 	return grant, nil
 }
 
-var (
-	errScope = errors.New("the token lacks a scope that every request needs")
-	// errEnded is that of a token that clocks which differ still let pass.
-	errEnded = &InvalidTokenError{Reason: "it has expired"}
-)
+var errScope = errors.New("the token lacks a scope that every request needs")
 
-// enter makes the context of an admitted request. It ends some time after the token.
-func (p *protector) enter(ctx context.Context, grant *Grant) (context.Context, context.CancelFunc) {
+// requestContext returns the context of an admitted request.
+func (p *protector) requestContext(ctx context.Context, grant *Grant) (context.Context, context.CancelFunc) {
 	ctx = transport.WithPrincipal(ctx, grant.Principal())
-	ctx = transport.WithAdmission(ctx, p.admitCall)
-	ctx = context.WithValue(ctx, admissionKey{}, &admission{p, grant})
-	return context.WithDeadlineCause(ctx, p.end(grant), ErrTokenExpired)
+	ctx = transport.WithAuthorizer(ctx, p.authorizeCall)
+	ctx = context.WithValue(ctx, authorizationKey{}, &authorization{p, grant})
+	return context.WithDeadlineCause(ctx, p.deadline(grant), ErrTokenExpired)
 }
 
-// end is when a request that begins now has outlasted its token.
-func (p *protector) end(grant *Grant) time.Time {
+// deadline returns when a request that begins now must end.
+func (p *protector) deadline(grant *Grant) time.Time {
 	if grant.Expires.IsZero() {
 		return time.Now().Add(maxRequest)
 	}
 	return grant.Expires.Add(max(p.options.Grace, 0))
 }
 
-// withoutCredentials is a header for a handler that has no use for the token, and might
-// pass it on.
-func withoutCredentials(header http.Header) http.Header {
-	header = header.Clone()
-	delete(header, "Authorization")
-	delete(header, "Dpop")
-	return header
+// A presentedToken is the token of a request.
+type presentedToken struct {
+	token Secret
+	dpop  bool // the scheme is DPoP
+}
+
+var (
+	errNoToken       = errors.New("expected a token in the header Authorization")
+	errManyTokens    = errors.New("the header Authorization is given more than once")
+	errUnknownScheme = errors.New("expected the scheme Bearer or DPoP in the header Authorization")
+	errTokenSyntax   = errors.New("expected one token in the header Authorization, of the characters in RFC 6750, section 2.1")
+	errTokenLength   = errors.New("the token is too long")
+)
+
+// readToken reads the Authorization header. RFC 6750, section 2.1; RFC 9449, section 7.1.
+func readToken(header http.Header) (presentedToken, error) {
+	malformed := func(err error) (presentedToken, error) {
+		return presentedToken{}, &refusal{status: http.StatusBadRequest, code: codeInvalidRequest, err: err}
+	}
+	lines := header["Authorization"]
+	switch {
+	case len(lines) == 0:
+		return presentedToken{}, &refusal{status: http.StatusUnauthorized, err: errNoToken}
+	case len(lines) > 1:
+		return malformed(errManyTokens)
+	}
+	scheme, token, _ := strings.Cut(lines[0], " ")
+	dpop := strings.EqualFold(scheme, "DPoP")
+	if !dpop && !strings.EqualFold(scheme, "Bearer") {
+		return presentedToken{}, &refusal{status: http.StatusUnauthorized, err: errUnknownScheme}
+	}
+	token = strings.TrimLeft(token, " ")
+	switch {
+	case len(token) > MaxBearerToken:
+		return malformed(errTokenLength)
+	case !isToken68(token):
+		return malformed(errTokenSyntax)
+	}
+	return presentedToken{Secret(token), dpop}, nil
+}
+
+// isToken68 reports whether a text can be a token. RFC 9110, section 11.2.
+func isToken68(text string) bool {
+	text = strings.TrimRight(text, "=")
+	for i := range len(text) {
+		if !isToken68Byte(text[i]) {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// A refusal says why a request is refused.
+type refusal struct {
+	status int
+	code   string // of the challenge; "" if the request has no token
+	dpop   bool   // the challenge is for the scheme DPoP
+	nonce  string // for the next proof
+	scopes []string
+	err    error // sent to the client
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+
+// refuse answers a request that is refused. A CORS preflight, which never has credentials,
+// is answered according to the page's origin.
+func (p *protector) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if p.guard.AllowOrigin(w, r, http.MethodGet, http.MethodPost, http.MethodDelete) {
+		return
+	}
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok {
+		p.logFailure(err)
+		header.Set("Retry-After", "5")
+		httpguard.RefuseUnread(w, r, http.StatusServiceUnavailable, jsonrpc.Busy, "tokens cannot be verified at present")
+		return
+	}
+	if refused.nonce != "" {
+		header.Set("DPoP-Nonce", refused.nonce)
+	}
+	if refused.status != http.StatusBadRequest {
+		for _, challenge := range p.challenges(refused) {
+			header.Add("WWW-Authenticate", string(challenge.Append(nil)))
+		}
+	}
+	httpguard.RefuseUnread(w, r, refused.status, jsonrpc.InvalidRequest, refused.err.Error())
+}
+
+// logFailure logs why a token could not be verified, at most once a second: anyone can
+// cause such failures.
+func (p *protector) logFailure(err error) {
+	now, last := time.Now().Unix(), p.lastLogged.Load()
+	if now != last && p.lastLogged.CompareAndSwap(last, now) {
+		p.options.Logger.Error("oauth: a token could not be verified", "error", err)
+	}
+}
+
+// challenges returns a challenge for each scheme. The first is the one of the refusal.
+func (p *protector) challenges(refused *refusal) []Challenge {
+	first := Challenge{Scheme: "Bearer", Params: map[string]string{"resource_metadata": p.metadata.url}}
+	if refused.code != "" {
+		first.Params["error"] = refused.code
+		first.Params["error_description"] = refused.err.Error()
+	}
+	scopes := refused.scopes
+	if scopes == nil {
+		scopes = p.options.Scopes
+	}
+	if len(scopes) > 0 {
+		first.Params["scope"] = strings.Join(scopes, " ")
+	}
+	if refused.dpop || p.proofs.required {
+		first.Scheme = "DPoP"
+		first.Params["algs"] = proofAlgorithmNames
+		return []Challenge{first}
+	}
+	if !p.proofs.offered {
+		return []Challenge{first}
+	}
+	return []Challenge{first, {Scheme: "DPoP", Params: map[string]string{"algs": proofAlgorithmNames}}}
+}
+
+// publishedMetadata is the metadata document of a protected resource. RFC 9728, section 2.
+type publishedMetadata struct {
+	url   string
+	paths [2]string // without the path of the resource, and with it
+	body  []byte
+}
+
+func newPublishedMetadata(resource *url.URL, o *ProtectOptions) (*publishedMetadata, error) {
+	document := struct {
+		Resource             string   `json:"resource"`
+		Name                 string   `json:"resource_name,omitempty"`
+		Documentation        string   `json:"resource_documentation,omitempty"`
+		AuthorizationServers []string `json:"authorization_servers"`
+		Scopes               []string `json:"scopes_supported,omitempty"`
+		Methods              []string `json:"bearer_methods_supported"`
+		ProofAlgorithms      []string `json:"dpop_signing_alg_values_supported,omitempty"`
+		ProofsRequired       bool     `json:"dpop_bound_access_tokens_required,omitempty"`
+	}{
+		o.Resource, o.Name, o.Documentation, o.AuthorizationServers, o.ScopesSupported, []string{"header"}, nil, false,
+	}
+	if o.DPoP != nil {
+		document.ProofAlgorithms = strings.Fields(proofAlgorithmNames)
+		document.ProofsRequired = o.DPoP.Required
+	}
+	body, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	root := "/.well-known/" + resourceDocument
+	return &publishedMetadata{
+		url:   wellKnown(resource, resourceDocument),
+		paths: [2]string{root, root + strings.TrimSuffix(resource.Path, "/")},
+		body:  body,
+	}, nil
+}
+
+func (m *publishedMetadata) isAt(path string) bool {
+	return path == m.paths[0] || path == m.paths[1]
+}
+
+// serve answers a request for the document. Every origin may read it: RFC 9728, section
+// 3.1.
+func (m *publishedMetadata) serve(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	header.Set("Allow", "GET, HEAD, OPTIONS")
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		header.Set("Content-Type", "application/json")
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Cache-Control", "public, max-age="+metadataAge)
+		header.Set("Content-Length", strconv.Itoa(len(m.body)))
+		_, _ = w.Write(m.body) // net/http sends no body for HEAD
+	case http.MethodOptions:
+		header.Set("Access-Control-Allow-Methods", "GET, HEAD")
+		header.Set("Access-Control-Allow-Headers", "MCP-Protocol-Version")
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	}
 }

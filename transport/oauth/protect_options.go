@@ -10,81 +10,89 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/netguard"
 )
 
 // DefaultTokenGrace is the default of [ProtectOptions].Grace.
 const DefaultTokenGrace = time.Minute
 
+// ErrTokenExpired is the cause with which the context of a request ends after its token has
+// expired.
+var ErrTokenExpired = errors.New("the token has expired")
+
 // ProtectOptions configure [Protect].
 type ProtectOptions struct {
-	// Resource is the URL of the protected endpoint as clients have it, such as
+	// Resource is the URL of the protected endpoint as clients use it, such as
 	// "https://example.com/mcp": https, or http on a loopback host, without query and
-	// fragment. It is required, also because tokens are for it.
+	// fragment. Required.
 	Resource string
-	// AuthorizationServers are the issuers whose tokens are good here, for clients to
-	// choose from: https, or http on a loopback host. There must be one. That tokens are
-	// of one of them is for Verifier to check.
+	// AuthorizationServers are the issuers from which clients may obtain tokens: at least
+	// one, https, or http on a loopback host. Verifier checks that tokens are from one of
+	// them. Required.
 	AuthorizationServers []string
-	// Verifier checks tokens. It is required.
+	// Verifier verifies tokens. Required.
 	Verifier Verifier
-	// Audience is what tokens must be for, where authorization servers have another name
-	// for the resource. Default Resource.
+	// Audience is the required audience of tokens, for authorization servers that do not use
+	// the URL of the resource. Default Resource.
 	Audience string
 
-	// Scopes are needed by every request.
+	// Scopes are the scopes that every request needs.
 	Scopes []string
-	// CallScopes, when set, are needed by a call in addition. The method is that of MCP;
-	// the name is that of the tool or prompt, the URI of the resource, and what a
-	// completion is for; else "". A call that listens to resources is asked about as
-	// resources/subscribe for each of them. It is called concurrently. The method Scopes
-	// of a server.Server is one: it knows what tools and others declare.
+	// CallScopes returns the scopes that a call needs in addition. nil: none. method is the
+	// method of MCP. name is the name of the tool or prompt, the URI of the resource, or what
+	// a completion is for; "" for other calls. For a call that listens to resources, it is
+	// also called with resources/subscribe and each URI. It is called concurrently. The
+	// method Scopes of a server.Server is such a function.
 	CallScopes func(method, name string) []string
-	// Implies are the scopes that a scope includes: {"admin": {"read", "write"}}. Those
-	// that they imply are included too.
+	// Implies lists the scopes that a scope includes, such as {"admin": {"read", "write"}}.
+	// It is transitive.
 	Implies map[string][]string
-	// ScopesSupported is what the metadata lists. Default Scopes.
+	// ScopesSupported are the scopes in the metadata. Default Scopes.
 	ScopesSupported []string
 
-	// DPoP, when set, offers clients to bind their tokens to a key (RFC 9449). Without
-	// it, a token that is bound needs its proof all the same.
+	// DPoP, when set, offers clients to bind their tokens to a key (RFC 9449). A token that
+	// is bound needs a proof in any case.
 	DPoP *DPoPOptions
 
-	// Origins are those of the web pages whose scripts may read refusals, as in the
-	// options of the handler. The metadata may be read by all.
+	// Origins are the web origins whose scripts may read refusals, as in the options of the
+	// handler. Every origin may read the metadata.
 	Origins []string
-	// Name and Documentation are of the resource, for people: a name and a URL. Both may
-	// be empty.
+	// Name and Documentation are the name and the documentation URL of the resource, for
+	// people. Both may be empty.
 	Name          string
 	Documentation string
-	// Grace is how long a request that was admitted may outlast its token: a call, a
-	// stream, a socket. Then its context ends, with [ErrTokenExpired] as the cause; that
-	// ends a stream or a socket, to which the client comes back with another token, and
-	// cancels a call that needs no session. Default 1 min; negative means not at all. A token
-	// that ended before that is not admitted, whatever Skew its verifier has. The request of
-	// a token whose end is not known ends after an hour.
+	// Grace is how long an admitted request may continue after its token has expired: a call,
+	// a stream, a socket. Then its context ends with the cause [ErrTokenExpired]. That ends a
+	// stream or a socket, and cancels a call without a session; the client connects again
+	// with another token. A token that expired earlier is refused, whatever Skew its verifier
+	// has. The request of a token without a known expiry ends after an hour. Default 1 min;
+	// negative means no grace.
 	Grace time.Duration
-	// Logger is told of tokens that could not be verified, without them. Default
-	// slog.Default().
+	// Logger receives errors about tokens that could not be verified, without the tokens.
+	// Default slog.Default().
 	Logger *slog.Logger
 }
 
-// DPoPOptions configure proofs of possession.
+// DPoPOptions configure proofs of possession (RFC 9449).
 type DPoPOptions struct {
 	// Required refuses tokens that are not bound to a key.
 	Required bool
-	// Nonces demands of each proof a nonce that this server has given, at most five
-	// minutes ago. Proofs cannot then be made in advance, and clients' clocks do not
-	// matter.
+	// Nonces requires in each proof a nonce that this server issued at most five minutes
+	// ago. Then proofs cannot be made in advance, and clients' clocks do not matter.
 	Nonces bool
-	// NonceKey makes the nonces of one process good in others with the same key; it has
-	// at least 32 bytes. Default a random one.
+	// NonceKey authenticates nonces. Processes with the same key accept each other's nonces.
+	// It needs at least 32 bytes. Default a random key.
 	NonceKey []byte
-	// MaxAge is how long before or after now a proof may have been made. Default 5 min,
-	// which is the most; what proofs there have been is remembered as long.
+	// MaxAge is the maximum difference between the time of a proof and now. Proofs are
+	// remembered for twice that time, or for 5 min with Nonces, to refuse replays. In that
+	// time a server accepts 262,144 proofs, and 32,768 of one key; it refuses further requests
+	// with status 503. So a server with more than 400 requests per second needs a lower
+	// MaxAge. Default and maximum 5 min.
 	MaxAge time.Duration
 }
 
-// shownDPoP is options for people to read.
+// shownDPoP is DPoPOptions without the key.
 type shownDPoP struct {
 	Required bool
 	Nonces   bool
@@ -93,22 +101,19 @@ type shownDPoP struct {
 }
 
 func (o DPoPOptions) shown() shownDPoP {
-	return shownDPoP{o.Required, o.Nonces, shownSecret(o.NonceKey != nil), o.MaxAge}
+	return shownDPoP{o.Required, o.Nonces, redactedIf(o.NonceKey != nil), o.MaxAge}
 }
 
-// Format does not tell the key.
+// Format redacts the key.
 func (o DPoPOptions) Format(to fmt.State, verb rune) {
 	fmt.Fprintf(to, fmt.FormatString(to, verb), o.shown())
 }
 
-// LogValue does not tell the key.
+// LogValue redacts the key.
 func (o DPoPOptions) LogValue() slog.Value { return slog.AnyValue(o.shown()) }
 
-// MarshalJSON does not tell the key.
+// MarshalJSON redacts the key.
 func (o DPoPOptions) MarshalJSON() ([]byte, error) { return json.Marshal(o.shown()) }
-
-// ErrTokenExpired is the cause of the end of a request that has outlasted its token.
-var ErrTokenExpired = errors.New("the token has expired")
 
 func (o *ProtectOptions) withDefaults() (ProtectOptions, error) {
 	var opts ProtectOptions
@@ -125,9 +130,7 @@ func (o *ProtectOptions) withDefaults() (ProtectOptions, error) {
 	if opts.ScopesSupported == nil {
 		opts.ScopesSupported = opts.Scopes
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	return opts, nil
 }
 
@@ -146,31 +149,26 @@ func (o *ProtectOptions) check() error {
 	if o.Verifier == nil {
 		return errors.New("expected a Verifier")
 	}
-	for _, scope := range slices.Concat(o.Scopes, o.ScopesSupported) {
-		if !isScope(scope) {
-			return fmt.Errorf("%s is no scope; expected printable characters without space, quote and backslash (RFC 6749, section 3.3)", quote(scope))
-		}
+	if err := checkScopes(slices.Concat(o.Scopes, o.ScopesSupported)); err != nil {
+		return err
 	}
 	return o.DPoP.check()
 }
 
 func (o *DPoPOptions) check() error {
-	switch {
-	case o == nil:
-		return nil
-	case o.MaxAge < 0 || o.MaxAge > maxProofAge:
+	if o != nil && (o.MaxAge < 0 || o.MaxAge > maxProofAge) {
 		return fmt.Errorf("the MaxAge of proofs is %v; expected at most %v", o.MaxAge, maxProofAge)
 	}
 	return nil
 }
 
-// checkIdentifier checks the URL of a resource or the name of an issuer. RFC 9728, section
-// 1.2; RFC 8414, section 2.
+// checkIdentifier checks the URL of a resource or an issuer. RFC 9728, section 1.2; RFC
+// 8414, section 2.
 func checkIdentifier(field, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(text, "?# ") || u.Opaque != "" ||
-		u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
-		return fmt.Errorf("%s: expected a URL that is https, or http on a loopback host, without user, query and fragment, not %s", field, quote(text))
+		u.Scheme != "https" && (u.Scheme != "http" || !netguard.IsLoopback(u.Hostname())) {
+		return fmt.Errorf("%s: expected a URL that is https, or http on a loopback host, without user, query and fragment, got %s", field, quote(text))
 	}
 	return nil
 }

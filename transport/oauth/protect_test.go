@@ -2,10 +2,13 @@ package oauth_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,17 +19,15 @@ import (
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
-// Every route of a server with every transport, and what stands around: without a token
-// nobody gets in, whatever the method, the path or the headers; but the metadata is there
-// for all.
+// Without a token, every path, method and header is refused, except the metadata.
 func TestEveryRouteIsDenied(t *testing.T) {
-	m := newMint(t, "k")
+	m := newSigner(t, "k")
 	s := shop(t)
 	endpoint, events, sockets := streamable.Handler(s, nil), sse.Handler(s, nil), ws.Handler(s, nil)
 	defer endpoint.Close()
 	defer events.Close()
 	defer sockets.Close()
-	open := &visits{}
+	open := &recordingHandler{}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", endpoint)
 	mux.Handle("/sse", events)
@@ -44,20 +45,20 @@ func TestEveryRouteIsDenied(t *testing.T) {
 		"WebSocket":    {"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Sec-Websocket-Protocol": {"mcp"}},
 		"preflight":    {"Origin": {"https://app.example.com"}, "Access-Control-Request-Method": {"POST"}},
 		"basic":        {"Authorization": {"Basic YTpi"}},
-		"other scheme": {"Authorization": {"Token " + m.token(t, usual(nil))}},
-		"wrong header": {"X-Authorization": {"Bearer " + m.token(t, usual(nil))}, "Proxy-Authorization": {"Bearer " + m.token(t, usual(nil))}},
-		"cookie":       {"Cookie": {"access_token=" + m.token(t, usual(nil))}},
+		"other scheme": {"Authorization": {"Token " + m.token(t, validClaims(nil))}},
+		"wrong header": {"X-Authorization": {"Bearer " + m.token(t, validClaims(nil))}, "Proxy-Authorization": {"Bearer " + m.token(t, validClaims(nil))}},
+		"cookie":       {"Cookie": {"access_token=" + m.token(t, validClaims(nil))}},
 	}
 	paths := []string{
 		"/mcp", "/mcp/", "/MCP", "/sse", "/messages", "/messages?sessionId=x", "/ws", "/", "/debug", "/mcp/../debug", "//mcp",
-		"/mcp?access_token=" + m.token(t, usual(nil)), "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource/",
+		"/mcp?access_token=" + m.token(t, validClaims(nil)), "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource/",
 		"/.well-known/oauth-protected-resource/mcp/", "/.well-known/oauth-protected-resource/mcp/x", "/.well-known/oauth-protected-resourcex",
 		"/x/.well-known/oauth-protected-resource", "/mcp/.well-known/oauth-protected-resource", "/.well-known/../mcp",
 	}
 	for _, path := range paths {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "X"} {
 			for name, header := range headers {
-				res := ask(h, method, path, header, handshake)
+				res := do(h, method, path, header, handshake)
 				challenge := challengeOf(t, res)
 				if res.StatusCode != http.StatusUnauthorized || !challenge.Is("Bearer") ||
 					challenge.Params["resource_metadata"] != "https://mcp.example.com/.well-known/oauth-protected-resource/mcp" {
@@ -69,24 +70,24 @@ func TestEveryRouteIsDenied(t *testing.T) {
 			}
 		}
 	}
-	if seen := open.take(); seen != nil {
+	if seen := open.takeRequests(); seen != nil {
 		t.Errorf("%d requests get through", len(seen))
 	}
 	for _, path := range []string{"/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"} {
-		if res := ask(h, "GET", path, nil, ""); res.StatusCode != http.StatusOK {
+		if res := do(h, "GET", path, nil, ""); res.StatusCode != http.StatusOK {
 			t.Errorf("%s: status %d", path, res.StatusCode)
 		}
 	}
 }
 
 func TestMetadata(t *testing.T) {
-	h := protected(t, newMint(t, "k"), &visits{}, func(o *oauth.ProtectOptions) {
+	h := protected(t, newSigner(t, "k"), &recordingHandler{}, func(o *oauth.ProtectOptions) {
 		o.Name, o.Documentation = "The shop", "https://example.com/docs"
 		o.ScopesSupported = []string{"mcp", "orders:write"}
 		o.DPoP = &oauth.DPoPOptions{Required: true}
 	})
 	const path = "/.well-known/oauth-protected-resource/mcp"
-	res := ask(h, "GET", path, http.Header{"Origin": {"https://anyone.example"}}, "")
+	res := do(h, "GET", path, http.Header{"Origin": {"https://anyone.example"}}, "")
 	var got map[string]any
 	if err := json.Unmarshal([]byte(bodyOf(t, res)), &got); err != nil {
 		t.Fatal(err)
@@ -107,19 +108,19 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, value)
 		}
 	}
-	if res := ask(h, "HEAD", path, nil, ""); res.StatusCode != http.StatusOK {
+	if res := do(h, "HEAD", path, nil, ""); res.StatusCode != http.StatusOK {
 		t.Errorf("HEAD: status %d", res.StatusCode)
 	}
-	preflight := ask(h, "OPTIONS", path, http.Header{"Origin": {"https://anyone.example"}, "Access-Control-Request-Method": {"GET"}, "Access-Control-Request-Headers": {"mcp-protocol-version"}}, "")
+	preflight := do(h, "OPTIONS", path, http.Header{"Origin": {"https://anyone.example"}, "Access-Control-Request-Method": {"GET"}, "Access-Control-Request-Headers": {"mcp-protocol-version"}}, "")
 	if preflight.StatusCode != http.StatusNoContent || preflight.Header.Get("Access-Control-Allow-Headers") != "MCP-Protocol-Version" {
 		t.Errorf("preflight: status %d, %v", preflight.StatusCode, preflight.Header)
 	}
-	if res := ask(h, "POST", path, nil, "{}"); res.StatusCode != http.StatusMethodNotAllowed {
+	if res := do(h, "POST", path, nil, "{}"); res.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("POST: status %d", res.StatusCode)
 	}
 }
 
-// Where the document lies. RFC 9728, section 3.1.
+// The path of the metadata. RFC 9728, section 3.1.
 func TestMetadataPath(t *testing.T) {
 	for resource, path := range map[string]string{
 		"https://mcp.example.com":           "/.well-known/oauth-protected-resource",
@@ -130,29 +131,30 @@ func TestMetadataPath(t *testing.T) {
 		"http://[::1]:8080/mcp/":            "/.well-known/oauth-protected-resource/mcp",
 		"https://mcp.example.com:8443/mcp/": "/.well-known/oauth-protected-resource/mcp",
 	} {
-		h := protected(t, newMint(t, "k"), &visits{}, func(o *oauth.ProtectOptions) { o.Resource = resource })
-		if res := ask(h, "GET", path, nil, ""); res.StatusCode != http.StatusOK {
+		h := protected(t, newSigner(t, "k"), &recordingHandler{}, func(o *oauth.ProtectOptions) { o.Resource = resource })
+		if res := do(h, "GET", path, nil, ""); res.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s has status %d", resource, path, res.StatusCode)
 		}
-		challenge := challengeOf(t, ask(h, "GET", "/", nil, ""))
+		challenge := challengeOf(t, do(h, "GET", "/", nil, ""))
 		if got := challenge.Params["resource_metadata"]; !strings.HasSuffix(got, path) {
 			t.Errorf("%s: the challenge names %s", resource, got)
 		}
 	}
 }
 
-// Whoever has a good token gets in, is known by name, and leaves the token at the door.
+// A request with a valid token is admitted, has a principal and a grant, and loses the
+// token.
 func TestAdmission(t *testing.T) {
-	m, inside := newMint(t, "k"), &visits{}
-	h := protected(t, m, inside, nil)
-	header := bearer(m.token(t, usual(said{"scope": "mcp orders:write"})))
+	m, inner := newSigner(t, "k"), &recordingHandler{}
+	h := protected(t, m, inner, nil)
+	header := bearer(m.token(t, validClaims(claimSet{"scope": "mcp orders:write"})))
 	header.Set("DPoP", "x")
 	for _, scheme := range []string{"Bearer ", "bearer ", "BEARER   "} {
-		header.Set("Authorization", scheme+m.token(t, usual(said{"scope": "mcp orders:write"})))
-		if res := ask(h, "PUT", "/any/path?q", header, "body"); res.StatusCode != http.StatusOK {
+		header.Set("Authorization", scheme+m.token(t, validClaims(claimSet{"scope": "mcp orders:write"})))
+		if res := do(h, "PUT", "/any/path?q", header, "body"); res.StatusCode != http.StatusOK {
 			t.Fatalf("%q: status %d: %s", scheme, res.StatusCode, bodyOf(t, res))
 		}
-		seen := inside.take()
+		seen := inner.takeRequests()
 		if len(seen) != 1 {
 			t.Fatalf("%d requests get through", len(seen))
 		}
@@ -177,9 +179,9 @@ func TestAdmission(t *testing.T) {
 }
 
 func TestCredentials(t *testing.T) {
-	m, inside := newMint(t, "k"), &visits{}
-	h := protected(t, m, inside, nil)
-	token := m.token(t, usual(nil))
+	m, inner := newSigner(t, "k"), &recordingHandler{}
+	h := protected(t, m, inner, nil)
+	token := m.token(t, validClaims(nil))
 	for name, test := range map[string]struct {
 		lines  []string
 		status int
@@ -205,7 +207,7 @@ func TestCredentials(t *testing.T) {
 		"a part":                 {[]string{"Bearer " + token[:len(token)-1]}, 401, "invalid_token"},
 		"a JWT without any part": {[]string{"Bearer .."}, 401, "invalid_token"},
 	} {
-		res := ask(h, "POST", "/mcp", http.Header{"Authorization": test.lines}, "{}")
+		res := do(h, "POST", "/mcp", http.Header{"Authorization": test.lines}, "{}")
 		if res.StatusCode != test.status {
 			t.Errorf("%s: status %d, want %d", name, res.StatusCode, test.status)
 		}
@@ -217,38 +219,38 @@ func TestCredentials(t *testing.T) {
 				t.Errorf("%s: the error is %q", name, got)
 			}
 		}
-		if inside.take() != nil {
+		if inner.takeRequests() != nil {
 			t.Errorf("%s gets through", name)
 		}
 	}
 }
 
-// A token in the query counts for nothing, beside one in the header or without.
+// A token in the query is ignored.
 func TestTokenInQuery(t *testing.T) {
-	m, inside := newMint(t, "k"), &visits{}
-	h := protected(t, m, inside, nil)
-	good, bad := m.token(t, usual(nil)), newMint(t, "k").token(t, usual(nil))
+	m, inner := newSigner(t, "k"), &recordingHandler{}
+	h := protected(t, m, inner, nil)
+	good, bad := m.token(t, validClaims(nil)), newSigner(t, "k").token(t, validClaims(nil))
 	form := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	if res := ask(h, "POST", "/mcp?access_token="+good, form, "access_token="+good); res.StatusCode != http.StatusUnauthorized {
+	if res := do(h, "POST", "/mcp?access_token="+good, form, "access_token="+good); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("status %d", res.StatusCode)
 	}
-	if res := ask(h, "POST", "/mcp?access_token="+good, bearer(bad), ""); res.StatusCode != http.StatusUnauthorized {
+	if res := do(h, "POST", "/mcp?access_token="+good, bearer(bad), ""); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("beside a bad one: status %d", res.StatusCode)
 	}
-	if res := ask(h, "POST", "/mcp?access_token="+bad, bearer(good), ""); res.StatusCode != http.StatusOK {
+	if res := do(h, "POST", "/mcp?access_token="+bad, bearer(good), ""); res.StatusCode != http.StatusOK {
 		t.Errorf("beside a good one: status %d", res.StatusCode)
 	}
 }
 
-// Scripts of listed origins learn why they are refused; those of others get nothing.
+// Only scripts of listed origins can read refusals.
 func TestRefusalsForPages(t *testing.T) {
-	h := protected(t, newMint(t, "k"), &visits{}, func(o *oauth.ProtectOptions) { o.Origins = []string{"https://app.example.com"} })
+	h := protected(t, newSigner(t, "k"), &recordingHandler{}, func(o *oauth.ProtectOptions) { o.Origins = []string{"https://app.example.com"} })
 	for origin, allowed := range map[string]string{"https://app.example.com": "https://app.example.com", "https://evil.example": "", "null": ""} {
-		res := ask(h, "POST", "/mcp", http.Header{"Origin": {origin}}, "")
+		res := do(h, "POST", "/mcp", http.Header{"Origin": {origin}}, "")
 		if got := res.Header.Get("Access-Control-Allow-Origin"); res.StatusCode != http.StatusUnauthorized || got != allowed {
 			t.Errorf("%s: status %d, allowed %q", origin, res.StatusCode, got)
 		}
-		res = ask(h, "OPTIONS", "/mcp", http.Header{"Origin": {origin}, "Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"authorization"}}, "")
+		res = do(h, "OPTIONS", "/mcp", http.Header{"Origin": {origin}, "Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"authorization"}}, "")
 		want := http.StatusUnauthorized
 		if allowed != "" {
 			want = http.StatusNoContent
@@ -260,7 +262,7 @@ func TestRefusalsForPages(t *testing.T) {
 }
 
 func TestProtectOptions(t *testing.T) {
-	v := verifier(t, newMint(t, "k"))
+	v := verifier(t, newSigner(t, "k"))
 	for name, change := range map[string]func(*oauth.ProtectOptions){
 		"no resource":        func(o *oauth.ProtectOptions) { o.Resource = "" },
 		"http":               func(o *oauth.ProtectOptions) { o.Resource = "http://mcp.example.com/mcp" },
@@ -281,11 +283,85 @@ func TestProtectOptions(t *testing.T) {
 	} {
 		opts := &oauth.ProtectOptions{Resource: testResource, AuthorizationServers: []string{testIssuer}, Verifier: v}
 		change(opts)
-		if _, err := oauth.Protect(&visits{}, opts); err == nil || !strings.HasPrefix(err.Error(), "oauth.Protect: ") {
+		if _, err := oauth.Protect(&recordingHandler{}, opts); err == nil || !strings.HasPrefix(err.Error(), "oauth.Protect: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := oauth.Protect(&visits{}, nil); err == nil {
+	if _, err := oauth.Protect(&recordingHandler{}, nil); err == nil {
 		t.Error("nil options are taken")
+	}
+}
+
+// A token that expired longer ago than Grace is refused, although its verifier accepts
+// it.
+func TestTokenWhoseRequestHasEnded(t *testing.T) {
+	for name, test := range map[string]struct {
+		ended, grace time.Duration
+		want         int
+	}{
+		"within the grace": {10 * time.Second, time.Minute, http.StatusOK},
+		"after it":         {2 * time.Minute, time.Minute, http.StatusUnauthorized},
+		"without a grace":  {time.Second, -1, http.StatusUnauthorized},
+		"not yet":          {-time.Minute, -1, http.StatusOK},
+	} {
+		inner := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if err := r.Context().Err(); err != nil {
+				t.Errorf("%s: the request begins with %v", name, err)
+			}
+		})
+		h, err := oauth.Protect(inner, &oauth.ProtectOptions{
+			Resource: testResource, AuthorizationServers: []string{testIssuer}, Grace: test.grace, Logger: quiet(),
+			Verifier: fixedVerifier{&oauth.Grant{Issuer: testIssuer, Subject: "ada", Expires: time.Now().Add(-test.ended)}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := do(h, "POST", "/mcp", bearer("t"), "{}")
+		if res.StatusCode != test.want || test.want == http.StatusUnauthorized && !strings.Contains(res.Header.Get("WWW-Authenticate"), `error="invalid_token"`) {
+			t.Errorf("%s: status %d, %v", name, res.StatusCode, res.Header)
+		}
+	}
+}
+
+// Failures that anyone can cause are logged at most once a second.
+func TestFailuresAreLoggedSeldom(t *testing.T) {
+	logs := &logBuffer{}
+	h := protected(t, newSigner(t, "k"), &recordingHandler{}, func(o *oauth.ProtectOptions) {
+		o.Verifier, o.Logger = failingVerifier{errors.New("it has failed")}, logs.logger()
+	})
+	for range 100 {
+		if res := do(h, "POST", "/mcp", bearer("t"), "{}"); res.StatusCode != http.StatusServiceUnavailable {
+			t.Fatalf("status %d", res.StatusCode)
+		}
+	}
+	if lines := strings.Count(logs.String(), "it has failed"); lines == 0 || lines > 10 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
+// The cost of a request with a token is mostly the signature.
+func BenchmarkProtect(b *testing.B) {
+	inner := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for name, m := range map[string]*tokenSigner{"ES256": newSigner(b, "k"), "RS256": newRSASigner(b, "k", 2048)} {
+		b.Run(name, func(b *testing.B) { benchmarkProtect(b, protected(b, m, inner, nil), m.token(b, validClaims(nil))) })
+	}
+	b.Run("nothing to verify", func(b *testing.B) {
+		h := protected(b, newSigner(b, "k"), inner, func(o *oauth.ProtectOptions) {
+			o.Verifier, o.Scopes = fixedVerifier{&oauth.Grant{Issuer: testIssuer, Subject: "ada"}}, nil
+		})
+		benchmarkProtect(b, h, "x")
+	})
+}
+
+func benchmarkProtect(b *testing.B, h http.Handler, token string) {
+	r := httptest.NewRequest(http.MethodPost, testResource, http.NoBody)
+	r.Header = bearer(token)
+	w := httptest.NewRecorder()
+	b.ReportAllocs()
+	for b.Loop() {
+		h.ServeHTTP(w, r)
+	}
+	if w.Code != http.StatusOK {
+		b.Fatal(w.Code)
 	}
 }

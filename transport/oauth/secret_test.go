@@ -21,8 +21,8 @@ import (
 
 const canary = "tweet-7f3a9c"
 
-// printings are the ways in which a value gets where people can read it, by some verbs.
-func printings(t *testing.T, value any, verbs ...string) string {
+// printed formats a value in all ways in which it could become visible.
+func printed(t *testing.T, value any, verbs ...string) string {
 	t.Helper()
 	var b bytes.Buffer
 	for _, verb := range append(verbs, "%v", "%+v", "%#v", "%T", "%10.3v") {
@@ -36,8 +36,8 @@ func printings(t *testing.T, value any, verbs ...string) string {
 	return b.String()
 }
 
-// spelled are the forms in which a secret may show.
-func spelled(secret string) []string {
+// encodings returns the forms in which a secret could become visible.
+func encodings(secret string) []string {
 	return []string{
 		secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret), strings.Trim(fmt.Sprintf("%d", []byte(secret)), "[]"), base64.StdEncoding.EncodeToString([]byte("x:" + secret)),
 		base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(fmt.Sprintf("%#v", []byte(secret)), "[]byte{}"), strings.Trim(fmt.Sprintf("%#x", []byte(secret)), "[]"),
@@ -64,16 +64,16 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := oauth.Secret(canary)
-	receiver, err := new(oauth.LoopbackReceiver).Open(t.Context(), canary, "")
+	receiver, err := new(oauth.LoopbackReceiver).Listen(t.Context(), canary, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer receiver.Close()
 	clean := func(value any, verbs ...string) {
-		printed := printings(t, value, verbs...)
-		for _, form := range spelled(canary) {
-			if strings.Contains(printed, form) {
-				t.Errorf("%T is printed as\n%s", value, printed)
+		output := printed(t, value, verbs...)
+		for _, form := range encodings(canary) {
+			if strings.Contains(output, form) {
+				t.Errorf("%T is printed as\n%s", value, output)
 				break
 			}
 		}
@@ -102,8 +102,8 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 }
 
-// Whatever fails, and whoever repeats what it was told: no error and no line of a log has
-// a secret.
+// No error and no log record contains a secret, even if a server repeats all that it
+// received.
 func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
 	var logged bytes.Buffer
 	var problems []error
@@ -112,8 +112,8 @@ func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
 	} {
 		for _, status := range []int{200, 302, 400, 401, 500} {
 			for _, flow := range []oauth.Flow{nil, &oauth.ClientCredentials{}, &oauth.JWTBearer{Trust: func(string) bool { return true }, Assertion: func(context.Context, string) (oauth.Secret, error) { return canary + ".assertion", nil }}} {
-				w := newWorld(t, &authserver.Options{Clients: []authserver.Client{{ID: "x", Secret: canary, RedirectURIs: []string{"http://127.0.0.1/callback"}}}})
-				w.replace(path, echoes(status))
+				w := newFixture(t, &authserver.Options{Clients: []authserver.Client{{ID: "x", Secret: canary, RedirectURIs: []string{"http://127.0.0.1/callback"}}}})
+				w.replace(path, echoRequest(status))
 				client := w.client(func(o *oauth.ClientOptions) {
 					o.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 					if flow != nil {
@@ -123,11 +123,11 @@ func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
 						o.Registrations = []oauth.Registration{{ClientID: "x", Secret: canary}}
 					}
 				})
-				_, err := w.visit(client)
+				_, err := w.request(client)
 				problems = append(problems, err)
 				for _, form := range w.forms("issuer/token") {
 					for _, name := range []string{"code", "code_verifier", "client_secret", "assertion", "refresh_token"} {
-						if secret := form.Get(name); secret != "" && err != nil && strings.Contains(printings(t, err), secret) {
+						if secret := form.Get(name); secret != "" && err != nil && strings.Contains(printed(t, err), secret) {
 							t.Errorf("%s with %d: the %s is in %v", path, status, name, err)
 						}
 					}
@@ -135,13 +135,13 @@ func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
 			}
 		}
 	}
-	text := logged.String() + printings(t, errors.Join(problems...))
+	text := logged.String() + printed(t, errors.Join(problems...))
 	for _, err := range problems {
 		for ; err != nil; err = errors.Unwrap(err) {
-			text += printings(t, err)
+			text += printed(t, err)
 		}
 	}
-	for _, form := range spelled(canary) {
+	for _, form := range encodings(canary) {
 		if strings.Contains(text, form) {
 			at := strings.Index(text, form)
 			t.Errorf("…%s…", text[max(0, at-300):min(len(text), at+100)])
@@ -149,8 +149,8 @@ func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
 	}
 }
 
-// echoes repeats what it was told, in all that an answer has.
-func echoes(status int) http.HandlerFunc {
+// echoRequest returns a handler that repeats the request in all parts of its response.
+func echoRequest(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		id, secret, _ := r.BasicAuth()
@@ -160,5 +160,57 @@ func echoes(status int) http.HandlerFunc {
 		w.WriteHeader(status)
 		text, _ := json.Marshal(told)
 		fmt.Fprintf(w, `{"error":%s,"error_description":%s,"error_uri":%s,"issuer":"x","client_id":7}`, text, text, text)
+	}
+}
+
+// No value, log record, response or error of the server side contains a secret.
+func TestServerTellsNoSecrets(t *testing.T) {
+	m, holder, logs := newSigner(t, "k"), newSigner(t, ""), &logBuffer{}
+	const password = "canary-password"
+	var asked oauth.Verifier
+	a := &introspectionServer{}
+	asked = introspection(t, a, func(o *oauth.IntrospectionOptions) { o.Client.Secret = password })
+	down := introspection(t, http.NotFoundHandler(), func(o *oauth.IntrospectionOptions) { o.Client.Secret = password })
+	bound := m.token(t, validClaims(claimSet{"cnf": claimSet{"jkt": holder.thumbprint(t)}}))
+	secrets := []string{password, "canary-opaque", bound}
+	var told strings.Builder
+	show := func(values ...any) {
+		for _, v := range values {
+			fmt.Fprintf(&told, "%v %+v %#v %s %q\n", v, v, v, v, v)
+			text, _ := json.Marshal(v)
+			told.Write(text)
+			logs.logger().Info("shown", "value", v)
+		}
+	}
+	a.say(activeClaims(claimSet{"cnf": claimSet{"jkt": "x"}}))
+	for _, v := range []oauth.Verifier{asked, down, verifier(t, m), failingVerifier{errors.New("it has failed")}} {
+		opts := &oauth.ProtectOptions{Resource: testResource, AuthorizationServers: []string{testIssuer}, Verifier: v, Scopes: []string{"other"}, Logger: logs.logger()}
+		h, err := oauth.Protect(&recordingHandler{}, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range []string{"canary-opaque", bound, bound + "x"} {
+			proof := holder.proof(t, validProof(token, nil))
+			secrets = append(secrets, proof)
+			for _, header := range []http.Header{bearer(token), withProof(token, proof), withProof(token, proof, proof), withProof(token, "x"+proof)} {
+				res := do(h, "POST", "/mcp?access_token="+token, header, "{}")
+				told.WriteString(bodyOf(t, res))
+				fmt.Fprintln(&told, res.Header)
+			}
+			grant, err := v.Verify(t.Context(), oauth.Secret(token), testResource)
+			show(grant, err)
+		}
+		show(v, h, *opts)
+	}
+	show(oauth.IntrospectionOptions{Client: oauth.Registration{ClientID: "x", Secret: password}}, oauth.Secret(password))
+	for _, secret := range secrets {
+		for name, text := range map[string]string{"what is told": told.String(), "the log": logs.String()} {
+			if at := strings.Index(text, secret); at >= 0 {
+				t.Errorf("%s has %.20s…: %s", name, secret, text[max(0, at-100):at])
+			}
+		}
+	}
+	if !strings.Contains(told.String(), "[secret]") || logs.String() == "" {
+		t.Error("nothing was told at all")
 	}
 }

@@ -1,27 +1,39 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"sync"
+
+	"github.com/dovetail-go/dovetail/internal/atomicfile"
 )
 
-// A TokenStore keeps a client's tokens and registrations. Values are secrets. Methods
-// are called concurrently, though not for the same key by one client.
+// A TokenStore stores a client's tokens and registrations. Values are secrets. A client
+// calls the methods concurrently, but never for the same key.
 type TokenStore interface {
-	// Load returns the value that was saved last under a key, "" if there is none.
+	// Load returns the value of a key, "" if there is none.
 	Load(ctx context.Context, key string) (Secret, error)
-	// Save keeps a value, which is at most a few hundred KiB. The empty value forgets
-	// what there was.
+	// Save sets the value of a key, which has at most a few hundred KiB. The empty value
+	// deletes the key.
 	Save(ctx context.Context, key string, value Secret) error
 }
 
-// A MemoryStore is a [TokenStore] that forgets everything with the process. Its methods
-// may be called concurrently. Use [NewMemoryStore].
+// A MemoryStore is a [TokenStore] in memory. Its methods may be called concurrently. Use
+// [NewMemoryStore].
 type MemoryStore struct {
 	mu     sync.Mutex
-	values *map[string]Secret // behind a pointer, for fmt not to print it
+	values *map[string]Secret // a pointer, so that fmt does not print it as part of another struct
 }
 
 // NewMemoryStore returns an empty store.
@@ -34,7 +46,7 @@ func (s *MemoryStore) Load(_ context.Context, key string) (Secret, error) {
 	return (*s.values)[key], nil
 }
 
-// Save keeps a value, or forgets it.
+// Save sets the value of a key. The empty value deletes it.
 func (s *MemoryStore) Save(_ context.Context, key string, value Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,5 +58,151 @@ func (s *MemoryStore) Save(_ context.Context, key string, value Secret) error {
 	return nil
 }
 
-// Format tells nothing of what the store holds.
+// Format prints a constant, so that no secret is printed.
 func (s *MemoryStore) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.MemoryStore") }
+
+// A FileStore is a [TokenStore] in one encrypted file. Use [NewFileStore]. Its methods may
+// be called concurrently.
+//
+// The file is encrypted with AES-256-GCM. Each write uses a new key, derived by
+// HKDF-SHA-256 (RFC 5869) from the caller's key and a random salt. The file cannot be read
+// or changed without the key; replacing it by an older copy is not detected.
+//
+// Each write replaces the whole file, which only its owner may read. Several programs may
+// share the file: before a [Client] refreshes a token, it checks whether another program
+// has done so. The file is not locked. If two programs save at the same moment, one change
+// may be lost; if they refresh the same token, one may be refused, and a person has to log
+// in again.
+type FileStore struct {
+	path string
+	key  *[]byte // a pointer, so that fmt does not print it as part of another struct
+	mu   sync.Mutex
+}
+
+const (
+	// MinFileKey is the minimum length of the key of a [FileStore], in bytes.
+	MinFileKey = 32
+	// maxFile is the maximum length of the file, in bytes.
+	maxFile  = 16 << 20
+	saltSize = 32
+	// fileHeader is the beginning of the file. It names the format.
+	fileHeader = "dovetail tokens 1\n"
+)
+
+// NewFileStore returns a store in the file at a path. The file need not exist; its folder
+// must. The key needs at least [MinFileKey] bytes from a cryptographic random source. A
+// password is not a key. NewFileStore returns an error if the key is too short, and a
+// [*StoreError] if it does not decrypt the file.
+func NewFileStore(path string, key []byte) (*FileStore, error) {
+	if len(key) < MinFileKey {
+		return nil, fmt.Errorf("oauth: the key of a FileStore has %d bytes, expected at least %d", len(key), MinFileKey)
+	}
+	key = bytes.Clone(key)
+	s := &FileStore{path: path, key: &key}
+	if _, err := s.read(); err != nil {
+		return nil, &StoreError{"open", err}
+	}
+	return s, nil
+}
+
+// Load returns the value of a key.
+func (s *FileStore) Load(_ context.Context, key string) (Secret, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	values, err := s.read()
+	return Secret(values[key]), err
+}
+
+// Save sets the value of a key. The empty value deletes it. When Save returns, the value is
+// on the disk, if the operating system can sync folders.
+func (s *FileStore) Save(_ context.Context, key string, value Secret) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	values, err := s.read()
+	if err != nil {
+		return err
+	}
+	if value == "" {
+		delete(values, key)
+	} else {
+		values[key] = string(value)
+	}
+	return s.write(values)
+}
+
+// read returns the content of the file. A missing file is empty.
+func (s *FileStore) read() (map[string]string, error) {
+	values := make(map[string]string)
+	file, err := os.Open(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return values, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	sealed, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	text, err := s.open(sealed)
+	if err != nil {
+		return nil, err
+	}
+	if json.Unmarshal(text, &values) != nil {
+		return nil, errFile
+	}
+	return values, nil
+}
+
+var errFile = errors.New("the file was not written by a FileStore, was changed, or was written with another key")
+
+func (s *FileStore) open(sealed []byte) ([]byte, error) {
+	rest, ok := bytes.CutPrefix(sealed, []byte(fileHeader))
+	if !ok || len(rest) < saltSize || len(sealed) > maxFile {
+		return nil, errFile
+	}
+	aead, err := s.aead(rest[:saltSize])
+	if err != nil {
+		return nil, err
+	}
+	text, err := aead.Open(nil, nil, rest[saltSize:], []byte(fileHeader))
+	if err != nil {
+		return nil, errFile
+	}
+	return text, nil
+}
+
+func (s *FileStore) aead(salt []byte) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, *s.key, salt, fileHeader, 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// write replaces the file.
+func (s *FileStore) write(values map[string]string) (err error) {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	salt := make([]byte, saltSize)
+	rand.Read(salt) // never fails
+	aead, err := s.aead(salt)
+	if err != nil {
+		return err
+	}
+	sealed := aead.Seal(append([]byte(fileHeader), salt...), nil, text, []byte(fileHeader))
+	if len(sealed) > maxFile {
+		return fmt.Errorf("the file would have more than %d bytes", maxFile)
+	}
+	return atomicfile.Write(s.path, sealed, 0o600)
+}
+
+// Format prints a constant, so that no secret is printed.
+func (s *FileStore) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.FileStore") }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/transporttest"
@@ -49,12 +50,12 @@ func BenchmarkNotifications(b *testing.B) {
 	}
 }
 
-// callBudget is what a small call may allocate at both ends, net/http's own 80
-// included.
+// callBudget is the maximum number of allocations of a small call at both ends, including
+// about 80 of net/http.
 const callBudget = 120
 
 func TestAllocations(t *testing.T) {
-	if raced {
+	if racetest.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	url, _ := serve(t, transporttest.Server(), nil)

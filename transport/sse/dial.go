@@ -9,39 +9,46 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/duplex"
+	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/sse"
-	"github.com/dovetail-go/dovetail/internal/webclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// Dial returns a dialer for the server whose event stream is at an http or https
-// URL. Each Dial opens a stream, and so a session, of its own; it waits for the event
-// "endpoint" for at most 30 seconds, and refuses one that leads to another origin (an
-// [*EndpointError]).
+const (
+	// openTimeout bounds Dial, from the name lookup to the event "endpoint".
+	openTimeout = 30 * time.Second
+	// maxEndpoint is the maximum length in bytes of the URI in the event "endpoint".
+	maxEndpoint = 8 << 10
+
+	eventStream = "text/event-stream"
+)
+
+// Dial returns a dialer for the server at the http or https URL of its event stream. opts may
+// be nil. A malformed URL is the error of every Dial of the dialer.
 //
-// Redirects are followed three times at most, within the origin, and only if they keep
-// the request as it is. A message that the server does not accept fails its call with
-// a *[jsonrpc.CallError] that says how far it got; what HTTP had to say is a
-// [*StatusError] in it. When the server does not know the session any more (404, 410),
-// the connection ends.
+// Each Dial opens a stream, and so a session, of its own. It waits at most 30 seconds for the
+// event "endpoint", and refuses an endpoint of another origin (*[EndpointError]).
+//
+// The client follows at most three redirects, only within the origin, and only if they keep
+// the method. A message that the server does not accept fails its call with a
+// *[jsonrpc.CallError] that says whether it may have been executed and contains the
+// *httptransport.StatusError. When the server answers 404 or 410, the session is lost and the
+// connection ends.
 func Dial(url string, opts *DialOptions) transport.Dialer {
-	d := &dialer{opts: opts.withDefaults()}
-	d.url, d.err = webclient.ParseURL(url)
-	d.client = webclient.New(d.opts.HTTPClient, d.opts.Header)
-	d.client.AuthorizeBy(d.opts.Authorizer, d.url)
-	return d
+	o := opts.withDefaults()
+	return &dialer{opts: o, client: httpclient.New(url, o.HTTPClient, o.Header, o.Authorizer)}
 }
 
-// A dialer is what its connections share.
+// A dialer is shared by its connections.
 type dialer struct {
-	url    *url.URL
-	err    error // what is wrong with the URL
 	opts   DialOptions
-	client *webclient.Client
+	client *httpclient.Client
 }
 
 var errNoEndpoint = errors.New(`the event "endpoint" did not come within ` + openTimeout.String())
@@ -51,19 +58,15 @@ func (d *dialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.C
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if d.err != nil {
-		return nil, fmt.Errorf("sse: %w", d.err)
+	if err := d.client.Acquire(); err != nil {
+		return nil, fmt.Errorf("sse: %w", err)
 	}
-	d.client.Acquire()
 	s, err := d.openStream(ctx)
 	if err != nil {
 		d.client.Release()
 		return nil, fmt.Errorf("sse: %w", err)
 	}
-	c := &conn{stream: s, done: make(chan struct{})}
-	c.Conn = jsonrpc.NewConn(s, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, &d.opts.Conn)
-	go c.run()
-	return c, nil
+	return duplex.Dial(s, handler, &d.opts.Conn, s.endReason, d.client.Release), nil
 }
 
 // openStream opens a stream that outlives ctx.
@@ -71,14 +74,14 @@ func (d *dialer) openStream(ctx context.Context) (*clientStream, error) {
 	s := &clientStream{dialer: d}
 	ctx, cancel := deadline.With(ctx, openTimeout, errNoEndpoint)
 	defer cancel()
-	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
 	err := s.open()
 	if stop() && err == nil {
 		return s, nil
 	}
 	if ctx.Err() != nil {
-		err = context.Cause(ctx) // what was cut off does not know why
+		err = context.Cause(ctx) // err only says that the request was canceled
 	}
 	s.Close()
 	return nil, err
@@ -87,7 +90,7 @@ func (d *dialer) openStream(ctx context.Context) (*clientStream, error) {
 // open sends the request and waits for the first event.
 func (s *clientStream) open() (err error) {
 	header := http.Header{"Accept": {eventStream}, "Cache-Control": {"no-store"}}
-	resp, err := s.dialer.client.Do(s.life, http.MethodGet, s.dialer.url, header)
+	resp, err := s.dialer.client.Do(s.ctx, http.MethodGet, s.dialer.client.URL(), header)
 	if err != nil {
 		return err
 	}
@@ -98,7 +101,7 @@ func (s *clientStream) open() (err error) {
 	}()
 	s.body = resp.Body
 	if resp.StatusCode != http.StatusOK {
-		return webclient.ReadStatusError(resp)
+		return httpclient.ReadStatusError(resp)
 	}
 	if got, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); got != eventStream {
 		return &EndpointError{"expected Content-Type " + eventStream + ", got " + jsonscan.Quote(resp.Header.Get("Content-Type"))}
@@ -115,10 +118,8 @@ func (s *clientStream) open() (err error) {
 	return err
 }
 
-const eventStream = "text/event-stream"
-
-// endpointURL says where messages are to be posted. Elsewhere than where the stream is
-// they would take the program's credentials along.
+// endpointURL returns the URL for messages. It must have the origin of the stream, since the
+// messages carry the program's credentials.
 func endpointURL(stream *url.URL, data []byte) (*url.URL, error) {
 	if len(data) > maxEndpoint {
 		return nil, &EndpointError{fmt.Sprintf("the server's endpoint has %d bytes; expected at most %d", len(data), maxEndpoint)}
@@ -129,10 +130,25 @@ func endpointURL(stream *url.URL, data []byte) (*url.URL, error) {
 		return nil, &EndpointError{"the server's endpoint is " + jsonscan.Quote(text) + "; expected a URI"}
 	}
 	u := stream.ResolveReference(ref)
-	if !webclient.SameOrigin(u, stream) {
+	if !httpclient.SameOrigin(u, stream) {
 		return nil, &EndpointError{"the server's endpoint is " + jsonscan.Quote(text) + "; expected one of the stream's own origin"}
 	}
 	u.User = stream.User
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
 }
+
+// EndpointError is the error of Dial for a URL that does not serve this transport.
+type EndpointError struct {
+	// Reason says what was expected and what the server sent.
+	Reason string
+}
+
+// Error returns the reason.
+func (e *EndpointError) Error() string { return e.Reason }
+
+// An endedError is [jsonrpc.ErrClosed] with a reason.
+type endedError struct{ reason error }
+
+func (e *endedError) Error() string   { return jsonrpc.ErrClosed.Error() + ": " + e.reason.Error() }
+func (e *endedError) Unwrap() []error { return []error{jsonrpc.ErrClosed, e.reason} }

@@ -9,30 +9,39 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/sse"
-	"github.com/dovetail-go/dovetail/internal/webclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
-// A clientStream is the client's end of a session: events are read, and what is
-// written is posted.
+const (
+	// cancelDelay is how long posting a message continues after its call was canceled, so
+	// that the server gets the message before its cancellation.
+	cancelDelay = 250 * time.Millisecond
+	// endTimeout is how long a failed message waits to learn whether the session has ended.
+	endTimeout = 100 * time.Millisecond
+)
+
+// A clientStream is the client's end of a session. It implements [jsonrpc.Stream]: Read
+// returns events and Write posts messages.
 type clientStream struct {
 	dialer   *dialer
-	body     io.Closer // of the stream; nil when none came
+	body     io.Closer // nil if the request failed
 	events   *sse.Reader
 	endpoint *url.URL
 
-	life context.Context // of the session, and all that is posted to it
-	end  context.CancelCauseFunc
+	ctx context.Context // ends with the session
+	end context.CancelCauseFunc
 }
 
 var (
 	errStreamEnded = errors.New("the server has ended the stream")
-	errSessionGone = errors.New("the server does not know the session")
+	errSessionLost = errors.New("the server does not know the session")
 )
 
-// Read returns the next message. Events of other names, and without data, are none.
+// Read returns the next message. It skips events with other names and events without data.
 func (s *clientStream) Read() ([]byte, error) {
 	for {
 		e, err := s.events.Next()
@@ -49,42 +58,41 @@ func (s *clientStream) Read() ([]byte, error) {
 	}
 }
 
-// Write posts a message, and returns when the server has accepted it. Who cancels
-// what is under way does not make it undone: then, and when the session ends, a
-// message that may have got through is taken for sent.
+// Write posts a message and returns when the server has accepted it. If ctx or the session
+// ends first, a message that the server may have received counts as sent.
 func (s *clientStream) Write(ctx context.Context, msg []byte) error {
-	if s.life.Err() != nil {
+	if s.ctx.Err() != nil {
 		return jsonrpc.ErrClosed
 	}
-	delivery, err := s.post(ctx, bytes.Clone(msg)) // net/http may go on reading it
-	switch ended := s.life.Err() != nil; {
+	delivery, err := s.post(ctx, bytes.Clone(msg)) // net/http may read it after post returns
+	switch ended := s.ctx.Err() != nil; {
 	case err == nil, delivery == jsonrpc.MaybeExecuted && (ended || ctx.Err() != nil):
 		return nil
-	case ended, mayBeEnd(delivery, err) && s.endsSoon(ctx):
+	case ended, mayHaveEnded(delivery, err) && s.endsSoon(ctx):
 		return jsonrpc.ErrClosed
 	case delivery == jsonrpc.NotSent && ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	s.dialer.opts.Logger.Debug("a message was not accepted", "error", err) // nobody waits for an answer
+	s.dialer.opts.Logger.Debug("message not accepted", "error", err)
 	return &jsonrpc.CallError{Delivery: delivery, Err: err}
 }
 
-// mayBeEnd tells a failure by which a session that has ended can be noticed. Some
-// servers have 400 for one that they do not know.
-func mayBeEnd(delivery jsonrpc.Delivery, err error) bool {
-	if refused, ok := err.(*StatusError); ok {
+// mayHaveEnded reports whether a failure can mean that the session has ended. Some servers
+// answer 400 for an unknown session.
+func mayHaveEnded(delivery jsonrpc.Delivery, err error) bool {
+	if refused, ok := err.(*httptransport.StatusError); ok {
 		return refused.Status == http.StatusBadRequest
 	}
 	return delivery == jsonrpc.NotSent && errors.Is(err, transport.ErrNotReached)
 }
 
-// endsSoon waits a moment for the end of the session. When a server restarts, the
-// stream breaks, and nobody knows which end of it is noticed first.
+// endsSoon waits at most [endTimeout] for the end of the session. When a server restarts,
+// posting a message may fail before the stream does.
 func (s *clientStream) endsSoon(ctx context.Context) bool {
-	timer := time.NewTimer(endGrace)
+	timer := time.NewTimer(endTimeout)
 	defer timer.Stop()
 	select {
-	case <-s.life.Done():
+	case <-s.ctx.Done():
 		return true
 	case <-ctx.Done():
 	case <-timer.C:
@@ -92,7 +100,7 @@ func (s *clientStream) endsSoon(ctx context.Context) bool {
 	return false
 }
 
-// Close ends the stream and everything that is being posted.
+// Close ends the stream and all posts.
 func (s *clientStream) Close() error {
 	s.end(jsonrpc.ErrClosed)
 	if s.body != nil {
@@ -101,24 +109,25 @@ func (s *clientStream) Close() error {
 	return nil
 }
 
-// endReason says why the session has ended, nil if it has not or was closed here.
+// endReason returns why the session has ended. It is nil if the session has not ended or was
+// closed by this side.
 func (s *clientStream) endReason() error {
-	if reason := context.Cause(s.life); reason != jsonrpc.ErrClosed {
-		return reason
+	if reason := context.Cause(s.ctx); reason != nil && reason != jsonrpc.ErrClosed {
+		return &endedError{reason}
 	}
 	return nil
 }
 
-// post posts a message. With an error comes how far it got.
+// post posts a message. With an error it returns how far the message got.
 func (s *clientStream) post(caller context.Context, msg []byte) (jsonrpc.Delivery, error) {
 	ctx, cancel := s.postContext(caller)
 	defer cancel()
-	stopEnd := context.AfterFunc(s.life, cancel)
+	stopEnd := context.AfterFunc(s.ctx, cancel)
 	defer stopEnd()
-	stopCaller := context.AfterFunc(caller, func() { time.AfterFunc(cancelGrace, cancel) })
+	stopCaller := context.AfterFunc(caller, func() { time.AfterFunc(cancelDelay, cancel) })
 	defer stopCaller()
 
-	var progress webclient.Progress
+	var progress httpclient.Progress
 	header := http.Header{"Content-Type": {"application/json"}}
 	resp, err := s.dialer.client.Post(ctx, s.endpoint, header, msg, &progress)
 	if err != nil {
@@ -130,18 +139,18 @@ func (s *clientStream) post(caller context.Context, msg []byte) (jsonrpc.Deliver
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
-		webclient.Drain(resp.Body, cancel)
+		httpclient.Drain(resp.Body, cancel)
 		return 0, nil
 	case http.StatusNotFound, http.StatusGone:
-		s.end(errSessionGone)
+		s.end(errSessionLost)
 		return jsonrpc.NotSent, jsonrpc.ErrClosed
 	}
-	refused := webclient.ReadStatusError(resp)
-	return webclient.DeliveryOf(refused), refused
+	refused := httpclient.ReadStatusError(resp)
+	return httpclient.DeliveryOf(refused), refused
 }
 
-// postContext bounds posting a message as a call is bounded: by the caller's
-// deadline, and by the default when there is none.
+// postContext returns the context for posting a message. It ends at the deadline of the
+// caller, or after the default call timeout if the caller has none.
 func (s *clientStream) postContext(caller context.Context) (context.Context, context.CancelFunc) {
 	ctx := context.WithoutCancel(caller)
 	if _, bounded := caller.Deadline(); bounded || s.dialer.opts.Conn.CallTimeout < 0 {

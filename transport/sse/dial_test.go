@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,7 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	events "github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 )
 
@@ -28,7 +32,7 @@ func TestDialRefusesURLs(t *testing.T) {
 	}
 }
 
-// Where messages are posted: relative to the stream, and never elsewhere.
+// Messages are posted relative to the stream and only within its origin.
 func TestEndpoints(t *testing.T) {
 	for endpoint, want := range map[string]string{
 		"/messages":           "/messages",
@@ -89,7 +93,8 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// What is no stream of this transport is told from what is not there at all.
+// Dial distinguishes a response that is not such a stream from a server that is not
+// reached.
 func TestDialFails(t *testing.T) {
 	stream := func(text string) func(w http.ResponseWriter, r *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -125,7 +130,7 @@ func TestDialFails(t *testing.T) {
 		"500":                  {status(500), "status 500", true},
 		"503":                  {status(503), "status 503", true},
 		"no answer":            {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF", true},
-		"too long an endpoint": {stream("event: endpoint\ndata: /" + strings.Repeat("x", 1000) + "\n\n"), "at most 500 bytes", false},
+		"too long an endpoint": {stream("event: endpoint\ndata: /" + strings.Repeat("x", 1000) + "\n\n"), "longer than 500 bytes", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
@@ -137,7 +142,7 @@ func TestDialFails(t *testing.T) {
 			if isNotReached(err) != tt.notReached {
 				t.Errorf("%v: not reached is %t", err, isNotReached(err))
 			}
-			if refused, ok := errors.AsType[*sse.StatusError](err); ok {
+			if refused, ok := errors.AsType[*httptransport.StatusError](err); ok {
 				if refused.Method != http.MethodGet || len(refused.Body) > 256 || len(refused.Header) != 2 || refused.Header.Get("Retry-After") != "7" {
 					t.Errorf("the error is %+v", refused)
 				}
@@ -146,7 +151,7 @@ func TestDialFails(t *testing.T) {
 	}
 }
 
-// A redirect is followed as long as nothing changes but the path.
+// A redirect is followed if only the path changes.
 func TestRedirects(t *testing.T) {
 	elsewhere := newScript(t)
 	elsewhere.stream = func(http.ResponseWriter, *http.Request) { t.Error("a request went elsewhere") }
@@ -187,7 +192,7 @@ func TestRedirects(t *testing.T) {
 				return
 			}
 			failed(t, err, rejected, nil)
-			if refused, ok := errors.AsType[*sse.RedirectError](err); !ok || refused.Reason != tt.reason {
+			if refused, ok := errors.AsType[*httptransport.RedirectError](err); !ok || refused.Reason != tt.reason {
 				t.Errorf("a call: %v, want %q", err, tt.reason)
 			}
 			closed(t, conn)
@@ -202,7 +207,7 @@ func TestRedirects(t *testing.T) {
 				}
 				return
 			}
-			if refused, ok := errors.AsType[*sse.RedirectError](err); !ok || refused.Reason != tt.reason {
+			if refused, ok := errors.AsType[*httptransport.RedirectError](err); !ok || refused.Reason != tt.reason {
 				t.Errorf("Dial: %v, want %q", err, tt.reason)
 			}
 		})
@@ -211,7 +216,7 @@ func TestRedirects(t *testing.T) {
 
 func (discard) WriteHeader(int) {}
 
-// The program has a say in the header of each request.
+// The program's Header function applies to each request.
 func TestHeader(t *testing.T) {
 	type key struct{}
 	s := newScript(t)
@@ -254,8 +259,8 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// When its last connection has been closed, a dialer holds nothing of its server, and
-// neither when it has failed to open one.
+// A dialer without connections, also after a failed Dial, holds no connection to its
+// server.
 func TestCloseLeavesNoConnection(t *testing.T) {
 	s := newIdleScript()
 	var mu sync.Mutex
@@ -288,7 +293,7 @@ func TestCloseLeavesNoConnection(t *testing.T) {
 	closed(t, second)
 	none := func() {
 		t.Helper()
-		for deadline := time.Now().Add(patience); count() > 0; runtime.Gosched() {
+		for deadline := time.Now().Add(testTimeout); count() > 0; runtime.Gosched() {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d connections are left", count())
 			}
@@ -302,7 +307,7 @@ func TestCloseLeavesNoConnection(t *testing.T) {
 	none()
 }
 
-// All that waits for the server is bounded.
+// Every wait for the server has a limit.
 func TestTimeouts(t *testing.T) {
 	silentServer := roundTripper(func(r *http.Request) (*http.Response, error) {
 		return streamOf(r, io.MultiReader(strings.NewReader(": nothing to say\n\n"), untilDone{r.Context()})), nil
@@ -377,4 +382,427 @@ func TestTimeouts(t *testing.T) {
 		})
 		closed(t, conn)
 	})
+}
+
+// A script is a server of 2024-11-05 that a test controls.
+type script struct {
+	*httptest.Server
+	stream   func(w http.ResponseWriter, r *http.Request) // nil: "endpoint" and then what say is given
+	post     func(w http.ResponseWriter, r *http.Request) // nil: 202, and an echo of the params
+	endpoint string
+	say      chan string // written to the stream as it is; closing it ends the stream
+}
+
+func newScript(t testing.TB) *script {
+	s := newIdleScript()
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// newIdleScript returns a script that is not started.
+func newIdleScript() *script {
+	s := &script{endpoint: "/messages", say: make(chan string, 100)}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost && s.post != nil:
+			s.post(w, r)
+		case r.Method == http.MethodPost:
+			s.echo(w, r)
+		case s.stream != nil:
+			s.stream(w, r)
+		default:
+			s.serveStream(w, r)
+		}
+	}))
+	return s
+}
+
+func (s *script) serveStream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	fmt.Fprintf(w, "event: endpoint\ndata: %s\n\n", s.endpoint)
+	for {
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case text, ok := <-s.say:
+			if !ok {
+				return
+			}
+			fmt.Fprint(w, text)
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func (s *script) echo(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if msg, err := jsonrpc.Decode(body); err == nil {
+		if req, ok := msg.(*jsonrpc.Request); ok && !req.IsNotification() {
+			s.say <- fmt.Sprintf("event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", req.ID, req.Params)
+		}
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// unused returns an address without a listener.
+func unused(t testing.TB) string {
+	l := listen(t, "127.0.0.1:0")
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// roundTripper is a server in memory.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// streamOf is a response that is an event stream.
+func streamOf(r *http.Request, body io.Reader) *http.Response {
+	return &http.Response{
+		StatusCode: http.StatusOK, Request: r, Header: http.Header{"Content-Type": {"text/event-stream"}},
+		Body: struct {
+			io.Reader
+			io.Closer
+		}{body, io.NopCloser(nil)},
+	}
+}
+
+// untilDone blocks until the request's context ends.
+type untilDone struct{ ctx context.Context }
+
+func (u untilDone) Read([]byte) (int, error) {
+	<-u.ctx.Done()
+	return 0, u.ctx.Err()
+}
+
+// waiting is a reader that returns nothing until an event has happened.
+type waiting <-chan struct{}
+
+func (w waiting) Read([]byte) (int, error) {
+	<-w
+	return 0, io.EOF
+}
+
+// Events named "message" or without a name are messages. Their data may have several
+// lines.
+func TestEvents(t *testing.T) {
+	s := newScript(t)
+	notes := make(notificationRecorder, 10)
+	malformed := make(chan error, 10)
+	dial(t, sse.Dial(s.URL, &sse.DialOptions{Conn: jsonrpc.Options{Malformed: func(err error) { malformed <- err }}}), notes)
+	for _, text := range []string{
+		": comment\n\n",
+		"event: ping\ndata: {}\n\n",
+		"event: message\ndata:\n\n",
+		"id: 1\n\n",
+		"retry: 10\n\n",
+		"event: Message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"wrong\"}\n\n",
+		"data: {\"jsonrpc\":\"2.0\",\"method\":\"one\"}\n\n",
+		"event: message\r\ndata: {\r\ndata:  \"jsonrpc\":\"2.0\",\r\ndata: \"method\":\"two\"}\r\n\r\n",
+		"event:message\rdata:{\"jsonrpc\":\"2.0\",\rdata:\"method\":\"three\"}\r\r",
+		"data: this is no message\n\n",
+		"id: 9\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"four\"}\n\n",
+	} {
+		s.say <- text
+	}
+	for _, want := range []string{"one", "two", "three", "four"} {
+		if got := await(t, notes, want); got != want {
+			t.Errorf("notified of %q, want %q", got, want)
+		}
+	}
+	if len(malformed) != 1 {
+		t.Errorf("%d events were no messages, want one", len(malformed))
+	}
+}
+
+// A message beyond the limit ends the connection, and calls say why.
+func TestMessageTooLong(t *testing.T) {
+	s := newScript(t)
+	conn := dial(t, sse.Dial(s.URL, &sse.DialOptions{MaxMessage: 1000}), silent{})
+	text := strings.Repeat("x", 1000-len(`{"jsonrpc":"2.0","id":1,"result":[""]}`))
+	if _, err := conn.Call(t.Context(), "echo", jsonrpc.Raw(`["`+text+`"]`)); err != nil {
+		t.Errorf("a message of 1000 bytes: %v", err)
+	}
+	_, err := conn.Call(t.Context(), "echo", jsonrpc.Raw(`["`+text+`x"]`))
+	failed(t, err, maybeExecuted, errClosed)
+	if _, ok := errors.AsType[*events.TooLongError](err); !ok {
+		t.Errorf("a message too long: %v", err)
+	}
+	await(t, conn.Done(), "the end of the connection")
+	_, err = conn.Call(t.Context(), "echo", raw1)
+	failed(t, err, notSent, errClosed)
+}
+
+// The end of the stream ends the session and fails its calls.
+func TestStreamEnds(t *testing.T) {
+	s := newScript(t)
+	s.post = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusAccepted)
+		close(s.say)
+	}
+	conn := dial(t, sse.Dial(s.URL, nil), silent{})
+	_, err := conn.Call(t.Context(), "any", nil)
+	failed(t, err, maybeExecuted, errClosed)
+	if !strings.Contains(err.Error(), "the server has ended the stream") {
+		t.Errorf("the error is %v", err)
+	}
+	await(t, conn.Done(), "the end of the connection")
+}
+
+// Wherever an exchange is cut, a call returns its answer or an error that says that it may
+// have been executed.
+func TestStreamCutAtEveryByte(t *testing.T) {
+	const opening = "event: endpoint\ndata: /messages\n\n"
+	exchange := ": hello\n\nevent: message\r\ndata: {\"jsonrpc\":\"2.0\",\r\ndata: \"id\":1,\"result\":\"zwölf\"}\r\n\r\n"
+	complete := len(exchange) - len("\n") // CR ends the line that ends the event
+	for cut := range len(exchange) + 1 {
+		posted := make(chan struct{})
+		server := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPost {
+				close(posted)
+				return &http.Response{StatusCode: http.StatusAccepted, Body: http.NoBody, Request: r}, nil
+			}
+			return streamOf(r, io.MultiReader(strings.NewReader(opening), waiting(posted), strings.NewReader(exchange[:cut]))), nil
+		})
+		conn := dial(t, sse.Dial("http://localhost", &sse.DialOptions{HTTPClient: &http.Client{Transport: server}}), silent{})
+		resp, err := conn.Call(t.Context(), "any", nil)
+		switch {
+		case cut >= complete && (err != nil || string(resp.Result) != `"zwölf"`):
+			t.Errorf("cut after %d bytes, when it is complete: %v", cut, err)
+		case cut < complete:
+			failed(t, err, maybeExecuted, errClosed)
+		}
+		closed(t, conn)
+	}
+}
+
+// The answer to a POST says how far its message got.
+func TestPostStatus(t *testing.T) {
+	for _, tt := range []struct {
+		status     int
+		retryAfter string
+		delivery   jsonrpc.Delivery
+		notReached bool
+	}{
+		{400, "", rejected, false},
+		{401, "", rejected, true},
+		{403, "", rejected, true},
+		{405, "", rejected, false},
+		{413, "", rejected, false},
+		{429, "", rejected, true},
+		{500, "", maybeExecuted, true},
+		{502, "", maybeExecuted, true},
+		{503, "", maybeExecuted, true},
+		{503, "3", rejected, true},
+		{504, "", maybeExecuted, true},
+		{201, "", rejected, false},
+		{304, "", rejected, false},
+	} {
+		t.Run(fmt.Sprint(tt.status, tt.retryAfter), func(t *testing.T) {
+			s := newScript(t)
+			var refuses atomic.Bool
+			refuses.Store(true)
+			s.post = func(w http.ResponseWriter, r *http.Request) {
+				if !refuses.Load() {
+					s.echo(w, r)
+					return
+				}
+				if tt.retryAfter != "" {
+					w.Header().Set("Retry-After", tt.retryAfter)
+				}
+				w.WriteHeader(tt.status)
+				if tt.status != 304 {
+					fmt.Fprint(w, "because")
+				}
+			}
+			conn := dial(t, sse.Dial(s.URL, nil), silent{})
+			for range 2 {
+				_, err := conn.Call(t.Context(), "any", nil)
+				failed(t, err, tt.delivery, nil)
+				refused, ok := errors.AsType[*httptransport.StatusError](err)
+				if !ok || refused.Status != tt.status || refused.Method != http.MethodPost || isNotReached(err) != tt.notReached {
+					t.Errorf("the error is %v, not reached is %t", err, isNotReached(err))
+				}
+				failed(t, conn.Notify(t.Context(), "any", nil), tt.delivery, nil)
+			}
+			refuses.Store(false)
+			if _, err := conn.Call(t.Context(), "echo", raw1); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+	for _, status := range []int{200, 202, 204} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			s := newScript(t)
+			s.post = func(w http.ResponseWriter, r *http.Request) {
+				s.echo(discard{w}, r)
+				w.WriteHeader(status)
+				if status == 200 {
+					fmt.Fprint(w, `{"this":"is not looked at"}`)
+				}
+			}
+			conn := dial(t, sse.Dial(s.URL, nil), silent{})
+			if resp, err := conn.Call(t.Context(), "echo", raw1); err != nil || string(resp.Result) != "[1]" {
+				t.Errorf("a call: %v", err)
+			}
+		})
+	}
+}
+
+// discard drops the status.
+type discard struct{ http.ResponseWriter }
+
+// A server that does not know the session has not executed the call. The caller may repeat
+// it in another session.
+func TestSessionGone(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
+		s := newScript(t)
+		s.post = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+		conn := dial(t, sse.Dial(s.URL, nil), silent{})
+		_, err := conn.Call(t.Context(), "any", nil)
+		failed(t, err, notSent, errClosed)
+		if !strings.Contains(err.Error(), "the server does not know the session") {
+			t.Errorf("the error is %v", err)
+		}
+		await(t, conn.Done(), "the end of the connection")
+	}
+}
+
+// A message may be refused shortly before the client notices the end of the stream.
+func TestSessionEndsAfterRefusal(t *testing.T) {
+	var refusing chan struct{}
+	rt := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet {
+			return streamOf(r, io.MultiReader(strings.NewReader("event: endpoint\ndata: /\n\n"), waiting(refusing))), nil
+		}
+		time.AfterFunc(50*time.Millisecond, func() { close(refusing) })
+		return &http.Response{StatusCode: http.StatusBadRequest, Body: http.NoBody, Request: r}, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		refusing = make(chan struct{})
+		conn := dial(t, sse.Dial("http://localhost", &sse.DialOptions{HTTPClient: &http.Client{Transport: rt}}), silent{})
+		_, err := conn.Call(t.Context(), "any", nil)
+		failed(t, err, notSent, errClosed)
+		closed(t, conn)
+	})
+}
+
+// Whether a message may have been executed depends on whether it was sent. Errors do not
+// contain the URL.
+func TestPostMeetsNetworkFailure(t *testing.T) {
+	s := newScript(t)
+	var refusing, losing atomic.Bool
+	s.post = func(w http.ResponseWriter, r *http.Request) {
+		if losing.Load() {
+			_, _ = io.ReadAll(r.Body)
+			panic(http.ErrAbortHandler)
+		}
+		s.echo(w, r)
+	}
+	own := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if refusing.Load() {
+			address = unused(t)
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	conn := dial(t, sse.Dial(s.URL, &sse.DialOptions{HTTPClient: &http.Client{Transport: own}}), silent{})
+
+	refusing.Store(true)
+	_, err := conn.Call(t.Context(), "any", nil)
+	failed(t, err, notSent, nil)
+	if !isNotReached(err) || strings.Contains(err.Error(), "http://") {
+		t.Errorf("connection refused: %v", err)
+	}
+	refusing.Store(false)
+
+	losing.Store(true)
+	_, err = conn.Call(t.Context(), "any", nil)
+	failed(t, err, maybeExecuted, nil)
+	if !isNotReached(err) {
+		t.Errorf("connection lost: %v", err)
+	}
+	losing.Store(false)
+	if _, err := conn.Call(t.Context(), "echo", raw1); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// cancelRecorder records calls that were canceled.
+type cancelRecorder struct {
+	silent
+	ids chan jsonrpc.ID
+}
+
+func (a cancelRecorder) NotifyCancelled(_ jsonrpc.Peer, id jsonrpc.ID, _ error) { a.ids <- id }
+
+// A call that is canceled while its message is posted may have been received, and is
+// canceled at the server too.
+func TestCancelWhilePosting(t *testing.T) {
+	s := newScript(t)
+	posting := make(chan struct{}, 1)
+	s.post = func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		posting <- struct{}{}
+		<-r.Context().Done()
+	}
+	handler := cancelRecorder{ids: make(chan jsonrpc.ID, 1)}
+	conn := dial(t, sse.Dial(s.URL, nil), handler)
+	lost := errors.New("lost interest")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-posting
+		cancel(lost)
+	}()
+	_, err := conn.Call(ctx, "any", nil)
+	failed(t, err, maybeExecuted, lost)
+	if id := await(t, handler.ids, "the abandoned call"); id != jsonrpc.IntID(1) {
+		t.Errorf("abandoned was %s", id)
+	}
+}
+
+// Close during a POST ends everything; the call may have been executed.
+func TestCloseWhilePosting(t *testing.T) {
+	s := newScript(t)
+	posting := make(chan struct{}, 1)
+	s.post = func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		posting <- struct{}{}
+		<-r.Context().Done()
+	}
+	conn := dial(t, sse.Dial(s.URL, nil), silent{})
+	call := make(chan error, 1)
+	go func() {
+		_, err := conn.Call(t.Context(), "any", nil)
+		call <- err
+	}()
+	await(t, posting, "the message")
+	closed(t, conn)
+	failed(t, await(t, call, "the call"), maybeExecuted, errClosed)
+}
+
+// A call that is canceled before its message is sent was not sent, and the error has the
+// cause.
+func TestCancelBeforePosting(t *testing.T) {
+	s := newScript(t)
+	var opened atomic.Bool
+	connecting, gone := make(chan struct{}), make(chan struct{})
+	defer close(gone)
+	tr := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if opened.Swap(true) {
+			close(connecting)
+			<-gone
+			return nil, net.ErrClosed
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	conn := dial(t, sse.Dial(s.URL, &sse.DialOptions{HTTPClient: &http.Client{Transport: tr}}), silent{})
+	lost := errors.New("lost interest")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-connecting
+		cancel(lost)
+	}()
+	_, err := conn.Call(ctx, "any", nil)
+	failed(t, err, notSent, lost)
 }

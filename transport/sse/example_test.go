@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/sse"
 )
 
-// greeter is a server with one method and nothing to remember.
+// greeter is a server with one stateless method.
 type greeter struct{}
 
 func (g greeter) Bind(transport.Link) jsonrpc.Handler { return g }
@@ -23,10 +23,9 @@ func (greeter) Handle(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, r
 	return reply.Write(jsonrpc.Raw(`{"greeting":"Hello!"}`))
 }
 
-func (greeter) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
+func (greeter) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
 
-// Streams at one path and messages at another, as many servers of 2024-11-05 have
-// them.
+// Streams and messages have different paths, as on many servers of 2024-11-05.
 func ExampleHandler() {
 	endpoint := sse.Handler(greeter{}, &sse.Options{Messages: "/messages"})
 	mux := http.NewServeMux()

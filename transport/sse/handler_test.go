@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -21,7 +22,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/transporttest"
 )
 
-// What goes over the wire, as the specification has it.
+// The bytes on the wire follow the specification.
 func TestWire(t *testing.T) {
 	url, _ := serve(t, transporttest.Server(), &sse.Options{Logger: slog.New(slog.DiscardHandler)})
 	c := get(t, url+"/sse?token=1", nil)
@@ -124,7 +125,7 @@ func refusedOptions(t *testing.T, field string, opts *sse.Options) {
 	sse.Handler(transporttest.Server(), opts)
 }
 
-// A session is its client's. To anybody else it does not exist.
+// A session of another client is unknown.
 func TestSessionsOfOthers(t *testing.T) {
 	endpoint := sse.Handler(transporttest.Server(), nil)
 	s := httptest.NewServer(authenticated(endpoint))
@@ -171,10 +172,10 @@ func TestSessionsOfOthers(t *testing.T) {
 	}
 }
 
-// awaitStatus repeats what takes effect a little later.
+// awaitStatus repeats a request until it has a status.
 func awaitStatus(t *testing.T, status int, request func() *http.Response) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	for {
 		resp := request()
 		if resp.StatusCode == status {
@@ -200,7 +201,7 @@ func TestSessionIDsAreRandom(t *testing.T) {
 	}
 }
 
-// The link has the name of who opened the stream.
+// The link has the principal that opened the stream.
 func TestPrincipal(t *testing.T) {
 	links := make(linkBinder, 1)
 	endpoint := sse.Handler(links, nil)
@@ -223,9 +224,9 @@ func (b linkBinder) Bind(link transport.Link) jsonrpc.Handler {
 	return silent{}
 }
 
-// A body that is refused harms nobody: the session goes on.
+// A refused body does not affect the session.
 func TestBodies(t *testing.T) {
-	url, _ := serve(t, transporttest.Server(), &sse.Options{MaxMessage: 100})
+	url, _ := serve(t, transporttest.Server(), &sse.Options{Limits: transport.Limits{MessageBytes: 100}})
 	c := get(t, url, nil)
 	fits := `{"jsonrpc":"2.0","id":1,"method":"echo","params":{}`
 	fits += strings.Repeat(" ", 99-len(fits)) + "}"
@@ -243,7 +244,7 @@ func TestBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "claims too much" {
-				claims(t, c.post, tt.status)
+				sendLength(t, c.post, tt.status)
 				return
 			}
 			if resp := post(t, c.post, tt.body, tt.change); resp.StatusCode != tt.status {
@@ -260,8 +261,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// claims announces a body that it does not send.
-func claims(t *testing.T, url string, status int) {
+// sendLength sends a Content-Length without a body.
+func sendLength(t *testing.T, url string, status int) {
 	t.Helper()
 	host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 	conn := connect(t, host)
@@ -279,11 +280,11 @@ func connect(t testing.TB, address string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(testTimeout))
 	return conn
 }
 
-// Every route checks whom a request is for and from.
+// Every route checks Host and Origin.
 func TestHostAndOrigin(t *testing.T) {
 	endpoint := sse.Handler(transporttest.Server(), &sse.Options{Messages: "/messages", Hosts: []string{"mcp.example.com"}, Origins: []string{"https://app.example.com"}})
 	mux := http.NewServeMux()
@@ -342,9 +343,9 @@ func TestHostAndOrigin(t *testing.T) {
 	}
 }
 
-// There are so many sessions and no more; who ends one makes room.
-func TestMaxSessions(t *testing.T) {
-	url, _ := serve(t, transporttest.Server(), &sse.Options{MaxSessions: 2})
+// The number of sessions is limited. Ending one admits another.
+func TestLimitSessions(t *testing.T) {
+	url, _ := serve(t, transporttest.Server(), &sse.Options{Limits: transport.Limits{Sessions: 2}})
 	first, second := get(t, url, nil), get(t, url, nil)
 	refused := get(t, url, nil)
 	if refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" {
@@ -356,8 +357,8 @@ func TestMaxSessions(t *testing.T) {
 	second.next()
 }
 
-func TestMaxPerPrincipal(t *testing.T) {
-	endpoint := sse.Handler(transporttest.Server(), &sse.Options{MaxPerPrincipal: 1})
+func TestLimitSessionsPerPrincipal(t *testing.T) {
+	endpoint := sse.Handler(transporttest.Server(), &sse.Options{Limits: transport.Limits{SessionsPerPrincipal: 1}})
 	s := httptest.NewServer(authenticated(endpoint))
 	defer s.Close()
 	defer endpoint.Close()
@@ -376,4 +377,299 @@ func TestMaxPerPrincipal(t *testing.T) {
 
 func (blocking) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
 	return errors.New("nothing is called here")
+}
+
+// The end of the stream ends the calls of its session.
+func TestStreamEndsCalls(t *testing.T) {
+	began, ended := make(chan struct{}), make(chan error, 1)
+	url, _ := serve(t, binder{handlerFunc(func(ctx context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, _ *jsonrpc.Reply) error {
+		close(began)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return nil
+	})}, nil)
+	c := get(t, url, nil)
+	c.send(message(1, "any"))
+	await(t, began, "the call")
+	c.Body.Close()
+	if err := await(t, ended, "the end of the call"); !errors.Is(err, jsonrpc.ErrClosed) {
+		t.Errorf("the call ended with %v", err)
+	}
+}
+
+// Comments are sent on a silent stream and do not delay messages.
+func TestKeepAlive(t *testing.T) {
+	url, _ := serve(t, transporttest.Server(), &sse.Options{KeepAlive: 20 * time.Millisecond})
+	conn := connect(t, strings.TrimPrefix(url, "http://"))
+	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	lines := bufio.NewReader(conn)
+	for comments := 0; comments < 3; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("after %d comments: %v", comments, err)
+		}
+		if line == ":\n" {
+			comments++
+		}
+	}
+}
+
+// A client that reads nothing loses its session. Other sessions are not affected.
+func TestLimitWriteTimeout(t *testing.T) {
+	links := make(linkBinder, 2)
+	url, _ := serve(t, binderFunc(func(link transport.Link) jsonrpc.Handler {
+		links.Bind(link)
+		return transporttest.Server().Bind(link)
+	}), &sse.Options{Limits: transport.Limits{WriteTimeout: 100 * time.Millisecond}})
+	slow := connect(t, strings.TrimPrefix(url, "http://"))
+	fmt.Fprint(slow, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	stuck := await(t, links, "the slow one's link")
+	conn := dial(t, sse.Dial(url, nil), silent{})
+	await(t, links, "the other's link")
+
+	flooded := make(chan struct{})
+	go func() {
+		defer close(flooded)
+		params := jsonrpc.Raw(`["` + strings.Repeat("x", 1<<16) + `"]`)
+		for stuck.Peer.Notify(context.Background(), "note", params) == nil {
+		}
+	}()
+	for cut := false; !cut; {
+		select {
+		case <-stuck.Input.Done():
+			cut = true
+		case <-t.Context().Done():
+			t.Fatal("the slow one is not cut")
+		default:
+		}
+		if _, err := conn.Call(t.Context(), "echo", raw1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, flooded, "the end of the flood")
+}
+
+type binderFunc func(transport.Link) jsonrpc.Handler
+
+func (f binderFunc) Bind(link transport.Link) jsonrpc.Handler { return f(link) }
+
+// Close ends sessions and their calls, sends queued messages and refuses new sessions.
+func TestClose(t *testing.T) {
+	began := make(chan jsonrpc.Peer)
+	url, endpoint := serve(t, binder{handlerFunc(func(ctx context.Context, from jsonrpc.Peer, _ *jsonrpc.Request, _ *jsonrpc.Reply) error {
+		began <- from
+		<-ctx.Done()
+		return from.Notify(context.Background(), "late", nil)
+	})}, nil)
+	c := get(t, url, nil)
+	c.send(message(1, "any"))
+	peer := await(t, began, "the call")
+	const said = 100
+	for range said {
+		if err := peer.Notify(t.Context(), "early", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := endpoint.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	for range said {
+		if e := c.next(); !bytes.Contains(e.Data, []byte("early")) {
+			t.Errorf("the event is %s", e.Data)
+		}
+	}
+	if e, err := c.events.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ended with %q and %v", e.Data, err)
+	}
+	if resp := post(t, c.post, message(2, "echo"), nil); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("a message: the status is %d", resp.StatusCode)
+	}
+	if resp := get(t, url, nil); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a stream: the status is %d", resp.StatusCode)
+	}
+	if err := endpoint.Close(); err != nil {
+		t.Errorf("Close again: %v", err)
+	}
+}
+
+// Messages queued before Close are sent.
+func TestCloseSendsWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 { // there is some chance in what the sender sees first
+			links := make(linkBinder, 1)
+			endpoint := sse.Handler(links, nil)
+			w := &memory{header: http.Header{}, lines: make(chan string)}
+			streamed, ended := make(chan struct{}), make(chan error)
+			go func() {
+				defer close(streamed)
+				endpoint.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/sse", nil))
+			}()
+			peer := (<-links).Peer
+			<-w.lines // the endpoint
+			for _, method := range []string{"one", "two"} {
+				if err := peer.Notify(t.Context(), method, nil); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+			}
+			go func() { ended <- endpoint.Close() }()
+			synctest.Wait()
+			for _, method := range []string{"one", "two"} {
+				select {
+				case line := <-w.lines:
+					if !strings.Contains(line, method) {
+						t.Errorf("sent was %q, want %q", line, method)
+					}
+				case <-streamed:
+					t.Fatalf("%q was lost", method)
+				}
+			}
+			<-streamed
+			if err := <-ended; err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}
+	})
+}
+
+// Close returns although a client reads nothing and a handler does not end.
+func TestCloseIsBounded(t *testing.T) {
+	links, release, began := make(linkBinder, 1), make(chan struct{}), make(chan struct{})
+	url, endpoint := serve(t, binderFunc(func(link transport.Link) jsonrpc.Handler {
+		links.Bind(link)
+		return handlerFunc(func(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+			close(began)
+			<-release
+			return nil
+		})
+	}), &sse.Options{Limits: transport.Limits{WriteTimeout: time.Hour}, Conn: jsonrpc.Options{Grace: 10 * time.Millisecond}})
+	defer close(release)
+	slow := connect(t, strings.TrimPrefix(url, "http://"))
+	fmt.Fprint(slow, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	r := bufio.NewReader(slow)
+	var line string
+	for !strings.HasPrefix(line, "data: ") {
+		var err error
+		if line, err = r.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post(t, resolved(t, url, strings.TrimSpace(strings.TrimPrefix(line, "data: "))), message(1, "any"), nil)
+	await(t, began, "the call")
+	link := await(t, links, "the link")
+	full, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	params := jsonrpc.Raw(`["` + strings.Repeat("x", 1<<20) + `"]`)
+	for link.Peer.Notify(full, "note", params) == nil {
+	}
+	began2 := time.Now()
+	if err := endpoint.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if took := time.Since(began2); took > 5*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+}
+
+// A session that does not read its messages accepts a few and then none.
+func TestPostWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		endpoint := sse.Handler(binder{blocking{release}}, &sse.Options{Logger: slog.New(slog.DiscardHandler)})
+		w := &memory{header: http.Header{}, lines: make(chan string, 10)}
+		ctx, leave := context.WithCancel(t.Context())
+		streamed := make(chan struct{})
+		go func() {
+			defer close(streamed)
+			endpoint.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/sse", nil))
+		}()
+		first := <-w.lines
+		_, target, _ := strings.Cut(strings.TrimSpace(first), "data: ")
+		note := `{"jsonrpc":"2.0","method":"note"}`
+		deliver := func() (int, time.Duration) {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+target, strings.NewReader(note))
+			req.Header.Set("Content-Type", "application/json")
+			recorder, began := httptest.NewRecorder(), time.Now()
+			endpoint.ServeHTTP(recorder, req)
+			return recorder.Code, time.Since(began)
+		}
+		taken := 0
+		for {
+			synctest.Wait()
+			status, took := deliver()
+			if status == http.StatusAccepted && taken < 100 {
+				taken++
+				continue
+			}
+			if status != http.StatusServiceUnavailable || took != 10*time.Second {
+				t.Errorf("one more was answered with %d after %v", status, took)
+			}
+			break
+		}
+		if taken != 1 { // the one that blocks; no other is queued
+			t.Errorf("%d messages were taken", taken)
+		}
+		time.AfterFunc(time.Second, func() { close(release) })
+		if status, took := deliver(); status != http.StatusAccepted || took != time.Second {
+			t.Errorf("after a while: %d after %v", status, took)
+		}
+		leave()
+		<-streamed
+	})
+}
+
+// blocking is a handler that blocks the read loop.
+type blocking struct{ release <-chan struct{} }
+
+func (b blocking) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) { <-b.release }
+
+// memory is a response writer in memory.
+type memory struct {
+	header http.Header
+	lines  chan string
+}
+
+func (m *memory) Header() http.Header { return m.header }
+
+func (m *memory) WriteHeader(int) {}
+
+func (m *memory) Flush() {}
+
+func (m *memory) Write(p []byte) (int, error) {
+	m.lines <- string(p)
+	return len(p), nil
+}
+
+const (
+	notSent       = jsonrpc.NotSent
+	maybeExecuted = jsonrpc.MaybeExecuted
+	rejected      = jsonrpc.Rejected
+)
+
+var (
+	errClosed = jsonrpc.ErrClosed
+	raw1      = jsonrpc.Raw(`[1]`)
+)
+
+// failed checks that an error is a CallError with that delivery and reason.
+func failed(t testing.TB, err error, delivery jsonrpc.Delivery, reason error) {
+	t.Helper()
+	failure, ok := errors.AsType[*jsonrpc.CallError](err)
+	switch {
+	case !ok:
+		t.Errorf("the error is %v (%T), want a *jsonrpc.CallError", err, err)
+	case failure.Delivery != delivery || reason != nil && !errors.Is(err, reason):
+		t.Errorf("the error is %v, want %v and %q", err, reason, delivery)
+	}
+}
+
+func isNotReached(err error) bool { return errors.Is(err, transport.ErrNotReached) }
+
+func listen(t testing.TB, address string) net.Listener {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }

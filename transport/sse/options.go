@@ -2,77 +2,87 @@ package sse
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
-	"net/url"
-	"strings"
+	"net/http"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
-// Options configure [Handler]. The zero value is good and safe.
+// Defaults of [Options] and [DialOptions].
+const (
+	// DefaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
+	DefaultDialMaxMessage = 16 << 20
+	// DefaultKeepAlive is the time without events after which a comment is sent.
+	DefaultKeepAlive = 15 * time.Second
+)
+
+// Options configures [Handler]. The zero value is safe for production.
 type Options struct {
-	// Hosts are the names under which this server may be reached, such as
-	// "example.com" or "example.com:8443". On a loopback address the loopback names
-	// are always allowed and, by default, nothing else; on any other address everything
-	// is unless names are listed.
+	// Hosts lists the host names of this server, such as "example.com" or
+	// "example.com:8443". On a loopback address, loopback names are always allowed and other
+	// names only if they are listed. On any other address, all names are allowed if Hosts is
+	// empty.
 	Hosts []string
-	// Origins are the origins of pages in browsers that may connect, such as
-	// "https://app.example.com". By default none may, except that pages from a loopback
-	// address may connect to one.
+	// Origins lists the origins of web pages that may connect, such as
+	// "https://app.example.com". Pages from a loopback address may always connect to a
+	// loopback address. Default: no other pages.
 	Origins []string
-	// Messages is the path to which clients post their messages, as they see it, such
-	// as "/messages"; the endpoint must be mounted there as well. Default: the path
-	// of the stream.
+	// Messages is the path to which clients post messages, such as "/messages". The endpoint
+	// must also be mounted there. Default: the path of the stream.
 	Messages string
-	// MaxMessage is the longest message in bytes that is taken. Default
-	// [DefaultMaxMessage].
-	MaxMessage int64
-	// WriteTimeout is how long a client may take to accept a write of at most 64 KiB
-	// before its session ends. Default [DefaultWriteTimeout].
-	WriteTimeout time.Duration
-	// KeepAlive is how long a stream is silent before a comment is sent. Default
-	// [DefaultKeepAlive]; negative means none is.
+	// Limits bounds what all clients of the endpoint can use.
+	Limits transport.Limits
+	// KeepAlive is the time without events after which a comment is sent. Default
+	// [DefaultKeepAlive]; negative disables comments.
 	KeepAlive time.Duration
-	// MaxSessions is how many sessions there may be at a time; one more is refused
-	// with 503. Default [DefaultMaxSessions]; negative means no bound.
-	MaxSessions int
-	// MaxPerPrincipal is how many of them may be of one authenticated client. Default
-	// [DefaultMaxPerPrincipal]; negative means no bound.
-	MaxPerPrincipal int
-	// Conn are the limits of each session. When a stream ends, nothing more can be
-	// answered: Drain has no effect.
+	// Conn contains the limits of each session. Its Limiter has no effect, and neither has Drain,
+	// since no answer can be sent after the stream has ended.
 	Conn jsonrpc.Options
-	// Logger takes what was received and was no message. Default slog.Default().
+	// Logger logs samples of malformed messages. Default slog.Default().
 	Logger *slog.Logger
 }
 
 func (o *Options) withDefaults() Options {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
-	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultMaxMessage)
-	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, DefaultWriteTimeout)
+	opts := *cmp.Or(o, &Options{})
+	opts.Limits = opts.Limits.WithDefaults()
 	opts.KeepAlive = cmp.Or(opts.KeepAlive, DefaultKeepAlive)
-	opts.MaxSessions = cmp.Or(opts.MaxSessions, DefaultMaxSessions)
-	opts.MaxPerPrincipal = cmp.Or(opts.MaxPerPrincipal, DefaultMaxPerPrincipal)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
-	opts.Conn.Drain = -1
-	opts.Conn.Admit = transport.AdmitBefore(opts.Conn.Admit)
-	if opts.Conn.Malformed == nil {
-		opts.Conn.Malformed = logMalformed(opts.Logger)
-	}
+	opts.Conn = duplex.ServerOptions(opts.Conn, opts.Logger)
 	return opts
 }
 
-func logMalformed(logger *slog.Logger) func(error) {
-	return func(err error) { logger.Warn("not a message", "error", err) }
+// DialOptions configures [Dial]. The zero value is valid.
+type DialOptions struct {
+	// HTTPClient sends the requests. Its CheckRedirect is replaced, and its Timeout should be
+	// zero, since it would end the stream. Default: a client whose connections are shared by
+	// all connections of the dialer.
+	HTTPClient *http.Client
+	// Header, if set, may add to the header of each request, for example an Authorization.
+	// Its error fails the request before it is sent. It is called concurrently.
+	Header func(ctx context.Context, header http.Header) error
+	// Authorizer, if set, authorizes requests that the server refuses with 401 or 403, such
+	// as an *oauth.Client. Opening the stream waits for it without a timeout. A message waits
+	// for it until the message's own timeout.
+	Authorizer httptransport.Authorizer
+	// MaxMessage is the maximum length of a message in bytes. A longer one ends the
+	// connection. Default [DefaultDialMaxMessage].
+	MaxMessage int64
+	// Conn contains the limits of each connection. SkipMalformed and Drain have no effect:
+	// malformed messages are skipped, and no answer can be sent after the stream has ended.
+	Conn jsonrpc.Options
+	// Logger logs malformed messages. Default slog.Default().
+	Logger *slog.Logger
 }
 
-// isPath tells whether a text is a path, percent-encoded, and nothing else of a URI.
-func isPath(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && strings.HasPrefix(text, "/") && u.EscapedPath() == text
+func (o *DialOptions) withDefaults() DialOptions {
+	opts := *cmp.Or(o, &DialOptions{})
+	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultDialMaxMessage)
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
+	opts.Conn = duplex.ClientOptions(opts.Conn, opts.Logger)
+	return opts
 }

@@ -11,16 +11,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	events "github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/sse"
+	"github.com/dovetail-go/dovetail/transport/transporttest"
 )
 
-// patience is how long something may take before it is taken to hang.
-const patience = 20 * time.Second
+// testTimeout bounds the wait of a test.
+const testTimeout = 20 * time.Second
 
-// serve serves a server over HTTP as long as the test runs.
+// serve serves a server over HTTP until the test ends.
 func serve(t testing.TB, server transport.Binder, opts *sse.Options) (url string, endpoint *sse.Endpoint) {
 	t.Helper()
 	endpoint = sse.Handler(server, opts)
@@ -45,7 +47,7 @@ func dial(t testing.TB, dialer transport.Dialer, handler jsonrpc.Handler) transp
 	return conn
 }
 
-// closed closes a connection, and sees that it ends.
+// closed closes a connection and waits for its end.
 func closed(t testing.TB, conn transport.Conn) {
 	t.Helper()
 	if err := conn.Close(); err != nil {
@@ -58,13 +60,13 @@ func await[T any](t testing.TB, event <-chan T, what string) (value T) {
 	t.Helper()
 	select {
 	case value = <-event:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatalf("waiting for %s", what)
 	}
 	return value
 }
 
-// A raw is a client that looks at every byte.
+// A raw is a client that checks every byte.
 type raw struct {
 	testing.TB
 	*http.Response
@@ -130,7 +132,7 @@ func post(t testing.TB, url, msg string, change func(*http.Request)) *http.Respo
 // request makes a request whose response is closed with the test.
 func request(t testing.TB, method, url, body string, change func(*http.Request)) *http.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	var content io.Reader
 	if body != "" {
@@ -173,16 +175,18 @@ func (silent) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.R
 	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "nothing is answered here"}
 }
 
-func (silent) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
+func (silent) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
 
-// noted takes notifications.
-type noted chan string
+// notificationRecorder records notifications.
+type notificationRecorder chan string
 
-func (noted) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+func (notificationRecorder) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
 	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "nothing is answered here"}
 }
 
-func (n noted) Notified(_ jsonrpc.Peer, note *jsonrpc.Request) { n <- note.Method }
+func (n notificationRecorder) HandleNotification(_ jsonrpc.Peer, note *jsonrpc.Request) {
+	n <- note.Method
+}
 
 // handlerFunc answers calls by a function.
 type handlerFunc func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error
@@ -191,14 +195,13 @@ func (f handlerFunc) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc
 	return f(ctx, from, req, reply)
 }
 
-func (handlerFunc) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
+func (handlerFunc) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
 
 func message(id int, method string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{}}`, id, method)
 }
 
-// authenticated names the client by a header, as middleware would do after having
-// checked it.
+// authenticated takes the principal from a header, like middleware that has verified it.
 func authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(transport.WithPrincipal(r.Context(), r.Header.Get("X-User"))))
@@ -207,4 +210,74 @@ func authenticated(next http.Handler) http.Handler {
 
 func as(user string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("X-User", user) }
+}
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+func TestTransport(t *testing.T) {
+	transporttest.Run(t, func(t *testing.T, server transport.Binder) transport.Dialer {
+		url, _ := serve(t, server, nil)
+		return sse.Dial(url, nil)
+	})
+}
+
+func TestTransportOverHTTP2(t *testing.T) {
+	transporttest.Run(t, func(t *testing.T, server transport.Binder) transport.Dialer {
+		endpoint := sse.Handler(server, &sse.Options{Messages: "/messages"})
+		mux := http.NewServeMux()
+		mux.Handle("/sse", endpoint)
+		mux.Handle("/messages", endpoint)
+		s := httptest.NewUnstartedServer(mux)
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		t.Cleanup(func() {
+			if err := endpoint.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			s.Close()
+		})
+		return sse.Dial(s.URL+"/sse", &sse.DialOptions{HTTPClient: s.Client()})
+	})
+}
+
+// A restarted server has no sessions. The dialer opens new ones.
+func TestServerRestart(t *testing.T) {
+	first := sse.Handler(transporttest.Server(), nil)
+	s := httptest.NewServer(first)
+	address := s.Listener.Addr().String()
+	dialer := sse.Dial(s.URL, nil)
+	notes := make(notificationRecorder, 1)
+	conn := dial(t, dialer, notes)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := conn.Call(t.Context(), "wait", nil)
+		waiting <- err
+	}()
+	await(t, notes, "the call to have begun")
+	s.CloseClientConnections()
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	s.Close()
+	await(t, conn.Done(), "the end of the connection")
+	failed(t, await(t, waiting, "the call"), maybeExecuted, errClosed)
+	_, err := conn.Call(t.Context(), "echo", raw1)
+	failed(t, err, notSent, errClosed)
+
+	if _, err := dialer.Dial(t.Context(), silent{}); !isNotReached(err) {
+		t.Errorf("Dial while there is no server: %v", err)
+	}
+
+	second := sse.Handler(transporttest.Server(), nil)
+	again := httptest.NewUnstartedServer(second)
+	again.Listener.Close()
+	again.Listener = listen(t, address)
+	again.Start()
+	defer again.Close()
+	defer second.Close()
+	conn = dial(t, dialer, silent{})
+	if _, err := conn.Call(context.Background(), "echo", raw1); err != nil {
+		t.Error(err)
+	}
+	closed(t, conn)
 }

@@ -2,63 +2,95 @@ package sse
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/internal/duplex"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// The events of the transport.
 const (
 	eventEndpoint = "endpoint"
 	eventMessage  = "message"
+
+	// postTimeout bounds how long a posted message waits to be read before it is refused.
+	postTimeout = 10 * time.Second
+	// flushTimeout bounds how long closing a session waits for queued messages.
+	flushTimeout = time.Second
+	// closeTimeout bounds how long closing an endpoint waits for streams after their sessions
+	// have ended.
+	closeTimeout = 2 * time.Second
 )
 
-// A session is the server's end of one event stream: what is posted to it is read,
-// and what is written goes out as events.
+// A session is the server's end of one event stream. It implements [jsonrpc.Stream]: Read
+// returns posted messages and Write sends events.
 type session struct {
 	id        string
 	principal string
 	conn      *jsonrpc.Conn
 	stream    *sse.Stream
-	posted    chan []byte
-	outbox    *outbox
+	posted    chan posted
+	charge    *bufpool.Charge // of the message that was read last
+	queue     *duplex.Queue
 
 	closeOnce sync.Once
-	closing   chan struct{} // closed when nothing is to be read or queued any more
-	sent      chan struct{} // closed when nothing is sent any more
+	closing   chan struct{} // closed by Close
+	sent      chan struct{} // closed when send has returned
+}
+
+// posted is a message that a client has posted.
+type posted struct {
+	text   []byte
+	charge *bufpool.Charge // nil for a small message
 }
 
 func newSession(id, principal string) *session {
 	return &session{
 		id: id, principal: principal,
-		posted: make(chan []byte, maxPosted), outbox: newOutbox(),
+		posted: make(chan posted), queue: duplex.NewQueue(encodeMessage),
 		closing: make(chan struct{}), sent: make(chan struct{}),
 	}
+}
+
+func encodeMessage(dst, message []byte) ([]byte, error) {
+	return sse.Append(dst, sse.Event{Name: eventMessage, Data: jsonscan.Line(message)})
 }
 
 // Read returns the next message that was posted.
 func (s *session) Read() ([]byte, error) {
 	select {
-	case msg := <-s.posted:
-		return msg, nil
+	case m := <-s.posted:
+		s.charge = m.charge
+		return m.text, nil
 	case <-s.closing:
 		return nil, jsonrpc.ErrClosed
 	}
 }
 
-// Write queues a message to be sent.
-func (s *session) Write(ctx context.Context, msg []byte) error { return s.outbox.put(ctx, msg) }
+// TakeCharge returns the charge of the message that was read last.
+func (s *session) TakeCharge() *bufpool.Charge {
+	charge := s.charge
+	s.charge = nil
+	return charge
+}
 
-// Close has what is queued sent, for at most a second, and ends the stream.
+// Write queues a message.
+func (s *session) Write(ctx context.Context, msg []byte) error { return s.queue.Put(ctx, msg) }
+
+// Close sends what is queued, for at most [flushTimeout], and ends the stream.
 func (s *session) Close() error {
 	s.closeOnce.Do(func() {
-		s.outbox.fail(jsonrpc.ErrClosed)
+		s.queue.Close(jsonrpc.ErrClosed)
 		close(s.closing)
 	})
-	timer := time.NewTimer(flushGrace)
+	timer := time.NewTimer(flushTimeout)
 	defer timer.Stop()
 	select {
 	case <-s.sent:
@@ -68,19 +100,15 @@ func (s *session) Close() error {
 	return nil
 }
 
-// post hands a message over, and says with which status that ended.
-func (s *session) post(ctx context.Context, msg []byte) int {
+// post hands a message to Read and returns the status of the response. With status 202, Read has
+// the message and its charge. No message is queued: each request waits until its message is read.
+func (s *session) post(ctx context.Context, msg posted) int {
 	select {
 	case <-s.closing:
 		return http.StatusNotFound
 	default:
 	}
-	select {
-	case s.posted <- msg:
-		return http.StatusAccepted
-	default:
-	}
-	timer := time.NewTimer(postPatience)
+	timer := time.NewTimer(postTimeout)
 	defer timer.Stop()
 	select {
 	case s.posted <- msg:
@@ -93,32 +121,132 @@ func (s *session) post(ctx context.Context, msg []byte) int {
 	return http.StatusServiceUnavailable
 }
 
-// send sends what is queued, and a comment when nothing was for so long, until the
-// client is gone or the session is closed. Events that were queued at the same time
+// send sends queued events, and a comment after each interval keepAlive without events,
+// until the client disconnects or the session is closed. Events that are queued together
 // share a write.
-func (s *session) send(gone <-chan struct{}, keepAlive time.Duration) {
-	silence := time.NewTimer(keepAlive)
-	defer silence.Stop()
+func (s *session) send(disconnected <-chan struct{}, keepAlive time.Duration) {
+	idle := time.NewTimer(keepAlive)
+	defer idle.Stop()
 	for {
 		if keepAlive < 0 {
-			silence.Stop()
+			idle.Stop()
 		} else {
-			silence.Reset(keepAlive)
+			idle.Reset(keepAlive)
 		}
 		var err error
 		select {
-		case <-s.outbox.pending:
-			err = s.stream.SendAll(s.outbox.take())
-		case <-silence.C:
-			err = s.stream.Beat()
-		case <-gone:
+		case <-s.queue.Ready():
+			err = s.stream.SendAll(s.queue.Take().Bytes())
+		case <-idle.C:
+			err = s.stream.SendComment()
+		case <-disconnected:
 			return
 		case <-s.closing:
-			_ = s.stream.SendAll(s.outbox.take()) // the client may miss it
+			_ = s.stream.SendAll(s.queue.Take().Bytes()) // the client may have disconnected
 			return
 		}
 		if err != nil {
 			return
 		}
+	}
+}
+
+var (
+	errEndpointClosed = errors.New("the server is closing")
+	errStillOpen      = errors.New("sse: streams are still open")
+)
+
+// sessions contains the sessions of an endpoint.
+type sessions struct {
+	quota *quota.Quota
+
+	mu     sync.Mutex
+	all    map[string]*session // nil for a session that does not receive messages yet
+	closed bool
+	empty  chan struct{} // closed when closed is true and all is empty
+}
+
+func newSessions(q *quota.Quota) *sessions {
+	return &sessions{quota: q, all: map[string]*session{}, empty: make(chan struct{})}
+}
+
+// begin returns a new session. The error is meant for the client.
+func (s *sessions) begin(principal string) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errEndpointClosed
+	}
+	if err := s.quota.Acquire(principal); err != nil {
+		return nil, err
+	}
+	begun := newSession(rand.Text(), principal)
+	s.all[begun.id] = nil
+	return begun, nil
+}
+
+// add lets a session receive messages. It returns false if the endpoint is closed.
+func (s *sessions) add(begun *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.all[begun.id] = begun
+	return true
+}
+
+// find returns the session with an id if it belongs to the principal, otherwise nil.
+func (s *sessions) find(id, principal string) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.all[id]; found != nil && found.principal == principal {
+		return found
+	}
+	return nil
+}
+
+// end removes a session.
+func (s *sessions) end(ended *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, ended.id)
+	s.quota.Release(ended.principal)
+	if s.closed && len(s.all) == 0 {
+		close(s.empty)
+	}
+}
+
+// shutdown refuses new sessions and returns those that receive messages.
+func (s *sessions) shutdown() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed && len(s.all) == 0 {
+		close(s.empty)
+	}
+	s.closed = true
+	running := make([]*session, 0, len(s.all))
+	for _, session := range s.all {
+		if session != nil {
+			running = append(running, session)
+		}
+	}
+	return running
+}
+
+// close ends all sessions and waits for them.
+func (s *sessions) close() error {
+	var closing sync.WaitGroup
+	for _, session := range s.shutdown() {
+		closing.Go(func() { session.conn.Close() })
+	}
+	closing.Wait()
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.empty:
+		return nil
+	case <-timer.C:
+		return errStillOpen
 	}
 }

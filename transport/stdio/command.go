@@ -1,38 +1,44 @@
 package stdio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/spawn"
+	"github.com/dovetail-go/dovetail/internal/duplex"
+	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/internal/procgroup"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// Command returns a dialer that runs a server as a child process, anew for each
-// Dial. path is looked up as by exec.Command; no shell is involved.
+// Command returns a dialer that runs a server as a child process. Each Dial starts a new
+// process. path is looked up as by exec.Command; no shell is involved. opts may be nil.
 //
-// The child leads a process group of its own and, on Linux, dies with this
-// process. Closing the connection ends its input, waits, sends TERM, waits, and
-// kills the group; it takes five seconds at the most. When the child exits, calls
-// that wait fail at once, even if a grandchild holds its output open.
+// The child leads a process group of its own and, on Linux, dies with this process. Close
+// of a connection closes the child's input, waits, sends TERM, waits, and kills the group;
+// with the default grace periods it takes at most five seconds. When the child exits, the rest
+// of its group is killed and pending calls fail with an [*ExitError], even if a grandchild keeps
+// its output open.
+//
+// On Linux, daemons of a child are killed too when it exits: processes that have left its group
+// or session. They are found by the environment variable DOVETAIL_PROCESS, which each child
+// gets; a process that was started without it survives. Guard.Wrap of package server/process
+// ends such processes too.
 func Command(path string, args []string, opts *CommandOptions) transport.Dialer {
-	d := &command{path: path, args: args}
-	if opts != nil {
-		d.opts = *opts
-	}
-	if d.opts.Grace == 0 {
-		d.opts.Grace = DefaultGrace
-	}
+	d := &command{path: path, args: args, opts: *cmp.Or(opts, &CommandOptions{})}
+	d.opts.Grace = cmp.Or(d.opts.Grace, DefaultGrace)
 	d.opts.Conn.SkipMalformed = true
-	d.opts.Conn.Drain = -1 // when a server's output ends, nothing waits for answers any more
+	d.opts.Conn.Drain = -1 // no answer can be sent after the server's output has ended
 	return d
 }
 
@@ -51,7 +57,7 @@ func (d *command) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 	if err != nil {
 		return nil, fmt.Errorf("stdio: starting %s: %w", d.path, err)
 	}
-	lines := jsonrpc.NewLines(c.out, c.in, closer(c.hangUp), &jsonrpc.LineOptions{MaxLine: d.opts.MaxLine})
+	lines := jsonrpc.NewLines(c.out, c.in, closer(c.closeInput), d.opts.MaxLine)
 	c.Conn = jsonrpc.NewConn(lines, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, &d.opts.Conn)
 	go c.run()
 	return c, nil
@@ -59,16 +65,19 @@ func (d *command) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 
 func (d *command) start() (*child, error) {
 	c := &child{
-		grace:  d.opts.Grace,
-		hungUp: make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
+		grace:       d.opts.Grace,
+		inputClosed: make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
 	}
-	c.stderr = &ring{most: StderrKept, next: d.opts.Stderr}
+	c.stderr = &tailBuffer{limit: MaxStderr, raw: d.opts.RawStderr, secrets: peertext.NewRedactor(d.opts.Secrets...)}
+	if d.opts.Stderr != nil {
+		c.stderr.lines = peertext.NewWriter(d.opts.Stderr, cmp.Or(d.opts.Name, filepath.Base(d.path)), c.stderr.secrets)
+	}
 	c.cmd = exec.Command(d.path, d.args...)
-	c.cmd.Env = append(spawn.Environment(d.opts.InheritEnv), d.opts.Env...)
+	c.cmd.Env = append(procgroup.Environment(d.opts.InheritEnv), d.opts.Env...)
 	c.cmd.Dir = d.opts.Dir
 	c.cmd.Stderr = c.stderr
-	// A grandchild that holds standard error open must not hold up Wait.
-	c.cmd.WaitDelay = holdGrace
+	// A grandchild that keeps standard error open must not block Wait.
+	c.cmd.WaitDelay = outputTimeout
 
 	stdin, in, err := os.Pipe()
 	if err != nil {
@@ -80,7 +89,7 @@ func (d *command) start() (*child, error) {
 	}
 	c.cmd.Stdin, c.cmd.Stdout = stdin, stdout
 	c.in, c.out = in, out
-	if c.process, err = spawn.Launch(c.cmd, syscall.SIGKILL, c.exit); err != nil {
+	if c.process, err = procgroup.Launch(c.cmd, syscall.SIGKILL, c.exit); err != nil {
 		return nil, errors.Join(err, stdin.Close(), stdout.Close(), in.Close(), out.Close())
 	}
 	// The child has its own copies of these ends.
@@ -91,33 +100,34 @@ func (d *command) start() (*child, error) {
 type child struct {
 	*jsonrpc.Conn
 	cmd     *exec.Cmd
-	process *spawn.Child
+	process *procgroup.Child
 	in      *os.File // to the child
 	out     *os.File // from the child
-	stderr  *ring
+	stderr  *tailBuffer
 	grace   time.Duration
 
-	hungUp  chan struct{} // closed when the child's input has been ended
-	exited  chan struct{} // closed when the process has ended
-	waitErr error         // how, valid then
-	done    chan struct{} // closed when nothing runs any more
+	inputClosed chan struct{} // closed when the child's input has been closed
+	exited      chan struct{} // closed when the process has ended
+	waitErr     error         // of the process; valid when exited is closed
+	done        chan struct{} // closed when nothing of the connection runs
 }
 
-// exit notes that the process has ended.
+// exit records that the process has ended.
 func (c *child) exit(err error) {
-	if errors.Is(err, exec.ErrWaitDelay) { // that is about somebody else
+	if errors.Is(err, exec.ErrWaitDelay) { // about a grandchild
 		err = nil
 	}
 	c.waitErr = err
+	c.stderr.close()
 	close(c.exited)
 }
 
-// hangUp ends the child's input, and reading from it. Its output stays open until
-// it has ended: what a server has still to say must not kill it.
-func (c *child) hangUp() error {
-	defer close(c.hungUp)
+// closeInput closes the child's input and ends reading from it. The child's output stays
+// open until it exits, so that a server that still writes is not killed.
+func (c *child) closeInput() error {
+	defer close(c.inputClosed)
 	err := c.in.Close()
-	if c.out.SetReadDeadline(time.Unix(1, 0)) != nil { // pipes of Windows have no deadlines
+	if c.out.SetReadDeadline(time.Unix(1, 0)) != nil { // pipes on Windows have no deadlines
 		err = errors.Join(err, c.out.Close())
 	}
 	return err
@@ -127,32 +137,32 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// run reads from the child until it ends, and sees that it does.
+// run reads from the child until the connection ends, and waits for the child.
 func (c *child) run() {
 	defer close(c.done)
 	var tasks sync.WaitGroup
-	tasks.Go(c.cutOff)
-	tasks.Go(c.end)
-	_ = c.Conn.Run(context.Background()) // that it has ended is what matters; ExitError tells why
+	tasks.Go(c.closeAfterExit)
+	tasks.Go(c.terminate)
+	_ = c.Conn.Run(context.Background()) // ExitError says more
 	tasks.Go(c.discard)
 	tasks.Wait()
 }
 
-// discard reads what the child says when nobody listens any more.
+// discard reads the rest of the child's output.
 func (c *child) discard() {
-	_ = c.out.SetReadDeadline(time.Time{}) // it fails when out is closed, as reading does then
+	_ = c.out.SetReadDeadline(time.Time{}) // if it fails, so does reading
 	_, _ = io.Copy(io.Discard, c.out)
 }
 
-// cutOff ends the connection to a child that has exited, once what it wrote last
-// has been read: a grandchild may hold the pipe open for ever.
-func (c *child) cutOff() {
+// closeAfterExit ends the connection to a child that has exited, once its last output has
+// been read. A grandchild may keep the pipe open.
+func (c *child) closeAfterExit() {
 	select {
 	case <-c.exited:
 	case <-c.Conn.Done():
 		return
 	}
-	timer := time.NewTimer(holdGrace)
+	timer := time.NewTimer(outputTimeout)
 	defer timer.Stop()
 	select {
 	case <-c.Conn.Done():
@@ -161,23 +171,23 @@ func (c *child) cutOff() {
 	}
 }
 
-// end waits for the end of the child's input and leads it down the ladder from
-// there: TERM, KILL.
-func (c *child) end() {
+// terminate waits until the child's input is closed, and then for the child. It sends TERM
+// and KILL if the child does not exit.
+func (c *child) terminate() {
 	defer c.out.Close()
-	<-c.hungUp
-	if c.waits(c.grace) {
+	<-c.inputClosed
+	if c.exitsWithin(c.grace) {
 		return
 	}
 	c.process.Terminate()
-	if c.waits(c.grace) {
+	if c.exitsWithin(c.grace) {
 		return
 	}
 	c.process.Kill()
-	c.waits(killGrace)
+	c.exitsWithin(killTimeout)
 }
 
-func (c *child) waits(limit time.Duration) bool {
+func (c *child) exitsWithin(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -195,15 +205,149 @@ func (c *child) Close() error {
 	return err
 }
 
-// Done is closed when the child and everything about it has ended.
+// Done is closed when the child and everything of the connection has ended.
 func (c *child) Done() <-chan struct{} { return c.done }
 
-// Call sends a request. When the process has ended over it, the error says how.
+// Call sends a request. If the process has ended, the error says how.
 func (c *child) Call(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error) {
 	resp, err := c.Conn.Call(ctx, method, params)
-	var failed *jsonrpc.CallError
-	if errors.As(err, &failed) && errors.Is(failed.Err, jsonrpc.ErrClosed) && c.waits(exitGrace) {
-		return nil, &jsonrpc.CallError{Method: method, Delivery: failed.Delivery, Err: &ExitError{Err: c.waitErr, Stderr: c.stderr.String()}}
+	return resp, duplex.Explain(err, func() error {
+		if c.exitsWithin(exitTimeout) {
+			return &ExitError{Err: c.waitErr, Stderr: c.stderr.String()}
+		}
+		return nil
+	})
+}
+
+// Defaults of [CommandOptions].
+const (
+	// DefaultGrace is how long a child may take to exit after its input is closed, and
+	// again after TERM.
+	DefaultGrace = 2 * time.Second
+	// MaxStderr is how many bytes of the end of a child's standard error are kept for
+	// errors.
+	MaxStderr = 64 << 10
+	// maxLastLine is how many bytes of the last line are part of the text of an error.
+	maxLastLine = 256
+	// exitTimeout is how long a failed call waits to learn how the process ended.
+	exitTimeout = 100 * time.Millisecond
+	// killTimeout bounds waiting for a child that was killed.
+	killTimeout = time.Second
+	// outputTimeout is how long a grandchild may keep the child's output open after its
+	// exit.
+	outputTimeout = 50 * time.Millisecond
+)
+
+// CommandOptions configures [Command]. The zero value is valid.
+type CommandOptions struct {
+	// Env is added to the environment, in the form "name=value". Default: the child gets
+	// only HOME, LOGNAME, PATH, SHELL, TERM, USER and similar variables.
+	Env []string
+	// InheritEnv gives the child the whole environment of this process.
+	InheritEnv bool
+	// Dir is the child's working directory. Default: that of this process.
+	Dir string
+	// Name is the name of the server in the lines of Stderr. Default: the base name of the
+	// program.
+	Name string
+	// Stderr receives the child's standard error in a form that is safe on a terminal and in a
+	// log: as lines that begin with Name, without control, invisible and combining characters.
+	// A line has at most 1 KiB. After 1000 lines or 256 KiB, the rate is at most 20 lines and
+	// 4 KiB per second; the rest is counted. Each Write is one line, and should not block. It is
+	// called concurrently if several children share a writer. Default: the output is discarded,
+	// except that the last [MaxStderr] bytes are kept for errors.
+	Stderr io.Writer
+	// RawStderr receives the same bytes as the child writes them, without a limit. They may
+	// contain escape sequences that change what a terminal shows or does. Its Write should not
+	// block. Default: none.
+	RawStderr io.Writer
+	// Secrets are texts that neither Stderr nor an [ExitError] contains, such as keys in Env: each
+	// is replaced by [redacted]. Texts of fewer than 8 bytes have no effect.
+	Secrets []string
+	// Grace is how long the child may take to exit after its input is closed, and again
+	// after TERM, before it is killed. Default [DefaultGrace].
+	Grace time.Duration
+	// MaxLine is the maximum length of a message in bytes. Default 16 MiB.
+	MaxLine int
+	// Conn contains the limits of the connection. SkipMalformed and Drain have no effect.
+	Conn jsonrpc.Options
+}
+
+// ExitError says how a server's process has ended. It is [jsonrpc.ErrClosed] under
+// errors.Is.
+type ExitError struct {
+	// Err is the error of exec.Cmd.Wait; nil for exit status 0.
+	Err error
+	// Stderr is the end of the process's standard error without [CommandOptions].Secrets: at most
+	// [MaxStderr] bytes. It may contain control characters.
+	Stderr string
+}
+
+// Error returns how the process ended and the last line of its standard error, escaped and
+// truncated to 256 bytes.
+func (e *ExitError) Error() string {
+	how := "exit status 0"
+	if e.Err != nil {
+		how = e.Err.Error()
 	}
-	return resp, err
+	if line := lastLine(e.Stderr); line != "" {
+		return "the server's process has ended: " + how + ": " + peertext.Quote(peertext.Cut(line, maxLastLine))
+	}
+	return "the server's process has ended: " + how
+}
+
+// Unwrap returns [jsonrpc.ErrClosed] and Err.
+func (e *ExitError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{jsonrpc.ErrClosed}
+	}
+	return []error{jsonrpc.ErrClosed, e.Err}
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexAny(text, "\r\n")+1:]
+}
+
+// A tailBuffer keeps the end of what is written to it and passes everything on.
+type tailBuffer struct {
+	mu    sync.Mutex
+	tail  []byte
+	limit int
+	raw   io.Writer        // may be nil
+	lines *peertext.Writer // may be nil
+
+	secrets *peertext.Redactor // may be nil
+}
+
+// Write never fails, so that a broken reader of standard error does not stop the child.
+func (r *tailBuffer) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	r.tail = append(r.tail, p...)
+	if over := len(r.tail) - r.limit - r.secrets.Longest(); over > 0 {
+		r.tail = append(r.tail[:0], r.tail[over:]...)
+	}
+	r.mu.Unlock()
+	if r.raw != nil {
+		_, _ = r.raw.Write(p)
+	}
+	if r.lines != nil {
+		_, _ = r.lines.Write(p)
+	}
+	return len(p), nil
+}
+
+// close passes on a line without a line break.
+func (r *tailBuffer) close() {
+	if r.lines != nil {
+		_ = r.lines.Close() // never fails
+	}
+}
+
+// String returns what has been kept, without secrets.
+func (r *tailBuffer) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := r.secrets.Redact(string(r.tail))
+	return text[max(0, len(text)-r.limit):]
 }

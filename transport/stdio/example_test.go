@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
-// greeter is a server with one method and nothing to remember.
+// greeter is a server with one stateless method.
 type greeter struct{}
 
 func (g greeter) Bind(transport.Link) jsonrpc.Handler { return g }
@@ -27,7 +27,7 @@ func (greeter) Handle(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, r
 	return reply.Write(jsonrpc.Raw(`{"greeting":"Hello!"}`))
 }
 
-func (greeter) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
+func (greeter) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
 
 // A server on given streams; without options it serves standard input and output.
 func ExampleServe() {
@@ -39,7 +39,7 @@ func ExampleServe() {
 	// Output: {"jsonrpc":"2.0","id":1,"result":{"greeting":"Hello!"}}
 }
 
-// A client and its server, which here is this very program, started again.
+// A client and its server, which is this program as a child process.
 func ExampleCommand() {
 	dialer := stdio.Command(os.Args[0], nil, &stdio.CommandOptions{
 		Env: []string{childVariable + "=greeter"},

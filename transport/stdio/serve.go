@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,58 +12,51 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// ServeOptions configure [Serve]. The zero value is good.
+// ServeOptions configures [Serve]. The zero value is valid.
 type ServeOptions struct {
-	// In and Out replace standard input and output. Closing In must end a
-	// blocked read.
+	// In and Out replace standard input and output. Closing In must end a blocked Read.
 	In  io.ReadCloser
 	Out io.Writer
-	// MaxLine is the longest message in bytes. Default 16 MiB.
+	// MaxLine is the maximum length of a message in bytes. Default 16 MiB.
 	MaxLine int
-	// Conn are the limits of the connection.
+	// Conn contains the limits of the connection.
 	Conn jsonrpc.Options
-	// Logger takes what was received and was no message. Default
-	// slog.Default().
+	// Logger logs malformed messages. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// shutdownTimeout bounds how long what a server depends on may take to stop.
+// shutdownTimeout bounds the shutdown of the server's dependencies.
 const shutdownTimeout = 10 * time.Second
 
-// Serve serves one client on standard input and output until input or ctx ends: both are
-// nil. Calls that run when input ends may finish and are answered. At the end a server
-// that is a [transport.Server] is shut down, within 10 seconds.
+// Serve serves one client on standard input and output. It blocks until the input or ctx
+// ends, and returns nil then. opts may be nil. When the input ends, calls in progress
+// finish and are answered. At the end Serve shuts down a server that is a
+// [transport.Server], within 10 seconds. The error joins those of the streams and of the
+// shutdown.
 //
-// While it serves the standard streams, os.Stdout is standard error: a stray
-// print in a tool, or in a child process that a tool starts, cannot break the
-// protocol.
+// While Serve uses standard output, os.Stdout is standard error, so that a stray print in a
+// tool, or in a child process of a tool, cannot break the protocol.
 func Serve(ctx context.Context, server transport.Binder, opts *ServeOptions) error {
-	var o ServeOptions
-	if opts != nil {
-		o = *opts
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o := *cmp.Or(opts, &ServeOptions{})
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.In == nil {
 		o.In = interruptible(os.Stdin)
 	}
 	if o.Out == nil {
-		out, restore := takeStdout()
+		out, restore := redirectStdout()
 		defer restore()
 		o.Out = out
 	}
 	if o.Conn.Malformed == nil {
-		o.Conn.Malformed = func(err error) { o.Logger.Warn("not a message", "error", err) }
+		o.Conn.Malformed = duplex.LogMalformed(o.Logger)
 	}
-	lines := jsonrpc.NewLines(o.In, o.Out, o.In, &jsonrpc.LineOptions{MaxLine: o.MaxLine})
-	conn := jsonrpc.NewConn(lines, func(c *jsonrpc.Conn) jsonrpc.Handler {
-		return server.Bind(transport.Link{Peer: c, Input: c.Input(), Go: c.Go})
-	}, &o.Conn)
+	lines := jsonrpc.NewLines(o.In, o.Out, o.In, o.MaxLine)
+	conn := duplex.Serve(lines, server, "", &o.Conn, nil)
 	err := conn.Run(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -78,28 +72,28 @@ func Serve(ctx context.Context, server transport.Binder, opts *ServeOptions) err
 	return err
 }
 
-// Run is [Serve] until the process gets an interrupt or SIGTERM, which is nil.
+// Run calls [Serve] until the process receives an interrupt or SIGTERM. It returns nil
+// then.
 func Run(server transport.Binder, opts *ServeOptions) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return Serve(ctx, server, opts)
 }
 
-// interruptible reads a file whose own Close would not end a blocked read, as is
-// the case with standard input. The goroutine that reads cannot be ended either: it
-// lasts as long as the file or the process, and reads at most once after Close.
+// interruptible returns a reader of a file whose Close does not end a blocked Read, such as
+// standard input. Its goroutine lasts as long as the file or the process, and reads at most
+// once after Close.
 func interruptible(file *os.File) io.ReadCloser {
 	out, in := io.Pipe()
 	go func() {
 		_, err := io.Copy(in, file)
-		_ = in.CloseWithError(err) // nil always
+		_ = in.CloseWithError(err) // it always returns nil
 	}()
 	return out
 }
 
-// takeStdout keeps standard output for the protocol and gives everything else
-// that prints standard error instead.
-func takeStdout() (out *os.File, restore func()) {
+// redirectStdout returns standard output and replaces os.Stdout by standard error.
+func redirectStdout() (out *os.File, restore func()) {
 	out = os.Stdout
 	os.Stdout = os.Stderr
 	return out, func() { os.Stdout = out }

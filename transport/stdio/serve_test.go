@@ -24,8 +24,8 @@ func TestServeProtectsStdout(t *testing.T) {
 	var stderr bytes.Buffer
 	var reports []error
 	conn := dial(t, "stray", &stdio.CommandOptions{
-		Stderr: &stderr,
-		Conn:   jsonrpc.Options{Malformed: func(err error) { reports = append(reports, err) }},
+		RawStderr: &stderr,
+		Conn:      jsonrpc.Options{Malformed: func(err error) { reports = append(reports, err) }},
 	})
 	callEcho(t, conn)
 	if err := conn.Close(); err != nil {
@@ -39,7 +39,7 @@ func TestServeProtectsStdout(t *testing.T) {
 	}
 }
 
-// When its context ends, a server ends although its input does not.
+// Serve returns when its context ends, although its input is open.
 func TestServeEndsWithContext(t *testing.T) {
 	server := exec.Command(os.Args[0])
 	server.Env = append(os.Environ(), childVariable+"=quits")
@@ -63,7 +63,7 @@ func TestServeEndsWithContext(t *testing.T) {
 	}
 }
 
-// At the end of input, calls that run are finished and answered; then Serve returns.
+// At the end of input, calls in progress are finished and answered, and Serve returns.
 func TestServeDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		input := `{"jsonrpc":"2.0","id":1,"method":"slow"}` + "\nnot JSON\n" + `{"jsonrpc":"2.0","id":2,"method":"slow"}`
@@ -79,7 +79,7 @@ func TestServeDrains(t *testing.T) {
 		if got := out.String(); strings.Count(got, `"result":"done"`) != 2 || strings.Count(got, `-32700`) != 1 {
 			t.Errorf("answered\n%s", got)
 		}
-		if !strings.Contains(log.String(), "not a message") {
+		if !strings.Contains(log.String(), "malformed message") {
 			t.Errorf("logged %q", &log)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -18,9 +19,8 @@ const modernCall = `{"name":"search","arguments":{"query":"dovetail joints","lim
 	`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
 	`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"}}}`
 
-// canned answers every POST with the same bytes, but for the id, which is the number of
-// the request.
-func canned(tb testing.TB) *httptest.Server {
+// cannedTransport answers every POST with the same bytes, except for the id.
+func cannedTransport(tb testing.TB) *httptest.Server {
 	var number int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		number++
@@ -37,7 +37,7 @@ func canned(tb testing.TB) *httptest.Server {
 
 func dial(tb testing.TB, url string) transport.Conn {
 	tb.Helper()
-	conn, err := streamable.Dial(url, nil).Dial(context.Background(), new(notebook))
+	conn, err := streamable.Dial(url, nil).Dial(context.Background(), new(recorder))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -48,13 +48,13 @@ func dial(tb testing.TB, url string) transport.Conn {
 // calls are the params of a call in both eras.
 var calls = map[string]string{"modern": modernCall, "legacy": modernCall[:strings.Index(modernCall, `,"_meta"`)] + "}"}
 
-// A call costs little beside what net/http does at both ends, which is most of this.
+// A call costs little compared to net/http at both ends.
 func TestDialAllocations(t *testing.T) {
-	if raced {
+	if racetest.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for name, most := range map[string]float64{"modern": 104, "legacy": 97} {
-		conn := dial(t, canned(t).URL)
+		conn := dial(t, cannedTransport(t).URL)
 		params := jsonrpc.Raw(calls[name])
 		got := testing.AllocsPerRun(500, func() {
 			if _, err := conn.Call(context.Background(), "tools/call", params); err != nil {
@@ -67,11 +67,11 @@ func TestDialAllocations(t *testing.T) {
 	}
 }
 
-// The whole of a call, server and net/http included.
+// A whole call, including the server and net/http.
 func BenchmarkDialCall(b *testing.B) {
 	for name, params := range calls {
 		b.Run(name, func(b *testing.B) {
-			conn := dial(b, canned(b).URL)
+			conn := dial(b, cannedTransport(b).URL)
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := conn.Call(b.Context(), "tools/call", jsonrpc.Raw(params)); err != nil {
@@ -80,9 +80,9 @@ func BenchmarkDialCall(b *testing.B) {
 			}
 		})
 	}
-	// What net/http costs alone.
+	// The cost of net/http alone.
 	b.Run("http", func(b *testing.B) {
-		server := canned(b)
+		server := cannedTransport(b)
 		client := server.Client()
 		b.ReportAllocs()
 		for b.Loop() {

@@ -10,56 +10,64 @@ import (
 	"sync"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/mirror"
+	"github.com/dovetail-go/dovetail/internal/paramheader"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// bindings know which arguments of which tools have headers, from the tools that
-// the server has listed.
-type bindings struct {
+// headerBindings records which arguments of a tool a call repeats in headers, as the lists
+// of tools from the server declare it.
+type headerBindings struct {
 	mu    sync.RWMutex
-	tools map[string]*mirror.Params // only tools that have any
+	tools map[string]headerBinding // only tools with such arguments
+	size  int                      // of all tools
 }
 
-// of returns those of one tool, nil if it has none.
-func (b *bindings) of(tool string) *mirror.Params {
+// A headerBinding has the header parameters of a tool. size is that of its name and schema, in bytes.
+type headerBinding struct {
+	params *paramheader.Params
+	size   int
+}
+
+// get returns the header parameters of a tool, or nil if it has none.
+func (b *headerBindings) get(tool string) *paramheader.Params {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.tools[tool]
+	return b.tools[tool].params
 }
 
-func (b *bindings) set(tool string, params *mirror.Params) {
+func (b *headerBindings) set(tool string, params *paramheader.Params, size int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case params == nil:
-		delete(b.tools, tool)
-	case len(b.tools) < maxBindings:
-		if b.tools == nil {
-			b.tools = make(map[string]*mirror.Params)
-		}
-		b.tools[tool] = params
+	b.size -= b.tools[tool].size
+	delete(b.tools, tool)
+	if params == nil || len(b.tools) == maxBindings || b.size+size > maxBindingBytes {
+		return
 	}
+	if b.tools == nil {
+		b.tools = make(map[string]headerBinding)
+	}
+	b.tools[tool] = headerBinding{params, size}
+	b.size += size
 }
 
-func (b *bindings) none() bool {
+func (b *headerBindings) isEmpty() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return len(b.tools) == 0
 }
 
-// watch learns from a list of tools, and takes out of it those whose annotations
-// break the rules: they must not be called. MCP 2026-07-28, server/tools.
-func (b *bindings) watch(resp *jsonrpc.Response, logger *slog.Logger) {
-	if b.none() && !bytes.Contains(resp.Result, []byte("x-mcp-header")) && !bytes.Contains(resp.Result, []byte(`\u00`)) {
+// update records the tools of a list. It removes tools with invalid annotations from the
+// response, since they must not be called. See MCP 2026-07-28, server/tools.
+func (b *headerBindings) update(resp *jsonrpc.Response, logger *slog.Logger) {
+	if b.isEmpty() && !bytes.Contains(resp.Result, []byte("x-mcp-header")) && !bytes.Contains(resp.Result, []byte(`\u00`)) {
 		return
 	}
 	tools := resp.Member("tools")
 	kept, dropped := []byte{'['}, false
 	for tool := range elements(tools) {
-		if name, err := b.learn(tool); err != nil {
-			logger.Warn("a tool was left out of the list", "tool", name, "error", err)
+		if name, err := b.add(tool); err != nil {
+			logger.Warn("streamable: tool with invalid annotations removed from the list", "tool", name, "error", err)
 			dropped = true
 			continue
 		}
@@ -72,25 +80,24 @@ func (b *bindings) watch(resp *jsonrpc.Response, logger *slog.Logger) {
 		return
 	}
 	result, err := jsonscan.Splice(nil, resp.Result, jsonscan.Edit{Name: "tools", Value: append(kept, ']')})
-	if err == nil { // the result has been scanned before
+	if err == nil { // the result was scanned before
 		resp.Result = result
 	}
 }
 
-// learn remembers one tool.
-func (b *bindings) learn(tool json.RawMessage) (name string, err error) {
+// add records one tool.
+func (b *headerBindings) add(tool json.RawMessage) (name string, err error) {
 	members, err := jsonscan.ReadObject(tool)
 	if err != nil || jsonscan.KindOf(members.Get("name")) != jsonscan.String {
-		return "", nil // whoever decodes the list will not like it
+		return "", nil // decoding the list will fail
 	}
 	name = jsonscan.Unquote(members.Get("name"))
-	params, err := mirror.Compile(members.Get("inputSchema"))
-	b.set(name, params)
+	params, err := paramheader.Compile(members.Get("inputSchema"))
+	b.set(name, params, len(tool))
 	return name, err
 }
 
-// elements are those of an array that has been scanned; there are none in
-// anything else.
+// elements returns the elements of a valid JSON array, and none for any other value.
 func elements(array json.RawMessage) func(yield func(json.RawMessage) bool) {
 	return func(yield func(json.RawMessage) bool) {
 		s := jsonscan.New(array)
@@ -111,9 +118,10 @@ func elements(array json.RawMessage) func(yield func(json.RawMessage) bool) {
 
 var errTooManyPages = errors.New("the server's list of tools does not end")
 
-// relearn lists all tools, since the server has found that a call lacks a header.
-func (c *clientConn) relearn(ctx context.Context, refused []byte) error {
-	msg, err := jsonrpc.Decode(refused)
+// relistTools lists all tools, to find the header that a refused call lacked. The requests
+// have the _meta of the call, without its progress token.
+func (c *clientConn) relistTools(ctx context.Context, refusedCall []byte) error {
+	msg, err := jsonrpc.Decode(refusedCall)
 	if err != nil {
 		return err
 	}
@@ -135,7 +143,7 @@ func (c *clientConn) relearn(ctx context.Context, refused []byte) error {
 		if err != nil {
 			return err
 		}
-		c.bindings.watch(resp, c.dialer.opts.Logger)
+		c.bindings.update(resp, c.dialer.opts.Logger)
 		next := resp.Member("nextCursor")
 		if jsonscan.KindOf(next) != jsonscan.String {
 			return nil

@@ -3,47 +3,51 @@ package streamable
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
+	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/buffer"
+	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/mirror"
-	"github.com/dovetail-go/dovetail/internal/webclient"
+	"github.com/dovetail-go/dovetail/internal/paramheader"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A post is one message on its way to the server. It must be done, after which its text is
-// gone.
+// A post is one message to the server. done must be called exactly once; text must not be
+// used after that.
 type post struct {
 	conn    *clientConn
-	caller  context.Context // of who sends it
-	ctx     context.Context // ends with the caller's, with the connection, and in time
+	caller  context.Context // passed to Call or Notify
+	ctx     context.Context // derived from caller; ends also with the connection and after the timeout
 	cancel  context.CancelFunc
 	number  int64
 	session *dialSession
 
 	method string
-	id     jsonrpc.ID // zero when there is no answer to wait for
-	modern bool       // the message says which version it is of
-	params located
-	text   webclient.Text
+	id     jsonrpc.ID // zero if no response is expected
+	modern bool       // whether the message declares its version
+	params trackedParams
+	text   httpclient.Body
 	header http.Header
 
-	sent []byte // the message, if its header lacked something
+	mismatched []byte // the message, if the server refused it for a header mismatch
 
-	route    *jsonrpc.Route // of what comes along with the answer; nil as long as nothing has
-	progress webclient.Progress
-	words    [3]string // values in the header
+	from         callReceiver // peer of the messages in the response
+	progress     httpclient.Progress
+	headerValues [3]string // backing array of header values
 }
 
 // newPost begins a request. The error is a *jsonrpc.CallError.
 func (c *clientConn) newPost(ctx context.Context, method string) (*post, error) {
-	p := &post{conn: c, caller: ctx, method: method}
+	p := &post{conn: c, caller: ctx, method: method, from: callReceiver{receiver{clientConn: c}, ctx}}
 	if ctx.Err() != nil {
-		return nil, p.failed(jsonrpc.NotSent, context.Cause(ctx))
+		return nil, p.callError(jsonrpc.NotSent, context.Cause(ctx))
 	}
 	timeout := c.dialer.opts.Conn.CallTimeout
 	if deadline.Has(ctx) || timeout < 0 {
@@ -54,7 +58,7 @@ func (c *clientConn) newPost(ctx context.Context, method string) (*post, error) 
 	var err error
 	if p.number, p.session, err = c.state.begin(p.cancel, c.dialer.opts.Conn.MaxPending); err != nil {
 		p.cancel()
-		return nil, p.failed(jsonrpc.NotSent, err)
+		return nil, p.callError(jsonrpc.NotSent, err)
 	}
 	return p, nil
 }
@@ -66,33 +70,32 @@ func (p *post) done() {
 	p.conn.state.finish(p.number)
 }
 
-func (p *post) failed(delivery jsonrpc.Delivery, err error) error {
+func (p *post) callError(delivery jsonrpc.Delivery, err error) error {
 	return &jsonrpc.CallError{Method: p.method, Delivery: delivery, Err: err}
 }
 
-// broken is the error of a request that was cut off, by whom ever, or could not
-// be answered.
-func (p *post) broken(err error) error {
-	return p.failed(p.progress.Delivery(), p.reason(err))
+// networkError returns the error of a request that was interrupted or not answered.
+func (p *post) networkError(err error) error {
+	return p.callError(p.progress.Delivery(), p.reason(err))
 }
 
-// reason says why a request failed. Its own context tells nothing of whoever
-// has ended it.
+// reason returns why a request failed: the end of the caller's context, the end of the
+// connection, the timeout, or err.
 func (p *post) reason(err error) error {
 	switch {
 	case p.caller.Err() != nil:
 		return context.Cause(p.caller)
 	case p.ctx.Err() == nil:
 		return err
-	case p.conn.state.endedWith() != nil:
-		return p.conn.state.endedWith()
+	case p.conn.state.endReason() != nil:
+		return p.conn.state.endReason()
 	}
 	return context.DeadlineExceeded
 }
 
-// encode writes the message and its header. Its params are scanned once, for both.
+// encode encodes the message and its header from one scan of the params.
 func (p *post) encode(id jsonrpc.ID, params jsonrpc.Appender) error {
-	memory := p.conn.memory.Get()
+	memory := p.conn.buffers.Get()
 	defer p.text.Hold(memory)
 	p.id = id
 	p.params.Appender = params
@@ -100,15 +103,15 @@ func (p *post) encode(id jsonrpc.ID, params jsonrpc.Appender) error {
 	if err != nil {
 		return err
 	}
-	var req jsonrpc.Request
-	if err := req.Init(id, p.method, raw); err != nil {
-		return fmt.Errorf("%v", err) // it is not the server that says so
+	req, err := jsonrpc.NewRequest(id, p.method, raw)
+	if err != nil {
+		return fmt.Errorf("%v", err) // hide *jsonrpc.Error, which means an error of the server
 	}
-	claim := req.Member("_meta", mcp.MetaProtocolVersion)
-	p.modern = jsonscan.KindOf(claim) == jsonscan.String
+	declared := req.Member("_meta", mcp.MetaProtocolVersion)
+	p.modern = jsonscan.KindOf(declared) == jsonscan.String
 	p.header = p.newHeader()
 	if p.modern {
-		p.mirror(&req, claim)
+		p.addHeaders(req, declared)
 	}
 	if trace := p.conn.dialer.opts.Conn.Trace; trace != nil {
 		trace(true, memory.Bytes)
@@ -116,9 +119,9 @@ func (p *post) encode(id jsonrpc.ID, params jsonrpc.Appender) error {
 	return nil
 }
 
-// appendTo writes the message into a buffer that is empty, and returns the params in it,
-// nil when there are none.
-func (p *post) appendTo(memory *buffer.Buffer) (params json.RawMessage, err error) {
+// appendTo appends the message to an empty buffer. It returns the params in the buffer, or
+// nil if there are none.
+func (p *post) appendTo(memory *bufpool.Buffer) (params json.RawMessage, err error) {
 	if p.params.Appender != nil {
 		text, err := jsonrpc.AppendRequest(memory.Bytes, p.id, p.method, &p.params)
 		if err != nil {
@@ -133,44 +136,44 @@ func (p *post) appendTo(memory *buffer.Buffer) (params json.RawMessage, err erro
 	return nil, err
 }
 
-// located is an Appender that knows where it has appended itself.
-type located struct {
+// trackedParams is an Appender that records the position of its text.
+type trackedParams struct {
 	jsonrpc.Appender
 	start, end int
 }
 
-// AppendJSON appends what it locates.
-func (l *located) AppendJSON(dst []byte) ([]byte, error) {
-	l.start = len(dst)
-	dst, err := l.Appender.AppendJSON(dst)
-	l.end = len(dst)
+// AppendJSON appends the params.
+func (p *trackedParams) AppendJSON(dst []byte) ([]byte, error) {
+	p.start = len(dst)
+	dst, err := p.Appender.AppendJSON(dst)
+	p.end = len(dst)
 	return dst, err
 }
 
-// mirror repeats in the header what the message says. MCP 2026-07-28,
-// basic/transports/streamable-http.
-func (p *post) mirror(req *jsonrpc.Request, claim json.RawMessage) {
+// addHeaders adds the headers that repeat parts of the message: version, method, name and
+// arguments. See MCP 2026-07-28, basic/transports/streamable-http.
+func (p *post) addHeaders(req *jsonrpc.Request, declared json.RawMessage) {
 	version := string(mcp.LatestVersion)
-	if !jsonscan.KeyIs(claim, version) {
-		version = mirror.Encode(jsonscan.Unquote(claim))
+	if !jsonscan.KeyIs(declared, version) {
+		version = paramheader.Encode(jsonscan.Unquote(declared))
 	}
-	p.words = [...]string{version, mirror.Encode(p.method), ""}
-	p.header[headerVersion] = p.words[0:1:1]
-	p.header[mirror.HeaderMethod] = p.words[1:2:2]
-	name, ok := mirror.Name(req)
+	p.headerValues = [...]string{version, paramheader.Encode(p.method), ""}
+	p.header[headerVersion] = p.headerValues[0:1:1]
+	p.header[paramheader.HeaderMethod] = p.headerValues[1:2:2]
+	name, ok := paramheader.Name(req)
 	if !ok {
 		return
 	}
-	p.words[2] = mirror.Encode(name)
-	p.header[mirror.HeaderName] = p.words[2:3:3]
+	p.headerValues[2] = paramheader.Encode(name)
+	p.header[paramheader.HeaderName] = p.headerValues[2:3:3]
 	if p.method == mcp.MethodToolsCall {
-		for key, value := range p.conn.bindings.of(name).All(req.Member("arguments")) {
+		for key, value := range p.conn.bindings.get(name).All(req.Member("arguments")) {
 			p.header[key] = []string{value}
 		}
 	}
 }
 
-// What every request has in its header. Nobody changes these.
+// Header values of every request. They must not be modified.
 var (
 	typeJSON      = []string{"application/json"}
 	typeEvents    = []string{"text/event-stream"}
@@ -184,21 +187,21 @@ func (p *post) newHeader() http.Header {
 	return header
 }
 
-// send makes the request. The error is a *jsonrpc.CallError.
+// send sends the request. The error is a *jsonrpc.CallError.
 func (p *post) send() (*http.Response, error) {
-	if !p.modern && !p.opensSession() {
+	if !p.modern && !p.isInitialize() {
 		p.session.addTo(p.header)
 	}
 	dialer := p.conn.dialer
-	res, err := dialer.client.PostText(p.ctx, dialer.url, p.header, &p.text, &p.progress)
+	res, err := dialer.client.PostBody(p.ctx, dialer.client.URL(), p.header, &p.text, &p.progress)
 	if err != nil {
-		return nil, p.broken(err)
+		return nil, p.networkError(err)
 	}
 	return res, nil
 }
 
-// tell sends a message that has no answer.
-func (p *post) tell() error {
+// deliver sends a message that has no response.
+func (p *post) deliver() error {
 	res, err := p.send()
 	if err != nil {
 		return err
@@ -208,8 +211,234 @@ func (p *post) tell() error {
 		_, err = p.refused(res)
 		return err
 	}
-	if mediaType(res) != typeEvents[0] { // which some servers keep open
-		webclient.Drain(res.Body, p.cancel)
+	if mediaType(res) != typeEvents[0] { // some servers keep an empty stream open
+		httpclient.Drain(res.Body, p.cancel)
 	}
 	return nil
+}
+
+// roundTrip sends a call and waits for its response. If draining is true, a goroutine still
+// reads the stream and calls done at its end; otherwise the caller must call done.
+func (p *post) roundTrip() (resp *jsonrpc.Response, draining bool, err error) {
+	res, err := p.send()
+	if err != nil {
+		return nil, false, err
+	}
+	if !isSuccess(res) {
+		resp, err = p.refused(res)
+		return resp, false, err
+	}
+	if p.isInitialize() {
+		if err := p.storeSession(res); err != nil {
+			res.Body.Close()
+			return nil, false, p.callError(jsonrpc.MaybeExecuted, err)
+		}
+	}
+	switch kind := mediaType(res); kind {
+	case typeJSON[0], "":
+		resp, err = p.readJSON(res)
+	case typeEvents[0]:
+		resp, draining, err = p.readStream(res.Body)
+	default:
+		httpclient.Drain(res.Body, p.cancel)
+		res.Body.Close()
+		return nil, false, p.callError(jsonrpc.MaybeExecuted, fmt.Errorf(
+			"the response must be %s or %s, not %s", typeJSON[0], typeEvents[0], jsonscan.Quote(kind)))
+	}
+	if err != nil {
+		return nil, draining, err
+	}
+	resp, err = p.outcome(resp)
+	return resp, draining, err
+}
+
+func isSuccess(res *http.Response) bool { return res.StatusCode/100 == 2 }
+
+// mediaType returns the media type of a response without parameters.
+func mediaType(res *http.Response) string {
+	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(kind))
+}
+
+// outcome returns the error in a response as a Go error.
+func (p *post) outcome(resp *jsonrpc.Response) (*jsonrpc.Response, error) {
+	switch {
+	case resp.Error == nil:
+		return resp, nil
+	case resp.Error.Code == jsonrpc.Busy:
+		return nil, p.callError(jsonrpc.Rejected, resp.Error)
+	}
+	return nil, resp.Error
+}
+
+// refused handles an HTTP response with a status other than 2xx. It returns the JSON-RPC
+// response in the body if there is one, otherwise an error.
+func (p *post) refused(res *http.Response) (*jsonrpc.Response, error) {
+	defer res.Body.Close()
+	body, err := readBody(res, nil, p.conn.dialer.opts.MaxMessage)
+	if err == nil {
+		if resp := p.decodeError(body); resp != nil && p.isOwnResponse(res, resp) {
+			p.conn.trace(body)
+			return p.outcome(resp)
+		}
+	}
+	if p.isSessionLost(res) {
+		p.conn.sessionLost()
+		return nil, p.callError(jsonrpc.NotSent, fmt.Errorf("%w: the server does not know the session any more", jsonrpc.ErrClosed))
+	}
+	status := httpclient.NewStatusError(res, body)
+	return nil, p.callError(httpclient.DeliveryOf(status), status)
+}
+
+// isSessionLost reports whether the status means that the server does not know the session.
+// See MCP 2025-11-25, basic/transports, section Session Management.
+func (p *post) isSessionLost(res *http.Response) bool {
+	return res.StatusCode == http.StatusNotFound && p.header[headerSession] != nil
+}
+
+// isOwnResponse reports whether a JSON-RPC error with an HTTP error status is the server's
+// response to this message. Otherwise it is a refusal of the client or comes from a proxy.
+func (p *post) isOwnResponse(res *http.Response, resp *jsonrpc.Response) bool {
+	switch hasID := !resp.ID.IsZero(); {
+	case httpclient.IsAccess(res.StatusCode):
+		return false
+	case p.isSessionLost(res):
+		return hasID && resp.Error.Code == jsonrpc.MethodNotFound
+	case res.StatusCode >= http.StatusInternalServerError:
+		return hasID
+	case p.isInitialize():
+		return hasID // without an id, the server may only support another transport
+	}
+	return true
+}
+
+// isInitialize reports whether the message opens a session.
+func (p *post) isInitialize() bool { return p.method == mcp.MethodInitialize && !p.modern }
+
+// decodeError decodes a JSON-RPC error whose id is that of this message or missing. It
+// returns nil for any other body.
+func (p *post) decodeError(body []byte) *jsonrpc.Response {
+	msg, err := jsonrpc.Decode(body)
+	if err != nil {
+		return nil
+	}
+	resp, ok := msg.(*jsonrpc.Response)
+	if !ok || resp.Error == nil || !resp.ID.IsZero() && resp.ID != p.id {
+		return nil
+	}
+	return resp
+}
+
+var errNoResponse = errors.New("the HTTP response does not contain the JSON-RPC response to the call")
+
+// readJSON reads a response that is one JSON text. A large text is read into a pooled buffer
+// if the params of the call are a bufpool.Holder, which then owns the buffer.
+func (p *post) readJSON(res *http.Response) (*jsonrpc.Response, error) {
+	defer res.Body.Close()
+	var memory *bufpool.Buffer
+	var body []byte
+	holder, _ := p.params.Appender.(bufpool.Holder)
+	if holder != nil && res.ContentLength >= minPooled {
+		memory = p.conn.buffers.Fit(int(min(res.ContentLength, p.conn.dialer.opts.MaxMessage)))
+		body = memory.Bytes
+	}
+	body, err := readBody(res, body, p.conn.dialer.opts.MaxMessage)
+	if err != nil {
+		if _, ok := err.(*SizeError); !ok {
+			err = httpclient.NotReached(err)
+		}
+		return nil, p.networkError(err)
+	}
+	resp, _, err := p.receive(body)
+	if err == nil && resp == nil {
+		err = errNoResponse
+		if only := p.decodeError(body); only != nil { // the server could not read the id
+			return only, nil
+		}
+	}
+	if err != nil {
+		return nil, p.callError(jsonrpc.MaybeExecuted, err)
+	}
+	if memory != nil && jsonscan.KindOf(body) != jsonscan.Array { // handlers may retain messages of a batch
+		memory.Bytes = body
+		holder.Hold(memory)
+	}
+	return resp, nil
+}
+
+const (
+	// firstRead is the maximum size in bytes of the first buffer, since Content-Length may
+	// be false. A later buffer has at most maxGrowth times the length received so far.
+	firstRead = 64 << 10
+	maxGrowth = 8
+	// minPooled is the length in bytes from which a response is read into a pooled buffer.
+	minPooled = 8 << 10
+)
+
+// readBody reads a body of at most limit bytes. It uses the given buffer if that is large
+// enough. The error is a *SizeError or an error of the network.
+func readBody(res *http.Response, body []byte, limit int64) ([]byte, error) {
+	size := int64(512)
+	if res.ContentLength >= 0 {
+		size = res.ContentLength
+	}
+	if size > limit {
+		return nil, &SizeError{limit}
+	}
+	if size = min(size, firstRead); size > int64(cap(body)) {
+		body = make([]byte, 0, size)
+	}
+	for {
+		if len(body) == cap(body) {
+			have := int64(len(body))
+			more := max(have, min(maxGrowth*have, res.ContentLength)-have)
+			body = slices.Grow(body, int(max(1, min(more, limit-have+1))))
+		}
+		n, err := res.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > limit:
+			return body, &SizeError{limit}
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return body, err
+		}
+	}
+}
+
+// storeSession stores the session id in the response to "initialize".
+func (p *post) storeSession(res *http.Response) error {
+	session := new(dialSession)
+	if lines := res.Header[headerSession]; len(lines) > 0 {
+		id := lines[0]
+		if len(lines) > 1 || len(id) > maxSessionID || strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' }) {
+			return fmt.Errorf("the session id must be visible ASCII of at most %d bytes, not %s", maxSessionID, jsonscan.Quote(id))
+		}
+		session.id = lines[:1:1]
+	}
+	p.session = session
+	p.conn.state.setSession(session)
+	return nil
+}
+
+// setVersion stores the version in the response to "initialize".
+func (p *post) setVersion(resp *jsonrpc.Response) {
+	version := resp.Member("protocolVersion")
+	if jsonscan.KindOf(version) != jsonscan.String {
+		return // the caller refuses the response
+	}
+	p.conn.state.setSession(&dialSession{id: p.session.id, version: []string{jsonscan.Unquote(version)}})
+}
+
+// SizeError is the error of a call whose response is longer than [DialOptions].MaxMessage,
+// or whose stream has an event with a name or id that is too long.
+type SizeError struct {
+	// Max is the limit in bytes.
+	Max int64
+}
+
+// Error returns the limit.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the response is longer than %d bytes", e.Max)
 }

@@ -7,33 +7,36 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/memnet"
+
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
+	"github.com/dovetail-go/dovetail/transport/transporttest"
 )
 
-// A script is a server that does what the test says, on a network in memory, so that
-// time can be virtual.
+// A script is a server that a test controls, on a network in memory for virtual time.
 type script struct {
 	*testing.T
-	serve func(w http.ResponseWriter, r *asked)
-	links chan net.Conn
-	shut  chan struct{}
+	serve func(w http.ResponseWriter, r *receivedRequest)
+	*memnet.Network
 
-	mu      sync.Mutex
-	asked   []*asked
-	dialled []net.Conn
+	mu       sync.Mutex
+	received []*receivedRequest
 }
 
-// asked is one request to a script.
-type asked struct {
+// receivedRequest is one request to a script.
+type receivedRequest struct {
 	*http.Request
 	text string // of the body
 	id   string // of the message, as JSON
@@ -41,12 +44,12 @@ type asked struct {
 	nth  int    // of all requests, from 0
 }
 
-// endpoint is where scripts are.
+// endpoint is the URL of scripts.
 const endpoint = "http://script.test/mcp?key=secret"
 
-// play starts a script. It ends with the test.
-func play(t *testing.T, serve func(w http.ResponseWriter, r *asked)) *script {
-	s := &script{T: t, serve: serve, links: make(chan net.Conn), shut: make(chan struct{})}
+// newScript starts a script. It ends with the test.
+func newScript(t *testing.T, serve func(w http.ResponseWriter, r *receivedRequest)) *script {
+	s := &script{T: t, serve: serve, Network: memnet.New()}
 	server := &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}
 	served := make(chan struct{})
 	go func() {
@@ -60,45 +63,12 @@ func play(t *testing.T, serve func(w http.ResponseWriter, r *asked)) *script {
 	return s
 }
 
-// Accept, Close and Addr make it the network that it listens to.
-func (s *script) Accept() (net.Conn, error) {
-	select {
-	case link := <-s.links:
-		return link, nil
-	case <-s.shut:
-		return nil, net.ErrClosed
-	}
-}
-
-func (s *script) Close() error {
-	close(s.shut)
-	return nil
-}
-
-func (s *script) Addr() net.Addr { return &net.TCPAddr{} }
-
-// DialContext connects to it. Nobody listens when it has been closed.
-func (s *script) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case s.links <- far:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.dialled = append(s.dialled, far)
-		return near, nil
-	case <-s.shut:
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
 	}
-	a := &asked{Request: r, text: string(body)}
+	a := &receivedRequest{Request: r, text: string(body)}
 	if msg, err := jsonrpc.Decode(body); err == nil {
 		switch msg := msg.(type) {
 		case *jsonrpc.Request:
@@ -108,29 +78,20 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.mu.Lock()
-	a.nth = len(s.asked)
-	s.asked = append(s.asked, a)
+	a.nth = len(s.received)
+	s.received = append(s.received, a)
 	s.mu.Unlock()
 	s.serve(w, a)
 }
 
-// hangUp breaks all connections.
-func (s *script) hangUp() {
+// requests returns the requests received so far.
+func (s *script) requests() []*receivedRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, link := range s.dialled {
-		link.Close()
-	}
+	return append([]*receivedRequest(nil), s.received...)
 }
 
-// requests returns those that have come so far.
-func (s *script) requests() []*asked {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]*asked(nil), s.asked...)
-}
-
-// log is what has come so far, "GET" or "POST method".
+// log returns the requests received so far, as "GET" or "POST method".
 func (s *script) log() string {
 	var lines []string
 	for _, r := range s.requests() {
@@ -172,9 +133,9 @@ func (s *script) open(conn transport.Conn) {
 	}
 }
 
-// opening answers what opens a session, with an id or "" for none, and says whether that
-// is what was asked. There is no stream for what is unasked.
-func (r *asked) opening(w http.ResponseWriter, id string) bool {
+// opening answers initialize with a session id, or none for "", and GET with 405. It
+// reports whether the request was one of these.
+func (r *receivedRequest) opening(w http.ResponseWriter, id string) bool {
 	switch {
 	case r.call == "initialize":
 		if id != "" {
@@ -194,18 +155,18 @@ func (r *asked) opening(w http.ResponseWriter, id string) bool {
 }
 
 // result answers a call.
-func (r *asked) result(w http.ResponseWriter, result string) {
+func (r *receivedRequest) result(w http.ResponseWriter, result string) {
 	r.json(w, http.StatusOK, `{"jsonrpc":"2.0","id":`+r.id+`,"result":`+result+`}`)
 }
 
-func (r *asked) json(w http.ResponseWriter, status int, text string) {
+func (r *receivedRequest) json(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	io.WriteString(w, text)
 }
 
-// stream begins a stream of events and returns what sends one.
-func (r *asked) stream(w http.ResponseWriter) func(e sse.Event) {
+// stream begins an event stream and returns a function that sends an event.
+func (r *receivedRequest) stream(w http.ResponseWriter) func(e sse.Event) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.(http.Flusher).Flush()
 	return func(e sse.Event) {
@@ -229,13 +190,12 @@ func numberedData(id, format string, args ...any) sse.Event {
 	return e
 }
 
-func (r *asked) response(result string) string {
+func (r *receivedRequest) response(result string) string {
 	return `{"jsonrpc":"2.0","id":` + r.id + `,"result":` + result + `}`
 }
 
-// A notebook is a client's handler: it writes down what it is told, and answers
-// what it is asked as the test says.
-type notebook struct {
+// A recorder is a client's handler that records notifications and answers calls with answer.
+type recorder struct {
 	answer    func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error
 	abandoned func(from jsonrpc.Peer, id jsonrpc.ID, cause error)
 
@@ -243,33 +203,33 @@ type notebook struct {
 	notes []string
 }
 
-func (n *notebook) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+func (n *recorder) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	return n.answer(ctx, from, req, reply)
 }
 
-func (n *notebook) Notified(_ jsonrpc.Peer, note *jsonrpc.Request) {
+func (n *recorder) HandleNotification(_ jsonrpc.Peer, note *jsonrpc.Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.notes = append(n.notes, note.Method+string(note.Params))
 }
 
-func (n *notebook) Abandoned(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
+func (n *recorder) NotifyCancelled(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
 	if n.abandoned != nil {
 		n.abandoned(from, id, cause)
 	}
 }
 
-func (n *notebook) read() string {
+func (n *recorder) read() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return strings.Join(n.notes, " ")
 }
 
-// note is a notification as a server sends it.
+// note returns a notification of a server.
 func note(n int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","method":"note","params":[%d]}`, n) }
 
-// ask makes a call that must succeed and returns its result.
-func (s *script) ask(conn transport.Conn, method, params string) string {
+// call makes a call that must succeed and returns its result.
+func (s *script) call(conn transport.Conn, method, params string) string {
 	s.Helper()
 	resp, err := conn.Call(s.Context(), method, jsonrpc.Raw(params))
 	if err != nil {
@@ -292,10 +252,98 @@ func (s *script) failure(conn transport.Conn, method, params string) *jsonrpc.Ca
 	return failed
 }
 
-// modern are params of version 2026-07-28 with these members.
+// modern returns params of version 2026-07-28 with these members.
 func modern(members string) string {
 	if members != "" {
 		members += ","
 	}
 	return `{` + members + `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`
+}
+
+// A session has the properties of transporttest.
+func TestDialTransport(t *testing.T) {
+	for _, name := range []string{"streamable", "streamable-h2"} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.Run(t, func(t *testing.T, server transport.Binder) transport.Dialer {
+				return openingDialer{transporttests.DialerOver(t, name, opening{server})}
+			})
+		})
+	}
+}
+
+// opening is a server that also accepts the handshake.
+type opening struct{ server transport.Binder }
+
+func (o opening) Bind(link transport.Link) jsonrpc.Handler {
+	return openingHandler{o.server.Bind(link)}
+}
+
+type openingHandler struct{ jsonrpc.Handler }
+
+func (h openingHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	if req.Method == "initialize" {
+		return reply.Write(jsonrpc.Raw(`{"protocolVersion":"2025-11-25"}`))
+	}
+	return h.Handler.Handle(ctx, from, req, reply)
+}
+
+// openingDialer opens a session on each connection.
+type openingDialer struct{ transport.Dialer }
+
+func (d openingDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	conn, err := d.Dialer.Dial(ctx, handler)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = conn.Call(ctx, "initialize", nil); err == nil {
+		err = conn.Notify(ctx, "notifications/initialized", nil)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// A swappableServer is an HTTP server with a replaceable handler, like a server that restarts.
+type swappableServer struct {
+	*httptest.Server
+	handler atomic.Pointer[http.Handler]
+}
+
+func newSwappableServer(t *testing.T) *swappableServer {
+	s := new(swappableServer)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *swappableServer) to(handler http.Handler) { s.handler.Store(&handler) }
+
+// A client continues with a restarted server, whatever the version.
+func TestDialServerRestarts(t *testing.T) {
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		t.Run(fmt.Sprint(era), func(t *testing.T) {
+			web := newSwappableServer(t)
+			start := func() *streamable.Endpoint {
+				endpoint := streamable.Handler(newServer(), nil)
+				web.to(endpoint)
+				return endpoint
+			}
+			endpoint := start()
+			session, err := client.Connect(t.Context(), streamable.Dial(web.URL, nil), &client.Options{Era: era})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				result, err := session.CallTool(t.Context(), "sum", sumIn{A: 1, B: 2}, nil)
+				if err != nil || result.IsError {
+					t.Errorf("got %+v, %v", result, err)
+				}
+				endpoint.Close()
+				endpoint = start()
+			}
+			session.Close()
+			endpoint.Close()
+		})
+	}
 }

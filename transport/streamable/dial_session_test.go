@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,14 +16,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// headerOf is what a request had in its header of the protocol's.
-func headerOf(r *asked) map[string]string {
+// headerOf returns the protocol headers of a request.
+func headerOf(r *receivedRequest) map[string]string {
 	header := map[string]string{}
 	for name, values := range r.Header {
 		if name == "Accept" || name == "Content-Type" || name == "Last-Event-Id" || strings.HasPrefix(name, "Mcp-") {
@@ -31,12 +34,12 @@ func headerOf(r *asked) map[string]string {
 	return header
 }
 
-// A message of 2026-07-28 repeats in its header what it says, and belongs to no
-// session; any other belongs to the session once there is one.
+// A message of 2026-07-28 repeats parts of itself in headers and belongs to no session.
+// Other messages belong to the session, if there is one.
 func TestDialHeaders(t *testing.T) {
 	const both = "application/json, text/event-stream"
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			switch {
 			case r.opening(w, "session~1"):
 			case r.id == "":
@@ -45,7 +48,7 @@ func TestDialHeaders(t *testing.T) {
 				r.result(w, "{}")
 			}
 		})
-		conn := s.dial(new(notebook), streamable.DialOptions{})
+		conn := s.dial(new(recorder), streamable.DialOptions{})
 		var want []map[string]string
 		expect := func(more ...string) {
 			header := map[string]string{"Accept": both, "Content-Type": "application/json"}
@@ -55,9 +58,9 @@ func TestDialHeaders(t *testing.T) {
 			want = append(want, header)
 		}
 		const version = "2026-07-28"
-		s.ask(conn, "server/discover", modern(""))
+		s.call(conn, "server/discover", modern(""))
 		expect("Mcp-Protocol-Version", version, "Mcp-Method", "server/discover")
-		s.ask(conn, "initialize", `{}`)
+		s.call(conn, "initialize", `{}`)
 		expect()
 		if err := conn.Notify(t.Context(), "notifications/initialized", nil); err != nil {
 			t.Fatal(err)
@@ -65,19 +68,19 @@ func TestDialHeaders(t *testing.T) {
 		expect("Mcp-Session-Id", "session~1", "Mcp-Protocol-Version", "2025-11-25")
 		synctest.Wait() // for the GET
 		want = append(want, map[string]string{"Accept": "text/event-stream", "Mcp-Session-Id": "session~1", "Mcp-Protocol-Version": "2025-11-25"})
-		s.ask(conn, "tools/call", `{"name":"a","_meta":{"progressToken":1}}`)
+		s.call(conn, "tools/call", `{"name":"a","_meta":{"progressToken":1}}`)
 		expect("Mcp-Session-Id", "session~1", "Mcp-Protocol-Version", "2025-11-25")
-		s.ask(conn, "tools/call", modern(`"name":"a"`))
+		s.call(conn, "tools/call", modern(`"name":"a"`))
 		expect("Mcp-Protocol-Version", version, "Mcp-Method", "tools/call", "Mcp-Name", "a")
-		s.ask(conn, "prompts/get", modern(`"name":"Hello, 世界"`))
+		s.call(conn, "prompts/get", modern(`"name":"Hello, 世界"`))
 		expect("Mcp-Protocol-Version", version, "Mcp-Method", "prompts/get", "Mcp-Name", "=?base64?SGVsbG8sIOS4lueVjA==?=")
-		s.ask(conn, "resources/read", modern(`"uri":" a\r\nX-Evil: 1"`))
+		s.call(conn, "resources/read", modern(`"uri":" a\r\nX-Evil: 1"`))
 		expect("Mcp-Protocol-Version", version, "Mcp-Method", "resources/read", "Mcp-Name", "=?base64?IGENClgtRXZpbDogMQ==?=")
-		s.ask(conn, "tools/list", strings.ReplaceAll(modern(""), "2026-07-28", `v9\u0039\n`))
+		s.call(conn, "tools/list", strings.ReplaceAll(modern(""), "2026-07-28", `v9\u0039\n`))
 		expect("Mcp-Protocol-Version", "=?base64?djk5Cg==?=", "Mcp-Method", "tools/list")
-		s.ask(conn, "initialize", modern("")) // a probe of methods that are gone
+		s.call(conn, "initialize", modern("")) // a removed method, to probe the server
 		expect("Mcp-Protocol-Version", version, "Mcp-Method", "initialize")
-		s.ask(conn, "initialize", `{}`) // a new session has nothing of an old one
+		s.call(conn, "initialize", `{}`) // a new session sends no values of the old one
 		expect()
 		conn.Close()
 		want = append(want, map[string]string{"Mcp-Session-Id": "session~1", "Mcp-Protocol-Version": "2025-11-25"})
@@ -97,22 +100,22 @@ func TestDialHeaders(t *testing.T) {
 	})
 }
 
-// Ids of requests differ, whatever they were for.
+// All requests have different ids.
 func TestDialIDs(t *testing.T) {
-	s := play(t, func(w http.ResponseWriter, r *asked) {
+	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 		if !r.opening(w, "") {
 			r.result(w, "{}")
 		}
 	})
-	conn := s.dial(new(notebook), streamable.DialOptions{})
+	conn := s.dial(new(recorder), streamable.DialOptions{})
 	s.open(conn)
-	params := new(knowing)
-	var told []string
+	params := new(idParams)
+	var announced []string
 	for range 10 {
 		if _, err := conn.Call(t.Context(), "ping", params); err != nil {
 			t.Fatal(err)
 		}
-		told = append(told, params.id.String())
+		announced = append(announced, params.id.String())
 	}
 	var sent []string
 	for _, r := range s.requests() {
@@ -120,27 +123,27 @@ func TestDialIDs(t *testing.T) {
 			sent = append(sent, r.id)
 		}
 	}
-	if diff := cmp.Diff(told, sent); diff != "" || len(slices.Compact(slices.Sorted(slices.Values(sent)))) != 10 {
-		t.Errorf("the ids are %q (-told +sent):\n%s", sent, diff)
+	if diff := cmp.Diff(announced, sent); diff != "" || len(slices.Compact(slices.Sorted(slices.Values(sent)))) != 10 {
+		t.Errorf("the ids are %q (-announced +sent):\n%s", sent, diff)
 	}
 }
 
-// knowing are params that know the id of their request.
-type knowing struct{ id jsonrpc.ID }
+// idParams is params that record the id of their request.
+type idParams struct{ id jsonrpc.ID }
 
-func (k *knowing) Identify(id jsonrpc.ID) { k.id = id }
+func (k *idParams) ReceiveID(id jsonrpc.ID) { k.id = id }
 
-func (k *knowing) AppendJSON(dst []byte) ([]byte, error) {
+func (k *idParams) AppendJSON(dst []byte) ([]byte, error) {
 	return append(k.id.AppendJSON(append(dst, `{"id":`...)), '}'), nil
 }
 
-// A session's name is passed on only if it can be.
-func TestDialSessionNames(t *testing.T) {
+// An invalid session id is refused.
+func TestDialSessionIDs(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"!~": true, strings.Repeat("x", 1024): true, strings.Repeat("x", 1025): false, "a b": false, "é": false, "a\tb": false,
 	} {
-		s := play(t, func(w http.ResponseWriter, r *asked) { r.opening(w, name) })
-		conn := s.dial(new(notebook), streamable.DialOptions{})
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) { r.opening(w, name) })
+		conn := s.dial(new(recorder), streamable.DialOptions{})
 		_, err := conn.Call(t.Context(), "initialize", nil)
 		if failed, is := err.(*jsonrpc.CallError); ok != (err == nil) || !ok && (!is || failed.Delivery != jsonrpc.MaybeExecuted) {
 			t.Errorf("%q: got %v", name, err)
@@ -148,22 +151,22 @@ func TestDialSessionNames(t *testing.T) {
 	}
 }
 
-// A 404 to a request of a session says that the session is gone: the connection has
-// ended, and what was asked can be asked again on another.
+// A 404 in a session means that the session is lost: the connection ends, and the call can
+// be repeated in another session.
 func TestDialSessionLost(t *testing.T) {
-	for name, lose := range map[string]func(w http.ResponseWriter, r *asked){
-		"by an error": func(w http.ResponseWriter, r *asked) {
+	for name, lose := range map[string]func(w http.ResponseWriter, r *receivedRequest){
+		"by an error": func(w http.ResponseWriter, r *receivedRequest) {
 			r.json(w, http.StatusNotFound, `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`)
 		},
-		"by a page": func(w http.ResponseWriter, r *asked) { http.NotFound(w, r.Request) },
+		"by a page": func(w http.ResponseWriter, r *receivedRequest) { http.NotFound(w, r.Request) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := play(t, func(w http.ResponseWriter, r *asked) {
+			s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 				if !r.opening(w, "1") {
 					lose(w, r)
 				}
 			})
-			conn := s.dial(new(notebook), streamable.DialOptions{})
+			conn := s.dial(new(recorder), streamable.DialOptions{})
 			s.open(conn)
 			failed := s.failure(conn, "ping", `{}`)
 			if failed.Delivery != jsonrpc.NotSent || !errors.Is(failed, jsonrpc.ErrClosed) {
@@ -176,17 +179,16 @@ func TestDialSessionLost(t *testing.T) {
 			}
 			conn.Close()
 			if strings.Contains(s.log(), "DELETE") {
-				t.Error("a session that is gone was deleted")
+				t.Error("a lost session was deleted")
 			}
 		})
 	}
 }
 
-// Calls that are under way when the session is lost hear of that by themselves, if
-// they do so soon.
-func TestDialSessionLostByMany(t *testing.T) {
+// Pending calls fail by themselves when the session is lost.
+func TestDialSessionLostWithPendingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			switch {
 			case r.opening(w, "1"):
 			case r.call == "wait":
@@ -198,7 +200,7 @@ func TestDialSessionLostByMany(t *testing.T) {
 				http.NotFound(w, r.Request)
 			}
 		})
-		conn := s.dial(new(notebook), streamable.DialOptions{})
+		conn := s.dial(new(recorder), streamable.DialOptions{})
 		s.open(conn)
 		failures := make(map[string]chan error)
 		for _, method := range []string{"wait", "late"} {
@@ -232,15 +234,15 @@ func TestDialSessionLostByMany(t *testing.T) {
 	})
 }
 
-func TestDialSessionLostElsewhere(t *testing.T) {
-	for name, lost := range map[string]func(r *asked) bool{
-		"by a notification": func(r *asked) bool { return r.call == "note" },
-		"by an answer":      func(r *asked) bool { return r.call == "response" },
-		"by the own stream": func(r *asked) bool { return r.Method == http.MethodGet && r.nth > 2 },
+func TestDialSessionLostWithoutCall(t *testing.T) {
+	for name, lost := range map[string]func(r *receivedRequest) bool{
+		"by a notification":                      func(r *receivedRequest) bool { return r.call == "note" },
+		"by an answer":                           func(r *receivedRequest) bool { return r.call == "response" },
+		"by the stream for unsolicited messages": func(r *receivedRequest) bool { return r.Method == http.MethodGet && r.nth > 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := play(t, func(w http.ResponseWriter, r *asked) {
+				s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 					switch {
 					case lost(r):
 						http.NotFound(w, r.Request)
@@ -253,7 +255,7 @@ func TestDialSessionLostElsewhere(t *testing.T) {
 						<-r.Context().Done()
 					}
 				})
-				conn := s.dial(&notebook{answer: pong}, streamable.DialOptions{})
+				conn := s.dial(&recorder{answer: pong}, streamable.DialOptions{})
 				s.open(conn)
 				synctest.Wait()
 				switch name {
@@ -267,8 +269,8 @@ func TestDialSessionLostElsewhere(t *testing.T) {
 					if failed.Delivery != jsonrpc.MaybeExecuted || !errors.Is(failed, jsonrpc.ErrClosed) {
 						t.Errorf("got %v", failed)
 					}
-				case "by the own stream":
-					s.hangUp()
+				case "by the stream for unsolicited messages":
+					s.Cut()
 				}
 				select {
 				case <-conn.Done():
@@ -284,17 +286,17 @@ func pong(_ context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, reply *jsonrpc.
 	return reply.Write(jsonrpc.Raw(`{}`))
 }
 
-// Who closes a session says so, and does not wait for ever to be understood.
-func TestDialCloseEndsTheSession(t *testing.T) {
+// Close deletes the session at the server and waits a bounded time.
+func TestDialCloseDeletesSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			if r.Method == http.MethodDelete {
 				<-r.Context().Done()
 				return
 			}
 			r.opening(w, "1")
 		})
-		conn := s.dial(new(notebook), streamable.DialOptions{})
+		conn := s.dial(new(recorder), streamable.DialOptions{})
 		s.open(conn)
 		synctest.Wait()
 		start := time.Now()
@@ -308,11 +310,11 @@ func TestDialCloseEndsTheSession(t *testing.T) {
 		}
 	})
 	for name, use := range map[string]func(s *script){
-		"modern":     func(s *script) { s.ask(s.dial(new(notebook), streamable.DialOptions{}), "ping", modern("")) },
-		"without id": func(s *script) { s.open(s.dial(new(notebook), streamable.DialOptions{})) },
+		"modern":     func(s *script) { s.call(s.dial(new(recorder), streamable.DialOptions{}), "ping", modern("")) },
+		"without id": func(s *script) { s.open(s.dial(new(recorder), streamable.DialOptions{})) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := play(t, func(w http.ResponseWriter, r *asked) {
+			s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 				if !r.opening(w, "") {
 					r.result(w, "{}")
 				}
@@ -327,12 +329,12 @@ func TestDialCloseEndsTheSession(t *testing.T) {
 	}
 }
 
-// In a session, a call that nobody waits for any more is cancelled by a message;
-// later, by its end.
+// In a session, a call is canceled by a message; in later versions, by the end of its
+// request.
 func TestDialCancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hungUp := make(chan string, 10)
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		disconnected := make(chan string, 10)
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			switch {
 			case r.opening(w, "1"):
 			case r.id == "":
@@ -341,11 +343,11 @@ func TestDialCancellation(t *testing.T) {
 				r.result(w, "{}")
 			default:
 				<-r.Context().Done()
-				hungUp <- r.call
+				disconnected <- r.call
 			}
 		})
-		conn := s.dial(&notebook{abandoned: func(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
-			<-time.After(time.Second) // nobody has to wait for that
+		conn := s.dial(&recorder{abandoned: func(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
+			<-time.After(time.Second) // the caller must not wait for this
 			if err := from.Notify(context.Background(), "cancelled", jsonrpc.Raw(fmt.Sprintf(`["%s",%q]`, id, cause))); err != nil {
 				t.Error(err)
 			}
@@ -363,11 +365,11 @@ func TestDialCancellation(t *testing.T) {
 			if took := time.Since(start); took != time.Second {
 				t.Errorf("%s: the caller waited for %v", method, took)
 			}
-			if got := <-hungUp; got != method {
-				t.Errorf("%s was hung up, want %s", got, method)
+			if got := <-disconnected; got != method {
+				t.Errorf("%s was disconnected, want %s", got, method)
 			}
 		}
-		s.ask(conn, "ping", `{}`)
+		s.call(conn, "ping", `{}`)
 		<-time.After(2 * time.Second)
 		log := s.log()
 		if n := strings.Count(log, "POST cancelled"); n != 1 {
@@ -381,11 +383,10 @@ func TestDialCancellation(t *testing.T) {
 	})
 }
 
-// What the server asks on a stream is answered by requests of their own, as many at
-// a time as the options allow.
-func TestDialAnswersTheServer(t *testing.T) {
+// Calls of the server on a stream are answered by POST, within the limit of the options.
+func TestDialCallsOfServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			switch {
 			case r.opening(w, "1"):
 			case r.call == "response":
@@ -403,9 +404,9 @@ func TestDialAnswersTheServer(t *testing.T) {
 		})
 		var running atomic.Int32
 		opts := streamable.DialOptions{Conn: jsonrpc.Options{MaxInFlight: 3}}
-		client := s.dial(&notebook{answer: func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-			if beside, ok := from.(transport.Companion); !ok || beside.Beside() == nil {
-				t.Errorf("the peer is %T, which does not say what it came along with", from)
+		client := s.dial(&recorder{answer: func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+			if peer, ok := from.(transport.CallPeer); !ok || peer.CallContext() == nil {
+				t.Errorf("the peer %T has no context of the call", from)
 			}
 			switch req.Method {
 			case "fail":
@@ -418,7 +419,7 @@ func TestDialAnswersTheServer(t *testing.T) {
 			return reply.Write(jsonrpc.Raw(req.Params))
 		}}, opts)
 		s.open(client)
-		s.ask(client, "tools/call", `{}`)
+		s.call(client, "tools/call", `{}`)
 		answers := map[string]string{}
 		for _, r := range s.requests() {
 			if r.call == "response" {
@@ -447,11 +448,10 @@ func TestDialAnswersTheServer(t *testing.T) {
 	})
 }
 
-// The server can take back what it has asked; and Close waits until handlers have
-// noticed that it is over.
-func TestDialHandlersEnd(t *testing.T) {
+// The server can cancel its calls, and Close waits for their handlers.
+func TestDialCancelCallsOfServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			switch {
 			case r.opening(w, "1"):
 			case r.call == "tools/call":
@@ -462,7 +462,7 @@ func TestDialHandlersEnd(t *testing.T) {
 			}
 		})
 		causes := make(chan error, 2)
-		conn := s.dial(&notebook{answer: func(ctx context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, _ *jsonrpc.Reply) error {
+		conn := s.dial(&recorder{answer: func(ctx context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, _ *jsonrpc.Reply) error {
 			<-ctx.Done()
 			<-time.After(time.Second)
 			causes <- context.Cause(ctx)
@@ -484,34 +484,34 @@ func TestDialHandlersEnd(t *testing.T) {
 			t.Error("Close did not wait for the handler")
 		}
 		if strings.Contains(s.log(), "response") {
-			t.Errorf("the requests were %s, want no answer to what was cancelled", s.log())
+			t.Errorf("the requests were %s, want no response to a cancelled call", s.log())
 		}
 	})
 }
 
-// A server of 2026-07-28 asks nothing.
-func TestDialModernServersAskNothing(t *testing.T) {
-	s := play(t, func(w http.ResponseWriter, r *asked) {
+// Calls of a server of 2026-07-28 are refused.
+func TestDialRefusesCallsOfModernServer(t *testing.T) {
+	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 		send := r.stream(w)
 		send(data(`{"jsonrpc":"2.0","id":1,"method":"ask"}`))
 		send(data("%s", note(1)))
 		send(data("%s", r.response("{}")))
 	})
 	var reported []error
-	handler := &notebook{answer: func(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
-		t.Error("it was asked")
+	handler := &recorder{answer: func(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+		t.Error("the handler was called")
 		return nil
 	}}
 	conn := s.dial(handler, streamable.DialOptions{Conn: jsonrpc.Options{Malformed: func(err error) { reported = append(reported, err) }}})
-	s.ask(conn, "tools/call", modern(""))
+	s.call(conn, "tools/call", modern(""))
 	if len(reported) != 1 || handler.read() != "note[1]" {
-		t.Errorf("%v was reported, and %s told", reported, handler.read())
+		t.Errorf("%v was reported; notifications: %s", reported, handler.read())
 	}
 }
 
-// What is not a message costs nobody anything.
-func TestDialSkipsWhatIsNoMessage(t *testing.T) {
-	s := play(t, func(w http.ResponseWriter, r *asked) {
+// Malformed messages are ignored.
+func TestDialIgnoresMalformedMessages(t *testing.T) {
+	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 		send := r.stream(w)
 		for _, text := range []string{"", "no", "{}", "[]", `[1,2]`, `{"jsonrpc":"2.0","id":99,"result":1,"result":2}`, "[" + strings.Repeat(note(0)+",", 99) + note(0) + "]"} {
 			send(data("%s", text))
@@ -520,19 +520,19 @@ func TestDialSkipsWhatIsNoMessage(t *testing.T) {
 		send(data("%s", note(1)))
 		send(data("%s", r.response("{}")))
 	})
-	handler := new(notebook)
+	handler := new(recorder)
 	reports := 0
 	conn := s.dial(handler, streamable.DialOptions{Conn: jsonrpc.Options{Malformed: func(error) { reports++ }}})
-	s.ask(conn, "tools/call", modern(""))
+	s.call(conn, "tools/call", modern(""))
 	if reports != 7 || handler.read() != "note[1]" {
-		t.Errorf("%d reports, and told %s", reports, handler.read())
+		t.Errorf("%d reports and notifications %s", reports, handler.read())
 	}
 }
 
-func TestDialManyPending(t *testing.T) {
+func TestDialMaxPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(_ http.ResponseWriter, r *asked) { <-r.Context().Done() })
-		conn := s.dial(new(notebook), streamable.DialOptions{Conn: jsonrpc.Options{MaxPending: 3}})
+		s := newScript(t, func(_ http.ResponseWriter, r *receivedRequest) { <-r.Context().Done() })
+		conn := s.dial(new(recorder), streamable.DialOptions{Conn: jsonrpc.Options{MaxPending: 3}})
 		for range 3 {
 			go conn.Call(t.Context(), "tools/call", jsonrpc.Raw(modern("")))
 		}
@@ -541,4 +541,80 @@ func TestDialManyPending(t *testing.T) {
 			t.Errorf("got %v", failed)
 		}
 	})
+}
+
+// A retainingHandler is a client's handler that retains notifications.
+type retainingHandler struct {
+	recorder
+	mu   sync.Mutex
+	kept []*jsonrpc.Request
+}
+
+func (k *retainingHandler) HandleNotification(_ jsonrpc.Peer, note *jsonrpc.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.kept = append(k.kept, note)
+}
+
+// heldParams hold the buffer of a response.
+type heldParams struct {
+	jsonrpc.Raw
+	buffer *bufpool.Buffer
+}
+
+func (p *heldParams) Hold(buffer *bufpool.Buffer) { p.buffer = buffer }
+
+func (p *heldParams) free() {
+	if p.buffer != nil {
+		p.buffer.Free()
+	}
+}
+
+// Retained messages of a batch are not overwritten when buffers are reused.
+func TestDialRetainedMessages(t *testing.T) {
+	note := func(n int, filler string) string {
+		return `{"jsonrpc":"2.0","method":"note","params":{"n":` + strconv.Itoa(n) + `,"filler":"` + filler + `"}}`
+	}
+	for name, answer := range map[string]func(w http.ResponseWriter, r *receivedRequest, n int){
+		"in a stream": func(w http.ResponseWriter, r *receivedRequest, n int) {
+			send := r.stream(w)
+			send(data("[%s]", note(n, strings.Repeat("x", 300))))
+			send(data("%s", r.response(`{"filler":"`+strings.Repeat("y", 100)+`"}`)))
+		},
+		"in a large body": func(w http.ResponseWriter, r *receivedRequest, n int) {
+			body := "[" + note(n, strings.Repeat("x", 20<<10)) + "," + r.response("{}") + "]"
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+			r.json(w, http.StatusOK, body)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
+					if !r.opening(w, "1") {
+						n++
+						answer(w, r, n)
+					}
+				})
+				k := new(retainingHandler)
+				conn := s.dial(k, streamable.DialOptions{})
+				s.open(conn)
+				for range 5 {
+					params := &heldParams{Raw: jsonrpc.Raw(`{}`)}
+					if _, err := conn.Call(context.Background(), "tools/call", params); err != nil {
+						t.Fatal(err)
+					}
+					params.free()
+				}
+				for i, note := range k.kept {
+					if got := string(note.Member("n")); got != strconv.Itoa(i+1) || note.Method != "note" {
+						t.Errorf("message %d was overwritten with %s: %.80s", i+1, got, note.Params)
+					}
+				}
+				if len(k.kept) != 5 {
+					t.Errorf("got %d messages", len(k.kept))
+				}
+			})
+		})
+	}
 }

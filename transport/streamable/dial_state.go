@@ -7,38 +7,36 @@ import (
 	"sync"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
-	"github.com/dovetail-go/dovetail/transport"
 )
 
-// dialState is all that changes in the life of a client's connection. These hold
-// after each of its methods:
+// dialState is the mutable state of a client's connection. Its methods keep these
+// invariants:
 //
-//   - a request is in underway exactly while it may have to be cut off;
-//   - after lose and end, underway takes nothing in;
-//   - after end, or when the last request that was under way at a loss has
-//     finished, underway is empty, done is closed and the context has ended;
-//   - the stream that belongs to no request is opened once.
+//   - pending contains the requests that have begun and not finished;
+//   - after sessionLost or end, no request begins;
+//   - after end, or after sessionLost when the last request has finished, pending is empty,
+//     done is closed and the context is canceled;
+//   - the stream for unsolicited messages is opened at most once.
 type dialState struct {
-	cancel context.CancelCauseFunc // ends what belongs to no call
+	cancel context.CancelCauseFunc // of clientConn.ctx
 	done   chan struct{}
 
 	mu        sync.Mutex
-	ended     error // why nothing is begun any more
-	over      bool  // done is closed
+	ended     error // not nil if no request can begin
+	closed    bool  // whether done is closed
 	lastID    int64
-	underway  map[int64]context.CancelFunc
+	pending   map[int64]context.CancelFunc
 	session   *dialSession
 	listening bool
 }
 
-// A dialSession is what requests of a session have in their header. It does not
-// change.
+// A dialSession contains the header values of a session's requests. It is immutable.
 type dialSession struct {
-	id      []string // one value, nil when the server has given none
-	version []string // one value, nil as long as none has been agreed on
+	id      []string // one value; nil if the server has not assigned one
+	version []string // one value; nil until the version is negotiated
 }
 
-// addTo names the session in a header.
+// addTo sets the session's values in a header.
 func (s *dialSession) addTo(header http.Header) {
 	if s.id != nil {
 		header[headerSession] = s.id
@@ -48,57 +46,59 @@ func (s *dialSession) addTo(header http.Header) {
 	}
 }
 
-var errTooManyUnderway = errors.New("too many requests are under way")
+var errTooManyPending = errors.New("too many requests are pending")
 
 func newDialState(cancel context.CancelCauseFunc) *dialState {
 	return &dialState{
 		cancel: cancel, done: make(chan struct{}),
-		underway: make(map[int64]context.CancelFunc), session: new(dialSession),
+		pending: make(map[int64]context.CancelFunc), session: new(dialSession),
 	}
 }
 
-// begin takes a request in and gives it a number of its own.
+// begin adds a request and returns its number and session. It fails if limit requests are
+// pending.
 func (s *dialState) begin(cancel context.CancelFunc, limit int) (number int64, session *dialSession, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended != nil {
 		return 0, nil, s.ended
 	}
-	if len(s.underway) >= limit {
-		return 0, nil, errTooManyUnderway
+	if len(s.pending) >= limit {
+		return 0, nil, errTooManyPending
 	}
 	s.lastID++
-	s.underway[s.lastID] = cancel
+	s.pending[s.lastID] = cancel
 	return s.lastID, s.session, nil
 }
 
-// finish takes a request out.
+// finish removes a request.
 func (s *dialState) finish(number int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.underway, number)
-	if s.ended != nil && len(s.underway) == 0 {
-		s.finishAll()
+	delete(s.pending, number)
+	if s.ended != nil && len(s.pending) == 0 {
+		s.endAll()
 	}
 }
 
-// lose begins the end of a connection whose session the server has lost. What is
-// under way will hear of that by itself, and is better told so than cut off. It
-// says whether there is anything to wait for.
-func (s *dialState) lose() (waits bool) {
+// sessionLost refuses further requests. Pending ones continue: the error they get from the
+// server is better than that of a cancellation. It reports whether there are any, and false
+// on later calls.
+func (s *dialState) sessionLost() (pending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended != nil {
 		return false
 	}
 	s.ended = jsonrpc.ErrClosed
-	if len(s.underway) == 0 {
-		s.finishAll()
+	if len(s.pending) == 0 {
+		s.endAll()
 	}
-	return !s.over
+	return !s.closed
 }
 
-// end cuts off what is under way. It returns the session if that had not ended.
+// end cancels all pending requests. It returns the session, or nil if the connection had
+// ended before.
 func (s *dialState) end() *dialSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,52 +107,53 @@ func (s *dialState) end() *dialSession {
 		session = nil
 	}
 	s.ended = jsonrpc.ErrClosed
-	s.finishAll()
+	s.endAll()
 	return session
 }
 
-// finishAll is the last change.
-func (s *dialState) finishAll() {
-	if s.over {
+// endAll cancels what is pending and closes done. The caller holds the lock.
+func (s *dialState) endAll() {
+	if s.closed {
 		return
 	}
-	s.over = true
-	for number, cancel := range s.underway {
-		delete(s.underway, number)
+	s.closed = true
+	for number, cancel := range s.pending {
+		delete(s.pending, number)
 		cancel()
 	}
 	s.cancel(jsonrpc.ErrClosed)
 	close(s.done)
 }
 
-func (s *dialState) endedWith() error {
+func (s *dialState) endReason() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended
 }
 
-// open begins a session, or goes on with what has been learned of it.
-func (s *dialState) open(session *dialSession) {
+// setSession sets the session of further requests.
+func (s *dialState) setSession(session *dialSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.session = session
 }
 
-// listen says whether the stream of the session has to be opened now.
-func (s *dialState) listen() (*dialSession, bool) {
+// listen returns the session. first is true on the first call, unless the connection has
+// ended: the caller opens the stream for unsolicited messages.
+func (s *dialState) listen() (session *dialSession, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first := !s.listening && s.ended == nil
+	first = !s.listening && s.ended == nil
 	s.listening = true
 	return s.session, first
 }
 
-// adopt hands an older transport over, unless the connection has ended.
-func (s *dialState) adopt(take func(transport.Conn), older transport.Conn) error {
+// ifOpen calls fn under the lock, or returns an error if the connection has ended.
+func (s *dialState) ifOpen(fn func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended == nil {
-		take(older)
+		fn()
 	}
 	return s.ended
 }

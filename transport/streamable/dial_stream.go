@@ -11,24 +11,25 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/sse"
-	"github.com/dovetail-go/dovetail/internal/webclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
-// A cursor is how far a stream has been read, and when to come back for the rest.
+// A cursor is the position in a stream and the delay before it is resumed.
 type cursor struct {
-	lastID string
-	retry  time.Duration // what the server wants to be waited, 0 if it has not said
-	pause  backoff.Backoff
-	tries  int // that have failed since there was a stream
+	lastID   string
+	retry    time.Duration // delay requested by the server, 0 if none
+	pause    backoff.Backoff
+	failures int // consecutive failures to resume
 }
 
-// wait waits until the stream may be asked for again.
+// wait waits until the stream may be resumed.
 func (at *cursor) wait(ctx context.Context) error {
 	pause := at.retry
-	if pause == 0 || at.tries > 0 {
+	if pause == 0 || at.failures > 0 {
 		pause = max(pause, at.pause.Next())
 	}
 	timer := time.NewTimer(pause)
@@ -41,39 +42,40 @@ func (at *cursor) wait(ctx context.Context) error {
 	}
 }
 
-var errCutOff = errors.New("the stream has ended without the response")
+var errStreamEnded = errors.New("the stream has ended without the response")
 
-// follow reads the stream that answers a call until the response comes. In a
-// session, a stream that breaks is taken up again. MCP 2025-11-25,
-// basic/transports, "Resumability and Redelivery".
-func (p *post) follow(body io.ReadCloser) (resp *jsonrpc.Response, kept bool, err error) {
+// readStream reads the stream of a call up to the response. In a session, it resumes a
+// broken stream. See MCP 2025-11-25, basic/transports, section Resumability and Redelivery.
+// If draining is true, a goroutine reads the rest of the stream and calls done.
+func (p *post) readStream(body io.ReadCloser) (resp *jsonrpc.Response, draining bool, err error) {
 	var at cursor
 	for {
-		resp, err := p.read(body, &at)
+		resp, err := p.readEvents(body, &at)
 		switch {
 		case resp != nil:
-			p.conn.dispatcher.Go(func(context.Context) { p.drain(body) })
+			p.conn.incoming.Go(func(context.Context) { p.drain(body) })
 			return resp, true, nil
 		case p.ctx.Err() != nil, p.modern, at.lastID == "", isFinal(err):
 			body.Close()
-			return nil, false, p.broken(err)
+			return nil, false, p.networkError(err)
 		}
 		body.Close()
-		var broken error
-		if body, broken = p.conn.reopen(p.ctx, p.session, &at); broken != nil {
-			return nil, false, p.broken(fmt.Errorf("%w; coming back for the rest: %w", err, broken))
+		var failure error
+		if body, failure = p.conn.reopen(p.ctx, p.session, &at); failure != nil {
+			return nil, false, p.networkError(fmt.Errorf("%w; resuming the stream: %w", err, failure))
 		}
 	}
 }
 
-// drain lets a stream end by itself, so that its connection can be used again.
+// drain reads the rest of a stream, so that net/http can reuse its connection, and calls
+// done.
 func (p *post) drain(body io.ReadCloser) {
 	defer p.done()
-	webclient.Drain(body, p.cancel)
+	httpclient.Drain(body, p.cancel)
 	body.Close()
 }
 
-// A finalError is what came of a stream that it makes no sense to read on.
+// A finalError is a stream error after which resuming is useless.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
@@ -83,12 +85,12 @@ func isFinal(err error) bool {
 	return final
 }
 
-// read takes the messages of a stream until the response to the call comes. The
-// error says why it did not.
-func (p *post) read(body io.Reader, at *cursor) (*jsonrpc.Response, error) {
+// readEvents handles the messages of a stream up to the response to the call. It returns
+// either the response or the error that ended the stream.
+func (p *post) readEvents(body io.Reader, at *cursor) (*jsonrpc.Response, error) {
 	events := sse.NewReader(body, int(min(p.conn.dialer.opts.MaxMessage, math.MaxInt)))
 	opened := time.Now()
-	at.tries = 0
+	at.failures = 0
 	for {
 		event, err := events.Next()
 		if id := events.LastID(); id != "" {
@@ -98,7 +100,7 @@ func (p *post) read(body io.Reader, at *cursor) (*jsonrpc.Response, error) {
 			at.retry = retry
 		}
 		if err != nil {
-			if time.Since(opened) >= settled {
+			if time.Since(opened) >= stableAfter {
 				at.pause.Reset()
 			}
 			return nil, streamError(err)
@@ -107,13 +109,13 @@ func (p *post) read(body io.Reader, at *cursor) (*jsonrpc.Response, error) {
 			continue
 		}
 		at.pause.Reset()
-		resp, borrowed, err := p.take(event.Data)
+		resp, reusable, err := p.receive(event.Data)
 		switch {
 		case err != nil:
 			return nil, finalError{err}
 		case resp != nil:
 			return resp, nil
-		case borrowed:
+		case reusable:
 			events.Recycle(event.Data)
 		}
 	}
@@ -121,16 +123,15 @@ func (p *post) read(body io.Reader, at *cursor) (*jsonrpc.Response, error) {
 
 func streamError(err error) error {
 	if err == io.EOF {
-		return errCutOff
+		return errStreamEnded
 	}
 	if long, ok := errors.AsType[*sse.TooLongError](err); ok {
 		return finalError{&SizeError{int64(long.Max)}}
 	}
-	return webclient.NotReached(err)
+	return httpclient.NotReached(err)
 }
 
-// reopen waits and asks for what followed in a stream, until it gets that or
-// there is no sense in asking.
+// reopen resumes a stream. It retries temporary errors up to maxResumes times.
 func (c *clientConn) reopen(ctx context.Context, session *dialSession, at *cursor) (io.ReadCloser, error) {
 	for {
 		if err := at.wait(ctx); err != nil {
@@ -140,46 +141,46 @@ func (c *clientConn) reopen(ctx context.Context, session *dialSession, at *curso
 		if err == nil {
 			return body, nil
 		}
-		at.tries++
-		if !isPassing(err) || at.tries >= maxResumes {
+		at.failures++
+		if !isTemporary(err) || at.failures >= maxResumes {
 			return nil, err
 		}
 	}
 }
 
-// get opens a stream, or takes one up again. A session that the server does not
-// know any more has ended.
+// get opens a stream, or resumes one if lastID is not empty. If the server does not know the
+// session, the connection ends.
 func (c *clientConn) get(ctx context.Context, session *dialSession, lastID string) (io.ReadCloser, error) {
 	header := http.Header{"Accept": typeEvents}
 	if lastID != "" {
 		header[headerLastEventID] = []string{lastID}
 	}
 	session.addTo(header)
-	res, err := c.dialer.client.Do(ctx, http.MethodGet, c.dialer.url, header)
+	res, err := c.dialer.client.Do(ctx, http.MethodGet, c.dialer.client.URL(), header)
 	if err != nil {
-		return nil, webclient.NotReached(err)
+		return nil, httpclient.NotReached(err)
 	}
 	if res.StatusCode == http.StatusOK && mediaType(res) == typeEvents[0] {
 		return res.Body, nil
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusNotFound && session.id != nil {
-		c.lose()
+		c.sessionLost()
 		return nil, jsonrpc.ErrClosed
 	}
-	return nil, webclient.ReadStatusError(res)
+	return nil, httpclient.ReadStatusError(res)
 }
 
-// startListening opens the stream of a session for what the server sends unasked,
-// and waits for that, but not for long.
+// startListening opens the session's stream for unsolicited messages. It waits at most
+// listenTimeout until the stream is open.
 func (c *clientConn) startListening(ctx context.Context) {
 	session, first := c.state.listen()
 	if !first {
 		return
 	}
 	answered := make(chan struct{})
-	c.dispatcher.Go(func(context.Context) { c.listen(session, sync.OnceFunc(func() { close(answered) })) })
-	timer := time.NewTimer(listenGrace)
+	c.incoming.Go(func(context.Context) { c.listen(session, sync.OnceFunc(func() { close(answered) })) })
+	timer := time.NewTimer(listenTimeout)
 	defer timer.Stop()
 	select {
 	case <-answered:
@@ -188,25 +189,25 @@ func (c *clientConn) startListening(ctx context.Context) {
 	}
 }
 
-// listen takes what the server sends unasked, as long as the connection lasts. A
-// server need not have a stream for that. answered is called when it is known.
+// listen receives unsolicited messages until the connection ends or the server has no such
+// stream. answered is called when the server has answered the first request.
 func (c *clientConn) listen(session *dialSession, answered func()) {
 	var at cursor
-	unasked := &post{conn: c, session: session}
+	p := &post{conn: c, session: session, from: callReceiver{receiver: receiver{clientConn: c}}}
 	for {
 		body, err := c.get(c.ctx, session, at.lastID)
 		answered()
 		switch {
 		case err == nil:
-			_, err = unasked.read(body, &at) // there is no response, so it ends or breaks
+			_, err = p.readEvents(body, &at)
 			body.Close()
 			if isFinal(err) {
-				at.lastID = "" // it would come again
+				at.lastID = "" // skip the invalid event, which would be sent again
 			}
-		case isPassing(err):
-			at.tries++
+		case isTemporary(err):
+			at.failures++
 		case at.lastID != "" && c.ctx.Err() == nil:
-			at.lastID = "" // what followed is not kept: go on with what comes now
+			at.lastID = "" // the events after it are lost; continue with new ones
 			continue
 		default:
 			return
@@ -217,9 +218,80 @@ func (c *clientConn) listen(session *dialSession, answered func()) {
 	}
 }
 
-// isPassing says whether it makes sense to ask for a stream again: the server was
-// not reached, or has not noticed yet that the stream before has broken.
-func isPassing(err error) bool {
-	status, ok := err.(*StatusError)
+// isTemporary reports whether requesting a stream again can succeed: the server could not be
+// reached, or it has not noticed yet that the previous stream is broken (status 409).
+func isTemporary(err error) bool {
+	status, ok := err.(*httptransport.StatusError)
 	return errors.Is(err, transport.ErrNotReached) || ok && status.Status == http.StatusConflict
+}
+
+// receive handles one JSON text from the server: a message or, in version 2025-03-26, an
+// array of messages. It returns the response to the call if the text contains it. If
+// reusable is true, nothing retains the text. The error is that of a malformed response.
+func (p *post) receive(text []byte) (resp *jsonrpc.Response, reusable bool, err error) {
+	c := p.conn
+	c.trace(text)
+	items, err := jsonrpc.SplitBatch(text)
+	switch {
+	case err != nil:
+		c.report(err)
+		return nil, false, nil
+	case items == nil:
+		return p.receiveOne(text)
+	}
+	for _, item := range items {
+		found, _, err := p.receiveOne(item)
+		if err != nil {
+			return nil, false, err
+		}
+		if found != nil {
+			resp = found
+		}
+	}
+	return resp, false, nil
+}
+
+func (p *post) receiveOne(text []byte) (resp *jsonrpc.Response, reusable bool, err error) {
+	c := p.conn
+	msg, err := jsonrpc.Decode(text)
+	if err != nil {
+		if bad, ok := errors.AsType[*jsonrpc.DecodeError](err); ok && bad.Response && bad.ID == p.id && !p.id.IsZero() {
+			return nil, false, fmt.Errorf("malformed answer: %s", bad.Err.Message)
+		}
+		c.report(err)
+		return nil, false, nil
+	}
+	switch msg := msg.(type) {
+	case *jsonrpc.Response:
+		if msg.ID == p.id && !p.id.IsZero() {
+			return msg, false, nil
+		}
+		c.report(fmt.Errorf("streamable: a response with the unknown id %s", msg.ID))
+	case *jsonrpc.Request:
+		if p.modern && !msg.IsNotification() {
+			c.report(fmt.Errorf("streamable: the server sent a request with the method %q, which this version does not allow", msg.Method))
+			return nil, false, nil
+		}
+		p.from.recycled = false
+		if p.id.IsZero() { // on the stream for unsolicited messages
+			c.incoming.ReceiveMessage(c.ctx, c, &p.from.receiver, msg)
+		} else {
+			c.incoming.ReceiveMessage(p.caller, &p.from, &p.from, msg)
+		}
+		return nil, p.from.recycled, nil
+	}
+	return nil, false, nil
+}
+
+func (c *clientConn) trace(text []byte) {
+	if trace := c.dialer.opts.Conn.Trace; trace != nil {
+		trace(false, text)
+	}
+}
+
+// report passes an unexpected or malformed message to DialOptions.Conn.Malformed.
+func (c *clientConn) report(err error) {
+	if malformed := c.dialer.opts.Conn.Malformed; malformed != nil {
+		malformed(err)
+	}
 }

@@ -20,10 +20,9 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// A stream that answers a call may be cut at any byte, in any way. In a session it is
-// taken up again, nothing is lost and nothing comes twice; later, the call fails at
-// once.
-func TestDialCutStream(t *testing.T) {
+// A stream that answers a call may be cut at any byte. In a session it is resumed without
+// loss or repetition; in later versions the call fails immediately.
+func TestDialBrokenStream(t *testing.T) {
 	const total = 4
 	event := func(n int, id string) string {
 		text := note(n)
@@ -63,7 +62,7 @@ func TestDialCutStream(t *testing.T) {
 				resumed := 0
 				for cut := range len(full) + 1 {
 					synctest.Test(t, func(t *testing.T) {
-						s := play(t, func(w http.ResponseWriter, r *asked) {
+						s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 							link, _, err := http.NewResponseController(w).Hijack()
 							if err != nil {
 								t.Error(err)
@@ -72,21 +71,21 @@ func TestDialCutStream(t *testing.T) {
 							defer link.Close()
 							if r.Method == http.MethodGet {
 								if r.Header.Get("Last-Event-ID") == "" {
-									t.Errorf("cut at %d: came back for nothing", cut)
+									t.Errorf("cut at %d: requested the stream without an event id", cut)
 								}
 								io.WriteString(link, form(eventsAfter(r.Header.Get("Last-Event-ID"), "1")))
 								return
 							}
 							io.WriteString(link, full[:cut])
 						})
-						handler := new(notebook)
+						handler := new(recorder)
 						conn := s.dial(handler, streamable.DialOptions{})
 						resp, err := conn.Call(t.Context(), "tools/call", jsonrpc.Raw(params))
-						begun := strings.Count(full[:cut], "id: e-") // no id has been read before its event is complete
+						begun := strings.Count(full[:cut], "id: e-") // an id counts when its event is complete
 						switch err {
 						case nil:
 							if want := "note[1] note[2] note[3]"; handler.read() != want || string(resp.Result) != "{}" {
-								t.Errorf("cut at %d: told %s, want %s", cut, handler.read(), want)
+								t.Errorf("cut at %d: got notifications %s, want %s", cut, handler.read(), want)
 							}
 							if n := len(s.requests()); n == 2 {
 								resumed++
@@ -102,23 +101,22 @@ func TestDialCutStream(t *testing.T) {
 								t.Errorf("cut at %d: %v after %s", cut, err, s.log())
 							}
 							if era == "legacy" && begun > 1 {
-								t.Errorf("cut at %d: %v, though there was an event to come back for", cut, err)
+								t.Errorf("cut at %d: %v, want the stream resumed", cut, err)
 							}
 						}
 					})
 				}
 				if era == "legacy" && resumed < len(event(2, "")+event(3, "")) || era == "modern" && resumed > 0 {
-					t.Errorf("%d streams were taken up again", resumed)
+					t.Errorf("%d streams were resumed", resumed)
 				}
 			})
 		}
 	}
 }
 
-// A stream may be cut before it has begun: there is nothing to come back for.
-// TestDialCutStream counts on this reader to see the same.
-func TestDialCutBeforeTheStream(t *testing.T) {
-	s := play(t, func(w http.ResponseWriter, r *asked) {
+// A stream that is cut before its first event cannot be resumed.
+func TestDialBrokenBeforeStream(t *testing.T) {
+	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 		link, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -126,28 +124,27 @@ func TestDialCutBeforeTheStream(t *testing.T) {
 		}
 		link.Close()
 	})
-	failed := s.failure(s.dial(new(notebook), streamable.DialOptions{}), "tools/call", `{}`)
+	failed := s.failure(s.dial(new(recorder), streamable.DialOptions{}), "tools/call", `{}`)
 	if failed.Delivery != jsonrpc.MaybeExecuted || !errors.Is(failed, transport.ErrNotReached) {
 		t.Errorf("got %v", failed)
 	}
 }
 
-// A server may send its client away, with an event that has no data and a time to
-// come back.
-func TestDialComesBackInTime(t *testing.T) {
+// A server may end a stream with a retry time.
+func TestDialResumeDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent time.Time
 		var pauses []time.Duration
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			switch {
 			case r.opening(w, "1"):
 			case r.Method == http.MethodGet:
 				pauses = append(pauses, time.Since(sent))
 				if got, want := r.Header.Get("Last-Event-ID"), strconv.Itoa(len(pauses)); got != want {
-					t.Errorf("came back for %s, want %s", got, want)
+					t.Errorf("resumed after event %s, want %s", got, want)
 				}
 				if r.Header.Get("Mcp-Session-Id") != "1" || r.Header.Get("Mcp-Protocol-Version") != "2025-11-25" {
-					t.Errorf("came back with %v", headerOf(r))
+					t.Errorf("resumed with %v", headerOf(r))
 				}
 				send := r.stream(w)
 				if len(pauses) == 4 {
@@ -165,23 +162,22 @@ func TestDialComesBackInTime(t *testing.T) {
 				sent = time.Now()
 			}
 		})
-		conn := s.dial(new(notebook), streamable.DialOptions{})
+		conn := s.dial(new(recorder), streamable.DialOptions{})
 		s.open(conn)
-		s.ask(conn, "tools/call", `{}`)
+		s.call(conn, "tools/call", `{}`)
 		want := "[500ms 500ms 1.5s 1.5s]"
 		if got := fmt.Sprint(pauses); got != want {
-			t.Errorf("came back after %s, want %s", got, want)
+			t.Errorf("resumed after %s, want %s", got, want)
 		}
 	})
 }
 
-// A time to come back holds each time, unless coming back fails: then the pauses
-// grow.
-func TestDialComesBackMoreAndMoreSlowly(t *testing.T) {
+// The retry time applies to each reconnection. After failures, the delay grows.
+func TestDialResumeBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var before time.Time
 		var pauses []time.Duration
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			if r.Method == http.MethodGet {
 				pauses = append(pauses, time.Since(before))
 			}
@@ -195,32 +191,32 @@ func TestDialComesBackMoreAndMoreSlowly(t *testing.T) {
 				r.stream(w)(sse.Event{ID: "1", Retry: 100 * time.Millisecond})
 			}
 		})
-		s.ask(s.dial(new(notebook), streamable.DialOptions{}), "tools/call", `{}`)
+		s.call(s.dial(new(recorder), streamable.DialOptions{}), "tools/call", `{}`)
 		for i, pause := range pauses {
 			if exact := i < 5; exact && pause != 100*time.Millisecond || !exact && pause < 100*time.Millisecond {
-				t.Errorf("came back after %v", pauses)
+				t.Errorf("resumed after %v", pauses)
 				break
 			}
 		}
 		if last := pauses[len(pauses)-1]; last < 200*time.Millisecond {
-			t.Errorf("came back after %v", pauses)
+			t.Errorf("resumed after %v", pauses)
 		}
 	})
 }
 
-// What would come again is not asked for.
-func TestDialDoesNotComeBackForTheSame(t *testing.T) {
+// An event that caused an error is not requested again.
+func TestDialInvalidEventIsNotResumed(t *testing.T) {
 	for name, text := range map[string]string{
 		"too long":  strings.Repeat("x", 2000),
 		"malformed": `{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":1}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := play(t, func(w http.ResponseWriter, r *asked) {
+			s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 				send := r.stream(w)
 				send(numberedData("1", "%s", note(1)))
 				send(numberedData("2", "%s", text))
 			})
-			failed := s.failure(s.dial(new(notebook), streamable.DialOptions{MaxMessage: 1000}), "tools/call", `{}`)
+			failed := s.failure(s.dial(new(recorder), streamable.DialOptions{MaxMessage: 1000}), "tools/call", `{}`)
 			if failed.Delivery != jsonrpc.MaybeExecuted || len(s.requests()) != 1 {
 				t.Errorf("got %v after %s", failed, s.log())
 			}
@@ -228,9 +224,8 @@ func TestDialDoesNotComeBackForTheSame(t *testing.T) {
 	}
 }
 
-// Coming back is tried several times if it fails, and not at all if the server does
-// not want it.
-func TestDialGivesUp(t *testing.T) {
+// Resuming is tried several times, and not at all if the server refuses it.
+func TestDialResumeFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		back func(w http.ResponseWriter)
 		want int // times
@@ -247,7 +242,7 @@ func TestDialGivesUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				back := 0
-				s := play(t, func(w http.ResponseWriter, r *asked) {
+				s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 					if r.Method == http.MethodGet {
 						back++
 						test.back(w)
@@ -256,8 +251,8 @@ func TestDialGivesUp(t *testing.T) {
 					r.stream(w)(numberedData("1", "%s", note(1)))
 				})
 				start := time.Now()
-				failed := s.failure(s.dial(new(notebook), streamable.DialOptions{}), "tools/call", `{}`)
-				if failed.Delivery != jsonrpc.MaybeExecuted || back != test.want || !strings.Contains(failed.Error(), "coming back") {
+				failed := s.failure(s.dial(new(recorder), streamable.DialOptions{}), "tools/call", `{}`)
+				if failed.Delivery != jsonrpc.MaybeExecuted || back != test.want || !strings.Contains(failed.Error(), "resuming the stream") {
 					t.Errorf("got %v after %d times, want %d", failed, back, test.want)
 				}
 				if took := time.Since(start); took > 10*time.Second || test.want > 1 && took < time.Second {
@@ -268,10 +263,10 @@ func TestDialGivesUp(t *testing.T) {
 	}
 }
 
-// A server that is back after some attempts has lost nothing.
-func TestDialComesBackAgainAndAgain(t *testing.T) {
+// Nothing is lost when the server is reachable again.
+func TestDialResumesManyTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			switch {
 			case r.Method == http.MethodPost:
 				r.stream(w)(numberedData("0", "%s", note(0)))
@@ -290,22 +285,22 @@ func TestDialComesBackAgainAndAgain(t *testing.T) {
 				send(numberedData(strconv.Itoa(last+1), "%s", note(last+1)))
 			}
 		})
-		handler := new(notebook)
-		s.ask(s.dial(handler, streamable.DialOptions{}), "tools/call", `{}`)
+		handler := new(recorder)
+		s.call(s.dial(handler, streamable.DialOptions{}), "tools/call", `{}`)
 		var want []string
 		for i := range 10 {
 			want = append(want, fmt.Sprintf("note[%d]", i))
 		}
 		if got := handler.read(); got != strings.Join(want, " ") {
-			t.Errorf("told %s", got)
+			t.Errorf("got notifications %s", got)
 		}
 	})
 }
 
-// What the program adds to a header may be there the next time.
-func TestDialComesBackWithAnotherHeader(t *testing.T) {
+// The program's Header function applies to each attempt.
+func TestDialResumeHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			send := r.stream(w)
 			if r.Method == http.MethodPost {
 				send(numberedData("1", "%s", note(1)))
@@ -314,7 +309,7 @@ func TestDialComesBackWithAnotherHeader(t *testing.T) {
 			send(data(`{"jsonrpc":"2.0","id":1,"result":{}}`))
 		})
 		calls := 0
-		s.ask(s.dial(new(notebook), streamable.DialOptions{Header: func(context.Context, http.Header) error {
+		s.call(s.dial(new(recorder), streamable.DialOptions{Header: func(context.Context, http.Header) error {
 			if calls++; calls == 2 {
 				return errNoToken
 			}
@@ -326,13 +321,12 @@ func TestDialComesBackWithAnotherHeader(t *testing.T) {
 	})
 }
 
-// Whoever waits for an answer on a stream that comes and goes waits no longer than
-// they want to.
-func TestDialComesBackNoLongerThanWanted(t *testing.T) {
+// The timeout of a call includes resuming its stream.
+func TestDialResumeEndsWithCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(w http.ResponseWriter, r *asked) { r.stream(w)(sse.Event{ID: "1"}) })
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) { r.stream(w)(sse.Event{ID: "1"}) })
 		start := time.Now()
-		failed := s.failure(s.dial(new(notebook), streamable.DialOptions{}), "tools/call", `{}`)
+		failed := s.failure(s.dial(new(recorder), streamable.DialOptions{}), "tools/call", `{}`)
 		if took := time.Since(start); took != time.Minute || !errors.Is(failed, context.DeadlineExceeded) {
 			t.Errorf("got %v after %v", failed, took)
 		}
@@ -342,20 +336,19 @@ func TestDialComesBackNoLongerThanWanted(t *testing.T) {
 	})
 }
 
-// The stream for what is unasked is opened once a session is, and again when it
-// ends.
+// The stream for unsolicited messages is opened with the session, and again when it ends.
 func TestDialListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var came []time.Duration
+		var opens []time.Duration
 		var start time.Time
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			if r.Method != http.MethodGet {
 				r.opening(w, "1")
 				return
 			}
-			came = append(came, time.Since(start))
-			switch len(came) {
-			case 1: // nothing to say, no time to come back
+			opens = append(opens, time.Since(start))
+			switch len(opens) {
+			case 1: // no event, no retry delay
 				r.stream(w)
 			case 2:
 				w.WriteHeader(http.StatusBadGateway)
@@ -367,7 +360,7 @@ func TestDialListens(t *testing.T) {
 				start = time.Now()
 			case 4:
 				if got := r.Header.Get("Last-Event-ID"); got != "7" {
-					t.Errorf("came back for %q, want 7", got)
+					t.Errorf("resumed after event %q, want 7", got)
 				}
 				send := r.stream(w)
 				send(data(`{"jsonrpc":"2.0","id":1,"result":{}}`)) // of nothing
@@ -375,35 +368,34 @@ func TestDialListens(t *testing.T) {
 				<-r.Context().Done()
 			}
 		})
-		handler := new(notebook)
+		handler := new(recorder)
 		conn := s.dial(handler, streamable.DialOptions{})
 		start = time.Now()
 		s.open(conn)
 		<-time.After(10 * time.Minute)
 		synctest.Wait()
 		if got := handler.read(); got != "note[1] note[2]" {
-			t.Errorf("told %s", got)
+			t.Errorf("got notifications %s", got)
 		}
-		if len(came) != 4 || came[0] != 0 || came[1] > 200*time.Millisecond || came[2] > 600*time.Millisecond || came[3] != 3*time.Second {
-			t.Errorf("it was opened after %v", came)
+		if len(opens) != 4 || opens[0] != 0 || opens[1] > 200*time.Millisecond || opens[2] > 600*time.Millisecond || opens[3] != 3*time.Second {
+			t.Errorf("it was opened after %v", opens)
 		}
 		conn.Close()
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if len(came) != 4 {
-			t.Errorf("it was opened after %v", came)
+		if len(opens) != 4 {
+			t.Errorf("it was opened after %v", opens)
 		}
 	})
 }
 
-// A server that has no such stream is not asked again; one that fails is, but not
-// all the time.
-func TestDialListensInVain(t *testing.T) {
+// A server without such a stream is not asked again. One that fails is asked with delays.
+func TestDialListenRefused(t *testing.T) {
 	for status, want := range map[int]int{405: 1, 400: 1, 404: 1, 406: 1, 200: 1, 204: 1, 500: 0, 401: 0, 409: 0} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				times := 0
-				s := play(t, func(w http.ResponseWriter, r *asked) {
+				s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 					switch {
 					case r.Method == http.MethodGet:
 						times++
@@ -413,37 +405,36 @@ func TestDialListensInVain(t *testing.T) {
 						r.result(w, "{}")
 					}
 				})
-				conn := s.dial(new(notebook), streamable.DialOptions{})
+				conn := s.dial(new(recorder), streamable.DialOptions{})
 				s.open(conn)
 				<-time.After(time.Hour)
 				synctest.Wait()
 				if want == 0 && (times < 100 || times > 300) || want != 0 && times != want {
 					t.Errorf("it was asked %d times", times)
 				}
-				s.ask(conn, "ping", `{}`)
+				s.call(conn, "ping", `{}`)
 			})
 		})
 	}
 }
 
-// Who opens a session waits until the server can say what nobody asked for, unless
-// that takes too long.
-func TestDialOpeningWaitsForTheStream(t *testing.T) {
+// Opening a session waits for the stream of unsolicited messages, within a bound.
+func TestDialInitializedWaitsForStream(t *testing.T) {
 	for name, test := range map[string]struct {
-		get  func(w http.ResponseWriter, r *asked)
+		get  func(w http.ResponseWriter, r *receivedRequest)
 		want time.Duration
 	}{
-		"stream": {func(w http.ResponseWriter, r *asked) {
+		"stream": {func(w http.ResponseWriter, r *receivedRequest) {
 			<-time.After(100 * time.Millisecond)
 			r.stream(w)
 			<-r.Context().Done()
 		}, 100 * time.Millisecond},
-		"none":    {func(w http.ResponseWriter, _ *asked) { w.WriteHeader(http.StatusMethodNotAllowed) }, 0},
-		"silence": {func(_ http.ResponseWriter, r *asked) { <-r.Context().Done() }, 250 * time.Millisecond},
+		"none":    {func(w http.ResponseWriter, _ *receivedRequest) { w.WriteHeader(http.StatusMethodNotAllowed) }, 0},
+		"silence": {func(_ http.ResponseWriter, r *receivedRequest) { <-r.Context().Done() }, 250 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := play(t, func(w http.ResponseWriter, r *asked) {
+				s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 					if r.Method == http.MethodGet {
 						test.get(w, r)
 						return
@@ -451,7 +442,7 @@ func TestDialOpeningWaitsForTheStream(t *testing.T) {
 					r.opening(w, "1")
 				})
 				start := time.Now()
-				s.open(s.dial(new(notebook), streamable.DialOptions{}))
+				s.open(s.dial(new(recorder), streamable.DialOptions{}))
 				if took := time.Since(start); took != test.want {
 					t.Errorf("it took %v, want %v", took, test.want)
 				}
@@ -460,15 +451,15 @@ func TestDialOpeningWaitsForTheStream(t *testing.T) {
 	}
 }
 
-// Nobody waits for what comes after a notification.
+// The body of the answer to a notification is not awaited.
 func TestDialNotificationAnsweredByAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			r.stream(w)
 			<-r.Context().Done()
 		})
 		start := time.Now()
-		if err := s.dial(new(notebook), streamable.DialOptions{}).Notify(t.Context(), "note", nil); err != nil {
+		if err := s.dial(new(recorder), streamable.DialOptions{}).Notify(t.Context(), "note", nil); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(start); took != 0 {
@@ -477,26 +468,26 @@ func TestDialNotificationAnsweredByAStream(t *testing.T) {
 	})
 }
 
-// When a server has not kept what followed, what comes now is better than nothing.
-func TestDialListensAfterAGap(t *testing.T) {
+// If the missed events are not available, the stream continues with new ones.
+func TestDialListensAfterPurge(t *testing.T) {
 	for name, first := range map[string]func(send func(sse.Event)){
 		"purged":   func(func(sse.Event)) {},
 		"too long": func(send func(sse.Event)) { send(data("%s", strings.Repeat("x", 2000))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var came []string
-				s := play(t, func(w http.ResponseWriter, r *asked) {
+				var opens []string
+				s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 					if r.Method != http.MethodGet {
 						r.opening(w, "1")
 						return
 					}
 					last := r.Header.Get("Last-Event-ID")
-					came = append(came, last)
+					opens = append(opens, last)
 					switch {
 					case last != "":
 						w.WriteHeader(http.StatusBadRequest)
-					case len(came) == 1:
+					case len(opens) == 1:
 						send := r.stream(w)
 						send(numberedData("1", "%s", note(1)))
 						first(send)
@@ -505,63 +496,65 @@ func TestDialListensAfterAGap(t *testing.T) {
 						<-r.Context().Done()
 					}
 				})
-				handler := new(notebook)
+				handler := new(recorder)
 				s.open(s.dial(handler, streamable.DialOptions{MaxMessage: 1000}))
 				<-time.After(time.Second)
 				synctest.Wait()
 				want := map[string]string{"purged": `["" "1" ""]`, "too long": `["" ""]`}[name]
-				if got := fmt.Sprintf("%q", came); got != want || handler.read() != "note[1] note[2]" {
-					t.Errorf("came back for %s, want %s, and was told %s", got, want, handler.read())
+				if got := fmt.Sprintf("%q", opens); got != want || handler.read() != "note[1] note[2]" {
+					t.Errorf("resumed after event %s, want %s, with notifications %s", got, want, handler.read())
 				}
 			})
 		})
 	}
 }
 
-// A stream that a server does not end after the response costs the caller no time,
-// and the connection no more than that.
-func TestDialStreamThatStaysOpen(t *testing.T) {
+// A stream that stays open after the response delays neither the caller nor, for long, the
+// connection.
+func TestDialStreamOpenAfterResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			start := time.Now()
 			r.stream(w)(data("%s", r.response("{}")))
 			<-r.Context().Done()
 			ended <- time.Since(start)
 		})
-		conn := s.dial(new(notebook), streamable.DialOptions{})
+		conn := s.dial(new(recorder), streamable.DialOptions{})
 		start := time.Now()
-		s.ask(conn, "tools/call", modern(""))
+		s.call(conn, "tools/call", modern(""))
 		if took := time.Since(start); took != 0 {
 			t.Errorf("the call took %v", took)
 		}
 		if took := <-ended; took != time.Second {
 			t.Errorf("the stream was closed after %v", took)
 		}
-		s.ask(conn, "tools/call", modern(""))
+		s.call(conn, "tools/call", modern(""))
 		conn.Close()
 		<-ended
 	})
 }
 
-// Connections are used again, whatever the answer.
+// Connections are reused after every kind of answer.
 func TestDialReusesConnections(t *testing.T) {
-	for name, serve := range map[string]func(w http.ResponseWriter, r *asked){
-		"JSON":   func(w http.ResponseWriter, r *asked) { r.result(w, `"`+strings.Repeat("x", 100_000)+`"`) },
-		"stream": func(w http.ResponseWriter, r *asked) { r.stream(w)(data("%s", r.response("{}"))) },
-		"error":  func(w http.ResponseWriter, r *asked) { r.json(w, 400, strings.Repeat("no", 10_000)) },
-		"page":   func(w http.ResponseWriter, r *asked) { http.Error(w, strings.Repeat("no", 10_000), http.StatusOK) },
+	for name, serve := range map[string]func(w http.ResponseWriter, r *receivedRequest){
+		"JSON":   func(w http.ResponseWriter, r *receivedRequest) { r.result(w, `"`+strings.Repeat("x", 100_000)+`"`) },
+		"stream": func(w http.ResponseWriter, r *receivedRequest) { r.stream(w)(data("%s", r.response("{}"))) },
+		"error":  func(w http.ResponseWriter, r *receivedRequest) { r.json(w, 400, strings.Repeat("no", 10_000)) },
+		"page": func(w http.ResponseWriter, r *receivedRequest) {
+			http.Error(w, strings.Repeat("no", 10_000), http.StatusOK)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := play(t, func(w http.ResponseWriter, r *asked) {
+				s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 					if r.id == "" {
 						w.WriteHeader(http.StatusAccepted)
 						return
 					}
 					serve(w, r)
 				})
-				conn := s.dial(new(notebook), streamable.DialOptions{})
+				conn := s.dial(new(recorder), streamable.DialOptions{})
 				for range 20 {
 					_, _ = conn.Call(t.Context(), "tools/call", jsonrpc.Raw(modern("")))
 					if err := conn.Notify(t.Context(), "note", nil); err != nil {
@@ -570,7 +563,7 @@ func TestDialReusesConnections(t *testing.T) {
 					synctest.Wait()
 				}
 				// What ends a stream may come while the next request is made.
-				if n := len(s.dialled); n > 2 || n == 2 && name != "stream" {
+				if n := s.Dialed(); n > 2 || n == 2 && name != "stream" {
 					t.Errorf("there were %d connections", n)
 				}
 			})
@@ -578,47 +571,24 @@ func TestDialReusesConnections(t *testing.T) {
 	}
 }
 
-// A server whose answers are no HTTP at all, or no end of it.
+// Malformed and endless HTTP responses fail the call.
 func TestDialHostileServers(t *testing.T) {
 	for name, talk := range map[string]func(w *bufio.Writer) error{
-		"header without end": func(w *bufio.Writer) error {
-			w.WriteString("HTTP/1.1 200 OK\r\n")
-			return forever(w, "X-Header: "+strings.Repeat("x", 1000)+"\r\n")
-		},
-		"header line without end": func(w *bufio.Writer) error {
-			w.WriteString("HTTP/1.1 200 OK\r\nX-Header: ")
-			return forever(w, strings.Repeat("x", 1000))
-		},
-		"body of a gigabyte": func(w *bufio.Writer) error {
-			w.WriteString("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1073741824\r\n\r\n")
-			return forever(w, strings.Repeat(" ", 1000))
-		},
-		"body without end": func(w *bufio.Writer) error {
-			w.WriteString("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
-			return forever(w, strings.Repeat(" ", 1000))
-		},
-		"error without end": func(w *bufio.Writer) error {
-			w.WriteString("HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n\r\n")
-			return forever(w, strings.Repeat(" ", 1000))
-		},
-		"page without end": func(w *bufio.Writer) error {
-			w.WriteString("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
-			return forever(w, strings.Repeat(" ", 1000))
-		},
-		"event without end": func(w *bufio.Writer) error {
-			w.WriteString("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ")
-			return forever(w, strings.Repeat("x", 1000))
-		},
-		"interim answers without end": func(w *bufio.Writer) error {
-			return forever(w, "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n")
-		},
-		"no HTTP": func(w *bufio.Writer) error { return forever(w, "SSH-2.0-OpenSSH\r\n") },
-		"nothing": func(*bufio.Writer) error { return io.EOF },
-		"RST":     func(w *bufio.Writer) error { w.WriteString("HTTP/1.1 200 O"); return io.EOF },
+		"header without end":          endless("HTTP/1.1 200 OK\r\n", "X-Header: "+strings.Repeat("x", 1000)+"\r\n"),
+		"header line without end":     endless("HTTP/1.1 200 OK\r\nX-Header: ", strings.Repeat("x", 1000)),
+		"body of a gigabyte":          endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1073741824\r\n\r\n", strings.Repeat(" ", 1000)),
+		"body without end":            endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n", strings.Repeat(" ", 1000)),
+		"error without end":           endless("HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n\r\n", strings.Repeat(" ", 1000)),
+		"page without end":            endless("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", strings.Repeat(" ", 1000)),
+		"event without end":           endless("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ", strings.Repeat("x", 1000)),
+		"interim answers without end": endless("", "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"),
+		"no HTTP":                     endless("", "SSH-2.0-OpenSSH\r\n"),
+		"nothing":                     func(*bufio.Writer) error { return io.EOF },
+		"RST":                         func(w *bufio.Writer) error { w.WriteString("HTTP/1.1 200 O"); return io.EOF },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var written atomic.Int64
-			s := play(t, func(w http.ResponseWriter, _ *asked) {
+			s := newScript(t, func(w http.ResponseWriter, _ *receivedRequest) {
 				link, _, err := http.NewResponseController(w).Hijack()
 				if err != nil {
 					t.Error(err)
@@ -630,24 +600,27 @@ func TestDialHostileServers(t *testing.T) {
 				_ = out.Flush()
 			})
 			opts := streamable.DialOptions{MaxMessage: 1 << 20}
-			conn := s.dial(new(notebook), opts)
+			conn := s.dial(new(recorder), opts)
 			failed := s.failure(conn, "tools/call", modern(""))
 			if failed.Delivery == jsonrpc.NotSent {
 				t.Errorf("got %v", failed)
 			}
 			conn.Close()
-			if n := written.Load(); n > 12<<20 { // net/http reads up to 10 MiB of header unless it is told otherwise
+			if n := written.Load(); n > 12<<20 { // net/http reads up to 10 MiB of header by default
 				t.Errorf("%d bytes were read", n)
 			}
 		})
 	}
 }
 
-func forever(w *bufio.Writer, text string) error {
-	for {
-		if _, err := w.WriteString(text); err != nil {
-			return err
+// endless writes a head and then a text until writing fails.
+func endless(head, text string) func(w *bufio.Writer) error {
+	return func(w *bufio.Writer) error {
+		_, err := w.WriteString(head)
+		for err == nil {
+			_, err = w.WriteString(text)
 		}
+		return err
 	}
 }
 

@@ -13,14 +13,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-go/dovetail/transport/httptransport"
+
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// A redirect is followed if the request stays what it is, and where it was going.
+// A redirect is followed if method and origin stay the same, without additional requests.
 func TestDialRedirects(t *testing.T) {
 	for name, test := range map[string]struct {
 		status int
@@ -33,7 +38,7 @@ func TestDialRedirects(t *testing.T) {
 		"the default port": {308, "http://script.test:80/there", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := play(t, func(w http.ResponseWriter, r *asked) {
+			s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 				if r.URL.Path == "/there" {
 					r.result(w, "{}")
 					return
@@ -41,9 +46,9 @@ func TestDialRedirects(t *testing.T) {
 				w.Header().Set("Location", test.to)
 				w.WriteHeader(test.status)
 			})
-			conn := s.dial(new(notebook), streamable.DialOptions{Header: bearer})
+			conn := s.dial(new(recorder), streamable.DialOptions{Header: bearer})
 			if test.refuse == "" {
-				s.ask(conn, "tools/call", modern(`"name":"a"`))
+				s.call(conn, "tools/call", modern(`"name":"a"`))
 				requests := s.requests()
 				first, last := requests[0], requests[len(requests)-1]
 				if len(requests) != 2 || last.text != first.text || last.Header.Get("Mcp-Name") != "a" || last.Header.Get("Authorization") != "Bearer secret" {
@@ -52,12 +57,12 @@ func TestDialRedirects(t *testing.T) {
 				return
 			}
 			failed := s.failure(conn, "tools/call", modern(`"name":"a"`))
-			refused, ok := errors.AsType[*streamable.RedirectError](failed)
+			refused, ok := errors.AsType[*httptransport.RedirectError](failed)
 			if !ok || failed.Delivery != jsonrpc.Rejected || !strings.Contains(refused.Reason, test.refuse) {
 				t.Errorf("got %v", failed)
 			}
 			if strings.Contains(failed.Error(), "secret") {
-				t.Errorf("%v tells a secret", failed)
+				t.Errorf("%v contains a secret", failed)
 			}
 		})
 	}
@@ -68,11 +73,10 @@ func bearer(_ context.Context, header http.Header) error {
 	return nil
 }
 
-// Every request has what the program adds to the header, which cannot be what the
-// protocol puts there.
-func TestDialHeaderOfTheProgram(t *testing.T) {
+// Every request has the program's header, which cannot replace headers of the protocol.
+func TestDialHeaderOption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(w http.ResponseWriter, r *asked) {
+		s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 			if r.Header.Get("X-Call") == "" {
 				t.Errorf("%s %s has no header of the program", r.Method, r.call)
 			}
@@ -83,7 +87,7 @@ func TestDialHeaderOfTheProgram(t *testing.T) {
 		type key struct{}
 		var mu sync.Mutex
 		calls := 0
-		conn := s.dial(new(notebook), streamable.DialOptions{Header: func(ctx context.Context, header http.Header) error {
+		conn := s.dial(new(recorder), streamable.DialOptions{Header: func(ctx context.Context, header http.Header) error {
 			mu.Lock()
 			defer mu.Unlock()
 			calls++
@@ -118,8 +122,8 @@ func TestDialHeaderOfTheProgram(t *testing.T) {
 var errNoToken = errors.New("no token")
 
 func TestDialHeaderFails(t *testing.T) {
-	s := play(t, func(_ http.ResponseWriter, r *asked) { t.Errorf("%s was sent", r.text) })
-	conn := s.dial(new(notebook), streamable.DialOptions{Header: func(context.Context, http.Header) error { return errNoToken }})
+	s := newScript(t, func(_ http.ResponseWriter, r *receivedRequest) { t.Errorf("%s was sent", r.text) })
+	conn := s.dial(new(recorder), streamable.DialOptions{Header: func(context.Context, http.Header) error { return errNoToken }})
 	if failed := s.failure(conn, "tools/list", modern("")); failed.Delivery != jsonrpc.NotSent || !errors.Is(failed, errNoToken) {
 		t.Errorf("got %v", failed)
 	}
@@ -128,10 +132,10 @@ func TestDialHeaderFails(t *testing.T) {
 	}
 }
 
-// The trace shows every message, both ways.
+// The trace gets every message in both directions.
 func TestDialTrace(t *testing.T) {
 	answered := make(chan struct{})
-	s := play(t, func(w http.ResponseWriter, r *asked) {
+	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 		switch {
 		case r.opening(w, ""):
 		case r.call == "response":
@@ -149,7 +153,7 @@ func TestDialTrace(t *testing.T) {
 	var mu sync.Mutex
 	var frames []string
 	ctx, cancel := context.WithCancel(t.Context())
-	conn := s.dial(&notebook{answer: pong}, streamable.DialOptions{Conn: jsonrpc.Options{Trace: func(sent bool, frame []byte) {
+	conn := s.dial(&recorder{answer: pong}, streamable.DialOptions{Conn: jsonrpc.Options{Trace: func(sent bool, frame []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		direction := "<"
@@ -182,10 +186,10 @@ func TestDialTrace(t *testing.T) {
 	}
 }
 
-// Dialling makes no request, and an ended context is said so.
+// Dial sends no request and reports the cause of an ended context.
 func TestDialIsLazy(t *testing.T) {
-	s := play(t, func(http.ResponseWriter, *asked) {})
-	conn := s.dial(new(notebook), streamable.DialOptions{})
+	s := newScript(t, func(http.ResponseWriter, *receivedRequest) {})
+	conn := s.dial(new(recorder), streamable.DialOptions{})
 	if _, err := conn.Call(ended(t), "ping", nil); !errors.Is(err, errEnded) {
 		t.Errorf("got %v", err)
 	}
@@ -193,10 +197,10 @@ func TestDialIsLazy(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	conn.Close()
-	if _, err := streamable.Dial(endpoint, nil).Dial(ended(t), new(notebook)); !errors.Is(err, errEnded) {
+	if _, err := streamable.Dial(endpoint, nil).Dial(ended(t), new(recorder)); !errors.Is(err, errEnded) {
 		t.Errorf("got %v", err)
 	}
-	if len(s.dialled) > 0 || len(s.requests()) > 0 {
+	if s.Dialed() > 0 || len(s.requests()) > 0 {
 		t.Error("it was dialled")
 	}
 }
@@ -209,7 +213,7 @@ func ended(t *testing.T) context.Context {
 	return ctx
 }
 
-// Connections of one dialer share what is idle, which goes with the last of them.
+// Connections of one dialer share idle connections, which the last Close closes.
 func TestDialSharesConnections(t *testing.T) {
 	opened, closed := 0, make(chan struct{}, 10)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
@@ -226,7 +230,7 @@ func TestDialSharesConnections(t *testing.T) {
 	dialer := streamable.Dial(server.URL, nil)
 	var conns []transport.Conn
 	for range 3 {
-		conn, err := dialer.Dial(t.Context(), new(notebook))
+		conn, err := dialer.Dial(t.Context(), new(recorder))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,4 +251,142 @@ func TestDialSharesConnections(t *testing.T) {
 	if opened != 1 {
 		t.Errorf("there were %d connections", opened)
 	}
+}
+
+// A client detects a server of 2024-11-05.
+func TestDialFallsBack(t *testing.T) {
+	for _, era := range []client.Era{client.Auto, client.Legacy} {
+		t.Run(fmt.Sprint(era), func(t *testing.T) {
+			endpoint := sse.Handler(newServer(), nil)
+			web := httptest.NewServer(endpoint)
+			defer web.Close()
+			defer endpoint.Close()
+			session, err := client.Connect(t.Context(), streamable.Dial(web.URL, nil), &client.Options{Era: era})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			var progress int
+			result, err := session.CallTool(t.Context(), "steps", sumIn{A: 3}, &client.CallOptions{Progress: func(*mcp.ProgressParams) { progress++ }})
+			if err != nil || result.IsError || progress != 3 {
+				t.Errorf("got %+v, %v after %d steps", result, err, progress)
+			}
+		})
+	}
+}
+
+// A server is an old one if it answers "initialize" without a message.
+func TestDialNoFallBack(t *testing.T) {
+	named := `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no"}}`
+	nameless := strings.ReplaceAll(named, `"id":ID,`, "")
+	for name, test := range map[string]struct {
+		status int
+		text   string
+		want   bool
+	}{
+		"400":           {400, "no", true},
+		"404":           {404, "no", true},
+		"405":           {405, "", true},
+		"406":           {406, "no", true},
+		"422":           {422, `{"detail":"no"}`, true},
+		"nameless":      {404, nameless, true},
+		"named":         {400, named, false},
+		"nameless, 200": {200, nameless, false},
+		"401":           {401, "no", false},
+		"403":           {403, nameless, false},
+		"429":           {429, "no", false},
+		"500":           {500, "no", false},
+		"503":           {503, nameless, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
+				if r.Method == http.MethodGet {
+					w.WriteHeader(http.StatusTeapot)
+					return
+				}
+				r.json(w, test.status, strings.ReplaceAll(test.text, "ID", r.id))
+			})
+			conn := s.dial(new(recorder), streamable.DialOptions{Header: bearer})
+			_, err := conn.Call(t.Context(), "initialize", jsonrpc.Raw(`{}`))
+			if err == nil {
+				t.Fatal("it was answered")
+			}
+			want := "POST initialize"
+			if test.want {
+				want += ", GET"
+				status, ok := errors.AsType[*httptransport.StatusError](err)
+				if !ok || status.Status != test.status {
+					t.Errorf("got %v, want status %d", err, test.status)
+				}
+				for _, part := range []string{"neither Streamable HTTP", fmt.Sprint(test.status), "nor HTTP+SSE", "418"} {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("got %v, want it to contain %s", err, part)
+					}
+				}
+			}
+			if got := s.log(); got != want {
+				t.Errorf("the requests were %s, want %s", got, want)
+			}
+			for _, r := range s.requests() {
+				if r.Header.Get("Authorization") == "" {
+					t.Errorf("%s was asked without authorization", r.Method)
+				}
+			}
+			before := len(s.requests())
+			for _, params := range []string{`{}`, modern("")} { // no other message leads there
+				_, _ = conn.Call(t.Context(), "ping", jsonrpc.Raw(params))
+			}
+			if n := len(s.requests()) - before; n != 2 {
+				t.Errorf("there were %d more requests", n)
+			}
+		})
+	}
+}
+
+// The connection then uses HTTP+SSE for everything.
+func TestDialAfterFallBack(t *testing.T) {
+	messages := make(chan string)
+	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
+		switch {
+		case r.Method == http.MethodGet:
+			send := r.stream(w)
+			e := data("/messages?id=1")
+			e.Name = "endpoint"
+			send(e)
+			for {
+				select {
+				case text := <-messages:
+					if text == "" {
+						return
+					}
+					send(data("%s", text))
+				case <-r.Context().Done():
+					return
+				}
+			}
+		case r.URL.Path == "/mcp":
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+			if r.id != "" && r.call != "response" {
+				go func() { messages <- r.response("{}") }()
+			}
+		}
+	})
+	handler := &recorder{}
+	conn := s.dial(handler, streamable.DialOptions{})
+	s.open(conn)
+	s.call(conn, "ping", `{}`)
+	conn.Cancel(jsonrpc.IntID(1)) // of nothing
+	messages <- note(1)
+	s.call(conn, "ping", `{}`)
+	if got := handler.read(); got != "note[1]" {
+		t.Errorf("got notifications %s", got)
+	}
+	messages <- ""
+	<-conn.Done()
+	if failed := s.failure(conn, "ping", `{}`); failed.Delivery != jsonrpc.NotSent || !errors.Is(failed, jsonrpc.ErrClosed) {
+		t.Errorf("got %v", failed)
+	}
+	conn.Close()
 }

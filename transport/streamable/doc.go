@@ -1,33 +1,55 @@
-// Package streamable carries the protocol over HTTP: both ends of the Streamable
-// HTTP transport.
+// Package streamable implements the Streamable HTTP transport of MCP: both ends, all
+// versions.
 //
-// [Handler] makes an http.Handler of a server. It serves every version at one URL
-// at once: a request that says which version it speaks (2026-07-28) is answered on
-// its own, without a session; any other belongs to a session (2025-03-26 to
-// 2025-11-25), which begins with initialize. [Dial] is the client's end; it finds out
-// what the server speaks, HTTP+SSE of 2024-11-05 included.
+// Use [Serve] or [Run] for a program that is only an MCP server, [Handler] to mount a server
+// in an http.Server of your own, and [Dial] for a client.
+//
+//	if err := streamable.Run("127.0.0.1:8080", server, nil); err != nil {
+//		log.Fatal(err)
+//	}
+//
+// # Concepts
+//
+// An endpoint serves every version at one URL. A request that declares its version
+// (2026-07-28) is answered on its own, without a session. Any other request belongs to a
+// session (2025-03-26 to 2025-11-25), which begins with initialize. The client detects what
+// the server supports, including HTTP+SSE of 2024-11-05.
+//
+// In a session, a client that loses a connection resumes its stream: an [EventStore] stores
+// recent events. With [Options.SessionKeys], sessions can move between replicas.
+//
+// # Guarantees
+//
+//  1. An Endpoint, a dialer and its connections may be used concurrently.
+//  2. Messages of one stream arrive in order. Different calls have different streams.
+//  3. Bodies, sessions, subscriptions, stored events and write times are bounded by [Options].
+//  4. A session can be used only by the principal that opened it.
+//  5. A failed call is a *[jsonrpc.CallError] that says whether the call may have been
+//     executed. It wraps an *httptransport.StatusError if the server answered with an HTTP
+//     error.
 //
 // # Serving behind a reverse proxy
 //
-// A handler on a loopback address answers only requests for loopback hosts, so that
-// no web page can reach it under a name of its own (DNS rebinding). Behind a proxy on
-// the same machine, name the public host, and the origins of web pages that may
-// call, instead of turning checks off:
+// An endpoint on a loopback address answers only requests with a loopback host name, as
+// protection against DNS rebinding. Behind a proxy on the same machine, list the public host,
+// and the origins of web pages that may call:
 //
 //	streamable.Handler(srv, &streamable.Options{
 //		Hosts:   []string{"mcp.example.com"},
 //		Origins: []string{"https://app.example.com"},
 //	})
 //
-// The proxy must pass Host and Origin on as they came, must not buffer responses
-// (the handler says so to nginx by X-Accel-Buffering), and must let a response be
-// silent for longer than [Options.KeepAlive]. With several replicas, set
-// [Options.SessionKeys] or route by Mcp-Session-Id.
+// The proxy must forward Host and Origin unchanged and must not buffer responses (the endpoint
+// sends X-Accel-Buffering for nginx). Its timeout for silent responses must be longer than
+// [Options.KeepAlive]. With several replicas, set [Options.SessionKeys] or route by
+// Mcp-Session-Id.
 //
 // # The http.Server
 //
-// Streams last, so an http.Server around a handler must have no WriteTimeout: the
-// handler bounds each write and each body itself. ReadHeaderTimeout (5 s),
-// IdleTimeout (120 s) and MaxHeaderBytes (64 KiB) are the server's to set. To stop,
-// call the MCP server's Shutdown, then [Endpoint.Close], then http.Server.Shutdown.
+// An http.Server around an endpoint must not have a WriteTimeout, since streams last; the
+// endpoint bounds each write and each body itself. Set ReadHeaderTimeout (5 s), IdleTimeout
+// (120 s) and MaxHeaderBytes (64 KiB). To stop, call the MCP server's Shutdown, then
+// [Endpoint.Close], then http.Server.Shutdown. [Serve] does all of this.
+//
+// Package storetest tests implementations of [EventStore].
 package streamable

@@ -6,78 +6,78 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
-	"github.com/dovetail-go/dovetail/internal/buffer"
-	"github.com/dovetail-go/dovetail/internal/edge"
+	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// An Endpoint is a server at one URL. It is an http.Handler; its methods may be
+// Endpoint is an http.Handler that serves an MCP server at one URL. Its methods may be
 // called concurrently.
 type Endpoint struct {
-	server   transport.Binder
-	opts     Options
-	guard    *edge.Guard
-	modern   jsonrpc.Handler // of all requests that need no session
-	mirrored mirrored
-	sessions *sessions
-	listens  atomic.Int64
-	replies  buffer.Pool
+	server       transport.Binder
+	opts         Options
+	guard        *httpguard.Guard
+	modern       jsonrpc.Handler // of requests without a session
+	headerParams headerParams
+	sessions     *sessions
+	quota        *quota.Endpoint
+	buffers      bufpool.Pool
 
-	ctx     context.Context // the endpoint's life
-	cancel  context.CancelCauseFunc
-	started sync.WaitGroup // what the modern handler has started
+	ctx        context.Context // ends when the endpoint is closed
+	cancel     context.CancelCauseFunc
+	background sync.WaitGroup // goroutines of the modern handler
 }
 
-// Handler serves a server over HTTP. It panics when an option is malformed: a
-// host, an origin, a key that is too short.
+// Handler returns an endpoint for a server. opts may be nil. Handler panics if an option is
+// malformed: a host, an origin or a key that is too short.
 //
-// The server may have a method InputSchema(tool string) json.RawMessage, as
-// server.Server does. Then calls are refused whose Mcp-Param headers do not say the
-// same as their arguments.
+// If server has a method InputSchema(tool string) json.RawMessage, as server.Server has,
+// the endpoint refuses calls whose Mcp-Param headers differ from their arguments.
 func Handler(server transport.Binder, opts *Options) *Endpoint {
 	e := &Endpoint{server: server, opts: opts.withDefaults()}
 	var err error
-	if e.guard, err = edge.NewGuard(e.opts.Hosts, e.opts.Origins); err != nil {
+	if e.guard, err = httpguard.NewGuard(e.opts.Hosts, e.opts.Origins); err != nil {
 		panic("streamable.Handler: " + err.Error())
 	}
-	if e.sessions, err = newSessions(&e.opts); err != nil {
+	e.quota = quota.NewEndpoint(&e.opts.Limits)
+	if e.sessions, err = newSessions(&e.opts, e.quota.Sessions); err != nil {
 		panic("streamable.Handler: " + err.Error())
 	}
-	e.mirrored.server, _ = server.(schemas)
+	e.headerParams.tools = newCache[headerTool](maxHeaderTools)
+	e.headerParams.server, _ = server.(schemaProvider)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	e.modern = server.Bind(transport.Link{
 		Input: e.ctx, Shared: true,
-		Go: func(fn func(context.Context)) { e.started.Go(func() { fn(e.ctx) }) },
+		Go: func(fn func(context.Context)) { e.background.Go(func() { fn(e.ctx) }) },
 	})
 	return e
 }
 
-// Close ends all sessions and subscriptions, refuses new requests, and returns,
-// within a bound, when nothing of the sessions runs any more. Calls that need no
-// session go on: waiting for them is up to http.Server.Shutdown. It may be called
-// more than once.
+// Close ends all sessions and subscriptions and refuses new requests. It waits for the calls of
+// sessions up to Options.Conn.Grace and returns nil. It does not wait for calls without a
+// session: use http.Server.Shutdown. It may be called more than once.
 func (e *Endpoint) Close() error {
 	e.cancel(jsonrpc.ErrClosed)
 	e.sessions.close()
-	e.started.Wait()
+	e.background.Wait()
 	return nil
 }
 
-// ServeHTTP answers one request. A call that [transport.Admit] refuses for want of a
+// ServeHTTP answers one request. A call that [transport.Authorize] refuses because of a missing
 // scope is answered with status 403 and a challenge.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodPost, http.MethodGet, http.MethodDelete) {
 		return
 	}
 	if e.ctx.Err() != nil {
-		refuseBusy(w, "the server is shutting down")
+		httpguard.RefuseBusy(w, "the server is shutting down")
 		return
 	}
-	w = edge.Copies(w, r)
+	w = httpguard.CopyWrites(w, r)
 	switch r.Method {
 	case http.MethodPost:
 		e.post(w, r)
@@ -88,21 +88,25 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// post takes a message and finds out which era it is of. The order of the checks
-// can be observed: MCP 2026-07-28, basic/transports/streamable-http and
-// basic/versioning.
+// post decodes a message and serves it in its era. The order of the checks is part of the
+// protocol. See MCP 2026-07-28, basic/transports/streamable-http and basic/versioning.
 func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
-	takes := acceptedBy(r)
-	if !takes.json && !takes.events {
-		edge.Refuse(w, http.StatusNotAcceptable, jsonrpc.InvalidRequest, "Accept must list application/json and text/event-stream")
+	accepts := acceptedBy(r)
+	if !accepts.json && !accepts.events {
+		httpguard.Refuse(w, http.StatusNotAcceptable, jsonrpc.InvalidRequest, "Accept must list application/json and text/event-stream")
 		return
 	}
-	body, ok := edge.ReadJSON(w, r, e.opts.MaxMessage)
+	body, charge, ok := httpguard.ReadJSON(w, r, e.opts.Limits.MessageBytes, e.quota.Bytes)
 	if !ok {
 		return
 	}
-	if jsonrpc.IsBatch(body) {
-		e.batch(w, r, takes, body)
+	defer charge.Release()
+	switch items, err := jsonrpc.SplitBatch(body); {
+	case err != nil:
+		refuseMalformed(w, err)
+		return
+	case items != nil:
+		e.batch(w, r, accepts, charge, body, items)
 		return
 	}
 	if e.opts.Conn.Trace != nil {
@@ -115,41 +119,41 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
 	}
 	req, ok := msg.(*jsonrpc.Request)
 	if !ok {
-		e.legacy(w, r, takes, msg)
+		e.legacy(w, r, accepts, charge, msg)
 		return
 	}
 	if !req.IsNotification() && !admit(w, r, req) {
 		return
 	}
-	switch claim := req.Member("_meta", mcp.MetaProtocolVersion); {
-	case claim != nil && req.IsNotification():
-		w.WriteHeader(http.StatusAccepted) // none is defined
-	case claim != nil:
-		e.answer(w, r, takes, req, claim)
-	case !namesModern(r.Header):
-		e.legacy(w, r, takes, req)
+	switch declared := req.Member("_meta", mcp.MetaProtocolVersion); {
+	case declared != nil && req.IsNotification():
+		w.WriteHeader(http.StatusAccepted) // the version defines no notification of clients
+	case declared != nil:
+		e.answer(w, r, accepts, req, declared)
+	case !namesModernVersion(r.Header):
+		e.legacy(w, r, accepts, charge, req)
 	case req.IsNotification():
 		w.WriteHeader(http.StatusAccepted)
 	default:
-		refuseClaimless(w, req)
+		refuseWithoutVersion(w, req)
 	}
 }
 
-// refuseClaimless answers a call whose header names a version without sessions, and
-// whose body names none.
-func refuseClaimless(w http.ResponseWriter, req *jsonrpc.Request) {
+// refuseWithoutVersion answers a call whose header names a version without sessions, and
+// whose body names no version.
+func refuseWithoutVersion(w http.ResponseWriter, req *jsonrpc.Request) {
 	refusal := &jsonrpc.Error{
 		Code: jsonrpc.InvalidParams,
 		Message: fmt.Sprintf("the header %s names a version in which params._meta must have %q and %q",
 			headerVersion, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities),
 	}
 	if req.Method == mcp.MethodInitialize {
-		refusal = mismatch(fmt.Sprintf("the header %s names a version that has no initialize", headerVersion))
+		refusal = headerMismatch(fmt.Sprintf("the header %s names a version that has no initialize", headerVersion))
 	}
 	refuseCall(w, http.StatusBadRequest, req, refusal)
 }
 
-// refuseMalformed answers what is no message, with the id if it could be read.
+// refuseMalformed answers a malformed message, with its id if that could be read.
 func refuseMalformed(w http.ResponseWriter, err error) {
 	bad, ok := errors.AsType[*jsonrpc.DecodeError](err)
 	if !ok {
@@ -158,18 +162,50 @@ func refuseMalformed(w http.ResponseWriter, err error) {
 	refuseCall(w, http.StatusBadRequest, &jsonrpc.Request{ID: bad.ID}, bad.Err)
 }
 
-// refuseCall answers a call before anything has been done for it.
+// refuseCall answers a call that was not executed.
 func refuseCall(w http.ResponseWriter, status int, req *jsonrpc.Request, e *jsonrpc.Error) {
 	body, err := jsonrpc.Append(nil, &jsonrpc.Response{ID: req.ID, Error: e})
-	if err != nil { // an id too long to repeat has been refused before
-		edge.Refuse(w, status, e.Code, e.Message)
+	if err != nil { // the decoder has refused ids that are too long to repeat
+		httpguard.Refuse(w, status, e.Code, e.Message)
 		return
 	}
-	writeJSON(w, status, body, DefaultWriteTimeout)
+	writeJSON(w, status, body, refusalTimeout)
 }
 
-// refuseBusy answers a request that there is no room for now.
-func refuseBusy(w http.ResponseWriter, message string) {
-	w.Header().Set("Retry-After", "5")
-	edge.Refuse(w, http.StatusServiceUnavailable, jsonrpc.Busy, message)
+// admit reports whether the authentication of a request permits a call. If not, the request
+// has been answered. See MCP 2025-11-25, basic/authorization, section Runtime Insufficient
+// Scope Errors.
+func admit(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request) bool {
+	err := transport.Authorize(r.Context(), req)
+	if err == nil {
+		return true
+	}
+	challenge(w, err)
+	refuseCall(w, status(err), req, asError(err))
+	return false
+}
+
+// admitAll is like admit for a batch, which is refused as a whole.
+func admitAll(w http.ResponseWriter, r *http.Request, batch []jsonrpc.Message) bool {
+	for _, msg := range batch {
+		req, ok := msg.(*jsonrpc.Request)
+		if !ok || req.IsNotification() {
+			continue
+		}
+		if err := transport.Authorize(r.Context(), req); err != nil {
+			challenge(w, err)
+			e := asError(err)
+			httpguard.Refuse(w, status(err), e.Code, e.Message)
+			return false
+		}
+	}
+	return true
+}
+
+// challenge adds the challenge of a missing scope to the header of the response. It is
+// called before the status is written.
+func challenge(w http.ResponseWriter, err error) {
+	if e, ok := errors.AsType[*transport.ScopeError](err); ok && e.Challenge != "" {
+		w.Header().Add("WWW-Authenticate", e.Challenge)
+	}
 }

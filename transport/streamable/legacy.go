@@ -1,23 +1,25 @@
 package streamable
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 
-	"github.com/dovetail-go/dovetail/internal/edge"
+	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// The versions with sessions: MCP 2025-11-25, basic/transports, "Streamable HTTP".
-
-// legacy takes one message of a session.
-func (e *Endpoint) legacy(w http.ResponseWriter, r *http.Request, takes accepted, msg jsonrpc.Message) {
+// legacy accepts one message of a session. See MCP 2025-11-25, basic/transports, section
+// Streamable HTTP.
+func (e *Endpoint) legacy(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, charge *bufpool.Charge, msg jsonrpc.Message) {
 	req, isRequest := msg.(*jsonrpc.Request)
 	if isRequest && req.Method == mcp.MethodInitialize && !req.IsNotification() {
-		e.initialize(w, r, takes, req)
+		e.initialize(w, r, accepts, req)
 		return
 	}
 	s := e.enter(w, r)
@@ -26,31 +28,26 @@ func (e *Endpoint) legacy(w http.ResponseWriter, r *http.Request, takes accepted
 	}
 	defer e.sessions.leave(s)
 	if !isRequest || req.IsNotification() {
-		s.own.Dispatch(msg)
+		s.running.ReceiveMessage(context.Background(), s.unsolicited, answered{s.unsolicited, charge}, msg)
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s.serve(w, r, takes, req.ID, func(route *jsonrpc.Route) { route.Dispatch(msg) })
+	s.serve(w, r, accepts, charge, req.ID, func(st *stream) { s.running.ReceiveMessage(r.Context(), st, st, msg) })
 }
 
-// batch takes an array of messages, which only sessions of 2025-03-26 may send.
-func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, takes accepted, body []byte) {
-	items, err := jsonrpc.SplitBatch(body, e.opts.Conn.MaxBatch)
-	if err != nil {
-		refuseMalformed(w, err)
-		return
-	}
+// batch accepts an array of messages, which only sessions of 2025-03-26 may send.
+func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, charge *bufpool.Charge, body []byte, items []json.RawMessage) {
 	msgs, calls := make([]jsonrpc.Message, 0, len(items)), false
 	for _, item := range items {
 		msg, err := jsonrpc.Decode(item)
 		if err != nil {
-			calls = true // it is answered like one
+			calls = true // a malformed message is answered too
 			continue
 		}
 		req, ok := msg.(*jsonrpc.Request)
 		calls = calls || ok && !req.IsNotification()
 		if ok && req.Member("_meta", mcp.MetaProtocolVersion) != nil {
-			edge.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "a request that carries its version must not be part of a batch")
+			httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "a request that declares its version must not be part of a batch")
 			return
 		}
 		msgs = append(msgs, msg)
@@ -63,52 +60,52 @@ func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, takes accepted,
 		return
 	}
 	defer e.sessions.leave(s)
-	if err := s.accepts(msgs); err != nil {
-		edge.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, asError(err).Message)
+	if err := s.checkBatch(msgs); err != nil {
+		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, asError(err).Message)
 		return
 	}
 	if !calls {
-		s.own.Receive(body)
+		s.running.Receive(context.Background(), s.unsolicited, answered{s.unsolicited, charge}, body)
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s.serve(w, r, takes, jsonrpc.ID{}, func(route *jsonrpc.Route) { route.Receive(body) })
+	s.serve(w, r, accepts, charge, jsonrpc.ID{}, func(st *stream) { s.running.Receive(r.Context(), st, st, body) })
 }
 
-// initialize opens a session, if the server takes the handshake.
-func (e *Endpoint) initialize(w http.ResponseWriter, r *http.Request, takes accepted, req *jsonrpc.Request) {
+// initialize opens a session if the server accepts the handshake.
+func (e *Endpoint) initialize(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, req *jsonrpc.Request) {
 	principal := transport.Principal(r.Context())
-	if err := e.sessions.seats.Take(principal); err != nil {
-		refuseBusy(w, err.Error())
+	if err := e.sessions.quota.Acquire(principal); err != nil {
+		httpguard.RefuseBusy(w, err.Error())
 		return
 	}
 	s := newSession(e, principal)
 	var reply jsonrpc.Reply
-	err := jsonrpc.Answer(r.Context(), s.handler, s.own, req, &reply)
+	err := jsonrpc.Answer(r.Context(), s.handler, s.unsolicited, req, &reply)
 	if err == nil {
 		s.version, err = negotiated(reply.Buf)
 	}
 	if err == nil {
-		err = e.sessions.admit(s, req)
+		err = e.sessions.assignID(s, req)
 	}
 	if err != nil {
-		e.sessions.seats.Leave(principal)
+		e.sessions.quota.Release(principal)
 		s.close()
 	}
 	switch {
 	case errors.Is(err, errNoSession):
-		refuseBusy(w, "the server is shutting down")
+		httpguard.RefuseBusy(w, "the server is shutting down")
 		return
 	case err != nil:
 		refuseCall(w, http.StatusOK, req, asError(err))
 		return
 	}
 	w.Header().Set(headerSession, s.id)
-	x := exchange{endpoint: e, w: w, takes: takes}
+	x := callPeer{endpoint: e, w: w, accepts: accepts}
 	x.finish(http.StatusOK, reply.Buf)
 }
 
-// negotiated reads the version from the answer to a handshake.
+// negotiated returns the version in the answer to a handshake.
 func negotiated(answer []byte) (mcp.Version, error) {
 	msg, err := jsonrpc.Decode(answer)
 	if err != nil {
@@ -125,23 +122,23 @@ func negotiated(answer []byte) (mcp.Version, error) {
 	return mcp.Version(jsonscan.Unquote(version)), nil
 }
 
-// enter finds the session of a request; without one, the request has been
-// answered. Who enters must leave.
+// enter returns the session of a request, or answers the request and returns nil. The
+// caller must leave the session.
 func (e *Endpoint) enter(w http.ResponseWriter, r *http.Request) *session {
 	if lines := r.Header[headerVersion]; len(lines) > 1 || len(lines) == 1 && !isLegacy(lines[0]) {
-		edge.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "the header MCP-Protocol-Version does not name a version that has sessions")
+		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "the header MCP-Protocol-Version does not name a version that has sessions")
 		return nil
 	}
 	ids := r.Header[headerSession]
 	if len(ids) != 1 || ids[0] == "" {
-		edge.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest,
-			"expected either one header Mcp-Session-Id, from the answer to initialize, or a request whose params._meta says which version it is of")
+		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest,
+			"expected either one header Mcp-Session-Id, from the answer to initialize, or a request whose params._meta declares its version")
 		return nil
 	}
 	s, err := e.session(r.Context(), ids[0], transport.Principal(r.Context()))
 	if err != nil {
 		if !errors.Is(err, errNoSession) {
-			e.opts.Logger.Warn("streamable: a session could not be restored", "error", err)
+			e.opts.Logger.Warn("streamable: restoring a session failed", "error", err)
 		}
 		refuseSession(w, err)
 		return nil
@@ -149,13 +146,13 @@ func (e *Endpoint) enter(w http.ResponseWriter, r *http.Request) *session {
 	return s
 }
 
-// refuseSession answers a request whose session is not there, or not to be had.
+// refuseSession answers a request whose session does not exist or cannot be restored.
 func refuseSession(w http.ResponseWriter, err error) {
 	if errors.Is(err, errNoSession) {
-		edge.Refuse(w, http.StatusNotFound, jsonrpc.InvalidRequest, "there is no such session: begin anew with initialize")
+		httpguard.Refuse(w, http.StatusNotFound, jsonrpc.InvalidRequest, "the session does not exist; begin a new one with initialize")
 		return
 	}
-	refuseBusy(w, "there is no room for the session now")
+	httpguard.RefuseBusy(w, "busy: the session cannot be restored now")
 }
 
 // delete ends a session.
@@ -166,9 +163,80 @@ func (e *Endpoint) delete(w http.ResponseWriter, r *http.Request) {
 	}
 	e.sessions.leave(s)
 	if err := e.sessions.end(r.Context(), s); err != nil {
-		e.opts.Logger.Error("streamable: a session could not be ended everywhere", "error", err)
-		edge.Refuse(w, http.StatusInternalServerError, jsonrpc.InternalError, "the session could not be ended")
+		e.opts.Logger.Error("streamable: recording the end of a session failed", "error", err)
+		httpguard.Refuse(w, http.StatusInternalServerError, jsonrpc.InternalError, "the session could not be ended")
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// get opens the stream of a session for unsolicited messages, or resumes a stream. See MCP
+// 2025-11-25, basic/transports, sections Listening for Messages from the Server and
+// Resumability and Redelivery.
+func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
+	accepts := acceptedBy(r)
+	if !accepts.events {
+		httpguard.Refuse(w, http.StatusNotAcceptable, jsonrpc.InvalidRequest, "Accept must list text/event-stream")
+		return
+	}
+	s := e.enter(w, r)
+	if s == nil {
+		return
+	}
+	defer e.sessions.leave(s)
+	c := newResponse(e, w, accepts)
+	switch ids := r.Header[headerLastEventID]; {
+	case len(ids) > 1:
+		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "the header Last-Event-ID is given more than once")
+	case len(ids) == 1:
+		e.resume(w, r, s, c, ids[0])
+	case !s.unsolicited.attachFirst(c):
+		httpguard.Refuse(w, http.StatusConflict, jsonrpc.InvalidRequest, "this session has such a stream already")
+	default:
+		defer s.unsolicited.detach(c)
+		c.wait(r.Context(), s)
+	}
+}
+
+// resume resumes an open stream, or replays the rest of a stream that has ended.
+func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c *response, lastEvent string) {
+	name, number, ok := parseEventID(lastEvent)
+	if !ok {
+		refuseResumption(w)
+		return
+	}
+	st := s.findStream(name)
+	if st == nil {
+		e.resumeEnded(w, r, &stream{session: s, name: name}, c, number)
+		return
+	}
+	if err := st.resume(r.Context(), c, number); err != nil {
+		e.refusePurged(w, err)
+		return
+	}
+	defer st.detach(c)
+	c.wait(r.Context(), s)
+}
+
+func (e *Endpoint) resumeEnded(w http.ResponseWriter, r *http.Request, st *stream, c *response, after int64) {
+	missed, err := e.opts.Events.After(r.Context(), st.id(), after)
+	if err != nil {
+		e.refusePurged(w, err)
+		return
+	}
+	c.open()
+	c.replay(st, missed)
+	c.stop()
+}
+
+func (e *Endpoint) refusePurged(w http.ResponseWriter, err error) {
+	if !errors.Is(err, ErrPurged) {
+		e.opts.Logger.Error("streamable: reading stored events failed", "error", err)
+	}
+	refuseResumption(w)
+}
+
+func refuseResumption(w http.ResponseWriter) {
+	httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest,
+		"the events after Last-Event-ID are not available")
 }

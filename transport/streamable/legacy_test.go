@@ -1,13 +1,23 @@
 package streamable_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -20,7 +30,7 @@ func initialize(version mcp.Version) string {
 
 const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
-// open shakes hands and returns a rig whose requests belong to the session.
+// open opens a session and returns a rig whose requests belong to the session.
 func (r *rig) open(version mcp.Version) *rig {
 	r.Helper()
 	resp := r.post(initialize(version)).is(http.StatusOK, `"protocolVersion":"`+string(version)+`"`)
@@ -37,7 +47,7 @@ func call(id int, tool, arguments string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":1}}}`, id, tool, arguments)
 }
 
-// newLegacyServer has tools that need a session to be seen in full.
+// newLegacyServer returns a server whose tools use sessions.
 func newLegacyServer() *server.Server {
 	s := newServer()
 	server.AddTool(s, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
@@ -85,12 +95,12 @@ func TestSessionProgressPrecedesTheResult(t *testing.T) {
 }
 
 // Before 2025-11-25, clients parse empty data as JSON.
-func TestOlderSessionsAreNotPrimed(t *testing.T) {
+func TestNoEmptyEventBefore20251125(t *testing.T) {
 	s := serve(t, newServer(), nil).open(mcp.Version20250618)
 	s.post(call(1, "steps", `{"a":1,"b":0}`)).message(`"progress":1,`)
 }
 
-func TestSessionAsksOnTheStreamOfTheCall(t *testing.T) {
+func TestSessionCallsClientOnStreamOfCall(t *testing.T) {
 	s := serve(t, newLegacyServer(), nil).open(mcp.Version20250618)
 	got := s.post(call(1, "ask", `{}`))
 	got.message(`"method":"elicitation/create"`, `"id":1,`)
@@ -99,14 +109,14 @@ func TestSessionAsksOnTheStreamOfTheCall(t *testing.T) {
 	got.ends()
 }
 
-// A tool hangs up; the client comes back for what it missed and for the result.
+// A tool detaches; the client resumes the stream and gets the rest and the result.
 func TestDetachedCallIsResumed(t *testing.T) {
 	s := serve(t, newLegacyServer(), nil).open(mcp.Version20251125)
 	got := s.post(call(1, "detach", `{}`))
 	prime := got.next()
 	got.ends()
 	if retry := got.events.Retry(); retry != 250*time.Millisecond {
-		t.Errorf("the client is to come back after %v", retry)
+		t.Errorf("the retry delay is %v", retry)
 	}
 	for range 2 { // as often as it likes
 		again := s.with("Last-Event-ID", prime.ID).send(t.Context(), http.MethodGet, "")
@@ -119,7 +129,7 @@ func TestDetachedCallIsResumed(t *testing.T) {
 	}
 }
 
-func TestDetachDoesNothingElsewhere(t *testing.T) {
+func TestDetachWithoutResumption(t *testing.T) {
 	r := serve(t, newLegacyServer(), nil)
 	s := r.open(mcp.Version20250618)
 	got := s.post(call(1, "detach", `{}`))
@@ -131,7 +141,7 @@ func TestDetachDoesNothingElsewhere(t *testing.T) {
 	s.with("Accept", "application/json").post(call(2, "detach", `{}`)).is(http.StatusOK, `"back"`)
 }
 
-func TestChangesComeOnTheSessionsOwnStream(t *testing.T) {
+func TestChangesAreUnsolicitedMessages(t *testing.T) {
 	srv := newServer()
 	s := serve(t, srv, nil).open(mcp.Version20251125)
 	own := s.send(t.Context(), http.MethodGet, "")
@@ -141,7 +151,7 @@ func TestChangesComeOnTheSessionsOwnStream(t *testing.T) {
 	own.message("notifications/tools/list_changed")
 
 	again := s.with("Last-Event-ID", prime.ID).send(t.Context(), http.MethodGet, "")
-	own.ends() // the client that comes back takes the place of the one that is there
+	own.ends() // the resumed stream replaces the open one
 	again.message("notifications/tools/list_changed")
 }
 
@@ -156,7 +166,7 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// asPrincipal authenticates by a header, as middleware does.
+// asPrincipal takes the principal from a header, like middleware.
 func asPrincipal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(transport.WithPrincipal(r.Context(), r.Header.Get("X-User"))))
@@ -192,8 +202,8 @@ func TestBatches(t *testing.T) {
 	r.open(mcp.Version20250618).post(batch).is(http.StatusBadRequest, `-32600`)
 }
 
-// Replicas that share keys serve each other's sessions; one that was deleted is over
-// in those that share a store.
+// Replicas with the same keys serve each other's sessions. With a shared store, a deleted
+// session is deleted in all.
 func TestSealedSessions(t *testing.T) {
 	key := []byte(strings.Repeat("k", 32))
 	opts := func() *streamable.Options { return &streamable.Options{SessionKeys: [][]byte{key}} }
@@ -215,7 +225,7 @@ func TestSealedSessions(t *testing.T) {
 	other.post(call(3, "sum", `{"a":2,"b":3}`)).is(http.StatusOK)
 }
 
-func TestHangingUpCancelsNothingInASession(t *testing.T) {
+func TestDisconnectDoesNotCancelSessionCall(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	srv := newServer()
 	server.AddTool(srv, server.Tool{Name: "hold"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
@@ -239,7 +249,7 @@ func TestHangingUpCancelsNothingInASession(t *testing.T) {
 	again.ends()
 }
 
-func TestHangingUpCancelsAModernCall(t *testing.T) {
+func TestDisconnectCancelsModernCall(t *testing.T) {
 	started, cancelled := make(chan struct{}), make(chan struct{})
 	srv := newServer()
 	server.AddTool(srv, server.Tool{Name: "hold"}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
@@ -267,4 +277,928 @@ func TestHangingUpCancelsAModernCall(t *testing.T) {
 		t.Error("the request was answered")
 	}
 	<-cancelled
+}
+
+type regional struct {
+	Region string `json:"region" jsonschema:"x-mcp-header=Region"`
+	Floor  int    `json:"floor,omitempty" jsonschema:"x-mcp-header=Floor"`
+}
+
+// newRegionalServer returns a server with a tool with parameters in headers, and one that
+// needs a capability that the test client lacks.
+func newRegionalServer() *server.Server {
+	s := newLegacyServer()
+	server.AddTool(s, server.Tool{Name: "regional"}, func(_ context.Context, _ *server.Request, in regional) (string, error) {
+		return "in " + in.Region, nil
+	})
+	return s
+}
+
+// Each request fails several checks; the expected one comes first.
+func TestOrderOfChecks(t *testing.T) {
+	const (
+		other   = `"_meta":{"io.modelcontextprotocol/protocolVersion":"v999.0.0","io.modelcontextprotocol/clientCapabilities":{}}`
+		legacy  = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}}`
+		partial = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
+	)
+	request := func(method, members string) string {
+		return `{"jsonrpc":"2.0","id":"x","method":"` + method + `","params":{` + members + `}}`
+	}
+	headers := func(version, method, name string) []string {
+		return []string{"MCP-Protocol-Version", version, "Mcp-Method", method, "Mcp-Name", name}
+	}
+	for _, test := range []struct {
+		name    string
+		headers []string
+		body    string
+		status  int
+		code    string // "" when the request has no answer
+	}{
+		{"host before anything", []string{"Host", "evil.example.com", "Content-Type", "text/plain"}, `{`, 403, "-32600"},
+		{"origin before anything", []string{"Origin", "https://evil.example.com", "Content-Type", "text/plain"}, `{`, 403, "-32600"},
+		{"type before syntax", []string{"Content-Type", "text/plain"}, `{`, 415, "-32600"},
+		{"syntax", headers("2026-07-28", "", ""), `{`, 400, "-32700"},
+		{"two messages", nil, sum(1, 1, 1) + sum(2, 2, 2), 400, "-32700"},
+		{"no message", headers("2026-07-28", "", ""), `{"jsonrpc":"2.0","id":"x"}`, 400, "-32600"},
+		{"null id", headers("2026-07-28", "", ""), `{"jsonrpc":"2.0","id":null,"method":"tools/list","params":{` + modernMeta + `}}`, 400, "-32600"},
+		{"empty batch", nil, `[]`, 400, "-32600"},
+		{"batch with a version", nil, `[` + sum(1, 1, 1) + `]`, 400, "-32600"},
+		{"batch without session", nil, `[` + initialized + `]`, 400, "-32600"},
+		{"response without session", nil, `{"jsonrpc":"2.0","id":1,"result":{}}`, 400, "-32600"},
+
+		{"_meta lacks something before headers", headers("v999.0.0", "other", "other"), request("tools/list", partial), 400, "-32602"},
+		{"_meta is missing under a modern header", headers("2026-07-28", "tools/list", ""), request("tools/list", ""), 400, "-32602"},
+		{"_meta is missing under an unknown header", headers("v999.0.0", "tools/list", ""), request("tools/list", ""), 400, "-32602"},
+		{"ping has no place there either", headers("2026-07-28", "ping", ""), request("ping", ""), 400, "-32602"},
+		{"version header is missing", headers("", "other", ""), request("tools/list", modernMeta), 400, "-32020"},
+		{"version header differs before version", headers("2026-07-28", "other", ""), request("tools/list", other), 400, "-32020"},
+		{"version header twice", headers("2026-07-28\n2026-07-28", "tools/list", ""), request("tools/list", modernMeta), 400, "-32020"},
+		{"version before method", headers("v999.0.0", "other", ""), request("tools/list", other), 400, "-32022"},
+		{"a legacy version is not served that way", headers("2025-11-25", "tools/list", ""), request("tools/list", legacy), 400, "-32022"},
+		{"method header is missing", headers("2026-07-28", "", ""), request("nonsense", modernMeta), 400, "-32020"},
+		{"method header differs in case", headers("2026-07-28", "Tools/list", ""), request("tools/list", modernMeta), 400, "-32020"},
+		{"name header is missing", headers("2026-07-28", "tools/call", ""), request("tools/call", `"name":"regional",`+modernMeta), 400, "-32020"},
+		{"name header differs", headers("2026-07-28", "tools/call", "other"), request("tools/call", `"name":"regional",`+modernMeta), 400, "-32020"},
+		{"parameter header is missing", headers("2026-07-28", "tools/call", "regional"), request("tools/call", `"name":"regional","arguments":{"region":"eu"},`+modernMeta), 400, "-32020"},
+		{"method does not exist", headers("2026-07-28", "nonsense", ""), request("nonsense", modernMeta), 404, "-32601"},
+		{"initialize that describes itself", headers("2026-07-28", "initialize", ""), request("initialize", modernMeta), 404, "-32601"},
+		{"capability is missing", headers("2026-07-28", "tools/call", "ask"), request("tools/call", `"name":"ask",`+modernMeta), 400, "-32021"},
+		{"what the call itself refuses", headers("2026-07-28", "tools/call", "nonsense"), request("tools/call", `"name":"nonsense",`+modernMeta), 200, "-32602"},
+
+		{"initialize under a modern header", headers("2026-07-28", "", ""), initialize(mcp.Version20251125), 400, "-32020"},
+		{"a notification that describes itself", nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{` + modernMeta + `}}`, 202, ""},
+		{"a notification under a modern header", headers("2026-07-28", "", ""), initialized, 202, ""},
+		{"a call without session", nil, request("tools/list", ""), 400, "-32600"},
+		{"a call of an unknown session", []string{"Mcp-Session-Id", "nonsense"}, request("tools/list", ""), 404, "-32600"},
+		{"Accept", []string{"Accept", "text/html"}, `{`, 406, "-32600"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := serve(t, newRegionalServer(), nil)
+			resp := r.with(test.headers...).post(test.body)
+			if resp.StatusCode != test.status {
+				t.Errorf("got status %s, want %d", resp.Status, test.status)
+			}
+			body := resp.body()
+			if test.code == "" {
+				if body != "" {
+					t.Errorf("the body is %s", body)
+				}
+				return
+			}
+			answer, err := jsonscan.ReadObject([]byte(body))
+			if err != nil {
+				t.Fatalf("the body is %s: %v", body, err)
+			}
+			refused, err := jsonscan.ReadObject(answer.Get("error"))
+			if err != nil || string(refused.Get("code")) != test.code {
+				t.Errorf("the body is %s, want an error %s", body, test.code)
+			}
+			if strings.Contains(test.body, `"id":"x","method"`) && test.code != "-32600" && string(answer.Get("id")) != `"x"` {
+				t.Errorf("the body is %s, want the id of the request", body)
+			}
+		})
+	}
+}
+
+func TestParametersInHeaders(t *testing.T) {
+	r := serve(t, newRegionalServer(), nil).modern("tools/call", "regional")
+	body := func(arguments string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"regional","arguments":` + arguments + `,` + modernMeta + `}}`
+	}
+	for _, test := range []struct {
+		region, floor, arguments string
+		status                   int
+	}{
+		{"eu", "", `{"region":"eu"}`, 200},
+		{"eu", "3", `{"region":"eu","floor":3}`, 200},
+		{"eu", "3.0", `{"region":"eu","floor":3}`, 200},
+		{"=?base64?5pel5pys?=", "", `{"region":"日本"}`, 200},
+		{"=?base64?!?=", "", `{"region":"日本"}`, 400},
+		{"us", "", `{"region":"eu"}`, 400},
+		{"eu\neu", "", `{"region":"eu"}`, 400},
+		{"eu", "4", `{"region":"eu","floor":3}`, 400},
+		{"eu", "4", `{"region":"eu"}`, 400},
+	} {
+		headers := []string{"Mcp-Param-Region", test.region}
+		if test.floor != "" {
+			headers = append(headers, "Mcp-Param-Floor", test.floor)
+		}
+		resp := r.with(headers...).post(body(test.arguments))
+		if resp.StatusCode != test.status {
+			t.Errorf("%+v: got status %s, want %d: %s", test, resp.Status, test.status, resp.body())
+		}
+	}
+	r.with("Mcp-Param-Region", "eu", "Mcp-Param-Other", "whatever").post(body(`{"region":"eu"}`)).is(http.StatusOK, "in eu")
+}
+
+// A request of a version without sessions ignores them.
+func TestModernRequestsIgnoreSessions(t *testing.T) {
+	r := serve(t, newServer(), nil).modern("tools/call", "sum").with("Mcp-Session-Id", "nonsense", "Last-Event-ID", "1")
+	resp := r.post(sum(1, 2, 3)).is(http.StatusOK, `"5"`)
+	if got := resp.Header.Get("Mcp-Session-Id"); got != "" {
+		t.Errorf("Mcp-Session-Id is %s", got)
+	}
+}
+
+func TestMethods(t *testing.T) {
+	r := serve(t, newServer(), nil)
+	for _, method := range []string{"PUT", "PATCH", "OPTIONS", "HEAD", "TRACE"} {
+		resp := r.send(t.Context(), method, "")
+		if allow := resp.is(http.StatusMethodNotAllowed).Header.Get("Allow"); allow != "POST, GET, DELETE" {
+			t.Errorf("%s: Allow is %s", method, allow)
+		}
+	}
+	r.send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
+	r.send(t.Context(), http.MethodDelete, "").is(http.StatusBadRequest)
+	r.with("Accept", "application/json").send(t.Context(), http.MethodGet, "").is(http.StatusNotAcceptable)
+}
+
+// A client that accepts only streams gets one. A client that accepts none gets only the
+// result.
+func TestAccept(t *testing.T) {
+	r := serve(t, newServer(), nil)
+	r.modern("tools/call", "sum").with("Accept", "text/event-stream").post(sum(1, 2, 3)).message(`"5"`)
+	r.open(mcp.Version20251125).with("Accept", "text/event-stream").post(call(1, "sum", `{"a":2,"b":3}`)).next()
+	steps := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"steps","arguments":{"a":2,"b":0},` + modernMeta + `}}`
+	r.modern("tools/call", "steps").with("Accept", "application/json").post(steps).is(http.StatusOK, `"done"`)
+	r.open(mcp.Version20251125).with("Accept", "application/json").post(call(1, "steps", `{"a":2,"b":0}`)).is(http.StatusOK, `"done"`)
+
+	r.modern("subscriptions/listen", "").with("Accept", "application/json").post(listen).is(http.StatusNotAcceptable, `"id":1`)
+}
+
+func TestLimitMessageBytes(t *testing.T) {
+	r := serve(t, newServer(), &streamable.Options{Limits: transport.Limits{MessageBytes: 1000}}).modern("tools/call", "sum")
+	r.post(sum(1, 2, 3) + strings.Repeat(" ", 1000)).is(http.StatusRequestEntityTooLarge)
+	r.post(sum(1, 2, 3)).is(http.StatusOK)
+}
+
+// A memoryEndpoint is an endpoint without a network, for virtual time.
+type memoryEndpoint struct {
+	*testing.T
+	endpoint *streamable.Endpoint
+}
+
+func newMemoryEndpoint(t *testing.T, server transport.Binder, opts *streamable.Options) *memoryEndpoint {
+	d := &memoryEndpoint{t, streamable.Handler(server, opts)}
+	t.Cleanup(func() { d.endpoint.Close() })
+	return d
+}
+
+// send makes a request and returns its whole answer.
+func (d *memoryEndpoint) send(ctx context.Context, method, session, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(ctx, method, "http://localhost/mcp", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	w := httptest.NewRecorder()
+	d.endpoint.ServeHTTP(w, r)
+	return w
+}
+
+// open opens a session and returns its id.
+func (d *memoryEndpoint) open(ctx context.Context) string {
+	d.Helper()
+	w := d.send(ctx, http.MethodPost, "", initialize(mcp.Version20251125))
+	if w.Code != http.StatusOK {
+		d.Errorf("initialize: %d %s", w.Code, w.Body)
+	}
+	return w.Header().Get("Mcp-Session-Id")
+}
+
+const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+
+func (d *memoryEndpoint) wantStatus(session string, status int) {
+	d.Helper()
+	if w := d.send(d.Context(), http.MethodPost, session, ping); w.Code != status {
+		d.Errorf("the status is %d, want %d: %s", w.Code, status, w.Body)
+	}
+}
+
+func TestLimitSessionTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMemoryEndpoint(t, newServer(), nil)
+		used, unused := d.open(t.Context()), d.open(t.Context())
+		d.wantStatus(used, http.StatusOK)
+		<-time.After(31 * time.Second)
+		d.wantStatus(unused, http.StatusNotFound) // unused since its handshake
+		for range 3 {
+			d.wantStatus(used, http.StatusOK)
+			<-time.After(transport.Limits{}.WithDefaults().SessionTTL - time.Second)
+		}
+		d.wantStatus(used, http.StatusOK)
+		<-time.After(transport.Limits{}.WithDefaults().SessionTTL + time.Second)
+		d.wantStatus(used, http.StatusNotFound)
+	})
+}
+
+// A session whose stream is open, or whose call runs, is not idle.
+func TestUsedSessionsDoNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer()
+		server.AddTool(srv, server.Tool{Name: "long"}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+			<-time.After(5 * time.Hour)
+			return "done", nil
+		})
+		d := newMemoryEndpoint(t, srv, nil)
+		listening, calling := d.open(t.Context()), d.open(t.Context())
+		ctx, disconnect := context.WithTimeout(t.Context(), 3*time.Hour)
+		defer disconnect()
+		go d.send(ctx, http.MethodGet, listening, "")
+		go d.send(ctx, http.MethodPost, calling, call(2, "long", `{}`))
+		<-time.After(2 * time.Hour)
+		d.wantStatus(listening, http.StatusOK)
+		d.wantStatus(calling, http.StatusOK)
+		<-time.After(2 * time.Hour) // both clients have disconnected; the call continues
+		d.wantStatus(listening, http.StatusNotFound)
+		d.wantStatus(calling, http.StatusOK)
+		<-time.After(2 * time.Hour)
+		d.wantStatus(calling, http.StatusNotFound)
+	})
+}
+
+func TestLimitSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMemoryEndpoint(t, newServer(), &streamable.Options{Limits: transport.Limits{Sessions: 3, SessionsPerPrincipal: 2}})
+		ann := transport.WithPrincipal(t.Context(), "ann")
+		first := d.open(ann)
+		d.open(ann)
+		refused := d.send(ann, http.MethodPost, "", initialize(mcp.Version20251125))
+		if refused.Code != http.StatusServiceUnavailable || refused.Header().Get("Retry-After") == "" {
+			t.Errorf("one session too many of a principal: %d %v", refused.Code, refused.Header())
+		}
+		d.open(t.Context())
+		if w := d.send(t.Context(), http.MethodPost, "", initialize(mcp.Version20251125)); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("one session too many: %d", w.Code)
+		}
+		if w := d.send(ann, http.MethodDelete, first, ""); w.Code != http.StatusNoContent {
+			t.Errorf("DELETE: %d %s", w.Code, w.Body)
+		}
+		d.open(ann)
+	})
+}
+
+func TestSealedIdsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMemoryEndpoint(t, newServer(), &streamable.Options{SessionKeys: [][]byte{make([]byte, 32)}})
+		id := d.open(t.Context())
+		d.wantStatus(id, http.StatusOK)
+		<-time.After(streamable.SealedSessionLifetime - time.Second) // idle for long, and yet known
+		d.wantStatus(id, http.StatusOK)
+		<-time.After(transport.Limits{}.WithDefaults().SessionTTL)
+		d.wantStatus(id, http.StatusNotFound)
+	})
+}
+
+// A sealed id ends at its time even if its session is in use until then.
+func TestSealedIdsInUseExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMemoryEndpoint(t, newServer(), &streamable.Options{SessionKeys: [][]byte{make([]byte, 32)}})
+		id := d.open(t.Context())
+		for range 24 * 6 {
+			d.wantStatus(id, http.StatusOK)
+			<-time.After(10 * time.Minute)
+		}
+		<-time.After(time.Second)
+		d.wantStatus(id, http.StatusNotFound)
+	})
+}
+
+// sharedStore is a store of several processes.
+type sharedStore struct {
+	ended map[string]time.Time
+	err   error // of Ended
+	full  error // of End
+}
+
+func (s *sharedStore) End(_ context.Context, key string, until time.Time) error {
+	s.ended[key] = until
+	return s.full
+}
+
+func (s *sharedStore) Ended(_ context.Context, key string) (bool, error) {
+	_, ended := s.ended[key]
+	return ended, s.err
+}
+
+func TestSessionStoreIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &sharedStore{ended: map[string]time.Time{}}
+		opts := &streamable.Options{SessionKeys: [][]byte{make([]byte, 32)}, SessionStore: store, Logger: slog.New(slog.DiscardHandler)}
+		one, other := newMemoryEndpoint(t, newServer(), opts), newMemoryEndpoint(t, newServer(), opts)
+		id := one.open(t.Context())
+		other.wantStatus(id, http.StatusOK)
+		if w := one.send(t.Context(), http.MethodDelete, id, ""); w.Code != http.StatusNoContent {
+			t.Errorf("DELETE: %d %s", w.Code, w.Body)
+		}
+		one.wantStatus(id, http.StatusNotFound)
+		other.wantStatus(id, http.StatusNotFound)
+		for _, until := range store.ended {
+			if left := time.Until(until); left != streamable.SealedSessionLifetime {
+				t.Errorf("the store forgets the session in %v", left)
+			}
+		}
+		id = one.open(t.Context())
+		store.err = errors.New("the store is down")
+		other.wantStatus(id, http.StatusServiceUnavailable) // whether it has been ended is unknown
+		store.err, store.full = nil, errors.New("the store is full")
+		if w := one.send(t.Context(), http.MethodDelete, id, ""); w.Code != http.StatusInternalServerError {
+			t.Errorf("DELETE: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+func TestSealedIdsAreBounded(t *testing.T) {
+	d := newMemoryEndpoint(t, newServer(), &streamable.Options{SessionKeys: [][]byte{make([]byte, 32)}})
+	body := strings.Replace(initialize(mcp.Version20251125), `"name":"c"`, fmt.Sprintf(`"name":"%s"`, strings.Repeat("c", 1000)), 1)
+	w := d.send(t.Context(), http.MethodPost, "", body)
+	if w.Header().Get("Mcp-Session-Id") != "" || !strings.Contains(w.Body.String(), "at most 1024") {
+		t.Errorf("answered with %v %s", w.Header(), w.Body)
+	}
+}
+
+// Comments are sent on a silent stream.
+func TestKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMemoryEndpoint(t, newServer(), nil)
+		id := d.open(t.Context())
+		ctx, disconnect := context.WithTimeout(t.Context(), time.Minute+time.Second)
+		defer disconnect()
+		own := d.send(ctx, http.MethodGet, id, "")
+		if n := strings.Count(own.Body.String(), "\n:"); n != 4 {
+			t.Errorf("%d comments in a minute, want 4: %q", n, own.Body)
+		}
+	})
+}
+
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		srv := newServer()
+		server.AddTool(srv, server.Tool{Name: "wait"}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return "", ctx.Err()
+		})
+		d := newMemoryEndpoint(t, srv, nil)
+		id := d.open(t.Context())
+		waiting := make(chan int)
+		go func() { waiting <- d.send(context.Background(), http.MethodPost, id, call(1, "wait", `{}`)).Code }()
+		go func() { waiting <- d.send(context.Background(), http.MethodGet, id, "").Code }()
+		listening := make(chan string)
+		go func() {
+			r := httptest.NewRequest(http.MethodPost, "http://localhost/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},`+modernMeta+`}}`))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+			r.Header.Set("Mcp-Method", "subscriptions/listen")
+			w := httptest.NewRecorder()
+			d.endpoint.ServeHTTP(w, r)
+			listening <- w.Body.String()
+		}()
+		synctest.Wait()
+		if err := d.endpoint.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err == nil {
+			t.Error("the call was not ended")
+		}
+		if a, b := <-waiting, <-waiting; a != http.StatusOK || b != http.StatusOK {
+			t.Errorf("the requests of the session end with %d and %d", a, b)
+		}
+		if got := <-listening; !strings.Contains(got, `"result":{`) {
+			t.Errorf("the subscription ended without a result: %q", got)
+		}
+		d.wantStatus(id, http.StatusServiceUnavailable)
+		if err := d.endpoint.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// newStubbornServer returns a server with a tool that ignores its context until it is
+// released, and counts its calls.
+func newStubbornServer(release <-chan struct{}) (srv *server.Server, runs *atomic.Int32) {
+	srv, runs = newServer(), new(atomic.Int32)
+	server.AddTool(srv, server.Tool{Name: "stubborn"}, func(context.Context, *server.Request, struct{}) (string, error) {
+		runs.Add(1)
+		<-release
+		return "done", nil
+	})
+	return srv, runs
+}
+
+func cancelled(id int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id)
+}
+
+// async sends a request without waiting for its answer.
+func (d *memoryEndpoint) async(ctx context.Context, method, session, body string) <-chan *httptest.ResponseRecorder {
+	answered := make(chan *httptest.ResponseRecorder, 1)
+	go func() { answered <- d.send(ctx, method, session, body) }()
+	return answered
+}
+
+// The request of a canceled call ends, and its session becomes idle.
+func TestCancelledCallEndsRequest(t *testing.T) {
+	wait := func(id int) string { return call(id, "wait", `{}`) }
+	for name, body := range map[string]string{
+		"call":            wait(1),
+		"batch":           "[" + wait(1) + "," + wait(2) + "]",
+		"broken response": `[{"jsonrpc":"2.0","id":1,"result":{},"error":{}}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := newServer()
+				server.AddTool(srv, server.Tool{Name: "wait"}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+					<-ctx.Done()
+					return "", ctx.Err()
+				})
+				d := newMemoryEndpoint(t, srv, nil)
+				id := d.send(t.Context(), http.MethodPost, "", initialize(mcp.Version20250326)).Header().Get("Mcp-Session-Id")
+				ctx, disconnect := context.WithTimeout(t.Context(), time.Hour)
+				defer disconnect()
+				answered := d.async(ctx, http.MethodPost, id, body)
+				synctest.Wait()
+				for n := range 3 {
+					d.send(t.Context(), http.MethodPost, id, cancelled(n))
+				}
+				synctest.Wait()
+				select {
+				case w := <-answered:
+					if w.Code != http.StatusAccepted || w.Body.Len() > 0 {
+						t.Errorf("answered with %d %s", w.Code, w.Body)
+					}
+				default:
+					t.Error("the request goes on")
+				}
+				<-time.After(transport.Limits{}.WithDefaults().SessionTTL + time.Second)
+				d.wantStatus(id, http.StatusNotFound)
+			})
+		})
+	}
+}
+
+// A call that was running when its session ended is not answered as an unknown session,
+// since its client would repeat it.
+func TestSessionEndsDuringCall(t *testing.T) {
+	for name, end := range map[string]func(d *memoryEndpoint, session string){
+		"DELETE": func(d *memoryEndpoint, session string) { d.send(d.Context(), http.MethodDelete, session, "") },
+		"Close":  func(d *memoryEndpoint, _ string) { d.endpoint.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				defer close(release)
+				srv, _ := newStubbornServer(release)
+				d := newMemoryEndpoint(t, srv, nil)
+				id := d.open(t.Context())
+				answered := d.async(t.Context(), http.MethodPost, id, call(7, "stubborn", `{}`))
+				synctest.Wait()
+				end(d, id)
+				if w := <-answered; w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"id":7,"error"`) {
+					t.Errorf("answered with %d %s, want an error of the call", w.Code, w.Body)
+				}
+			})
+		})
+	}
+}
+
+// A sealed session cannot be restored while it is being ended.
+func TestSealedSessionEndsDuringDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		srv, _ := newStubbornServer(release)
+		d := newMemoryEndpoint(t, srv, &streamable.Options{SessionKeys: [][]byte{make([]byte, 32)}})
+		id := d.open(t.Context())
+		d.async(t.Context(), http.MethodPost, id, call(1, "stubborn", `{}`))
+		synctest.Wait()
+		deleted := d.async(t.Context(), http.MethodDelete, id, "")
+		synctest.Wait() // it waits for the call
+		d.wantStatus(id, http.StatusNotFound)
+		if w := <-deleted; w.Code != http.StatusNoContent {
+			t.Errorf("DELETE: %d %s", w.Code, w.Body)
+		}
+		d.wantStatus(id, http.StatusNotFound)
+	})
+}
+
+// slowStore is a shared store with a late first answer.
+type slowStore struct {
+	mu    sync.Mutex
+	ended map[string]bool
+	calls atomic.Int32
+	late  time.Duration
+}
+
+func (s *slowStore) End(_ context.Context, key string, _ time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended[key] = true
+	return nil
+}
+
+func (s *slowStore) Ended(_ context.Context, key string) (bool, error) {
+	s.mu.Lock()
+	ended := s.ended[key]
+	s.mu.Unlock()
+	if s.calls.Add(1) == 1 {
+		<-time.After(s.late)
+	}
+	return ended, nil
+}
+
+// A session that is ended during its restoration is not restored. A session that another
+// process has ended does not count toward the limit.
+func TestSealedSessionEndsDuringRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{ended: map[string]bool{}, late: time.Minute}
+		opts := &streamable.Options{Limits: transport.Limits{Sessions: 1}, SessionKeys: [][]byte{make([]byte, 32)}, SessionStore: store, Logger: quiet}
+		one, other := newMemoryEndpoint(t, newServer(), opts), newMemoryEndpoint(t, newServer(), opts)
+		id := one.open(t.Context())
+		restored := other.async(t.Context(), http.MethodPost, id, ping)
+		synctest.Wait()
+		one.send(t.Context(), http.MethodDelete, id, "")
+		if w := <-restored; w.Code != http.StatusNotFound {
+			t.Errorf("a session that has ended is served: %d %s", w.Code, w.Body)
+		}
+
+		id = one.open(t.Context())
+		other.wantStatus(id, http.StatusOK)
+		one.send(t.Context(), http.MethodDelete, id, "")
+		other.wantStatus(id, http.StatusNotFound)
+		other.open(t.Context()) // there is room
+	})
+}
+
+// flakyEvents is a store that fails or blocks for some events.
+type flakyEvents struct {
+	streamable.EventStore
+	fails func(streamable.StoredEvent) bool
+	hangs bool
+}
+
+func (f *flakyEvents) Append(ctx context.Context, id streamable.StreamID, e streamable.StoredEvent) error {
+	if f.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if f.fails(e) {
+		return errors.New("the store is down")
+	}
+	return f.EventStore.Append(ctx, id, e)
+}
+
+func (f *flakyEvents) Forget(ctx context.Context, session string) error {
+	if f.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return f.EventStore.Forget(ctx, session)
+}
+
+// A resumed stream never has a gap.
+func TestResumptionWithoutGaps(t *testing.T) {
+	for name, fails := range map[string]func(streamable.StoredEvent) bool{
+		"in the middle": func(e streamable.StoredEvent) bool { return e.Number == 2 },
+		"at the end":    func(e streamable.StoredEvent) bool { return e.Number == 3 },
+		"at all":        func(streamable.StoredEvent) bool { return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			reached, release := make(chan struct{}), make(chan struct{})
+			srv := newServer()
+			server.AddTool(srv, server.Tool{Name: "three"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+				for i := range 3 {
+					if err := r.Progress(ctx, float64(i+1), 0, ""); err != nil {
+						return "", err
+					}
+				}
+				close(reached)
+				<-release
+				return "done", nil
+			})
+			s := serve(t, srv, &streamable.Options{Events: &flakyEvents{EventStore: streamable.NewMemoryEvents(nil), fails: fails}, Logger: quiet}).open(mcp.Version20251125)
+			got := s.post(call(1, "three", `{}`))
+			prime := got.next()
+			first := got.next()
+			<-reached
+			for _, id := range []string{prime.ID, first.ID} {
+				s.with("Last-Event-ID", id).send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
+			}
+			close(release)
+			for _, want := range []string{`"progress":2`, `"progress":3`, `"done"`} {
+				got.message(want) // the client that is there gets it all
+			}
+			got.ends()
+		})
+	}
+}
+
+// A blocked event store does not delay Close.
+func TestCloseWithBlockedEventStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMemoryEndpoint(t, newServer(), &streamable.Options{Events: &flakyEvents{EventStore: streamable.NewMemoryEvents(nil), hangs: true}, Logger: quiet})
+		id := d.open(t.Context())
+		answered := d.async(t.Context(), http.MethodPost, id, call(1, "steps", `{"a":1,"b":0}`))
+		synctest.Wait()
+		start := time.Now()
+		d.endpoint.Close()
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		<-answered
+	})
+}
+
+// A call of the server without a stream fails immediately. Notifications are dropped.
+func TestCallOfServerWithoutStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan struct{})
+		srv := newServer()
+		server.AddTool(srv, server.Tool{Name: "ask"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+			if err := r.Progress(ctx, 1, 0, ""); err != nil {
+				return "", err
+			}
+			select {
+			case <-asked:
+			case <-time.After(time.Second):
+			}
+			_, err := server.Elicit[struct {
+				Name string `json:"name"`
+			}](r, "who", "Who are you?")
+			if err != nil && !errors.As(err, new(*mcp.InputRequired)) {
+				return "no client", nil
+			}
+			return "a client", err
+		})
+		d := newMemoryEndpoint(t, srv, nil)
+		id := d.open(t.Context())
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/", strings.NewReader(call(1, "ask", `{}`)))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json")
+		r.Header.Set("Mcp-Session-Id", id)
+		w := httptest.NewRecorder()
+		start := time.Now()
+		d.endpoint.ServeHTTP(w, r.WithContext(t.Context()))
+		if took := time.Since(start); took > time.Minute || !strings.Contains(w.Body.String(), "no client") {
+			t.Errorf("after %v: %s", took, w.Body)
+		}
+	})
+}
+
+// Each response for unsolicited messages begins with an event id.
+func TestEmptyEventOnEachResponse(t *testing.T) {
+	srv := newServer()
+	s := serve(t, srv, nil).open(mcp.Version20251125)
+	ctx, disconnect := context.WithCancel(t.Context())
+	first := s.send(ctx, http.MethodGet, "").next()
+	disconnect()
+	var again *answer
+	for again = s.send(t.Context(), http.MethodGet, ""); again.StatusCode == http.StatusConflict; {
+		again = s.send(t.Context(), http.MethodGet, "")
+	}
+	server.AddTool(srv, server.Tool{Name: "new"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	if prime := again.next(); prime.ID != first.ID || len(prime.Data) > 0 {
+		t.Errorf("the stream begins with %+v, want the id %s without data", prime, first.ID)
+	}
+	again.message("list_changed")
+}
+
+// Missing metadata is an error of the request.
+func TestMissingMetadata(t *testing.T) {
+	r := serve(t, newServer(), nil).modern("tools/list", "")
+	for _, meta := range []string{
+		`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{}`,
+		`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":5,"version":"1"}`,
+		`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":null`,
+		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":5}`,
+		`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"loud"`,
+	} {
+		r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+meta+`}}}`).is(http.StatusBadRequest, "-32602", `"id":1`)
+	}
+	r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"nonsense",`+modernMeta+`}}`).is(http.StatusOK, "-32602")
+}
+
+// A deadline of middleware is not treated as a disconnected client.
+func TestMiddlewareDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer()
+		server.AddTool(srv, server.Tool{Name: "wait"}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		d := newMemoryEndpoint(t, srv, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait",`+modernMeta+`}}`))
+		for name, value := range map[string]string{"Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "wait"} {
+			r.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		d.endpoint.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), `"id":1`) {
+			t.Errorf("answered with %d %q", w.Code, w.Body)
+		}
+	})
+}
+
+// A session that was just used does not end although its timer fires.
+func TestSessionUsedAtExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMemoryEndpoint(t, newServer(), &streamable.Options{Limits: transport.Limits{SessionTTL: time.Minute}})
+		var all sync.WaitGroup
+		for range 300 {
+			id := d.open(t.Context())
+			d.wantStatus(id, http.StatusOK)
+			all.Go(func() {
+				<-time.After(time.Minute)
+				if w := d.send(t.Context(), http.MethodPost, id, ping); w.Code != http.StatusOK {
+					return // it was too late
+				}
+				<-time.After(time.Second)
+				if w := d.send(t.Context(), http.MethodPost, id, ping); w.Code != http.StatusOK {
+					t.Errorf("a session ended that was used a second ago")
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// A stuckWriter blocks until it is released, or for an hour.
+type stuckWriter struct {
+	*httptest.ResponseRecorder
+	release <-chan struct{}
+}
+
+func (w stuckWriter) Write(p []byte) (int, error) {
+	select {
+	case <-w.release:
+	case <-time.After(time.Hour):
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+// A notification to a client that does not read ends with its context.
+func TestBlockedNotificationEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		s := server.New(mcp.Implementation{Name: "test", Version: "1"}, nil)
+		server.AddTool(s, server.Tool{Name: "storm"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+			defer close(release)
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			begun := time.Now()
+			for i := range 1000 {
+				if err := r.Progress(ctx, float64(i+1), 1000, strings.Repeat("x", 1<<10)); err != nil {
+					if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 5*time.Second {
+						t.Errorf("after %v: %v", time.Since(begun), err)
+					}
+					return "", nil
+				}
+			}
+			t.Error("a megabyte was queued for a client that does not read")
+			return "", nil
+		})
+		endpoint := streamable.Handler(s, nil)
+		defer endpoint.Close()
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"storm","arguments":{},`+modernMeta+`}}`))
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "storm",
+		} {
+			req.Header.Set(name, value)
+		}
+		w := stuckWriter{httptest.NewRecorder(), release}
+		endpoint.ServeHTTP(w, req)
+		if !strings.Contains(w.Body.String(), `"progress":1,`) {
+			t.Errorf("the client got %d: %.300s", w.Code, w.Body.String())
+		}
+	})
+}
+
+// Progress extends the timeout of a call over HTTP.
+func TestProgressExtendsTheTimeout(t *testing.T) {
+	s := server.New(mcp.Implementation{Name: "slow", Version: "1"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
+	server.AddTool(s, server.Tool{Name: "work"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		ticker := time.NewTicker(25 * time.Millisecond)
+		defer ticker.Stop()
+		for i := range 30 {
+			select {
+			case <-ticker.C:
+				_ = r.Progress(ctx, float64(i+1), 30, "")
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}
+		return "done", nil
+	})
+	handler := streamable.Handler(s, nil)
+	web := httptest.NewServer(handler)
+	defer web.Close()
+	defer handler.Close()
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		session, err := client.Connect(t.Context(), streamable.Dial(web.URL, &streamable.DialOptions{
+			Conn: jsonrpc.Options{CallTimeout: 400 * time.Millisecond},
+		}), &client.Options{Era: era})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		if _, err := session.CallTool(t.Context(), "work", nil, &client.CallOptions{Progress: func(*mcp.ProgressParams) {}}); err != nil {
+			t.Errorf("%v: %v", era, err)
+		}
+		if _, err := session.CallTool(t.Context(), "work", nil, nil); err == nil {
+			t.Errorf("%v: a call without progress does not end", era)
+		}
+	}
+}
+
+// A client that does not read delays its own call by the write timeout. A call of a
+// session continues.
+func TestLimitWriteTimeout(t *testing.T) {
+	for _, era := range []string{"modern", "legacy"} {
+		t.Run(era, func(t *testing.T) {
+			ended := make(chan error, 1)
+			srv := newServer()
+			server.AddTool(srv, server.Tool{Name: "flood"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+				message := strings.Repeat("x", 64<<10)
+				var err error
+				for i := 0; i < 1000 && err == nil; i++ { // far more than sockets hold
+					err = r.Progress(ctx, float64(i+1), 0, message)
+				}
+				ended <- err
+				return "done", err
+			})
+			r := serve(t, srv, &streamable.Options{Limits: transport.Limits{WriteTimeout: 100 * time.Millisecond}, Logger: quiet})
+			header, body := "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: flood\r\n",
+				`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"flood",`+modernMeta+`}}`
+			if era == "legacy" {
+				header, body = "Mcp-Session-Id: "+r.open(mcp.Version20251125).headers["Mcp-Session-Id"]+"\r\n", call(1, "flood", `{}`)
+			}
+			conn := r.dialHTTP1()
+			defer conn.Close()
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", header, len(body), body)
+			if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); !strings.Contains(line, "200") {
+				t.Fatalf("%q, %v", line, err)
+			}
+			select {
+			case err := <-ended:
+				if (err != nil) != (era == "modern") {
+					t.Errorf("the call ended with %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("the call did not return")
+			}
+		})
+	}
+}
+
+const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},` + modernMeta + `}}`
+
+func TestLimitSubscriptions(t *testing.T) {
+	r := serve(t, newServer(), &streamable.Options{Limits: transport.Limits{Subscriptions: 2}}).modern("subscriptions/listen", "")
+	first := r.post(listen)
+	first.message("notifications/subscriptions/acknowledged")
+	r.post(listen).message("notifications/subscriptions/acknowledged")
+	refused := r.post(listen).is(http.StatusServiceUnavailable)
+	if refused.Header.Get("Retry-After") == "" {
+		t.Error("the refusal has no Retry-After")
+	}
+	r.endpoint.Close()
+	first.message(`"result":{`)
+	first.ends()
+}
+
+// A negative limit means no limit.
+func TestNoLimits(t *testing.T) {
+	r := serve(t, newServer(), &streamable.Options{Limits: transport.Limits{MessageBytes: -1, WriteTimeout: -1, Subscriptions: -1, Sessions: -1, SessionsPerPrincipal: -1, SessionTTL: -1}, KeepAlive: -1})
+	r.modern("tools/call", "sum").post(sum(1, 2, 3)+strings.Repeat(" ", 4<<20)).is(http.StatusOK, `"5"`)
+	s := r.open(mcp.Version20251125)
+	s.send(t.Context(), http.MethodGet, "").next()
+	s.post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusOK, `"5"`)
+	r.modern("subscriptions/listen", "").post(listen).message("notifications/subscriptions/acknowledged")
 }

@@ -2,58 +2,55 @@ package streamable
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/paramheader"
+	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// answer answers a call that needs nothing but itself, on the goroutine of its
-// request. That the client hangs up cancels it. MCP 2026-07-28,
-// basic/transports/streamable-http.
-func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, takes accepted, req *jsonrpc.Request, claim []byte) {
-	if describesItself(req, claim) {
-		if err := e.checkHeaders(r.Header, req, claim); err != nil {
+// answer answers a call without a session on the goroutine of its request. It is canceled
+// when the client disconnects. See MCP 2026-07-28, basic/transports/streamable-http.
+func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, req *jsonrpc.Request, declared []byte) {
+	if hasRequestMeta(req, declared) {
+		if err := e.checkHeaders(r.Header, req, declared); err != nil {
 			refuseCall(w, http.StatusBadRequest, req, asError(err))
 			return
 		}
 	}
-	if req.Method == mcp.MethodSubscriptionsListen {
-		defer e.listens.Add(-1)
-		if !e.admitsListen(w, takes, req) {
-			return
-		}
+	if req.Method == mcp.MethodSubscriptionsListen && !accepts.events {
+		refuseCall(w, http.StatusNotAcceptable, req, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "a subscription is a stream: Accept must list text/event-stream"})
+		return
 	}
-	x := exchange{endpoint: e, w: w, takes: takes}
-	if req.Method != mcp.MethodSubscriptionsListen { // which holds no memory until it ends
-		memory := e.replies.Get()
+	principal := transport.Principal(r.Context())
+	if err := e.quota.Begin(principal, req.Method); err != nil {
+		httpguard.RefuseBusy(w, err.Error())
+		return
+	}
+	defer e.quota.End(principal, req.Method)
+	x := callPeer{endpoint: e, w: w, accepts: accepts}
+	if req.Method != mcp.MethodSubscriptionsListen { // a subscription must not hold a buffer until it ends
+		memory := e.buffers.Get()
 		defer func() { memory.Bytes = x.reply.Buf; memory.Free() }()
 		x.reply.Buf = memory.Bytes
 	}
 	err := jsonrpc.Answer(r.Context(), e.modern, &x, req, &x.reply)
-	if errors.Is(r.Context().Err(), context.Canceled) { // not by a deadline, of which the client must be told
-		x.abandon()
+	if errors.Is(r.Context().Err(), context.Canceled) { // a call that exceeded a deadline is answered
+		x.discard()
 	} else {
-		challenge(w, err) // without effect if the answer has begun
+		challenge(w, err) // no effect if the response has begun
 		x.finish(status(err), x.reply.Buf)
 	}
-}
-
-// admitsListen counts a subscription. One that is not admitted has been answered.
-func (e *Endpoint) admitsListen(w http.ResponseWriter, takes accepted, req *jsonrpc.Request) bool {
-	open := e.listens.Add(1)
-	switch {
-	case !takes.events:
-		refuseCall(w, http.StatusNotAcceptable, req, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "a subscription is a stream: Accept must list text/event-stream"})
-	case e.opts.MaxListens >= 0 && open > int64(e.opts.MaxListens):
-		refuseBusy(w, fmt.Sprintf("at most %d subscriptions can be open", e.opts.MaxListens))
-	default:
-		return true
-	}
-	return false
 }
 
 func asError(err error) *jsonrpc.Error {
@@ -63,8 +60,8 @@ func asError(err error) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "internal error"}
 }
 
-// status is that of an answer: errors of a call that has run are no errors of HTTP.
-// MCP 2026-07-28, basic/index, "Error Codes".
+// status returns the status of a response. Errors of calls that were executed have status
+// 200. See MCP 2026-07-28, basic/index, section Error Codes.
 func status(err error) int {
 	if err == nil {
 		return http.StatusOK
@@ -83,3 +80,234 @@ func status(err error) int {
 	}
 	return http.StatusOK
 }
+
+// A callPeer is one call with its response, and the peer of its handler. The response is
+// JSON, unless a notification precedes the result: then it is an event stream.
+type callPeer struct {
+	endpoint *Endpoint
+	w        http.ResponseWriter
+	accepts  acceptedTypes
+	reply    jsonrpc.Reply
+
+	mu     sync.Mutex
+	events *eventStream // nil while the response can still be JSON
+	buf    []byte
+	done   bool
+}
+
+var _ jsonrpc.Peer = (*callPeer)(nil)
+
+var errNoCalls = errors.New("servers of this protocol version cannot call their clients")
+
+// Call fails. In versions without sessions, a result contains the questions to the client.
+func (x *callPeer) Call(_ context.Context, method string, _ jsonrpc.Appender) (*jsonrpc.Response, error) {
+	return nil, &jsonrpc.CallError{Method: method, Delivery: jsonrpc.NotSent, Err: errNoCalls}
+}
+
+// Cancel does nothing: a client cancels by disconnecting.
+func (x *callPeer) Cancel(jsonrpc.ID) {}
+
+// Notify sends a notification before the result. It drops the notification if the client
+// does not accept event streams.
+func (x *callPeer) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.done || !x.accepts.events {
+		return nil
+	}
+	var err error
+	if x.buf, err = jsonrpc.AppendRequest(x.buf[:0], jsonrpc.ID{}, method, params); err != nil {
+		return err
+	}
+	return x.send(ctx, x.buf)
+}
+
+func (x *callPeer) send(ctx context.Context, msg []byte) error {
+	if x.events == nil {
+		x.events = startEventStream(x.w, &x.endpoint.opts)
+	}
+	x.endpoint.trace(msg)
+	return x.events.send(ctx, sse.Event{Data: jsonscan.Line(msg)})
+}
+
+// finish sends the answer and drops later notifications.
+func (x *callPeer) finish(status int, answer []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.done = true
+	if x.events == nil && (x.accepts.json || status != http.StatusOK) {
+		x.endpoint.trace(answer)
+		writeJSON(x.w, status, answer, x.endpoint.opts.Limits.WriteTimeout)
+		return
+	}
+	_ = x.send(context.Background(), answer) // a client that has disconnected has canceled the call
+	x.events.stop()
+}
+
+// discard ends the response without an answer, since the client has disconnected.
+func (x *callPeer) discard() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.done = true
+	if x.events != nil {
+		x.events.stop()
+	}
+}
+
+func (e *Endpoint) trace(msg []byte) {
+	if e.opts.Conn.Trace != nil {
+		e.opts.Conn.Trace(true, msg)
+	}
+}
+
+// Headers of the transport, in the canonical form of net/http.
+const (
+	headerVersion     = "Mcp-Protocol-Version"
+	headerSession     = "Mcp-Session-Id"
+	headerLastEventID = "Last-Event-Id"
+)
+
+// acceptedTypes are the media types that a client accepts.
+type acceptedTypes struct{ json, events bool }
+
+// acceptedBy parses Accept. A client must list both types. A request without the header
+// accepts both.
+func acceptedBy(r *http.Request) acceptedTypes {
+	lines := r.Header["Accept"]
+	if len(lines) == 0 {
+		return acceptedTypes{true, true}
+	}
+	var a acceptedTypes
+	for _, line := range lines {
+		for item := range strings.SplitSeq(line, ",") {
+			item, _, _ = strings.Cut(item, ";")
+			switch strings.ToLower(strings.TrimSpace(item)) {
+			case "application/json", "application/*":
+				a.json = true
+			case "text/event-stream", "text/*":
+				a.events = true
+			case "*/*":
+				a = acceptedTypes{true, true}
+			}
+		}
+	}
+	return a
+}
+
+// isLegacy reports whether a version has sessions.
+func isLegacy(version string) bool {
+	v := mcp.Version(version)
+	return v.Known() && !v.Modern()
+}
+
+// namesModernVersion reports whether a header names a version without sessions. An unknown
+// version counts as a newer one.
+func namesModernVersion(header http.Header) bool {
+	lines := header[headerVersion]
+	return len(lines) > 0 && !isLegacy(lines[0])
+}
+
+// checkVersion compares the header with the version that a request declares in its body.
+func checkVersion(header http.Header, declared json.RawMessage) error {
+	switch lines := header[headerVersion]; {
+	case len(lines) == 0:
+		return headerMismatch("the header MCP-Protocol-Version is missing; expected " + excerpt(declared))
+	case len(lines) > 1:
+		return headerMismatch("the header MCP-Protocol-Version is given more than once")
+	case !jsonscan.KeyIs(declared, lines[0]):
+		return headerMismatch("the header MCP-Protocol-Version is " + jsonscan.Quote(lines[0]) + ", but the request declares version " + excerpt(declared))
+	}
+	return nil
+}
+
+// excerpt quotes the declared version for an error.
+func excerpt(declared json.RawMessage) string { return jsonscan.Quote(jsonscan.Unquote(declared)) }
+
+func headerMismatch(message string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: message}
+}
+
+// hasRequestMeta reports whether the required metadata of a request have the right JSON types.
+// If not, the server refuses the request with a better error than that of the headers.
+func hasRequestMeta(req *jsonrpc.Request, declared json.RawMessage) bool {
+	info := req.Member("_meta", mcp.MetaClientInfo)
+	return jsonscan.KindOf(declared) == jsonscan.String &&
+		jsonscan.KindOf(req.Member("_meta", mcp.MetaClientCapabilities)) == jsonscan.Object &&
+		(info == nil || jsonscan.KindOf(info) == jsonscan.Object)
+}
+
+// checkHeaders compares the headers with the request. See MCP 2026-07-28,
+// basic/transports/streamable-http, section Server Validation.
+func (e *Endpoint) checkHeaders(header http.Header, req *jsonrpc.Request, declared json.RawMessage) error {
+	if err := checkVersion(header, declared); err != nil {
+		return err
+	}
+	if version := mcp.Version(header[headerVersion][0]); !version.Known() || !version.Modern() {
+		return nil // the server refuses the version
+	}
+	lines := func(name string) []string { return header[name] }
+	if err := paramheader.CheckStandard(lines, req); err != nil {
+		return headerMismatch(err.Error())
+	}
+	if req.Method != mcp.MethodToolsCall {
+		return nil
+	}
+	params, err := e.headerParams.params(req)
+	if err != nil || params == nil {
+		return err
+	}
+	if err := params.Check(lines, req.Member("arguments")); err != nil {
+		return headerMismatch(err.Error())
+	}
+	return nil
+}
+
+// A schemaProvider is a server that knows the input schemas of its tools.
+type schemaProvider interface {
+	InputSchema(tool string) json.RawMessage
+}
+
+// maxHeaderTools is the maximum number of tools whose header parameters are cached.
+const maxHeaderTools = 1024
+
+// headerParams caches which parameters of tools are repeated in headers. Few tools have any.
+type headerParams struct {
+	server schemaProvider // nil if no tool has any
+	tools  *lru.Cache[string, headerTool]
+}
+
+type headerTool struct {
+	schema json.RawMessage
+	params *paramheader.Params
+}
+
+// params returns the header parameters of the tool that a request calls.
+func (m *headerParams) params(req *jsonrpc.Request) (*paramheader.Params, error) {
+	name := req.Member("name")
+	if m.server == nil || jsonscan.KindOf(name) != jsonscan.String {
+		return nil, nil
+	}
+	tool := jsonscan.Unquote(name)
+	schema := m.server.InputSchema(tool)
+	if known, ok := m.tools.Get(tool); ok && sameBytes(known.schema, schema) {
+		return known.params, nil
+	}
+	params, err := paramheader.Compile(schema)
+	if err != nil || params == nil {
+		return nil, err
+	}
+	m.tools.Add(tool, headerTool{schema, params})
+	return params, nil
+}
+
+// newCache returns a cache for size entries, which must be positive.
+func newCache[V any](size int) *lru.Cache[string, V] {
+	cache, err := lru.New[string, V](size)
+	if err != nil {
+		panic(err)
+	}
+	return cache
+}
+
+// sameBytes reports whether both are the same slice, not only equal.
+func sameBytes(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }

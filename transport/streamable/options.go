@@ -1,131 +1,144 @@
 package streamable
 
 import (
+	"cmp"
+	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // Defaults of [Options].
 const (
-	// DefaultMaxMessage is the longest request body in bytes.
-	DefaultMaxMessage = 4 << 20
-	// DefaultWriteTimeout is how long a client may take to accept one write.
-	DefaultWriteTimeout = 10 * time.Second
-	// DefaultKeepAlive is how long a stream is silent before a comment is sent.
+	// DefaultKeepAlive is the time without events after which a comment is sent.
 	DefaultKeepAlive = 15 * time.Second
-	// DefaultMaxListens is how many subscriptions may be open.
-	DefaultMaxListens = 1024
-	// DefaultMaxSessions is how many sessions there may be.
-	DefaultMaxSessions = 10_000
-	// DefaultMaxPerPrincipal is how many sessions one authenticated client may have.
-	DefaultMaxPerPrincipal = 100
-	// DefaultSessionTTL is how long a session may be idle.
-	DefaultSessionTTL = 30 * time.Minute
-	// SealedSessionLifetime is how long an id made with [Options.SessionKeys] is
-	// good for.
+	// SealedSessionLifetime is how long a session id made with [Options.SessionKeys] is
+	// valid.
 	SealedSessionLifetime = 24 * time.Hour
 
+	// refusalTimeout bounds writing a refusal.
+	refusalTimeout = 10 * time.Second
 	// openingTTL is how long a session may be idle after its handshake.
 	openingTTL = 30 * time.Second
-	// forgetTimeout is how long an event store may take to forget a session.
+	// forgetTimeout bounds how long an event store may take to forget a session.
 	forgetTimeout = 5 * time.Second
-	// maxSessionID is the longest session id in bytes.
+	// maxSessionID is the maximum length of a session id in bytes.
 	maxSessionID = 1 << 10
-	// chunked is from how many bytes on net/http sends a body of untold length in
-	// chunks.
-	chunked = 2 << 10
+	// minContentLength is the length in bytes from which net/http sends a body in chunks
+	// unless it has a Content-Length.
+	minContentLength = 2 << 10
 	// writePiece is how many bytes are written under one deadline.
 	writePiece = 64 << 10
 )
 
-// Options configure [Handler]. The zero value is good and safe. Of the limits, 0
-// means the default, and a negative one lifts the limit, which is not safe.
+// Options configures [Handler]. The zero value is safe for production.
 type Options struct {
-	// Hosts are the names, with or without a port, that requests may be for. On
-	// a loopback address, loopback names always are, and nothing else unless it
-	// stands here; on any other address every name is, unless some stand here.
+	// Hosts lists the host names of this server, with or without a port. On a loopback
+	// address, loopback names are always allowed and other names only if they are listed.
+	// On any other address, all names are allowed if Hosts is empty.
 	Hosts []string
-	// Origins are those of the web pages that may call, such as
-	// "https://app.example.com"; they get CORS headers. Others are refused, except
-	// pages from loopback addresses on a loopback address.
+	// Origins lists the origins of web pages that may call, such as
+	// "https://app.example.com". They get CORS headers. Pages from a loopback address may
+	// always call a loopback address. Default: no other pages.
 	Origins []string
 
-	// MaxMessage is the longest request body in bytes. Default 4 MiB.
-	MaxMessage int64
-	// WriteTimeout is how long a client may take to accept one write of at most 64
-	// KiB, before it is cut off. Default 10 s.
-	WriteTimeout time.Duration
-	// KeepAlive is how long a stream is silent before a comment is sent. Default
-	// 15 s.
+	// Limits bounds what all clients of the endpoint can use.
+	Limits transport.Limits
+	// KeepAlive is the time without events after which a comment is sent. Default
+	// [DefaultKeepAlive]; negative disables comments.
 	KeepAlive time.Duration
-	// MaxListens is how many subscriptions (2026-07-28) may be open at once; one
-	// more is answered with status 503. Default 1,024.
-	MaxListens int
 
-	// MaxSessions is how many sessions (until 2025-11-25) there may be; one more is
-	// answered with status 503. Default 10,000.
-	MaxSessions int
-	// MaxPerPrincipal is how many sessions one authenticated client may have.
-	// Default 100.
-	MaxPerPrincipal int
-	// SessionTTL is how long a session may be idle. Default 30 min.
-	SessionTTL time.Duration
-	// SessionKeys make session ids that another process with the same keys
-	// understands: the first seals, all open; each has at least 32 bytes. Such an
-	// id holds, sealed, the version, what the client is and can do, whose it is, and
-	// when it ends, which is after 24 hours at the latest. A process that has never
-	// seen the session serves it with just that: log level, subscriptions, questions
-	// under way and missed events stay behind in the process that has them. By
-	// default a session belongs to one process and its id is random.
+	// SessionKeys makes session ids that other processes with the same keys accept. The
+	// first key encrypts, all keys decrypt; each has at least 32 bytes. The id contains,
+	// encrypted, the version, the name and capabilities of the client, its principal, and
+	// the expiry after at most 24 hours. A process that does not know the session restores
+	// it from that. Log level, subscriptions, pending questions and stored events stay in
+	// the process that has them. Default: a session belongs to one process and its id is
+	// random.
 	SessionKeys [][]byte
-	// SessionStore remembers which sealed sessions have been ended. By default
-	// only this process does, for the latest 10,000: a deleted id then goes on being
-	// good in other processes until it expires, unless they share a store.
+	// SessionStore records which sessions with such ids have been ended. Default: this
+	// process records its latest 10,000, so that an id deleted here stays valid in other
+	// processes until it expires.
 	SessionStore SessionStore
-	// Events keeps what clients that lost their connection may come back for.
-	// Default: [NewMemoryEvents].
+	// Events keeps events for clients that lose the connection. Default: [NewMemoryEvents].
 	Events EventStore
 
-	// Conn are the limits of a session. Trace is shown the messages of all
-	// requests.
+	// Conn contains the limits of a session. Its Trace gets the messages of all requests.
 	Conn jsonrpc.Options
-	// Logger takes what the operator should know. Default slog.Default().
+	// Logger logs failures of the event store, the session store and the web server. Default
+	// slog.Default().
 	Logger *slog.Logger
 }
 
 func (o *Options) withDefaults() Options {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
-	setLimit(&opts.MaxMessage, DefaultMaxMessage)
-	setLimit(&opts.WriteTimeout, DefaultWriteTimeout)
-	setLimit(&opts.KeepAlive, DefaultKeepAlive)
-	setLimit(&opts.SessionTTL, DefaultSessionTTL)
-	setDefault(&opts.MaxListens, DefaultMaxListens)
-	setDefault(&opts.MaxSessions, DefaultMaxSessions)
-	setDefault(&opts.MaxPerPrincipal, DefaultMaxPerPrincipal)
+	opts := *cmp.Or(o, &Options{})
+	opts.Limits = opts.Limits.WithDefaults()
+	opts.KeepAlive = limit(opts.KeepAlive, DefaultKeepAlive, 1<<60)
 	if opts.Events == nil {
 		opts.Events = NewMemoryEvents(nil)
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	return opts
 }
 
-func setDefault[T int | int64 | time.Duration](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
+// DefaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
+const DefaultDialMaxMessage = 16 << 20
+
+const (
+	// closeTimeout bounds the request that ends a session.
+	closeTimeout = 2 * time.Second
+	// lossTimeout is how long pending requests may take to fail by themselves after the
+	// session is lost.
+	lossTimeout = time.Second
+	// listenTimeout bounds how long opening a session waits for the stream of unsolicited
+	// messages. Messages that the server sends before it is open are lost.
+	listenTimeout = 250 * time.Millisecond
+	// maxResumes is how often in a row resuming a stream may fail.
+	maxResumes = 5
+	// stableAfter is how long a silent stream must have been open before the backoff is
+	// reset.
+	stableAfter = 10 * time.Second
+	// maxListPages is how many pages of tools a client reads to find the headers of a call.
+	maxListPages = 64
+	// maxBindings is the maximum number of tools whose header parameters a client
+	// remembers.
+	maxBindings = 10_000
+	// maxBindingBytes bounds the definitions of these tools together.
+	maxBindingBytes = 8 << 20
+)
+
+// DialOptions configures [Dial]. The zero value is valid.
+type DialOptions struct {
+	// HTTPClient sends the requests. Its CheckRedirect is replaced, and its Timeout should
+	// be zero, since it would end streams. Default: a client whose connections are shared
+	// by all connections of the dialer.
+	HTTPClient *http.Client
+	// Header, if set, may add to the header of each request, for example an Authorization.
+	// It cannot change the headers of the protocol. Its error fails the request before it
+	// is sent. It is called concurrently.
+	Header func(ctx context.Context, header http.Header) error
+	// Authorizer, if set, authorizes requests that the server refuses with 401 or 403, such
+	// as an *oauth.Client. A call waits for it. That time counts towards a deadline of the
+	// call's context, but not towards Conn.CallTimeout.
+	Authorizer httptransport.Authorizer
+	// MaxMessage is the maximum length of a message of the server in bytes. Default
+	// [DefaultDialMaxMessage].
+	MaxMessage int64
+	// Conn contains the limits of a connection. Drain and SkipMalformed have no effect.
+	Conn jsonrpc.Options
+	// Logger logs tools that are left out of lists because their definition is invalid, and
+	// answers that could not be sent. Default slog.Default().
+	Logger *slog.Logger
 }
 
-// setLimit is setDefault for what is compared or added up: unlimited is just much.
-func setLimit[T int64 | time.Duration](field *T, value T) {
-	setDefault(field, value)
-	if *field < 0 {
-		*field = 1 << 60
-	}
+func (o *DialOptions) withDefaults() DialOptions {
+	opts := *cmp.Or(o, &DialOptions{})
+	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultDialMaxMessage)
+	opts.Conn = opts.Conn.WithDefaults()
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
+	return opts
 }

@@ -3,20 +3,24 @@ package streamable_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// A rig is an endpoint behind a real HTTP server, and a client that says just what
-// the test wants.
+// A rig is an endpoint behind a real HTTP server, with an HTTP client. With
+// DOVETAIL_TEST_TRANSPORT=streamable-tls or streamable-h2 they use TLS or HTTP/2.
 type rig struct {
 	*testing.T
 	endpoint *streamable.Endpoint
@@ -27,7 +31,8 @@ type rig struct {
 func serve(t *testing.T, server transport.Binder, opts *streamable.Options) *rig {
 	t.Helper()
 	r := &rig{T: t, endpoint: streamable.Handler(server, opts), headers: map[string]string{}}
-	r.http = httptest.NewServer(r.endpoint)
+	r.http = httptest.NewUnstartedServer(r.endpoint)
+	transporttests.StartWeb(r.http)
 	t.Cleanup(func() {
 		r.endpoint.Close()
 		r.http.Close()
@@ -35,7 +40,22 @@ func serve(t *testing.T, server transport.Binder, opts *streamable.Options) *rig
 	return r
 }
 
-// with returns the rig with more headers on every request; "" takes one away.
+// dialHTTP1 opens a connection for HTTP/1.1, with TLS if the server has it.
+func (r *rig) dialHTTP1() net.Conn {
+	r.Helper()
+	conn, err := new(net.Dialer).DialContext(r.Context(), "tcp", r.http.Listener.Addr().String())
+	if err != nil {
+		r.Fatal(err)
+	}
+	if r.http.TLS == nil {
+		return conn
+	}
+	config := r.http.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.NextProtos, config.ServerName = []string{"http/1.1"}, "127.0.0.1"
+	return tls.Client(conn, config)
+}
+
+// with returns the rig with more headers on every request; "" removes one.
 func (r *rig) with(headers ...string) *rig {
 	other := *r
 	other.headers = maps.Clone(r.headers)
@@ -45,14 +65,14 @@ func (r *rig) with(headers ...string) *rig {
 	return &other
 }
 
-// An answer is what came back. Its events are read as they come.
+// An answer is a response. Its events are read as they arrive.
 type answer struct {
 	*testing.T
 	*http.Response
 	events *sse.Reader
 }
 
-// send makes a request and returns when the headers of its answer are there.
+// send sends a request and returns when the response header has arrived.
 func (r *rig) send(ctx context.Context, method, body string) *answer {
 	r.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, r.http.URL, strings.NewReader(body))
@@ -100,7 +120,7 @@ func (a *answer) body() string {
 func (a *answer) is(status int, parts ...string) *answer {
 	a.Helper()
 	if a.StatusCode != status {
-		a.Errorf("the status is %s, want %d", a.Status, status)
+		a.Errorf("got status %s, want %d", a.Status, status)
 	}
 	if len(parts) == 0 {
 		return a
@@ -108,7 +128,7 @@ func (a *answer) is(status int, parts ...string) *answer {
 	body := a.body()
 	for _, part := range parts {
 		if !strings.Contains(body, part) {
-			a.Errorf("the body is %s, want it to contain %s", body, part)
+			a.Errorf("got body %s, want it to contain %s", body, part)
 		}
 	}
 	return a
@@ -143,6 +163,8 @@ func (a *answer) message(parts ...string) sse.Event {
 func (a *answer) ends() {
 	a.Helper()
 	if event, err := a.events.Next(); err != io.EOF {
-		a.Errorf("another event came (%q), or an error: %v", event.Data, err)
+		a.Errorf("got event %q and error %v, want the end of the stream", event.Data, err)
 	}
 }
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -17,46 +17,55 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// DefaultShutdownTimeout is how long [Serve] waits for calls to finish.
-const DefaultShutdownTimeout = 10 * time.Second
+const (
+	// DefaultShutdownTimeout is how long [Serve] waits for calls to finish.
+	DefaultShutdownTimeout = 10 * time.Second
+	// DefaultMaxStreams is the maximum number of concurrent requests on one connection of
+	// HTTP/2.
+	DefaultMaxStreams = 128
+)
 
-// ServeOptions configure [Serve] and [Run]. The zero value is good.
+// ServeOptions configures [Serve] and [Run]. The zero value is valid.
 type ServeOptions struct {
-	// Options are those of the endpoint; see [Handler].
+	// Options configures the endpoint; see [Handler].
 	Options
 	// Path is the path of the endpoint. Default "/mcp".
 	Path string
-	// Wrap returns the handler to use in place of the endpoint, for example one that
+	// Wrap returns the handler to serve instead of the endpoint, for example one that
 	// authenticates callers first. Default: the endpoint itself.
 	Wrap func(endpoint http.Handler) http.Handler
-	// Other handles requests for all other paths. Default: they are answered with 404.
+	// Other handles requests for all other paths. Default: status 404.
 	Other http.Handler
-	// TLS has the server accept HTTPS only. Default: HTTP.
+	// TLS makes the server accept only HTTPS. It must contain certificates. Default: HTTP.
 	TLS *tls.Config
-	// ShutdownTimeout bounds how long calls may take to finish once the context has
-	// ended. Default [DefaultShutdownTimeout].
+	// MaxStreams is the maximum number of concurrent requests on one connection of HTTP/2,
+	// streams included. A client that needs more opens another connection. A request that the
+	// client has reset counts until its call has ended, so that resets start no more calls
+	// than that. Default [DefaultMaxStreams].
+	MaxStreams int
+	// ShutdownTimeout bounds how long calls may take to finish after the context has ended.
+	// Default [DefaultShutdownTimeout].
 	ShutdownTimeout time.Duration
-	// OnShutdown is called when calls have finished, to end streams and sockets of Other
-	// before the connections are closed. Its error is one of Serve.
+	// OnShutdown is called when calls have finished, before connections are closed, to end
+	// the streams and WebSockets of Other. Serve returns its error.
 	OnShutdown func() error
-	// OnListen is called with the address as soon as connections are accepted. By default
-	// the address is logged.
+	// OnListen is called with the address when the server accepts connections. Default: the
+	// address is logged.
 	OnListen func(address net.Addr)
 }
 
-// Serve serves a server over HTTP at an address such as ":8080" or "127.0.0.1:0", until
-// ctx ends, which is nil, or the server cannot start, or the web server fails. Calls that
-// come while the server starts wait for that; pings and handshakes do not. In the end the
-// server is shut down: new calls are refused, calls that run may finish within
-// ShutdownTimeout, then sessions and connections are closed.
+// Serve serves an MCP server over HTTP at an address such as ":8080" or "127.0.0.1:0". It
+// blocks until ctx ends, the server fails to start, or the web server fails. opts may be
+// nil. Calls that arrive while the server starts wait for it; pings and handshakes do not.
 //
-// The error is that of starting, listening, serving or shutting down. Serve panics, as
-// [Handler] does, when an option is malformed. opts may be nil.
+// When ctx ends, Serve refuses new calls, waits at most ShutdownTimeout for those in
+// progress, and then closes sessions and connections. It returns nil if all of that
+// succeeds.
+//
+// The error joins those of listening, starting, serving and shutting down. Serve panics, as
+// [Handler] does, if an option is malformed.
 func Serve(ctx context.Context, address string, server transport.Server, opts *ServeOptions) (err error) {
-	var o ServeOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &ServeOptions{})
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	endpoint := Handler(server, &o.Options)
 	defer func() { err = errors.Join(err, endpoint.Close()) }()
@@ -71,6 +80,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	web := &http.Server{
 		Handler: o.route(endpoint), TLSConfig: o.TLS,
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(o.MaxStreams, DefaultMaxStreams)},
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
@@ -93,8 +103,8 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 		case <-ctx.Done():
 		}
 	}
-	// The server before the endpoint: the answers of calls still need their sessions. The
-	// endpoint before the web server, which would wait for streams.
+	// First the server, since the answers of calls need their sessions. Then the endpoint,
+	// since the web server waits for streams.
 	err = errors.Join(failure, shutdown(ctx, server, &o), endpoint.Close(), o.closeOther(), closeWeb(ctx, web))
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
@@ -102,7 +112,8 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	return err
 }
 
-// Run is [Serve] until the process gets an interrupt or SIGTERM, which is nil.
+// Run calls [Serve] until the process receives an interrupt or SIGTERM. It returns nil
+// after a graceful shutdown.
 func Run(address string, server transport.Server, opts *ServeOptions) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -136,8 +147,8 @@ func shutdown(ctx context.Context, server transport.Server, o *ServeOptions) err
 	return server.Shutdown(ctx)
 }
 
-// closeWeb lets requests finish for a second. What is left then are connections on which
-// nothing has been sent: browsers and Node open some in advance.
+// closeWeb lets requests finish for a second. The remaining connections have had no
+// request: browsers and Node open some in advance.
 func closeWeb(ctx context.Context, web *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -53,9 +53,9 @@ func getText(t *testing.T, url string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestServeLetsCallsFinish: a call that runs when the context ends is answered, and what
-// the server depends on is stopped after it.
-func TestServeLetsCallsFinish(t *testing.T) {
+// A call that runs when the context ends is answered. The server's dependencies are stopped
+// after it.
+func TestServeFinishesCalls(t *testing.T) {
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		stopped := false
 		entered, finish := make(chan struct{}), make(chan struct{})
@@ -103,7 +103,7 @@ func TestServeLetsCallsFinish(t *testing.T) {
 	}
 }
 
-// TestServePaths: the endpoint is at Path behind Wrap, and all else is handled by Other.
+// The endpoint is at Path behind Wrap. Other handles all other paths.
 func TestServePaths(t *testing.T) {
 	other := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "other "+r.URL.Path) })
 	refuse := func(http.Handler) http.Handler {
@@ -145,7 +145,7 @@ func TestServeTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := client.CallAs[string](t.Context(), session, "greet", struct{}{}); err != nil || text != "hello" {
-		t.Errorf("the tool gives %q, %v", text, err)
+		t.Errorf("the tool returned %q, %v", text, err)
 	}
 	session.Close()
 	if err := stop(); err != nil {
@@ -153,8 +153,7 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
-// TestServeFails without having served: at an address in use, and with a server that does
-// not start.
+// Serve fails if the address is in use, and if the server does not start.
 func TestServeFails(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -2,99 +2,105 @@ package streamable
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A session is what a handshake opens: a handler with all that runs for it. It has
-// one stream of its own, for what belongs to no call, and one for each call.
+// A session is what a handshake opens: a handler and everything that runs for it. It has
+// one stream for unsolicited messages and one for each call.
 type session struct {
-	endpoint  *Endpoint
-	id        string
-	sealed    *sealedSession // what the id tells, nil if it is random
-	principal string
-	version   mcp.Version
-	handler   jsonrpc.Handler
-	running   *jsonrpc.Dispatcher
-	news      *stream
-	own       *jsonrpc.Route // by way of news
+	endpoint    *Endpoint
+	id          string
+	sealed      *sealedSession // content of the id, nil if the id is random
+	principal   string
+	version     mcp.Version
+	handler     jsonrpc.Handler
+	running     *jsonrpc.Conn
+	unsolicited *stream
 
 	mu      sync.Mutex
-	streams []*stream // those that a client may come back for
+	streams []*stream // those that a client can resume
 
-	// Guarded by the table of sessions.
-	users int // requests and calls that run
+	// Guarded by sessions.mu.
+	users int // requests and calls in progress
 	idle  *time.Timer
-	until time.Time // what idle waits for
+	until time.Time // when idle may end the session
 	ended bool
 }
 
 func newSession(e *Endpoint, principal string) *session {
 	s := &session{endpoint: e, principal: principal}
-	s.news = &stream{session: s}
-	s.running = jsonrpc.NewDispatcher(func(d *jsonrpc.Dispatcher) jsonrpc.Handler {
-		s.own = d.Route(context.Background(), s.news)
-		s.handler = e.server.Bind(transport.Link{Peer: s.own, Input: d.Input(), Go: d.Go, Principal: principal})
+	s.unsolicited = &stream{session: s}
+	conn := e.opts.Conn
+	conn.Limiter = e.quota.Client(principal)
+	s.running = jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
+		s.unsolicited.Peer = c.PeerVia(s.unsolicited.Write)
+		s.handler = e.server.Bind(transport.Link{Peer: s.unsolicited, Input: c.Input(), Go: c.Go, Principal: principal})
 		return s.handler
-	}, &e.opts.Conn)
+	}, &conn)
 	return s
 }
 
-// accepts says whether these messages may come as one.
-func (s *session) accepts(batch []jsonrpc.Message) error {
-	h, ok := s.handler.(jsonrpc.BatchHandler)
+// checkBatch returns an error if the handler refuses a batch.
+func (s *session) checkBatch(batch []jsonrpc.Message) error {
+	h, ok := s.handler.(jsonrpc.SessionHandler)
 	if !ok {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "batches are not supported here: send one message at a time"}
 	}
 	return h.AcceptBatch(batch)
 }
 
-// serve has what came with a request dispatched, and carries its stream until all
-// has been answered or the client hangs up, which cancels nothing. The id is that of
-// the call, if it is only one.
-func (s *session) serve(w http.ResponseWriter, r *http.Request, takes accepted, id jsonrpc.ID, dispatch func(*jsonrpc.Route)) {
+// serve receives the messages of a request and writes the response, until everything has
+// been answered or the client disconnects, which cancels nothing. id is that of the call,
+// or zero for a batch.
+func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, charge *bufpool.Charge, id jsonrpc.ID, receive func(*stream)) {
 	if s.hasEnded() {
 		refuseSession(w, errNoSession)
 		return
 	}
-	st := &stream{session: s}
-	c := newCarrier(s.endpoint, w, takes)
-	st.carry(c)
-	s.endpoint.sessions.enter(s) // the call, which may outlast its request
-	dispatch(s.running.Route(r.Context(), st))
+	st := &stream{session: s, charge: charge}
+	st.Peer = s.running.PeerVia(st.Write)
+	c := newResponse(s.endpoint, w, accepts)
+	st.attach(c)
+	s.endpoint.sessions.enter(s) // the call may outlast its request
+	receive(st)
 	c.wait(r.Context(), s)
-	if st.drop(c) {
+	if st.detach(c) {
 		return
 	}
-	if s.hasEnded() { // that there is no session would mean: make the call again
-		refuseCall(w, http.StatusOK, &jsonrpc.Request{ID: id}, errEndedMeanwhile)
+	if s.hasEnded() { // a missing session would mean that the client may repeat the call
+		refuseCall(w, http.StatusOK, &jsonrpc.Request{ID: id}, errSessionEnded)
 		return
 	}
-	w.WriteHeader(http.StatusAccepted) // the call was cancelled
+	w.WriteHeader(http.StatusAccepted) // the call was canceled
 }
 
-var errEndedMeanwhile = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the session has ended while the call ran: it may have been executed"}
+var errSessionEnded = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the session ended during the call; the call may have been executed"}
 
 func (s *session) hasEnded() bool { return s.running.Input().Err() != nil }
 
-// primes says whether a client of this session understands events without data and
-// comes back for the rest of a stream.
-func (s *session) primes() bool { return s.version >= mcp.Version20251125 }
+// resumes reports whether a client of this session's version accepts events without data
+// and resumes streams.
+func (s *session) resumes() bool { return s.version >= mcp.Version20251125 }
 
-// remember keeps an open stream for a client that comes back.
-func (s *session) remember(st *stream) {
+// addStream makes an open stream resumable.
+func (s *session) addStream(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.streams = append(s.streams, st)
 }
 
-func (s *session) forget(st *stream) {
+func (s *session) removeStream(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.streams, st); i >= 0 {
@@ -102,7 +108,7 @@ func (s *session) forget(st *stream) {
 	}
 }
 
-func (s *session) streamNamed(name string) *stream {
+func (s *session) findStream(name string) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, st := range s.streams {
@@ -113,5 +119,190 @@ func (s *session) streamNamed(name string) *stream {
 	return nil
 }
 
-// close ends all that runs for the session, and returns when it has, within a bound.
+// close cancels the calls of the session and waits for them up to Options.Conn.Grace.
 func (s *session) close() { s.running.Close() }
+
+// sessions contains the open sessions of this process. A session of another principal is
+// treated as unknown.
+type sessions struct {
+	opts   *Options
+	sealer *sealer // nil if ids are random
+	quota  *quota.Quota
+
+	mu     sync.Mutex
+	open   map[string]*session
+	closed bool
+	ending sync.WaitGroup // sessions whose end is in progress
+}
+
+var errNoSession = errors.New("the session does not exist")
+
+func newSessions(opts *Options, q *quota.Quota) (*sessions, error) {
+	t := &sessions{opts: opts, quota: q, open: make(map[string]*session)}
+	if len(opts.SessionKeys) == 0 {
+		return t, nil
+	}
+	var err error
+	t.sealer, err = newSealer(opts)
+	return t, err
+}
+
+// assignID gives a new session its id and opens it.
+func (t *sessions) assignID(s *session, handshake *jsonrpc.Request) error {
+	s.id = rand.Text()
+	if t.sealer != nil {
+		var err error
+		if s.id, s.sealed, err = t.sealer.seal(s, handshake); err != nil {
+			return err
+		}
+	}
+	if !t.add(s, min(openingTTL, t.opts.Limits.SessionTTL)) {
+		return errNoSession
+	}
+	return nil
+}
+
+// add opens a session. It returns false if a session with its id is open, or the endpoint
+// is closed.
+func (t *sessions) add(s *session, idle time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.open[s.id] != nil {
+		return false
+	}
+	t.open[s.id] = s
+	s.until = time.Now().Add(idle)
+	s.idle = time.AfterFunc(idle, func() { t.expire(s) })
+	return true
+}
+
+// find returns the open session with an id and enters it, or returns nil if the session
+// belongs to another principal.
+func (t *sessions) find(id, principal string) *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.open[id]
+	if s == nil || s.principal != principal || s.sealed != nil && !time.Now().Before(s.sealed.Expires) {
+		return nil
+	}
+	t.retain(s)
+	return s
+}
+
+// enter keeps a session from being idle until leave is called.
+func (t *sessions) enter(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.retain(s)
+}
+
+func (t *sessions) retain(s *session) {
+	s.users++
+	s.idle.Stop()
+}
+
+func (t *sessions) leave(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.users--; s.users == 0 && !s.ended {
+		s.until = time.Now().Add(t.opts.Limits.SessionTTL)
+		s.idle.Reset(t.opts.Limits.SessionTTL)
+	}
+}
+
+// expire ends an idle session.
+func (t *sessions) expire(s *session) {
+	if t.remove(s, true) {
+		t.finish(context.Background(), s)
+	}
+}
+
+// end ends a session for its client. Its id ends first, since it could restore the session.
+func (t *sessions) end(ctx context.Context, s *session) error {
+	if t.sealer != nil {
+		if err := t.sealer.end(ctx, s.sealed); err != nil {
+			return err
+		}
+	}
+	t.discard(ctx, s)
+	return nil
+}
+
+// discard ends a session in this process, unless it has ended.
+func (t *sessions) discard(ctx context.Context, s *session) {
+	if t.remove(s, false) {
+		t.finish(ctx, s)
+	}
+}
+
+// remove removes a session and reports whether it was open. The caller finishes it. With
+// ifIdle, a session in use is kept.
+func (t *sessions) remove(s *session, ifIdle bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.ended || ifIdle && (s.users > 0 || time.Now().Before(s.until)) {
+		return false
+	}
+	s.ended = true
+	s.idle.Stop()
+	delete(t.open, s.id)
+	t.ending.Add(1)
+	return true
+}
+
+func (t *sessions) finish(ctx context.Context, s *session) {
+	defer t.ending.Done()
+	s.close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
+	defer cancel()
+	if err := t.opts.Events.Forget(ctx, s.id); err != nil {
+		t.opts.Logger.Warn("streamable: deleting the events of a session failed", "error", err)
+	}
+	t.quota.Release(s.principal)
+}
+
+// close ends all sessions and refuses new ones.
+func (t *sessions) close() {
+	t.mu.Lock()
+	t.closed = true
+	open := make([]*session, 0, len(t.open))
+	for _, s := range t.open {
+		open = append(open, s)
+	}
+	t.mu.Unlock()
+	var all sync.WaitGroup
+	for _, s := range open {
+		all.Go(func() { t.discard(context.Background(), s) })
+	}
+	all.Wait()
+	t.ending.Wait()
+}
+
+// session returns the session with an id and enters it. It restores a session that is not
+// open from its sealed id.
+func (e *Endpoint) session(ctx context.Context, id, principal string) (*session, error) {
+	if len(id) > maxSessionID {
+		return nil, errNoSession
+	}
+	sealer := e.sessions.sealer
+	s := e.sessions.find(id, principal)
+	switch {
+	case s == nil && sealer == nil:
+		return nil, errNoSession
+	case s == nil:
+		var err error
+		if s, err = e.restore(ctx, id, principal); err != nil {
+			return nil, err
+		}
+	case sealer == nil || !sealer.shared:
+		return s, nil
+	}
+	if err := sealer.check(ctx, s.sealed); err != nil { // another process or another request may have ended it
+		e.sessions.leave(s)
+		if errors.Is(err, errNoSession) {
+			e.sessions.discard(ctx, s)
+		}
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,7 +1,7 @@
-// Package transporttest is a test kit for duplex transports: what [Run] asks of
-// one, the layers above take for granted.
+// Package transporttest tests implementations of transports with one connection in both
+// directions. Package transport and its users rely on the properties that [Run] checks.
 //
-// A transport that connects within a process binds the server that it is handed:
+// For a transport that connects within a process, connect binds the server that it gets:
 //
 //	func TestTransport(t *testing.T) {
 //		transporttest.Run(t, func(t *testing.T, server transport.Binder) transport.Dialer {
@@ -9,8 +9,9 @@
 //		})
 //	}
 //
-// One whose server is another process runs [Server] there, for example in its own
-// test binary, started again, and returns a dialer that starts it.
+// For a transport whose server is another process, run [Server] there, for example in the test
+// binary itself, and return a dialer that starts the process.
 //
-// The kit speaks plain JSON-RPC and nothing of MCP.
+// The tests use plain JSON-RPC and no method of MCP. Each property is a subtest with a time
+// limit of 20 seconds.
 package transporttest

@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/transporttest"
 )
 
-// A process that is to be the server of a test serves this; here, over a pipe.
+// A server process runs Server; here it is connected by a pipe.
 func ExampleServer() {
 	ctx := context.Background()
 	conn, err := transport.Pipe(transporttest.Server()).Dial(ctx, silent{})
@@ -27,11 +27,11 @@ func ExampleServer() {
 	// Output: {"n":9007199254740993}
 }
 
-// silent has nothing to say to a server.
+// silent is a client without methods.
 type silent struct{}
 
 func (silent) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
 	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "nothing is answered here"}
 }
 
-func (silent) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
+func (silent) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}

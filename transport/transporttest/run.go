@@ -10,13 +10,12 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// patience is how long a step of a test may take before the transport is taken to
-// hang.
-const patience = 20 * time.Second
+// timeout bounds a step of a test.
+const timeout = 20 * time.Second
 
-// Run tests a transport, each property as a subtest. connect returns a dialer
-// whose connections lead to server, which is [Server]; it is called once for each
-// subtest and may use t.Cleanup.
+// Run tests a transport, each property in a subtest. connect returns a dialer whose
+// connections lead to server, which is [Server]. It is called once for each subtest and may
+// use t.Cleanup.
 func Run(t *testing.T, connect func(t *testing.T, server transport.Binder) transport.Dialer) {
 	for _, property := range []struct {
 		name string
@@ -40,14 +39,14 @@ func Run(t *testing.T, connect func(t *testing.T, server transport.Binder) trans
 		{"DialAfterEnd", testDialAfterEnd},
 	} {
 		t.Run(property.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errPatience)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, errTimeout)
 			defer cancel()
 			property.test(&fixture{T: t, ctx: ctx, dialer: connect(t, Server())})
 		})
 	}
 }
 
-var errPatience = errors.New("the transport has not come to an end within " + patience.String())
+var errTimeout = errors.New("the test has not finished within " + timeout.String())
 
 // A fixture is one subtest.
 type fixture struct {
@@ -67,7 +66,7 @@ func (f *fixture) dial(handler jsonrpc.Handler) transport.Conn {
 	return conn
 }
 
-// close closes a connection and sees that it ends.
+// close closes a connection and waits for its end.
 func (f *fixture) close(conn transport.Conn) {
 	f.Helper()
 	closed := make(chan struct{})
@@ -83,7 +82,7 @@ func (f *fixture) close(conn transport.Conn) {
 
 func (f *fixture) await(event <-chan struct{}, complaint string) {
 	f.Helper()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-event:
@@ -92,19 +91,19 @@ func (f *fixture) await(event <-chan struct{}, complaint string) {
 	}
 }
 
-// awaitNotes waits until the client has seen n notes.
-func (f *fixture) awaitNotes(c *client, n int) {
+// awaitNotifications waits until the client has received n messages.
+func (f *fixture) awaitNotifications(c *client, n int) {
 	f.Helper()
 	for c.count() < n {
 		select {
-		case <-c.noted:
+		case <-c.recorded:
 		case <-f.ctx.Done():
 			f.Fatalf("%d of %d notifications or calls of the server came", c.count(), n)
 		}
 	}
 }
 
-// call calls and compares the result.
+// call sends a call and compares the result.
 func (f *fixture) call(conn jsonrpc.Peer, method, params, want string) {
 	f.Helper()
 	resp, err := conn.Call(f.ctx, method, jsonrpc.Raw(params))
@@ -117,8 +116,8 @@ func (f *fixture) call(conn jsonrpc.Peer, method, params, want string) {
 	}
 }
 
-// failed checks that an error is a CallError with that delivery and reason.
-func (f *fixture) failed(err error, delivery jsonrpc.Delivery, reason error) {
+// checkError checks that an error is a CallError with this delivery and reason.
+func (f *fixture) checkError(err error, delivery jsonrpc.Delivery, reason error) {
 	f.Helper()
 	failed, ok := errors.AsType[*jsonrpc.CallError](err)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/transporttest"
@@ -19,7 +20,7 @@ func TestRunPasses(t *testing.T) {
 	transporttest.Run(t, func(_ *testing.T, server transport.Binder) transport.Dialer { return transport.Pipe(server) })
 }
 
-// faults are ways to break a transport, and the property that has to notice.
+// faults lists defects and the property that detects each.
 var faults = map[string]struct {
 	breaks   func(c transport.Conn) transport.Conn
 	property string
@@ -34,8 +35,8 @@ var faults = map[string]struct {
 
 const faultVariable = "TRANSPORTTEST_FAULT"
 
-// The kit fails a broken transport, in the property that it breaks. Each runs in a
-// process of its own: a failed subtest fails its parents.
+// Run detects each defect. Each runs in a process of its own, since a failed subtest fails
+// its parents.
 func TestRunFindsFaults(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -132,3 +133,5 @@ func (c *lingering) Close() error {
 	go c.Conn.Close()
 	return errors.New("not now")
 }
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -10,34 +10,35 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// Server is the server that [Run] talks to. A transport whose server is another
-// process runs it there. It may be bound any number of times.
+// Server returns the server for [Run]. A transport whose server is another process runs it
+// there. It may be bound any number of times.
 func Server() transport.Binder { return server{} }
 
 type server struct{}
 
-// Bind makes the handler of one link; links share nothing.
+// Bind returns the handler of one link. Links share nothing.
 func (server) Bind(link transport.Link) jsonrpc.Handler {
 	return &linkHandler{link: link, cancelled: make(chan struct{}, maxCancelled)}
 }
 
-// maxCancelled is how many calls a link may see cancelled.
+// maxCancelled is the maximum number of canceled calls of a link.
 const maxCancelled = 1024
 
-// A linkHandler answers what the tests call:
+// A linkHandler implements the methods that the tests call:
 //
-//	echo       its params
-//	fail       an error with its params as data
-//	ask        what the client answers to a call of "answer" with the same params
-//	notify     sends {"count":n} notifications "note" with [0], [1], …, and answers
-//	later      answers, and sends one notification "note" from Link.Go
-//	seen       the params of all notifications "note" so far
-//	wait       sends a notification "note" and answers nothing, until it is cancelled
-//	           by a notification "cancel" {"id":id}
-//	cancelled  once {"count":n} calls of "wait" have noticed that
+//	echo       returns its params
+//	fail       returns an error with its params as data
+//	ask        calls "answer" of the client with the same params and returns the result
+//	notify     sends {"count":n} notifications "note" with [0], [1], …, and then answers
+//	later      answers, and sends a notification "note" with its params at any time
+//	seen       returns the params of all notifications "note"
+//	wait       sends a notification "note" and waits until it is canceled
+//	cancelled  returns when {"count":n} calls of "wait" have been canceled
+//
+// A notification "cancel" {"id":id} cancels a call.
 type linkHandler struct {
 	link      transport.Link
-	cancelled chan struct{} // has an element for each call of "wait" that was
+	cancelled chan struct{} // has an element for each canceled call of "wait"
 
 	mu   sync.Mutex
 	seen []json.RawMessage
@@ -59,7 +60,7 @@ func (h *linkHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		return h.notify(ctx, from, req, reply)
 	case "later":
 		h.link.Go(func(ctx context.Context) {
-			_ = h.link.Peer.Notify(ctx, "note", jsonrpc.Raw(req.Params)) // the client misses it
+			_ = h.link.Peer.Notify(ctx, "note", jsonrpc.Raw(req.Params)) // the client notices if it is missing
 		})
 		return reply.Write(jsonrpc.Raw(`true`))
 	case "seen":
@@ -80,7 +81,7 @@ func (h *linkHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "there is no method " + req.Method}
 }
 
-// What "fail" fails with.
+// The error of "fail".
 const (
 	failCode    jsonrpc.Code = 4711
 	failMessage              = "it was <asked> to fail: \u2028é😀"
@@ -122,7 +123,7 @@ func countOf(req *jsonrpc.Request) (int, error) {
 	return params.Count, nil
 }
 
-func (h *linkHandler) Notified(from jsonrpc.Peer, note *jsonrpc.Request) {
+func (h *linkHandler) HandleNotification(from jsonrpc.Peer, note *jsonrpc.Request) {
 	switch note.Method {
 	case "note":
 		h.mu.Lock()
@@ -144,4 +145,64 @@ func appendArray(dst []byte, items []json.RawMessage) []byte {
 		dst = append(dst, item...)
 	}
 	return append(dst, ']')
+}
+
+// A client implements the method "answer": it has the server echo the params and returns
+// the result. With {"hold":true} it waits until its context ends.
+type client struct {
+	mu       sync.Mutex
+	seen     []json.RawMessage
+	recorded chan struct{} // has an element when a message has been recorded
+	held     chan error    // the causes of ended calls with {"hold":true}
+}
+
+func newClient() *client {
+	return &client{recorded: make(chan struct{}, 1), held: make(chan error, 1)}
+}
+
+func (c *client) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	if req.Method != "answer" {
+		return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "there is no method " + req.Method}
+	}
+	if req.Member("hold") != nil {
+		c.record(req.Params)
+		<-ctx.Done()
+		c.held <- context.Cause(ctx)
+		return context.Cause(ctx)
+	}
+	resp, err := from.Call(ctx, "echo", jsonrpc.Raw(req.Params))
+	if err != nil {
+		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: err.Error()}
+	}
+	return reply.Write(jsonrpc.Raw(resp.Result))
+}
+
+func (c *client) HandleNotification(_ jsonrpc.Peer, note *jsonrpc.Request) { c.record(note.Params) }
+
+// NotifyCancelled has the server cancel the call.
+func (c *client) NotifyCancelled(from jsonrpc.Peer, id jsonrpc.ID, _ error) {
+	_ = from.Notify(context.Background(), "cancel", jsonrpc.Raw(`{"id":`+id.String()+`}`)) // the test notices if it is missing
+}
+
+func (c *client) record(params json.RawMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = append(c.seen, params)
+	select {
+	case c.recorded <- struct{}{}:
+	default:
+	}
+}
+
+// notifications returns the recorded params as an array.
+func (c *client) notifications() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return string(appendArray(nil, c.seen))
+}
+
+func (c *client) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.seen)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,29 +13,38 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/dovetail-go/dovetail/internal/webclient"
-	"github.com/dovetail-go/dovetail/internal/wsopen"
+	"github.com/dovetail-go/dovetail/internal/duplex"
+	"github.com/dovetail-go/dovetail/internal/httpclient"
+	"github.com/dovetail-go/dovetail/internal/wsconn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// Dial returns a dialer that opens a WebSocket for each connection. The URL is one of
-// ws, wss, http or https. What is wrong with it or the options is the error of every
-// Dial.
+const (
+	// maxHandshake is how many bytes a server may send in the handshake, including
+	// certificates.
+	maxHandshake = 256 << 10
+	// clientFrame is the frame size of a client, which copies its messages to mask them.
+	clientFrame = 32 << 10
+)
+
+// Dial returns a dialer that opens a WebSocket for each connection. The URL has the scheme
+// ws, wss, http or https. opts may be nil. A malformed URL or option is the error of every
+// Dial of the dialer.
 //
-// An error of the handshake is a *[HandshakeError] when the server answered, and
-// [transport.ErrNotReached] under errors.Is when it did not. A call that fails because
-// the connection has ended tells a *[CloseError], unless this side closed it.
+// If the handshake fails, the error is a *[HandshakeError] when the server answered, and
+// [transport.ErrNotReached] under errors.Is otherwise. A call that fails because the peer
+// ended the connection has a *[CloseError] in its *[jsonrpc.CallError].
 func Dial(rawURL string, opts *DialOptions) transport.Dialer {
 	o := opts.withDefaults()
-	target, urlErr := wsopen.ParseURL(rawURL)
-	route, routeErr := wsopen.Dialer(o.HTTPClient, subprotocol)
-	if routeErr != nil {
-		routeErr = fmt.Errorf("DialOptions.%w", routeErr)
+	target, urlErr := wsconn.ParseURL(rawURL)
+	base, baseErr := wsconn.Dialer(o.HTTPClient, subprotocol)
+	if baseErr != nil {
+		baseErr = fmt.Errorf("DialOptions.%w", baseErr)
 	}
-	route.WriteBufferSize, route.WriteBufferPool = clientFrame, &sync.Pool{}
+	base.WriteBufferSize, base.WriteBufferPool = clientFrame, &sync.Pool{}
 	return &dialer{
-		url: target, opts: o, route: route, err: errors.Join(urlErr, routeErr),
+		url: target, opts: o, base: base, err: errors.Join(urlErr, baseErr),
 		limits: limits{
 			maxMessage: o.MaxMessage, writeTimeout: o.WriteTimeout, keepAlive: o.KeepAlive,
 			buffers: &sync.Pool{}, closeCode: websocket.CloseNormalClosure,
@@ -45,7 +55,7 @@ func Dial(rawURL string, opts *DialOptions) transport.Dialer {
 type dialer struct {
 	url    *url.URL
 	opts   DialOptions
-	route  websocket.Dialer // copied for each Dial
+	base   websocket.Dialer // copied for each Dial
 	limits limits
 	err    error
 }
@@ -64,18 +74,22 @@ func (d *dialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.C
 			return nil, fmt.Errorf("ws: making the header: %w", err)
 		}
 	}
-	opened, err := d.openAdmitted(ctx, header)
+	opened, err := d.authorize(ctx, header)
 	if err != nil {
-		return nil, fmt.Errorf("ws: dialling %s: %w", d.url.Host, err)
+		return nil, fmt.Errorf("ws: dialing %s: %w", d.url.Host, err)
 	}
-	c := &conn{socket: newSocket(opened, d.limits)}
-	c.Conn = jsonrpc.NewConn(c.socket, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, &d.opts.Conn)
-	go c.run()
-	return c, nil
+	socket := newSocket(opened, d.limits)
+	reason := func() (err error) {
+		if end := socket.closeReason(); end != nil {
+			err = end // a nil *CloseError would be an error
+		}
+		return err
+	}
+	return duplex.Dial(socket, handler, &d.opts.Conn, reason, nil), nil
 }
 
-// openAdmitted opens a socket, with the Authorizer's help if there is one.
-func (d *dialer) openAdmitted(ctx context.Context, header http.Header) (*websocket.Conn, error) {
+// authorize opens a WebSocket with the help of the Authorizer, if there is one.
+func (d *dialer) authorize(ctx context.Context, header http.Header) (*websocket.Conn, error) {
 	if d.opts.Authorizer == nil {
 		return d.open(ctx, header)
 	}
@@ -86,12 +100,12 @@ func (d *dialer) openAdmitted(ctx context.Context, header http.Header) (*websock
 	send := func(req *http.Request) (*http.Response, error) {
 		var err error
 		opened, err = d.open(ctx, req.Header)
-		if refused, _ = err.(*HandshakeError); refused != nil && webclient.IsAccess(refused.Status) {
+		if refused, _ = err.(*HandshakeError); refused != nil && httpclient.IsAccess(refused.Status) {
 			return &http.Response{StatusCode: refused.Status, Header: refused.Header, Body: http.NoBody, Request: req}, nil
 		}
 		return &http.Response{StatusCode: http.StatusSwitchingProtocols}, err
 	}
-	_, err := webclient.Admitted(ctx, d.opts.Authorizer, &server, &http.Request{Method: http.MethodGet, URL: &server, Header: header}, send) //nolint:bodyclose // it has none
+	_, err := httpclient.Authorize(ctx, d.opts.Authorizer, &server, &http.Request{Method: http.MethodGet, URL: &server, Header: header}, send) //nolint:bodyclose // it has none
 	if err == nil && refused != nil {
 		err = refused
 	}
@@ -99,73 +113,99 @@ func (d *dialer) openAdmitted(ctx context.Context, header http.Header) (*websock
 }
 
 func (d *dialer) open(ctx context.Context, header http.Header) (*websocket.Conn, error) {
-	opening := &opening{ctx: ctx}
-	route := d.route
-	route.NetDialContext = opening.watch(route.NetDialContext)
-	if route.NetDialTLSContext != nil {
-		route.NetDialTLSContext = opening.watch(route.NetDialTLSContext)
+	h := &handshake{ctx: ctx}
+	dialer := d.base
+	dialer.NetDialContext = h.bound(dialer.NetDialContext)
+	if dialer.NetDialTLSContext != nil {
+		dialer.NetDialTLSContext = h.bound(dialer.NetDialTLSContext)
 	}
-	conn, resp, err := route.DialContext(ctx, d.url.String(), header)
+	conn, resp, err := dialer.DialContext(ctx, d.url.String(), header)
 	if deadline, ok := ctx.Deadline(); err != nil && ok && !time.Now().Before(deadline) {
-		<-ctx.Done() // the connection's deadline is the same, and may have been noticed first
+		<-ctx.Done() // the connection has the same deadline, and may have failed first
 	}
 	if resp != nil {
-		defer resp.Body.Close() // what is left of it is in memory
+		defer resp.Body.Close()
 	}
-	interrupted := !opening.finish()
+	interrupted := !h.finish()
 	switch {
 	case err == nil && !interrupted:
-		if err = checkAccepted(resp); err == nil {
+		if err = checkHandshake(resp); err == nil {
 			return conn, nil
 		}
 	case interrupted || ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case resp != nil:
-		err = refusal(resp)
+		err = newHandshakeError(resp)
 	default:
-		err = opening.classify(err)
+		err = h.classify(err)
 	}
 	if conn != nil {
-		_ = conn.Close() // err says what matters
+		_ = conn.Close() // the handshake has failed
 	}
 	return nil, err
 }
 
-// conn is the client's end of a connection.
-type conn struct {
-	*jsonrpc.Conn
-	socket *socket
+// A handshake adds two limits to the handshake of gorilla/websocket: it ends with its context,
+// and the server may send at most [maxHandshake] bytes.
+type handshake struct {
+	ctx  context.Context // of one Dial
+	conn *limitedConn
+	stop func() bool
 }
 
-// run ends with the socket; Close waits for it.
-func (c *conn) run() { _ = c.Conn.Run(context.Background()) }
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Close closes the WebSocket and waits until nothing of it runs.
-func (c *conn) Close() error {
-	err := c.Conn.Close()
-	<-c.Done() // Close of a Conn waits for Run only once that has begun
+// bound returns a dial function whose connection has the limits.
+func (h *handshake) bound(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		h.conn = &limitedConn{Conn: conn, left: maxHandshake}
+		h.stop = context.AfterFunc(h.ctx, func() {
+			_ = conn.SetDeadline(time.Unix(1, 0)) // it fails if the connection is closed
+		})
+		return h.conn, nil
+	}
+}
+
+// finish removes the limits. It returns false if the context has ended before.
+func (h *handshake) finish() bool {
+	if h.conn == nil {
+		return true
+	}
+	h.conn.unlimited = true
+	return h.stop()
+}
+
+// classify marks network failures as [transport.ErrNotReached]: those of a connection or of
+// making one, but not, for example, a header that is not allowed.
+func (h *handshake) classify(err error) error {
+	var network net.Error
+	if h.conn != nil || errors.As(err, &network) {
+		return httpclient.NotReached(err)
+	}
 	return err
 }
 
-// Call sends a request. When the connection has ended over it, the error says how.
-func (c *conn) Call(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error) {
-	resp, err := c.Conn.Call(ctx, method, params)
-	return resp, c.explain(err)
+var errLongHandshake = errors.New("the server's answer to the handshake is too long")
+
+// A limitedConn fails to read after a number of bytes, unless it is unlimited.
+type limitedConn struct {
+	net.Conn
+	unlimited bool
+	left      int
 }
 
-// Notify sends a notification. When the connection has ended, the error says how.
-func (c *conn) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
-	return c.explain(c.Conn.Notify(ctx, method, params))
-}
-
-func (c *conn) explain(err error) error {
-	if err == nil {
-		return nil
+func (c *limitedConn) Read(p []byte) (int, error) {
+	if c.unlimited {
+		return c.Conn.Read(p)
 	}
-	var failed *jsonrpc.CallError
-	end := c.socket.endedWith()
-	if end == nil || !errors.As(err, &failed) || !errors.Is(failed.Err, jsonrpc.ErrClosed) {
-		return err
+	if c.left <= 0 {
+		return 0, errLongHandshake
 	}
-	return &jsonrpc.CallError{Method: failed.Method, Delivery: failed.Delivery, Err: end}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
 }

@@ -2,99 +2,147 @@ package ws
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
 
 	"github.com/gorilla/websocket"
 
-	"github.com/dovetail-go/dovetail/internal/edge"
-	"github.com/dovetail-go/dovetail/internal/wsopen"
+	"github.com/dovetail-go/dovetail/internal/duplex"
+	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/internal/wsconn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// subprotocol is what both ends must name.
+// subprotocol is the WebSocket subprotocol that both ends must name.
 const subprotocol = "mcp"
 
-// An Endpoint serves MCP at one path. Each socket is a session of its own. It may be
-// used concurrently.
+// Endpoint is an http.Handler that serves MCP at one path. Each WebSocket is a session of its
+// own. It may be used concurrently.
 type Endpoint struct {
 	server   transport.Binder
 	opts     Options
-	guard    *edge.Guard
+	guard    *httpguard.Guard
 	upgrader websocket.Upgrader
 	limits   limits
+	quota    *quota.Endpoint
+	failures *quota.Samples
 	sessions *sessions
 }
 
-// Handler returns an endpoint for a server. It panics when the options hold a host or
-// an origin that is none.
+// Handler returns an endpoint for a server. opts may be nil. Handler panics if the options
+// contain a malformed host or origin.
 func Handler(server transport.Binder, opts *Options) *Endpoint {
 	o := opts.withDefaults()
-	guard, err := edge.NewGuard(o.Hosts, o.Origins)
+	guard, err := httpguard.NewGuard(o.Hosts, o.Origins)
 	if err != nil {
 		panic("ws: Options." + err.Error())
 	}
+	q := quota.NewEndpoint(&o.Limits)
 	return &Endpoint{
 		server: server, opts: o, guard: guard,
-		upgrader: wsopen.Upgrader(subprotocol, o.WriteTimeout),
+		upgrader: wsconn.Upgrader(subprotocol, o.Limits.WriteTimeout),
 		limits: limits{
-			maxMessage: o.MaxMessage, writeTimeout: o.WriteTimeout, keepAlive: o.KeepAlive,
-			buffers: &sync.Pool{}, closeCode: websocket.CloseGoingAway,
+			maxMessage: o.Limits.MessageBytes, writeTimeout: o.Limits.WriteTimeout, keepAlive: o.KeepAlive,
+			bytes: q.Bytes, buffers: &sync.Pool{}, closeCode: websocket.CloseGoingAway,
 		},
-		sessions: newSessions(o.MaxSessions, o.MaxPerPrincipal),
+		quota: q, failures: quota.NewSamples(o.Logger), sessions: newSessions(q.Sessions),
 	}
 }
 
-// ServeHTTP serves one session, until its socket ends or the endpoint is closed. The
-// contexts of its calls have the values of the request's. It refuses, with a JSON-RPC
-// error as body, a Host or an Origin that is not allowed (403), a request that opens no
-// WebSocket (426), one without the subprotocol (400), and a session too many (503).
+// ServeHTTP serves one session, until its WebSocket ends or the endpoint is closed. The
+// contexts of its calls have the values of the request's context. A refusal has a JSON-RPC
+// error as body. Its status is 403 for a Host or an Origin that is not allowed, 426 for a
+// request that opens no WebSocket, 400 for one without the subprotocol, and 503 for one
+// session too many.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !e.guard.Admit(w, r, http.MethodGet) {
-		return
-	}
-	if !wsopen.Admit(w, r) {
+	if !e.guard.Admit(w, r, http.MethodGet) || !wsconn.Accept(w, r) {
 		return
 	}
 	if !slices.Contains(websocket.Subprotocols(r), subprotocol) {
-		edge.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "expected the WebSocket subprotocol "+subprotocol)
+		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "expected the WebSocket subprotocol "+subprotocol)
 		return
 	}
 	principal := transport.Principal(r.Context())
 	if err := e.sessions.begin(principal); err != nil {
-		w.Header().Set("Retry-After", retryAfter)
-		edge.Refuse(w, http.StatusServiceUnavailable, jsonrpc.Busy, err.Error())
+		httpguard.RefuseBusy(w, err.Error())
 		return
 	}
 	defer e.sessions.end(principal)
-	conn, err := wsopen.Upgrade(&e.upgrader, w, r)
+	conn, err := wsconn.Upgrade(&e.upgrader, w, r)
 	if err != nil {
-		e.opts.Logger.Debug("no WebSocket was opened", "error", err, "client", r.RemoteAddr)
+		e.failures.Log(slog.LevelDebug, "WebSocket handshake failed", "error", err, "client", r.RemoteAddr)
 		return
 	}
 	e.serve(r, newSocket(conn, e.limits), principal)
 }
 
 func (e *Endpoint) serve(r *http.Request, socket *socket, principal string) {
-	conn := jsonrpc.NewConn(socket, func(c *jsonrpc.Conn) jsonrpc.Handler {
-		return e.server.Bind(transport.Link{Peer: c, Input: c.Input(), Go: c.Go, Principal: principal})
-	}, &e.opts.Conn)
+	conn := duplex.Serve(socket, e.server, principal, &e.opts.Conn, e.quota)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	stop := context.AfterFunc(e.sessions.open, func() { cancel(jsonrpc.ErrClosed) })
+	stop := context.AfterFunc(e.sessions.ctx, func() { cancel(jsonrpc.ErrClosed) })
 	defer stop()
-	_ = conn.Run(ctx) // the socket knows better why it has ended
-	if end := socket.endedWith(); end != nil && !end.isUsual() {
-		e.opts.Logger.Debug("a session has ended", "error", end, "client", r.RemoteAddr)
+	_ = conn.Run(ctx) // closeReason says more
+	if end := socket.closeReason(); end != nil && !end.isNormal() {
+		e.failures.Log(slog.LevelDebug, "session failed", "error", end, "client", r.RemoteAddr)
 	}
 }
 
-// Close ends every session and refuses new ones. It returns when they have ended,
-// within a bound of some seconds and [jsonrpc.Options.Grace]. It may be called more than once, for
-// example by http.Server.RegisterOnShutdown: Shutdown itself leaves WebSockets alone.
+// Close ends every session and refuses new ones. It returns when they have ended, at most
+// [jsonrpc.Options.Grace] and a few seconds later. It may be called more than once, for
+// example by http.Server.RegisterOnShutdown, since Shutdown itself ignores WebSockets.
 func (e *Endpoint) Close() error {
 	e.sessions.close()
 	return nil
+}
+
+var errEndpointClosed = errors.New("the server is closing")
+
+// sessions counts the sessions of an endpoint.
+type sessions struct {
+	quota  *quota.Quota
+	ctx    context.Context // ends when the endpoint is closed
+	cancel context.CancelFunc
+
+	mu      sync.Mutex // orders begin and close
+	running sync.WaitGroup
+}
+
+func newSessions(q *quota.Quota) *sessions {
+	s := &sessions{quota: q}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// begin adds a session. The error is meant for the client.
+func (s *sessions) begin(principal string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return errEndpointClosed
+	}
+	if err := s.quota.Acquire(principal); err != nil {
+		return err
+	}
+	s.running.Add(1)
+	return nil
+}
+
+// end removes a session.
+func (s *sessions) end(principal string) {
+	s.quota.Release(principal)
+	s.running.Done()
+}
+
+// close ends all sessions and waits for them.
+func (s *sessions) close() {
+	s.mu.Lock()
+	s.cancel()
+	s.mu.Unlock()
+	s.running.Wait()
 }

@@ -2,67 +2,99 @@ package ws
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
-// Options configure [Handler]. The zero value is good.
+// Defaults of [Options] and [DialOptions].
+const (
+	// DefaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
+	DefaultDialMaxMessage = 16 << 20
+	// DefaultWriteTimeout bounds how long a client writes one message.
+	DefaultWriteTimeout = 10 * time.Second
+	// DefaultKeepAlive is the interval of pings.
+	DefaultKeepAlive = 15 * time.Second
+)
+
+// Options configures [Handler]. The zero value is safe for production.
 type Options struct {
-	// Hosts are the names under which this server may be reached, such as
-	// "example.com" or "example.com:8443". On a loopback address the loopback names
-	// are always allowed and, by default, nothing else; on any other address everything
-	// is unless names are listed.
+	// Hosts lists the host names of this server, such as "example.com" or
+	// "example.com:8443". On a loopback address, loopback names are always allowed and other
+	// names only if they are listed. On any other address, all names are allowed if Hosts is
+	// empty.
 	Hosts []string
-	// Origins are the origins of pages in browsers that may connect, such as
-	// "https://app.example.com". By default none may, except that pages from a loopback
-	// address may connect to one.
+	// Origins lists the origins of web pages that may connect, such as
+	// "https://app.example.com". Pages from a loopback address may always connect to a
+	// loopback address. Default: no other pages.
 	Origins []string
-	// MaxMessage is the longest message in bytes that is taken; a longer one ends its
-	// session with 1009. Default [DefaultMaxMessage].
-	MaxMessage int64
-	// WriteTimeout is how long writing one message may take before the session ends.
-	// Default [DefaultWriteTimeout].
-	WriteTimeout time.Duration
-	// KeepAlive is how often a ping is sent. A client that sends nothing, not even an
-	// answer to it, for two and a half times as long has gone. Default
-	// [DefaultKeepAlive]; negative means neither pings nor that check.
+	// Limits bounds what all clients of the endpoint can use. A message may take 10 seconds, and
+	// one second more for each 16 KiB that have arrived; then its session ends.
+	Limits transport.Limits
+	// KeepAlive is the interval of pings. A session ends when nothing, not even an answer to
+	// a ping, has come for two and a half intervals. Default [DefaultKeepAlive]; negative
+	// disables pings and that check.
 	KeepAlive time.Duration
-	// MaxSessions is how many sessions there may be at a time; one more is refused
-	// with 503. Default [DefaultMaxSessions]; negative means no bound.
-	MaxSessions int
-	// MaxPerPrincipal is how many of them may be of one authenticated client. Default
-	// [DefaultMaxPerPrincipal]; negative means no bound.
-	MaxPerPrincipal int
-	// Conn are the limits of each connection. When a socket ends, nothing more can be
-	// answered: Drain has no effect.
+	// Conn contains the limits of each connection. Its Limiter has no effect, and neither has
+	// Drain, since no answer can be sent after the WebSocket has ended.
 	Conn jsonrpc.Options
-	// Logger takes what was received and was no message, and, at level Debug, why
-	// sessions ended that did not end well. Default slog.Default().
+	// Logger logs samples of malformed messages and, at level Debug, of why sessions failed.
+	// Default slog.Default().
 	Logger *slog.Logger
 }
 
 func (o *Options) withDefaults() Options {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
-	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultMaxMessage)
-	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, DefaultWriteTimeout)
+	opts := *cmp.Or(o, &Options{})
+	opts.Limits = opts.Limits.WithDefaults()
 	opts.KeepAlive = cmp.Or(opts.KeepAlive, DefaultKeepAlive)
-	opts.MaxSessions = cmp.Or(opts.MaxSessions, DefaultMaxSessions)
-	opts.MaxPerPrincipal = cmp.Or(opts.MaxPerPrincipal, DefaultMaxPerPrincipal)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
-	opts.Conn.Drain = -1
-	opts.Conn.Admit = transport.AdmitBefore(opts.Conn.Admit)
-	if opts.Conn.Malformed == nil {
-		opts.Conn.Malformed = logMalformed(opts.Logger)
-	}
+	opts.Conn = duplex.ServerOptions(opts.Conn, opts.Logger)
 	return opts
 }
 
-func logMalformed(logger *slog.Logger) func(error) {
-	return func(err error) { logger.Warn("not a message", "error", err) }
+// DialOptions configures [Dial]. The zero value is valid.
+type DialOptions struct {
+	// HTTPClient says how to reach servers: its Jar, its Timeout, which bounds the handshake,
+	// and the fields Proxy, DialContext, DialTLSContext and TLSClientConfig of its Transport,
+	// which must be an *http.Transport. Redirects are not followed. Default:
+	// http.DefaultClient, with 30 s for the handshake.
+	HTTPClient *http.Client
+	// Header, if set, may add to the header of each handshake, for example an Authorization.
+	// Its error fails the Dial. It is called concurrently.
+	Header func(ctx context.Context, header http.Header) error
+	// Authorizer, if set, authorizes handshakes that the server refuses with 401 or 403, such
+	// as an *oauth.Client. It gets the handshake as a GET of the http or https URL.
+	Authorizer httptransport.Authorizer
+	// MaxMessage is the maximum length of a message in bytes. A longer one ends the
+	// connection with the code 1009. Default [DefaultDialMaxMessage].
+	MaxMessage int64
+	// WriteTimeout bounds writing one message. A connection whose server is slower ends.
+	// Default [DefaultWriteTimeout].
+	WriteTimeout time.Duration
+	// KeepAlive is the interval of pings. A connection ends when nothing, not even an answer
+	// to a ping, has come for two and a half intervals. Default [DefaultKeepAlive]; negative
+	// disables pings and that check.
+	KeepAlive time.Duration
+	// Conn contains the limits of each connection. SkipMalformed and Drain have no effect:
+	// malformed messages are skipped, and no answer can be sent after the WebSocket has ended.
+	Conn jsonrpc.Options
+	// Logger logs malformed messages. Default slog.Default().
+	Logger *slog.Logger
+}
+
+func (o *DialOptions) withDefaults() DialOptions {
+	opts := *cmp.Or(o, &DialOptions{})
+	opts.HTTPClient = cmp.Or(opts.HTTPClient, http.DefaultClient)
+	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultDialMaxMessage)
+	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, DefaultWriteTimeout)
+	opts.KeepAlive = cmp.Or(opts.KeepAlive, DefaultKeepAlive)
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
+	opts.Conn = duplex.ClientOptions(opts.Conn, opts.Logger)
+	return opts
 }

@@ -1,16 +1,25 @@
 package ws_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/sha1"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/memnet"
+
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/transporttest"
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
@@ -27,15 +36,12 @@ func serve(t testing.TB, server transport.Binder, opts *ws.Options) string {
 }
 
 // A network connects to an HTTP server in memory, so that time can be virtual.
-type network struct {
-	incoming chan net.Conn
-	closed   chan struct{}
-}
+type network struct{ *memnet.Network }
 
 // newNetwork serves a handler on a network until the test ends.
 func newNetwork(t *testing.T, handler http.Handler) *network {
 	t.Helper()
-	n := &network{incoming: make(chan net.Conn), closed: make(chan struct{})}
+	n := &network{memnet.New()}
 	var requests sync.WaitGroup // Serve does not wait for those that have opened a WebSocket
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
@@ -60,36 +66,9 @@ func newNetwork(t *testing.T, handler http.Handler) *network {
 	return n
 }
 
-func (n *network) Accept() (net.Conn, error) {
-	select {
-	case conn := <-n.incoming:
-		return conn, nil
-	case <-n.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (n *network) Close() error {
-	close(n.closed)
-	return nil
-}
-
-func (n *network) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
-
-// connect opens a connection to the server.
-func (n *network) connect(context.Context, string, string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case n.incoming <- there:
-		return here, nil
-	case <-n.closed:
-		return nil, net.ErrClosed
-	}
-}
-
 // client is an HTTP client of the network.
 func (n *network) client() *http.Client {
-	return &http.Client{Transport: &http.Transport{DialContext: n.connect}}
+	return &http.Client{Transport: &http.Transport{DialContext: n.DialContext}}
 }
 
 // dial opens a connection with the client's end, which ends with the test.
@@ -113,7 +92,7 @@ func (h handler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Req
 	return h(ctx, from, req, reply)
 }
 
-func (handler) Notified(jsonrpc.Peer, *jsonrpc.Request) {}
+func (handler) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
 
 func echo(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	return reply.Write(jsonrpc.Raw(req.Params))
@@ -131,7 +110,7 @@ func (b binder) Bind(link transport.Link) jsonrpc.Handler { return b(link) }
 // echoing is a server whose links answer every call with its params.
 func echoing(transport.Link) jsonrpc.Handler { return handler(echo) }
 
-// recorded is an echoing server that tells how its links end.
+// recorded is an echoing server that records how its links end.
 type recorded struct{ ended chan error }
 
 func newRecorded() *recorded { return &recorded{make(chan error, 100)} }
@@ -142,4 +121,100 @@ func (r *recorded) Bind(link transport.Link) jsonrpc.Handler {
 		r.ended <- context.Cause(ctx)
 	})
 	return handler(echo)
+}
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// A rawServer accepts WebSockets and leaves the rest to the test.
+type rawServer struct {
+	head string // of the answer to the handshake, with %s for the accepted key; "" means a good one
+	then func(conn net.Conn)
+}
+
+const goodHead = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: mcp\r\n\r\n"
+
+func (s *rawServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	conn, in, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	head := s.head
+	if head == "" {
+		head = goodHead
+	}
+	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	fmt.Fprintf(conn, head, base64.StdEncoding.EncodeToString(sum[:]))
+	if s.then != nil {
+		s.then(conn)
+		return
+	}
+	readOn(in.Reader)
+}
+
+// readOn reads to the end and sends nothing.
+func readOn(in *bufio.Reader) { io.Copy(io.Discard, in) }
+
+// silentServer accepts WebSockets and sends only the given bytes.
+func silentServer(then func(conn net.Conn)) http.Handler { return &rawServer{then: then} }
+
+// answerCall waits for a short message and sends something. It disconnects then, or when
+// the client does.
+func answerCall(sent []byte, hangUp bool) func(net.Conn) {
+	return func(conn net.Conn) {
+		var head [2]byte
+		io.ReadFull(conn, head[:])
+		io.CopyN(io.Discard, conn, int64(head[1]&0x7f)+4)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			io.Copy(io.Discard, conn)
+		}()
+		conn.Write(sent)
+		if !hangUp {
+			<-done
+		}
+	}
+}
+
+func TestTransport(t *testing.T) {
+	transporttest.Run(t, func(t *testing.T, server transport.Binder) transport.Dialer {
+		return ws.Dial(serve(t, server, nil), nil)
+	})
+}
+
+func TestTransportEncrypted(t *testing.T) {
+	transporttest.Run(t, func(t *testing.T, server transport.Binder) transport.Dialer {
+		endpoint := ws.Handler(server, nil)
+		srv := httptest.NewTLSServer(endpoint)
+		t.Cleanup(func() {
+			endpoint.Close()
+			srv.Close()
+		})
+		return ws.Dial(srv.URL, &ws.DialOptions{HTTPClient: srv.Client()})
+	})
+}
+
+// An http.Client that uses HTTP/2 with the same server works: WebSockets use HTTP/1.1.
+func TestDialBesideHTTP2(t *testing.T) {
+	endpoint := ws.Handler(binder(echoing), nil)
+	defer endpoint.Close()
+	srv := httptest.NewUnstartedServer(endpoint)
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	client := srv.Client()
+	resp, err := client.Get(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.ProtoMajor != 2 {
+		t.Errorf("the server speaks %s", resp.Proto)
+	}
+	conn, err := ws.Dial(srv.URL, &ws.DialOptions{HTTPClient: client}).Dial(t.Context(), handler(refuse))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
 }

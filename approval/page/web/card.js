@@ -1,4 +1,4 @@
-// A request that waits, as a person sees it.
+// The view of a waiting request.
 
 import { layOut } from "./arguments.js";
 import { now } from "./clock.js";
@@ -6,8 +6,8 @@ import { element, fromTemplate, timeOfDay } from "./element.js";
 import { matchesDigest } from "./frame.js";
 import { show } from "./visible.js";
 
-// How many milliseconds a card stands still in view before it takes an answer. Whoever
-// clicked or typed before that meant something else.
+// The time in milliseconds during which a card must be visible and unmoved before it accepts an
+// answer. An earlier click or key was meant for something else.
 const ARMED_AFTER = 500;
 
 const URGENT = 30_000;
@@ -15,16 +15,16 @@ const URGENT = 30_000;
 export class Card {
 	element = fromTemplate("card");
 	request;
-	endMark; // after the last of the arguments
-	#offered = true; // by the connection that there is now
+	endMark; // at the end of the arguments
+	#offered = true; // on the current connection
 	#inView = false;
 	#ended = false;
 	#armed = false;
 	#arming; // a timer
 	#bytes; // of the arguments
-	#read = false; // whether the end of the arguments was in view
-	#furthest = 0; // how far they were in view, in pixels
-	#matches = null; // whether the digest does; null while that is being found out
+	#read = false; // the end of the arguments has been visible
+	#furthest = 0; // the visible part of the arguments, in pixels
+	#matches = null; // result of matchesDigest; null until there is one
 
 	/** decide(card, approved, reason) is called when the person has decided. */
 	constructor(request, decide) {
@@ -49,7 +49,7 @@ export class Card {
 		this.#part(".accept").click();
 	}
 
-	/** Lets the person type a reason; Enter rejects. */
+	/** Moves the focus to the reason; Enter rejects. */
 	startRejecting() {
 		this.#reason.focus();
 	}
@@ -62,10 +62,10 @@ export class Card {
 		return this.element.contains(document.activeElement);
 	}
 
-	/** Whether the server waits for the answer on the connection that there is now. */
+	/** Sets whether the current connection has the request. */
 	set offered(offered) {
 		this.#offered = offered;
-		this.stir();
+		this.rearm();
 	}
 
 	get offered() {
@@ -74,17 +74,17 @@ export class Card {
 
 	set inView(inView) {
 		this.#inView = inView;
-		this.stir();
+		this.rearm();
 	}
 
-	/** The end of the arguments has come into view. */
+	/** Records that the end of the arguments has been visible. */
 	sawEnd() {
 		if (this.#read) return;
 		this.#read = true;
-		this.stir();
+		this.rearm();
 	}
 
-	/** Tells how many lines of the arguments have been in view. */
+	/** Shows how many lines of the arguments have been visible. */
 	measure() {
 		const pre = this.#part(".arguments");
 		const extent = this.#part(".extent");
@@ -99,8 +99,8 @@ export class Card {
 		extent.dataset.state = this.#read ? "all" : "part";
 	}
 
-	/** The card has moved, or what it says has changed: it takes no answer for a moment. */
-	stir() {
+	/** Refuses answers for a moment, because the card has moved or changed. */
+	rearm() {
 		clearTimeout(this.#arming);
 		this.#armed = false;
 		if (this.#offered && this.#inView && !this.#ended && !document.hidden) {
@@ -112,7 +112,7 @@ export class Card {
 		this.#update();
 	}
 
-	/** Shows how much time is left, and tells whether there is any. */
+	/** Shows the remaining time, and returns whether there is any. */
 	tick() {
 		const { created, deadline } = this.request;
 		const left = Math.max(0, deadline - now());
@@ -123,10 +123,10 @@ export class Card {
 		return left > 0;
 	}
 
-	/** Nobody waits for the answer any more. */
+	/** Ends the card: it accepts no answer any more. */
 	end(outcome) {
 		this.#ended = true;
-		this.stir();
+		this.rearm();
 		this.say(outcome);
 	}
 
@@ -147,7 +147,7 @@ export class Card {
 		for (const node of this.element.querySelectorAll("[data-of]")) {
 			const text = texts[node.dataset.of];
 			show(node, text || "unknown").classList.toggle("unknown", !text);
-			node.title = node.textContent; // where it is too long for its place
+			node.title = node.textContent; // in case the text is truncated
 		}
 		this.#part(".card").setAttribute("aria-label", `${this.request.server}.${this.request.tool}`);
 		this.#part(".copy").hidden = !navigator.clipboard;
@@ -172,7 +172,7 @@ export class Card {
 		const [state, verdict] = {
 			null: ["checking", `${bytes} bytes, SHA-256`],
 			true: ["exact", `${bytes} bytes, exactly as the server has them: SHA-256`],
-			false: ["wrong", `${bytes} bytes that are not what the server asks about. They do not have its SHA-256`],
+			false: ["wrong", `${bytes} bytes that are not those of the server. They do not have its SHA-256`],
 			undefined: ["unchecked", `${bytes} bytes. This browser checks digests at https: and localhost only. SHA-256`],
 		}[this.#matches];
 		this.#part(".proof").dataset.state = state;

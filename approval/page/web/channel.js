@@ -1,21 +1,20 @@
-// The WebSocket to the server, opened again whenever it ends.
+// The WebSocket to the server, with reconnection.
 
 import { PROTOCOL, readFrame } from "./frame.js";
 
-const FIRST_PAUSE = 500; // milliseconds before the first new attempt; each is twice as long
+const FIRST_PAUSE = 500; // milliseconds before the first reconnection; doubled for each further one
 const LONGEST_PAUSE = 15_000;
-const SETTLED = 10_000; // a connection that has lasted so long is not about to be refused
+const SETTLED = 10_000; // milliseconds after which a connection counts as accepted
 const ANOTHER_APPROVER = 1008;
 
 /**
- * A channel tells its listener of its state, as changed(state, why), and of what the server
- * sends, as received(frame). The states:
+ * A channel calls changed(state, why) and received(frame) of its listener. The states:
  *
  *   connecting
  *   connected
- *   lost      it has ended, or could not be opened; it is tried again
- *   occupied  another approver is connected; it is tried again
- *   refused   the server does not let this page in; it waits for another token
+ *   lost      the connection has ended, or has failed; the channel reconnects
+ *   occupied  another approver is connected; the channel reconnects
+ *   refused   the server refuses this page or its token; the channel waits for another token
  */
 export class Channel {
 	#url;
@@ -31,7 +30,7 @@ export class Channel {
 		this.#listener = listener;
 	}
 
-	/** Connects with a token, or with the one before, instead of what is there. */
+	/** Closes the connection, and connects with a token, by default with the last one. */
 	open(token = this.#token) {
 		clearTimeout(this.#timer);
 		this.#drop();
@@ -40,18 +39,18 @@ export class Channel {
 		try {
 			this.#connect();
 		} catch {
-			this.#listener.changed("refused", "That cannot be a token: it has characters that none has.");
+			this.#listener.changed("refused", "This cannot be a token: it contains invalid characters.");
 		}
 	}
 
-	/** Tries again now, unless there is a connection. */
+	/** Reconnects now, unless there is a connection. */
 	retry() {
 		if (this.#socket?.readyState === WebSocket.OPEN) return;
 		this.#attempts = 0;
 		this.open();
 	}
 
-	/** Sends a frame, and tells whether there was a connection. */
+	/** Sends a frame. Returns false if there is no connection. */
 	send(frame) {
 		if (this.#socket?.readyState !== WebSocket.OPEN) return false;
 		this.#socket.send(frame);
@@ -76,7 +75,7 @@ export class Channel {
 		this.#socket = socket;
 	}
 
-	/** Forgets a socket: nothing that it still does counts. */
+	/** Closes the socket and ignores its further events. */
 	#drop() {
 		const socket = this.#socket;
 		if (!socket) return;
@@ -85,7 +84,7 @@ export class Channel {
 		this.#socket = undefined;
 	}
 
-	/** A server that has another approver lets a socket open, and closes it some seconds later. */
+	/** Marks the connection as accepted. A server with another approver closes it within seconds. */
 	#settle() {
 		clearTimeout(this.#timer);
 		this.#attempts = 0;
@@ -99,7 +98,7 @@ export class Channel {
 		try {
 			frame = readFrame(data);
 		} catch (error) {
-			console.warn(`The server sent what is no request: ${error.message}`);
+			console.warn(`The server sent an invalid frame: ${error.message}`);
 			return;
 		}
 		this.#listener.received(frame);
@@ -109,7 +108,7 @@ export class Channel {
 		const socket = this.#socket;
 		clearTimeout(this.#timer);
 		const refusal = opened ? reason === "the token has changed" && "The token has changed." : await this.#refusal();
-		if (socket !== this.#socket) return; // it has been opened anew meanwhile
+		if (socket !== this.#socket) return; // reconnected while waiting
 		this.#occupied = code === ANOTHER_APPROVER && !refusal;
 		if (refusal) {
 			this.#listener.changed("refused", refusal);
@@ -120,7 +119,7 @@ export class Channel {
 		this.#timer = setTimeout(() => this.open(), pause * (0.8 + 0.4 * Math.random()));
 	}
 
-	/** Why a handshake has failed, which a browser does not tell; "" if nobody has answered. */
+	/** Returns why a handshake failed, which a browser does not report; "" if there is no response. */
 	async #refusal() {
 		try {
 			const { status } = await fetch(this.#url, { cache: "no-store", redirect: "error" });
@@ -128,7 +127,7 @@ export class Channel {
 			if (status === 403) return "The server does not take requests from this page’s address.";
 			if (status === 404) return "There is no approval channel at this server.";
 		} catch {
-			// It is not there.
+			// no response
 		}
 		return "";
 	}

@@ -5,11 +5,11 @@ import { members } from "./json.js";
 export const PROTOCOL = "dovetail.approval.v1";
 
 /**
- * Reads a frame. It is {method, params}: for approve the params are a request, for withdrawn
- * and refused {id, reason}, for registered {}. Anything else throws.
+ * Reads a frame as {method, params}. The params of approve are a request, those of withdrawn and
+ * refused are {id, reason}, those of registered are {}. It throws an error for any other frame.
  */
 export function readFrame(frame) {
-	JSON.parse(frame); // only to find out whether it is JSON
+	JSON.parse(frame); // throws if it is not JSON
 	const message = members(frame);
 	const method = textOf(message, "method");
 	const params = members(message.get("params"));
@@ -22,10 +22,10 @@ export function readFrame(frame) {
 		case "refused":
 			return { method, params: { id: textOf(params, "id"), reason: textOf(params, "reason") } };
 	}
-	throw new Error(`there is no method ${method}`);
+	throw new Error(`unknown method ${method}`);
 }
 
-/** A request. Its arguments are the text that stands in the frame. */
+/** Reads a request. Its arguments are the exact text of the frame. */
 function readRequest(frame, answerTo, params) {
 	const request = {
 		frame,
@@ -46,7 +46,7 @@ function readRequest(frame, answerTo, params) {
 	return request;
 }
 
-/** A member that is a string, decoded; "" if there is none. */
+/** Returns a string member, "" if it is missing. */
 function textOf(object, name) {
 	const value = object.get(name) ?? '""';
 	if (value[0] !== '"') throw new Error(`${name} must be a string`);
@@ -58,9 +58,9 @@ export const acceptance = (request) => `{"jsonrpc":"2.0","result":true,"id":${re
 export const rejection = (request, reason) =>
 	`{"jsonrpc":"2.0","result":false,"reason":${JSON.stringify(reason)},"id":${request.answerTo}}`;
 
-/** Whether bytes have a SHA-256, in hexadecimal digits; undefined where a browser cannot tell. */
+/** Compares the SHA-256 of bytes with hexadecimal digits; undefined if the browser cannot. */
 export async function matchesDigest(bytes, digest) {
-	if (!globalThis.crypto?.subtle) return undefined; // it is for pages from https: or from this machine
+	if (!globalThis.crypto?.subtle) return undefined; // exists only for https: and localhost
 	const sum = await crypto.subtle.digest("SHA-256", bytes);
 	const digits = Array.from(new Uint8Array(sum), (byte) => byte.toString(16).padStart(2, "0")).join("");
 	return digits === digest;

@@ -1,4 +1,4 @@
-// What became of the requests that this page has shown.
+// The outcomes of requests that this page has shown.
 
 import { layOut } from "./arguments.js";
 import { element, fromTemplate, timeOfDay } from "./element.js";
@@ -6,7 +6,7 @@ import { show } from "./visible.js";
 
 const MAX_ENTRIES = 200;
 
-/** How an outcome is called. */
+/** The labels of outcomes. */
 export const OUTCOMES = {
 	accepted: "Accepted",
 	rejected: "Rejected",
@@ -18,13 +18,13 @@ export const OUTCOMES = {
 
 export class History {
 	#list;
-	#entries = new Map(); // by the requests' ids, the oldest first
+	#entries = new Map(); // by request id, oldest first
 
 	constructor(list) {
 		this.#list = list;
 	}
 
-	/** Puts an outcome on top, in place of one that the request had before. */
+	/** Adds an outcome at the top, and removes an earlier one of the same request. */
 	add(request, outcome, why = "") {
 		this.#remove(request.id);
 		const node = fromTemplate("decision");
@@ -38,7 +38,7 @@ export class History {
 		if (this.#entries.size > MAX_ENTRIES) this.#remove(this.#entries.keys().next().value);
 	}
 
-	/** Corrects the outcome of a request that is there, and tells whether it is. */
+	/** Changes the outcome of a request. Returns false if the request is not in the list. */
 	correct(id, outcome, why) {
 		const entry = this.#entries.get(id);
 		if (!entry) return false;
@@ -47,7 +47,7 @@ export class History {
 		return true;
 	}
 
-	/** The ids of answers that were given within so many milliseconds. */
+	/** Returns the ids of requests that were answered in the last milliseconds. */
 	answeredWithin(milliseconds) {
 		const since = Date.now() - milliseconds;
 		return [...this.#entries.values()]

@@ -1,14 +1,14 @@
-// The keyboard. A key acts on the selected card; none selects and decides at once.
+// Keyboard shortcuts. They act on the selected card; no key both selects and decides.
 
-/** Has keys act on a desk, and on a dialog that explains them. */
-export function listen(desk, help) {
+/** Adds the shortcuts for a list of requests, and for a help dialog. */
+export function listen(requests, help) {
 	const actions = {
-		j: () => desk.move(1),
-		k: () => desk.move(-1),
-		ArrowDown: () => desk.move(1),
-		ArrowUp: () => desk.move(-1),
-		a: () => desk.selected?.accept(),
-		r: () => desk.selected?.startRejecting(),
+		j: () => requests.move(1),
+		k: () => requests.move(-1),
+		ArrowDown: () => requests.move(1),
+		ArrowUp: () => requests.move(-1),
+		a: () => requests.selected?.accept(),
+		r: () => requests.selected?.startRejecting(),
 		"?": () => help.showModal(),
 	};
 	document.addEventListener("keydown", (event) => {
@@ -19,9 +19,9 @@ export function listen(desk, help) {
 			return;
 		}
 		if (!Object.hasOwn(actions, key)) return;
-		if (key.startsWith("Arrow") && target.matches(".arguments")) return; // it scrolls
+		if (key.startsWith("Arrow") && target.matches(".arguments")) return; // scrolls
 		event.preventDefault();
-		if (event.repeat && (key === "a" || key === "r")) return; // the key is held down: it was meant once
+		if (event.repeat && (key === "a" || key === "r")) return; // the key is held down
 		actions[key]();
 	});
 }

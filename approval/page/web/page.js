@@ -1,15 +1,15 @@
 import { Channel } from "./channel.js";
 import { setClock } from "./clock.js";
-import { Desk } from "./desk.js";
 import { History } from "./history.js";
 import { listen } from "./keys.js";
+import { RequestList } from "./requests.js";
 import { keepToken, takeToken } from "./token.js";
 
 const part = (selector) => document.querySelector(selector);
 const title = document.title;
 
-const channel = new Channel(document.body.dataset.channel, { changed, received: (frame) => desk.received(frame) });
-const desk = new Desk(part(".pending"), new History(part(".decided")), (frame) => channel.send(frame), counted);
+const channel = new Channel(document.body.dataset.channel, { changed, received: (frame) => requests.received(frame) });
+const requests = new RequestList(part(".pending"), new History(part(".decided")), (frame) => channel.send(frame), counted);
 
 const STATES = {
 	connecting: "Connecting …",
@@ -26,13 +26,13 @@ function changed(state, why = STATES[state]) {
 	part(".token").hidden = state !== "refused";
 	if (state === "connected") {
 		setClock();
-		desk.connected();
+		requests.connected();
 	} else {
-		desk.disconnected();
+		requests.disconnected();
 	}
 }
 
-/** Shows how many requests wait. */
+/** Shows the number of waiting requests. */
 function counted(count, news) {
 	document.title = count ? `(${count}) ${title}` : title;
 	part(".count").textContent = count;
@@ -52,7 +52,7 @@ part(".ask-help").onclick = () => part(".help").showModal();
 addEventListener("online", () => channel.retry());
 addEventListener("hashchange", () => channel.open(takeToken())); // another link in the same tab
 
-listen(desk, part(".help"));
-const token = takeToken(); // before anything else can see it
-await setClock(); // before a deadline is looked at
+listen(requests, part(".help"));
+const token = takeToken(); // first, to remove it from the URL
+await setClock(); // before deadlines are shown
 channel.open(token);

@@ -1,9 +1,9 @@
-// The channel's token. It comes in the fragment of the page's URL, which is sent to nobody,
-// is taken out of the address bar at once, and lasts as long as the tab.
+// The channel's token. It is in the fragment of the page's URL, which browsers do not send. The
+// page removes it from the address bar, and keeps it until the tab is closed.
 
 const KEY = "dovetail.token";
 
-/** The token of the URL, else of this tab, else "". */
+/** Returns the token of the URL, or that of this tab, or "". */
 export function takeToken() {
 	const given = new URLSearchParams(location.hash.slice(1)).get("token");
 	if (given) {

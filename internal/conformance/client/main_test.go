@@ -7,17 +7,16 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/authserver"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// The program gets into a protected server, by each of its flows that one such server
-// can play.
+// The client authorizes itself at a protected server with two of its flows.
 func TestRun(t *testing.T) {
 	as, err := authserver.Start(&authserver.Options{Clients: []authserver.Client{{ID: "robot", Secret: "password"}}})
 	if err != nil {
@@ -43,11 +42,11 @@ func TestRun(t *testing.T) {
 	}
 	web.Start()
 	defer web.Close()
-	for scenario, given := range map[string]string{
+	for scenario, params := range map[string]string{
 		"auth/metadata-default":         "",
 		"auth/client-credentials-basic": `{"client_id":"robot","client_secret":"password"}`,
 	} {
-		environment := map[string]string{"MCP_CONFORMANCE_SCENARIO": scenario, "MCP_CONFORMANCE_CONTEXT": given}
+		environment := map[string]string{"MCP_CONFORMANCE_SCENARIO": scenario, "MCP_CONFORMANCE_CONTEXT": params}
 		if err := run(t.Context(), []string{"client", at}, func(name string) string { return environment[name] }); err != nil {
 			t.Errorf("%s: %v", scenario, err)
 		}

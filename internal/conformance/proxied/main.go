@@ -1,10 +1,10 @@
-// Proxied serves what the program everything, which lies beside it, serves: through a
-// proxy, for the conformance suite.
+// Proxied is a proxy of the program everything, which must be in the same folder, for the
+// conformance suite:
 //
 //	proxied -http ADDRESS
 //
-// The variable PROXIED_ERA says in which era the two speak with each other: modern, the
-// default, or legacy. All else is as in everything.
+// The environment variable PROXIED_ERA selects the protocol era between the proxy and
+// everything: modern (default) or legacy.
 package main
 
 import (
@@ -40,9 +40,9 @@ func main() {
 	}
 }
 
-// hangUp does on this hop what the tool does on its own: whether a client is sent away
-// while a call runs is nothing that a proxy could pass on.
-func hangUp(next mcp.Handler) mcp.Handler {
+// detach disconnects the client during the call of test_reconnection, as the tool itself
+// does. A proxy cannot forward the disconnection.
+func detach(next mcp.Handler) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		if string(call.Member("name")) == `"test_reconnection"` {
 			call.Detach(500 * time.Millisecond)
@@ -57,20 +57,20 @@ func serve(ctx context.Context, address string) error {
 		return err
 	}
 	everything := stdio.Command(filepath.Join(filepath.Dir(self), "everything"), nil, nil)
-	face := server.New(mcp.Implementation{Name: "proxied", Version: "1.0.0"}, &server.Options{
-		Middleware: []mcp.Middleware{hangUp},
+	frontend := server.New(mcp.Implementation{Name: "proxied", Version: "1.0.0"}, &server.Options{
+		Middleware: []mcp.Middleware{detach},
 	})
 	era := client.Modern
 	if os.Getenv("PROXIED_ERA") == "legacy" {
 		era = client.Legacy
 	}
-	if err := face.Mount(bridge.Proxy(everything, &bridge.ProxyOptions{Era: era}), nil); err != nil {
+	if err := frontend.Mount(bridge.Proxy(everything, &bridge.ProxyOptions{Era: era}), nil); err != nil {
 		return err
 	}
-	if err := face.Start(ctx); err != nil {
+	if err := frontend.Start(ctx); err != nil {
 		return err
 	}
-	endpoint := streamable.Handler(face, nil)
+	endpoint := streamable.Handler(frontend, nil)
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", endpoint)
 	listener, err := net.Listen("tcp", address)
@@ -83,12 +83,12 @@ func serve(ctx context.Context, address string) error {
 	fmt.Fprintf(os.Stderr, "serving http://%s/mcp\n", listener.Addr())
 	select {
 	case err := <-served:
-		return errors.Join(err, face.Shutdown(ctx), endpoint.Close())
+		return errors.Join(err, frontend.Shutdown(ctx), endpoint.Close())
 	case <-ctx.Done():
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	err = errors.Join(face.Shutdown(ending), endpoint.Close(), web.Close())
+	err = errors.Join(frontend.Shutdown(ending), endpoint.Close(), web.Close())
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}

@@ -1,3 +1,3 @@
-// Package eratest plays the other side of a connection in tests of the protocol's eras,
-// frame by frame: a [Peer] is a client, a [Host] is a server.
+// Package eratest has the peers for tests of package era: a [Peer] is a client and a [Host] a
+// server. Tests see and send whole frames.
 package eratest

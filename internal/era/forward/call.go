@@ -1,60 +1,72 @@
 package forward
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"iter"
+	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A forwardedCall is a call to the server. It outlasts the run of the caller's call that
-// begins it if the server asks by requests: each run waits for it.
+// A forwardedCall is a call to the server. If the server can ask by requests, the call may last
+// for several runs of the caller's call. Each run waits for it.
 type forwardedCall struct {
 	notifications
 	activity  deadline.Activity // the timeout counts from the last progress
 	session   *Session
 	params    params
 	principal string
-	label     string             // of the server in its questions
-	untrack   func()             // stops progress; nil if the caller wants none
-	ctx       context.Context    // of the request
-	stop      context.CancelFunc // of the timeout, nil if there is none
+	label     string             // names the server in its questions
+	untrack   func()             // stops progress; nil if the caller wants no progress
+	ctx       context.Context    // for the request
+	stop      context.CancelFunc // stops the timeout; nil if there is none
 
-	// The outcome. question is that of a modern server.
+	// The outcome. question is the result of a modern server that asks.
 	response *jsonrpc.Response
 	question *mcp.InputRequiredResult
 	err      error
 
-	// These are for calls whose server can ask by requests, nil for others.
+	// The server can ask by requests if asks is not nil. Otherwise these fields are not used.
 	asks    chan *question
 	cancel  context.CancelCauseFunc
 	ended   chan struct{} // closed when there is an outcome
-	pending *question     // that the caller has been asked; belongs to the current run
-	keys    int           // of questions so far; belongs to the current run
+	pending *question     // the question that the caller was asked; used by the current run only
+	asked   int           // number of questions to the caller so far; used by the current run only
 
-	// These belong to the [SuspendedCalls] that the call is in.
+	questions atomic.Int64 // of the server so far
+
+	// These are set by [SuspendedCalls].
 	expiry *time.Timer
-	resume func() // the clock
+	resume func() // resumes the timeout
 }
 
 // A question is one that a legacy server asks by a request.
 type question struct {
 	key      string
 	request  mcp.InputRequest
-	answered chan struct{} // closed when there is an answer or an error
+	answered chan struct{} // closed when answer or err is set
 	answer   json.RawMessage
 	err      error
 }
 
-// begin prepares the call, in a run that is attached to it; last is nil in the first round.
-// If the server can ask by requests, a goroutine sends the call and waits for the outcome.
+// begin returns a new call with the current run attached to it. last is nil in the first round.
+// If the server can ask by requests, begin starts a goroutine that sends the request.
 func (s *Session) begin(ctx context.Context, call *mcp.Call, opts *Options, last *round) (*forwardedCall, error) {
 	params, err := s.paramsOf(call, opts, last)
+	if err != nil && last == nil {
+		return nil, notSent(call, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +105,16 @@ func notSent(call *mcp.Call, err error) error {
 	return &jsonrpc.CallError{Method: call.Method(), Delivery: jsonrpc.NotSent, Err: err}
 }
 
-// maxOpen bounds a request that ends with the contexts of its caller.
-const maxOpen = 24 * time.Hour
+const (
+	// defaultTimeout bounds a request for which neither the options nor the context of the
+	// caller set a limit.
+	defaultTimeout = time.Minute
+	// maxOpen bounds a request whose caller's context has a deadline.
+	maxOpen = 24 * time.Hour
+)
 
-// setContext makes the context of the request. It has the values of the run that begins
-// the call, and ends with that run unless the server can ask by requests.
+// setContext sets the context of the request. It has the values of the run that begins the
+// call. It ends with that run, unless the server can ask by requests.
 func (c *forwardedCall) setContext(ctx context.Context, timeout time.Duration) {
 	c.ctx = context.WithValue(ctx, callKey{}, c)
 	if c.untrack != nil {
@@ -110,7 +127,7 @@ func (c *forwardedCall) setContext(ctx context.Context, timeout time.Duration) {
 		case deadline.Has(ctx):
 			timeout = maxOpen
 		default:
-			timeout = jsonrpc.DefaultCallTimeout
+			timeout = defaultTimeout
 		}
 	}
 	if timeout > 0 {
@@ -118,13 +135,13 @@ func (c *forwardedCall) setContext(ctx context.Context, timeout time.Duration) {
 	}
 }
 
-// request waits for the outcome.
+// request sends the request and sets the outcome.
 func (c *forwardedCall) request() {
 	defer c.end()
 	c.response, c.question, c.err = c.session.Exchange(c.ctx, c.params.call.Method(), &c.params)
 }
 
-// end releases what the call holds.
+// end releases the resources of the call.
 func (c *forwardedCall) end() {
 	c.session.inFlight.remove(c)
 	if c.untrack != nil {
@@ -139,8 +156,8 @@ func (c *forwardedCall) end() {
 	}
 }
 
-// wait waits until the request has ended or, with a question, until the server asks. Then
-// it ends the run.
+// wait waits until the request has ended or the server asks, and then detaches the run.
+// question is the error that asks the caller.
 func (c *forwardedCall) wait(ctx context.Context, call *mcp.Call) (question, err error) {
 	defer c.detach()
 	for c.asks != nil {
@@ -154,8 +171,8 @@ func (c *forwardedCall) wait(ctx context.Context, call *mcp.Call) (question, err
 		}
 		select {
 		case q := <-c.asks:
-			c.keys++
-			q.key = questionKey(c.label, "question "+strconv.Itoa(c.keys))
+			c.asked++
+			q.key = questionKey(c.label, "question "+strconv.Itoa(c.asked))
 			c.pending = q
 		case <-c.ended:
 		case <-ctx.Done():
@@ -166,8 +183,8 @@ func (c *forwardedCall) wait(ctx context.Context, call *mcp.Call) (question, err
 	return nil, c.err
 }
 
-// answer gives the server the caller's answer to the pending question. It returns the
-// error that asks the caller if there is no answer yet.
+// answer sets the caller's answer to the pending question. If there is no answer yet, it
+// returns the error that asks the caller.
 func (c *forwardedCall) answer(call *mcp.Call) (question error) {
 	if c.pending == nil {
 		return nil
@@ -180,4 +197,158 @@ func (c *forwardedCall) answer(call *mcp.Call) (question error) {
 	close(c.pending.answered)
 	c.pending = nil
 	return nil
+}
+
+// Hop-by-hop members of params.
+const (
+	memberMeta      = "_meta"
+	memberState     = "requestState"
+	memberResponses = "inputResponses"
+)
+
+// reservedMembers are the names of members that policies and guards read, by the member that
+// contains them. A variant in another case is refused: a server that ignores case would execute
+// another call than the one that was checked.
+var reservedMembers = map[string][]string{
+	"":         {"name", "arguments", "uri", "ref", "argument", "context", "cursor", memberMeta, memberState, memberResponses},
+	"ref":      {"type", "name", "uri"},
+	"argument": {"name", "value"},
+	memberMeta: {mcp.MetaProgressToken, mcp.MetaProtocolVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel},
+}
+
+// refuseVariants returns an error if the name of a member differs from a reserved name in case
+// only.
+func refuseVariants(call *mcp.Call) error {
+	if err := refuseVariantsOf(reservedMembers[""], call.Keys()); err != nil {
+		return err
+	}
+	if call.Method() == mcp.MethodComplete {
+		for _, within := range []string{"ref", "argument"} {
+			if err := refuseVariantsOf(reservedMembers[within], call.Keys(within)); err != nil {
+				return err
+			}
+		}
+	}
+	return refuseVariantsOf(reservedMembers[memberMeta], call.Keys(memberMeta))
+}
+
+func refuseVariantsOf(names []string, keys iter.Seq[[]byte]) error {
+	for key := range keys {
+		plain := isPlain(key)
+		for _, name := range names {
+			if plain && len(key) != len(name)+2 || jsonscan.KeyIs(key, name) || !strings.EqualFold(jsonscan.Unquote(key), name) {
+				continue
+			}
+			return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "params: " + string(key) + ` is not "` + name + `": case matters`}
+		}
+	}
+	return nil
+}
+
+// isPlain reports whether a key is ASCII without escapes. Only such a key has the same length
+// as the names that it is a case variant of.
+func isPlain(key []byte) bool {
+	return !slices.ContainsFunc(key, func(b byte) bool { return b == '\\' || b >= utf8.RuneSelf })
+}
+
+// params are the parameters of the request to the server.
+type params struct {
+	call      *mcp.Call
+	name      string          // the name at the server; "" if it is the caller's
+	meta      string          // members of _meta that describe the caller
+	token     json.RawMessage // progress token; nil if the caller wants no progress
+	state     string
+	responses json.RawMessage
+}
+
+// paramsOf returns the parameters of a round. last is nil in the first round.
+func (s *Session) paramsOf(call *mcp.Call, opts *Options, last *round) (p params, err error) {
+	p.call, p.name = call, opts.Name
+	if !s.Version().Modern() {
+		return p, nil
+	}
+	if p.meta, err = s.metaFor(call.Caller); err != nil {
+		return p, err
+	}
+	if last == nil {
+		p.responses = call.Member(memberResponses) // to questions that did not come through this session
+		return p, nil
+	}
+	p.state = last.State
+	p.responses, err = last.responses(call)
+	return p, err
+}
+
+// SetState makes the parameters those of the request that continues with the state.
+func (p *params) SetState(state string) { p.state, p.responses = state, nil }
+
+// AppendJSON appends the caller's parameters with the hop-by-hop members replaced.
+func (p *params) AppendJSON(dst []byte) ([]byte, error) {
+	params := p.call.Params()
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	meta, err := p.mergedMeta()
+	if err != nil {
+		return dst, err
+	}
+	edits := append(make([]jsonscan.Edit, 0, 4), jsonscan.Edit{Name: memberMeta, Value: meta},
+		jsonscan.Edit{Name: memberResponses, Value: p.responses}, jsonscan.Edit{Name: memberState})
+	if p.state != "" {
+		edits[2].Value = jsonscan.AppendString(nil, p.state)
+	}
+	if p.name != "" {
+		name := jsonscan.Edit{Name: "name", Value: jsonscan.AppendString(nil, p.name)}
+		if p.call.Method() == mcp.MethodComplete {
+			ref, err := jsonscan.Splice(nil, p.call.Member("ref"), name)
+			if err != nil {
+				return dst, err
+			}
+			name = jsonscan.Edit{Name: "ref", Value: ref}
+		}
+		edits = append(edits, name)
+	}
+	return jsonscan.Splice(dst, params, edits...)
+}
+
+// mergedMeta returns _meta: the end-to-end members of the caller, then the hop-by-hop members of
+// this session. It returns nil if there are no members.
+func (p *params) mergedMeta() ([]byte, error) {
+	received := p.call.Member(memberMeta)
+	if received == nil && p.meta == "" {
+		return nil, nil
+	}
+	dst := append(make([]byte, 0, len(received)+len(p.meta)+32), '{')
+	if jsonscan.KindOf(received) == jsonscan.Object {
+		members, err := jsonscan.ReadObject(received)
+		if err != nil {
+			return nil, err
+		}
+		for m := range members.All() {
+			if !isHopByHop(m.Key) {
+				dst = append(append(append(append(dst, m.Key...), ':'), m.Value...), ',')
+			}
+		}
+	}
+	if p.meta != "" {
+		dst = append(append(dst, p.meta...), ',')
+	}
+	if p.token != nil {
+		dst = append(append(append(dst, `"progressToken":`...), p.token...), ',')
+	}
+	if len(dst) == 1 {
+		return nil, nil
+	}
+	dst[len(dst)-1] = '}'
+	return dst, nil
+}
+
+// isHopByHop reports whether a key of _meta is valid for one hop only: the progress token, and
+// the names that the protocol reserves.
+func isHopByHop(key []byte) bool {
+	name := key[1 : len(key)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name = jsonscan.AppendUnquoted(nil, key)
+	}
+	return string(name) == mcp.MetaProgressToken || bytes.HasPrefix(name, []byte("io.modelcontextprotocol/"))
 }

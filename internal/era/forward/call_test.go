@@ -19,46 +19,46 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// A visit is a call that a test forwards, as a face does: its exchange is the test's.
-type visit struct {
+// A testCall is a call that a test forwards. It is the mcp.Responder of the call.
+type testCall struct {
 	caller *mcp.Caller
 	params string
 	id     string
-	method string        // tools/call unless set
-	slow   time.Duration // to take a note
+	method string        // default tools/call
+	delay  time.Duration // of each notification
 
-	mu      sync.Mutex
-	kept    map[string]json.RawMessage
-	answers map[string]json.RawMessage
-	asked   []string // the keys of the last questions
-	notes   []string
-	finally []func()
+	mu            sync.Mutex
+	stored        map[string]json.RawMessage
+	answers       map[string]json.RawMessage
+	keys          []string // of the last questions
+	notifications []string
+	onDone        []func()
 }
 
-// anything is what a caller can be asked who can be asked all there is.
-var anything = mcp.ClientCapabilities{
+// allCapabilities are the capabilities of a caller that answers all kinds of questions.
+var allCapabilities = mcp.ClientCapabilities{
 	Elicitation: &mcp.ElicitationCapability{Form: &mcp.EmptyObject{}, URL: &mcp.EmptyObject{}},
 	Sampling:    &mcp.SamplingCapability{},
 	Roots:       &mcp.RootsCapability{},
 }
 
-func newVisit(principal, params string) *visit {
-	return &visit{
-		caller:  &mcp.Caller{Version: mcp.LatestVersion, Capabilities: anything, Principal: principal},
+func newTestCall(principal, params string) *testCall {
+	return &testCall{
+		caller:  &mcp.Caller{Version: mcp.LatestVersion, Capabilities: allCapabilities, Principal: principal},
 		params:  params,
 		id:      principal + params,
-		kept:    make(map[string]json.RawMessage),
+		stored:  make(map[string]json.RawMessage),
 		answers: make(map[string]json.RawMessage),
 	}
 }
 
 // run forwards one run of the call.
-func (v *visit) run(ctx context.Context, s *client.Session, opts *client.ForwardOptions) (string, error) {
-	req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), cmp.Or(v.method, mcp.MethodToolsCall), json.RawMessage(v.params))
+func (c *testCall) run(ctx context.Context, s *client.Session, opts *client.ForwardOptions) (string, error) {
+	req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), cmp.Or(c.method, mcp.MethodToolsCall), json.RawMessage(c.params))
 	if err != nil {
 		return "", err
 	}
-	call := mcp.NewCall(req, v.caller, v)
+	call := mcp.NewCall(req, c.caller, c)
 	result, err := s.Forward(ctx, &call, opts)
 	if err != nil {
 		return "", err
@@ -67,104 +67,104 @@ func (v *visit) run(ctx context.Context, s *client.Session, opts *client.Forward
 	return string(raw), err
 }
 
-// ask runs the call, which must end in a question.
-func (v *visit) ask(t testing.TB, s *client.Session, opts *client.ForwardOptions) {
+// mustAsk runs the call, and fails the test unless it ends in a question.
+func (c *testCall) mustAsk(t testing.TB, s *client.Session, opts *client.ForwardOptions) {
 	t.Helper()
-	result, err := v.run(t.Context(), s, opts)
+	result, err := c.run(t.Context(), s, opts)
 	question, ok := mcp.AsInputRequired(err)
 	if !ok {
-		t.Fatalf("the call of %s is answered with %s, %v, not asked", v.caller.Principal, result, err)
+		t.Fatalf("the call of %s ends with %s, %v, want a question", c.caller.Principal, result, err)
 	}
-	v.asked = nil
+	c.keys = nil
 	for key := range question.Requests {
-		v.asked = append(v.asked, key)
+		c.keys = append(c.keys, key)
 	}
 }
 
-// say answers the questions.
-func (v *visit) say(answer string) *visit {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, key := range v.asked {
-		v.answers[key] = json.RawMessage(answer)
+// answer answers the last questions.
+func (c *testCall) answer(answer string) *testCall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range c.keys {
+		c.answers[key] = json.RawMessage(answer)
 	}
-	return v
+	return c
 }
 
-// again is the same visit once more: a caller that sends a round twice.
-func (v *visit) again() *visit {
-	return &visit{caller: v.caller, params: v.params, id: v.id, asked: v.asked, kept: maps.Clone(v.kept), answers: maps.Clone(v.answers)}
+// clone returns a copy, for a caller that sends a round twice.
+func (c *testCall) clone() *testCall {
+	return &testCall{caller: c.caller, params: c.params, id: c.id, keys: c.keys, stored: maps.Clone(c.stored), answers: maps.Clone(c.answers)}
 }
 
-// leave ends the call.
-func (v *visit) leave() {
-	for _, fn := range v.finally {
+// end ends the call.
+func (c *testCall) end() {
+	for _, fn := range c.onDone {
 		fn()
 	}
 }
 
-func (v *visit) Notify(_ context.Context, _ string, params jsonrpc.Appender) error {
-	if v.slow > 0 {
-		<-time.After(v.slow)
+func (c *testCall) Notify(_ context.Context, _ string, params jsonrpc.Appender) error {
+	if c.delay > 0 {
+		<-time.After(c.delay)
 	}
 	raw, err := params.AppendJSON(nil)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.notes = append(v.notes, string(raw))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notifications = append(c.notifications, string(raw))
 	return err
 }
 
-func (v *visit) told() string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return strings.Join(v.notes, " ")
+func (c *testCall) received() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.notifications, " ")
 }
 
-func (v *visit) Input(key string, question mcp.InputRequest) (json.RawMessage, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if answer, ok := v.answers[key]; ok {
+func (c *testCall) Input(key string, question mcp.InputRequest) (json.RawMessage, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if answer, ok := c.answers[key]; ok {
 		return answer, nil
 	}
 	return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
 }
 
-func (v *visit) Load(key string) (json.RawMessage, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	value, ok := v.kept[key]
+func (c *testCall) Load(key string) (json.RawMessage, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	value, ok := c.stored[key]
 	return value, ok
 }
 
-func (v *visit) Store(key string, value json.RawMessage) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.kept[key] = value
+func (c *testCall) Store(key string, value json.RawMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored[key] = value
 }
 
-func (v *visit) ID() string           { return v.id }
-func (v *visit) OnDone(fn func())     { v.finally = append(v.finally, fn) }
-func (v *visit) Detach(time.Duration) {}
+func (c *testCall) ID() string           { return c.id }
+func (c *testCall) OnDone(fn func())     { c.onDone = append(c.onDone, fn) }
+func (c *testCall) Detach(time.Duration) {}
 
-// A notary is a legacy server that asks in the middle of each call, as often as the
-// arguments' "asks" say, and answers with what it was told.
-type notary struct {
+// An askingServer is a legacy server that asks during each call, as often as the argument
+// "asks" says. Its result contains the answers.
+type askingServer struct {
 	*eratest.Host
 
-	mu     sync.Mutex
-	calls  map[string]string // ids to frames
-	left   map[string]int
-	said   map[string][]string
-	silent bool // it does not answer a call once it has been answered
+	mu       sync.Mutex
+	calls    map[string]string   // ids to frames
+	left     map[string]int      // number of questions by call
+	said     map[string][]string // answers by call
+	noResult bool                // calls get no result
 }
 
-func newNotary(t testing.TB) *notary {
-	a := &notary{calls: make(map[string]string), left: make(map[string]int), said: make(map[string][]string)}
-	a.Host = eratest.LegacyHost(t, a.take)
+func newAskingServer(t testing.TB) *askingServer {
+	a := &askingServer{calls: make(map[string]string), left: make(map[string]int), said: make(map[string][]string)}
+	a.Host = eratest.LegacyHost(t, a.reply)
 	return a
 }
 
-func (a *notary) take(frame string) []string {
+func (a *askingServer) reply(frame string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if eratest.Text(frame, "method") == mcp.MethodToolsCall {
@@ -184,12 +184,12 @@ func (a *notary) take(frame string) []string {
 	return nil
 }
 
-func (a *notary) next(id string) []string {
+func (a *askingServer) next(id string) []string {
 	if a.left[id] > 0 {
 		a.left[id]--
 		return []string{question(id)}
 	}
-	if a.silent {
+	if a.noResult {
 		return nil
 	}
 	return []string{eratest.Reply(a.calls[id], `{"content":[],"said":[`+strings.Join(a.said[id], ",")+`]}`)}
@@ -199,24 +199,24 @@ func question(id string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"ask %s","method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}`, id)
 }
 
-// forwarding opens a session for the calls of others.
+// forwarding opens a dedicated session.
 func forwarding(t testing.TB, h *eratest.Host, opts *client.Options) *client.Session {
 	t.Helper()
-	o := client.Options{Capabilities: &anything, MaxReconnects: -1}
+	o := client.Options{Capabilities: &allCapabilities, NoReconnect: true}
 	if opts != nil {
-		o.SuspendedCalls, o.Logged = opts.SuspendedCalls, opts.Logged
+		o.SuspendedCalls, o.OnLog, o.Limits = opts.SuspendedCalls, opts.OnLog, opts.Limits
 	}
 	return session(t, h, &o)
 }
 
-// faceOf is a server that forwards every call by a session.
-func faceOf(s *client.Session, opts *client.ForwardOptions) *server.Server {
-	return faceOfFunc(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) { return s.Forward(ctx, call, opts) })
+// newProxy returns a server that forwards every call.
+func newProxy(s *client.Session, opts *client.ForwardOptions) *server.Server {
+	return proxyFunc(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) { return s.Forward(ctx, call, opts) })
 }
 
-// faceOfFunc is a server that leaves every call to a function.
-func faceOfFunc(answer mcp.Handler) *server.Server {
-	return server.New(mcp.Implementation{Name: "face", Version: "1"}, &server.Options{
+// proxyFunc returns a server that passes every call to a function.
+func proxyFunc(answer mcp.Handler) *server.Server {
+	return server.New(mcp.Implementation{Name: "proxy", Version: "1"}, &server.Options{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{}, Logging: &mcp.EmptyObject{}, Completions: &mcp.EmptyObject{}},
 		Middleware:   []mcp.Middleware{func(mcp.Handler) mcp.Handler { return answer }},
 	})

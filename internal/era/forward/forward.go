@@ -1,68 +1,71 @@
-// Package forward carries calls of others through a client session.
-//
-// A proxy receives a call and passes it on to another server with [Session.Forward].
-// The parameters and the result stay bytes. In order:
-//
-//  1. The call is checked and gets new hop-by-hop members (params.go).
-//  2. The request is sent, and becomes one of the calls in flight (call.go).
-//  3. Progress and log messages of the server go to the caller, before the result
-//     (notifications.go). What does not name its call is attributed to one of those in
-//     flight (inflight.go).
-//  4. A question of the server is asked of the caller. A modern server asks by its
-//     result, and what the next round needs is stored with the call (round.go). A legacy
-//     server asks by a request and waits for the answer: the call to it stays open, and
-//     is suspended until the next run of the caller's call (suspended.go).
 package forward
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// Options say how one call is forwarded.
+// Options configure the forwarding of one call.
 type Options struct {
-	// Name is the server's name of the tool or prompt. Default: the caller's.
+	// Name is the name of the tool or prompt at the server. Default: the name in the call.
 	Name string
-	// ServerLabel names the server in the questions that it asks. Default: questions
+	// ServerLabel is put before the messages of the server's questions. Default: questions
 	// stay as they are.
 	ServerLabel string
-	// Timeout ends the call when the server has reported no progress for so long, without
-	// the time during which the caller is asked. Default: a context with a deadline is the
-	// only bound; without one the transport's timeout, or 60 s where a legacy server can
-	// ask.
+	// Timeout bounds the time without progress of the server. It is paused while the caller
+	// is asked. The default is the deadline of the context. Without one, it is the timeout
+	// of the transport, or 60 s if a legacy server can ask.
 	Timeout time.Duration
 }
 
-// A Session is a client session that also carries calls of others. Its methods may be
+// A Session is a client session that also carries calls of other clients. Its methods may be
 // called concurrently.
 type Session struct {
 	*era.Session
 	info         mcp.Implementation
 	capabilities mcp.ClientCapabilities
 	suspended    *SuspendedCalls
+	limits       questionLimits
 	inFlight     inFlight
-	level        logLevel
-	meta         atomic.Pointer[callerMeta]
+	level        logLevel                   // for legacy servers
+	meta         atomic.Pointer[callerMeta] // of the last caller
 }
 
-// callerMeta is the envelope of the calls of one caller.
+// questionLimits limit the questions of the server. A rate or size of 0 means no limit.
+type questionLimits struct{ rounds, perMinute, burst, bytes int }
+
+// checkSize returns a *mcp.LimitError if a question is too large.
+func (l *questionLimits) checkSize(question mcp.InputRequest) error {
+	if l.bytes > 0 && len(question.Params) > l.bytes {
+		return era.QuestionSizeError(l.bytes)
+	}
+	return nil
+}
+
+// callerMeta is the encoded _meta of the calls of one caller.
 type callerMeta struct {
 	caller  *mcp.Caller
 	members string
 }
 
-// Open opens a session. If it is dedicated to calls of others, their callers have
-// config.Capabilities and are asked what the server wants to know; otherwise questions of
-// a legacy server go to config.Answerer.
+// Open opens a session. A dedicated session carries only calls of clients with
+// config.Capabilities, and these clients get the questions of a legacy server. Otherwise
+// config.Answerer gets them.
 func Open(ctx context.Context, dialer transport.Dialer, config era.Config, dedicated bool, suspended *SuspendedCalls) (*Session, error) {
-	s := &Session{info: config.Info, capabilities: config.Capabilities, suspended: suspended}
-	s.level.turn = make(chan struct{}, 1)
+	s := &Session{
+		info: config.Info, capabilities: config.Capabilities, suspended: suspended,
+		limits: questionLimits{rounds: cmp.Or(config.MaxRounds, era.MaxRounds), perMinute: config.QuestionsPerMinute, burst: config.QuestionBurst, bytes: config.QuestionBytes},
+	}
+	s.level.lock = make(chan struct{}, 1)
 	s.level.set(config.LogLevel) // by the handshake
 	if !dedicated {
 		s.inFlight.answerer = config.Answerer
@@ -81,10 +84,10 @@ func (s *Session) Close() error {
 	return err
 }
 
-// Forward passes on one run of a call to the server. opts may be nil. The error is
-// *mcp.InputRequired if the server asks: then the next run of the call continues with
-// the answers. Any other error that is neither a *jsonrpc.Error nor a *jsonrpc.CallError
-// is about the server's answer, after the call may have been executed.
+// Forward forwards one run of a call to the server. opts may be nil. If the server asks, the
+// error is an *mcp.InputRequired, and the next run of the call continues with the answers. Any
+// other error that is neither a *jsonrpc.Error nor a *jsonrpc.CallError means that the server's
+// result is invalid; the call may have been executed.
 func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *Options) (mcp.Result, error) {
 	if err := refuseVariants(call); err != nil {
 		return nil, err
@@ -113,18 +116,17 @@ func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *Options) (m
 	}
 	question, err := c.wait(ctx, call)
 	switch {
-	case question != nil: // of a legacy server
+	case question != nil: // from a legacy server
 		return nil, s.suspended.put(c, call, opts, question)
 	case err != nil:
 		return nil, err
 	case c.question != nil:
-		return nil, ask(call, opts, c.question)
+		return nil, s.ask(call, opts, round, c.question)
 	}
 	return mcp.Raw(c.response.Result), nil
 }
 
-// metaFor returns the members of _meta that describe the caller, "" if the handshake has
-// said them.
+// metaFor returns the members of _meta that describe the caller, "" in a legacy session.
 func (s *Session) metaFor(caller *mcp.Caller) (string, error) {
 	if !s.Version().Modern() {
 		return "", nil
@@ -139,8 +141,8 @@ func (s *Session) metaFor(caller *mcp.Caller) (string, error) {
 	return members, err
 }
 
-// CanForward reports whether the session can carry calls of callers with these
-// capabilities: a legacy session has declared its capabilities once, in the handshake.
+// CanForward reports whether the session can carry calls of clients with these capabilities. A
+// legacy session cannot if it has declared other capabilities in its handshake.
 func (s *Session) CanForward(can *mcp.ClientCapabilities) bool {
 	if s.Version().Modern() {
 		return true
@@ -151,4 +153,51 @@ func (s *Session) CanForward(can *mcp.ClientCapabilities) bool {
 	}
 	wanted, err := era.EncodeCapabilities(s.Version(), can)
 	return err == nil && bytes.Equal(declared, wanted)
+}
+
+// A logLevel is the log level of a legacy server. It applies to all calls of a session.
+type logLevel struct {
+	lock    chan struct{} // held by the call that changes the level; a mutex with context
+	current atomic.Pointer[mcp.LoggingLevel]
+}
+
+// set records the level of the server.
+func (l *logLevel) set(level mcp.LoggingLevel) {
+	if level != "" {
+		l.current.Store(&level)
+	}
+}
+
+// levelTimeout bounds how long a call waits until the server has set a log level.
+const levelTimeout = 5 * time.Second
+
+// exceeds reports whether a level is more verbose than the level of the server.
+func (l *logLevel) exceeds(level mcp.LoggingLevel) bool {
+	current := l.current.Load()
+	return level != "" && (current == nil || level.Severity() < current.Severity())
+}
+
+// setLevel raises the verbosity of a legacy server to the caller's level. Errors are ignored,
+// since the call does not depend on log messages.
+func (s *Session) setLevel(ctx context.Context, level mcp.LoggingLevel) {
+	l := &s.level
+	if s.Server().Capabilities.Logging == nil || !l.exceeds(level) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, levelTimeout)
+	defer cancel()
+	// One change at a time, so that the last level is the most verbose.
+	select {
+	case l.lock <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-l.lock }()
+	if !l.exceeds(level) {
+		return
+	}
+	_, err := s.Do(ctx, mcp.MethodSetLevel, &mcp.SetLevelParams{Level: level}, nil)
+	if failed, ok := errors.AsType[*jsonrpc.CallError](err); !ok || failed.Delivery != jsonrpc.NotSent {
+		l.set(level)
+	}
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// eachPair runs a test in virtual time for each pair of eras: a caller, a face that
-// forwards, a server.
+// eachPair runs a test in virtual time for each pair of eras of a caller and a server.
 func eachPair(t *testing.T, run func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host)) {
 	hosts := map[string]func(testing.TB, func(string) []string) *eratest.Host{"legacy": eratest.LegacyHost, "modern": eratest.ModernHost}
 	for _, caller := range []mcp.Version{mcp.LatestLegacyVersion, mcp.LatestVersion} {
@@ -29,8 +28,8 @@ func eachPair(t *testing.T, run func(t *testing.T, caller mcp.Version, upstream 
 	}
 }
 
-// edited is an object with members replaced, or removed if the value is "".
-func edited(t testing.TB, object string, members ...string) string {
+// edit returns an object with members replaced, or removed if the value is "".
+func edit(t testing.TB, object string, members ...string) string {
 	t.Helper()
 	for i := 0; i < len(members); i += 2 {
 		edit := jsonscan.Edit{Name: members[i]}
@@ -46,26 +45,26 @@ func edited(t testing.TB, object string, members ...string) string {
 	return object
 }
 
-// bare is an object without what belongs to a hop.
-func bare(t testing.TB, object string) string {
+// endToEnd returns an object without hop-by-hop members.
+func endToEnd(t testing.TB, object string) string {
 	t.Helper()
-	object = edited(t, object, "resultType", "", "ttlMs", "", "cacheScope", "", "requestState", "", "inputResponses", "")
+	object = edit(t, object, "resultType", "", "ttlMs", "", "cacheScope", "", "requestState", "", "inputResponses", "")
 	meta := eratest.At(object, "_meta")
 	if meta == "" {
 		return object
 	}
 	for _, name := range []string{mcp.MetaServerInfo, mcp.MetaProtocolVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel, mcp.MetaProgressToken} {
-		meta = edited(t, meta, name, "")
+		meta = edit(t, meta, name, "")
 	}
 	if meta == "{}" {
 		meta = ""
 	}
-	return edited(t, object, "_meta", meta)
+	return edit(t, object, "_meta", meta)
 }
 
-// talk makes a call and answers the questions on the way. It returns their
-// parameters and the frame that ends the call.
-func talk(p *eratest.Peer, params string, answers ...string) (questions []string, end string) {
+// callAndAnswer makes a call and answers its questions. It returns the params of the questions
+// and the response to the call.
+func callAndAnswer(p *eratest.Peer, params string, answers ...string) (questions []string, end string) {
 	p.T.Helper()
 	id := p.Start(mcp.MethodToolsCall, params)
 	for {
@@ -85,7 +84,7 @@ func talk(p *eratest.Peer, params string, answers ...string) (questions []string
 		}
 		questions = append(questions, eratest.At(asked, "params"))
 		if len(answers) == 0 {
-			p.T.Fatalf("one question too many: %s", frame)
+			p.T.Fatalf("unexpected question: %s", frame)
 		}
 		answer := answers[0]
 		answers = answers[1:]
@@ -97,7 +96,7 @@ func talk(p *eratest.Peer, params string, answers ...string) (questions []string
 			}
 			continue
 		}
-		p.Start(mcp.MethodToolsCall, edited(p.T, params, "requestState", eratest.At(frame, "result", "requestState"),
+		p.Start(mcp.MethodToolsCall, edit(p.T, params, "requestState", eratest.At(frame, "result", "requestState"),
 			"inputResponses", string(jsonscan.AppendString([]byte("{"), key))+":"+answer+"}"))
 	}
 }
@@ -108,7 +107,7 @@ const (
 	oddError  = `{"code":-32099,"message":"no é","data":{"z":1e400,"a":[ 9007199254740993 ]}}`
 )
 
-// TestForwardBytes: all that is not a hop's own arrives as it was, both ways.
+// TestForwardBytes checks that end-to-end members pass unchanged in both directions.
 func TestForwardBytes(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		h := upstream(t, func(frame string) []string {
@@ -117,24 +116,24 @@ func TestForwardBytes(t *testing.T) {
 			}
 			return []string{eratest.Reply(frame, oddResult)}
 		})
-		p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, eratest.Askable)
+		p := eratest.Open(t, newProxy(forwarding(t, h, nil), nil), caller, eratest.Askable)
 		got := p.Call(mcp.MethodToolsCall, oddParams)
-		if said, want := bare(t, eratest.At(got, "result")), oddResult; said != want {
+		if said, want := endToEnd(t, eratest.At(got, "result")), oddResult; said != want {
 			t.Errorf("the caller gets\n%s, want\n%s", said, want)
 		}
-		if said := bare(t, eratest.At(h.Calls()[0], "params")); said != oddParams {
+		if said := endToEnd(t, eratest.At(h.Calls()[0], "params")); said != oddParams {
 			t.Errorf("the server gets\n%s, want\n%s", said, oddParams)
 		}
 		eratest.Want(t, p.Call(mcp.MethodToolsCall, `{"name":"fail"}`), oddError, "error")
 	})
 }
 
-// TestForwardMeta: what the protocol has reserved in _meta is said by each hop for
-// itself, however a caller spells it.
+// TestForwardMeta checks that reserved members of _meta are not forwarded, even with escapes in
+// their names.
 func TestForwardMeta(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		h := upstream(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
-		p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, eratest.Askable)
+		p := eratest.Open(t, newProxy(forwarding(t, h, nil), nil), caller, eratest.Askable)
 		p.Call(mcp.MethodToolsCall, `{"name":"t","_meta":{"a":1,"progress\u0054oken":"mine","io.modelcontextprotocol\/subscriptionId":7,"io.modelcontextprotocol/anything":7}}`)
 		meta := eratest.At(h.Calls()[0], "params", "_meta")
 		eratest.Want(t, meta, "1", "a")
@@ -152,14 +151,14 @@ func TestForwardMeta(t *testing.T) {
 	})
 }
 
-// TestForwardCaller: a modern server is told what the caller can be asked, not more.
+// TestForwardCaller checks that a modern server gets the caller's capabilities and no others.
 func TestForwardCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := eratest.ModernHost(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
-		face := faceOf(forwarding(t, h, nil), nil)
+		proxy := newProxy(forwarding(t, h, nil), nil)
 		for _, can := range []string{"{}", `{"roots":{}}`, `{"elicitation":{"form":{}}}`} {
 			for _, caller := range []mcp.Version{mcp.LatestLegacyVersion, mcp.LatestVersion} {
-				eratest.Open(t, face, caller, can).Call(mcp.MethodToolsCall, `{"name":"t"}`)
+				eratest.Open(t, proxy, caller, can).Call(mcp.MethodToolsCall, `{"name":"t"}`)
 				calls := h.Calls()
 				eratest.Want(t, calls[len(calls)-1], can, "params", "_meta", mcp.MetaClientCapabilities)
 			}
@@ -167,17 +166,17 @@ func TestForwardCaller(t *testing.T) {
 	})
 }
 
-// TestForwardName: what is renamed is renamed on the way, nothing else.
+// TestForwardName checks that Options.Name replaces the name and nothing else.
 func TestForwardName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := eratest.LegacyHost(t, func(frame string) []string {
 			return []string{eratest.Reply(frame, `{"content":[],"completion":{"values":[]}}`)}
 		})
-		p := eratest.Open(t, faceOf(forwarding(t, h, nil), &client.ForwardOptions{Name: `th"eirs`}), mcp.LatestLegacyVersion, "{}")
+		p := eratest.Open(t, newProxy(forwarding(t, h, nil), &client.ForwardOptions{Name: `th"eirs`}), mcp.LatestLegacyVersion, "{}")
 		p.Call(mcp.MethodToolsCall, `{"arguments":{"name":"ours"},"n\u0061me":"ours","x":1}`)
 		p.Call(mcp.MethodComplete, `{"ref":{"x":1,"name":"ours","type":"ref/prompt"},"argument":{"name":"a","value":"v"}}`)
 		var got []string
-		for _, frame := range h.Heard() {
+		for _, frame := range h.Received() {
 			if m := eratest.Text(frame, "method"); m == mcp.MethodToolsCall || m == mcp.MethodComplete {
 				got = append(got, eratest.At(frame, "params"))
 			}
@@ -192,12 +191,11 @@ func TestForwardName(t *testing.T) {
 	})
 }
 
-// TestForwardVariants: a name in another case is another name to one server and the same
-// to the next; nobody is to guess.
+// TestForwardVariants checks that case variants of reserved names are refused.
 func TestForwardVariants(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		h := upstream(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
-		p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, eratest.Askable)
+		p := eratest.Open(t, newProxy(forwarding(t, h, nil), nil), caller, eratest.Askable)
 		for _, params := range []string{
 			`{"name":"t","Name":"other"}`,
 			`{"NAME":"t"}`,
@@ -227,25 +225,24 @@ func TestForwardVariants(t *testing.T) {
 		}
 		p.Call(mcp.MethodToolsCall, `{"name":"t","arguments":{"Name":1,"name":2},"names":1,"_meta":{"Vendor":1,"vendor":2}}`)
 		if n := len(h.Calls()); n != 1 {
-			t.Errorf("the server gets %d calls, want the one that is unambiguous", n)
+			t.Errorf("the server gets %d calls, want only the unambiguous one", n)
 		}
 	})
 }
 
-// theirQuestions are of each kind that there is.
-var theirQuestions = map[string]string{
+// serverQuestions has a question of each kind.
+var serverQuestions = map[string]string{
 	"a form":      `{"method":"elicitation/create","params":{"x":1e400,"message":"Sure \u00e9?","requestedSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}},"$comment":"kept"}}}`,
 	"a URL":       `{"method":"elicitation/create","params":{"url":"https://example.com/x","x" : [1],"mode":"url","message":"Go","elicitationId":"7"}}`,
 	"the model":   `{"method":"sampling/createMessage","params":{"z":1,"messages":[{"role":"user","content":{"type":"hologram","a":1e400}}],"maxTokens":10}}`,
 	"directories": `{"method":"roots/list","params":{"_meta":{"b":1,"a":2}}}`,
 }
 
-// TestForwardQuestions: two questions of each kind, and whatever the caller says to them,
-// pass through every pair of eras. A legacy server is called once; a modern one, that
-// asks the same twice, is answered twice.
+// TestForwardQuestions checks that two questions of each kind and their answers pass unchanged
+// in every pair of eras. A legacy server is called once, a modern one for each round.
 func TestForwardQuestions(t *testing.T) {
 	answers := []string{`{"action":"accept","content":{"n":9007199254740993},"x" : 1e400}`, `{"action":"decline","_meta":{"b":1,"a":2}}`, `{"action":"cancel"}`}
-	for name, asks := range theirQuestions {
+	for name, asks := range serverQuestions {
 		for i, first := range answers {
 			second := answers[(i+1)%len(answers)]
 			t.Run(name, func(t *testing.T) {
@@ -272,8 +269,8 @@ func TestForwardQuestions(t *testing.T) {
 						}
 						return []string{eratest.Reply(call, eratest.Finished)}
 					})
-					p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, eratest.Askable)
-					questions, end := talk(p, oddParams, first, second)
+					p := eratest.Open(t, newProxy(forwarding(t, h, nil), nil), caller, eratest.Askable)
+					questions, end := callAndAnswer(p, oddParams, first, second)
 					if got := eratest.Text(end, "result", "content", "0", "text"); got != "done" {
 						t.Errorf("the call ends in %s", end)
 					}
@@ -282,7 +279,7 @@ func TestForwardQuestions(t *testing.T) {
 						t.Errorf("the caller is asked\n%s, want twice\n%s", questions, wanted)
 					}
 					if !slices.Equal(said, []string{first, second}) {
-						t.Errorf("the server is told %s, want %s", said, []string{first, second})
+						t.Errorf("the server gets %s, want %s", said, []string{first, second})
 					}
 					calls := 1
 					if h.IsModern() {
@@ -292,7 +289,7 @@ func TestForwardQuestions(t *testing.T) {
 						t.Errorf("the server is called %d times, want %d", n, calls)
 					}
 					for _, frame := range h.Calls() {
-						if got := bare(t, eratest.At(frame, "params")); got != oddParams {
+						if got := endToEnd(t, eratest.At(frame, "params")); got != oddParams {
 							t.Errorf("the server gets\n%s, want\n%s", got, oddParams)
 						}
 					}
@@ -302,17 +299,17 @@ func TestForwardQuestions(t *testing.T) {
 	}
 }
 
-// TestForwardRefusal: a caller in the legacy era may refuse a question with an error.
+// TestForwardRefusal checks that a legacy caller may answer a question with an error.
 func TestForwardRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		p := eratest.Open(t, faceOf(forwarding(t, a.Host, nil), nil), mcp.LatestLegacyVersion, eratest.Askable)
-		_, end := talk(p, asksOnce, "error")
+		a := newAskingServer(t)
+		p := eratest.Open(t, newProxy(forwarding(t, a.Host, nil), nil), mcp.LatestLegacyVersion, eratest.Askable)
+		_, end := callAndAnswer(p, asksOnce, "error")
 		eratest.Want(t, end, `[-1]`, "result", "said")
 
 		h := eratest.ModernHost(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.RootsRound)} })
-		p = eratest.Open(t, faceOf(forwarding(t, h, nil), nil), mcp.LatestLegacyVersion, eratest.Askable)
-		_, end = talk(p, asksOnce, "error")
+		p = eratest.Open(t, newProxy(forwarding(t, h, nil), nil), mcp.LatestLegacyVersion, eratest.Askable)
+		_, end = callAndAnswer(p, asksOnce, "error")
 		eratest.WantError(t, end, -1)
 		if n := len(h.Calls()); n != 1 {
 			t.Errorf("the server is called %d times", n)
@@ -320,8 +317,8 @@ func TestForwardRefusal(t *testing.T) {
 	})
 }
 
-// TestForwardAsker: a person is told which server asks.
-func TestForwardAsker(t *testing.T) {
+// TestForwardServerLabel checks that the question names the server.
+func TestForwardServerLabel(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		var call string
 		h := upstream(t, func(frame string) []string {
@@ -336,8 +333,8 @@ func TestForwardAsker(t *testing.T) {
 			}
 			return []string{eratest.Reply(frame, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}}}`)}
 		})
-		p := eratest.Open(t, faceOf(forwarding(t, h, nil), &client.ForwardOptions{ServerLabel: `the "shop"`}), caller, eratest.Askable)
-		questions, end := talk(p, `{"name":"t"}`, accepted)
+		p := eratest.Open(t, newProxy(forwarding(t, h, nil), &client.ForwardOptions{ServerLabel: `the "shop"`}), caller, eratest.Askable)
+		questions, end := callAndAnswer(p, `{"name":"t"}`, accepted)
 		if len(questions) != 1 || eratest.Text(questions[0], "message") != `the "shop": Sure?` {
 			t.Errorf("the caller is asked %s", questions)
 		}
@@ -345,12 +342,12 @@ func TestForwardAsker(t *testing.T) {
 	})
 }
 
-// TestForwardCancel: who gives up a call gives it up all the way.
+// TestForwardCancel checks that cancelling a call cancels it at the server.
 func TestForwardCancel(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		h := upstream(t, func(string) []string { return nil })
 		for _, can := range []string{eratest.Askable, "{}"} {
-			p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, can)
+			p := eratest.Open(t, newProxy(forwarding(t, h, nil), nil), caller, can)
 			id := p.Start(mcp.MethodToolsCall, `{"name":"t"}`)
 			synctest.Wait()
 			calls := h.Calls()
@@ -364,17 +361,17 @@ func TestForwardCancel(t *testing.T) {
 	})
 }
 
-// TestForwardTimeout: a server that takes too long is told so.
+// TestForwardTimeout checks that the call is cancelled at the server after the timeout.
 func TestForwardTimeout(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		h := upstream(t, func(string) []string { return nil })
 		s := forwarding(t, h, nil)
-		for _, can := range []mcp.ClientCapabilities{{}, anything} {
+		for _, can := range []mcp.ClientCapabilities{{}, allCapabilities} {
 			for timeout, bound := range map[time.Duration]time.Duration{0: time.Minute, 3 * time.Second: 3 * time.Second} {
-				v := newVisit("ann", `{"name":"t"}`)
-				v.caller = &mcp.Caller{Version: caller, Capabilities: can}
+				c := newTestCall("ann", `{"name":"t"}`)
+				c.caller = &mcp.Caller{Version: caller, Capabilities: can}
 				began := time.Now()
-				_, err := v.run(t.Context(), s, &client.ForwardOptions{Timeout: timeout})
+				_, err := c.run(t.Context(), s, &client.ForwardOptions{Timeout: timeout})
 				failed, ok := errors.AsType[*jsonrpc.CallError](err)
 				if !ok || failed.Delivery != jsonrpc.MaybeExecuted || time.Since(began) != bound {
 					t.Errorf("after %v the error is %v, want %v", time.Since(began), err, bound)
@@ -388,8 +385,7 @@ func TestForwardTimeout(t *testing.T) {
 	})
 }
 
-// TestForwardStateOnly: a request that comes again without a question is part of a call
-// that has begun, whatever becomes of it.
+// TestForwardStateOnly checks that a failed repetition of a request counts as maybe executed.
 func TestForwardStateOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
@@ -397,8 +393,8 @@ func TestForwardStateOnly(t *testing.T) {
 			requests++
 			return []string{eratest.Reply(frame, `{"resultType":"input_required","requestState":"s"}`), eratest.Exit}
 		})
-		s := session(t, h, &client.Options{Capabilities: &anything})
-		_, err := newVisit("ann", `{"name":"t"}`).run(t.Context(), s, nil)
+		s := session(t, h, &client.Options{Capabilities: &allCapabilities})
+		_, err := newTestCall("ann", `{"name":"t"}`).run(t.Context(), s, nil)
 		failed, ok := errors.AsType[*jsonrpc.CallError](err)
 		if !ok || failed.Delivery != jsonrpc.MaybeExecuted || requests != 1 {
 			t.Errorf("after %d requests the error is %v", requests, err)
@@ -406,13 +402,13 @@ func TestForwardStateOnly(t *testing.T) {
 	})
 }
 
-// TestForwardBusy: how far a call got is not lost when the server says why.
+// TestForwardBusy checks that a refusal with Busy counts as rejected.
 func TestForwardBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := eratest.LegacyHost(t, func(frame string) []string { return []string{eratest.Fail(frame, jsonrpc.Busy, "")} })
-		_, err := newVisit("ann", `{"name":"t"}`).run(t.Context(), forwarding(t, h, nil), nil)
+		_, err := newTestCall("ann", `{"name":"t"}`).run(t.Context(), forwarding(t, h, nil), nil)
 		if failed, ok := errors.AsType[*jsonrpc.CallError](err); !ok || failed.Delivery != jsonrpc.Rejected {
-			t.Errorf("the error is %v, want that the call was rejected", err)
+			t.Errorf("the error is %v, want a rejected call", err)
 		}
 	})
 }

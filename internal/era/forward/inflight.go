@@ -1,28 +1,31 @@
 package forward
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// inFlight are the calls of one connection that have begun and not ended, oldest first.
-// It is the [era.Receiver] of the connection.
+// inFlight holds the calls of one connection that have begun and not ended. It is the
+// [era.Receiver] of the connection.
 type inFlight struct {
-	answerer era.Answerer // takes all questions; nil if the callers are asked
+	answerer era.Answerer // answers all questions; nil if the callers are asked
 
 	mu    sync.Mutex
-	calls []*forwardedCall
-	added chan struct{} // closed when a call is added; nil if no question waits for that
+	calls []*forwardedCall // oldest first
+	added chan struct{}    // closed when a call is added; nil if no question waits for that
 
 	closed  bool
-	running sync.WaitGroup // grows only while closed is false
+	running sync.WaitGroup // no goroutine is added after closed is set
 }
 
 // callKey is the key of the forwarded call in the context of its request.
@@ -62,14 +65,14 @@ func (f *inFlight) close() {
 	f.closed = true
 }
 
-// find returns the call that a message of the server belongs to; a question belongs only
-// to one whose caller can be asked. Over HTTP the message comes with the answer to the
-// call. Elsewhere it belongs to the oldest call with a current run, or else to the oldest,
-// provided that all calls are of one principal. If there is none, added is closed when
-// there may be one.
+// find returns the call that a message of the server belongs to. A question belongs only to a
+// call of a caller that can be asked. Over HTTP, the message comes with the response to the
+// call. On other transports it belongs to the oldest call with a run attached, or to the oldest
+// call if none has one. If the calls are of several principals, the message belongs to no call.
+// If there is no call yet, added is closed when there may be one.
 func (f *inFlight) find(from jsonrpc.Peer, asks bool) (found *forwardedCall, added <-chan struct{}) {
-	if companion, ok := from.(transport.Companion); ok {
-		c, _ := companion.Beside().Value(callKey{}).(*forwardedCall)
+	if peer, ok := from.(transport.CallPeer); ok {
+		c, _ := peer.CallContext().Value(callKey{}).(*forwardedCall)
 		return c, nil
 	}
 	f.mu.Lock()
@@ -92,7 +95,7 @@ func (f *inFlight) find(from jsonrpc.Peer, asks bool) (found *forwardedCall, add
 	return found, added
 }
 
-// Log gives a log message to the call that it belongs to.
+// Log adds a log message to the call that it belongs to.
 func (f *inFlight) Log(from jsonrpc.Peer, message *jsonrpc.Request) bool {
 	c, _ := f.find(from, false)
 	if c != nil {
@@ -101,13 +104,13 @@ func (f *inFlight) Log(from jsonrpc.Peer, message *jsonrpc.Request) bool {
 	return c != nil
 }
 
-// attributionTimeout is how long a question that belongs to no call waits for one: a
-// server may ask as soon as the session is open, before the call that it was opened for.
+// attributionTimeout is how long a question without a call waits for one. A server may ask as
+// soon as the session is open, before the first call.
 const attributionTimeout = 5 * time.Second
 
-var errNoCall = &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "no call is in flight whose caller can be asked this"}
+var errNoCall = &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "no call is in flight with a caller that can be asked this"}
 
-// Ask has the caller asked on whose behalf the server asks.
+// Ask asks the caller of the call that the question belongs to.
 func (f *inFlight) Ask(ctx context.Context, from jsonrpc.Peer, request mcp.InputRequest) (mcp.Result, error) {
 	if f.answerer != nil {
 		return f.answerer.Answer(ctx, request)
@@ -130,9 +133,15 @@ func (f *inFlight) Ask(ctx context.Context, from jsonrpc.Peer, request mcp.Input
 	}
 }
 
-// ask gives a question to the run that waits, or to the next one, and waits for the
-// answer as long as the request to the server is open.
+// ask passes a question to the current or the next run, and waits for the answer while the
+// request to the server is open.
 func (c *forwardedCall) ask(ctx context.Context, request mcp.InputRequest) (mcp.Result, error) {
+	if err := c.session.limits.checkSize(request); err != nil {
+		return nil, err
+	}
+	if err := c.countQuestion(); err != nil {
+		return nil, err
+	}
 	request, err := withServerName(request, c.label)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: err.Error()}
@@ -151,4 +160,124 @@ func (c *forwardedCall) ask(ctx context.Context, request mcp.InputRequest) (mcp.
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// countQuestion returns a *mcp.LimitError if the server asks too often.
+func (c *forwardedCall) countQuestion() error {
+	limits := c.session.limits
+	if most := limits.rounds; c.questions.Add(1) > int64(most) {
+		return era.RoundsError(most)
+	}
+	return c.session.suspended.countQuestions(c.label, c.principal, 1, limits)
+}
+
+// notifications relays notifications of the server to the caller of one call. It sends them in
+// the attached run. Between two runs it queues them.
+type notifications struct {
+	mu       sync.Mutex
+	ctx      context.Context
+	call     *mcp.Call // nil if no run is attached
+	queue    []notification
+	size     int // bytes of the params in the queue
+	relaying bool
+	relays   sync.WaitGroup // no goroutine is added while no run is attached
+}
+
+// A notification is a copy of a notification of the server.
+type notification struct {
+	method string
+	params json.RawMessage
+	level  mcp.LoggingLevel // "" if it is not a log message
+}
+
+// Limits of the queue for a slow caller. The oldest notifications are dropped.
+const (
+	maxQueued      = 1024
+	maxQueuedBytes = 1 << 20
+)
+
+// attach attaches a run, and starts sending the queued notifications.
+func (n *notifications) attach(ctx context.Context, call *mcp.Call) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ctx, n.call = ctx, call
+	n.relay()
+}
+
+// detach detaches the run. It returns when the queued notifications have been sent.
+func (n *notifications) detach() {
+	n.mu.Lock()
+	n.ctx, n.call = nil, nil
+	n.mu.Unlock()
+	n.relays.Wait()
+}
+
+func (n *notifications) isAttached() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.call != nil
+}
+
+// add queues a copy of a notification. It does not block.
+func (n *notifications) add(req *jsonrpc.Request) {
+	if len(req.Params) > maxQueuedBytes {
+		return // it must not remove all others
+	}
+	added := notification{method: req.Method, params: bytes.Clone(req.Params)}
+	if level := req.Member("level"); jsonscan.KindOf(level) == jsonscan.String {
+		added.level = mcp.LoggingLevel(jsonscan.Unquote(level))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.queue = append(n.queue, added)
+	n.size += len(added.params)
+	for len(n.queue) > maxQueued || n.size > maxQueuedBytes {
+		n.size -= len(n.queue[0].params)
+		n.queue = n.queue[1:]
+	}
+	n.relay()
+}
+
+// relay starts a goroutine that sends the queue until it is empty. If the run is detached, the
+// goroutine sends the notifications queued so far and ends. relay is called with mu held.
+func (n *notifications) relay() {
+	if n.call == nil || n.relaying || len(n.queue) == 0 {
+		return
+	}
+	n.relaying = true
+	ctx, call := n.ctx, n.call
+	n.relays.Go(func() {
+		for last := false; !last; {
+			n.mu.Lock()
+			queue := n.queue
+			n.queue, n.size = nil, 0
+			last = len(queue) == 0 || n.call == nil
+			n.relaying = !last
+			n.mu.Unlock()
+			for _, queued := range queue {
+				_ = queued.send(ctx, call) // if it fails, sending the result will fail too
+			}
+		}
+	})
+}
+
+// send sends a notification to the caller if the caller wants it. Progress gets the progress
+// token of the caller.
+func (n *notification) send(ctx context.Context, call *mcp.Call) error {
+	if n.method == mcp.NotificationMessage {
+		wanted := call.Caller.LogLevel
+		if wanted == "" || n.level == "" || n.level.Severity() < wanted.Severity() {
+			return nil
+		}
+		return call.Notify(ctx, n.method, mcp.Raw(n.params))
+	}
+	token := call.Member(memberMeta, mcp.MetaProgressToken)
+	if token == nil {
+		return nil
+	}
+	params, err := jsonscan.Splice(nil, n.params, jsonscan.Edit{Name: mcp.MetaProgressToken, Value: token})
+	if err != nil {
+		return err
+	}
+	return call.Notify(ctx, n.method, mcp.Raw(params))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// TestRelayedProgress: progress comes to its caller under the caller's token, all of it
-// before the result, and nothing after.
+// TestRelayedProgress checks that the caller gets all progress with its own token before the
+// result, and none after it.
 func TestRelayedProgress(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		const steps = 200
@@ -30,7 +30,7 @@ func TestRelayedProgress(t *testing.T) {
 			return append(frames, eratest.Reply(frame, eratest.Finished), frames[0])
 		})
 		for _, can := range []string{eratest.Askable, "{}"} {
-			p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, can)
+			p := eratest.Open(t, newProxy(forwarding(t, h, nil), nil), caller, can)
 			id := p.Start(mcp.MethodToolsCall, `{"name":"t","_meta":{"progressToken":"ours"}}`)
 			for i := range steps {
 				eratest.Want(t, p.Next(), fmt.Sprintf(`{"x":1e400,"progressToken":"ours","progress":%d,"message":"\u00e9"}`, i+1), "params")
@@ -38,7 +38,7 @@ func TestRelayedProgress(t *testing.T) {
 			eratest.Want(t, p.Next(), id, "id")
 			p.ExpectSilence()
 
-			p.Start(mcp.MethodToolsCall, `{"name":"t"}`) // who wants no progress is told none
+			p.Start(mcp.MethodToolsCall, `{"name":"t"}`) // a caller without a token gets no progress
 			eratest.Want(t, p.Next(), strconv.Itoa(p.LastID), "id")
 			calls := h.Calls()
 			eratest.Want(t, calls[len(calls)-1], "", "params", "_meta", "progressToken")
@@ -47,8 +47,8 @@ func TestRelayedProgress(t *testing.T) {
 	})
 }
 
-// TestRelayedProgressToTheOldest: the first version has no messages with progress.
-func TestRelayedProgressToTheOldest(t *testing.T) {
+// TestRelayedProgress20241105 checks that progress has no message in the first version.
+func TestRelayedProgress20241105(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := eratest.LegacyHost(t, func(frame string) []string {
 			return []string{
@@ -56,22 +56,23 @@ func TestRelayedProgressToTheOldest(t *testing.T) {
 				eratest.Reply(frame, eratest.Finished),
 			}
 		})
-		p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), mcp.Version20241105, "{}")
+		p := eratest.Open(t, newProxy(forwarding(t, h, nil), nil), mcp.Version20241105, "{}")
 		p.Start(mcp.MethodToolsCall, `{"name":"t","_meta":{"progressToken":7}}`)
 		eratest.Want(t, p.Next(), `{"progressToken":7,"progress":1}`, "params")
 		p.Next()
 	})
 }
 
-// TestRelayedApart: callers who use the same ids and tokens are told what is theirs.
-func TestRelayedApart(t *testing.T) {
+// TestRelayedProgressOfSeveral checks that callers with equal ids and tokens get their own
+// progress.
+func TestRelayedProgressOfSeveral(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		var calls []string
 		h := upstream(t, func(frame string) (frames []string) {
 			if calls = append(calls, frame); len(calls) < 8 {
 				return nil
 			}
-			for i := range calls { // the other way round
+			for i := range calls { // in reverse order
 				frame := calls[len(calls)-1-i]
 				who := eratest.Text(frame, "params", "name")
 				frames = append(frames,
@@ -80,10 +81,10 @@ func TestRelayedApart(t *testing.T) {
 			}
 			return frames
 		})
-		face := faceOf(forwarding(t, h, nil), nil)
+		proxy := newProxy(forwarding(t, h, nil), nil)
 		var peers []*eratest.Peer
 		for i := range 8 {
-			p := eratest.Open(t, face, caller, eratest.Askable)
+			p := eratest.Open(t, proxy, caller, eratest.Askable)
 			p.Start(mcp.MethodToolsCall, fmt.Sprintf(`{"name":"caller %d","_meta":{"progressToken":1}}`, i))
 			peers = append(peers, p)
 			synctest.Wait()
@@ -92,7 +93,7 @@ func TestRelayedApart(t *testing.T) {
 			progress, answer := p.Next(), p.Next()
 			who := fmt.Sprintf("caller %d", i)
 			eratest.Want(t, progress, "1", "params", "progressToken")
-			if eratest.Text(progress, "params", "message") != who || eratest.Said(answer) != who {
+			if eratest.Text(progress, "params", "message") != who || eratest.ResultText(answer) != who {
 				t.Errorf("%s gets %s and %s", who, progress, answer)
 			}
 			p.ExpectSilence()
@@ -100,8 +101,7 @@ func TestRelayedApart(t *testing.T) {
 	})
 }
 
-// TestRelayedFlood: a server that keeps telling of a call that it has answered does not
-// keep the answer from its caller.
+// TestRelayedFlood checks that endless progress after the response does not delay the result.
 func TestRelayedFlood(t *testing.T) {
 	h := eratest.LegacyHost(t, nil)
 	stop := make(chan struct{})
@@ -126,16 +126,16 @@ func TestRelayedFlood(t *testing.T) {
 		return nil
 	}
 	s := forwarding(t, h, nil)
-	v := newVisit("ann", `{"name":"t","_meta":{"progressToken":1}}`)
-	if _, err := v.run(t.Context(), s, nil); err != nil {
+	c := newTestCall("ann", `{"name":"t","_meta":{"progressToken":1}}`)
+	if _, err := c.run(t.Context(), s, nil); err != nil {
 		t.Error(err)
 	}
 	close(stop)
 	<-ended
 }
 
-// TestRelayedSlowly: who takes progress slowly holds up nobody else, and what is kept for
-// it has a bound; the newest stays.
+// TestRelayedSlowly checks that the queue for a slow caller is limited and keeps the newest
+// notifications.
 func TestRelayedSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const steps = 5000
@@ -147,38 +147,38 @@ func TestRelayedSlowly(t *testing.T) {
 			return append(frames, eratest.Reply(frame, eratest.Finished))
 		})
 		s := forwarding(t, h, nil)
-		v := newVisit("ann", `{"name":"t","_meta":{"progressToken":1}}`)
-		v.slow = time.Second
-		if _, err := v.run(t.Context(), s, nil); err != nil {
+		c := newTestCall("ann", `{"name":"t","_meta":{"progressToken":1}}`)
+		c.delay = time.Second
+		if _, err := c.run(t.Context(), s, nil); err != nil {
 			t.Fatal(err)
 		}
-		last := v.notes[len(v.notes)-1]
-		if n := len(v.notes); n > 2*1024+100 || !strings.Contains(last, `"progress":5000}`) {
-			t.Errorf("%d notes are told, the last is %s", n, last)
+		last := c.notifications[len(c.notifications)-1]
+		if n := len(c.notifications); n > 2*1024+100 || !strings.Contains(last, `"progress":5000}`) {
+			t.Errorf("the caller gets %d notifications, the last is %s", n, last)
 		}
 	})
 }
 
-// TestRelayedWhenParked: what the server tells while the caller is asked is told when it
-// comes back.
-func TestRelayedWhenParked(t *testing.T) {
+// TestRelayedWhenSuspended checks that notifications during a question reach the caller when it
+// continues the call.
+func TestRelayedWhenSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
+		a := newAskingServer(t)
 		s := forwarding(t, a.Host, nil)
-		v := newVisit("ann", `{"name":"t","arguments":{"asks":1},"_meta":{"progressToken":"x"}}`)
-		v.caller.LogLevel = mcp.LevelInfo
-		v.ask(t, s, nil)
+		c := newTestCall("ann", `{"name":"t","arguments":{"asks":1},"_meta":{"progressToken":"x"}}`)
+		c.caller.LogLevel = mcp.LevelInfo
+		c.mustAsk(t, s, nil)
 		a.Push(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
 		a.Push(logLine("info", "waiting"))
 		synctest.Wait()
-		if got := v.told(); got != "" {
-			t.Errorf("told is %s before the caller comes back", got)
+		if got := c.received(); got != "" {
+			t.Errorf("the caller gets %s before it continues the call", got)
 		}
-		if _, err := v.say(accepted).run(t.Context(), s, nil); err != nil {
+		if _, err := c.answer(accepted).run(t.Context(), s, nil); err != nil {
 			t.Error(err)
 		}
-		if got, want := v.told(), `{"progressToken":"x","progress":1} {"level":"info","data":"waiting"}`; got != want {
-			t.Errorf("told is %s, want %s", got, want)
+		if got, want := c.received(), `{"progressToken":"x","progress":1} {"level":"info","data":"waiting"}`; got != want {
+			t.Errorf("the caller gets %s, want %s", got, want)
 		}
 	})
 }
@@ -187,8 +187,8 @@ func logLine(level, data string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":%q,"data":%q}}`, level, data)
 }
 
-// TestRelayedLog: each caller hears what it wants to; a legacy server is told the most
-// verbose level that anybody has asked for.
+// TestRelayedLog checks that each caller receives its log level, and that a legacy server gets
+// the most verbose level of all callers.
 func TestRelayedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := eratest.LegacyHost(t, func(frame string) []string {
@@ -201,34 +201,47 @@ func TestRelayedLog(t *testing.T) {
 			mcp.LevelWarning: `{"level":"warning","data":"w"}`,
 			mcp.LevelDebug:   `{"level":"debug","data":"d"} {"level":"warning","data":"w"}`,
 		} {
-			v := newVisit("ann", `{"name":"t"}`)
-			v.caller.LogLevel = level
-			if _, err := v.run(t.Context(), s, nil); err != nil {
+			c := newTestCall("ann", `{"name":"t"}`)
+			c.caller.LogLevel = level
+			if _, err := c.run(t.Context(), s, nil); err != nil {
 				t.Error(err)
 			}
-			if got := v.told(); got != want {
-				t.Errorf("who wants %q is told %s, want %s", level, got, want)
+			if got := c.received(); got != want {
+				t.Errorf("a caller with level %q gets %s, want %s", level, got, want)
 			}
 		}
-		last := mcp.LevelEmergency
-		for _, frame := range h.Heard() {
-			if eratest.Text(frame, "method") != mcp.MethodSetLevel {
-				continue
-			}
-			level := mcp.LoggingLevel(eratest.Text(frame, "params", "level"))
-			if level.Severity() >= last.Severity() {
-				t.Errorf("the server is told %s after %s", level, last)
-			}
-			last = level
-		}
-		if last != mcp.LevelDebug {
-			t.Errorf("the server was told %s last", last)
-		}
+		wantRaised(t, h)
 	})
 }
 
-// TestRelayedLevelAtOnce: callers who come together do not undo each other's level.
-func TestRelayedLevelAtOnce(t *testing.T) {
+// levelsOf returns the log levels that a client has set.
+func levelsOf(h *eratest.Host) []mcp.LoggingLevel {
+	var levels []mcp.LoggingLevel
+	for _, frame := range h.Received() {
+		if eratest.Text(frame, "method") == mcp.MethodSetLevel {
+			levels = append(levels, mcp.LoggingLevel(eratest.Text(frame, "params", "level")))
+		}
+	}
+	return levels
+}
+
+// wantRaised checks that each level of the server is more verbose than the one before, and that
+// the last one is debug.
+func wantRaised(t *testing.T, h *eratest.Host) {
+	t.Helper()
+	levels := levelsOf(h)
+	for i, level := range levels[1:] {
+		if level.Severity() >= levels[i].Severity() {
+			t.Errorf("the server gets level %s after %s", level, levels[i])
+		}
+	}
+	if last := levels[len(levels)-1]; last != mcp.LevelDebug {
+		t.Errorf("the last level is %s, want debug", last)
+	}
+}
+
+// TestRelayedLevelConcurrently checks that concurrent calls do not lower the level.
+func TestRelayedLevelConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := eratest.LegacyHost(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
 		answer := h.Answer
@@ -243,31 +256,19 @@ func TestRelayedLevelAtOnce(t *testing.T) {
 		levels := []mcp.LoggingLevel{mcp.LevelError, mcp.LevelDebug, mcp.LevelInfo, mcp.LevelWarning}
 		for i := range 40 {
 			go func() {
-				v := newVisit("ann", `{"name":"t"}`)
-				v.caller.LogLevel = levels[i%len(levels)]
-				if _, err := v.run(t.Context(), s, nil); err != nil {
+				c := newTestCall("ann", `{"name":"t"}`)
+				c.caller.LogLevel = levels[i%len(levels)]
+				if _, err := c.run(t.Context(), s, nil); err != nil {
 					t.Error(err)
 				}
 			}()
 		}
 		eratest.Pass(10 * time.Second)
-		last := mcp.LevelEmergency
-		for _, frame := range h.Heard() {
-			if eratest.Text(frame, "method") == mcp.MethodSetLevel {
-				level := mcp.LoggingLevel(eratest.Text(frame, "params", "level"))
-				if level.Severity() >= last.Severity() {
-					t.Errorf("the server is told %s after %s", level, last)
-				}
-				last = level
-			}
-		}
-		if last != mcp.LevelDebug {
-			t.Errorf("the server is told %s last", last)
-		}
+		wantRaised(t, h)
 	})
 }
 
-// TestRelayedLogOnce: the lines of a call that goes on are all told, once each.
+// TestRelayedLogOnce checks that the caller gets each log message of several rounds once.
 func TestRelayedLogOnce(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
 		var call string
@@ -283,7 +284,7 @@ func TestRelayedLogOnce(t *testing.T) {
 			}
 			return []string{logLine("info", "before"), eratest.Reply(frame, eratest.RootsRound)}
 		})
-		p := eratest.Open(t, faceOf(forwarding(t, h, nil), nil), caller, eratest.Askable)
+		p := eratest.Open(t, newProxy(forwarding(t, h, nil), nil), caller, eratest.Askable)
 		p.Level = "info"
 		p.Start(mcp.MethodToolsCall, `{"name":"t"}`)
 		eratest.Want(t, p.Next(), `"before"`, "params", "data")
@@ -298,38 +299,36 @@ func TestRelayedLogOnce(t *testing.T) {
 			p.Send(eratest.Reply(frame, accepted))
 		}
 		eratest.Want(t, p.Next(), `"after"`, "params", "data")
-		if got := eratest.Said(p.Next()); got != "done" {
+		if got := eratest.ResultText(p.Next()); got != "done" {
 			t.Errorf("the call ends in %s", got)
 		}
 	})
 }
 
-// Where nothing tells which call a question belongs to, it is the oldest that listens,
-// if all are of one principal.
-
-// TestAttribution: the oldest call that listens is asked.
+// TestAttribution checks that a question without a call belongs to the oldest call with an
+// attached run.
 func TestAttribution(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		a.silent = true
+		a := newAskingServer(t)
+		a.noResult = true
 		s := forwarding(t, a.Host, nil)
 		asked := make(chan string, 9)
 		begin := func(name string) {
-			v := newVisit("ann", fmt.Sprintf(`{"name":%q}`, name))
+			c := newTestCall("ann", fmt.Sprintf(`{"name":%q}`, name))
 			go func() {
-				_, err := v.run(t.Context(), s, nil)
+				_, err := c.run(t.Context(), s, nil)
 				if _, ok := mcp.AsInputRequired(err); ok {
 					asked <- name
 				}
 			}()
 			synctest.Wait()
 		}
-		begin("old")
-		begin("young")
+		begin("first")
+		begin("second")
 		a.Push(question("x"))
 		synctest.Wait()
-		a.Push(question("y")) // the old one is being asked, and does not listen
-		if first, second := <-asked, <-asked; first != "old" || second != "young" {
+		a.Push(question("y")) // the first call has no attached run now
+		if first, second := <-asked, <-asked; first != "first" || second != "second" {
 			t.Errorf("asked are %s and %s", first, second)
 		}
 		s.Close()
@@ -337,20 +336,21 @@ func TestAttribution(t *testing.T) {
 	})
 }
 
-// TestAttributionRefused: a question may not reach another user.
+// TestAttributionRefused checks that a question is refused if calls of several users are in
+// flight.
 func TestAttributionRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		a.silent = true
+		a := newAskingServer(t)
+		a.noResult = true
 		s := forwarding(t, a.Host, nil)
 		for _, who := range []string{"ann", "bob"} {
-			go newVisit(who, `{"name":"t"}`).run(t.Context(), s, nil)
+			go newTestCall(who, `{"name":"t"}`).run(t.Context(), s, nil)
 		}
 		synctest.Wait()
 		a.Push(question("x"))
-		a.Push(logLine("info", "whose?"))
+		a.Push(logLine("info", "unknown user"))
 		synctest.Wait()
-		frames := a.Heard()
+		frames := a.Received()
 		eratest.Want(t, frames[len(frames)-1], `"ask x"`, "id")
 		eratest.WantError(t, frames[len(frames)-1], jsonrpc.InvalidRequest)
 		s.Close()
@@ -358,61 +358,61 @@ func TestAttributionRefused(t *testing.T) {
 	})
 }
 
-// TestAttributionWaits: a server may ask as soon as it is connected; the first call's
-// caller is asked.
+// TestAttributionWaits checks that a question before the first call waits for that call.
 func TestAttributionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		a.silent = true
+		a := newAskingServer(t)
+		a.noResult = true
 		s := forwarding(t, a.Host, nil)
 		a.Push(question("x"))
 		eratest.Pass(4 * time.Second)
-		v := newVisit("ann", `{"name":"t"}`)
-		v.ask(t, s, nil)
+		c := newTestCall("ann", `{"name":"t"}`)
+		c.mustAsk(t, s, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			synctest.Wait()
 			cancel()
 		}()
-		if _, err := v.say(accepted).run(ctx, s, nil); !errors.Is(err, context.Canceled) {
+		if _, err := c.answer(accepted).run(ctx, s, nil); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		eratest.Want(t, strings.Join(a.said["x"], ","), accepted)
 
 		a.Push(question("y"))
 		eratest.Pass(6 * time.Second)
-		frames := a.Heard()
+		frames := a.Received()
 		eratest.Want(t, frames[len(frames)-1], `"ask y"`, "id")
 		eratest.WantError(t, frames[len(frames)-1], jsonrpc.InvalidRequest)
 	})
 }
 
-// TestAttributionToAskers: calls that may not ask are not taken for the one that does.
-func TestAttributionToAskers(t *testing.T) {
+// TestAttributionByMethod checks that a question does not belong to a call of a method without
+// questions.
+func TestAttributionByMethod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
+		a := newAskingServer(t)
 		s := forwarding(t, a.Host, nil)
-		completion := newVisit("ann", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}`)
+		completion := newTestCall("ann", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}`)
 		completion.method = mcp.MethodComplete
 		ctx, cancel := context.WithCancel(t.Context())
 		go completion.run(ctx, s, nil)
 		synctest.Wait()
-		newVisit("ann", asksOnce).ask(t, s, nil)
+		newTestCall("ann", asksOnce).mustAsk(t, s, nil)
 		cancel()
 		synctest.Wait()
 	})
 }
 
-// TestQuestionWithoutCapability: a server is answered that it may not ask.
+// TestQuestionWithoutCapability checks that an undeclared question is refused.
 func TestQuestionWithoutCapability(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
+		a := newAskingServer(t)
 		s := session(t, a.Host, &client.Options{Capabilities: &mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}})
-		v := newVisit("ann", asksOnce)
-		v.caller = &mcp.Caller{Version: mcp.LatestVersion, Capabilities: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
-		got, err := v.run(t.Context(), s, nil)
+		c := newTestCall("ann", asksOnce)
+		c.caller = &mcp.Caller{Version: mcp.LatestVersion, Capabilities: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
+		got, err := c.run(t.Context(), s, nil)
 		wantResult(t, got, err, `{"content":[],"said":[-32602]}`)
-		for can, serves := range map[*mcp.ClientCapabilities]bool{&v.caller.Capabilities: true, &anything: false, {}: false} {
+		for can, serves := range map[*mcp.ClientCapabilities]bool{&c.caller.Capabilities: true, &allCapabilities: false, {}: false} {
 			if s.CanForward(can) != serves {
 				t.Errorf("CanForward(%v) is %t", can, !serves)
 			}
@@ -420,27 +420,20 @@ func TestQuestionWithoutCapability(t *testing.T) {
 	})
 }
 
-// TestLevelOfTheSession: a forwarded call does not make the server less verbose than the
-// session itself wants it.
-func TestLevelOfTheSession(t *testing.T) {
+// TestRelayedLevelOfSession checks that a forwarded call does not lower the level of the session.
+func TestRelayedLevelOfSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := eratest.LegacyHost(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
-		s := session(t, h, &client.Options{Capabilities: &anything, LogLevel: mcp.LevelInfo})
-		var levels []string
+		s := session(t, h, &client.Options{Capabilities: &allCapabilities, LogLevel: mcp.LevelInfo})
 		for _, level := range []mcp.LoggingLevel{mcp.LevelError, mcp.LevelInfo, mcp.LevelDebug, mcp.LevelError} {
-			v := newVisit("ann", `{"name":"t"}`)
-			v.caller.LogLevel = level
-			if _, err := v.run(t.Context(), s, nil); err != nil {
+			c := newTestCall("ann", `{"name":"t"}`)
+			c.caller.LogLevel = level
+			if _, err := c.run(t.Context(), s, nil); err != nil {
 				t.Error(err)
 			}
 		}
-		for _, frame := range h.Heard() {
-			if eratest.Text(frame, "method") == mcp.MethodSetLevel {
-				levels = append(levels, eratest.Text(frame, "params", "level"))
-			}
-		}
-		if got := strings.Join(levels, " "); got != "info debug" {
-			t.Errorf("the server is told the levels %s, want info debug", got)
+		if got := fmt.Sprint(levelsOf(h)); got != "[info debug]" {
+			t.Errorf("the levels are %s, want [info debug]", got)
 		}
 	})
 }

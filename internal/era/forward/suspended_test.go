@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/era/eratest"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -24,11 +25,11 @@ const (
 	refusal   = `{"action":"decline"}`
 )
 
-// wantData checks that an error is the peer's to see, of a kind.
+// wantData checks the type in the data of a *jsonrpc.Error.
 func wantData(t testing.TB, err error, kind string) {
 	t.Helper()
-	spoken, ok := errors.AsType[*jsonrpc.Error](err)
-	if !ok || string(spoken.Data) != `{"type":"`+kind+`"}` {
+	sent, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok || string(sent.Data) != `{"type":"`+kind+`"}` {
 		t.Errorf("the error is %v, want one of the type %s", err, kind)
 	}
 }
@@ -40,42 +41,46 @@ func wantResult(t testing.TB, got string, err error, want string) {
 	}
 }
 
-// TestParked: a server that asks in mid-call is called once, and told each answer.
-func TestParked(t *testing.T) {
+// suspended runs a test with a call that is suspended after its first run.
+func suspended(t *testing.T, arguments string, test func(t *testing.T, a *askingServer, s *client.Session, c *testCall)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
+		a := newAskingServer(t)
 		s := forwarding(t, a.Host, nil)
-		v := newVisit("ann", asksTwice)
-		v.ask(t, s, nil)
-		first := v.asked
-		v.say(accepted).ask(t, s, nil)
-		if slices.Equal(first, v.asked) {
+		c := newTestCall("ann", arguments)
+		c.mustAsk(t, s, nil)
+		test(t, a, s, c)
+	})
+}
+
+// TestSuspended checks that a server that asks is called once and gets each answer.
+func TestSuspended(t *testing.T) {
+	suspended(t, asksTwice, func(t *testing.T, a *askingServer, s *client.Session, c *testCall) {
+		first := c.keys
+		c.answer(accepted).mustAsk(t, s, nil)
+		if slices.Equal(first, c.keys) {
 			t.Errorf("both questions are asked as %q", first)
 		}
-		got, err := v.say(refusal).run(t.Context(), s, nil)
+		got, err := c.answer(refusal).run(t.Context(), s, nil)
 		wantResult(t, got, err, `{"content":[],"said":[`+accepted+`,`+refusal+`]}`)
 		if n := len(a.Host.Calls()); n != 1 {
 			t.Errorf("the server was called %d times", n)
 		}
-		v.leave()
+		c.end()
 		if ids := a.Cancelled(); len(ids) > 0 {
-			t.Errorf("cancelled are %v", ids)
+			t.Errorf("the cancelled calls are %v", ids)
 		}
 	})
 }
 
-// TestParkedTwice: a round that is sent twice goes on once.
-func TestParkedTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		s := forwarding(t, a.Host, nil)
-		v := newVisit("ann", asksOnce)
-		v.ask(t, s, nil)
-		v.say(accepted)
-		twin := v.again()
-		got, err := v.run(t.Context(), s, nil)
+// TestSuspendedTwice checks that a round that is sent twice continues once.
+func TestSuspendedTwice(t *testing.T) {
+	suspended(t, asksOnce, func(t *testing.T, a *askingServer, s *client.Session, c *testCall) {
+		c.answer(accepted)
+		copied := c.clone()
+		got, err := c.run(t.Context(), s, nil)
 		wantResult(t, got, err, `{"content":[],"said":[`+accepted+`]}`)
-		_, err = twin.run(t.Context(), s, nil)
+		_, err = copied.run(t.Context(), s, nil)
 		wantData(t, err, "CALL_NOT_WAITING")
 		if n := len(a.Host.Calls()); n != 1 {
 			t.Errorf("the server was called %d times", n)
@@ -83,19 +88,15 @@ func TestParkedTwice(t *testing.T) {
 	})
 }
 
-// TestParkedTwiceAtOnce likewise, for the race detector.
-func TestParkedTwiceAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		s := forwarding(t, a.Host, nil)
-		v := newVisit("ann", asksTwice)
-		v.ask(t, s, nil)
-		v.say(accepted)
+// TestSuspendedTwiceConcurrently is TestSuspendedTwice with concurrent rounds.
+func TestSuspendedTwiceConcurrently(t *testing.T) {
+	suspended(t, asksTwice, func(t *testing.T, a *askingServer, s *client.Session, c *testCall) {
+		c.answer(accepted)
 		results := make(chan error)
 		for range 8 {
-			twin := v.again()
+			copied := c.clone()
 			go func() {
-				_, err := twin.run(t.Context(), s, nil)
+				_, err := copied.run(t.Context(), s, nil)
 				results <- err
 			}()
 		}
@@ -108,23 +109,23 @@ func TestParkedTwiceAtOnce(t *testing.T) {
 			}
 		}
 		if asked == 0 || len(a.Host.Calls()) != 1 || len(a.said["2"]) > 1 {
-			t.Errorf("asked %d times, called %d times, told %q", asked, len(a.Host.Calls()), a.said)
+			t.Errorf("asked %d times, called %d times, answers %q", asked, len(a.Host.Calls()), a.said)
 		}
 	})
 }
 
-// TestParkedElsewhere: a call goes on where its server waits, and nowhere else.
-func TestParkedElsewhere(t *testing.T) {
+// TestSuspendedElsewhere checks that a call continues only with its own SuspendedCalls.
+func TestSuspendedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
+		a := newAskingServer(t)
 		shared := client.NewSuspendedCalls()
 		here, near := forwarding(t, a.Host, &client.Options{SuspendedCalls: shared}), forwarding(t, a.Host, &client.Options{SuspendedCalls: shared})
 		there := forwarding(t, a.Host, nil)
-		v := newVisit("ann", asksOnce)
-		v.ask(t, here, nil)
-		_, err := v.say(accepted).again().run(t.Context(), there, nil)
+		c := newTestCall("ann", asksOnce)
+		c.mustAsk(t, here, nil)
+		_, err := c.answer(accepted).clone().run(t.Context(), there, nil)
 		wantData(t, err, "CALL_ELSEWHERE")
-		got, err := v.run(t.Context(), near, nil)
+		got, err := c.run(t.Context(), near, nil)
 		wantResult(t, got, err, `{"content":[],"said":[`+accepted+`]}`)
 		if n := len(a.Host.Calls()); n != 1 {
 			t.Errorf("the server was called %d times", n)
@@ -132,70 +133,66 @@ func TestParkedElsewhere(t *testing.T) {
 	})
 }
 
-// TestParkedTooLong: the server learns that nobody will answer.
-func TestParkedTooLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		s := forwarding(t, a.Host, nil)
-		v := newVisit("ann", asksOnce)
-		v.ask(t, s, nil)
+// TestSuspendedTooLong checks that a call without an answer is cancelled after its lifetime.
+func TestSuspendedTooLong(t *testing.T) {
+	suspended(t, asksOnce, func(t *testing.T, a *askingServer, s *client.Session, c *testCall) {
 		eratest.Pass(5*time.Minute - time.Second)
 		if ids := a.Cancelled(); len(ids) > 0 {
 			t.Errorf("cancelled too early: %v", ids)
 		}
 		eratest.Pass(time.Second)
 		if ids := a.Cancelled(); len(ids) != 1 {
-			t.Errorf("cancelled are %v, want the call", ids)
+			t.Errorf("the cancelled calls are %v, want one", ids)
 		}
-		_, err := v.say(accepted).run(t.Context(), s, nil)
+		_, err := c.answer(accepted).run(t.Context(), s, nil)
 		wantData(t, err, "CALL_NOT_WAITING")
 	})
 }
 
-// TestParkedTooMany: at most 64 of one principal, 1,024 of all. Who is one too many is
-// told, and so is the server.
-func TestParkedTooMany(t *testing.T) {
+// TestSuspendedTooMany checks the limits: 64 suspended calls of one principal, 1,024 of all. The
+// caller and the server of another call get an error.
+func TestSuspendedTooMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
+		a := newAskingServer(t)
 		suspended := client.NewSuspendedCalls()
 		var sessions []*client.Session // of one principal each
-		var all []*visit
+		var all []*testCall
 		for principal := range 17 {
-			sessions = append(sessions, forwarding(t, a.Host, &client.Options{SuspendedCalls: suspended}))
+			sessions = append(sessions, forwarding(t, a.Host, &client.Options{SuspendedCalls: suspended, Limits: client.Limits{QuestionBurst: -1}}))
 			for n := range 65 {
-				v := newVisit(fmt.Sprint("p", principal), asksOnce)
-				v.id = fmt.Sprint(principal, "/", n)
-				all = append(all, v)
+				c := newTestCall(fmt.Sprint("p", principal), asksOnce)
+				c.id = fmt.Sprint(principal, "/", n)
+				all = append(all, c)
 			}
 		}
-		for i, v := range all {
+		for i, c := range all {
 			by := sessions[i/65]
 			if i%65 < 64 && i/65 < 16 {
-				v.ask(t, by, nil)
+				c.mustAsk(t, by, nil)
 				continue
 			}
-			_, err := v.run(t.Context(), by, nil)
+			_, err := c.run(t.Context(), by, nil)
 			wantData(t, err, "TOO_MANY_QUESTIONS")
 		}
 		synctest.Wait()
 		if n := len(a.Cancelled()); n != 17*65-1024 {
 			t.Errorf("%d calls are cancelled, want %d", n, 17*65-1024)
 		}
-		// One that goes makes room for one.
-		if _, err := all[0].say(accepted).run(t.Context(), sessions[0], nil); err != nil {
+		// A call that ends makes room for another one.
+		if _, err := all[0].answer(accepted).run(t.Context(), sessions[0], nil); err != nil {
 			t.Error(err)
 		}
-		late := newVisit("p0", asksOnce)
+		late := newTestCall("p0", asksOnce)
 		late.id = "late"
-		late.ask(t, sessions[0], nil)
+		late.mustAsk(t, sessions[0], nil)
 	})
 }
 
-// TestParkedLeave: when the caller gives up, the server is told at once.
-func TestParkedLeave(t *testing.T) {
+// TestSuspendedCancelled checks that cancelling the caller's call cancels the call to the server.
+func TestSuspendedCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		p := eratest.Open(t, faceOf(forwarding(t, a.Host, nil), nil), mcp.LatestLegacyVersion, eratest.Askable)
+		a := newAskingServer(t)
+		p := eratest.Open(t, newProxy(forwarding(t, a.Host, nil), nil), mcp.LatestLegacyVersion, eratest.Askable)
 		id := p.Start(mcp.MethodToolsCall, asksOnce)
 		if got := eratest.Text(p.Next(), "method"); got != mcp.MethodElicit {
 			t.Fatalf("the caller gets %s", got)
@@ -203,139 +200,128 @@ func TestParkedLeave(t *testing.T) {
 		p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 		synctest.Wait()
 		if ids := a.Cancelled(); len(ids) != 1 {
-			t.Errorf("cancelled are %v, want the call", ids)
+			t.Errorf("the cancelled calls are %v, want one", ids)
 		}
 	})
 }
 
-// TestParkedRefusedLater: a call whose next run is refused on its way is over for its
-// server too.
-func TestParkedRefusedLater(t *testing.T) {
+// TestSuspendedRefusedRun checks that the call to the server is cancelled if the next run of the
+// caller's call is refused.
+func TestSuspendedRefusedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
+		a := newAskingServer(t)
 		s := forwarding(t, a.Host, nil)
 		runs := 0
-		face := faceOfFunc(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		proxy := proxyFunc(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			if runs++; runs == 2 {
-				return nil, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "not you"}
+				return nil, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "refused"}
 			}
 			return s.Forward(ctx, call, nil)
 		})
-		p := eratest.Open(t, face, mcp.LatestLegacyVersion, eratest.Askable)
+		p := eratest.Open(t, proxy, mcp.LatestLegacyVersion, eratest.Askable)
 		p.Start(mcp.MethodToolsCall, asksOnce)
 		p.Send(eratest.Reply(p.Next(), accepted))
 		eratest.WantError(t, p.Next(), jsonrpc.InvalidRequest)
 		synctest.Wait()
 		if ids := a.Cancelled(); len(ids) != 1 {
-			t.Errorf("cancelled are %v, want the call", ids)
+			t.Errorf("the cancelled calls are %v, want one", ids)
 		}
 	})
 }
 
-// TestParkedInVain: a caller that cannot be asked after all, since too much is kept
-// between the rounds, does not leave the server waiting.
-func TestParkedInVain(t *testing.T) {
+// TestSuspendedStateTooLarge checks that the call to the server is cancelled if the state of the
+// caller's call is too large for asking.
+func TestSuspendedStateTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
+		a := newAskingServer(t)
 		s := forwarding(t, a.Host, nil)
-		face := faceOfFunc(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		proxy := proxyFunc(func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			call.Store("much", json.RawMessage(`"`+strings.Repeat("x", 1<<20)+`"`))
 			return s.Forward(ctx, call, nil)
 		})
-		eratest.WantError(t, eratest.Open(t, face, mcp.LatestVersion, eratest.Askable).Call(mcp.MethodToolsCall, asksOnce), jsonrpc.InternalError)
+		eratest.WantError(t, eratest.Open(t, proxy, mcp.LatestVersion, eratest.Askable).Call(mcp.MethodToolsCall, asksOnce), jsonrpc.InternalError)
 		synctest.Wait()
 		if ids := a.Cancelled(); len(ids) != 1 {
-			t.Errorf("cancelled are %v, want the call", ids)
+			t.Errorf("the cancelled calls are %v, want one", ids)
 		}
 	})
 }
 
-// TestParkedClock: the clock of a call stands still while its caller is asked.
-func TestParkedClock(t *testing.T) {
+// TestSuspendedTimeout checks that the timeout is paused while the caller is asked.
+func TestSuspendedTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		a.silent = true
+		a := newAskingServer(t)
+		a.noResult = true
 		s := forwarding(t, a.Host, nil)
 		opts := &client.ForwardOptions{Timeout: 5 * time.Second}
-		v := newVisit("ann", asksOnce)
-		v.ask(t, s, opts)
+		c := newTestCall("ann", asksOnce)
+		c.mustAsk(t, s, opts)
 		eratest.Pass(4 * time.Minute)
 		time.AfterFunc(2*time.Second, func() { a.Push(question("again")) })
-		v.say(accepted).ask(t, s, opts)
+		c.answer(accepted).mustAsk(t, s, opts)
 		eratest.Pass(4 * time.Minute)
 		began := time.Now()
-		_, err := v.say(accepted).run(t.Context(), s, opts)
+		_, err := c.answer(accepted).run(t.Context(), s, opts)
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the error is %v, want that of the deadline", err)
+			t.Errorf("the error is %v, want DeadlineExceeded", err)
 		}
 		if took := time.Since(began); took != 3*time.Second {
-			t.Errorf("it took %v, want 3s", took)
+			t.Errorf("the run took %v, want 3s", took)
 		}
 		synctest.Wait()
 		if ids := a.Cancelled(); len(ids) != 1 {
-			t.Errorf("cancelled are %v, want the call", ids)
+			t.Errorf("the cancelled calls are %v, want one", ids)
 		}
 	})
 }
 
-// TestParkedClose: a session that is closed waits for its parked calls to end, and they
-// are known to have begun.
-func TestParkedClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		s := forwarding(t, a.Host, nil)
-		v := newVisit("ann", asksOnce)
-		v.ask(t, s, nil)
+// TestSuspendedClose checks that closing the session ends its suspended calls.
+func TestSuspendedClose(t *testing.T) {
+	suspended(t, asksOnce, func(t *testing.T, a *askingServer, s *client.Session, c *testCall) {
 		s.Close()
-		_, err := v.say(accepted).run(t.Context(), s, nil)
+		_, err := c.answer(accepted).run(t.Context(), s, nil)
 		failed, ok := errors.AsType[*jsonrpc.CallError](err)
 		if !ok || !errors.Is(err, jsonrpc.ErrClosed) {
-			t.Errorf("the error is %v (%v), want that the session is closed", err, failed)
+			t.Errorf("the error is %v (%v), want ErrClosed", err, failed)
 		}
 	})
 }
 
-// TestParkedAnswered: what the server answers while the caller is still asked is kept
-// for it, and it is not asked again.
-func TestParkedAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newNotary(t)
-		s := forwarding(t, a.Host, nil)
-		v := newVisit("ann", asksOnce)
-		v.ask(t, s, nil)
+// TestSuspendedResult checks that the caller gets a result that arrives while it is asked.
+func TestSuspendedResult(t *testing.T) {
+	suspended(t, asksOnce, func(t *testing.T, a *askingServer, s *client.Session, c *testCall) {
 		a.Push(eratest.Reply(a.Host.Calls()[0], `{"content":[],"said":"too late"}`))
 		synctest.Wait()
-		got, err := v.run(t.Context(), s, nil)
+		got, err := c.run(t.Context(), s, nil)
 		wantResult(t, got, err, `{"content":[],"said":"too late"}`)
 	})
 }
 
-// TestParkedApart: the parts of two servers in one call do not meet.
-func TestParkedApart(t *testing.T) {
+// TestSuspendedAtTwoServers checks that one call can be suspended at two servers.
+func TestSuspendedAtTwoServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		suspended := client.NewSuspendedCalls()
-		a, b := newNotary(t), newNotary(t)
+		a, b := newAskingServer(t), newAskingServer(t)
 		ofA, ofB := &client.ForwardOptions{ServerLabel: "a"}, &client.ForwardOptions{ServerLabel: "b"}
 		sa, sb := forwarding(t, a.Host, &client.Options{SuspendedCalls: suspended}), forwarding(t, b.Host, &client.Options{SuspendedCalls: suspended})
-		v := newVisit("ann", asksOnce)
-		v.ask(t, sa, ofA)
-		atA := v.asked
-		v.ask(t, sb, ofB)
-		v.asked = append(v.asked, atA...)
-		v.say(accepted)
+		c := newTestCall("ann", asksOnce)
+		c.mustAsk(t, sa, ofA)
+		atA := c.keys
+		c.mustAsk(t, sb, ofB)
+		c.keys = append(c.keys, atA...)
+		c.answer(accepted)
 		for _, part := range []struct {
 			s    *client.Session
 			opts *client.ForwardOptions
 		}{{sa, ofA}, {sb, ofB}} {
-			got, err := v.run(t.Context(), part.s, part.opts)
+			got, err := c.run(t.Context(), part.s, part.opts)
 			wantResult(t, got, err, `{"content":[],"said":[`+accepted+`]}`)
 		}
 	})
 }
 
-// TestQuestionsAtOnce: questions that a server asks together are all answered, however
-// long the first takes.
-func TestQuestionsAtOnce(t *testing.T) {
+// TestConcurrentQuestions checks that all questions of a server are answered, one after another.
+func TestConcurrentQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var call string
 		var said []string
@@ -350,12 +336,25 @@ func TestQuestionsAtOnce(t *testing.T) {
 			return nil
 		})
 		s := forwarding(t, h, nil)
-		v := newVisit("ann", `{"name":"t"}`)
-		v.ask(t, s, nil)
+		c := newTestCall("ann", `{"name":"t"}`)
+		c.mustAsk(t, s, nil)
 		eratest.Pass(time.Minute)
-		v.say(accepted).ask(t, s, nil)
+		c.answer(accepted).mustAsk(t, s, nil)
 		eratest.Pass(time.Minute)
-		got, err := v.say(refusal).run(t.Context(), s, nil)
+		got, err := c.answer(refusal).run(t.Context(), s, nil)
 		wantResult(t, got, err, `{"content":[],"said":[`+accepted+`,`+refusal+`]}`)
 	})
 }
+
+// session connects a client to a server.
+func session(t testing.TB, h *eratest.Host, opts *client.Options) *client.Session {
+	t.Helper()
+	s, err := client.Connect(t.Context(), h, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

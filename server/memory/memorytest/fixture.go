@@ -11,26 +11,26 @@ import (
 	"github.com/dovetail-go/dovetail/server/memory"
 )
 
-// patience is how long a property may take before the store is taken to hang.
-const patience = time.Minute
+// testTimeout bounds each test, in case the store blocks.
+const testTimeout = time.Minute
 
-var errPatience = errors.New("the store has not come to an end within " + patience.String())
+var errTimeout = errors.New("the store did not finish within " + testTimeout.String())
 
-// A fixture is one property under test.
+// A fixture is the state of one test.
 type fixture struct {
 	*testing.T
-	ctx   context.Context // of this property
+	ctx   context.Context
 	store memory.Store
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errPatience)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), testTimeout, errTimeout)
 	t.Cleanup(cancel)
 	return &fixture{T: t, ctx: ctx}
 }
 
-// close closes the store if that can be done.
+// close closes the store if it implements io.Closer.
 func (f *fixture) close() {
 	f.Helper()
 	if closer, ok := f.store.(io.Closer); ok {
@@ -40,10 +40,10 @@ func (f *fixture) close() {
 	}
 }
 
-// here is the collection for properties that need no other.
-func here() memory.Collection { return memory.Collection{Kind: memory.Conversations} }
+// conversations returns the collection that most tests use.
+func conversations() memory.Collection { return memory.Collection{Kind: memory.Conversations} }
 
-func about(user string) memory.Collection {
+func factsAbout(user string) memory.Collection {
 	return memory.Collection{Kind: memory.Facts, User: user}
 }
 
@@ -54,27 +54,27 @@ func (f *fixture) save(in memory.Collection, key, value string) {
 	}
 }
 
-func (f *fixture) holds(in memory.Collection, key, want string) {
+func (f *fixture) wantValue(in memory.Collection, key, want string) {
 	f.Helper()
 	switch got, err := f.store.Load(f.ctx, in, key); {
 	case err != nil:
 		f.Errorf("Load(%+v, %q): %v", in, key, err)
 	case got != want:
-		f.Errorf("Load(%+v, %q) is %.100q, %d bytes, want %.100q, %d bytes", in, key, got, len(got), want, len(want))
+		f.Errorf("Load(%+v, %q) returns %.100q, %d bytes, want %.100q, %d bytes", in, key, got, len(got), want, len(want))
 	}
 }
 
-func (f *fixture) lacks(in memory.Collection, key string) {
+func (f *fixture) wantMissing(in memory.Collection, key string) {
 	f.Helper()
 	if got, err := f.store.Load(f.ctx, in, key); !errors.Is(err, memory.ErrNotFound) {
-		f.Errorf("Load(%+v, %q) is %.100q, error %v, want ErrNotFound", in, key, got, err)
+		f.Errorf("Load(%+v, %q) returns %.100q, error %v, want ErrNotFound", in, key, got, err)
 	}
 }
 
-func (f *fixture) deletes(in memory.Collection, key string, want bool) {
+func (f *fixture) wantDelete(in memory.Collection, key string, want bool) {
 	f.Helper()
 	if got, err := f.store.Delete(f.ctx, in, key); err != nil || got != want {
-		f.Errorf("Delete(%+v, %q) is %t, error %v, want %t", in, key, got, err, want)
+		f.Errorf("Delete(%+v, %q) returns %t, error %v, want %t", in, key, got, err, want)
 	}
 }
 
@@ -87,11 +87,11 @@ func (f *fixture) list(in memory.Collection, query memory.Query) []memory.Record
 	return records
 }
 
-// lists checks the keys that a query chooses.
-func (f *fixture) lists(in memory.Collection, query memory.Query, want ...string) {
+// wantKeys checks the keys that a query returns.
+func (f *fixture) wantKeys(in memory.Collection, query memory.Query, want ...string) {
 	f.Helper()
 	if got := keys(f.list(in, query)); !slices.Equal(got, want) {
-		f.Errorf("List(%+v, %+v) is %.500q, want %.500q", in, query, got, want)
+		f.Errorf("List(%+v, %+v) returns %.500q, want %.500q", in, query, got, want)
 	}
 }
 

@@ -5,56 +5,61 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/server/memory"
 	"github.com/dovetail-go/dovetail/server/memory/memorytest"
 )
 
-func TestKitPassesGoodStore(t *testing.T) {
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+func TestMapStorePasses(t *testing.T) {
 	memorytest.Run(t, func(*testing.T) memory.Store { return memory.InMemory(nil) })
 	memorytest.RunLimits(t, func(_ *testing.T, limits *memory.Limits) memory.Store { return memory.InMemory(limits) })
 }
 
-// faults are ways to break a store, and the property of Run that has to notice.
+// faults returns faulty stores by the subtest of Run that must fail.
 var faults = map[string]struct {
 	property string
 	store    faulty
 }{
-	"cuts values at NUL":     {"Values", keeping(func(_, value string) string { before, _, _ := strings.Cut(value, "\x00"); return before })},
-	"trims values":           {"Values", keeping(func(_, value string) string { return strings.TrimSpace(value) })},
-	"takes text for numbers": {"Values", keeping(asNumber)},
-	"gives values unasked":   {"Values", listing(func(q *memory.Query) { q.Values = true }, nil)},
-	"withholds values":       {"Values", listing(func(q *memory.Query) { q.Values = false }, nil)},
-	"folds the case of keys": {"Keys", renaming(func(in memory.Collection, key string) (memory.Collection, string) { return in, strings.ToLower(key) })},
-	"trims keys":             {"Keys", renaming(func(in memory.Collection, key string) (memory.Collection, string) { return in, strings.TrimSpace(key) })},
-	"cuts keys": {"Keys", renaming(func(in memory.Collection, key string) (memory.Collection, string) {
+	"cuts values at NUL":     {"Values", withChangedValues(func(_, value string) string { before, _, _ := strings.Cut(value, "\x00"); return before })},
+	"trims values":           {"Values", withChangedValues(func(_, value string) string { return strings.TrimSpace(value) })},
+	"takes text for numbers": {"Values", withChangedValues(asNumber)},
+	"gives values unasked":   {"Values", withChangedList(func(q *memory.Query) { q.Values = true }, nil)},
+	"withholds values":       {"Values", withChangedList(func(q *memory.Query) { q.Values = false }, nil)},
+	"folds the case of keys": {"Keys", withRenamed(func(in memory.Collection, key string) (memory.Collection, string) { return in, strings.ToLower(key) })},
+	"trims keys":             {"Keys", withRenamed(func(in memory.Collection, key string) (memory.Collection, string) { return in, strings.TrimSpace(key) })},
+	"cuts keys": {"Keys", withRenamed(func(in memory.Collection, key string) (memory.Collection, string) {
 		return in, key[:min(len(key), 255)]
 	})},
-	"appends":                   {"Replacing", keeping(func(old, value string) string { return old + value })},
-	"takes empty for deleted":   {"Replacing", keeping(func(old, value string) string { return max(value, old[:min(1, len(old))]) })},
+	"appends":                   {"Replacing", withChangedValues(func(old, value string) string { return old + value })},
+	"takes empty for deleted":   {"Replacing", withChangedValues(func(old, value string) string { return max(value, old[:min(1, len(old))]) })},
 	"finds what is missing":     {"Missing", faulty{load: func(*memory.MapStore, context.Context, memory.Collection, string) (string, error) { return "", nil }}},
 	"deletes nothing":           {"Deleting", faulty{delete: func(*memory.MapStore, context.Context, memory.Collection, string) (bool, error) { return true, nil }}},
-	"lists by length":           {"Order", listing(nil, byNumber)},
-	"takes prefixes for LIKE":   {"Prefixes", listing(func(q *memory.Query) { q.Prefix = "" }, byPattern)},
-	"forgets prefixes":          {"Prefixes", listing(func(q *memory.Query) { q.Prefix = "" }, nil)},
-	"forgets what to go on":     {"Pages", listing(func(q *memory.Query) { q.After = "" }, nil)},
-	"gives more than was asked": {"Pages", listing(func(q *memory.Query) { q.Limit++ }, nil)},
-	"bounds lists":              {"Pages", listing(func(q *memory.Query) { q.Limit = min(max(q.Limit, 1), 200) }, nil)},
-	"forgets owners": {"Collections", renaming(func(in memory.Collection, key string) (memory.Collection, string) {
+	"lists by length":           {"Order", withChangedList(nil, byNumber)},
+	"takes prefixes for LIKE":   {"Prefixes", withChangedList(func(q *memory.Query) { q.Prefix = "" }, byPattern)},
+	"forgets prefixes":          {"Prefixes", withChangedList(func(q *memory.Query) { q.Prefix = "" }, nil)},
+	"forgets what to go on":     {"Pages", withChangedList(func(q *memory.Query) { q.After = "" }, nil)},
+	"gives more than was asked": {"Pages", withChangedList(func(q *memory.Query) { q.Limit++ }, nil)},
+	"bounds lists":              {"Pages", withChangedList(func(q *memory.Query) { q.Limit = min(max(q.Limit, 1), 200) }, nil)},
+	"forgets owners": {"Collections", withRenamed(func(in memory.Collection, key string) (memory.Collection, string) {
 		in.Owner = ""
 		return in, key
 	})},
-	"forgets users": {"Collections", renaming(func(in memory.Collection, key string) (memory.Collection, string) {
+	"forgets users": {"Collections", withRenamed(func(in memory.Collection, key string) (memory.Collection, string) {
 		in.User = ""
 		return in, key
 	})},
-	"joins names": {"Collections", renaming(func(in memory.Collection, key string) (memory.Collection, string) {
+	"joins names": {"Collections", withRenamed(func(in memory.Collection, key string) (memory.Collection, string) {
 		return memory.Collection{Owner: in.Owner + "/" + in.User, Kind: in.Kind}, key
 	})},
-	"does not look at contexts": {"EndedContext", endless()},
-	"mixes users up": {"Concurrency", renaming(func(in memory.Collection, key string) (memory.Collection, string) {
+	"does not look at contexts": {"EndedContext", ignoreContext()},
+	"mixes users up": {"Concurrency", withRenamed(func(in memory.Collection, key string) (memory.Collection, string) {
 		return in, strings.TrimLeft(key, "01234567")
 	})},
 	"tears values": {"OneKey", faulty{load: func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (string, error) {
@@ -67,7 +72,7 @@ var faults = map[string]struct {
 	}}},
 }
 
-// limitless are ways to break limits, and the property of RunLimits that has to notice.
+// limitless returns stores with wrong limits by the subtest of RunLimits that must fail.
 var limitless = map[string]struct {
 	property string
 	limits   func(*memory.Limits) *memory.Limits
@@ -84,8 +89,8 @@ var limitless = map[string]struct {
 	"lets too many in at once": {"ConcurrentSaves", func(*memory.Limits) *memory.Limits { return &memory.Limits{Conversations: 6} }},
 }
 
-// forgetful are ways to break a store that lasts, and the property of RunReopen that
-// has to notice. Each fault is in what is kept beyond a Close.
+// forgetful returns faulty stores by the subtest of RunReopen that must fail. Each fault is in
+// what remains after a Close.
 var forgetful = map[string]struct {
 	property string
 	reopened func(kept *memory.MapStore, limits *memory.Limits) *faulty
@@ -102,9 +107,9 @@ var forgetful = map[string]struct {
 
 const faultVariable = "MEMORYTEST_FAULT"
 
-// The kit fails a broken store, in the property that it breaks. Each runs in a
-// process of its own: a failed subtest fails its parents.
-func TestKitFindsFaults(t *testing.T) {
+// Each faulty store fails its subtest. The tests run in separate processes, because a failed
+// subtest fails its parents.
+func TestFaultsAreDetected(t *testing.T) {
 	properties := map[string]string{}
 	for name, fault := range faults {
 		properties[name] = fault.property
@@ -123,13 +128,13 @@ func TestKitFindsFaults(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || !strings.Contains(string(out), "--- FAIL: TestFaulty/"+property) {
-				t.Errorf("the kit has not noticed (%v):\n%.2000s", err, out)
+				t.Errorf("the fault was not detected (%v):\n%.2000s", err, out)
 			}
 		})
 	}
 }
 
-// TestFaulty is what TestKitFindsFaults runs.
+// TestFaulty runs in the processes that TestFaultsAreDetected starts.
 func TestFaulty(t *testing.T) {
 	name := os.Getenv(faultVariable)
 	if name == "" {
@@ -149,4 +154,124 @@ func TestFaulty(t *testing.T) {
 		kept := memory.InMemory(nil)
 		memorytest.RunReopen(t, func(_ *testing.T, _ string, limits *memory.Limits) memory.Store { return fault.reopened(kept, limits) })
 	}
+}
+
+// A faulty store replaces some operations of a correct store.
+type faulty struct {
+	*memory.MapStore
+	save   func(s *memory.MapStore, ctx context.Context, in memory.Collection, record memory.Record) error
+	load   func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (string, error)
+	delete func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (bool, error)
+	list   func(s *memory.MapStore, ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error)
+	close  func() error
+}
+
+func (f *faulty) Save(ctx context.Context, in memory.Collection, record memory.Record) error {
+	if f.save != nil {
+		return f.save(f.MapStore, ctx, in, record)
+	}
+	return f.MapStore.Save(ctx, in, record)
+}
+
+func (f *faulty) Load(ctx context.Context, in memory.Collection, key string) (string, error) {
+	if f.load != nil {
+		return f.load(f.MapStore, ctx, in, key)
+	}
+	return f.MapStore.Load(ctx, in, key)
+}
+
+func (f *faulty) Delete(ctx context.Context, in memory.Collection, key string) (bool, error) {
+	if f.delete != nil {
+		return f.delete(f.MapStore, ctx, in, key)
+	}
+	return f.MapStore.Delete(ctx, in, key)
+}
+
+func (f *faulty) List(ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error) {
+	if f.list != nil {
+		return f.list(f.MapStore, ctx, in, query)
+	}
+	return f.MapStore.List(ctx, in, query)
+}
+
+func (f *faulty) Close() error {
+	if f.close != nil {
+		return f.close()
+	}
+	return nil
+}
+
+// withRenamed returns a store that saves records under changed names.
+func withRenamed(rename func(in memory.Collection, key string) (memory.Collection, string)) faulty {
+	return faulty{
+		save: func(s *memory.MapStore, ctx context.Context, in memory.Collection, record memory.Record) error {
+			in, record.Key = rename(in, record.Key)
+			return s.Save(ctx, in, record)
+		},
+		load: func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (string, error) {
+			in, key = rename(in, key)
+			return s.Load(ctx, in, key)
+		},
+		delete: func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (bool, error) {
+			in, key = rename(in, key)
+			return s.Delete(ctx, in, key)
+		},
+		list: func(s *memory.MapStore, ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error) {
+			in, _ = rename(in, "")
+			return s.List(ctx, in, query)
+		},
+	}
+}
+
+// withChangedValues returns a store that changes the values that it saves.
+func withChangedValues(change func(old, value string) string) faulty {
+	return faulty{save: func(s *memory.MapStore, ctx context.Context, in memory.Collection, record memory.Record) error {
+		old, _ := s.Load(ctx, in, record.Key)
+		record.Value = change(old, record.Value)
+		return s.Save(ctx, in, record)
+	}}
+}
+
+// withChangedList returns a store that changes queries or their results.
+func withChangedList(ask func(*memory.Query), give func([]memory.Record, memory.Query) []memory.Record) faulty {
+	return faulty{list: func(s *memory.MapStore, ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error) {
+		asked := query
+		if ask != nil {
+			ask(&asked)
+		}
+		records, err := s.List(ctx, in, asked)
+		if err == nil && give != nil {
+			records = give(records, query)
+		}
+		return records, err
+	}}
+}
+
+// byNumber sorts short keys first.
+func byNumber(records []memory.Record, _ memory.Query) []memory.Record {
+	slices.SortStableFunc(records, func(a, b memory.Record) int { return len(a.Key) - len(b.Key) })
+	return records
+}
+
+// byPattern interprets a prefix as a pattern of SQL's LIKE.
+func byPattern(records []memory.Record, query memory.Query) []memory.Record {
+	if strings.ContainsAny(query.Prefix, "%_") {
+		return records
+	}
+	return slices.DeleteFunc(records, func(r memory.Record) bool { return !strings.HasPrefix(r.Key, query.Prefix) })
+}
+
+// ignoreContext returns a store that ignores contexts.
+func ignoreContext() faulty {
+	return faulty{load: func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (string, error) {
+		return s.Load(context.WithoutCancel(ctx), in, key)
+	}}
+}
+
+// asNumber normalizes numbers, as untyped columns of SQLite do.
+func asNumber(_, value string) string {
+	if number, err := strconv.ParseFloat(value, 64); err == nil {
+		return strconv.FormatFloat(number, 'g', -1, 64)
+	}
+	return value
 }

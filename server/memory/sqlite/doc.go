@@ -1,5 +1,5 @@
-// Package sqlite keeps what a memory server remembers in a SQLite file. It is a
-// module of its own, so that only who wants SQLite gets it; the driver is pure Go.
+// Package sqlite stores the records of a memory server in a SQLite file. It is a separate
+// module, so that only its users depend on SQLite. The driver is written in Go.
 //
 //	store, err := sqlite.Open(ctx, "memory.db", nil)
 //	if err != nil {
@@ -8,17 +8,18 @@
 //	defer store.Close()
 //	s := memory.New(store, nil)
 //
-// What has been saved is on the disk, also after a crash of the machine. Several
-// processes may have one file open, on one machine: the file must not lie on a network
-// drive. What has been deleted is overwritten.
+// # Guarantees
 //
-// # The file
+//  1. A saved record is on disk, also after a crash of the machine. A deleted record is
+//     overwritten.
+//  2. Several processes of one machine may use the same file concurrently. The file must not
+//     be on a network file system.
+//  3. Only the owner of the file can read it.
+//  4. Other programs may read the table record and delete from it while the store is open.
+//     Triggers maintain the counts that limits need.
+//  5. PRAGMA user_version is the version of the schema. [Open] upgrades a file of an older
+//     version and rejects a file of a newer one.
 //
-// It is made so that only its user can read it. Other programs may read the table
-// record, and delete from it, while the store is open: triggers count what limits bound.
-// Beside the file stand two more while it is open, with -wal and -shm behind their names;
-// to copy it, use "VACUUM INTO" or the command .backup of the sqlite3 shell.
-//
-// PRAGMA user_version is the version of the schema. A file of an older version is
-// brought up to date when it is opened, one of a newer version is refused.
+// While the file is open, two more files exist, with the suffixes -wal and -shm. To copy the
+// database, use "VACUUM INTO" or the command .backup of the sqlite3 shell.
 package sqlite

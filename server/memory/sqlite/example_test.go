@@ -22,7 +22,7 @@ func ExampleOpen() {
 	path := filepath.Join(folder, "memory.db")
 
 	ctx := context.Background()
-	for range 2 { // the second time, it is there already
+	for range 2 { // the second time, the file exists
 		store, err := sqlite.Open(ctx, path, nil)
 		if err != nil {
 			log.Fatal(err)

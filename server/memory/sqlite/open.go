@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,40 +22,40 @@ import (
 	"github.com/dovetail-go/dovetail/server/memory"
 )
 
-// DefaultBusyTimeout is how long an operation waits for another process that writes.
+// DefaultBusyTimeout is the default of [Options].BusyTimeout.
 const DefaultBusyTimeout = 5 * time.Second
 
-// maxReaders is how many operations can read at the same time.
+// maxReaders is the number of concurrent reads.
 const maxReaders = 4
 
-// Options configure a [Store]. The zero value is good.
+// Options configure a [Store]. The zero value is ready to use.
 type Options struct {
-	// Limits bound what the store keeps. Default: those of package memory.
+	// Limits bound what the store keeps. nil means the default limits of package memory.
 	Limits *memory.Limits
-	// BusyTimeout is how long an operation waits for other processes that write to
-	// the file, in whole milliseconds. Default [DefaultBusyTimeout].
+	// BusyTimeout is how long an operation waits while another process writes to the file,
+	// with a resolution of milliseconds. Default [DefaultBusyTimeout].
 	BusyTimeout time.Duration
 }
 
-// A Store is a [memory.Store] in a SQLite file. Make one with [Open].
+// A Store is a [memory.Store] in a SQLite file. Create one with [Open].
 type Store struct {
 	limits *memory.Limits
-	writer *sql.DB // one connection: who writes waits here, not for the file's lock
+	writer *sql.DB // one connection, so that writers of this process do not contend for the file lock
 	reader *sql.DB
 }
 
 var _ memory.Store = (*Store)(nil)
 
-// Open opens the file at path, or makes it, in a folder that exists. It brings the
-// schema up to date. A database that is not a memory's is [ErrForeign], one from the
-// future a *[VersionError]. Close the store when it is not needed any more.
+// Open opens the file at path, or creates it in an existing folder. It upgrades the schema of
+// an older file. A database of another application is [ErrForeign], one of a newer version a
+// *[VersionError]. The caller must close the store.
 func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	var options Options
 	if opts != nil {
 		options = *opts
 	}
 	if path == "" || path == ":memory:" {
-		return nil, fmt.Errorf("sqlite: expected the path of a file, got %q; for a store that does not last use memory.InMemory", path)
+		return nil, fmt.Errorf("sqlite: expected the path of a file, got %q; for a store without a file use memory.InMemory", path)
 	}
 	store, err := open(ctx, path, &options)
 	if err != nil {
@@ -64,7 +65,7 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 }
 
 func open(ctx context.Context, path string, opts *Options) (*Store, error) {
-	path, err := filepath.Abs(path) // connections are made later, too
+	path, err := filepath.Abs(path) // because connections are opened later, too
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +91,9 @@ func open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	return store, nil
 }
 
-// create makes a file that only its user can read; the driver would make it for all,
-// and gives the files beside it the same mode. It does not open one that is there:
-// closing it would take the locks of this process away.
+// create creates a file that only its user can read. The driver would make it readable for all
+// users; it gives the additional files the same mode. create does not open an existing file,
+// because closing it would release the locks of this process: fcntl(2).
 func create(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -104,21 +105,21 @@ func create(path string) error {
 	return file.Close()
 }
 
-// connect returns a pool of connections.
+// connect returns a pool of connections with one additional parameter.
 func connect(path string, timeout time.Duration, connections int, key, value string) (*sql.DB, error) {
 	query := url.Values{
-		"mode":          {"rw"}, // create has made it
+		"mode":          {"rw"}, // create has created it
 		"_busy_timeout": {strconv.FormatInt(timeout.Milliseconds(), 10)},
-		"_synchronous":  {"FULL"}, // saved means: on the disk
+		"_synchronous":  {"FULL"}, // a saved record is on disk
 		"_pragma":       {"secure_delete(on)", "trusted_schema(off)"},
 		"_defensive":    {"true"},
-		"_dqs":          {"false"}, // "x" is a name, never a text
+		"_dqs":          {"false"}, // "x" is an identifier, not a string
 		"_error_rc":     {"true"},
 		key:             {value},
 	}
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // before a drive's letter
+		path = "/" + path // before the letter of a drive
 	}
 	name := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", name.String())
@@ -130,22 +131,21 @@ func connect(path string, timeout time.Duration, connections int, key, value str
 	return db, nil
 }
 
-// prepare looks whose file it is before it changes anything.
+// prepare checks the file before it changes anything.
 func (s *Store) prepare(ctx context.Context, timeout time.Duration) error {
-	if _, err := versionOf(ctx, s.reader); err != nil {
+	if _, err := schemaVersion(ctx, s.reader); err != nil {
 		return err
 	}
-	if err := s.keepLog(ctx, timeout); err != nil {
+	if err := s.enableWAL(ctx, timeout); err != nil {
 		return err
 	}
 	return migrate(ctx, s.writer)
 }
 
-// keepLog gives the file a write-ahead log, with which readers and a writer do not wait
-// for each other, and which stays with the file. SQLite does not wait for the lock that
-// this takes: two that want it would wait for each other.
-func (s *Store) keepLog(ctx context.Context, timeout time.Duration) error {
-	patience, cancel := context.WithTimeout(ctx, timeout)
+// enableWAL gives the file a write-ahead log permanently, so that readers and a writer do not
+// block each other. It retries, because SQLite does not wait for this lock.
+func (s *Store) enableWAL(ctx context.Context, timeout time.Duration) error {
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	pause := backoff.Backoff{Min: time.Millisecond, Max: 50 * time.Millisecond}
 	for {
@@ -155,8 +155,8 @@ func (s *Store) keepLog(ctx context.Context, timeout time.Duration) error {
 		case mode == "wal":
 			return nil
 		case err == nil:
-			return fmt.Errorf("the file cannot have a write-ahead log, its journal mode is %s", mode)
-		case !isBusy(err) || pause.Wait(patience) != nil:
+			return fmt.Errorf("the file does not support a write-ahead log, its journal mode is %s", mode)
+		case !isBusy(err) || pause.Wait(bounded) != nil:
 			return err
 		}
 	}
@@ -164,9 +164,92 @@ func (s *Store) keepLog(ctx context.Context, timeout time.Duration) error {
 
 func isBusy(err error) bool {
 	e, ok := errors.AsType[*driver.Error](err)
-	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY // above are the bits of its kinds
+	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY // the higher bits are the extended code
 }
 
-// Close closes the file. Operations that run may fail. It may be called more than
-// once.
+// Close closes the file. Operations in progress may fail. Further calls do nothing.
 func (s *Store) Close() error { return errors.Join(s.reader.Close(), s.writer.Close()) }
+
+// migrations are the steps from an empty file to the current schema. Number n upgrades to
+// version n. A released migration must not change.
+//
+//go:embed schema/*.sql
+var migrations embed.FS
+
+// version is the version of the schema, which is the number of migrations.
+const version = 1
+
+// applicationID identifies the files of this package ("dvtm"), in PRAGMA application_id.
+const applicationID = 0x6476746d
+
+// ErrForeign says that a file is a SQLite database of another application. The file is
+// unchanged.
+var ErrForeign = errors.New("the database belongs to another application")
+
+// A VersionError says that a newer version of this package has written the file. The file is
+// unchanged.
+type VersionError struct {
+	// Found is the version of the file, Known the newest version that this package supports.
+	Found, Known int
+}
+
+// Error names the versions.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the file has version %d, this program supports versions up to %d: use a newer program", e.Found, e.Known)
+}
+
+// A querier is a database or a transaction.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// schemaVersion returns the version of the schema in a file, 0 for an empty file.
+func schemaVersion(ctx context.Context, db querier) (int, error) {
+	var id, found, tables int
+	err := db.QueryRowContext(ctx, `SELECT
+		(SELECT application_id FROM pragma_application_id),
+		(SELECT user_version FROM pragma_user_version),
+		(SELECT count(*) FROM sqlite_schema)`).Scan(&id, &found, &tables)
+	switch {
+	case err != nil:
+		return 0, err
+	case id == 0 && found == 0 && tables == 0:
+		return 0, nil
+	case id != applicationID:
+		return 0, ErrForeign
+	case found > version:
+		return 0, &VersionError{Found: found, Known: version}
+	}
+	return found, nil
+}
+
+// migrate upgrades the schema, each version in one transaction.
+func migrate(ctx context.Context, db *sql.DB) error {
+	for {
+		found, err := schemaVersion(ctx, db)
+		if err != nil || found == version {
+			return err
+		}
+		if err := migrateTo(ctx, db, found+1); err != nil {
+			return fmt.Errorf("to version %d: %w", found+1, err)
+		}
+	}
+}
+
+func migrateTo(ctx context.Context, db *sql.DB, next int) error {
+	step, err := migrations.ReadFile(fmt.Sprintf("schema/%d.sql", next))
+	if err != nil {
+		return err
+	}
+	return transact(ctx, db, func(tx *sql.Tx) error {
+		if found, err := schemaVersion(ctx, tx); err != nil || found >= next {
+			return err // another process has upgraded it
+		}
+		if _, err := tx.ExecContext(ctx, string(step)); err != nil {
+			return err
+		}
+		// PRAGMA supports no parameters.
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, next))
+		return err
+	})
+}

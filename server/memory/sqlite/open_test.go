@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/server/memory/sqlite"
 )
 
-func TestPathMayHoldAnything(t *testing.T) {
+func TestOpenUnusualPaths(t *testing.T) {
 	for _, name := range []string{"a b.db", "a?b=c&d.db", "a#b.db", "100%20.db", "%.db", "é😀.db", "a'b\"c.db", "a;b.db", "-memory", ":memory:.db", "file:x.db"} {
 		path := filepath.Join(t.TempDir(), name)
 		if runtime.GOOS == "windows" && strings.ContainsAny(name, `?":`) {
@@ -38,14 +38,14 @@ func TestPathMayHoldAnything(t *testing.T) {
 	}
 }
 
-func TestRelativePathStaysWhereItWas(t *testing.T) {
+func TestOpenRelativePath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	store := open(t, "memory.db", nil)
 	t.Chdir(t.TempDir())
 	var all sync.WaitGroup
 	for i := range 10 { // new connections
 		all.Go(func() {
-			if _, err := store.List(t.Context(), here(), memory.Query{}); err != nil {
+			if _, err := store.List(t.Context(), conversations(), memory.Query{}); err != nil {
 				t.Errorf("operation %d: %v", i, err)
 			}
 		})
@@ -56,7 +56,7 @@ func TestRelativePathStaysWhereItWas(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeOpenedIsExplained(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	folder := t.TempDir()
 	text := filepath.Join(folder, "text.db")
 	if err := os.WriteFile(text, []byte(strings.Repeat("no database, but a text. ", 100)), 0o600); err != nil {
@@ -79,13 +79,13 @@ func TestWhatCannotBeOpenedIsExplained(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := sqlite.Open(ended, fileOf(t), nil); !errors.Is(err, context.Canceled) {
+	if _, err := sqlite.Open(ended, newPath(t), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("opening with a context that has ended: %v", err)
 	}
 }
 
-// Nothing of another application's database is changed, not even its journal mode.
-func TestForeignDatabaseIsRefusedUnchanged(t *testing.T) {
+// A database of another application stays unchanged, including its journal mode.
+func TestForeignDatabase(t *testing.T) {
 	for name, statements := range map[string][]string{
 		"tables":                       {"CREATE TABLE record (x)"},
 		"tables and a version":         {"CREATE TABLE t (x)", "PRAGMA user_version = 1"},
@@ -94,30 +94,30 @@ func TestForeignDatabaseIsRefusedUnchanged(t *testing.T) {
 		"an application and a version": {"PRAGMA application_id = 1", "PRAGMA user_version = 1", "CREATE TABLE t (x)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := fileOf(t)
-			db := direct(t, path)
+			path := newPath(t)
+			db := openSQL(t, path)
 			for _, statement := range statements {
 				execute(t, db, statement)
 			}
 			db.Close()
-			refusesUnchanged(t, path, func(err error) bool { return errors.Is(err, sqlite.ErrForeign) })
+			wantRejectedUnchanged(t, path, func(err error) bool { return errors.Is(err, sqlite.ErrForeign) })
 		})
 	}
 }
 
-func TestFileOfTheFutureIsRefusedUnchanged(t *testing.T) {
-	path := fileOf(t)
+func TestNewerVersion(t *testing.T) {
+	path := newPath(t)
 	open(t, path, nil).Close()
-	db := direct(t, path)
+	db := openSQL(t, path)
 	execute(t, db, "PRAGMA journal_mode = DELETE; PRAGMA user_version = 1000")
 	db.Close()
-	refusesUnchanged(t, path, func(err error) bool {
+	wantRejectedUnchanged(t, path, func(err error) bool {
 		future, ok := errors.AsType[*sqlite.VersionError](err)
-		return ok && future.Found == 1000 && future.Known == 1 && strings.Contains(err.Error(), "use a newer one")
+		return ok && future.Found == 1000 && future.Known == 1 && strings.Contains(err.Error(), "use a newer program")
 	})
 }
 
-func refusesUnchanged(t *testing.T, path string, want func(error) bool) {
+func wantRejectedUnchanged(t *testing.T, path string, want func(error) bool) {
 	t.Helper()
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -137,9 +137,9 @@ func refusesUnchanged(t *testing.T, path string, want func(error) bool) {
 	}
 }
 
-// An empty file is one that somebody made beforehand, to say who may read it.
-func TestEmptyFileIsFilled(t *testing.T) {
-	path := fileOf(t)
+// An empty file may have been created to set its permissions.
+func TestOpenEmptyFile(t *testing.T) {
+	path := newPath(t)
 	if err := os.WriteFile(path, nil, 0o640); err != nil {
 		t.Fatal(err)
 	}
@@ -148,11 +148,11 @@ func TestEmptyFileIsFilled(t *testing.T) {
 	}
 }
 
-func TestOnlyTheUserCanRead(t *testing.T) {
+func TestFileMode(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes are of other systems")
 	}
-	path := fileOf(t)
+	path := newPath(t)
 	store := open(t, path, nil)
 	if err := save(t.Context(), store, "key", "value"); err != nil {
 		t.Fatal(err)
@@ -170,13 +170,13 @@ func TestOnlyTheUserCanRead(t *testing.T) {
 	}
 	for _, name := range []string{path + "-wal", path + "-shm"} {
 		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is left behind (%v)", filepath.Base(name), err)
+			t.Errorf("%s still exists (%v)", filepath.Base(name), err)
 		}
 	}
 }
 
-func TestDeletedIsOverwritten(t *testing.T) {
-	path := fileOf(t)
+func TestDeleteOverwrites(t *testing.T) {
+	path := newPath(t)
 	store := open(t, path, nil)
 	const secret = "the password is swordfish"
 	for _, value := range []string{secret, strings.Repeat(secret, 1000)} {
@@ -191,7 +191,7 @@ func TestDeletedIsOverwritten(t *testing.T) {
 		if err := save(t.Context(), store, "stays", "other"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Delete(t.Context(), here(), "deleted"); err != nil {
+		if _, err := store.Delete(t.Context(), conversations(), "deleted"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -203,10 +203,10 @@ func TestDeletedIsOverwritten(t *testing.T) {
 	}
 }
 
-// Many open a file that does not exist: one makes it, all can use it.
-func TestFileIsMadeOnce(t *testing.T) {
+// A file that does not exist can be opened concurrently.
+func TestOpenConcurrently(t *testing.T) {
 	for range 10 {
-		path := fileOf(t)
+		path := newPath(t)
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
@@ -222,17 +222,17 @@ func TestFileIsMadeOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		sound(t, path)
-		db := direct(t, path)
-		if got := ask(t, db, "SELECT count(*) || ' ' || (SELECT user_version FROM pragma_user_version) FROM record"); got != "8 1" {
+		checkIntegrity(t, path)
+		db := openSQL(t, path)
+		if got := queryValue(t, db, "SELECT count(*) || ' ' || (SELECT user_version FROM pragma_user_version) FROM record"); got != "8 1" {
 			t.Errorf("records and version: %s", got)
 		}
 		db.Close()
 	}
 }
 
-func TestLimitsHoldForAllWhoHaveTheFileOpen(t *testing.T) {
-	path := fileOf(t)
+func TestLimitsOfSharedFile(t *testing.T) {
+	path := newPath(t)
 	opts := &sqlite.Options{Limits: &memory.Limits{Conversations: 20}}
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -247,16 +247,16 @@ func TestLimitsHoldForAllWhoHaveTheFileOpen(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if records, err := open(t, path, opts).List(t.Context(), here(), memory.Query{}); err != nil || len(records) != 20 {
+	if records, err := open(t, path, opts).List(t.Context(), conversations(), memory.Query{}); err != nil || len(records) != 20 {
 		t.Errorf("%d records, %v, want 20", len(records), err)
 	}
-	sound(t, path)
+	checkIntegrity(t, path)
 }
 
-// hold takes the lock that writers need.
-func hold(t *testing.T, path string) (release func()) {
+// lockFile takes the lock that writers need.
+func lockFile(t *testing.T, path string) (release func()) {
 	t.Helper()
-	db := direct(t, path)
+	db := openSQL(t, path)
 	conn, err := db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -273,13 +273,13 @@ func hold(t *testing.T, path string) (release func()) {
 	}
 }
 
-func TestWriterWaitsForOthers(t *testing.T) {
-	path := fileOf(t)
+func TestWriteWaitsForLock(t *testing.T) {
+	path := newPath(t)
 	store := open(t, path, &sqlite.Options{BusyTimeout: time.Minute})
-	release := hold(t, path)
+	release := lockFile(t, path)
 	saved := make(chan error, 1)
 	go func() { saved <- save(t.Context(), store, "key", "value") }()
-	if _, err := store.Load(t.Context(), here(), "key"); !errors.Is(err, memory.ErrNotFound) {
+	if _, err := store.Load(t.Context(), conversations(), "key"); !errors.Is(err, memory.ErrNotFound) {
 		t.Errorf("reading beside a writer: %v", err)
 	}
 	release()
@@ -288,52 +288,52 @@ func TestWriterWaitsForOthers(t *testing.T) {
 	}
 }
 
-func TestWriterDoesNotWaitForEver(t *testing.T) {
-	path := fileOf(t)
+func TestWriteTimeout(t *testing.T) {
+	path := newPath(t)
 	store := open(t, path, &sqlite.Options{BusyTimeout: 50 * time.Millisecond})
-	defer hold(t, path)()
+	defer lockFile(t, path)()
 	began := time.Now()
 	if err := save(t.Context(), store, "key", "value"); err == nil || !strings.Contains(err.Error(), "locked") {
 		t.Errorf("saving while another writes: %v", err)
 	}
-	if _, err := store.Delete(t.Context(), here(), "key"); err == nil || !strings.Contains(err.Error(), "locked") {
+	if _, err := store.Delete(t.Context(), conversations(), "key"); err == nil || !strings.Contains(err.Error(), "locked") {
 		t.Errorf("deleting while another writes: %v", err)
 	}
 	if took := time.Since(began); took >= sqlite.DefaultBusyTimeout {
-		t.Errorf("both took %v, the default rather than what was asked for", took)
+		t.Errorf("both took %v, the default instead of BusyTimeout", took)
 	}
 }
 
-func TestWriterStopsWaitingWithItsContext(t *testing.T) {
-	path := fileOf(t)
+func TestWriteCanceled(t *testing.T) {
+	path := newPath(t)
 	store := open(t, path, &sqlite.Options{BusyTimeout: time.Hour})
-	defer hold(t, path)()
+	defer lockFile(t, path)()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := save(ctx, store, "key", "value"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("saving while another writes: %v", err)
 	}
-	if _, err := store.Delete(ctx, here(), "key"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := store.Delete(ctx, conversations(), "key"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("deleting while another writes: %v", err)
 	}
 }
 
-// Triggers count whatever is written, by whomever.
-func TestOtherProgramsMayWrite(t *testing.T) {
-	path := fileOf(t)
+// Triggers count the changes of other programs.
+func TestOtherProgramsWrite(t *testing.T) {
+	path := newPath(t)
 	store := open(t, path, &sqlite.Options{Limits: &memory.Limits{OwnerBytes: 2000}})
 	if err := save(t.Context(), store, "key", strings.Repeat("x", 1700)); err != nil {
 		t.Fatal(err)
 	}
-	db := direct(t, path)
+	db := openSQL(t, path)
 	execute(t, db, "UPDATE record SET owner = 'ann'")
-	sound(t, path)
+	checkIntegrity(t, path)
 	if err := save(t.Context(), store, "key", "value"); err != nil {
 		t.Errorf("the room that was given away is still taken: %v", err)
 	}
 	execute(t, db, "DELETE FROM record WHERE owner = 'ann'")
-	sound(t, path)
-	if got := ask(t, db, "SELECT group_concat(owner) FROM usage"); got != "" {
+	checkIntegrity(t, path)
+	if got := queryValue(t, db, "SELECT group_concat(owner) FROM usage"); got != "" {
 		t.Errorf("owners are left that own nothing: %q", got)
 	}
 }

@@ -21,10 +21,10 @@ const (
 	pathVariable = "SQLITE_TEST_PATH" // the file that it saves to
 )
 
-// manySaves is how many records a process saves.
+// manySaves is the number of records that a process saves.
 const manySaves = 200
 
-// runTask saves, and says on standard output which record has been saved.
+// runTask saves records and prints the key of each one.
 func runTask(name string) {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, os.Getenv(pathVariable), &sqlite.Options{Limits: &memory.Limits{Conversations: -1}})
@@ -43,7 +43,7 @@ func runTask(name string) {
 	}
 }
 
-// startProcess starts one that saves under a name.
+// startProcess starts a process that saves records under a name.
 func startProcess(t *testing.T, path, name string) (saved io.Reader, cmd *exec.Cmd) {
 	t.Helper()
 	cmd = exec.CommandContext(t.Context(), os.Args[0])
@@ -59,9 +59,9 @@ func startProcess(t *testing.T, path, name string) (saved io.Reader, cmd *exec.C
 	return saved, cmd
 }
 
-// What a process was told is saved is there after it was killed.
-func TestWhatWasSavedOutlivesAKill(t *testing.T) {
-	path := fileOf(t)
+// Saved records exist after the process was killed.
+func TestKilledProcess(t *testing.T) {
+	path := newPath(t)
 	var saved []string
 	for round := range 3 {
 		out, cmd := startProcess(t, path, fmt.Sprint(endless, " ", round))
@@ -81,16 +81,16 @@ func TestWhatWasSavedOutlivesAKill(t *testing.T) {
 	}
 	store := open(t, path, nil)
 	for _, key := range saved {
-		if value, err := store.Load(t.Context(), here(), key); err != nil || value != "value of "+key {
+		if value, err := store.Load(t.Context(), conversations(), key); err != nil || value != "value of "+key {
 			t.Errorf("%s holds %q, %v", key, value, err)
 		}
 	}
-	sound(t, path)
+	checkIntegrity(t, path)
 }
 
-// Processes that open, save and read at the same time do not get into each other's way.
-func TestProcessesShareAFile(t *testing.T) {
-	path := fileOf(t)
+// Processes can open, save and read concurrently.
+func TestConcurrentProcesses(t *testing.T) {
+	path := newPath(t)
 	var all sync.WaitGroup
 	for process := range 3 {
 		out, cmd := startProcess(t, path, fmt.Sprint("process ", process))
@@ -106,14 +106,14 @@ func TestProcessesShareAFile(t *testing.T) {
 		if err := save(t.Context(), store, fmt.Sprintf("test %04d", i), ""); err != nil {
 			t.Errorf("saving while others do: %v", err)
 		}
-		if _, err := store.List(t.Context(), here(), memory.Query{Limit: 10}); err != nil {
+		if _, err := store.List(t.Context(), conversations(), memory.Query{Limit: 10}); err != nil {
 			t.Errorf("listing while others save: %v", err)
 		}
 	}
 	all.Wait()
-	records, err := store.List(t.Context(), here(), memory.Query{})
+	records, err := store.List(t.Context(), conversations(), memory.Query{})
 	if err != nil || len(records) != 4*manySaves {
 		t.Errorf("%d records are there, %v, want %d", len(records), err, 4*manySaves)
 	}
-	sound(t, path)
+	checkIntegrity(t, path)
 }

@@ -3,9 +3,11 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/server/memory"
 	"github.com/dovetail-go/dovetail/server/memory/sqlite"
 )
@@ -24,11 +26,11 @@ func open(t testing.TB, path string, opts *sqlite.Options) *sqlite.Store {
 	return store
 }
 
-// fileOf is a path for a file of the test.
-func fileOf(t testing.TB) string { return filepath.Join(t.TempDir(), "memory.db") }
+// newPath returns the path of a file that does not exist.
+func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "memory.db") }
 
-// direct is a connection to a file that knows nothing of the store.
-func direct(t testing.TB, path string) *sql.DB {
+// openSQL connects to a file without the store.
+func openSQL(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)
 	if err != nil {
@@ -46,8 +48,8 @@ func execute(t testing.TB, db *sql.DB, statement string) {
 	}
 }
 
-// ask returns the one value that a query gives.
-func ask(t testing.TB, db *sql.DB, query string) string {
+// queryValue returns the single value of a query.
+func queryValue(t testing.TB, db *sql.DB, query string) string {
 	t.Helper()
 	var value string
 	if err := db.QueryRowContext(t.Context(), query).Scan(&value); err != nil {
@@ -56,26 +58,34 @@ func ask(t testing.TB, db *sql.DB, query string) string {
 	return value
 }
 
-func here() memory.Collection { return memory.Collection{Kind: memory.Conversations} }
+func conversations() memory.Collection { return memory.Collection{Kind: memory.Conversations} }
 
 func save(ctx context.Context, store memory.Store, key, value string) error {
-	return store.Save(ctx, here(), memory.Record{Key: key, Value: value})
+	return store.Save(ctx, conversations(), memory.Record{Key: key, Value: value})
 }
 
-// sound checks that a file is whole, and that the triggers have counted right.
-func sound(t *testing.T, path string) {
+// checkIntegrity checks the file and the counts of the triggers.
+func checkIntegrity(t *testing.T, path string) {
 	t.Helper()
-	db := direct(t, path)
-	if got := ask(t, db, "PRAGMA integrity_check"); got != "ok" {
+	db := openSQL(t, path)
+	if got := queryValue(t, db, "PRAGMA integrity_check"); got != "ok" {
 		t.Errorf("the file is damaged: %s", got)
 	}
 	for _, count := range []struct{ counted, are string }{
 		{"SELECT bytes FROM total_usage", "SELECT coalesce(sum(size), 0) FROM record"},
 		{"SELECT group_concat(owner || ' ' || bytes) FROM usage ORDER BY owner", "SELECT group_concat(owner || ' ' || bytes) FROM (SELECT owner, sum(size) AS bytes FROM record GROUP BY owner ORDER BY owner)"},
 	} {
-		if counted, are := ask(t, db, "SELECT ifnull(("+count.counted+"), '')"), ask(t, db, "SELECT ifnull(("+count.are+"), '')"); counted != are {
+		if counted, are := queryValue(t, db, "SELECT ifnull(("+count.counted+"), '')"), queryValue(t, db, "SELECT ifnull(("+count.are+"), '')"); counted != are {
 			t.Errorf("counted: %.200s, there are: %.200s", counted, are)
 		}
 	}
 	db.Close()
+}
+
+func TestMain(m *testing.M) {
+	if task := os.Getenv(taskVariable); task != "" {
+		runTask(task) // in a separate process
+		return
+	}
+	leaktest.Main(m)
 }

@@ -23,7 +23,7 @@ const (
 		WHERE owner = ?1 AND kind = ?2 AND user = ?3 AND key >= ?5 AND key > ?6 ORDER BY key LIMIT ?7`
 )
 
-// Save keeps a record.
+// Save implements [memory.Store].
 func (s *Store) Save(ctx context.Context, in memory.Collection, record memory.Record) error {
 	return transact(ctx, s.writer, func(tx *sql.Tx) error {
 		var have memory.Usage
@@ -45,20 +45,20 @@ func (s *Store) Save(ctx context.Context, in memory.Collection, record memory.Re
 	})
 }
 
-// transact runs do in a transaction, which keeps other writers out of all processes.
+// transact runs do in a transaction, which excludes the writers of all processes.
 func transact(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) error) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // which does nothing after Commit
+	defer func() { _ = tx.Rollback() }() // no effect after Commit
 	if err := do(tx); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// Load returns a record's value.
+// Load implements [memory.Store].
 func (s *Store) Load(ctx context.Context, in memory.Collection, key string) (string, error) {
 	var value string
 	err := s.reader.QueryRowContext(ctx, sqlLoad, in.Owner, in.Kind, in.User, key).Scan(&value)
@@ -68,7 +68,7 @@ func (s *Store) Load(ctx context.Context, in memory.Collection, key string) (str
 	return value, err
 }
 
-// Delete drops a record.
+// Delete implements [memory.Store].
 func (s *Store) Delete(ctx context.Context, in memory.Collection, key string) (bool, error) {
 	result, err := s.writer.ExecContext(ctx, sqlDelete, in.Owner, in.Kind, in.User, key)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) Delete(ctx context.Context, in memory.Collection, key string) (b
 	return deleted > 0, err
 }
 
-// List returns the records that a query chooses.
+// List implements [memory.Store].
 func (s *Store) List(ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error) {
 	limit := query.Limit
 	if limit <= 0 {
@@ -96,7 +96,7 @@ func (s *Store) List(ctx context.Context, in memory.Collection, query memory.Que
 			return nil, err
 		}
 		if !strings.HasPrefix(record.Key, query.Prefix) {
-			break // the order is that of bytes, so there are no more
+			break // the keys are in byte order, so no further key has the prefix
 		}
 		records = append(records, record)
 	}

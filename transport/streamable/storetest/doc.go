@@ -1,5 +1,5 @@
-// Package storetest is a test kit for event stores: what [Run] asks of one, the
-// streamable HTTP transport takes for granted.
+// Package storetest tests implementations of [streamable.EventStore]. Package streamable relies
+// on the properties that [Run] checks.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) streamable.EventStore {
@@ -7,6 +7,6 @@
 //		})
 //	}
 //
-// A store may lose events at any time; so that there is something to test, it must
-// here keep 1,000 events of 1 KiB each for a minute.
+// A store may lose events at any time. In these tests it must keep 1,000 events of 1 KiB each
+// for a minute.
 package storetest

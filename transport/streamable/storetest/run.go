@@ -10,13 +10,13 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// patience is how long a property may take before the store is taken to hang.
-const patience = 20 * time.Second
+// timeout bounds a subtest.
+const timeout = 20 * time.Second
 
-var errPatience = errors.New("the store has not come to an end within " + patience.String())
+var errTimeout = errors.New("the test has not finished within " + timeout.String())
 
-// Run tests a store, each property as a subtest. open returns an empty store; it
-// is called once for each subtest and may use t.Cleanup.
+// Run tests a store, each property in a subtest. open returns an empty store. It is called
+// once for each subtest and may use t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) streamable.EventStore) {
 	for _, property := range []struct {
 		name string
@@ -36,7 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) streamable.EventStore) {
 		{"ConcurrentForget", testConcurrentForget},
 	} {
 		t.Run(property.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errPatience)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, errTimeout)
 			defer cancel()
 			property.test(&fixture{T: t, ctx: ctx, store: open(t)})
 		})
@@ -50,8 +50,8 @@ type fixture struct {
 	store streamable.EventStore
 }
 
-// keep appends messages, the first of them with that number.
-func (f *fixture) keep(id streamable.StreamID, number int64, messages ...string) {
+// append appends messages. The first one has the given number.
+func (f *fixture) append(id streamable.StreamID, number int64, messages ...string) {
 	f.Helper()
 	for i, message := range messages {
 		event := streamable.StoredEvent{Number: number + int64(i), Message: []byte(message)}
@@ -62,8 +62,8 @@ func (f *fixture) keep(id streamable.StreamID, number int64, messages ...string)
 	}
 }
 
-// replays checks that these messages, and no others, come after a number.
-func (f *fixture) replays(id streamable.StreamID, after int64, want ...string) {
+// checkReplay checks that exactly these messages follow a number.
+func (f *fixture) checkReplay(id streamable.StreamID, after int64, want ...string) {
 	f.Helper()
 	events, err := f.store.After(f.ctx, id, after)
 	if err != nil {
@@ -83,8 +83,8 @@ func (f *fixture) replays(id streamable.StreamID, after int64, want ...string) {
 	}
 }
 
-// purged checks that the store says that it cannot replay what came after a number.
-func (f *fixture) purged(id streamable.StreamID, after int64) {
+// checkPurged checks that the store cannot replay what follows a number.
+func (f *fixture) checkPurged(id streamable.StreamID, after int64) {
 	f.Helper()
 	events, err := f.store.After(f.ctx, id, after)
 	if !errors.Is(err, streamable.ErrPurged) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/streamable/storetest"
 )
@@ -17,7 +18,7 @@ func TestRunPasses(t *testing.T) {
 	storetest.Run(t, func(*testing.T) streamable.EventStore { return streamable.NewMemoryEvents(nil) })
 }
 
-// faults are ways to break a store, and the property that has to notice.
+// faults lists defects and the property that detects each.
 var faults = map[string]struct {
 	breaks   func(store streamable.EventStore) streamable.EventStore
 	property string
@@ -41,8 +42,8 @@ var faults = map[string]struct {
 
 const faultVariable = "STORETEST_FAULT"
 
-// The kit fails a broken store, in the property that it breaks. Each runs in a
-// process of its own: a failed subtest fails its parents.
+// Run detects each defect. Each runs in a process of its own, since a failed subtest fails
+// its parents.
 func TestRunFindsFaults(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +90,7 @@ func (s trimming) Append(ctx context.Context, id streamable.StreamID, event stre
 	return s.EventStore.Append(ctx, id, event)
 }
 
-// sharing returns the very message that it was given last.
+// sharing is a store that does not copy messages.
 type sharing struct {
 	streamable.EventStore
 	last streamable.StoredEvent
@@ -118,7 +119,7 @@ func (s knowing) After(ctx context.Context, id streamable.StreamID, after int64)
 	return events, err
 }
 
-// hiding gives what it still has.
+// hiding is a store that returns the remaining events instead of ErrPurged.
 type hiding struct{ streamable.EventStore }
 
 func (s hiding) After(ctx context.Context, id streamable.StreamID, after int64) ([]streamable.StoredEvent, error) {
@@ -160,7 +161,7 @@ func joined(id streamable.StreamID) streamable.StreamID {
 	return streamable.StreamID{Session: "all", Stream: id.Session + "/" + id.Stream}
 }
 
-// public finds streams of any session: the last one that was written to.
+// public is a store that ignores the session.
 type public struct{ streamable.EventStore }
 
 func (s public) Append(ctx context.Context, id streamable.StreamID, event streamable.StoredEvent) error {
@@ -201,3 +202,5 @@ type failing struct{ streamable.EventStore }
 func (failing) Forget(_ context.Context, session string) error {
 	return errors.New("there is nothing of " + session)
 }
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -4,7 +4,7 @@ package planted
 
 import "github.com/dovetail-go/dovetail/mcp"
 
-const version = "2026-07-28" // want "spells the protocol version 2026-07-28"
+const version = "2026-07-28" // want "contains the protocol version 2026-07-28"
 
 type params struct {
 	State string `json:"requestState"` // want `names "requestState"`

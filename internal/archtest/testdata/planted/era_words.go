@@ -3,4 +3,4 @@ package planted
 
 const MethodInitialize = "initialize"
 
-const latest = "2026-07-28" // want "spells the protocol version"
+const latest = "2026-07-28" // want "contains the protocol version"

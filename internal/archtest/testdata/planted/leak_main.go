@@ -1,9 +1,9 @@
-package planted // want "calls leak.Main"
+package planted // want "calls leaktest.Main"
 
 import (
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -10,8 +10,8 @@ var (
 	count    int
 	names    = map[string]bool{}
 	settings struct{ verbose bool }
-	lock     sync.Mutex // want "lock is made to be changed"
-	cached   struct {   // want "cached is made to be changed"
+	lock     sync.Mutex // want "lock contains a lock or an atomic value"
+	cached   struct {   // want "cached contains a lock or an atomic value"
 		sync.Once
 		text string
 	}

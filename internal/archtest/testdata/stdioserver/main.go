@@ -1,3 +1,5 @@
+// Stdioserver is a small server over standard input and output. README.md shows it, and a
+// test measures its size.
 // Stdioserver is a small server that speaks over stdin and stdout: what the README
 // shows, and what archtest weighs.
 package main
@@ -22,5 +24,7 @@ func main() {
 		func(ctx context.Context, r *server.Request, in AddIn) (int, error) {
 			return in.A + in.B, nil
 		})
-	log.Fatal(stdio.Serve(context.Background(), s, nil))
+	if err := stdio.Run(s, nil); err != nil { // or: streamable.Run(":8080", s, nil)
+		log.Fatal(err)
+	}
 }

@@ -1,9 +1,8 @@
-// Example is a memory server that keeps everything in a SQLite file:
+// Example is a memory server with a SQLite file:
 //
 //	go run ./example -db memory.db
 //
-// It speaks over standard input and output. Any number of clients may each start it
-// with the same file.
+// It serves on standard input and output. Several clients may start it with the same file.
 package main
 
 import (
@@ -37,7 +36,7 @@ func run(ctx context.Context, path string) error {
 	}
 	err = stdio.Serve(ctx, memory.New(store, nil), nil)
 	if ctx.Err() != nil {
-		err = nil // it was told to end
+		err = nil // interrupted
 	}
 	return errors.Join(err, store.Close())
 }

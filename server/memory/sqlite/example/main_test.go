@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leak"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/server/memory"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
-// programVariable makes the test's binary the program, with these arguments.
+// programVariable makes the test binary run the program with the given arguments.
 const programVariable = "SQLITE_EXAMPLE_ARGUMENTS"
 
 func TestMain(m *testing.M) {
@@ -21,11 +21,11 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	leak.Main(m)
+	leaktest.Main(m)
 }
 
-// Two clients start the program each, and see what the other saves; what was saved is
-// there when both have gone.
+// Two clients start one program each and see what the other one saves. The records remain when
+// both programs have ended.
 func TestClientsShareAFile(t *testing.T) {
 	start := func(path string) *client.Session {
 		t.Helper()

@@ -1,0 +1,283 @@
+package approval_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+type writeIn struct {
+	Path string `json:"path"`
+}
+
+type seats struct {
+	N int `json:"n"`
+}
+
+func eachEra(t *testing.T, run func(t *testing.T, era client.Era)) {
+	t.Run("modern", func(t *testing.T) { run(t, client.Modern) })
+	t.Run("legacy", func(t *testing.T) { run(t, client.Legacy) })
+}
+
+// connectTo opens a session with a server with a guard that always asks. The tool asks its
+// caller twice.
+func connectTo(t *testing.T, era client.Era, approver approval.Approver, d *memoryJournal, answer func(message string) mcp.ElicitAction) (*client.Session, *[]string) {
+	t.Helper()
+	o := options(d)
+	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
+		Logger: quiet(), Guards: []mcp.Guard{approval.Guard(asking(), approver, o)},
+	})
+	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
+	written := new([]string)
+	write, err := server.NewTool(server.Tool{Name: "write"}, func(_ context.Context, r *server.Request, in writeIn) (string, error) {
+		for _, key := range []string{"first", "second"} {
+			if _, err := server.Elicit[seats](r, key, key); err != nil {
+				return "", err
+			}
+		}
+		*written = append(*written, in.Path)
+		return "done", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write.Origin = mcp.Origin{Server: "files"}
+	if err := s.Replace(write); err != nil {
+		t.Fatal(err)
+	}
+	opts := &client.Options{Era: era}
+	opts.Elicit = func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		action := answer(p.Message)
+		if action != mcp.ElicitAccept {
+			return &mcp.ElicitResult{Action: action}, nil
+		}
+		return &mcp.ElicitResult{Action: action, Content: json.RawMessage(`{"n":1}`)}, nil
+	}
+	session, err := client.Connect(t.Context(), transport.Pipe(s), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session, written
+}
+
+// TestElicitation: the user of the client is asked once, with the complete arguments, and the
+// tool runs once.
+func TestElicitation(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		for _, action := range []mcp.ElicitAction{mcp.ElicitAccept, mcp.ElicitDecline, mcp.ElicitCancel} {
+			var asked []string
+			var d memoryJournal
+			session, written := connectTo(t, era, approval.Elicitation(), &d, func(message string) mcp.ElicitAction {
+				asked = append(asked, message)
+				if strings.HasPrefix(message, "Allow") {
+					return action
+				}
+				return mcp.ElicitAccept
+			})
+			_, err := session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/\u202e\u001b[0m"}`), nil)
+			if question := "Allow this call of write on files?\n" + `{"path":"/tmp/\u202e\u001b[0m"}`; asked[0] != question {
+				t.Errorf("the question is %q, want %q", asked[0], question)
+			}
+			if action == mcp.ElicitAccept {
+				if err != nil || len(*written) != 1 || fmt.Sprint(asked[1:]) != "[first second]" {
+					t.Errorf("%s: asked %q, wrote %q, error %v", action, asked, *written, err)
+				}
+				wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted)
+				continue
+			}
+			var wire *jsonrpc.Error
+			if !errors.As(err, &wire) || string(wire.Data) != `{"type":"REJECTED"}` || len(*written) != 0 || len(asked) != 1 {
+				t.Errorf("%s: asked %q, wrote %q, error %v", action, asked, *written, err)
+			}
+			wantEvents(t, &d, approval.EventAsked, approval.EventRejected)
+		}
+	})
+}
+
+// TestAnotherApprover: an approver other than the caller is also asked once.
+func TestAnotherApprover(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		prompts, questions := 0, 0
+		var d memoryJournal
+		session, written := connectTo(t, era, approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+			prompts++
+			return yes, nil
+		}), &d, func(string) mcp.ElicitAction { questions++; return mcp.ElicitAccept })
+		if _, err := session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/a"}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		if prompts != 1 || questions != 2 || len(*written) != 1 {
+			t.Errorf("%d prompts, %d questions, wrote %q", prompts, questions, *written)
+		}
+		wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted)
+	})
+}
+
+// TestCallerThatCannotBeAsked: without elicitation the code is NoApprover.
+func TestCallerThatCannotBeAsked(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
+			Logger: quiet(), Guards: []mcp.Guard{approval.Guard(asking(), approval.Elicitation(), options(nil))},
+		})
+		t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
+		server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) {
+			t.Error("it was executed")
+			return "", nil
+		})
+		session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		_, err = session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/a"}`), nil)
+		var wire *jsonrpc.Error
+		if !errors.As(err, &wire) || string(wire.Data) != `{"type":"NO_APPROVER"}` {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// TestElicitationAnswers: only the answer to the question of this call counts, and only accept
+// approves.
+func TestElicitationAnswers(t *testing.T) {
+	for answer, code := range map[string]approval.Code{
+		`{"action":"accept"}`: "", `{"action":"accept","content":{}}`: "",
+		`{"action":"decline"}`: approval.Rejected, `{"action":"cancel"}`: approval.Rejected,
+		`{"action":"Accept"}`: approval.Failed, `{"action":true}`: approval.Failed, `{"action":""}`: approval.Failed,
+		`{}`: approval.Failed, `true`: approval.Failed, `"accept"`: approval.Failed, `{"Action":"accept"}`: approval.Failed,
+	} {
+		var f tool
+		invoke := gated(&f, approval.Elicitation(), options(nil))
+		e := newExchange("call")
+		_, err := invoke(t.Context(), newCall(t, "", "write", `{}`, e))
+		question, asks := mcp.AsInputRequired(err)
+		if !asks {
+			t.Fatal(err)
+		}
+		for key := range question.Requests {
+			e.answers[key] = json.RawMessage(answer)
+		}
+		replayed := e.copy()
+		_, err = invoke(t.Context(), newCall(t, "", "write", `{}`, e))
+		if code != "" {
+			wantCode(t, err, code)
+		}
+		if (code == "") != (err == nil && len(f.ran()) == 1) {
+			t.Errorf("%s: error %v, %d executions", answer, err, len(f.ran()))
+		}
+		_, err = invoke(t.Context(), newCall(t, "", "write", `{}`, replayed))
+		wantCode(t, err, approval.Spent)
+
+		another := newExchange("another") // with the answers of the first call
+		another.answers = replayed.answers
+		_, err = invoke(t.Context(), newCall(t, "", "write", `{}`, another))
+		if _, asks := mcp.AsInputRequired(err); !asks {
+			t.Errorf("%s: the answer counted for another call: %v", answer, err)
+		}
+	}
+	_, err := gated(&tool{}, approval.Elicitation(), options(nil))(t.Context(), newCall(t, "", "write", `{}`, nil))
+	wantCode(t, err, approval.NoApprover) // as in a client
+}
+
+// TestQuorum: y approves, n rejects, e fails, p panics, and - waits for its context.
+func TestQuorum(t *testing.T) {
+	boom := errors.New("boom")
+	for _, test := range []struct {
+		count     int
+		approvers string
+		want      string // y, n, e, or t for a wait that ends with the deadline
+	}{
+		{1, "y", "y"}, {1, "n", "n"}, {1, "e", "e"}, {1, "p", "e"}, {1, "-", "t"},
+		{1, "y-", "y"}, {1, "-y", "y"}, {1, "ey", "y"}, {1, "py", "y"}, {1, "ee", "e"}, {1, "e-", "e"},
+		{2, "yy", "y"}, {2, "yy-", "y"}, {2, "y-", "t"}, {2, "yn", "n"}, {2, "-n", "n"}, {2, "ye", "e"}, {2, "eyy", "y"}, {2, "e-", "e"},
+		{3, "yyy", "y"}, {3, "yye", "e"}, {3, "y-n", "n"}, {3, "yy-", "t"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var approvers []approval.Approver
+			for _, a := range test.approvers {
+				approvers = append(approvers, approval.ApproverFunc(func(ctx context.Context, _ *approval.Request) (approval.Answer, error) {
+					switch a {
+					case 'y':
+						sleep(time.Second)
+						return yes, nil
+					case 'n':
+						return no, nil
+					case 'e':
+						return approval.Answer{Approved: true}, boom
+					case 'p':
+						panic("boom")
+					}
+					<-ctx.Done()
+					return yes, context.Cause(ctx)
+				}))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			a, err := approval.Quorum(test.count, approvers...).Approve(ctx, &approval.Request{})
+			got := "e"
+			switch {
+			case err == nil && a.Approved:
+				got = "y"
+				if want := strings.TrimSuffix(strings.Repeat("anna, ", test.count), ", "); a.By != want {
+					t.Errorf("%d of %s: by %q", test.count, test.approvers, a.By)
+				}
+			case err == nil:
+				got = "n"
+			case errors.Is(err, context.DeadlineExceeded):
+				got = "t"
+			}
+			// A yes takes a second, so a no may come first.
+			if got != test.want && (test.approvers != "yn" || got != "n") {
+				t.Errorf("%d of %s: %s (%v), want %s", test.count, test.approvers, got, err, test.want)
+			}
+		})
+	}
+	for _, count := range []int{0, -1, 2} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a quorum of %d of 1 was made", count)
+				}
+			}()
+			approval.Quorum(count, says(yes, nil))
+		}()
+	}
+}
+
+// TestQuorumWithTheCaller: the caller is asked first, and each other approver once.
+func TestQuorumWithTheCaller(t *testing.T) {
+	for action, approved := range map[string]bool{"accept": true, "decline": false} {
+		prompts := 0
+		var f tool
+		invoke := gated(&f, approval.Quorum(2, approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+			prompts++
+			return yes, nil
+		}), approval.Quorum(1, approval.Elicitation())), options(nil))
+		e := newExchange("call")
+		_, err := invoke(t.Context(), newCall(t, "", "write", `{}`, e))
+		question, asks := mcp.AsInputRequired(err)
+		if !asks || prompts != 0 {
+			t.Fatalf("error %v, %d prompts", err, prompts)
+		}
+		for key := range question.Requests {
+			e.answers[key] = json.RawMessage(`{"action":"` + action + `"}`)
+		}
+		_, err = invoke(t.Context(), newCall(t, "", "write", `{}`, e))
+		if (err == nil) != approved || (len(f.ran()) == 1) != approved || (prompts == 1) != approved {
+			t.Errorf("%s: error %v, %d executions, %d prompts", action, err, len(f.ran()), prompts)
+		}
+	}
+}

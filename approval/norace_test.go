@@ -1,5 +1,0 @@
-//go:build !race
-
-package approval_test
-
-const raced = false

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// maxChanges bounds the number of changes that wait to be printed.
+const maxChanges = 1024
+
+// options returns the options of the session. The user answers questions, and changes go to
+// the channel.
+func (c *command) options(changes chan<- []byte, p *person, stderr io.Writer) *client.Options {
+	logs := peertext.NewWriter(stderr, "log", nil)
+	opts := &client.Options{
+		Info: mcp.Implementation{Name: "dovetail", Version: "1.0.0"},
+		Era:  c.era, ConnectTimeout: c.timeout,
+		Elicit: p.elicit, ElicitURLs: true,
+		OnChange: func(_ context.Context, change mcp.Change) {
+			line, err := json.Marshal(describe(change))
+			if err != nil {
+				return
+			}
+			select {
+			case changes <- line:
+			default:
+				fmt.Fprintf(stderr, "dovetail: more than %d changes wait to be shown: one is dropped\n", maxChanges)
+			}
+		},
+		OnLog: func(_ context.Context, m *mcp.LoggingMessageParams) {
+			if c.verbose {
+				fmt.Fprintf(logs, "%s %s: %s\n", m.Level, peertext.Escape(m.Logger), peertext.EscapeJSON(m.Data))
+			}
+		},
+	}
+	if c.era == client.Modern { // no other era to try
+		opts.ProbeTimeout = c.timeout
+	}
+	return opts
+}
+
+func describe(change mcp.Change) map[string]string {
+	if change.URI != "" {
+		return map[string]string{"changed": "resource", "uri": change.URI}
+	}
+	return map[string]string{"changed": change.Kind.String() + "s"}
+}
+
+// A person answers questions by typed lines, or declines them if there is no input.
+type person struct {
+	typed *lines // nil: no input
+	out   io.Writer
+	busy  sync.Mutex // held while one question is open: a tool may ask several together
+}
+
+func (p *person) elicit(ctx context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	if p.typed == nil {
+		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+	}
+	p.busy.Lock()
+	defer p.busy.Unlock()
+	fmt.Fprintln(p.out)
+	p.show("The server asks:", question.Message)
+	if question.Mode == mcp.ElicitURL {
+		fmt.Fprintf(p.out, "It wants you to visit %s\n", shownURL(question.URL))
+		return p.agree(ctx, nil)
+	}
+	form, err := mcp.ParseElicitSchema(question.RequestedSchema)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		content, err := p.fill(ctx, form)
+		if err != nil {
+			return nil, err
+		}
+		if err := form.Check(content); err != nil {
+			p.show("This does not fit:", err.Error())
+			continue
+		}
+		return p.agree(ctx, content)
+	}
+}
+
+const (
+	// maxText is how much of a text of the server is shown, in bytes.
+	maxText = 4 << 10
+	// textWidth is the number of columns of a line of such a text.
+	textWidth = 64
+)
+
+// shownLines returns the lines of a text of the server.
+func shownLines(text string) []string {
+	return peertext.Wrap(peertext.Escape(peertext.Cut(text, maxText)), textWidth)
+}
+
+// show prints a text of the server after a label. Each line of a text that is too long for one
+// line begins with a margin, so that it cannot imitate a question of this program.
+func (p *person) show(label, text string) {
+	lines := shownLines(text)
+	if len(lines) == 1 {
+		fmt.Fprintln(p.out, label, lines[0])
+		return
+	}
+	fmt.Fprintln(p.out, label)
+	p.print(lines)
+}
+
+func (p *person) print(lines []string) {
+	for _, line := range lines {
+		fmt.Fprintln(p.out, "  |", line)
+	}
+}
+
+// shownURL returns a URL as one word of visible characters. It is complete.
+func shownURL(url string) string { return strings.ReplaceAll(peertext.Escape(url), " ", "%20") }
+
+func (p *person) agree(ctx context.Context, content json.RawMessage) (*mcp.ElicitResult, error) {
+	answer, err := p.typed.ask(ctx, "Send this? [y]es, [n]o, anything else cancels: ")
+	if err != nil {
+		return nil, err
+	}
+	switch strings.ToLower(answer) {
+	case "y", "yes":
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: content}, nil
+	case "n", "no":
+		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+	}
+	return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
+}
+
+// fill asks for each field of a form, in order. An empty line omits the field.
+func (p *person) fill(ctx context.Context, form *mcp.ElicitSchema) (json.RawMessage, error) {
+	values := make(map[string]any)
+	for _, field := range form.Fields {
+		label, read := reader(field.Schema)
+		lines := shownLines(field.Name + label)
+		prompt := "  > "
+		if len(lines) == 1 {
+			prompt = "  " + lines[0] + ": "
+		} else {
+			p.print(lines)
+		}
+		text, err := p.typed.ask(ctx, prompt)
+		if err != nil {
+			return nil, err
+		}
+		if text != "" {
+			values[field.Name] = read(text)
+		}
+	}
+	return json.Marshal(values)
+}
+
+// reader returns the expected input of a field and a function that parses it. Input that
+// does not parse stays text, which the validation of the form refuses.
+func reader(field mcp.PrimitiveSchema) (label string, read func(string) any) {
+	asText := func(text string) any { return text }
+	switch f := field.(type) {
+	case *mcp.StringSchema:
+		return labelled(f.Description, "text"), asText
+	case *mcp.BooleanSchema:
+		return labelled(f.Description, "true or false"), parsed(strconv.ParseBool)
+	case *mcp.NumberSchema:
+		return labelled(f.Description, "a number"), func(text string) any { return asNumber(text) }
+	case *mcp.EnumSchema:
+		if f.Multiple {
+			return labelled(f.Description, "some of "+options(f)), func(text string) any { return strings.Fields(text) }
+		}
+		return labelled(f.Description, options(f)), asText
+	}
+	return "", asText
+}
+
+func parsed[T any](parse func(string) (T, error)) func(string) any {
+	return func(text string) any {
+		if value, err := parse(text); err == nil {
+			return value
+		}
+		return text
+	}
+}
+
+// asNumber keeps the digits as typed.
+func asNumber(text string) any {
+	if json.Valid([]byte(text)) {
+		return json.Number(text)
+	}
+	return text
+}
+
+func labelled(description, takes string) string {
+	if description == "" {
+		return " (" + takes + ")"
+	}
+	return " (" + takes + "), " + description
+}
+
+func options(f *mcp.EnumSchema) string {
+	var texts []string
+	for _, o := range f.Options {
+		if o.Title != "" && o.Title != o.Value {
+			texts = append(texts, o.Value+" = "+o.Title)
+			continue
+		}
+		texts = append(texts, o.Value)
+	}
+	return strings.Join(texts, " | ")
+}
+
+const barWidth = 30
+
+// A bar prints progress: on one line of a terminal, or one line per report elsewhere.
+type bar struct {
+	w        io.Writer
+	terminal bool
+	drawn    bool
+}
+
+// newBar returns a bar on a terminal. Elsewhere it prints lines to escaped.
+func newBar(terminal, escaped io.Writer) *bar {
+	if isTerminal(terminal) {
+		return &bar{w: terminal, terminal: true}
+	}
+	return &bar{w: escaped}
+}
+
+func (b *bar) progress(p *mcp.ProgressParams) {
+	if !b.terminal {
+		of := ""
+		if p.Total != nil {
+			of = fmt.Sprint(" of ", *p.Total)
+		}
+		fmt.Fprintf(b.w, "progress %v%s: %s\n", p.Progress, of, peertext.Escape(peertext.Cut(p.Message, maxText)))
+		return
+	}
+	b.drawn = true
+	if p.Total == nil || *p.Total <= 0 {
+		fmt.Fprintf(b.w, "\r\x1b[K%v %s", p.Progress, b.message(p))
+		return
+	}
+	share := min(max(p.Progress/(*p.Total), 0), 1)
+	full := int(share * barWidth)
+	fmt.Fprintf(b.w, "\r\x1b[K[%s%s] %3.0f%% %s", strings.Repeat("#", full), strings.Repeat("·", barWidth-full), share*100, b.message(p))
+}
+
+// message returns the beginning of the message that fits on the line of the bar.
+func (b *bar) message(p *mcp.ProgressParams) string {
+	const around = barWidth + 10 // columns of the bar and the figures
+	lines := peertext.Wrap(peertext.Escape(peertext.Cut(p.Message, maxText)), max(1, peertext.Columns(b.w)-around))
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[0]
+}
+
+func (b *bar) clear() {
+	if b.drawn {
+		fmt.Fprint(b.w, "\r\x1b[K")
+		b.drawn = false
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// configuration is a file with the test server, one over HTTP, and some that do not work.
+func configuration(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
+		"child": map[string]any{"command": child(t)[1], "env": map[string]string{asServer: "1", "GORACE": "atexit_sleep_ms=0"}},
+		"web":   map[string]any{"url": web(t) + "/mcp", "headers": map[string]string{"Greeting": "hello: world"}, "icon": "x"},
+		"gone":  map[string]any{"command": filepath.Join(t.TempDir(), "nothing")},
+		"unset": map[string]any{"command": "${INSPECT_TEST_UNSET}"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func inspectAll(t *testing.T, path, line string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, said bytes.Buffer
+	err = run(t.Context(), append([]string{"-config", path}, strings.Fields(line)...), strings.NewReader(""), &out, &said)
+	return out.String(), said.String(), err
+}
+
+func TestServersOfConfigurationAreOne(t *testing.T) {
+	path := configuration(t)
+	for _, test := range []struct {
+		line string
+		want []string
+	}{
+		{"tools", []string{`"child__greet"`, `"web__greet"`}},
+		{"-era legacy tools", []string{`"child__greet"`, `"web__greet"`}},
+		{`call child__greet {"name":"Ada"}`, []string{`"text": "<hello> Ada"`}},
+		{`-era legacy call web__greet {"name":"Ada"}`, []string{`"text": "<hello> Ada"`}},
+		{"read greet://Ada", []string{`"text": "hello Ada"`}},
+		{"info", []string{"\"alias\": \"child\",\n      \"status\": \"ready\"", "\"alias\": \"gone\",\n      \"status\": \"failed\"", "nothing: no such file"}},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			shown, said, err := inspectAll(t, path, test.line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range test.want {
+				if !strings.Contains(shown, part) {
+					t.Errorf("printed without %s:\n%s", part, shown)
+				}
+			}
+			for _, part := range []string{`dovetail: the server "gone" is failed: `, "server unset: command: ", "mcpServers.web.icon: "} {
+				if !strings.Contains(said, part) {
+					t.Errorf("%q is not said in:\n%s", part, said)
+				}
+			}
+		})
+	}
+}
+
+func TestToolErrorOfOneOfManyExitsWithTwo(t *testing.T) {
+	shown, _, err := inspectAll(t, configuration(t), `call child__greet {"name":""}`)
+	var status exitStatus
+	if !errors.As(err, &status) || status != toolFailed || !strings.Contains(shown, "nobody to greet") {
+		t.Errorf("error = %v, printed:\n%s", err, shown)
+	}
+}
+
+func TestWrongConfigurationsSayWhatIsExpected(t *testing.T) {
+	path := configuration(t)
+	for _, test := range []struct{ path, line, want string }{
+		{path, "tools -- true", "expected no command"},
+		{path, "-header a:b tools", "expected headers in the file"},
+		{path, "call gone__greet", `the server \"gone\" is not available at the moment; the call was not executed`},
+		{path + ".no", "tools", "no such file"},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			shown, _, err := inspectAll(t, test.path, test.line)
+			if err == nil || !strings.Contains(err.Error(), test.want) || shown != "" {
+				t.Errorf("error = %v, want %q, printed:\n%s", err, test.want, shown)
+			}
+		})
+	}
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// sessionVerb is the verb that reads other verbs from lines.
+const sessionVerb = "session"
+
+// sessionVerbs are the verbs that behave differently in a session.
+var sessionVerbs = map[string]verb{"listen": listenOn, "wait": wait}
+
+// converse runs the typed verbs in one session. It prints the error of a verb and goes on.
+func (c *command) converse(ctx context.Context, i *inspection, typed *lines) error {
+	if err := takes(c.args, 0, 0, sessionVerb); err != nil {
+		return err
+	}
+	for {
+		line, err := typed.ask(ctx, "$ ")
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.line(ctx, i, words(line)); err != nil && !errors.As(err, new(exitStatus)) {
+			printError(typed.out, err)
+		}
+	}
+}
+
+// line runs one verb with the timeout of a command. It ignores empty lines and comments.
+func (c *command) line(ctx context.Context, i *inspection, words []string) error {
+	if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+		return nil
+	}
+	run, ok := sessionVerbs[words[0]]
+	if !ok {
+		run, ok = verbs[words[0]]
+	}
+	if !ok {
+		return fmt.Errorf("unknown verb %q: expected one of %s, wait", words[0], strings.Join(verbNames(), ", "))
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return run(ctx, i, words[1:])
+}
+
+// words splits a line at spaces outside of single quotes. A word that begins with a brace
+// extends to the end of the line, so that JSON needs no quotes.
+func words(line string) []string {
+	var found []string
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimLeft(line, " \t") {
+		if line[0] == '{' {
+			return append(found, line)
+		}
+		var word string
+		if quoted, rest, ok := strings.Cut(line[1:], "'"); ok && line[0] == '\'' {
+			word, line = quoted, rest
+		} else if end := strings.IndexAny(line, " \t"); end >= 0 {
+			word, line = line[:end], line[end:]
+		} else {
+			word, line = line, ""
+		}
+		found = append(found, word)
+	}
+	return found
+}
+
+// listenOn subscribes until the session ends.
+func listenOn(ctx context.Context, i *inspection, args []string) error {
+	_, err := i.session.Subscribe(ctx, everyChange(args))
+	return err
+}
+
+// wait prints the next change.
+func wait(ctx context.Context, i *inspection, args []string) error {
+	if err := takes(args, 0, 0, "wait"); err != nil {
+		return err
+	}
+	select {
+	case change := <-i.changes:
+		_, err := fmt.Fprintf(i.out, "%s\n", change)
+		return err
+	case <-ctx.Done():
+		return errors.New("no change has come")
+	}
+}
+
+// everyChange selects changes of all lists and of the given resources.
+func everyChange(uris []string) mcp.SubscriptionFilter {
+	return mcp.SubscriptionFilter{
+		ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,
+		ResourceSubscriptions: uris,
+	}
+}
+
+// maxLine bounds a typed line, in bytes.
+const maxLine = 1 << 20
+
+// lines reads input line by line.
+type lines struct {
+	out   io.Writer // output of the prompts
+	echo  bool      // the input is no terminal: print the lines
+	start func()
+	typed chan string
+	err   error // why typed is closed; nil at the end of the input
+}
+
+// newLines returns lines of in. Reading starts with the first prompt and ends with ctx.
+func newLines(ctx context.Context, in io.Reader, out io.Writer) *lines {
+	l := &lines{out: out, echo: !isTerminal(in), typed: make(chan string)}
+	l.start = sync.OnceFunc(func() { go l.read(ctx, in) })
+	return l
+}
+
+// read runs in its own goroutine, because a read from a terminal cannot be interrupted.
+func (l *lines) read(ctx context.Context, in io.Reader) {
+	defer close(l.typed)
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, maxLine)
+	for scanner.Scan() {
+		select {
+		case l.typed <- scanner.Text():
+		case <-ctx.Done():
+			return
+		}
+	}
+	l.err = scanner.Err()
+}
+
+// ask prints a prompt and returns the next line, or [io.EOF].
+func (l *lines) ask(ctx context.Context, prompt string) (string, error) {
+	fmt.Fprint(l.out, prompt)
+	l.start()
+	select {
+	case line, ok := <-l.typed:
+		if !ok {
+			fmt.Fprintln(l.out)
+			return "", cmp.Or(l.err, io.EOF)
+		}
+		line = strings.TrimSpace(line)
+		if l.echo {
+			fmt.Fprintln(l.out, line)
+		}
+		return line, nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

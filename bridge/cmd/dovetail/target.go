@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+	"github.com/dovetail-go/dovetail/transport/ws"
+)
+
+// A target is the server to connect to.
+type target struct {
+	command []string
+	url     string
+	headers headers
+	login   bool
+	tokens  *oauth.Client // nil without -login
+	config  string        // configuration file, instead of one server
+}
+
+type headers []string
+
+func (h *headers) String() string { return strings.Join(*h, ", ") }
+
+func (h *headers) Set(header string) error {
+	if !strings.Contains(header, ":") {
+		return errors.New(`expected "name: value"`)
+	}
+	*h = append(*h, header)
+	return nil
+}
+
+// add adds the headers to a request.
+func (h headers) add(_ context.Context, to http.Header) error {
+	for _, header := range h {
+		name, value, _ := strings.Cut(header, ":")
+		to.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return nil
+}
+
+// take parses the target at the end of the command line and returns the rest.
+func (t *target) take(line []string) ([]string, error) {
+	if t.config != "" {
+		return line, t.alone(line)
+	}
+	if at := slices.Index(line, "--"); at >= 0 {
+		t.command = line[at+1:]
+		if len(t.command) == 0 {
+			return nil, errors.New("expected a command after --")
+		}
+		return line[:at], nil
+	}
+	if len(line) == 0 || !strings.Contains(line[len(line)-1], "://") {
+		return nil, errors.New("expected a server at the end: a URL, or -- COMMAND [ARG…]")
+	}
+	t.url = line[len(line)-1]
+	return line[:len(line)-1], nil
+}
+
+// alone refuses flags that do not apply to a configuration file.
+func (t *target) alone(line []string) error {
+	if slices.Contains(line, "--") {
+		return errors.New("-config says which servers to start: expected no command")
+	}
+	if len(t.headers) > 0 {
+		return errors.New("-header is for one server at a URL: expected headers in the file")
+	}
+	return nil
+}
+
+// dialer returns a dialer for the target. For an http URL it falls back to HTTP+SSE.
+func (t *target) dialer(verbose bool, stderr io.Writer) (transport.Dialer, error) {
+	var conn jsonrpc.Options
+	if verbose {
+		conn.Trace = trace(stderr)
+	}
+	if t.url == "" {
+		return t.child(conn, verbose, stderr)
+	}
+	scheme, _, _ := strings.Cut(t.url, "://")
+	switch strings.ToLower(scheme) {
+	case "http", "https":
+		opts := &streamable.DialOptions{Header: t.headers.add, Conn: conn}
+		if t.tokens != nil {
+			opts.Authorizer = t.tokens
+		}
+		return streamable.Dial(t.url, opts), nil
+	case "ws", "wss":
+		return ws.Dial(t.url, &ws.DialOptions{Header: t.headers.add, Conn: conn}), nil
+	}
+	return nil, fmt.Errorf("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
+}
+
+// child starts a command with the environment of this program.
+func (t *target) child(conn jsonrpc.Options, verbose bool, stderr io.Writer) (transport.Dialer, error) {
+	if len(t.headers) > 0 {
+		return nil, errors.New("-header is for servers at a URL")
+	}
+	opts := &stdio.CommandOptions{InheritEnv: true, Conn: conn}
+	if verbose {
+		opts.Stderr = stderr
+	}
+	return stdio.Command(t.command[0], t.command[1:], opts), nil
+}
+
+// trace prints each message.
+func trace(w io.Writer) func(sent bool, frame []byte) {
+	var mu sync.Mutex
+	return func(sent bool, frame []byte) {
+		direction := "←"
+		if sent {
+			direction = "→"
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(w, direction, peertext.EscapeJSON(frame))
+	}
+}
+
+// connectTimeout bounds the start of one server.
+const connectTimeout = 30 * time.Second
+
+// servers are the servers of a configuration file, mounted in one server. It is nil for a
+// single target.
+type servers struct {
+	bridge *bridge.Bridge
+	face   *server.Server
+}
+
+// openServers reads a configuration file. It prints the errors of a server and goes on with
+// the others.
+func openServers(ctx context.Context, c *command, stderr io.Writer) (*servers, error) {
+	file, err := config.Load(c.target.config)
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range file.Warnings {
+		fmt.Fprintf(stderr, "dovetail: %s:%v\n", file.Name, warning)
+	}
+	logger := slog.New(slog.DiscardHandler)
+	dial := &config.DialOptions{Logger: logger}
+	if c.verbose {
+		logger = slog.New(slog.NewTextHandler(stderr, nil))
+		dial.Logger, dial.Stderr, dial.Conn.Trace = logger, stderr, trace(stderr)
+	}
+	configs, err := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, dial)
+	if err != nil {
+		printError(stderr, err)
+	}
+	for i := range configs { // a server that hangs must not use the whole timeout
+		configs[i].ConnectTimeout = min(positive(configs[i].ConnectTimeout, connectTimeout), c.timeout/2)
+	}
+	s := &servers{face: server.New(mcp.Implementation{Name: "dovetail", Version: "1.0.0"}, &server.Options{Logger: logger})}
+	if s.bridge, err = bridge.New(&bridge.Options{Logger: logger, StartTimeout: c.timeout}, configs...); err != nil {
+		return nil, err
+	}
+	if err := s.face.Mount(s.bridge, nil); err != nil {
+		return nil, err
+	}
+	if err := s.face.Start(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func positive(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// report prints the servers that did not start.
+func (s *servers) report(stderr io.Writer) {
+	if s == nil {
+		return
+	}
+	for _, state := range s.bridge.States() {
+		if state.Err != nil {
+			printError(stderr, fmt.Errorf("the server %q is %s: %w", state.Alias, state.Status, state.Err))
+		}
+	}
+}
+
+// A serverState is the state of one server.
+type serverState struct {
+	Alias     string        `json:"alias"`
+	Status    bridge.Status `json:"status"`
+	Error     string        `json:"error,omitempty"`
+	Tools     int           `json:"tools"`
+	Prompts   int           `json:"prompts"`
+	Resources int           `json:"resources"`
+}
+
+func (s *servers) states() []serverState {
+	states := []serverState{}
+	for _, state := range s.bridge.States() {
+		shown := serverState{
+			Alias: state.Alias, Status: state.Status,
+			Tools: state.Tools, Prompts: state.Prompts, Resources: state.Resources,
+		}
+		if state.Err != nil {
+			shown.Error = state.Err.Error()
+		}
+		states = append(states, shown)
+	}
+	return states
+}
+
+// grace bounds the shutdown of the servers.
+const grace = 5 * time.Second
+
+func (s *servers) close() {
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	_ = s.face.Shutdown(ctx) // the results are printed; the error has no effect
+}
+
+// logIn obtains a token for the target if -login is set.
+func (t *target) logIn(ctx context.Context, stderr io.Writer) error {
+	if !t.login {
+		return nil
+	}
+	u, err := url.Parse(t.url)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New("-login is for a server at a URL that begins with http:// or https://")
+	}
+	store, err := tokenStore()
+	if err != nil {
+		return err
+	}
+	t.tokens, err = oauth.NewClient(&oauth.ClientOptions{
+		Name: "Inspect", Store: store, AllowLoopback: isLoopback(u.Hostname()),
+		Flow: &oauth.CodeFlow{Open: func(ctx context.Context, to string) error {
+			fmt.Fprintf(stderr, "a browser opens to log in; if none does, open %s\n", shownURL(to))
+			_ = oauth.OpenBrowser(ctx, to) // the user opens the printed URL instead
+			return nil
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	return t.tokens.Login(ctx, t.url)
+}
+
+// isLoopback reports whether a host is this machine. Its authorization server may be, too.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
+}
+
+// tokenStore returns the token file in the user's cache folder. Its key is in the
+// configuration folder, so that a copy of the cache does not reveal tokens.
+func tokenStore() (*oauth.FileStore, error) {
+	caches, err := folder(os.UserCacheDir())
+	if err != nil {
+		return nil, err
+	}
+	configuration, err := folder(os.UserConfigDir())
+	if err != nil {
+		return nil, err
+	}
+	key, err := fileKey(filepath.Join(configuration, "key"))
+	if err != nil {
+		return nil, err
+	}
+	return oauth.NewFileStore(filepath.Join(caches, "tokens"), key)
+}
+
+// folder creates the folder of this program below another, with mode 0700.
+func folder(within string, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	own := filepath.Join(within, "dovetail")
+	return own, os.MkdirAll(own, 0o700)
+}
+
+// fileKey reads the key or creates it. If two programs create it concurrently, one fails.
+func fileKey(path string) ([]byte, error) {
+	key, err := os.ReadFile(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	key = make([]byte, oauth.MinFileKey)
+	_, _ = rand.Read(key) // it never fails
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.Write(key)
+	return key, errors.Join(err, file.Close())
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// An inspection runs one verb.
+type inspection struct {
+	session *client.Session
+	servers *servers // nil: a single target
+	out     io.Writer
+	changes <-chan []byte
+	bar     *bar
+}
+
+type verb func(ctx context.Context, i *inspection, args []string) error
+
+var verbs = map[string]verb{
+	"info":      info,
+	"tools":     list(mcp.MethodToolsList, "tools"),
+	"resources": list(mcp.MethodResourcesList, "resources"),
+	"templates": list(mcp.MethodResourceTemplatesList, "resourceTemplates"),
+	"prompts":   list(mcp.MethodPromptsList, "prompts"),
+	"call":      call,
+	"read":      read,
+	"prompt":    prompt,
+	"complete":  complete,
+	"listen":    listen,
+	"ping":      ping,
+}
+
+func verbNames() []string { return slices.Sorted(maps.Keys(verbs)) }
+
+// takes returns an error if the number of arguments is wrong.
+func takes(args []string, least, most int, usage string) error {
+	if len(args) < least || most >= 0 && len(args) > most {
+		return fmt.Errorf("expected: %s", usage)
+	}
+	return nil
+}
+
+// print prints one JSON document.
+func (i *inspection) print(document []byte) error {
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, document, "", "  "); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(i.out, indented.String())
+	return err
+}
+
+// encode prints a value without escaping HTML characters.
+func (i *inspection) encode(value any) error {
+	encoder := json.NewEncoder(i.out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// do makes a call and prints its result.
+func (i *inspection) do(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	encoded, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	result, err := i.session.Call(ctx, method, encoded, &client.CallOptions{Progress: i.bar.progress})
+	i.bar.clear()
+	if err != nil {
+		return nil, err
+	}
+	return result, i.print(result)
+}
+
+func info(_ context.Context, i *inspection, args []string) error {
+	if err := takes(args, 0, 0, "info"); err != nil {
+		return err
+	}
+	document := map[string]any{
+		"serverInfo":      i.session.Server(),
+		"protocolVersion": i.session.Version(),
+		"capabilities":    i.session.Capabilities(),
+		"instructions":    i.session.Instructions(),
+	}
+	if i.servers != nil {
+		document["servers"] = i.servers.states()
+	}
+	return i.encode(document)
+}
+
+func call(ctx context.Context, i *inspection, args []string) error {
+	if err := takes(args, 1, 2, "call NAME [JSON]"); err != nil {
+		return err
+	}
+	arguments, err := object(args[1:])
+	if err != nil {
+		return err
+	}
+	result, err := i.do(ctx, mcp.MethodToolsCall, map[string]any{"name": args[0], "arguments": arguments})
+	if err != nil {
+		return err
+	}
+	var outcome struct {
+		IsError bool `json:"isError"`
+	}
+	if err := json.Unmarshal(result, &outcome); err != nil {
+		return err
+	}
+	if outcome.IsError {
+		return toolFailed
+	}
+	return nil
+}
+
+// object returns the JSON object in an optional argument.
+func object(args []string) (json.RawMessage, error) {
+	if len(args) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	raw := json.RawMessage(args[0])
+	if !json.Valid(raw) || bytes.TrimSpace(raw)[0] != '{' {
+		return nil, fmt.Errorf("arguments must be a JSON object, not %.80q", args[0])
+	}
+	return raw, nil
+}
+
+func read(ctx context.Context, i *inspection, args []string) error {
+	if err := takes(args, 1, 1, "read URI"); err != nil {
+		return err
+	}
+	_, err := i.do(ctx, mcp.MethodResourcesRead, map[string]any{"uri": args[0]})
+	return err
+}
+
+func prompt(ctx context.Context, i *inspection, args []string) error {
+	if err := takes(args, 1, 2, "prompt NAME [JSON]"); err != nil {
+		return err
+	}
+	arguments, err := object(args[1:])
+	if err != nil {
+		return err
+	}
+	_, err = i.do(ctx, mcp.MethodPromptsGet, map[string]any{"name": args[0], "arguments": arguments})
+	return err
+}
+
+func complete(ctx context.Context, i *inspection, args []string) error {
+	const usage = "complete prompt NAME ARG VALUE, or complete resource TEMPLATE ARG VALUE"
+	if err := takes(args, 4, 4, usage); err != nil {
+		return err
+	}
+	var ref map[string]any
+	switch args[0] {
+	case "prompt":
+		ref = map[string]any{"type": "ref/prompt", "name": args[1]}
+	case "resource":
+		ref = map[string]any{"type": "ref/resource", "uri": args[1]}
+	default:
+		return errors.New("expected: " + usage)
+	}
+	_, err := i.do(ctx, mcp.MethodComplete, map[string]any{
+		"ref": ref, "argument": map[string]any{"name": args[2], "value": args[3]},
+	})
+	return err
+}
+
+func ping(ctx context.Context, i *inspection, args []string) error {
+	if err := takes(args, 0, 0, "ping"); err != nil {
+		return err
+	}
+	if err := i.session.Ping(ctx); err != nil {
+		return err
+	}
+	return i.print([]byte("{}"))
+}
+
+// listen prints changes, one per line, until an interrupt or the timeout. Both end it
+// without an error.
+func listen(ctx context.Context, i *inspection, args []string) error {
+	subscription, err := i.session.Subscribe(ctx, everyChange(args))
+	if err != nil {
+		return err
+	}
+	defer subscription.Close()
+	for {
+		select {
+		case change := <-i.changes:
+			if _, err := fmt.Fprintf(i.out, "%s\n", change); err != nil {
+				return err
+			}
+		case <-subscription.Done():
+			return errors.New("the server has ended the subscription")
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// maxPages bounds the number of pages.
+const maxPages = 64
+
+// list prints a list with all pages merged into the first.
+func list(method, member string) verb {
+	return func(ctx context.Context, i *inspection, args []string) error {
+		if err := takes(args, 0, 0, member); err != nil {
+			return err
+		}
+		merged, err := mergedPages(ctx, i, method, member)
+		if err != nil {
+			return err
+		}
+		return i.encode(merged)
+	}
+}
+
+func mergedPages(ctx context.Context, i *inspection, method, member string) (map[string]json.RawMessage, error) {
+	var merged map[string]json.RawMessage
+	entries := []json.RawMessage{}
+	params := json.RawMessage("{}")
+	seen := make(map[string]bool)
+	for range maxPages {
+		result, err := i.session.Call(ctx, method, params, nil)
+		if err != nil {
+			return nil, err
+		}
+		var page map[string]json.RawMessage
+		if err := json.Unmarshal(result, &page); err != nil {
+			return nil, err
+		}
+		var more []json.RawMessage
+		if err := json.Unmarshal(page[member], &more); err != nil {
+			return nil, fmt.Errorf("%s: %s is no list: %w", method, member, err)
+		}
+		entries = append(entries, more...)
+		cursor := page["nextCursor"]
+		if merged == nil {
+			merged = page
+		}
+		if cursor == nil || string(cursor) == "null" {
+			delete(merged, "nextCursor")
+			merged[member], err = json.Marshal(entries)
+			return merged, err
+		}
+		if seen[string(cursor)] {
+			return nil, fmt.Errorf("%s: the server gives the same cursor again and again", method)
+		}
+		seen[string(cursor)] = true
+		params = fmt.Appendf(nil, `{"cursor":%s}`, cursor)
+	}
+	return nil, fmt.Errorf("%s: more than %d pages", method, maxPages)
+}

@@ -1,0 +1,180 @@
+// Sandbox is an MCP server with a workspace for an agent: files, commands, git, a browser,
+// and servers that are added at run time.
+//
+//	go run ./bridge/cmd/sandbox -root DIR
+//	go run ./bridge/cmd/sandbox -root DIR -addr 127.0.0.1:6060 [-token T | -open] [-control-token T]
+//
+// It serves standard input and output, or HTTP at /mcp with additional control routes. Tools
+// access only files of the directory. All processes of a command end with it.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/process"
+	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+// grace bounds the time for running calls at shutdown.
+const grace = 5 * time.Second
+
+func main() {
+	guard := process.Main()
+	log.SetFlags(0)
+	o := options{sidecars: map[string]sidecar{"codex": codex()}}
+	flag.StringVar(&o.root, "root", os.Getenv("WORKSPACE_DIR"), "the `directory` to work in")
+	flag.StringVar(&o.address, "addr", "", "the `address` to serve HTTP at, such as 127.0.0.1:6060; port 0 takes a free one")
+	flag.StringVar(&o.customMCP, "custom-mcp", "", "a `file` with mcpServers, to be there from the start")
+	flag.StringVar(&o.token, "token", "", "what callers over HTTP must show; by default it is random")
+	flag.StringVar(&o.controlToken, "control-token", "", "what callers of the control routes must show; by default it is random")
+	flag.BoolVar(&o.open, "open", false, "programs on this machine need no token for /mcp")
+	flag.BoolVar(&o.deferred, "defer", false, "no tools before POST /credential and /tool-server-url")
+	flag.StringVar(&o.toolHosts, "tool-hosts", "", "`hosts` that a tool server may be at beside this one, with commas")
+	flag.StringVar(&o.policy, "policy", "", "a `file` with the policy for calls; what it asks about, the caller's person decides")
+	flag.StringVar(&o.pass, "pass", "", "variables that commands get beside PATH, HOME and their like, with `commas`")
+	flag.StringVar(&o.browser, "browser", "npx -y @playwright/mcp@"+playwrightVersion, "the `command` of the Playwright MCP server")
+	flag.StringVar(&o.chromium, "chromium", "chromium", "the browser's `program`")
+	flag.Func("sidecar", "a program that POST /sidecars/NAME starts: `NAME=URL COMMAND ARGUMENTS`", o.addSidecar)
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	said := peertext.Screen(os.Stderr) // errors and log records contain text of servers and callers
+	log.SetOutput(said)
+	if err := run(ctx, guard, o, said); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// options are the flags of the program.
+type options struct {
+	root, address, customMCP string
+	token, controlToken      string
+	open, deferred           bool
+	toolHosts                string
+	policy                   string
+	pass                     string
+	browser, chromium        string
+	sidecars                 map[string]sidecar
+}
+
+func (o *options) addSidecar(text string) error {
+	name, s, err := parseSidecar(text)
+	o.sidecars[name] = s
+	return err
+}
+
+func run(ctx context.Context, guard *process.Guard, o options, said io.Writer) error {
+	s, err := newSandbox(ctx, guard, o, slog.New(slog.NewTextHandler(said, nil)))
+	if err != nil {
+		return err
+	}
+	if o.address == "" {
+		err = stdio.Serve(ctx, s.face, nil)
+	} else {
+		err = s.serveHTTP(ctx, said)
+	}
+	return errors.Join(err, s.close(ctx))
+}
+
+// access returns an authenticator for a token. The default token is random.
+func (s *sandbox) access(token, principal string, open bool) (*gateway.Authenticator, error) {
+	opts := &gateway.AuthenticatorOptions{Open: open, Logger: s.logger}
+	if token != "" {
+		opts.Tokens = map[string]string{token: principal}
+	}
+	return gateway.NewAuthenticator(opts)
+}
+
+// serveHTTP serves MCP at /mcp and the control routes until ctx ends, and prints the address.
+// Agents and the control routes have different tokens, because no policy applies to the
+// control routes.
+func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
+	if s.token != "" && s.token == s.controlToken {
+		return errors.New("-control-token: expected another than -token")
+	}
+	agents, err := s.access(s.token, "agent", s.open)
+	if err != nil {
+		return err
+	}
+	operators, err := s.access(s.controlToken, "operator", false)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", health)
+	mux.Handle("/", operators.Handler(s.control.handler()))
+	return streamable.Serve(ctx, s.address, s.face, &streamable.ServeOptions{
+		Options: streamable.Options{Logger: s.logger},
+		Wrap:    agents.Handler,
+		Other:   mux,
+		OnListen: func(at net.Addr) {
+			fmt.Fprintf(said, "serving http://%s/mcp\n", at)
+			if token := agents.Token(); token != "" {
+				fmt.Fprintf(said, "the token is %s\n", token)
+			}
+			if token := operators.Token(); token != "" {
+				fmt.Fprintf(said, "the control token is %s\n", token)
+			}
+		},
+	})
+}
+
+// own is the server name of the sandbox in rules. Its annotations are trusted.
+const own = "sandbox"
+
+// ownTools offers the tools of the sandbox as tools of the server own.
+type ownTools struct{ server.Provider }
+
+func (p ownTools) Catalog() *server.Catalog {
+	tools := p.Provider.Catalog()
+	return tools.Memo(ownTools{}, func() any {
+		return tools.Map(func(e *server.Entry) *server.Entry {
+			named := *e
+			named.Origin = mcp.Origin{Server: own, Name: cmp.Or(e.Origin.Name, e.Name), Trusted: true}
+			return &named
+		})
+	}).(*server.Catalog)
+}
+
+// surround enforces the policy of a file for all tools. The user of the calling client
+// decides about calls for which the policy asks.
+func (s *sandbox) surround(opts *server.Options) error {
+	if s.policy == "" {
+		return nil
+	}
+	data, err := os.ReadFile(s.policy)
+	if err != nil {
+		return err
+	}
+	parsed, err := policy.Parse(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.policy, err)
+	}
+	compiled, err := policy.Compile(parsed)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.policy, err)
+	}
+	guard := approval.Guard(compiled, approval.Elicitation(), &approval.Options{Logger: s.logger})
+	opts.Guards = []mcp.Guard{guard}
+	return nil
+}

@@ -1,0 +1,176 @@
+package bridge
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// Options configure a [Bridge]. The zero value is ready for use.
+type Options struct {
+	// Name returns the name that a server's tool or prompt gets in the bridge. It must
+	// depend on its arguments only and return different names for different arguments. A
+	// call to a name with the prefix Name(alias, "") waits for a server that has not been
+	// listed yet. Default: [Name].
+	Name func(alias, name string) string
+	// Guards and CallMiddleware apply to every entry of the bridge: to calls of clients and
+	// to [Bridge.CallTool]. Guards also decide what [Bridge.Tools] returns. Guards of the
+	// server that the bridge is mounted on apply only to calls through that server.
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	// StartTimeout bounds how long [Bridge.Run] waits for servers that are not required
+	// before it is ready. What they offer later is announced as a change. Default 4 s,
+	// which is less than clients wait for the reply to initialize.
+	StartTimeout time.Duration
+	// Logger logs starts, ends and failures of servers. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+func (o *Options) setDefaults() {
+	setDefault(&o.StartTimeout, 4*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+}
+
+// A Config describes one server of a bridge.
+type Config struct {
+	// Alias identifies the server within the bridge; see [CheckAlias].
+	Alias string
+	// Dialer connects to the server.
+	Dialer transport.Dialer
+	// Required makes [Bridge.Run] fail if the server cannot be started, or lacks a tool
+	// that its options name.
+	Required bool
+	// Fingerprint identifies everything that decides what runs. [Bridge.Update] keeps a
+	// server with the same fingerprint running. A server without a fingerprint is always
+	// restarted.
+	Fingerprint string
+	// ProxyOptions are the other options of the server.
+	ProxyOptions
+}
+
+// ProxyOptions configure what is offered of a server and how it is run. The zero value offers
+// everything, with one session for each user, started with the bridge and kept alive.
+type ProxyOptions struct {
+	// DialAs, if set, replaces the dialer and connects with the credentials of a user. The
+	// principal is "" for lists and for callers that the transport does not authenticate;
+	// those share one session. Credentials of a caller are never forwarded.
+	DialAs func(ctx context.Context, principal string) (transport.Dialer, error)
+	// Optional makes [Upstream.Run] succeed although the server cannot be started. It has
+	// no effect in a bridge, where [Config.Required] decides.
+	Optional bool
+	// Shared lets all users share one session. Set it only if the server keeps no state of
+	// one user that another user must not see.
+	Shared bool
+
+	// Select reports whether an entry is offered. name is the name or URI on the server.
+	// Entries that are not offered cannot be called. Default: everything is offered.
+	Select func(kind mcp.Kind, name string) bool
+	// Rename maps names of tools and prompts on the server to the names they get.
+	Rename map[string]string
+	// Override replaces titles and descriptions of tools, by their names on the server.
+	Override map[string]Override
+	// Expect names tools that the server must have, in addition to those in Rename and
+	// Override; see [MissingError].
+	Expect []string
+
+	// Lazy starts the server when it is first needed. Without CachedCatalog it is also
+	// started once with the bridge, to read its lists. A call to an unknown tool or prompt
+	// starts the server if the name has the server's prefix. An unknown URI starts no server
+	// of a bridge that has a CachedCatalog.
+	Lazy bool
+	// CachedCatalog has the kinds, names and definitions that a lazy server listed in an
+	// earlier run. They are offered until the server starts.
+	CachedCatalog *server.Catalog
+	// IdleTimeout ends a session after it has not been used for this long. Default 10
+	// minutes. The session for lists is kept, unless Lazy is set.
+	IdleTimeout time.Duration
+	// ConnectTimeout bounds starting the server and opening a session. Default 30 s.
+	ConnectTimeout time.Duration
+	// ListTimeout bounds reading all lists. Default 10 s.
+	ListTimeout time.Duration
+	// CallTimeout ends a call when the server has reported no progress for this long. Time
+	// spent on questions to the caller does not count. By default, a call of this program
+	// ends at the deadline of its context, and any other call after the timeout of the
+	// transport, a minute, without progress.
+	CallTimeout time.Duration
+	// RefreshInterval is how often lists are read again without a notification. Default 5
+	// minutes. The ttlMs of a list may shorten it, to no less than a second. If notifications
+	// keep coming, ten readings may be 100 ms apart, and further ones 5 s.
+	RefreshInterval time.Duration
+	// PingInterval is the interval of pings. Default 30 s; negative disables pings. Two
+	// unanswered pings end the session, unless calls are running: then the session ends
+	// once the server has been silent for as long as a call may take.
+	PingInterval time.Duration
+
+	// MaxCalls is how many calls may run on the server at the same time. Default 256.
+	MaxCalls int
+	// MaxQueued is how many more calls may wait. Default 1,024; negative means none.
+	MaxQueued int
+	// MaxSessions is how many sessions may exist besides the one for lists: one for each
+	// user, up to four if the user's clients have different capabilities. Default 64. A new
+	// session replaces the one that has been idle longest.
+	MaxSessions int
+
+	// Limits bounds what the server may list and ask. An entry that exceeds a limit is not offered;
+	// see [State].NotOffered. If a list as a whole exceeds a limit, the lists that were read last
+	// are kept, and State.Err reports it. Reconnects has no effect.
+	Limits client.Limits
+
+	// Launch describes how the server is started, for people who approve calls; see
+	// [mcp.Origin].
+	Launch string
+	// Trusted says that the annotations of the server's tools may be believed.
+	Trusted bool
+
+	// Era restricts the protocol versions to use. By default the server is asked.
+	Era client.Era
+	// Info identifies this client to the server. Default: "dovetail".
+	Info mcp.Implementation
+	// Logger logs starts, ends and failures. Default: that of the bridge, or
+	// slog.Default().
+	Logger *slog.Logger
+}
+
+// An Override replaces texts in the definition of a tool.
+type Override struct {
+	// Title and Description replace those of the server unless they are empty.
+	Title, Description string
+}
+
+func (o ProxyOptions) withDefaults() ProxyOptions {
+	setDefault(&o.IdleTimeout, 10*time.Minute)
+	setDefault(&o.ConnectTimeout, defaultConnectTimeout)
+	setDefault(&o.ListTimeout, 10*time.Second)
+	setDefault(&o.RefreshInterval, 5*time.Minute)
+	setDefault(&o.MaxCalls, 256)
+	setDefault(&o.MaxSessions, 64)
+	o.Limits = o.Limits.WithDefaults()
+	if o.PingInterval == 0 {
+		o.PingInterval = 30 * time.Second
+	}
+	if o.MaxQueued == 0 {
+		o.MaxQueued = 1024
+	}
+	if o.Info.Name == "" {
+		o.Info = mcp.Implementation{Name: "dovetail", Version: "0"}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+const defaultConnectTimeout = 30 * time.Second
+
+func setDefault[T int | time.Duration](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
+}

@@ -1,0 +1,215 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// The names of the two tools. CallTool can call tools of the source with the same names.
+const (
+	SearchTool = "search_tools"
+	CallTool   = "call_tool"
+)
+
+const (
+	searchDescription = "Finds tools by what they do. Many more tools exist than are listed: search before you conclude that something " +
+		"cannot be done. The result has the name, description and inputSchema of each tool. Call a tool with " + CallTool + "."
+	callDescription = "Calls a tool that " + SearchTool + " has found. The arguments must match the tool's inputSchema."
+
+	searchOutput = `{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object"}}},"required":["tools"]}`
+	callInput    = `{"type":"object","properties":{` +
+		`"name":{"type":"string","description":"Name of the tool, from the search result"},` +
+		`"arguments":{"type":"object","description":"Arguments of the tool"}},` +
+		`"required":["name"],"additionalProperties":false}`
+)
+
+func searchInput() []byte {
+	return fmt.Appendf(nil, `{"type":"object","properties":{`+
+		`"query":{"type":"string","maxLength":%d,"description":"Words for what the tool should do, or from its name"},`+
+		`"limit":{"type":"integer","minimum":1,"maximum":%d,"default":%d,"description":"Maximum number of tools to find"},`+
+		`"prefix":{"type":"string","description":"Find only tools whose names begin with this text"}},`+
+		`"required":["query"],"additionalProperties":false}`, MaxQuery, MaxLimit, DefaultLimit)
+}
+
+// newTools returns the entries of the two tools.
+func newTools(description string, search, call mcp.Handler) (searchEntry, callEntry *server.Entry, err error) {
+	if description != "" {
+		description = "\n\n" + description
+	}
+	if searchEntry, err = newTool(&mcp.Tool{
+		Name: SearchTool, Title: "Search tools", Description: searchDescription + description,
+		InputSchema: searchInput(), OutputSchema: []byte(searchOutput),
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true), OpenWorldHint: new(false)},
+	}, search); err != nil {
+		return nil, nil, err
+	}
+	callEntry, err = newTool(&mcp.Tool{
+		Name: CallTool, Title: "Call a tool", Description: callDescription, InputSchema: []byte(callInput),
+	}, call)
+	return searchEntry, callEntry, err
+}
+
+func newTool(tool *mcp.Tool, handle mcp.Handler) (*server.Entry, error) {
+	definition, err := tool.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &server.Entry{
+		Target: mcp.Target{Kind: mcp.KindTool, Name: tool.Name, Definition: mcp.NewDefinition(definition)},
+		Handle: handle,
+	}, nil
+}
+
+// failure returns a result that tells the model what is wrong with its arguments.
+func failure(err error) mcp.Result {
+	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(err.Error())}, IsError: true}
+}
+
+// readArguments reads the arguments of one of the two tools. Unknown ones are errors.
+func readArguments(arguments json.RawMessage, known ...string) (jsonscan.Members, error) {
+	if arguments == nil {
+		return jsonscan.Members{}, nil
+	}
+	members, err := jsonscan.ReadObject(arguments)
+	if err != nil {
+		return members, fmt.Errorf("arguments: %w", err)
+	}
+	for member := range members.All() {
+		if !slices.ContainsFunc(known, func(name string) bool { return jsonscan.KeyIs(member.Key, name) }) {
+			return members, fmt.Errorf("unknown argument %s, expected only %s", jsonscan.Quote(member.Name()), strings.Join(known, ", "))
+		}
+	}
+	return members, nil
+}
+
+// find handles a call of [SearchTool].
+func (p *Provider) find(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	q, err := readQuery(call.Member("arguments"))
+	if err != nil {
+		return failure(err), nil
+	}
+	index := indexOf(p.source.Catalog())
+	return newFound(index.entries, index.search(q, func(tool int32) bool {
+		visible := index.entries[tool].Visible
+		return visible == nil || visible(ctx, call.Caller)
+	})), nil
+}
+
+// A query has the arguments of a search.
+type query struct {
+	text   string
+	prefix string
+	limit  int
+}
+
+func readQuery(arguments json.RawMessage) (query, error) {
+	members, err := readArguments(arguments, "query", "limit", "prefix")
+	if err != nil {
+		return query{}, err
+	}
+	q := query{limit: DefaultLimit}
+	if q.text, err = readText("query", members.Get("query")); err != nil {
+		return query{}, err
+	}
+	if prefix := members.Get("prefix"); isSet(prefix) {
+		if q.prefix, err = readText("prefix", prefix); err != nil {
+			return query{}, err
+		}
+	}
+	if limit := members.Get("limit"); isSet(limit) {
+		if q.limit, err = strconv.Atoi(string(limit)); err != nil || q.limit < 1 || q.limit > MaxLimit {
+			return query{}, fmt.Errorf("limit must be an integer from 1 to %d, not %.40s", MaxLimit, limit)
+		}
+	}
+	return q, nil
+}
+
+func isSet(value []byte) bool { return value != nil && jsonscan.KindOf(value) != jsonscan.Null }
+
+func readText(name string, value []byte) (string, error) {
+	if jsonscan.KindOf(value) != jsonscan.String {
+		return "", fmt.Errorf("%s must be a string", name)
+	}
+	text := jsonscan.Unquote(value)
+	if len(text) > MaxQuery {
+		return "", fmt.Errorf("%s must have at most %d bytes, not %d", name, MaxQuery, len(text))
+	}
+	return text, nil
+}
+
+// found is the result of a search: an object with the definitions of tools. It is sent as
+// structured content and as text.
+type found []byte
+
+func newFound(entries []*server.Entry, tools []int32) found {
+	size := len(`{"tools":[]}`)
+	for i, tool := range tools {
+		size += len(entries[tool].Definition.JSON()) + 1
+		if i > 0 && size > maxFound {
+			tools = tools[:i]
+			break
+		}
+	}
+	f := append(make(found, 0, min(size, maxFound)), `{"tools":[`...)
+	for i, tool := range tools {
+		if i > 0 {
+			f = append(f, ',')
+		}
+		f = append(f, entries[tool].Definition.JSON()...)
+	}
+	return append(f, `]}`...)
+}
+
+// AppendJSON appends the result object.
+func (f found) AppendJSON(dst []byte) ([]byte, error) {
+	dst = append(dst, `{"content":[{"type":"text","text":`...)
+	dst = jsonscan.AppendString(dst, string(f))
+	dst = append(dst, `}],"structuredContent":`...)
+	return append(append(dst, f...), '}'), nil
+}
+
+// forward handles a call of [CallTool]. It makes the call that the arguments describe: name and
+// arguments of the params are replaced, all other bytes are kept.
+func (p *Provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	name, arguments, err := readCall(call.Member("arguments"))
+	if err != nil {
+		return failure(err), nil
+	}
+	params := call.Params()
+	params, err = jsonscan.Splice(make(json.RawMessage, 0, len(params)), params,
+		jsonscan.Edit{Name: "name", Value: name}, jsonscan.Edit{Name: "arguments", Value: arguments})
+	if err != nil {
+		return nil, err
+	}
+	inner, err := call.Enter(nil, params, nil)
+	if err != nil {
+		return nil, err
+	}
+	return p.source.Serve(ctx, inner)
+}
+
+func readCall(raw json.RawMessage) (name, arguments json.RawMessage, err error) {
+	members, err := readArguments(raw, "name", "arguments")
+	if err != nil {
+		return nil, nil, err
+	}
+	name, arguments = members.Get("name"), members.Get("arguments")
+	if jsonscan.KindOf(name) != jsonscan.String {
+		return nil, nil, errors.New("name must be a string: the name of a tool, from the result of " + SearchTool)
+	}
+	switch kind := jsonscan.KindOf(arguments); kind {
+	case jsonscan.EOF, jsonscan.Null, jsonscan.Object:
+		return name, arguments, nil
+	default:
+		return nil, nil, fmt.Errorf("arguments must be an object that matches the tool's inputSchema, not %v", kind)
+	}
+}

@@ -1,0 +1,372 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+)
+
+const (
+	// restartTimeout is how long after a failure calls wait for the server to be ready
+	// again. Calls wait longer for a server that starts for the first time, or after it was
+	// idle.
+	restartTimeout = 200 * time.Millisecond
+	// stableAfter is how long a session must last before the pauses between restarts start
+	// from the beginning.
+	stableAfter = 10 * time.Second
+	// suspendTimeout is how long a session is kept for a suspended call, while its caller is
+	// asked a question: longer than the answer may take.
+	suspendTimeout = 12 * time.Minute
+	// transportTimeout is the default timeout of calls in the transports.
+	transportTimeout = time.Minute
+	// pingTimeout bounds the wait for the reply to a ping.
+	pingTimeout = 15 * time.Second
+)
+
+// A Status is the status of a server.
+type Status string
+
+// The statuses.
+const (
+	// Idle means that the server does not run and will be started when it is needed.
+	Idle Status = "idle"
+	// Starting means that the server is being started. Calls wait.
+	Starting Status = "starting"
+	// Ready means that the server takes calls.
+	Ready Status = "ready"
+	// Failed means that the server could not be started or has ended, and will be started
+	// again after a pause. Calls fail.
+	Failed Status = "failed"
+	// Stopped means that the server has been stopped and will not be started again.
+	Stopped Status = "stopped"
+)
+
+// A managedSession keeps one session with a server open: it opens the session when it is
+// needed, reopens it when it ends, and closes it when it is idle.
+type managedSession struct {
+	open         func(ctx context.Context) (*client.Session, error)
+	monitor      func(ctx context.Context, s *client.Session) error // runs while the session is open; an error closes it
+	capabilities clientCapabilities                                 // of the clients that the session is opened for
+	idleTimeout  time.Duration                                      // 0 means never
+	lazy         bool                                               // opened only on request, since a cached catalog has the lists
+	maxAttempts  int                                                // to open, in a row; 0 means no limit, and that run continues when the session was idle
+	stop         context.CancelFunc                                 // nil for the session for lists
+	logger       *slog.Logger
+
+	mu          sync.Mutex
+	status      Status
+	since       time.Time
+	session     *client.Session // set while status is Ready
+	err         error           // why the status is Failed
+	failedSince time.Time       // zero unless the session should be open and is not
+	restarts    int
+	users       int           // those that use the session or wait for it
+	deadlines   int           // users with a deadline of their own
+	lastUsed    time.Time     // may be in the future; see release
+	lastReply   time.Time     // of the server
+	changed     chan struct{} // closed when status changes
+	requested   chan struct{} // receives one value when the session should be opened
+}
+
+func newSession(s *managedSession) *managedSession {
+	s.status, s.since, s.lastUsed = Idle, time.Now(), time.Now()
+	s.changed, s.requested = make(chan struct{}), make(chan struct{}, 1)
+	return s
+}
+
+var (
+	errStopped    = errors.New("the server has been stopped")
+	errRestarting = errors.New("the server is being restarted")
+	errSilent     = errors.New("the server does not reply to pings")
+)
+
+// acquire returns the open session, which must be released. It waits while the server
+// starts, and up to restartTimeout after a failure.
+func (s *managedSession) acquire(ctx context.Context) (*client.Session, error) {
+	session := s.retain(ctx)
+	if session != nil {
+		return session, nil
+	}
+	session, err := s.waitOpen(ctx)
+	if err != nil {
+		s.release(ctx, false)
+	}
+	return session, err
+}
+
+// retain adds a user, and returns the session if it is open.
+func (s *managedSession) retain(ctx context.Context) *client.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users++
+	if deadline.Has(ctx) {
+		s.deadlines++
+	}
+	return s.session
+}
+
+// release removes a user, with the context given to retain. After a suspended call the
+// session is kept for the time of the answer.
+func (s *managedSession) release(ctx context.Context, suspended bool) {
+	until := time.Now()
+	if suspended {
+		until = until.Add(suspendTimeout)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users--
+	if deadline.Has(ctx) {
+		s.deadlines--
+	}
+	if until.After(s.lastUsed) {
+		s.lastUsed = until
+	}
+}
+
+func (s *managedSession) waitOpen(ctx context.Context) (*client.Session, error) {
+	for {
+		s.mu.Lock()
+		status, session, reason, failedSince, changed := s.status, s.session, s.err, s.failedSince, s.changed
+		s.mu.Unlock()
+		switch status {
+		case Ready:
+			return session, nil
+		case Stopped:
+			return nil, cmp.Or(reason, errStopped)
+		}
+		s.requestOpen()
+		switch err := waitChange(ctx, changed, failedSince); {
+		case err == errRestarting:
+			return nil, cmp.Or(reason, err)
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// waitChange waits until changed is closed, for at most restartTimeout after a failure.
+func waitChange(ctx context.Context, changed <-chan struct{}, failedSince time.Time) error {
+	if !failedSince.IsZero() {
+		bounded, cancel := context.WithDeadlineCause(ctx, failedSince.Add(restartTimeout), errRestarting)
+		defer cancel()
+		ctx = bounded
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// requestOpen makes run open the session if it is idle.
+func (s *managedSession) requestOpen() { signal(s.requested) }
+
+func (s *managedSession) usage() (inUse bool, lastUsed time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.users > 0, s.lastUsed
+}
+
+func (s *managedSession) recordReply() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastReply = time.Now()
+}
+
+// mayBeBusy reports whether running calls may be the reason for unanswered pings: calls with
+// a deadline of their caller, or calls that may take up to timeout without progress.
+func (s *managedSession) mayBeBusy(timeout time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deadlines > 0 || s.users > 0 && time.Since(s.lastReply) <= timeout
+}
+
+func (s *managedSession) is(status Status) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status == status
+}
+
+// state returns the status, a channel that is closed when it changes, and the error.
+func (s *managedSession) state() (Status, <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status, s.changed, s.err
+}
+
+func (s *managedSession) setState(status Status, session *client.Session, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setStateLocked(status, session, err)
+}
+
+func (s *managedSession) setStateLocked(status Status, session *client.Session, err error) {
+	s.status, s.session, s.err, s.since = status, session, err, time.Now()
+	switch status {
+	case Failed:
+		s.logger.Warn("the server failed", "error", err)
+		s.restarts++
+		if s.failedSince.IsZero() {
+			s.failedSince = s.since
+		}
+	case Ready, Idle:
+		s.logger.Info("the server is " + string(status))
+		s.failedSince = time.Time{}
+	case Stopped:
+		s.logger.Info("the server was stopped")
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// run manages the session until ctx ends. If maxAttempts is set, run also returns after that
+// many failures in a row, and when the session is idle.
+func (s *managedSession) run(ctx context.Context) {
+	var reason error
+	defer func() { s.setState(Stopped, nil, reason) }()
+	pause := backoff.Backoff{}
+	attempts := 0
+	if s.lazy && !s.waitRequested(ctx) {
+		return
+	}
+	for ctx.Err() == nil {
+		if !s.is(Failed) {
+			s.setState(Starting, nil, nil)
+		}
+		session, err := s.open(ctx)
+		if err == nil {
+			opened := time.Now()
+			s.setState(Ready, session, nil)
+			err = s.waitClosed(ctx, session)
+			if err == nil && !s.waitRequested(ctx) {
+				return
+			}
+			if err == nil || time.Since(opened) >= stableAfter {
+				attempts = 0
+				pause.Reset()
+			}
+			if err == nil {
+				continue
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.setState(Failed, nil, err)
+		if attempts++; s.maxAttempts > 0 && attempts >= s.maxAttempts {
+			reason = err
+			return
+		}
+		if pause.Wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+// waitClosed waits until the session ends and returns the reason, or until it is idle and
+// returns nil. It closes the session.
+func (s *managedSession) waitClosed(ctx context.Context, session *client.Session) error {
+	defer session.Close()
+	monitored, stop := context.WithCancel(ctx)
+	failed := make(chan error, 1)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { failed <- s.monitor(monitored, session) })
+	var idleCheck <-chan time.Time
+	if s.idleTimeout > 0 {
+		ticker := time.NewTicker(max(s.idleTimeout/4, time.Millisecond))
+		defer ticker.Stop()
+		idleCheck = ticker.C
+	}
+	for {
+		select {
+		case <-session.Done():
+			return fmt.Errorf("the session has ended: %w", jsonrpc.ErrClosed)
+		case err := <-failed:
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-idleCheck:
+			if s.closeIdle() {
+				return nil
+			}
+		}
+	}
+}
+
+// closeIdle sets the status to Idle if the session has not been used for idleTimeout.
+// Requests from then on reopen the session.
+func (s *managedSession) closeIdle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users > 0 || time.Since(s.lastUsed) < s.idleTimeout {
+		return false
+	}
+	drain(s.requested)
+	s.setStateLocked(Idle, nil, nil)
+	return true
+}
+
+// waitRequested waits until the session should be opened again. It returns false if run
+// should end instead.
+func (s *managedSession) waitRequested(ctx context.Context) bool {
+	if s.maxAttempts > 0 {
+		return false
+	}
+	select {
+	case <-s.requested:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ping sends pings until ctx ends. It returns errSilent if two in a row are not answered. A
+// server that works on one call at a time does not answer during the call: it may be silent
+// for as long as a call may take without progress.
+func (p *pool) ping(ctx context.Context, s *managedSession, session *client.Session) error {
+	if p.opts.PingInterval < 0 {
+		return nil
+	}
+	timeout := max(p.opts.CallTimeout, transportTimeout) + p.opts.PingInterval
+	ticker := time.NewTicker(p.opts.PingInterval)
+	defer ticker.Stop()
+	missed := 0
+	s.recordReply()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if p.isAlive(ctx, session) {
+			missed = 0
+			s.recordReply()
+			continue
+		}
+		if missed++; missed > 1 && !s.mayBeBusy(timeout) {
+			return errSilent
+		}
+	}
+}
+
+// isAlive reports whether the server replies to a ping, with a result or an error.
+func (p *pool) isAlive(ctx context.Context, session *client.Session) bool {
+	ctx, cancel := context.WithTimeout(ctx, min(p.opts.PingInterval, pingTimeout))
+	defer cancel()
+	err := session.Ping(ctx)
+	return err == nil || refusalOf(err) != nil
+}

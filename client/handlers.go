@@ -1,0 +1,272 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// handlerGrace bounds how long Close waits for handlers.
+const handlerGrace = 2 * time.Second
+
+// A handlers runs the handlers of a session: each question on its own goroutine, changes and log
+// messages one at a time on another one.
+type handlers struct {
+	ctx        context.Context // the context of handlers
+	cancel     context.CancelCauseFunc
+	opts       *Options
+	invalidate func(mcp.Change) // called for each change, before OnChange
+	queued     chan struct{}
+
+	questions era.QuestionLimit
+	limited   atomic.Bool // the last question exceeded the limit, which is logged once
+
+	mu      sync.Mutex
+	queue   []queued
+	size    int // bytes in queue
+	waiting map[mcp.Change]bool
+	closed  bool
+	running sync.WaitGroup // Add only while closed is false
+}
+
+// A queued is a change, or the params of a log message.
+type queued struct {
+	isLog  bool
+	change mcp.Change
+	log    json.RawMessage
+}
+
+func (q *queued) size() int { return len(q.change.URI) + len(q.log) }
+
+func newHandlers(opts *Options, changed func(mcp.Change)) *handlers {
+	h := &handlers{opts: opts, invalidate: changed, queued: make(chan struct{}, 1), waiting: make(map[mcp.Change]bool)}
+	h.ctx, h.cancel = context.WithCancelCause(context.Background())
+	h.running.Go(h.run)
+	return h
+}
+
+// close ends the handlers' context and waits for them, at most handlerGrace. The connection has
+// ended before, so their results are not sent.
+func (h *handlers) close() {
+	h.cancel(jsonrpc.ErrClosed)
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		h.running.Wait()
+	}()
+	timer := time.NewTimer(handlerGrace)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	}
+}
+
+// Answer answers a question of the server. It returns an error when ctx or the session ends, even
+// if the handler is still running. The error is a *mcp.LimitError if the server asks too often.
+func (h *handlers) Answer(ctx context.Context, question mcp.InputRequest) (mcp.Result, error) {
+	result, err := h.answer(ctx, question)
+	_, limited := errors.AsType[*mcp.LimitError](err)
+	if wasLimited := h.limited.Swap(limited); err != nil && !(limited && wasLimited) && ctx.Err() == nil && h.ctx.Err() == nil {
+		h.opts.Logger.Warn("a question of the server was not answered", "method", fmt.Sprintf("%.64s", question.Method), "error", err)
+	}
+	return result, err
+}
+
+func (h *handlers) answer(ctx context.Context, question mcp.InputRequest) (mcp.Result, error) {
+	if most := h.opts.Limits.QuestionBytes; len(question.Params) > most {
+		return nil, era.QuestionSizeError(most)
+	}
+	if err := h.questions.Take(1, h.opts.Limits.QuestionsPerMinute, h.opts.Limits.QuestionBurst); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.ctx, func() { cancel(jsonrpc.ErrClosed) })()
+
+	var result mcp.Result
+	var err error
+	done := make(chan struct{})
+	if !h.start(func() {
+		defer close(done)
+		result, err = h.runHandler(ctx, question)
+	}) {
+		return nil, jsonrpc.ErrClosed
+	}
+	select {
+	case <-done:
+		return result, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// start runs fn on a goroutine. It returns false if the handlers are closed.
+func (h *handlers) start(fn func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.running.Go(fn)
+	}
+	return !h.closed
+}
+
+var errNoAnswer = errors.New("the handler returned neither an answer nor an error")
+
+// runHandler calls the handler of a question. A panic is returned as an error.
+func (h *handlers) runHandler(ctx context.Context, question mcp.InputRequest) (result mcp.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, fmt.Errorf("the handler of %s panicked: %v\n%s", question.Method, p, debug.Stack())
+		}
+	}()
+	switch question.Method {
+	case mcp.MethodElicit:
+		return h.elicit(ctx, question.Params)
+	case mcp.MethodCreateMessage:
+		return h.sample(ctx, question.Params)
+	case mcp.MethodRootsList:
+		roots, err := h.opts.Roots(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &mcp.ListRootsResult{Roots: roots}, nil
+	}
+	return nil, fmt.Errorf("unknown question %.80q", question.Method)
+}
+
+func (h *handlers) sample(ctx context.Context, raw json.RawMessage) (mcp.Result, error) {
+	params := new(mcp.CreateMessageParams)
+	if err := params.UnmarshalJSON(raw); err != nil {
+		return nil, invalidParams(mcp.MethodCreateMessage, err)
+	}
+	result, err := h.opts.Sample(ctx, params)
+	switch {
+	case err != nil:
+		return nil, err
+	case result == nil:
+		return nil, errNoAnswer
+	}
+	return result, nil
+}
+
+// elicit calls the handler and adds the defaults of fields that the user has left out.
+func (h *handlers) elicit(ctx context.Context, raw json.RawMessage) (mcp.Result, error) {
+	params := new(mcp.ElicitParams)
+	if err := params.UnmarshalJSON(raw); err != nil {
+		return nil, invalidParams(mcp.MethodElicit, err)
+	}
+	result, err := h.opts.Elicit(ctx, params)
+	switch {
+	case err != nil:
+		return nil, err
+	case result == nil:
+		return nil, errNoAnswer
+	case result.Action != mcp.ElicitAccept || params.RequestedSchema == nil:
+		return result, nil
+	}
+	filled := *result
+	if filled.Content, err = mcp.ApplyElicitDefaults(params.RequestedSchema, result.Content); err != nil {
+		return nil, err
+	}
+	return &filled, nil
+}
+
+func invalidParams(method string, err error) error {
+	return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("%s: %v", method, err)}
+}
+
+// Changed queues a change for OnChange.
+func (h *handlers) Changed(change mcp.Change) {
+	if len(change.URI) > h.opts.Limits.URIBytes {
+		return
+	}
+	h.invalidate(change)
+	if h.opts.OnChange != nil {
+		h.enqueue(queued{change: change})
+	}
+}
+
+// Logged queues a log message for OnLog.
+func (h *handlers) Logged(params json.RawMessage) {
+	if h.opts.OnLog != nil {
+		h.enqueue(queued{isLog: true, log: params})
+	}
+}
+
+func (h *handlers) enqueue(item queued) {
+	if item.size() > h.opts.Limits.QueuedBytes {
+		return // it must not remove all others
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !item.isLog {
+		if h.waiting[item.change] {
+			return
+		}
+		h.waiting[item.change] = true
+	}
+	h.queue = append(h.queue, item)
+	h.size += item.size()
+	for limits := &h.opts.Limits; len(h.queue) > limits.QueuedNotifications || h.size > limits.QueuedBytes; {
+		oldest := h.queue[0]
+		h.size -= oldest.size()
+		if !oldest.isLog {
+			delete(h.waiting, oldest.change)
+		}
+		h.queue = h.queue[1:]
+	}
+	select {
+	case h.queued <- struct{}{}:
+	default:
+	}
+}
+
+func (h *handlers) takeQueue() []queued {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	queue := h.queue
+	h.queue, h.size = nil, 0
+	clear(h.waiting)
+	return queue
+}
+
+// run calls OnChange and OnLog until the session ends.
+func (h *handlers) run() {
+	for {
+		select {
+		case <-h.queued:
+		case <-h.ctx.Done():
+			return
+		}
+		for _, item := range h.takeQueue() {
+			if h.ctx.Err() != nil {
+				return
+			}
+			h.deliver(item)
+		}
+	}
+}
+
+func (h *handlers) deliver(item queued) {
+	if !item.isLog {
+		h.opts.OnChange(h.ctx, item.change)
+		return
+	}
+	message := new(mcp.LoggingMessageParams)
+	if message.UnmarshalJSON(item.log) == nil {
+		h.opts.OnLog(h.ctx, message)
+	}
+}

@@ -1,0 +1,493 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/transporttests"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+type preferences struct {
+	Wood  string `json:"wood"`
+	Count int    `json:"count,omitempty" jsonschema:"default=4"`
+}
+
+// newElicitServer is a server whose tools ask.
+func newElicitServer() *server.Server {
+	s := newServer(nil)
+	server.AddTool(s, server.Tool{Name: "order"}, func(_ context.Context, r *server.Request, _ noServer) (string, error) {
+		w, err := server.Elicit[preferences](r, "wish", "Which wood?")
+		if declined, ok := errors.AsType[*server.DeclinedError](err); ok {
+			return string(declined.Action), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%d %s", w.Count, w.Wood), nil
+	})
+	server.AddTool(s, server.Tool{Name: "pay"}, func(_ context.Context, r *server.Request, _ noServer) (string, error) {
+		return "paid", server.ElicitURL(r, "pay", "Pay here.", "https://pay.example.com/1")
+	})
+	server.AddTool(s, server.Tool{Name: "muse"}, func(_ context.Context, r *server.Request, _ noServer) (string, error) {
+		result, err := server.Sample(r, "muse", &mcp.CreateMessageParams{MaxTokens: 10})
+		if err != nil {
+			return "", err
+		}
+		return result.Model, nil
+	})
+	server.AddTool(s, server.Tool{Name: "look"}, func(_ context.Context, r *server.Request, _ noServer) (int, error) {
+		roots, err := server.Roots(r, "roots")
+		return len(roots), err
+	})
+	server.AddTool(s, server.Tool{Name: "three"}, func(_ context.Context, r *server.Request, _ noServer) (string, error) {
+		var words []string
+		for _, key := range []string{"a", "b", "c"} {
+			w, err := server.Elicit[preferences](r, key, key)
+			if err != nil {
+				return "", err
+			}
+			words = append(words, w.Wood)
+		}
+		return strings.Join(words, " "), nil
+	})
+	server.AddTool(s, server.Tool{Name: "add"}, func(_ context.Context, _ *server.Request, in sumIn) (int, error) {
+		return in.A + in.B, nil
+	})
+	return s
+}
+
+func elicits(action mcp.ElicitAction, content string) func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	return func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		result := &mcp.ElicitResult{Action: action}
+		if content != "" {
+			result.Content = json.RawMessage(content)
+		}
+		return result, nil
+	}
+}
+
+func TestHandlersAnswer(t *testing.T) {
+	sample := func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "oak-1", Content: mcp.SamplingContent{mcp.Text("hm")}}, nil
+	}
+	tests := map[string]struct {
+		tool string
+		opts client.Options
+		want string
+	}{
+		"form":           {"order", client.Options{Elicit: elicits(mcp.ElicitAccept, `{"wood":"oak","count":2}`)}, "2 oak"},
+		"defaults":       {"order", client.Options{Elicit: elicits(mcp.ElicitAccept, `{"wood":"elm"}`)}, "4 elm"},
+		"decline":        {"order", client.Options{Elicit: elicits(mcp.ElicitDecline, "")}, "decline"},
+		"cancel":         {"order", client.Options{Elicit: elicits(mcp.ElicitCancel, "")}, "cancel"},
+		"several rounds": {"three", client.Options{Elicit: elicits(mcp.ElicitAccept, `{"wood":"ash"}`)}, "ash ash ash"},
+		"url":            {"pay", client.Options{Elicit: elicits(mcp.ElicitAccept, ""), ElicitURLs: true}, "paid"},
+		"sampling":       {"muse", client.Options{Sample: sample}, "oak-1"},
+		"roots":          {"look", client.Options{Roots: func(context.Context) ([]mcp.Root, error) { return make([]mcp.Root, 2), nil }}, "2"},
+		"no roots":       {"look", client.Options{Roots: func(context.Context) ([]mcp.Root, error) { return nil, nil }}, "0"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			eachEra(t, func(t *testing.T, era client.Era) {
+				opts := test.opts
+				opts.Era = era
+				session := connect(t, transporttests.Dialer(t, newElicitServer()), opts)
+				result, err := session.CallTool(t.Context(), test.tool, nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := result.Content[0].(*mcp.TextContent).Text; got != test.want {
+					t.Errorf("the tool says %q, want %q", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestDefaultsAreFilledIn checks that the client adds defaults to the answer.
+func TestDefaultsAreFilledIn(t *testing.T) {
+	const ask = `{"message":"m","requestedSchema":{"type":"object","properties":{
+		"wood":{"type":"string","default":"oak"},"count":{"type":"integer","default":4},"nails":{"type":"boolean","default":true}}}}`
+	const want = `{"action":"accept","content":{"count":7,"wood":"oak","nails":true}}`
+	eachEra(t, func(t *testing.T, era client.Era) {
+		answer := make(chan string, 1)
+		session := connect(t, script(func(req *jsonrpc.Request) []string {
+			switch responses := req.Member("inputResponses", "k"); {
+			case req.Method == "response":
+				answer <- string(req.Params)
+				return []string{}
+			case req.Method != mcp.MethodToolsCall:
+				return nil
+			case responses != nil:
+				answer <- string(responses)
+				return []string{result(req, text("done"))}
+			case era == client.Modern:
+				return []string{result(req, `{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":`+ask+`}}}`)}
+			}
+			return []string{`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":` + ask + `}`, result(req, text("done"))}
+		}), client.Options{Era: era, Elicit: elicits(mcp.ElicitAccept, `{"count":7}`)})
+		if _, err := session.CallTool(t.Context(), "x", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-answer; !strings.Contains(got, want) {
+			t.Errorf("the answer is %s, want %s", got, want)
+		}
+	})
+}
+
+func TestHandlerSeesTheQuestion(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var asked *mcp.ElicitParams
+		session := connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{Era: era, Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			asked = p
+			return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
+		}})
+		if _, err := session.CallTool(t.Context(), "order", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if asked.Message != "Which wood?" || !strings.Contains(string(asked.RequestedSchema), `"default":4`) {
+			t.Errorf("the handler was asked %s", raw(t, asked))
+		}
+	})
+}
+
+// TestHandlersThatFail checks that a failing handler fails the call that asks, and that the session
+// continues.
+func TestHandlersThatFail(t *testing.T) {
+	broken := errors.New("the screen is dark")
+	handlers := map[string]func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error){
+		"error":   func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, broken },
+		"nothing": func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil },
+		"panic":   func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { panic("oops") },
+		"no form": elicits(mcp.ElicitAccept, `"oak"`),
+	}
+	for name, handler := range handlers {
+		t.Run(name, func(t *testing.T) {
+			eachEra(t, func(t *testing.T, era client.Era) {
+				session := connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{Era: era, Elicit: handler})
+				result, err := session.CallTool(t.Context(), "order", nil, nil)
+				if err == nil && !result.IsError {
+					t.Errorf("the call gave %s", raw(t, result))
+				}
+				if era == client.Modern {
+					call := failed(t, err, jsonrpc.MaybeExecuted)
+					if name == "error" && !errors.Is(call, broken) {
+						t.Errorf("the error is %v, want the handler's", err)
+					}
+				}
+				if sum, err := client.CallAs[int](t.Context(), session, "add", sumIn{1, 2}); err != nil || sum != 3 {
+					t.Errorf("afterwards: %d, %v", sum, err)
+				}
+			})
+		})
+	}
+}
+
+// What a client did not say it can be asked it is not asked, even by a server that
+// does not care.
+func TestUndeclaredQuestions(t *testing.T) {
+	for _, tool := range []string{"order", "pay", "muse", "look"} {
+		eachEra(t, func(t *testing.T, era client.Era) {
+			opts := client.Options{Era: era}
+			if tool == "pay" { // forms only
+				opts.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+					t.Error("the handler for forms was asked for a URL")
+					return nil, nil
+				}
+			}
+			session := connect(t, transporttests.Dialer(t, newElicitServer()), opts)
+			if _, err := session.CallTool(t.Context(), tool, nil, nil); err == nil {
+				t.Errorf("%s: the tool was answered", tool)
+			}
+		})
+	}
+}
+
+// TestUndeclaredQuestionsInResults checks that the client refuses questions that it has not
+// declared.
+func TestUndeclaredQuestionsInResults(t *testing.T) {
+	questions := map[string]string{
+		mcp.MethodElicit:        `{"message":"m","requestedSchema":{"type":"object","properties":{}}}`,
+		mcp.MethodCreateMessage: `{"messages":[],"maxTokens":1}`,
+		mcp.MethodRootsList:     `{}`,
+		"example/unheard-of":    `{}`,
+	}
+	for method, params := range questions {
+		t.Run("modern "+method, func(t *testing.T) {
+			session := connect(t, script(func(req *jsonrpc.Request) []string {
+				if req.Method != mcp.MethodToolsCall {
+					return nil
+				}
+				return []string{result(req, fmt.Sprintf(`{"resultType":"input_required","requestState":"s","inputRequests":{"k":{"method":%q,"params":%s}}}`, method, params))}
+			}), client.Options{})
+			_, err := session.CallTool(t.Context(), "x", nil, nil)
+			failed(t, err, jsonrpc.MaybeExecuted)
+		})
+		for era, name := range map[client.Era]string{client.Legacy: "legacy", client.Modern: "request in the modern era"} {
+			t.Run(name+" "+method, func(t *testing.T) {
+				answers := make(chan string, 1)
+				session := connect(t, script(func(req *jsonrpc.Request) []string {
+					switch req.Method {
+					case mcp.MethodToolsCall:
+						return []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":"q","method":%q,"params":%s}`, method, params), result(req, text("done"))}
+					case "response":
+						answers <- string(req.Params)
+					}
+					return nil
+				}), client.Options{Era: era})
+				if _, err := session.CallTool(t.Context(), "x", nil, nil); err != nil {
+					t.Error(err)
+				}
+				if answer := <-answers; !strings.Contains(answer, `"error"`) {
+					t.Errorf("the question was answered: %s", answer)
+				}
+			})
+		}
+	}
+}
+
+// TestQuestionsOfOneRoundAreConcurrent checks that a person may answer in any order.
+func TestQuestionsOfOneRoundAreConcurrent(t *testing.T) {
+	const ask = `{"method":"elicitation/create","params":{"message":%q,"requestedSchema":{"type":"object","properties":{}}}}`
+	answered := make(chan string, 1)
+	var all sync.WaitGroup
+	all.Add(2)
+	session := connect(t, script(func(req *jsonrpc.Request) []string {
+		if req.Method != mcp.MethodToolsCall {
+			return nil
+		}
+		if responses := req.Member("inputResponses"); responses != nil {
+			answered <- string(responses) + string(req.Member("requestState"))
+			return []string{result(req, text("done"))}
+		}
+		return []string{result(req, `{"resultType":"input_required","requestState":"s","inputRequests":{"b":`+fmt.Sprintf(ask, "bee")+`,"a":`+fmt.Sprintf(ask, "ay")+`}}`)}
+	}), client.Options{Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		all.Done()
+		all.Wait()
+		return &mcp.ElicitResult{Action: mcp.ElicitDecline, Content: json.RawMessage(fmt.Sprintf("{%q:1}", p.Message))}, nil
+	}})
+	if _, err := session.CallTool(t.Context(), "x", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"a":{"action":"decline","content":{"ay":1}},"b":{"action":"decline","content":{"bee":1}}}"s"`
+	if got := <-answered; got != want {
+		t.Errorf("the answers are %s\nwant %s", got, want)
+	}
+}
+
+// TestHandlersMayCallTheSession checks that a handler may use its session.
+func TestHandlersMayCallTheSession(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var session *client.Session
+		session = connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{Era: era, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			sum, err := client.CallAs[int](ctx, session, "add", sumIn{2, 3})
+			if err != nil {
+				return nil, err
+			}
+			if err := session.Ping(ctx); err != nil {
+				return nil, err
+			}
+			for _, err := range session.Tools(ctx) {
+				if err != nil {
+					return nil, err
+				}
+			}
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(fmt.Sprintf(`{"wood":"oak","count":%d}`, sum))}, nil
+		}})
+		if got, err := client.CallAs[string](t.Context(), session, "order", nil); err != nil || got != "5 oak" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+// TestHandlersAnswerSeveralRounds checks that a call made by a handler may ask too.
+func TestHandlersAnswerSeveralRounds(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var session *client.Session
+		var depth int
+		session = connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{Era: era, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			if depth++; depth < 5 {
+				if _, err := session.CallTool(ctx, "order", nil, nil); err != nil {
+					return nil, err
+				}
+			}
+			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+		}})
+		if got, err := client.CallAs[string](t.Context(), session, "order", nil); err != nil || got != "decline" || depth != 5 {
+			t.Errorf("%q at depth %d, %v", got, depth, err)
+		}
+	})
+}
+
+func newLogServer() *server.Server {
+	s := newServer(&server.Options{Capabilities: &offersAll})
+	server.AddTool(s, server.Tool{Name: "talk"}, func(_ context.Context, r *server.Request, in stepsIn) (string, error) {
+		log := r.Logger("saw")
+		for i := range in.Steps {
+			log.Debug("unwanted")
+			log.Info("cut", "n", i)
+		}
+		log.Error("dull")
+		return "done", nil
+	})
+	server.AddResource(s, server.Resource{URI: motto}, func(context.Context, *server.Request) (string, error) { return "measure twice", nil })
+	return s
+}
+
+func TestLogMessagesInOrder(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		const cuts = 100
+		var want []string
+		for i := range cuts {
+			want = append(want, fmt.Sprintf(`info saw {"message":"cut","n":%d}`, i))
+		}
+		want = append(want, `error saw {"message":"dull"}`)
+
+		got := make(chan string, len(want))
+		session := connect(t, transporttests.Dialer(t, newLogServer()), client.Options{Era: era, OnLog: func(_ context.Context, m *mcp.LoggingMessageParams) {
+			got <- fmt.Sprintf("%s %s %s", m.Level, m.Logger, m.Data)
+		}})
+		if _, err := session.CallTool(t.Context(), "talk", stepsIn{cuts}, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range want {
+			if diff := cmp.Diff(line, <-got); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+}
+
+func TestLogLevel(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		got := make(chan string, 10)
+		session := connect(t, transporttests.Dialer(t, newLogServer()), client.Options{
+			Era: era, LogLevel: mcp.LevelError,
+			OnLog: func(_ context.Context, m *mcp.LoggingMessageParams) { got <- string(m.Data) },
+		})
+		if _, err := session.CallTool(t.Context(), "talk", stepsIn{5}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if line := <-got; line != `{"message":"dull"}` {
+			t.Errorf("logged below the level: %s", line)
+		}
+	})
+}
+
+// TestSlowLogHandlerLosesOldest checks that the queue of a slow handler is bounded, and that
+// nothing else waits.
+func TestSlowLogHandlerLosesOldest(t *testing.T) {
+	const sent, kept = 5000, 1024
+	synctest.Test(t, func(t *testing.T) {
+		inside, leave := make(chan struct{}), make(chan struct{})
+		var seen []string
+		session := connect(t, script(func(req *jsonrpc.Request) []string {
+			if req.Method != mcp.MethodToolsCall {
+				return nil
+			}
+			var frames []string
+			for i := range sent {
+				frames = append(frames, notification(mcp.NotificationMessage, fmt.Sprintf(`{"level":"info","data":%d}`, i)))
+			}
+			return append(frames, notification(mcp.NotificationMessage, `{"level":7}`), result(req, text("done")))
+		}), client.Options{OnLog: func(_ context.Context, m *mcp.LoggingMessageParams) {
+			if len(seen) == 0 {
+				close(inside)
+				<-leave
+			}
+			seen = append(seen, string(m.Data))
+		}})
+		if _, err := session.CallTool(t.Context(), "x", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		<-inside
+		close(leave)
+		synctest.Wait()
+		if n := len(seen); n < 1000 || n > 2*kept {
+			t.Errorf("%d of %d messages were kept for a slow handler, want about %d", n, sent, kept)
+		}
+		for i, data := range seen[len(seen)-1000:] {
+			if data != fmt.Sprint(sent-1000+i) {
+				t.Fatalf("among the last messages, %s is in place of %d", data, sent-1000+i)
+			}
+		}
+	})
+}
+
+// TestOnChangeMayCallSession checks that a handler may list what has changed.
+func TestOnChangeMayCallSession(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newLogServer()
+		var session *client.Session
+		type outcome struct {
+			names []string
+			err   error
+		}
+		listed := make(chan outcome, 1)
+		subscribed := make(chan *client.Subscription, 1)
+		session = connect(t, transporttests.Dialer(t, s), client.Options{Era: era, OnChange: func(ctx context.Context, change mcp.Change) {
+			var out outcome
+			for tool, err := range session.Tools(ctx) {
+				if err != nil {
+					out.err = err
+					break
+				}
+				out.names = append(out.names, tool.Name)
+			}
+			(<-subscribed).Close()
+			listed <- out
+		}})
+		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		subscribed <- sub
+		addTool(t, s, "new")
+		out := <-listed
+		if diff := cmp.Diff([]string{"talk", "new"}, out.names); out.err != nil || diff != "" {
+			t.Errorf("%v\n%s", out.err, diff)
+		}
+	})
+}
+
+func addTool(t *testing.T, s *server.Server, name string) {
+	t.Helper()
+	entry, err := server.NewRawTool(server.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) { return mcp.Raw(`{}`), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Replace(entry); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnknownLogLevelIsRefused checks that Connect rejects an unknown level without connecting.
+func TestUnknownLogLevelIsRefused(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		server := &breaker{server: newLogServer()}
+		for _, level := range []mcp.LoggingLevel{"loud", "Error", "warn"} {
+			session, err := client.Connect(t.Context(), server, &client.Options{Era: era, LogLevel: level})
+			if err == nil {
+				session.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("unknown log level %q", level)) {
+				t.Errorf("%q: the error is %v", level, err)
+			}
+		}
+		if n := server.dials.Load(); n > 0 {
+			t.Errorf("the client has connected %d times", n)
+		}
+	})
+}

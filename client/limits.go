@@ -1,0 +1,245 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// Limits bounds what one server can make a client store, read and ask. The zero value has the
+// defaults: a field that is 0 means its default, and a negative one means no limit, which is safe
+// only with a server that you trust. Exceeding a limit is a *[mcp.LimitError].
+//
+// Sizes are in bytes of JSON text.
+type Limits struct {
+	// HandshakeBytes bounds the description that the server gives when a session is opened: name,
+	// icons, capabilities and instructions. Beyond it the session is not opened. Default: 512 KiB.
+	HandshakeBytes int
+
+	// Pages is how many pages of a list are read. Default: 64.
+	Pages int
+	// ListEntries is how many entries a list may have. Default: 10,000.
+	ListEntries int
+	// ListBytes bounds all pages of a list together. Default: 8 MiB.
+	ListBytes int
+	// CatalogBytes bounds the entries of all lists together, for package bridge, which keeps them.
+	// Default: 16 MiB.
+	CatalogBytes int
+	// Templates is how many resource templates a server may have: each one is compared with each
+	// URI. Default: 256.
+	Templates int
+	// CursorBytes bounds the cursor of the next page, which is sent back. Default: 128 KiB.
+	CursorBytes int
+
+	// EntryBytes bounds the definition of one tool, prompt, resource or template. Default: 1 MiB.
+	EntryBytes int
+	// SchemaBytes bounds one schema of a tool. Default: 256 KiB.
+	SchemaBytes int
+	// TextBytes bounds one title or description of an entry. Default: 64 KiB.
+	TextBytes int
+	// NameBytes bounds the name of a tool or prompt. Default: 256.
+	NameBytes int
+	// URIBytes bounds the URI of a resource. Default: 64 KiB.
+	URIBytes int
+	// TemplateBytes bounds a URI template. Default: 8 KiB.
+	TemplateBytes int
+	// CompletionValues is how many completions are returned. More are dropped, and HasMore is set.
+	// Forwarded calls have no such limit. Default: 100, the maximum of the protocol.
+	CompletionValues int
+
+	// Rounds is how many times one call may ask. Default: 10.
+	Rounds int
+	// QuestionsPerMinute is how many questions the server may ask in a minute: elicitations,
+	// samplings and requests for roots. For forwarded calls it is counted for each principal.
+	// Default: 300.
+	QuestionsPerMinute int
+	// QuestionBurst is how many of these questions may come at the same time. Default: 100.
+	QuestionBurst int
+
+	// QuestionBytes bounds the parameters of one question, which a bridge sends to its clients.
+	// Default: 1 MiB.
+	QuestionBytes int
+
+	// QueuedNotifications is how many changes and log messages may wait for slow handlers. The
+	// oldest are dropped. Default: 1,024.
+	QueuedNotifications int
+	// QueuedBytes bounds these changes and log messages together. Default: 1 MiB.
+	QueuedBytes int
+
+	// Reconnects is the maximum number of consecutive attempts to renew a lost connection. Pauses
+	// between them grow to 30 s. See also [Options].NoReconnect. Default: 10.
+	Reconnects int
+}
+
+// WithDefaults returns the limits with defaults in place of zeros, and the largest int in place of
+// negative values.
+func (l Limits) WithDefaults() Limits {
+	for _, limit := range []struct {
+		field        *int
+		defaultValue int
+	}{
+		{&l.HandshakeBytes, 512 << 10},
+		{&l.Pages, 64}, {&l.ListEntries, 10_000}, {&l.ListBytes, 8 << 20}, {&l.CatalogBytes, 16 << 20},
+		{&l.Templates, 256}, {&l.CursorBytes, 128 << 10},
+		{&l.EntryBytes, 1 << 20}, {&l.SchemaBytes, 256 << 10}, {&l.TextBytes, 64 << 10}, {&l.NameBytes, 256},
+		{&l.URIBytes, 64 << 10}, {&l.TemplateBytes, 8 << 10}, {&l.CompletionValues, 100},
+		{&l.Rounds, 10}, {&l.QuestionsPerMinute, 300}, {&l.QuestionBurst, 100}, {&l.QuestionBytes, 1 << 20},
+		{&l.QueuedNotifications, 1024}, {&l.QueuedBytes, 1 << 20},
+		{&l.Reconnects, 10},
+	} {
+		switch {
+		case *limit.field == 0:
+			*limit.field = limit.defaultValue
+		case *limit.field < 0:
+			*limit.field = math.MaxInt
+		}
+	}
+	return l
+}
+
+// entriesOf returns how many entries a list may have, and the name of the limit.
+func (l *Limits) entriesOf(kind mcp.Kind) (limit string, most int) {
+	if kind == mcp.KindResourceTemplate && l.Templates < l.ListEntries {
+		return "Templates", l.Templates
+	}
+	return "ListEntries", l.ListEntries
+}
+
+// CheckCount returns an error if a list has too many entries. The limits are those of
+// [Limits.WithDefaults].
+func (l *Limits) CheckCount(kind mcp.Kind, entries int) error {
+	if limit, most := l.entriesOf(kind); entries > most {
+		return tooMany(limit, most, "the list", "entries")
+	}
+	return nil
+}
+
+// CheckPage returns an error if a list is too large. pages and bytes count what was read of it, and
+// cursor is that of the next page, as JSON or nil. The limits are those of [Limits.WithDefaults].
+func (l *Limits) CheckPage(pages, bytes int, cursor json.RawMessage) error {
+	switch {
+	case bytes > l.ListBytes:
+		return tooMany("ListBytes", l.ListBytes, "the list", "bytes")
+	case len(cursor) > l.CursorBytes && jsonscan.KindOf(cursor) == jsonscan.String:
+		return tooMany("CursorBytes", l.CursorBytes, "the cursor of the list", "bytes")
+	case pages >= l.Pages && jsonscan.KindOf(cursor) == jsonscan.String:
+		return tooMany("Pages", l.Pages, "the list", "pages")
+	}
+	return nil
+}
+
+// CheckEntry returns an error if the definition of an entry is too large. definition is a JSON
+// object. The limits are those of [Limits.WithDefaults].
+func (l *Limits) CheckEntry(kind mcp.Kind, definition json.RawMessage) error {
+	if len(definition) > l.EntryBytes {
+		return tooMany("EntryBytes", l.EntryBytes, "the definition", "bytes")
+	}
+	if len(definition) <= min(l.SchemaBytes, l.TextBytes, l.NameBytes, l.URIBytes, l.TemplateBytes) {
+		return nil
+	}
+	members, err := jsonscan.ReadObject(definition)
+	if err != nil {
+		return err
+	}
+	for member := range members.All() {
+		name := member.Name()
+		var limit string
+		var most int
+		switch {
+		case name == "inputSchema" || name == "outputSchema":
+			limit, most = "SchemaBytes", l.SchemaBytes
+		case name == "name" && (kind == mcp.KindTool || kind == mcp.KindPrompt):
+			limit, most = "NameBytes", l.NameBytes
+		case name == "name" || name == "title" || name == "description":
+			limit, most = "TextBytes", l.TextBytes
+		case name == "uri":
+			limit, most = "URIBytes", l.URIBytes
+		case name == "uriTemplate":
+			limit, most = "TemplateBytes", l.TemplateBytes
+		default:
+			continue
+		}
+		size := len(member.Value)
+		if jsonscan.KindOf(member.Value) == jsonscan.String {
+			size -= len(`""`)
+		}
+		if size > most {
+			return tooMany(limit, most, name, "bytes")
+		}
+	}
+	return nil
+}
+
+// checkDescription returns an error if the result of a handshake is too large.
+func (l *Limits) checkDescription(result json.RawMessage) error {
+	if len(result) > l.HandshakeBytes {
+		return tooMany("HandshakeBytes", l.HandshakeBytes, "the description of the server", "bytes")
+	}
+	return nil
+}
+
+func tooMany(limit string, most int, what, unit string) error {
+	return &mcp.LimitError{Limit: limit, Max: most, Reason: fmt.Sprintf("%s has more than %d %s", what, most, unit)}
+}
+
+// A listReader counts the pages of a list that is read, and checks them.
+type listReader struct {
+	limits       *Limits
+	kind         mcp.Kind
+	member       string // of the entries
+	pages, bytes int
+	entries      int
+}
+
+// check returns an error if a page exceeds a limit.
+func (r *listReader) check(page json.RawMessage) error {
+	r.pages++
+	r.bytes += len(page)
+	result, err := jsonscan.ReadObject(page)
+	if err != nil {
+		return err
+	}
+	if err := r.limits.CheckPage(r.pages, r.bytes, result.Get("nextCursor")); err != nil {
+		return err
+	}
+	s := jsonscan.New(result.Get(r.member))
+	if s.Kind() != jsonscan.Array {
+		return nil // an error of decoding the page
+	}
+	if err := s.EnterArray(); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := s.Element(first)
+		if err != nil || !more {
+			return err
+		}
+		entry, err := s.Value()
+		if err != nil {
+			return err
+		}
+		r.entries++
+		if err := r.limits.CheckCount(r.kind, r.entries); err != nil {
+			return err
+		}
+		if err := r.limits.CheckEntry(r.kind, entry); err != nil {
+			return err
+		}
+	}
+}
+
+// A checkedPage is a page of a list that is checked before it is decoded.
+type checkedPage struct {
+	json.Unmarshaler
+	list *listReader
+}
+
+func (p *checkedPage) UnmarshalJSON(page []byte) error {
+	if err := p.list.check(page); err != nil {
+		return err
+	}
+	return p.Unmarshaler.UnmarshalJSON(page)
+}

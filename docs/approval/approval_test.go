@@ -1,0 +1,137 @@
+package approval_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+type PathIn struct {
+	Path string `json:"path"`
+}
+
+const rules = `{
+	"rules": [
+		{"effect": "allow", "annotations": {"readOnlyHint": true}},
+		{"effect": "ask", "names": ["delete"]},
+		{"effect": "deny", "names": ["delete"], "arguments": [{"path": "/path", "prefix": ["/etc/"]}]}
+	]
+}`
+
+// newServer returns a server whose calls an approver decides about.
+func newServer(approver approval.Approver, journal approval.Journal) (*server.Server, error) {
+	parsed, err := policy.Parse([]byte(rules))
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := policy.Compile(parsed)
+	if err != nil {
+		return nil, err
+	}
+	guard := approval.Guard(compiled, approver, &approval.Options{Journal: journal, Logger: slog.New(slog.DiscardHandler)})
+	s := server.New(mcp.Implementation{Name: "files", Version: "1.0.0"}, &server.Options{
+		Guards: []mcp.Guard{guard},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	server.AddTool(s, server.Tool{Name: "read", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)}},
+		func(ctx context.Context, r *server.Request, in PathIn) (string, error) {
+			return "content of " + in.Path, nil
+		})
+	server.AddTool(s, server.Tool{Name: "delete"},
+		func(ctx context.Context, r *server.Request, in PathIn) (string, error) {
+			return "deleted " + in.Path, nil
+		})
+	return s, nil
+}
+
+// call calls a tool and prints the result.
+func call(s *server.Server, tool, path string, opts *client.Options) {
+	session, err := client.Connect(context.Background(), transport.Pipe(s), opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	fmt.Println(client.CallAs[string](context.Background(), session, tool, PathIn{Path: path}))
+}
+
+func Example_approver() {
+	approver := approval.ApproverFunc(func(ctx context.Context, request *approval.Request) (approval.Answer, error) {
+		fmt.Println("asked:", request)
+		return approval.Answer{Approved: true, By: "ada"}, nil
+	})
+	s, err := newServer(approver, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	call(s, "read", "/tmp/a", nil)
+	call(s, "delete", "/tmp/a", nil)
+	call(s, "delete", "/etc/passwd", nil)
+	// Output:
+	// content of /tmp/a <nil>
+	// asked: delete(path='/tmp/a')
+	// deleted /tmp/a <nil>
+	//  jsonrpc: -32603 "The policy does not allow the tool \"delete\""
+}
+
+func Example_elicitation() {
+	s, err := newServer(approval.Elicitation(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	call(s, "delete", "/tmp/a", &client.Options{
+		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			fmt.Println(p.Message)
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":true}`)}, nil
+		},
+	})
+	// Output:
+	// Allow this call of delete?
+	// {"path":"/tmp/a"}
+	// deleted /tmp/a <nil>
+}
+
+func Example_journal() {
+	folder, err := os.MkdirTemp("", "journal")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "approvals.jsonl")
+	journal, err := approval.OpenJournal(path, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := newServer(approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+		return approval.Answer{Approved: true, By: "ada"}, nil
+	}), journal)
+	if err != nil {
+		log.Fatal(err)
+	}
+	call(s, "delete", "/tmp/a", nil)
+	if err := journal.Close(); err != nil {
+		log.Fatal(err)
+	}
+	summary, err := approval.Verify(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(summary.Entries, "entries,", len(summary.Open), "without an outcome")
+	// Output:
+	// deleted /tmp/a <nil>
+	// 4 entries, 0 without an outcome
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dovetail-go/dovetail/internal/testsuites"
+)
+
+// A pty is a pseudo-terminal, pty(7). The program has its other end as its controlling terminal.
+type pty struct {
+	file  *os.File
+	shown *bufio.Reader
+}
+
+// openPTY opens a pseudo-terminal with a number of columns.
+func openPTY(t *testing.T, columns uint16) (terminal *pty, other *os.File) {
+	t.Helper()
+	file, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen := &transcript{}
+	read := make(chan struct{})
+	go func() { // always, since the program waits for a terminal that is not read
+		defer close(read)
+		_, _ = io.Copy(screen, file) // until the program has ended
+		screen.close()
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(func() {
+		cancel()
+		file.Close()
+		<-read
+	})
+	raw, err := file.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var number uint32
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		if number, failed = unix.IoctlGetUint32(int(fd), unix.TIOCGPTN); failed != nil {
+			return
+		}
+		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed != nil {
+			return
+		}
+		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
+	})
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	other, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pty{file, bufio.NewReader(&follower{screen, ctx, 0})}, other
+}
+
+// key types a text.
+func (p *pty) key(t *testing.T, text string) {
+	t.Helper()
+	if _, err := io.WriteString(p.file, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until returns what the terminal shows up to a text.
+func (p *pty) until(t *testing.T, text string) string {
+	t.Helper()
+	var shown []byte
+	for !bytes.HasSuffix(shown, []byte(text)) {
+		next, err := p.shown.ReadByte()
+		if err != nil {
+			t.Fatalf("%v: the terminal shows %q, want %q", err, shown, text)
+		}
+		shown = append(shown, next)
+	}
+	return string(shown)
+}
+
+// rest returns what the terminal shows until the program ends.
+func (p *pty) rest() string {
+	shown, _ := io.ReadAll(p.shown) // the error is that of a terminal without a program
+	return string(shown)
+}
+
+// atTerminal runs the program at a terminal, with a shelf behind it that writes a text to its
+// standard error. wait returns the state of the program after its end.
+func atTerminal(t *testing.T, columns uint16, text string) (p *program, terminal *pty, wait func() *os.ProcessState) {
+	t.Helper()
+	const token = "0123456789abcdef"
+	p = &program{folder: t.TempDir(), token: token}
+	flags := p.flags(t)
+	p.write(t, "mcp.json", encoded(t, map[string]any{"mcpServers": map[string]any{"shelf": map[string]any{
+		"command": os.Args[0], "env": map[string]string{asServer: "1", stderrFile: p.write(t, "stderr", text), "GORACE": "atexit_sleep_ms=0"},
+	}}}))
+	terminal, other := openPTY(t, columns)
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), asProgram+"="+strings.Join(append(flags, "-approve", "terminal", "-token", token), "\n"))
+	command.Stdin, command.Stdout, command.Stderr = other, other, other
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	wait = sync.OnceValue(func() *os.ProcessState {
+		_ = command.Wait() // the state says how it ended
+		return command.ProcessState
+	})
+	t.Cleanup(func() {
+		_ = command.Process.Kill() // it may have ended
+		wait()
+	})
+	return p, terminal, wait
+}
+
+// unfinished is a line that is typed before a question, without its end.
+const unfinished = "and more"
+
+var codeShown = regexp.MustCompile(`Type ([0-9a-f]{4}) to approve`)
+
+// checkScreen checks that a terminal with a number of columns shows visible characters only, and
+// that each row with the word FAKE begins with a margin or the name of the server.
+func checkScreen(t *testing.T, shown string, columns int) {
+	t.Helper()
+	shown = strings.ReplaceAll(shown, "\r\n", "\n")
+	testsuites.WantPlainLines(t, shown)
+	for line := range strings.SplitSeq(shown, "\n") {
+		for row := []rune(line); len(row) > 0; row = row[min(columns, len(row)):] {
+			text := string(row[:min(columns, len(row))])
+			if strings.Contains(text, "FAKE") && !strings.HasPrefix(text, "  ") && !strings.HasPrefix(text, "shelf: ") && !strings.HasPrefix(text, "shelf| ") {
+				t.Errorf("a row of the terminal is %q", text)
+			}
+		}
+	}
+}
+
+// A person at a real terminal approves a call with hostile arguments. Neither the arguments nor
+// the standard error of the server change what else the terminal shows, and only what is typed
+// after a question answers it.
+func TestRealTerminal(t *testing.T) {
+	fake := strings.Repeat("FAKE ", 60) + strings.Repeat(" ", 300) + "FAKE\x1b[2J\x1b[1;1HFAKE Approval needed\nFAKE\u202e\u009b\rFAKE"
+	for _, columns := range []uint16{80, 40} {
+		t.Run(fmt.Sprint(columns), func(t *testing.T) {
+			p, terminal, wait := atTerminal(t, columns, fake+"\n"+strings.Repeat("\x1b]52;c;eA==\x07 FAKE\n", 100)+"LAST\n")
+			screen := terminal.until(t, "and /metrics")
+			p.address = regexp.MustCompile(`http://([\d.:]+)/mcp`).FindStringSubmatch(screen)[1]
+			if !strings.Contains(screen, "LAST") {
+				screen += terminal.until(t, "LAST")
+			}
+			rest := p.ways(t)[1]
+			terminal.key(t, "stale\n")
+			done := make(chan error, 1)
+			call := func() {
+				_, err := rest.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":`+encoded(t, "x"+strings.ReplaceAll(fake, "\n", "\t"))+`}`)
+				done <- err
+			}
+			for i := range 3 {
+				terminal.key(t, "typed ahead\n"+unfinished)
+				screen += strings.TrimSuffix(terminal.until(t, unfinished), unfinished) // the echo
+				go call()
+				question := terminal.until(t, "anything else to refuse: ")
+				screen += question
+				code := codeShown.FindStringSubmatch(strings.ReplaceAll(question, "\r\n", ""))
+				if code == nil {
+					t.Fatalf("the terminal shows no code: %q", question)
+				}
+				terminal.key(t, code[1]+"\n")
+				screen += terminal.until(t, "Approved.\r\n")
+				if err := <-done; err != nil {
+					t.Fatalf("call %d: %v", i, err)
+				}
+			}
+			if !strings.Contains(strings.ReplaceAll(screen, "\r\n  | ", ""), `FAKE\u001b[2J\u001b[1;1HFAKE Approval needed\tFAKE\u202e\u009b\rFAKE"`) {
+				t.Errorf("the terminal does not show the arguments: %q", screen)
+			}
+			checkScreen(t, screen, int(columns))
+			go call()
+			terminal.until(t, "anything else to refuse: ")
+			terminal.key(t, "\x03") // Ctrl-C
+			if err := <-done; err == nil {
+				t.Error("the call that waited was made")
+			}
+			if state := wait(); !state.Exited() || state.ExitCode() != 0 {
+				t.Errorf("after Ctrl-C the program ended with %v: %q", state, terminal.rest())
+			}
+			if got := bytes.Count(readFile(t, p.path("file")), []byte("xFAKE")); got != 3 {
+				t.Errorf("it is done %d times, want 3", got)
+			}
+		})
+	}
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package edge_test
-
-const raced = false

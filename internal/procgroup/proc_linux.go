@@ -1,0 +1,119 @@
+package procgroup
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Process is a running process. The start time distinguishes it from a later process with the
+// same id.
+type Process struct {
+	pid       int
+	parent    int
+	startTime string // in ticks of the kernel's clock
+}
+
+// processes returns all processes that are not hidden from this user.
+func processes() (all []Process) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, err := proc.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			if p, ok := readStat(pid); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// Descendants returns all processes below a process, parents before their children.
+func Descendants(pid int) []Process {
+	children := make(map[int][]Process)
+	for _, p := range processes() {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	found := slices.Clone(children[pid])
+	for i := 0; i < len(found); i++ {
+		found = append(found, children[found[i].pid]...)
+	}
+	return found
+}
+
+// readStat reads /proc/PID/stat: proc_pid_stat(5). Its second field is a name in parentheses
+// that may contain any characters.
+func readStat(pid int) (Process, bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Process{}, false
+	}
+	const parent, startTime = 1, 19 // after the name
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) <= startTime {
+		return Process{}, false
+	}
+	ppid, err := strconv.Atoi(fields[parent])
+	return Process{pid, ppid, fields[startTime]}, err == nil
+}
+
+// Signal signals the process, and never a later one with the same id: os.FindProcess opens a
+// pidfd where the kernel supports it, and the start time is compared after that.
+func (p Process) Signal(s syscall.Signal) {
+	handle, err := os.FindProcess(p.pid)
+	if err != nil {
+		return
+	}
+	if now, ok := readStat(p.pid); ok && now.startTime == p.startTime {
+		_ = handle.Signal(s) // fails only if the process has ended
+	}
+	_ = handle.Release()
+}
+
+const (
+	// killInterval is the pause before looking for processes that were created while the known
+	// ones were being killed.
+	killInterval = 5 * time.Millisecond
+	// killTimeout bounds the killing. A process that is left cannot be killed, such as one of
+	// another user.
+	killTimeout = 2 * time.Second
+)
+
+// killMarked kills all processes that have inherited the mark of a child, in whatever group or
+// session they are, and their descendants.
+func killMarked(mark string) {
+	for deadline := time.Now().Add(killTimeout); ; <-time.After(killInterval) {
+		found := marked(mark)
+		if len(found) == 0 || time.Now().After(deadline) {
+			return
+		}
+		for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // a stopped process creates no children
+			for _, p := range found {
+				p.Signal(s)
+			}
+		}
+	}
+}
+
+// marked returns the processes whose environment contains a mark: proc_pid_environ(5). The
+// environment of a process that has ended is empty.
+func marked(mark string) (found []Process) {
+	for _, p := range processes() {
+		environ, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+		if err == nil && bytes.Contains(environ, []byte(mark)) && p.pid != os.Getpid() {
+			found = append(found, p)
+		}
+	}
+	return found
+}

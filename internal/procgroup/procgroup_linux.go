@@ -1,0 +1,22 @@
+package procgroup
+
+import "syscall"
+
+// signalOrphan has the kernel signal the child when this process dies.
+func signalOrphan(attr *syscall.SysProcAttr, signal syscall.Signal) { attr.Pdeathsig = signal }
+
+// wait waits until the child has ended. It kills what is left of the child's group before
+// it reaps the child: until then no other process can get the id of the group. Then it kills
+// processes that have left the group.
+func (c *Child) wait() error {
+	const byPID = 1 // P_PID of waitid(2)
+	for {
+		_, _, err := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(c.cmd.Process.Pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	c.killGroup()
+	killMarked(c.mark)
+	return c.cmd.Wait()
+}

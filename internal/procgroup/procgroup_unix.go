@@ -1,0 +1,26 @@
+//go:build unix
+
+package procgroup
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// inherited returns the names of the variables that a child gets by default.
+func inherited() []string {
+	return []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR"}
+}
+
+// isolate puts the child into a process group of its own.
+func isolate(cmd *exec.Cmd, orphaned syscall.Signal) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	signalOrphan(cmd.SysProcAttr, orphaned)
+}
+
+func terminate(cmd *exec.Cmd) { signal(cmd, syscall.SIGTERM) }
+
+func kill(cmd *exec.Cmd) { signal(cmd, syscall.SIGKILL) }
+
+// signal signals the child's group. It fails when the group has ended already.
+func signal(cmd *exec.Cmd, s syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, s) }

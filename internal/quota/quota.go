@@ -1,0 +1,110 @@
+package quota
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// A Quota counts what is in use. Its methods may be called concurrently.
+type Quota struct {
+	name            string
+	max             int
+	maxPerPrincipal int
+
+	mu          sync.Mutex
+	used        int
+	byPrincipal map[string]int // of authenticated clients
+}
+
+// New returns an unused quota. name is what it counts, in the plural, for errors.
+func New(name string, most, maxPerPrincipal int) *Quota {
+	return &Quota{name: name, max: most, maxPerPrincipal: maxPerPrincipal, byPrincipal: make(map[string]int)}
+}
+
+// Acquire adds one for a principal, which is "" for a client that is not authenticated. If a
+// limit is reached it returns an error whose text is meant for the client.
+func (q *Quota) Acquire(principal string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.used >= q.max:
+		return fmt.Errorf("busy: at most %d %s may be open at a time", q.max, q.name)
+	case principal != "" && q.byPrincipal[principal] >= q.maxPerPrincipal:
+		return fmt.Errorf("busy: at most %d %s of one client may be open at a time", q.maxPerPrincipal, q.name)
+	}
+	q.used++
+	if principal != "" {
+		q.byPrincipal[principal]++
+	}
+	return nil
+}
+
+// Release gives back what Acquire added for the principal.
+func (q *Quota) Release(principal string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.used--
+	if principal == "" {
+		return
+	}
+	if q.byPrincipal[principal]--; q.byPrincipal[principal] <= 0 {
+		delete(q.byPrincipal, principal)
+	}
+}
+
+// An Endpoint counts what the clients of one endpoint use. Its methods may be called
+// concurrently.
+type Endpoint struct {
+	Sessions *Quota
+	// Bytes limits the memory of large messages.
+	Bytes *bufpool.Budget
+
+	calls   *Quota
+	listens *Quota
+}
+
+// NewEndpoint returns an unused endpoint. The limits must have their defaults.
+func NewEndpoint(limits *transport.Limits) *Endpoint {
+	return &Endpoint{
+		Sessions: New("sessions", limits.Sessions, limits.SessionsPerPrincipal),
+		Bytes:    bufpool.NewBudget(limits.HeldBytes),
+		calls:    New("calls", limits.Calls, limits.CallsPerPrincipal),
+		listens:  New("subscriptions", limits.Subscriptions, limits.CallsPerPrincipal),
+	}
+}
+
+// Begin adds a call of a principal. If a limit is reached it returns an error whose text is meant
+// for the client. Subscriptions last and do not run, so they have a limit of their own.
+func (e *Endpoint) Begin(principal, method string) error {
+	return e.of(method).Acquire(principal)
+}
+
+// End removes a call that Begin has added.
+func (e *Endpoint) End(principal, method string) { e.of(method).Release(principal) }
+
+func (e *Endpoint) of(method string) *Quota {
+	if method == mcp.MethodSubscriptionsListen {
+		return e.listens
+	}
+	return e.calls
+}
+
+// Client returns the limiter for the connection of a principal. It implements
+// jsonrpc.Limiter.
+func (e *Endpoint) Client(principal string) *Client { return &Client{e, principal} }
+
+// A Client adds the calls of one connection to an [Endpoint].
+type Client struct {
+	endpoint  *Endpoint
+	principal string
+}
+
+// Begin adds a call.
+func (c *Client) Begin(method string) error { return c.endpoint.Begin(c.principal, method) }
+
+// End removes a call.
+func (c *Client) End(method string) { c.endpoint.End(c.principal, method) }

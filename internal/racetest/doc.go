@@ -1,0 +1,3 @@
+// Package racetest tells tests whether the race detector is on. It changes times and
+// allocations.
+package racetest

@@ -1,0 +1,6 @@
+//go:build !race
+
+package racetest
+
+// Enabled is false: the race detector is off.
+const Enabled = false

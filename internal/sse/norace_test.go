@@ -1,5 +1,0 @@
-//go:build !race
-
-package sse_test
-
-const raced = false

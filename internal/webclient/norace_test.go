@@ -1,5 +1,0 @@
-//go:build !race
-
-package webclient_test
-
-const raced = false

@@ -1,0 +1,115 @@
+package policy
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A Request describes the call that a policy decides about.
+type Request struct {
+	Subject
+	// Target is the called entry. Its kind defaults to [mcp.KindTool]. Rules about servers
+	// and names match its Origin. An entry of the server itself has a zero Origin: its
+	// server is "", its name is the one that callers use, and it is trusted. Tags and
+	// annotations are those of its Definition. If the Origin is not trusted, a rule about
+	// tags or annotations applies if it denies or asks, and does not apply if it allows.
+	Target mcp.Target
+	// URI is the URI of the resource if the target is a resource or a template that matches
+	// it; it replaces the target's name. It is empty for lists.
+	URI string
+	// Arguments is the JSON object of the arguments of a tool or prompt; nil for none.
+	Arguments json.RawMessage
+	// Listed says that the arguments are not known, as for a list. The decision is then the
+	// most lenient one that a call can get.
+	Listed bool
+}
+
+// A Subject identifies a caller.
+type Subject struct {
+	// Role is the caller's role, "" for none.
+	Role string
+	// Principal identifies the caller, "" if it is not known.
+	Principal string
+}
+
+func (q *Request) kind() mcp.Kind {
+	if q.URI != "" {
+		return mcp.KindResource
+	}
+	return cmp.Or(q.Target.Kind, mcp.KindTool)
+}
+
+// name returns the name on the upstream server.
+func (q *Request) name() string { return cmp.Or(q.URI, q.Target.Origin.Name, q.Target.Name) }
+
+// exposed returns the name that callers use.
+func (q *Request) exposed() string { return cmp.Or(q.URI, q.Target.Name) }
+
+// isTrusted reports whether the target's tags and annotations are trusted.
+func (q *Request) isTrusted() bool {
+	return q.Target.Origin.Trusted || q.Target.Origin == mcp.Origin{}
+}
+
+// A Decision is the effect of a policy on a call, with its reason.
+type Decision struct {
+	Effect Effect
+	// Rule is the name of the rule that decided, or "allow", "deny" or "exempt" for these
+	// lists of the policy, or "".
+	Rule string
+	// Reason explains the decision to the operator.
+	Reason string
+	// UserMessage is the Reason of the rule, which is shown to the caller; "" for none.
+	UserMessage string
+}
+
+// String returns the effect and the reason.
+func (d Decision) String() string { return d.Effect.String() + ": " + d.Reason }
+
+// Decide decides about a call. It does not allocate.
+func (c *Compiled) Decide(q *Request) Decision {
+	if d, decided := c.decideByName(q); decided {
+		return d
+	}
+	lists := c.Resolve(q.Role).decide(q.exposed(), q.name())
+	if lists.Effect == Deny || len(c.rules) == 0 {
+		return lists
+	}
+	for i := range c.rules { // strictest first
+		r := &c.rules[i]
+		if r.decision.Effect == Allow && lists.Rule != "" {
+			return lists
+		}
+		assumed := no // for a list entry, some arguments may avoid a rule that denies or asks
+		if r.decision.Effect == Allow {
+			assumed = yes
+		}
+		if r.applies(q, assumed) {
+			return r.decision
+		}
+	}
+	if lists.Rule != "" {
+		return lists
+	}
+	if q.Listed { // with some arguments, a rule may ask
+		for i := range c.rules {
+			if r := &c.rules[i]; r.decision.Effect == Ask && r.applies(q, yes) {
+				return r.decision
+			}
+		}
+	}
+	return Decision{Effect: Deny, Reason: "nothing allows it"}
+}
+
+// decideByName decides about exempt tools and names that are too long.
+func (c *Compiled) decideByName(q *Request) (d Decision, decided bool) {
+	switch {
+	case len(q.name()) > MaxName || len(q.exposed()) > MaxName:
+		return Decision{Effect: Deny, Reason: "the name is too long"}, true
+	case q.kind() == mcp.KindTool && c.exempt[Exemption{q.Target.Origin.Server, q.name()}]:
+		return Decision{Effect: Allow, Rule: "exempt", Reason: "the tool is exempt"}, true
+	default:
+		return Decision{}, false
+	}
+}

@@ -1,0 +1,164 @@
+package schema
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A structInfo describes the JSON object of a struct type.
+type structInfo struct {
+	fields []field
+	others reflect.Type // the type of members without a field; nil if there are none
+}
+
+// A field is a member of a JSON object and the struct field behind it.
+type field struct {
+	name        string
+	typ         reflect.Type
+	path        string // for messages
+	index       []int
+	named       bool
+	required    bool
+	orNull      bool // may be null
+	stringified bool // a number that is encoded as a string
+	shadows     bool // a field of an embedded struct has the same name
+	description string
+	tag         []tagItem
+}
+
+// structInfo returns the fields of a struct type by the rules of github.com/go-json-experiment/json:
+// breadth first through embedded structs, where the shallowest field of a name wins.
+func (in *inspector) structInfo(root reflect.Type, path string) (*structInfo, error) {
+	type embedded struct {
+		typ     reflect.Type
+		index   []int
+		path    string
+		pointer bool
+	}
+	info := &structInfo{}
+	seen := map[reflect.Type]bool{root: true}
+	queue := []embedded{{typ: root, path: path}}
+	for len(queue) > 0 {
+		level := queue[0]
+		queue = queue[1:]
+		for i := range level.typ.NumField() {
+			sf := level.typ.Field(i)
+			index := append(slices.Clone(level.index), i)
+			f, embeds, err := parseField(sf, level.path+"."+sf.Name)
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case f == nil:
+			case !embeds:
+				f.index, f.orNull = index, in.output && f.orNull
+				f.required = f.required && !(in.output && level.pointer)
+				info.fields = append(info.fields, *f)
+			case deref(f.typ).Kind() == reflect.Struct:
+				if t := deref(f.typ); !seen[t] {
+					seen[t] = true
+					queue = append(queue, embedded{t, index, f.path, level.pointer || f.typ.Kind() == reflect.Pointer})
+				}
+			case f.typ == reflect.TypeFor[jsontext.Value]():
+				info.others = reflect.TypeFor[any]()
+			case deref(f.typ).Kind() == reflect.Map:
+				info.others = deref(f.typ).Elem()
+			default:
+				return nil, &TypeError{Path: f.path, Reason: "an embedded " + f.typ.String() + " needs a JSON name: only structs and maps can be flattened"}
+			}
+		}
+	}
+	info.fields = dominant(info.fields)
+	return info, nil
+}
+
+// dominant returns the fields that are encoded, at most one for each name, in the order of encoding.
+func dominant(all []field) []field {
+	slices.SortStableFunc(all, func(a, b field) int {
+		named := 0
+		if a.named != b.named {
+			named = 1
+			if a.named {
+				named = -1
+			}
+		}
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(len(a.index), len(b.index)), named)
+	})
+	kept := all[:0:0]
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].name == all[0].name {
+			n++
+		}
+		if n == 1 || len(all[0].index) != len(all[1].index) || all[0].named != all[1].named {
+			all[0].shadows = n > 1
+			kept = append(kept, all[0])
+		}
+		all = all[n:]
+	}
+	slices.SortFunc(kept, func(a, b field) int { return slices.Compare(a.index, b.index) })
+	return kept
+}
+
+// parseField reads the tags of a struct field. It returns nil for a field that is not encoded. embeds
+// reports whether the members of the field become members of the object.
+func parseField(sf reflect.StructField, path string) (f *field, embeds bool, err error) {
+	encoded, hasTag := sf.Tag.Lookup("json")
+	if encoded == "-" || !sf.IsExported() && !sf.Anonymous || sf.Tag.Get("jsonschema") == "-" {
+		return nil, false, nil
+	}
+	f = &field{name: sf.Name, typ: sf.Type, path: path, required: true}
+	name, options := splitName(encoded)
+	if hasTag && name != "" {
+		f.name, f.named = name, true
+	}
+	embeds = sf.Anonymous && !f.named
+	if sf.Type.Kind() == reflect.Pointer {
+		f.required, f.orNull = false, true
+	}
+	for option := range strings.SplitSeq(options, ",") {
+		switch option {
+		case "omitempty", "omitzero":
+			f.required, f.orNull = false, false
+		case "string":
+			f.stringified = true
+		case "embed":
+			embeds = true
+		}
+	}
+	if f.stringified && !isNumber(sf.Type) {
+		return nil, false, &TypeError{Path: path, Reason: "the json option string is for numbers, not for " + sf.Type.String()}
+	}
+	f.description = sf.Tag.Get("jsonschema_description")
+	f.tag, err = parseTag(sf.Tag.Get("jsonschema"), path)
+	for _, item := range f.tag {
+		switch item.keyword {
+		case "default":
+			f.required = false
+		case "required":
+			f.required = true
+			return f, embeds, err
+		}
+	}
+	return f, embeds, err
+}
+
+// splitName splits a json tag into the name, which may be in single quotes, and the options.
+func splitName(tag string) (name, options string) {
+	if quoted, ok := strings.CutPrefix(tag, "'"); ok {
+		if name, options, ok := strings.Cut(quoted, "'"); ok {
+			return name, strings.TrimPrefix(options, ",")
+		}
+	}
+	name, options, _ = strings.Cut(tag, ",")
+	return name, options
+}
+
+func isNumber(t reflect.Type) bool {
+	kind := deref(t).Kind()
+	return kind >= reflect.Int && kind <= reflect.Float64 // integers, unsigned integers and floats
+}

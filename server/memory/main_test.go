@@ -1,9 +1,0 @@
-package memory_test
-
-import (
-	"testing"
-
-	"github.com/dovetail-go/dovetail/internal/everywhere"
-)
-
-func TestMain(m *testing.M) { everywhere.Main(m) }

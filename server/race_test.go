@@ -1,6 +1,0 @@
-//go:build race
-
-package server_test
-
-// raced: the race detector allocates, and pools forget on purpose.
-const raced = true

@@ -1,8 +1,0 @@
-//go:build unix
-
-package resources
-
-import "syscall"
-
-// nonBlocking has a pipe be opened at once.
-const nonBlocking = syscall.O_NONBLOCK

@@ -1,0 +1,91 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+)
+
+type principalKey struct{}
+
+// WithPrincipal returns a context that names an authenticated client. The code that
+// authenticates requests, such as middleware around an HTTP handler, calls it; transports
+// bind sessions to the principal. The context of a Dial sets the principal of a [Pipe].
+func WithPrincipal(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, principalKey{}, name)
+}
+
+// Principal returns the name that [WithPrincipal] has put into the context, "" if none.
+func Principal(ctx context.Context) string {
+	name, _ := ctx.Value(principalKey{}).(string)
+	return name
+}
+
+// An Authorizer returns nil if its client may make a call. It returns a *[ScopeError] if the
+// token needs more scopes; other errors are sent to the client as those of a
+// [jsonrpc.Handler] are. It may be called concurrently.
+type Authorizer func(ctx context.Context, req *jsonrpc.Request) error
+
+type authorizerKey struct{}
+
+// WithAuthorizer returns a context in which calls need authorization. The code that
+// authenticates requests, such as middleware around an HTTP handler, calls it; transports
+// authorize each call before a server gets it.
+func WithAuthorizer(ctx context.Context, authorize Authorizer) context.Context {
+	return context.WithValue(ctx, authorizerKey{}, authorize)
+}
+
+// Authorize returns the error of the [Authorizer] of ctx for a call. It returns nil if ctx
+// has none.
+func Authorize(ctx context.Context, req *jsonrpc.Request) error {
+	authorize, _ := ctx.Value(authorizerKey{}).(Authorizer)
+	if authorize == nil {
+		return nil
+	}
+	return authorize(ctx, req)
+}
+
+// AuthorizeBefore returns a function for [jsonrpc.Options].Authorize that calls [Authorize]
+// and, if that succeeds, next. next may be nil.
+func AuthorizeBefore(next func(ctx context.Context, req *jsonrpc.Request) error) func(ctx context.Context, req *jsonrpc.Request) error {
+	if next == nil {
+		return Authorize
+	}
+	return func(ctx context.Context, req *jsonrpc.Request) error {
+		if err := Authorize(ctx, req); err != nil {
+			return err
+		}
+		return next(ctx, req)
+	}
+}
+
+// A ScopeError refuses a call because the client's token lacks a scope. Streamable HTTP
+// answers with status 403 and the challenge, unless the response has begun. The message that
+// the client gets is the error's Unwrap.
+type ScopeError struct {
+	// Scopes are all scopes that the call needs.
+	Scopes []string
+	// Challenge is the value of the header WWW-Authenticate; "" means none.
+	Challenge string
+}
+
+// Error lists the scopes.
+func (e *ScopeError) Error() string {
+	return "the token lacks a scope: the call needs " + strings.Join(e.Scopes, " ")
+}
+
+// Unwrap returns the *[jsonrpc.Error] for the client: code -32603 with data
+// {"type":"FORBIDDEN","guard":"scope","scopes":[…]}, which client.IsForbidden recognizes.
+func (e *ScopeError) Unwrap() error {
+	data, err := json.Marshal(struct {
+		Type   string   `json:"type"`
+		Guard  string   `json:"guard"`
+		Scopes []string `json:"scopes"`
+	}{"FORBIDDEN", "scope", e.Scopes})
+	if err != nil {
+		return err // not reached: strings can be marshalled
+	}
+	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: e.Error(), Data: data}
+}

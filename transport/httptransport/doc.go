@@ -1,0 +1,24 @@
+// Package httptransport defines what the clients of packages streamable, sse and ws have in
+// common: how a client is authorized, and what HTTP says about a message that failed.
+//
+// A program finds the status of a refused call with errors.AsType:
+//
+//	_, err := conn.Call(ctx, "tools/list", nil)
+//	if refused, ok := errors.AsType[*httptransport.StatusError](err); ok {
+//		log.Print(refused.Status, refused.Header.Get("Retry-After"))
+//	}
+//
+// # Concepts
+//
+// An [Authorizer] adds credentials to requests and reacts to challenges. An *oauth.Client is
+// one. It is set in the DialOptions of each transport.
+//
+// A [StatusError] is an HTTP response without a JSON-RPC message. A [RedirectError] is a
+// redirect that is not followed.
+//
+// # Guarantees
+//
+//  1. Requests go only to the origin of the URL that was dialed.
+//  2. Errors contain no URL query, no user information and no request header.
+//  3. Both errors may be shared between goroutines; they are not modified.
+package httptransport

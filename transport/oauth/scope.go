@@ -1,0 +1,196 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+const (
+	// maxScopes is the number of scopes that are requested, and maxScope their total
+	// length, in bytes.
+	maxScopes = 128
+	maxScope  = 8 << 10
+	// offlineAccess is the scope that requests a refresh token. OpenID Connect Core,
+	// section 11.
+	offlineAccess = "offline_access"
+)
+
+// scopesToRequest returns the scopes of a challenge, else those that the resource lists;
+// and in addition those of the options and those that were requested before.
+func (c *Client) scopesToRequest(challenge tokenChallenge, resource *resourceMetadata, as *serverMetadata, old *credentials) []string {
+	scopes := challenge.scopes()
+	if len(scopes) == 0 {
+		scopes = resource.scopes
+	}
+	scopes = slices.Concat(scopes, c.options.Scopes)
+	if old != nil {
+		scopes = append(scopes, old.Requested...)
+	}
+	_, isCodeFlow := c.options.Flow.(*CodeFlow)
+	if isCodeFlow && !c.options.NoRefresh && len(scopes) > 0 && slices.Contains(as.scopes, offlineAccess) {
+		scopes = append(scopes, offlineAccess)
+	}
+	return uniqueScopes(scopes)
+}
+
+// uniqueScopes removes duplicates and invalid scopes, and cuts the list at its limits.
+func uniqueScopes(scopes []string) []string {
+	var all []string
+	size := 0
+	for _, scope := range scopes {
+		if slices.Contains(all, scope) || !isScope(scope) {
+			continue
+		}
+		if size += len(scope) + 1; size > maxScope || len(all) == maxScopes {
+			break
+		}
+		all = append(all, scope)
+	}
+	return all
+}
+
+// splitScope parses a scope parameter.
+func splitScope(text string) []string {
+	return uniqueScopes(strings.Fields(text[:min(len(text), maxScope)]))
+}
+
+// containsAll reports whether all contains each of some.
+func containsAll(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(scope string) bool { return !slices.Contains(all, scope) })
+}
+
+// checkScopes returns an error if one of the texts is not a scope.
+func checkScopes(scopes []string) error {
+	for _, scope := range scopes {
+		if !isScope(scope) {
+			return errors.New(quote(scope) + " is not a scope; expected printable characters without space, quote and backslash (RFC 6749, section 3.3)")
+		}
+	}
+	return nil
+}
+
+func isScope(text string) bool {
+	return isHeaderText(text) && !strings.ContainsAny(text, `"\`)
+}
+
+// Require returns an error unless the request of a call was granted scopes, or scopes that
+// imply them. It is for guards, and for functions that learn only while they run which
+// scopes they need. The error is a [*transport.ScopeError] to return; over streamable HTTP
+// without a session, the client receives it as a challenge. A context that does not come
+// from [Protect] has no scopes.
+func Require(ctx context.Context, scopes ...string) error {
+	a := authorizationOf(ctx)
+	if a == nil {
+		if len(scopes) == 0 {
+			return nil
+		}
+		return &transport.ScopeError{Scopes: scopes}
+	}
+	return a.by.require(a.grant, scopes)
+}
+
+// require returns an error unless a grant has scopes. The challenge in it includes the
+// scopes that every request needs.
+func (p *protector) require(grant *Grant, scopes []string) error {
+	if p.has(grant, scopes) {
+		return nil
+	}
+	all := slices.Clone(p.options.Scopes)
+	for _, scope := range scopes {
+		if !slices.Contains(all, scope) {
+			all = append(all, scope)
+		}
+	}
+	challenges := p.challenges(&refusal{code: codeInsufficientScope, scopes: all, dpop: grant.Confirmation != "", err: errCallScope})
+	return &transport.ScopeError{Scopes: all, Challenge: string(challenges[0].Append(nil))}
+}
+
+var errCallScope = errors.New("the token lacks a scope that the call needs")
+
+// authorizeCall checks the scopes of one call. Transports call it.
+func (p *protector) authorizeCall(ctx context.Context, req *jsonrpc.Request) error {
+	a := authorizationOf(ctx)
+	if p.options.CallScopes == nil || a == nil {
+		return nil
+	}
+	if err := p.require(a.grant, p.options.CallScopes(req.Method, subject(req))); err != nil {
+		return err
+	}
+	var all []string
+	for _, uri := range subscribedURIs(req) {
+		all = append(all, p.options.CallScopes(mcp.MethodResourcesSubscribe, uri)...)
+	}
+	return p.require(a.grant, all)
+}
+
+// subscribedURIs returns the resources that a call of subscriptions/listen names. Calls of
+// other methods do not have that member.
+func subscribedURIs(req *jsonrpc.Request) []string {
+	raw := req.Member("notifications")
+	var filter mcp.SubscriptionFilter
+	if jsonscan.KindOf(raw) != jsonscan.Object || filter.UnmarshalJSON(raw) != nil {
+		return nil // the server refuses the call
+	}
+	return filter.ResourceSubscriptions
+}
+
+// has reports whether a grant has scopes, or scopes that imply them.
+func (p *protector) has(grant *Grant, scopes []string) bool {
+	for _, scope := range scopes {
+		if !slices.Contains(grant.Scopes, scope) && !slices.ContainsFunc(grant.Scopes, func(broad string) bool {
+			return slices.Contains(p.implies[broad], scope)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// closure returns the transitive closure of ProtectOptions.Implies.
+func closure(implies map[string][]string) map[string][]string {
+	all := make(map[string][]string, len(implies))
+	for broad := range implies {
+		implied := []string{broad}
+		for i := 0; i < len(implied); i++ {
+			for _, scope := range implies[implied[i]] {
+				if !slices.Contains(implied, scope) {
+					implied = append(implied, scope)
+				}
+			}
+		}
+		all[broad] = implied
+	}
+	return all
+}
+
+// subject returns the name or URI that a call is about, "" if there is none.
+func subject(req *jsonrpc.Request) string {
+	switch req.Method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
+		return text(req.Member("name"))
+	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
+		return text(req.Member("uri"))
+	case mcp.MethodComplete:
+		if text(req.Member("ref", "type")) == "ref/prompt" {
+			return text(req.Member("ref", "name"))
+		}
+		return text(req.Member("ref", "uri"))
+	}
+	return ""
+}
+
+// text decodes a JSON string. It returns "" for other values.
+func text(raw json.RawMessage) string {
+	if jsonscan.KindOf(raw) != jsonscan.String {
+		return ""
+	}
+	return jsonscan.Unquote(raw)
+}

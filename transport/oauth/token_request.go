@@ -1,0 +1,179 @@
+package oauth
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/dovetail-go/dovetail/internal/httpclient"
+)
+
+// A tokenRequest says which token is requested from which authorization server. A flow
+// sends it with a grant.
+type tokenRequest struct {
+	client      *Client
+	server      *serverMetadata
+	resource    string
+	scopes      []string
+	key         *dpopKey     // nil if the token need not be bound to a key
+	redirectURI string       // of the last login; CodeFlow changes it
+	clientID    string       // set when the request is sent
+	causedBy    *serverState // the server whose challenge the request satisfies; nil for Client.Login
+}
+
+// params adds the resource and the scopes to the parameters of a grant.
+func (r *tokenRequest) params(grant url.Values) url.Values {
+	if r.resource != "" {
+		grant.Set("resource", r.resource) // RFC 8707
+	}
+	if len(r.scopes) > 0 {
+		grant.Set("scope", strings.Join(r.scopes, " "))
+	}
+	return grant
+}
+
+// send sends the request with a grant to the token endpoint.
+func (r *tokenRequest) send(ctx context.Context, registration *Registration, grant url.Values) (*oauth2.Token, error) {
+	return r.sendTo(ctx, r.server, registration, r.key, r.params(grant))
+}
+
+// sendTo sends parameters to the token endpoint of any authorization server. It sends them
+// a second time if the server demands a nonce.
+func (r *tokenRequest) sendTo(ctx context.Context, server *serverMetadata, registration *Registration, key *dpopKey, params url.Values) (*oauth2.Token, error) {
+	r.clientID = registration.ClientID
+	if registration.Issuer != "" && registration.Issuer != server.issuer {
+		return nil, &IssuerError{Expected: registration.Issuer, Got: server.issuer}
+	}
+	config := &clientcredentials.Config{ClientID: registration.ClientID, TokenURL: server.tokenEndpoint, EndpointParams: params, AuthStyle: oauth2.AuthStyleInParams}
+	method, err := registration.chooseMethod(server.authMethods)
+	if err != nil {
+		return nil, err
+	}
+	switch method {
+	case MethodBasic:
+		config.AuthStyle, config.ClientSecret = oauth2.AuthStyleInHeader, string(registration.Secret)
+	case MethodPost:
+		config.ClientSecret = string(registration.Secret)
+	}
+	for range 2 {
+		if method == MethodPrivateKeyJWT {
+			if err := registration.addAssertion(params, server, r.client.options.Clock()); err != nil {
+				return nil, err
+			}
+		}
+		transport := &tokenTransport{client: r.client, key: key}
+		ctx := context.WithValue(ctx, oauth2.HTTPClient, transport.httpClient())
+		var token *oauth2.Token
+		if token, err = config.Token(ctx); err == nil {
+			return token, nil
+		}
+		err = tokenEndpointError(err, server, params, registration)
+		if !isCode(err, codeUseNonce) || !transport.gotNonce { // RFC 9449, section 8
+			break
+		}
+	}
+	return nil, err
+}
+
+// refresh requests the next token with a refresh token. The request names no scopes: it is
+// for all that were granted, which may be fewer than were requested. RFC 6749, section 6.
+func (r *tokenRequest) refresh(ctx context.Context, registration *Registration, old *credentials) (*credentials, error) {
+	params := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.RefreshToken}, "resource": {old.Resource}}
+	token, err := r.sendTo(ctx, r.server, registration, r.key, params)
+	if err != nil {
+		return nil, err
+	}
+	next, err := newCredentials(r, token)
+	if err != nil {
+		return nil, &AnswerError{Issuer: r.server.issuer, Err: err}
+	}
+	if _, ok := token.Extra("scope").(string); !ok {
+		next.Granted = old.Granted
+	}
+	return next, nil
+}
+
+// tokenEndpointError converts an error of package oauth2. It removes the secrets that were
+// sent and that the response may repeat.
+func tokenEndpointError(err error, server *serverMetadata, params url.Values, registration *Registration) error {
+	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok {
+		if outer, ok := errors.AsType[*url.Error](err); ok {
+			return outer.Err
+		}
+		return &AnswerError{Issuer: server.issuer, Err: errors.New("the response does not follow RFC 6749, section 5")}
+	}
+	code := cmp.Or(refused.ErrorCode, "status "+http.StatusText(refused.Response.StatusCode))
+	hide := func(text string) string {
+		for _, name := range []string{"code", "code_verifier", "refresh_token", "assertion", "subject_token", "client_assertion"} {
+			text = withoutSecret(text, params.Get(name))
+		}
+		text = withoutSecret(text, base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(registration.ClientID)+":"+url.QueryEscape(string(registration.Secret)))))
+		return excerpt(withoutSecret(text, string(registration.Secret)))
+	}
+	return &Error{Code: hide(code), Description: hide(refused.ErrorDescription), Status: refused.Response.StatusCode}
+}
+
+func withoutSecret(text, secret string) string {
+	if secret == "" {
+		return text
+	}
+	return strings.NewReplacer(secret, redacted, url.QueryEscape(secret), redacted).Replace(text)
+}
+
+// A tokenTransport sends one token request, with a DPoP proof if there is a key.
+type tokenTransport struct {
+	client   *Client
+	key      *dpopKey
+	gotNonce bool // the response has a nonce for the next proof
+}
+
+func (t *tokenTransport) httpClient() *http.Client {
+	client := *t.client.http
+	client.Transport = t
+	client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
+		// The path is not shown, because it may repeat secrets.
+		return &URLError{URL: req.URL.Scheme + "://" + req.URL.Host, Reason: "the token endpoint redirects there, and secrets are not sent to other URLs"}
+	}
+	return &client
+}
+
+// RoundTrip sends a request and stores the nonce of the response. It reads the whole body,
+// so that a broken connection is a network error and not a malformed response.
+func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("Accept", "application/json")
+	origin := httpclient.Origin(req.URL)
+	if t.key != nil {
+		nonce, _ := t.client.nonces.Get(origin)
+		proof, err := t.key.prove(t.client.options.Clock(), req.Method, req.URL, nonce, "")
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("DPoP", proof)
+	}
+	res, err := t.client.http.Transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	if nonce := nonceOf(res.Header); t.key != nil && nonce != "" {
+		t.client.nonces.Add(origin, nonce)
+		t.gotNonce = true
+	}
+	return res, nil
+}
