@@ -134,43 +134,61 @@ func (l *Limits) CheckPage(pages, bytes int, cursor json.RawMessage) error {
 // CheckEntry returns an error if the definition of an entry is too large. definition is a JSON
 // object. The limits are those of [Limits.WithDefaults].
 func (l *Limits) CheckEntry(kind mcp.Kind, definition json.RawMessage) error {
-	if len(definition) > l.EntryBytes {
-		return tooMany("EntryBytes", l.EntryBytes, "the definition", "bytes")
-	}
-	if len(definition) <= min(l.SchemaBytes, l.TextBytes, l.NameBytes, l.URIBytes, l.TemplateBytes) {
-		return nil
-	}
-	members, err := jsonscan.ReadObject(definition)
-	if err != nil {
+	s := jsonscan.New(definition)
+	return l.checkEntry(kind, &s)
+}
+
+// checkEntry reads the object that s is at.
+func (l *Limits) checkEntry(kind mcp.Kind, s *jsonscan.Scanner) error {
+	start := s.Offset()
+	if err := s.EnterObject(); err != nil {
 		return err
 	}
-	for member := range members.All() {
-		name := member.Name()
-		var limit string
-		var most int
-		switch {
-		case name == "inputSchema" || name == "outputSchema":
-			limit, most = "SchemaBytes", l.SchemaBytes
-		case name == "name" && (kind == mcp.KindTool || kind == mcp.KindPrompt):
-			limit, most = "NameBytes", l.NameBytes
-		case name == "name" || name == "title" || name == "description":
-			limit, most = "TextBytes", l.TextBytes
-		case name == "uri":
-			limit, most = "URIBytes", l.URIBytes
-		case name == "uriTemplate":
-			limit, most = "TemplateBytes", l.TemplateBytes
-		default:
-			continue
+	for first := true; ; first = false {
+		key, more, err := s.Member(first)
+		if err != nil {
+			return err
 		}
-		size := len(member.Value)
-		if jsonscan.KindOf(member.Value) == jsonscan.String {
-			size -= len(`""`)
+		if !more {
+			break
 		}
-		if size > most {
-			return tooMany(limit, most, name, "bytes")
+		value, err := s.Value()
+		if err != nil {
+			return err
+		}
+		if limit, most := l.ofMember(kind, key); textSize(value) > most {
+			return tooMany(limit, most, jsonscan.Unquote(key), "bytes")
 		}
 	}
+	if s.Offset()-start > l.EntryBytes {
+		return tooMany("EntryBytes", l.EntryBytes, "the definition", "bytes")
+	}
 	return nil
+}
+
+// ofMember returns the limit of a member of an entry, and its name.
+func (l *Limits) ofMember(kind mcp.Kind, key []byte) (limit string, most int) {
+	switch {
+	case jsonscan.KeyIs(key, "inputSchema"), jsonscan.KeyIs(key, "outputSchema"):
+		return "SchemaBytes", l.SchemaBytes
+	case jsonscan.KeyIs(key, "name") && (kind == mcp.KindTool || kind == mcp.KindPrompt):
+		return "NameBytes", l.NameBytes
+	case jsonscan.KeyIs(key, "name"), jsonscan.KeyIs(key, "title"), jsonscan.KeyIs(key, "description"):
+		return "TextBytes", l.TextBytes
+	case jsonscan.KeyIs(key, "uri"):
+		return "URIBytes", l.URIBytes
+	case jsonscan.KeyIs(key, "uriTemplate"):
+		return "TemplateBytes", l.TemplateBytes
+	}
+	return "EntryBytes", l.EntryBytes
+}
+
+// textSize returns the size of a value, without the quotes of a string.
+func textSize(value json.RawMessage) int {
+	if jsonscan.KindOf(value) == jsonscan.String {
+		return len(value) - len(`""`)
+	}
+	return len(value)
 }
 
 // checkDescription returns an error if the result of a handshake is too large.
@@ -198,17 +216,34 @@ type listReader struct {
 func (r *listReader) check(page json.RawMessage) error {
 	r.pages++
 	r.bytes += len(page)
-	result, err := jsonscan.ReadObject(page)
-	if err != nil {
+	s := jsonscan.New(page)
+	if err := s.EnterObject(); err != nil {
 		return err
 	}
-	if err := r.limits.CheckPage(r.pages, r.bytes, result.Get("nextCursor")); err != nil {
-		return err
+	var cursor json.RawMessage
+	for first := true; ; first = false {
+		key, more, err := s.Member(first)
+		if err != nil {
+			return err
+		}
+		if !more {
+			return r.limits.CheckPage(r.pages, r.bytes, cursor)
+		}
+		if s.Kind() == jsonscan.Array && jsonscan.KeyIs(key, r.member) {
+			err = r.checkEntries(&s)
+		} else if jsonscan.KeyIs(key, "nextCursor") {
+			cursor, err = s.Value()
+		} else {
+			_, err = s.Value()
+		}
+		if err != nil {
+			return err
+		}
 	}
-	s := jsonscan.New(result.Get(r.member))
-	if s.Kind() != jsonscan.Array {
-		return nil // an error of decoding the page
-	}
+}
+
+// checkEntries reads the array that s is at.
+func (r *listReader) checkEntries(s *jsonscan.Scanner) error {
 	if err := s.EnterArray(); err != nil {
 		return err
 	}
@@ -217,15 +252,11 @@ func (r *listReader) check(page json.RawMessage) error {
 		if err != nil || !more {
 			return err
 		}
-		entry, err := s.Value()
-		if err != nil {
-			return err
-		}
 		r.entries++
 		if err := r.limits.CheckCount(r.kind, r.entries); err != nil {
 			return err
 		}
-		if err := r.limits.CheckEntry(r.kind, entry); err != nil {
+		if err := r.limits.checkEntry(r.kind, s); err != nil {
 			return err
 		}
 	}
