@@ -230,7 +230,7 @@ const (
 	// maxLastLine is how many bytes of the last line are part of the text of an error.
 	maxLastLine = 256
 	// exitTimeout is how long a failed call waits to learn how the process ended.
-	exitTimeout = 100 * time.Millisecond
+	exitTimeout = time.Second
 	// killTimeout bounds waiting for a child that was killed.
 	killTimeout = time.Second
 	// outputTimeout is how long a grandchild may keep the child's output open after its
