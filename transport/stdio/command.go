@@ -66,7 +66,7 @@ func (d *command) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 func (d *command) start() (*child, error) {
 	c := &child{
 		grace:       d.opts.Grace,
-		inputClosed: make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
+		inputClosed: make(chan struct{}), terminated: make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
 	}
 	c.stderr = &tailBuffer{limit: MaxStderr, raw: d.opts.RawStderr, secrets: peertext.NewRedactor(d.opts.Secrets...)}
 	if d.opts.Stderr != nil {
@@ -107,6 +107,7 @@ type child struct {
 	grace   time.Duration
 
 	inputClosed chan struct{} // closed when the child's input has been closed
+	terminated  chan struct{} // closed before the child is sent TERM
 	exited      chan struct{} // closed when the process has ended
 	waitErr     error         // of the process; valid when exited is closed
 	done        chan struct{} // closed when nothing of the connection runs
@@ -179,6 +180,7 @@ func (c *child) terminate() {
 	if c.exitsWithin(c.grace) {
 		return
 	}
+	close(c.terminated)
 	c.process.Terminate()
 	if c.exitsWithin(c.grace) {
 		return
@@ -198,6 +200,24 @@ func (c *child) exitsWithin(limit time.Duration) bool {
 	}
 }
 
+// exitsByItself reports whether the child exits within the limit, and has not been sent TERM.
+func (c *child) exitsByItself(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+	case <-c.terminated:
+	case <-timer.C:
+		return false
+	}
+	select {
+	case <-c.terminated:
+		return false
+	default:
+		return true
+	}
+}
+
 // Close ends the child and waits for it.
 func (c *child) Close() error {
 	err := c.Conn.Close()
@@ -212,7 +232,7 @@ func (c *child) Done() <-chan struct{} { return c.done }
 func (c *child) Call(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error) {
 	resp, err := c.Conn.Call(ctx, method, params)
 	return resp, duplex.Explain(err, func() error {
-		if c.exitsWithin(exitTimeout) {
+		if c.exitsByItself(exitTimeout) {
 			return &ExitError{Err: c.waitErr, Stderr: c.stderr.String()}
 		}
 		return nil
@@ -229,7 +249,7 @@ const (
 	MaxStderr = 64 << 10
 	// maxLastLine is how many bytes of the last line are part of the text of an error.
 	maxLastLine = 256
-	// exitTimeout is how long a failed call waits to learn how the process ended.
+	// exitTimeout is how long a failed call waits to learn how the process has ended by itself.
 	exitTimeout = time.Second
 	// killTimeout bounds waiting for a child that was killed.
 	killTimeout = time.Second
