@@ -22,8 +22,8 @@ import (
 const (
 	maxBody = 1 << 20 // bytes
 
-	// credentialVariable is the environment variable of a credential.
-	credentialVariable = "USER_API_KEY"
+	// userVariable is the environment variable of a credential.
+	userVariable = "USER_API_KEY"
 	// toolServerVariable is the environment variable of the tool server.
 	toolServerVariable = "TOOL_SERVER_URL"
 )
@@ -160,7 +160,7 @@ func (c *Control) setCredential(_ *http.Request, body []byte) (int, reply) {
 	case in.UserAPIKey == "" || in.SessionID == "":
 		return wrong("user_api_key or session_id is not set in the credential file")
 	}
-	err := c.opts.Shell.Credentials().Set(in.SessionID, credentialVariable, in.UserAPIKey)
+	err := c.opts.Shell.Credentials().Set(in.SessionID, userVariable, in.UserAPIKey)
 	if errors.Is(err, shell.ErrTooManyCredentials) {
 		return http.StatusConflict, reply{Error: "there are credentials of too many sessions"}
 	}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package shell_test
 
 import (

@@ -126,13 +126,13 @@ func (b *browser) screenshot() *server.Entry {
 		if err := json.Unmarshal(call.Params(), &params); err != nil {
 			return nil, err
 		}
-		renamed := `{"name":` + original
+		renamed := []byte(`{"name":` + original)
 		for key, value := range params {
 			if key != "name" {
-				renamed += fmt.Sprintf(",%q:%s", key, value) // json.Marshal would change the arguments
+				renamed = fmt.Appendf(renamed, ",%q:%s", key, value) // json.Marshal would change the arguments
 			}
 		}
-		inner, err := call.Enter(&known.Target, json.RawMessage(renamed+"}"), nil)
+		inner, err := call.Enter(&known.Target, append(renamed, '}'), nil)
 		if err != nil {
 			return nil, err
 		}
