@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/bridge/control"
@@ -220,6 +221,36 @@ func TestServers(t *testing.T) {
 			t.Errorf("a file with %s: %v", names, err)
 		}
 	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A request that arrives while the server starts waits for it.
+func TestServersWhileStarting(t *testing.T) {
+	logger := slog.New(slog.DiscardHandler)
+	added, err := control.NewServers(&control.ServersOptions{Dial: &config.DialOptions{Wrap: guard.Wrap, Dir: t.TempDir(), Logger: logger}, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, control.Options{Servers: added})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if status, body := r.send("POST", "/custom-mcp", servers(t, "one")); status != http.StatusOK {
+			t.Errorf("%d %s", status, body)
+		}
+	}()
+	select {
+	case <-ended:
+		t.Error("the request has ended before the server has started")
+	case <-time.After(200 * time.Millisecond):
+	}
+	s := server.New(mcp.Implementation{Name: "sandbox", Version: "1"}, &server.Options{Logger: logger})
+	if err := errors.Join(s.Mount(added, nil), s.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}

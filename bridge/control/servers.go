@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/config"
@@ -46,6 +47,9 @@ type Servers struct {
 	opts   ServersOptions
 	bridge *bridge.Bridge
 
+	running      chan struct{} // closed when the bridge runs
+	closeRunning func()
+
 	mu      sync.Mutex // held during a change of the servers
 	servers []bridge.Config
 }
@@ -61,7 +65,9 @@ func NewServers(opts *ServersOptions) (*Servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Servers{opts: o, bridge: b}, nil
+	c := &Servers{opts: o, bridge: b, running: make(chan struct{})}
+	c.closeRunning = sync.OnceFunc(func() { close(c.running) })
+	return c, nil
 }
 
 // Catalog returns the entries of all servers, without [Prefix].
@@ -69,7 +75,28 @@ func (c *Servers) Catalog() *server.Catalog { return c.bridge.Catalog() }
 
 // Run connects to the servers until ctx ends; server.Server.Mount calls it.
 func (c *Servers) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
-	return c.bridge.Run(ctx, ready, changed)
+	return c.bridge.Run(ctx, func() {
+		c.closeRunning()
+		ready()
+	}, changed)
+}
+
+// startWait bounds how long a change waits for a server that accepts requests while it starts.
+const startWait = 30 * time.Second
+
+// update replaces all servers. c.mu must be held.
+func (c *Servers) update(ctx context.Context, servers []bridge.Config) error {
+	waiting, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	select {
+	case <-c.running:
+	case <-waiting.Done(): // UpdateAll returns the error
+	}
+	if err := c.bridge.UpdateAll(ctx, servers...); err != nil {
+		return err
+	}
+	c.servers = servers
+	return nil
 }
 
 // States returns the states of all servers.
@@ -142,10 +169,9 @@ func (c *Servers) add(ctx context.Context, text []byte, all bool) (tools []strin
 	if len(servers) > c.opts.Max {
 		return nil, ErrTooManyServers
 	}
-	if err := c.bridge.UpdateAll(ctx, servers...); err != nil {
+	if err := c.update(ctx, servers); err != nil {
 		return nil, err
 	}
-	c.servers = servers
 	for e := range c.Catalog().All(mcp.KindTool) {
 		if indexOf(added, e.Origin.Server) >= 0 {
 			tools = append(tools, Prefix+e.Name)
@@ -163,11 +189,7 @@ func (c *Servers) Remove(ctx context.Context, alias string) (found bool, err err
 		return false, nil
 	}
 	kept := slices.Delete(slices.Clone(c.servers), at, at+1)
-	if err := c.bridge.UpdateAll(ctx, kept...); err != nil {
-		return true, err
-	}
-	c.servers = kept
-	return true, nil
+	return true, c.update(ctx, kept)
 }
 
 func indexOf(servers []bridge.Config, alias string) int {
