@@ -75,11 +75,12 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/oauth/browser.go":                  "the callback server, for which Close waits; and the opener, which may become the browser and outlive the login",
 		"internal/authserver/server.go":               "the web server; Close waits for it",
 		"server/process/guard_linux.go":               "waits for children until the guard process ends",
+		"server/shell/ports.go":                       "the proxies of registered ports; Shell.Close waits for them",
+		"server/shell/shell.go":                       "ends a command when the shell closes; stopped when the command has ended",
 		"server/process/jobs.go":                      "follows each job; Jobs.Close waits for it",
 		"internal/httpfixture/main.go":                "the web server, for which run waits; and approval requests, for which execute waits",
 		"examples/oauth/main.go":                      "the web server; its stop waits for it",
 		"examples/gateway/main.go":                    "the web server; run waits for it",
-		"bridge/cmd/sandbox/commands.go":              "the proxies of registered ports; close waits for them",
 	})
 }
 

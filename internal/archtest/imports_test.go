@@ -92,6 +92,7 @@ server/openapi:           jsonrpc mcp schema server internal/httpclient internal
 server/resources:         mcp server internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/process:           internal/procgroup os/exec golang.org/x/sys
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
+server/shell:             mcp server server/process server/workspace net/http
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
 policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan
@@ -115,6 +116,7 @@ internal/frontend:        jsonrpc mcp transport server policy approval bridge in
 bridge/gateway:           jsonrpc mcp transport server policy approval bridge internal/httpguard internal/frontend internal/jsonscan
                           net/http
 internal/frontend/frontendtest: mcp transport server policy bridge bridge/gateway testing
+bridge/control:           mcp server server/process server/shell bridge bridge/config bridge/gateway net/http
 bridge/toolserver:        jsonrpc mcp transport server client approval bridge bridge/config bridge/llm bridge/gateway internal/deadline
                           internal/httpguard internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
 
@@ -134,8 +136,8 @@ examples/openapi:         mcp transport transport/stdio transport/streamable ser
 bridge/cmd/dovetail:      jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/ws server client bridge bridge/config internal/peertext net/http os/exec golang.org/x/term
 
 examples/gateway:         mcp transport/streamable server policy approval approval/channel approval/page bridge bridge/config bridge/gateway bridge/toolserver net/http
-bridge/cmd/sandbox:       jsonrpc mcp transport transport/stdio transport/streamable server server/process server/workspace
-                          policy approval bridge bridge/config bridge/gateway internal/peertext net/http os/exec
+bridge/cmd/sandbox:       jsonrpc mcp transport transport/stdio transport/streamable server server/process server/shell server/workspace
+                          policy approval bridge bridge/config bridge/control bridge/gateway internal/peertext net/http os/exec
 
 # The programs of the guides.
 docs/start/client:        transport transport/stdio transport/streamable client

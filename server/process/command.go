@@ -2,12 +2,13 @@ package process
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"sync/atomic"
+	"slices"
 	"syscall"
 	"time"
 
@@ -47,6 +48,11 @@ type Command struct {
 	// Env lists additional environment variables as "name=value". A command otherwise gets
 	// only HOME, LOGNAME, PATH, SHELL, TERM, USER and similar variables.
 	Env []string
+	// Secrets lists further environment variables as "name=value". Each occurrence of such a
+	// value in the command's output is replaced by [Redacted]. A value that the command prints
+	// in another encoding is not recognized, and other processes of the same user may read the
+	// environment of the command.
+	Secrets []string
 	// InheritEnv gives the command the whole environment of this process.
 	InheritEnv bool
 	// Stdout and Stderr receive the command's output; nil discards it. They may be the same
@@ -99,9 +105,9 @@ func (g *Guard) Start(c *Command) (*Process, error) {
 	}
 	config := config{grace: cmp.Or(c.Grace, DefaultGrace), maxProcesses: cmp.Or(c.MaxProcesses, DefaultMaxProcesses)}
 	path, args := g.commandLine(config, path, c.Args)
-	p := &Process{cmd: exec.Command(path, args...), stopTimeout: config.grace, done: make(chan struct{})}
+	p := &Process{cmd: exec.Command(path, args...), stopTimeout: config.grace, secrets: secretValues(c.Secrets), done: make(chan struct{})}
 	p.cmd.Dir = c.Dir
-	p.cmd.Env = append(procgroup.Environment(c.InheritEnv), c.Env...)
+	p.cmd.Env = slices.Concat(procgroup.Environment(c.InheritEnv), c.Env, c.Secrets)
 	p.cmd.Stdout, p.cmd.Stderr = p.trackEnd(c.Stdout), p.trackEnd(c.Stderr)
 	p.cmd.WaitDelay = outputGrace
 	if g.program != "" {
@@ -133,27 +139,38 @@ func (c *Command) lookPath() (string, error) {
 	return c.Path, err
 }
 
-// A stream copies one output stream of a command and records whether it reached the end.
+// A stream copies one output stream of a command, redacts it and records whether it reached
+// the end. Streams of the same process and writer are equal, which makes package os/exec copy
+// standard output and standard error one after the other.
 type stream struct {
 	io.Writer
-	unread *atomic.Int32
+	process *Process
 }
 
 // trackEnd wraps w so that p.unread counts the stream until its end is read. A file is passed
-// to the command directly and is not tracked.
+// to the command directly, unless its output must be redacted, and is not tracked.
 func (p *Process) trackEnd(w io.Writer) io.Writer {
-	if _, file := w.(*os.File); file || w == nil {
+	if _, file := w.(*os.File); file && len(p.secrets) == 0 || w == nil {
 		return w
 	}
-	return stream{w, &p.unread}
+	return stream{w, p}
 }
 
 // ReadFrom is how package os/exec copies the output.
 func (s stream) ReadFrom(r io.Reader) (int64, error) {
-	s.unread.Add(1)
-	n, err := io.Copy(s.Writer, r)
+	s.process.unread.Add(1)
+	w := s.Writer
+	var redacted *redactor
+	if secrets := s.process.secrets; len(secrets) > 0 {
+		redacted = &redactor{w: w, secrets: secrets}
+		w = redacted
+	}
+	n, err := io.Copy(w, r)
+	if redacted != nil {
+		err = errors.Join(err, redacted.flush())
+	}
 	if err == nil {
-		s.unread.Add(-1)
+		s.process.unread.Add(-1)
 	}
 	return n, err
 }

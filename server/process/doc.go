@@ -10,7 +10,8 @@
 //
 // A [Command] describes what to run. A [Guard] starts it and returns a [Process], or runs
 // it to its end ([Guard.Run], [Guard.Output]). An [Output] keeps the last bytes that a
-// command has written. [Jobs] manage commands that run in the background.
+// command has written. [Jobs] manage commands that run in the background. [Command].Secrets are
+// environment variables that the output must not contain.
 //
 // # What ends with a command
 //

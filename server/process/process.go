@@ -20,6 +20,7 @@ type Process struct {
 	cmd         *exec.Cmd
 	child       *procgroup.Child
 	stopTimeout time.Duration
+	secrets     []string     // values that the output must not contain
 	unread      atomic.Int32 // output streams that have not been read to their end
 	input       *os.File     // nil without [Command].Input
 	writing     sync.Mutex   // serializes writes, each of which has its own deadline

@@ -12,8 +12,8 @@
 //	err = s.Replace(entries...)
 //
 // [Tools] returns tools for a model. The methods of a [Workspace] are for tools of your own.
-// A path is relative to the directory, or absolute and inside it. Package resources offers
-// files as resources, for reading only.
+// A path is relative to the directory, or absolute and inside it. Package shell has tools that run
+// programs in the directory. Package resources offers files as resources, for reading only.
 //
 // Guarantees:
 //

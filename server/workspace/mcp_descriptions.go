@@ -28,6 +28,7 @@ func (*tools) Descriptions() server.Descriptions {
 		"ReadFile.offset":       "the number of the first line to read",
 		"ReadFile.limit":        "the maximum number of lines to read",
 		"ReadFile.encoding":     "the encoding of the text",
+		"ReadFile.raw":          "true: the complete, unchanged text without line numbers, of at most 1 MiB; offset and limit have no effect",
 		"SearchContent":         "Finds the lines of text files that match a regular expression.",
 		"SearchContent.pattern": "a regular expression in RE2 syntax",
 		"SearchContent.path":    "the file or directory to search in",

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/internal/pattern"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -18,6 +19,7 @@ import (
 
 const (
 	maxImage  = 5 << 20 // bytes of an image that read_file returns
+	maxRaw    = 1 << 20 // bytes of a file that read_file returns unchanged
 	maxListed = 1000    // entries that list_directory returns
 	maxFound  = 100     // files or lines that a search returns
 )
@@ -25,7 +27,8 @@ const (
 // Tools returns tools with which a model works with the files of a workspace, for
 // server.Server.Replace: read_file, write_file, edit_file, multi_edit, list_directory,
 // create_directory, delete_file, search_files and search_content. They have accurate
-// annotations and the tag "files" or "search".
+// annotations and the tag "files" or "search". The text of read_file has line numbers, and long
+// lines are cut, unless the argument raw or [Options].Raw asks for the unchanged text.
 func Tools(w *Workspace) ([]*server.Entry, error) { return server.Service(&tools{w}) }
 
 // tools is the service whose exported methods are the tools.
@@ -42,6 +45,7 @@ type readFileIn struct {
 	Offset   int            `json:"offset,omitempty" jsonschema:"minimum=1,default=1"`                 // the number of the first line to read
 	Limit    int            `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000,default=2000"` // the maximum number of lines to read
 	Encoding string         `json:"encoding,omitempty" jsonschema:"enum=utf-8,default=utf-8"`          // the encoding of the text
+	Raw      *bool          `json:"raw,omitempty"`                                                     // true: the complete, unchanged text without line numbers, of at most 1 MiB; offset and limit have no effect
 }
 
 // imageTypes are the images that models accept.
@@ -58,6 +62,13 @@ func (t *tools) ReadFile(ctx context.Context, in readFileIn) (mcp.ContentList, e
 		data, err := t.workspace.ReadFile(in.Path, maxImage)
 		return mcp.ContentList{mcp.Image(data, kind)}, err
 	}
+	if raw := in.Raw; raw == nil && t.workspace.raw || raw != nil && *raw {
+		text, err := t.rawText(in.Path)
+		if err != nil {
+			return nil, err
+		}
+		return mcp.ContentList{mcp.Text(text)}, nil
+	}
 	lines, more, err := t.workspace.Lines(ctx, in.Path, in.Offset, in.Limit)
 	if err != nil {
 		return nil, err
@@ -73,6 +84,16 @@ func (t *tools) ReadFile(ctx context.Context, in readFileIn) (mcp.ContentList, e
 		fmt.Fprintf(&text, "… more lines follow: continue with offset %d\n", in.Offset+len(lines))
 	}
 	return mcp.ContentList{mcp.Text(text.String())}, nil
+}
+
+// rawText returns the unchanged text of a file. Text in a result is UTF-8, so other bytes could
+// not be kept.
+func (t *tools) rawText(path string) (string, error) {
+	data, err := t.workspace.ReadFile(path, maxRaw)
+	if err == nil && !utf8.Valid(data) {
+		err = &Error{path, ErrBinary}
+	}
+	return string(data), err
 }
 
 // head returns the first bytes of a file, for http.DetectContentType.

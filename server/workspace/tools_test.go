@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
@@ -55,6 +56,65 @@ func TestReadFileDetectsImages(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A raw text has the bytes of the file: no line numbers, no cut lines, no changed line breaks.
+func TestReadFileRaw(t *testing.T) {
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		for _, rawByDefault := range []bool{false, true} {
+			w, err := workspace.Open(t.TempDir(), &workspace.Options{Raw: rawByDefault})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			entries, err := workspace.Tools(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := server.New(mcp.Implementation{Name: "files", Version: "1"}, nil)
+			if err := s.Replace(entries...); err != nil {
+				t.Fatal(err)
+			}
+			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			read := func(arguments string) (text string, failed bool) {
+				t.Helper()
+				result, err := session.CallTool(t.Context(), "read_file", json.RawMessage(arguments), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return result.Content[0].(*mcp.TextContent).Text, result.IsError
+			}
+			for _, content := range []string{
+				"import os\nprint('hello')\n", "", "no line break", "\r\n\r\n", "\ufeffa\rb\x00\x1b\u2028\U0001F600\n", strings.Repeat("x", 3*workspace.MaxLine) + "\n", strings.Repeat("line\n", 5000),
+				strings.Repeat("x", 1<<20),
+			} {
+				if err := os.WriteFile(filepath.Join(w.Dir(), "a.txt"), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if text, failed := read(`{"path":"a.txt","raw":true}`); failed || text != content {
+					t.Errorf("%.40q: %.40q", content, text)
+				}
+				if text, failed := read(`{"path":"a.txt"}`); !strings.Contains(content, "\x00") && (failed || (text == content) != rawByDefault) {
+					t.Errorf("%.40q, raw by default %t: %.40q", content, rawByDefault, text)
+				}
+			}
+			if text, _ := read(`{"path":"a.txt","raw":false}`); !strings.HasPrefix(text, "     1\tx") {
+				t.Errorf("raw false: %.40q", text)
+			}
+			for content, want := range map[string]string{"caf\xe9\n": "is a binary file", strings.Repeat("x", 1<<20+1): "is too large"} {
+				if err := os.WriteFile(filepath.Join(w.Dir(), "a.txt"), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if text, failed := read(`{"path":"a.txt","raw":true}`); !failed || !strings.Contains(text, want) {
+					t.Errorf("%.40q: %.80q, want %q", content, text, want)
+				}
+			}
 		}
 	}
 }

@@ -35,6 +35,10 @@ type Options struct {
 	// nor can the contents of such directories: ".git", for example, whose files may name
 	// programs to run. Case is ignored.
 	Protected []string
+	// Raw makes the tool read_file return complete, unchanged texts, for programs that call it.
+	// By default, and in calls with the argument raw false, lines have numbers, which suits
+	// models. Texts of more than 1 MiB, or that are not UTF-8, are errors then.
+	Raw bool
 }
 
 // A Workspace is a directory and its contents. Create one with [Open].
@@ -42,6 +46,7 @@ type Workspace struct {
 	root      *os.Root
 	dirs      []string // absolute paths of the directory: without links, and as it was opened
 	protected []string
+	raw       bool
 	escape    error      // what root returns for a path that leads outside
 	writing   sync.Mutex // serializes changes
 }
@@ -63,7 +68,7 @@ func Open(dir string, opts *Options) (*Workspace, error) {
 	_, err = root.Lstat("..")
 	w := &Workspace{root: root, dirs: []string{real, abs}, escape: cause(err)}
 	if opts != nil {
-		w.protected = slices.Clone(opts.Protected)
+		w.protected, w.raw = slices.Clone(opts.Protected), opts.Raw
 	}
 	return w, nil
 }

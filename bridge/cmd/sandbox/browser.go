@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -73,6 +74,7 @@ func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser,
 		Select: func(kind mcp.Kind, name string) bool {
 			return kind == mcp.KindTool && slices.ContainsFunc(known, func(e *server.Entry) bool { return e.Name == name })
 		},
+		Rename:        map[string]string{"browser_mouse_wheel": "browser_scroll"},
 		CachedCatalog: server.NewCatalog(known, nil), Lazy: true, Shared: true, ConnectTimeout: 3 * time.Minute, CallTimeout: 2 * time.Minute, Logger: logger,
 	})
 	return b, nil
@@ -95,7 +97,8 @@ func (b *browser) configure(path string) error {
 					"--disable-component-update", "--disable-sync"},
 			},
 		},
-		"outputDir": b.folder, "codegen": "none",
+		"capabilities": []string{"vision"}, // for browser_mouse_wheel
+		"outputDir":    b.folder, "codegen": "none",
 	})
 	if err != nil {
 		return err
@@ -111,6 +114,34 @@ func (b *browser) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 		}
 	}
 	return b.dialer.Dial(ctx, handler)
+}
+
+// screenshot returns the tool browser_screenshot: browser_take_screenshot under a shorter name.
+// Rules for the longer name apply to it.
+func (b *browser) screenshot() *server.Entry {
+	const name, original = `"browser_screenshot"`, `"browser_take_screenshot"`
+	known := b.Catalog().Lookup(mcp.KindTool, strings.Trim(original, `"`))
+	handle := func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		var params map[string]json.RawMessage
+		if err := json.Unmarshal(call.Params(), &params); err != nil {
+			return nil, err
+		}
+		renamed := []byte(`{"name":` + original)
+		for key, value := range params {
+			if key != "name" {
+				renamed = fmt.Appendf(renamed, ",%q:%s", key, value) // json.Marshal would change the arguments
+			}
+		}
+		inner, err := call.Enter(&known.Target, append(renamed, '}'), nil)
+		if err != nil {
+			return nil, err
+		}
+		return known.Handle(ctx, inner)
+	}
+	definition := bytes.Replace(known.Definition.JSON(), []byte(original), []byte(name), 1)
+	return &server.Entry{Target: mcp.Target{
+		Kind: mcp.KindTool, Name: strings.Trim(name, `"`), Definition: mcp.NewDefinition(definition), Origin: known.Origin,
+	}, Handle: explain(handle)}
 }
 
 // explain returns a tool error with the reason if the browser is not available.

@@ -23,7 +23,7 @@ import (
 var routes = []string{
 	"POST /mcp", "GET /mcp", "DELETE /mcp", "POST /credential", "POST /tool-server-url", "POST /custom-mcp", "PUT /custom-mcp",
 	"DELETE /custom-mcp/x", "POST /sidecars/x", "POST /register-codex", "POST /mcp/credential", "POST /mcp/tool-server-url",
-	"POST /mcp/custom-mcp", "DELETE /mcp/custom-mcp/x", "POST /mcp/register-codex", "GET /nothing",
+	"POST /mcp/custom-mcp", "DELETE /mcp/custom-mcp/x", "POST /mcp/register-codex", "GET /mcp/tools", "POST /mcp/tools/call", "POST /mcp/tools/read_file", "GET /nothing",
 }
 
 // Nobody does anything without the token, by a strange name, or from a strange page.
@@ -37,7 +37,7 @@ func TestAccess(t *testing.T) {
 		for _, header := range [][]string{
 			{"Authorization", ""}, {"Authorization", "Bearer wrong"}, {"Authorization", s.token},
 			{"Host", "evil.example"}, {"Origin", "https://evil.example"},
-			{"Authorization", "Bearer " + map[bool]string{true: s.control, false: s.token}[path == "/mcp"]}, // the other one
+			{"Authorization", "Bearer " + map[bool]string{true: s.control, false: s.token}[forAgents(path)]}, // the other one
 		} {
 			status, answer := s.send(method, path, `{"user_api_key":"k","session_id":"s"}`, header...)
 			if want := http.StatusUnauthorized; status != want && (header[0] == "Authorization" || status != http.StatusForbidden) {
@@ -61,7 +61,7 @@ func TestPagesControlNothing(t *testing.T) {
 	s := served(t, testOptions(t))
 	for _, route := range routes {
 		method, path, _ := strings.Cut(route, " ")
-		if path == "/mcp" || path == "/nothing" {
+		if forAgents(path) || path == "/nothing" {
 			continue
 		}
 		for _, origin := range []string{s.url, "http://localhost:3000", "null", ""} {
@@ -138,7 +138,7 @@ func TestDeferred(t *testing.T) {
 	send("/credential", `{}`, 400, `{"error":"Invalid request"}`)
 	send("/credential", `{"user_api_key":`, 400, `{"error":"Invalid request"}`)
 	send("/credential", `{"user_api_key":"k"}`, 400, `{"error":"user_api_key or session_id is not set in the credential file"}`)
-	send("/credential", `{"x":"`+strings.Repeat("x", maxBody)+`"}`, 413, "at most")
+	send("/credential", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`, 413, "at most")
 	send("/credential", `{"user_api_key":"secret","session_id":"s"}`, 200, `{"status":"success"}`)
 	send("/tool-server-url", `{"tool_server_url":"http://example.com/"}`, 400, "not one of those that are allowed")
 	for _, wrong := range []string{"file:///etc", "http://:8080", "http://", "http://a:b@127.0.0.1/", "http://127.0.0.1/?x"} {
@@ -265,7 +265,7 @@ func TestSidecars(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, text := range []string{"", "x", "x=http://127.0.0.1:1", "x=http://127.0.0.1 y", "=http://127.0.0.1:1 y"} {
+	for _, text := range []string{"", "x", "x=http://127.0.0.1:1", "=http://127.0.0.1:1 y"} {
 		if err := o.addSidecar(text); err == nil {
 			t.Errorf("%q is a sidecar", text)
 		}

@@ -21,10 +21,12 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge/control"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -41,7 +43,8 @@ const grace = 5 * time.Second
 func main() {
 	guard := process.Main()
 	log.SetFlags(0)
-	o := options{sidecars: map[string]sidecar{"codex": codex()}}
+	codex := control.Sidecar{URL: "http://127.0.0.1:1324", Command: []string{"sse-http-server", "--addr", "127.0.0.1:1324"}}
+	o := options{sidecars: map[string]control.Sidecar{"codex": codex}}
 	flag.StringVar(&o.root, "root", os.Getenv("WORKSPACE_DIR"), "the `directory` to work in")
 	flag.StringVar(&o.address, "addr", "", "the `address` to serve HTTP at, such as 127.0.0.1:6060; port 0 takes a free one")
 	flag.StringVar(&o.customMCP, "custom-mcp", "", "a `file` with mcpServers, to be there from the start")
@@ -52,6 +55,8 @@ func main() {
 	flag.StringVar(&o.toolHosts, "tool-hosts", "", "`hosts` that a tool server may be at beside this one, with commas")
 	flag.StringVar(&o.policy, "policy", "", "a `file` with the policy for calls; what it asks about, the caller's person decides")
 	flag.StringVar(&o.pass, "pass", "", "variables that commands get beside PATH, HOME and their like, with `commas`")
+	flag.BoolVar(&o.raw, "raw", false, "read_file returns unchanged texts, without line numbers, unless a call says otherwise")
+	flag.StringVar(&o.portURL, "port-url", "", "the public `URL` of registered ports, such as https://{port}-host.example; by default they are forwarded on this machine")
 	flag.StringVar(&o.browser, "browser", "npx -y @playwright/mcp@"+playwrightVersion, "the `command` of the Playwright MCP server")
 	flag.StringVar(&o.chromium, "chromium", "chromium", "the browser's `program`")
 	flag.Func("sidecar", "a program that POST /sidecars/NAME starts: `NAME=URL COMMAND ARGUMENTS`", o.addSidecar)
@@ -74,13 +79,20 @@ type options struct {
 	policy                   string
 	pass                     string
 	browser, chromium        string
-	sidecars                 map[string]sidecar
+	raw                      bool
+	portURL                  string
+	sidecars                 map[string]control.Sidecar
 }
 
+// addSidecar reads NAME=URL COMMAND ARGUMENTS….
 func (o *options) addSidecar(text string) error {
-	name, s, err := parseSidecar(text)
-	o.sidecars[name] = s
-	return err
+	name, rest, _ := strings.Cut(text, "=")
+	fields := strings.Fields(rest)
+	if name == "" || len(fields) < 2 {
+		return errors.New("expected NAME=URL COMMAND ARGUMENTS…")
+	}
+	o.sidecars[name] = control.Sidecar{URL: fields[0], Command: fields[1:]}
+	return nil
 }
 
 func run(ctx context.Context, guard *process.Guard, o options, said io.Writer) error {
@@ -105,7 +117,8 @@ func (s *sandbox) access(token, principal string, open bool) (*gateway.Authentic
 	return gateway.NewAuthenticator(opts)
 }
 
-// serveHTTP serves MCP at /mcp and the control routes until ctx ends, and prints the address.
+// serveHTTP serves MCP at /mcp, the tools below /mcp/tools for programs without MCP, and the
+// control routes, until ctx ends, and prints the address.
 // Agents and the control routes have different tokens, because no policy applies to the
 // control routes.
 func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
@@ -120,10 +133,21 @@ func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
 	if err != nil {
 		return err
 	}
+	routes, err := control.New(&control.Options{
+		Shell: s.shell, Servers: s.added, Sidecars: s.sidecars, ToolHosts: strings.Split(s.toolHosts, ","), Authenticator: operators,
+		OnToolServer: func(context.Context, string) error { return s.register() },
+	})
+	if err != nil {
+		return err
+	}
+	defer routes.Close()
+	tools := gateway.New(s.face, &gateway.Options{Authenticator: agents, Logger: s.logger})
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health", health)
-	mux.Handle("/", operators.Handler(s.control.handler()))
-	return streamable.Serve(ctx, s.address, s.face, &streamable.ServeOptions{
+	mux.Handle("/", routes)
+	for _, path := range []string{"/mcp/tools", "/mcp/tools/"} {
+		mux.Handle(path, http.StripPrefix("/mcp", tools.REST(nil)))
+	}
+	err = streamable.Serve(ctx, s.address, s.face, &streamable.ServeOptions{
 		Options: streamable.Options{Logger: s.logger},
 		Wrap:    agents.Handler,
 		Other:   mux,
@@ -137,6 +161,9 @@ func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
 			}
 		},
 	})
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	return errors.Join(err, tools.Shutdown(stopping))
 }
 
 // own is the server name of the sandbox in rules. Its annotations are trusted.

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/bridge/control"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -33,6 +34,8 @@ const (
 	asServer = "SANDBOX_TEST_SERVER"
 	// asSidecar makes it a sidecar that listens at an address.
 	asSidecar = "SANDBOX_TEST_SIDECAR"
+	// asBrowser makes it a server with the tools of browser.json.
+	asBrowser = "SANDBOX_TEST_BROWSER"
 )
 
 // guard is set before the tests run.
@@ -43,6 +46,12 @@ func TestMain(m *testing.M) {
 	if address := os.Getenv(asSidecar); address != "" {
 		log.Fatal(http.ListenAndServe(address, nil))
 	}
+	if os.Getenv(asBrowser) != "" {
+		if err := stdio.Serve(context.Background(), playwright(), nil); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
 	if greeting := os.Getenv(asServer); greeting != "" {
 		if err := stdio.Serve(context.Background(), greeter(greeting), nil); err != nil {
 			os.Exit(1)
@@ -52,6 +61,32 @@ func TestMain(m *testing.M) {
 	// Guards of a test for races would wait a second each when they end.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	leaktest.Main(m)
+}
+
+// playwright lists the tools of browser.json. Their results are the calls.
+func playwright() *server.Server {
+	s := server.New(mcp.Implementation{Name: "playwright", Version: "1"}, nil)
+	var tools []json.RawMessage
+	if err := json.Unmarshal(browserTools, &tools); err != nil {
+		log.Fatal(err)
+	}
+	var entries []*server.Entry
+	for _, tool := range tools {
+		var listed mcp.Tool
+		if err := json.Unmarshal(tool, &listed); err != nil {
+			log.Fatal(err)
+		}
+		entries = append(entries, &server.Entry{
+			Target: mcp.Target{Kind: mcp.KindTool, Name: listed.Name, Definition: mcp.NewDefinition(tool)},
+			Handle: func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+				return &mcp.CallToolResult{Content: mcp.ContentList{mcp.Text(fmt.Sprintf("%s %s", call.Target().Name, call.Member("arguments")))}}, nil
+			},
+		})
+	}
+	if err := s.Replace(entries...); err != nil {
+		log.Fatal(err)
+	}
+	return s
 }
 
 func greeter(greeting string) *server.Server {
@@ -71,7 +106,7 @@ func greeter(greeting string) *server.Server {
 
 // options of a sandbox for a test, in a folder of its own.
 func testOptions(t *testing.T) options {
-	return options{root: t.TempDir(), pass: "GORACE", browser: "no-such-npx", chromium: "no-such-chromium", sidecars: map[string]sidecar{}}
+	return options{root: t.TempDir(), pass: "GORACE", browser: "no-such-npx", chromium: "no-such-chromium", sidecars: map[string]control.Sidecar{}}
 }
 
 func started(t *testing.T, o options) *sandbox {
@@ -223,7 +258,7 @@ func (s *site) send(method, path, body string, header ...string) (int, string) {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	token := s.control
-	if path == "/mcp" {
+	if forAgents(path) {
 		token = s.token
 	}
 	if token != "" {
@@ -247,6 +282,9 @@ func (s *site) send(method, path, body string, header ...string) (int, string) {
 	}
 	return response.StatusCode, strings.TrimSpace(string(answer))
 }
+
+// forAgents reports whether a path takes the token of agents.
+func forAgents(path string) bool { return path == "/mcp" || strings.HasPrefix(path, "/mcp/tools") }
 
 func bearer(token string) func(context.Context, http.Header) error {
 	return func(_ context.Context, header http.Header) error {

@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/bridge/control"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/process"
+	"github.com/dovetail-go/dovetail/server/shell"
 	"github.com/dovetail-go/dovetail/server/workspace"
 )
-
-//go:generate go run ../../../server/mcpgen
 
 // A sandbox is the server and the state of its tools.
 type sandbox struct {
@@ -20,16 +22,13 @@ type sandbox struct {
 	logger *slog.Logger
 	files  *workspace.Workspace
 
-	face   *server.Server // serves the clients
-	tools  *server.Server // tools of the sandbox, mounted in face
-	custom *custom        // added servers, mounted in face
+	shell *shell.Shell
 
-	commands   *Commands
-	background *Background
-	ports      *Ports
-	todo       *Todo
+	face       *server.Server   // serves the clients
+	tools      *server.Server   // tools of the sandbox, mounted in face
+	added      *control.Servers // added servers, mounted in face
 	browser    *browser
-	control    *control
+	registered bool // tools is mounted
 }
 
 func newSandbox(ctx context.Context, guard *process.Guard, o options, logger *slog.Logger) (*sandbox, error) {
@@ -37,16 +36,16 @@ func newSandbox(ctx context.Context, guard *process.Guard, o options, logger *sl
 		return nil, errors.New("expected the directory to work in: -root DIR, or the variable WORKSPACE_DIR")
 	}
 	// A file in .git may name programs that git runs.
-	files, err := workspace.Open(o.root, &workspace.Options{Protected: []string{".git"}})
+	files, err := workspace.Open(o.root, &workspace.Options{Protected: []string{".git"}, Raw: o.raw})
 	if err != nil {
 		return nil, err
 	}
-	s := &sandbox{options: o, logger: logger, files: files, todo: &Todo{}}
-	s.commands = &Commands{guard: guard, dir: files.Dir(), env: process.Variables(strings.Split(o.pass, ",")...)}
-	s.background = &Background{commands: s.commands, jobs: process.Jobs{Guard: guard}}
-	s.ports = &Ports{logger: logger}
-	s.control = &control{sandbox: s, sidecars: sidecars{commands: s.commands, known: o.sidecars}}
-	if err := s.assemble(ctx); err != nil {
+	s := &sandbox{options: o, logger: logger, files: files}
+	s.shell, err = shell.New(guard, files, &shell.Options{Env: process.Variables(strings.Split(o.pass, ",")...), PortURL: o.portURL, Logger: logger})
+	if err == nil {
+		err = s.assemble(ctx, guard)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	return s, nil
@@ -56,7 +55,7 @@ const instructions = "A workspace: paths are relative to it. Start programs that
 	"with run_background; register_port says whether they listen, and gives the URL for the browser."
 
 // assemble mounts all parts in the server.
-func (s *sandbox) assemble(ctx context.Context) error {
+func (s *sandbox) assemble(ctx context.Context, guard *process.Guard) error {
 	opts := &server.Options{Logger: s.logger, Instructions: instructions, Capabilities: everything()}
 	err := s.surround(opts)
 	if err != nil {
@@ -65,16 +64,18 @@ func (s *sandbox) assemble(ctx context.Context) error {
 	info := mcp.Implementation{Name: "sandbox", Version: "1.0.0"}
 	s.face = server.New(info, opts)
 	s.tools = server.New(info, &server.Options{Logger: s.logger})
-	if s.browser, err = newBrowser(s.commands.guard, s.options, s.logger); err != nil {
+	if s.browser, err = newBrowser(guard, s.options, s.logger); err != nil {
 		return err
 	}
-	if s.custom, err = newCustom(s); err != nil {
+	// Added servers run supervised, in the workspace.
+	dial := &config.DialOptions{Wrap: guard.Wrap, Dir: s.files.Dir(), Stderr: os.Stderr, Logger: s.logger}
+	if s.added, err = control.NewServers(&control.ServersOptions{Dial: dial, Reserved: []string{own}, Logger: s.logger}); err != nil {
 		return err
 	}
 	if s.customMCP != "" {
-		err = s.custom.load(ctx, s.customMCP)
+		err = s.added.Load(ctx, s.customMCP)
 	}
-	err = errors.Join(err, s.tools.Mount(s.browser, &server.MountOptions{CallMiddleware: []mcp.Middleware{explain}}), s.face.Mount(s.custom, &server.MountOptions{Prefix: customPrefix}))
+	err = errors.Join(err, s.tools.Mount(s.browser, &server.MountOptions{CallMiddleware: []mcp.Middleware{explain}}), s.face.Mount(s.added, &server.MountOptions{Prefix: control.Prefix}))
 	if err != nil || s.deferred {
 		return err
 	}
@@ -97,24 +98,17 @@ func (s *sandbox) register() error {
 	if err != nil {
 		return err
 	}
-	for _, service := range []any{s.commands, s.background, &Git{s.files, s.commands}, s.ports, s.todo} {
-		more, err := server.Service(service)
-		if err != nil {
-			return err
-		}
-		entries = append(entries, more...)
+	more, err := s.shell.Tools()
+	if err != nil {
+		return err
 	}
-	if err := s.tools.Replace(entries...); err != nil || s.control.registered {
+	entries = append(append(entries, more...), s.browser.screenshot())
+	if err := s.tools.Replace(entries...); err != nil || s.registered {
 		return err
 	}
 	err = s.face.Mount(ownTools{s.tools.Provider()}, nil)
-	s.control.registered = err == nil
+	s.registered = err == nil
 	return err
-}
-
-// closedWorld annotates tools that use only the workspace.
-func closedWorld() server.Annotations {
-	return server.Annotations{Tool: mcp.ToolAnnotations{OpenWorldHint: new(false)}}
 }
 
 // close ends calls and then all processes.
@@ -128,7 +122,8 @@ func (s *sandbox) close(ctx context.Context) error {
 	if s.browser != nil {
 		err = errors.Join(err, s.browser.close())
 	}
-	s.background.jobs.Close()
-	s.control.sidecars.close()
-	return errors.Join(err, s.ports.close(), s.files.Close())
+	if s.shell != nil {
+		err = errors.Join(err, s.shell.Close())
+	}
+	return errors.Join(err, s.files.Close())
 }

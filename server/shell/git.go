@@ -1,4 +1,4 @@
-package main
+package shell
 
 import (
 	"context"
@@ -16,24 +16,21 @@ import (
 	"github.com/dovetail-go/dovetail/server/workspace"
 )
 
-// Git are the tools for the repository in the workspace. git runs no programs that the
+// git are the tools for the repository in the workspace. git runs no programs that the
 // repository names: no hooks, pagers or diff programs. Filters cannot be disabled without
 // committing wrong content, so a repository with filters is refused.
-type Git struct {
-	work     *workspace.Workspace
-	commands *Commands
-}
+type git struct{ shell *Shell }
 
 // Annotations returns the annotations of all methods.
-func (*Git) Annotations() server.Annotations {
+func (*git) Annotations() server.Annotations {
 	a := closedWorld()
 	a.Timeout = time.Minute
 	return a
 }
 
 // run runs a git command. Paths of callers follow "--", so that they are not options.
-func (g *Git) run(ctx context.Context, limit int, args ...string) (*process.Output, error) {
-	dir := g.work.Dir()
+func (g *git) run(ctx context.Context, limit int, args ...string) (*process.Output, error) {
+	dir := g.shell.workspace.Dir()
 	command := &process.Command{Path: "git", Args: append([]string{
 		"--git-dir=" + filepath.Join(dir, ".git"), "--work-tree=" + dir, // overrides core.worktree
 		"--no-pager", "--literal-pathspecs", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false",
@@ -43,11 +40,11 @@ func (g *Git) run(ctx context.Context, limit int, args ...string) (*process.Outp
 	// No repository above the workspace, no questions, no fetching of missing objects.
 	command.Env = []string{"GIT_CONFIG_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir), "GIT_TERMINAL_PROMPT=0", "GIT_EDITOR=false", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_ALLOW_PROTOCOL=none"}
-	return g.commands.guard.Output(ctx, g.commands.in(command), limit)
+	return g.shell.guard.Output(ctx, g.shell.command(command), limit)
 }
 
-// git returns the output of a git command, or its end.
-func (g *Git) git(ctx context.Context, args ...string) (string, error) {
+// output returns the output of a git command, or its end.
+func (g *git) output(ctx context.Context, args ...string) (string, error) {
 	output, err := g.run(ctx, workspace.MaxText, args...)
 	return output.Text(), err
 }
@@ -57,9 +54,9 @@ var errNoRepository = errors.New("the workspace is not a git repository: git_com
 
 // checkPlace refuses a repository with parts outside of the workspace. .git must be a
 // directory, and neither it nor its content may be a link that leaves the workspace.
-func (g *Git) checkPlace() error {
+func (g *git) checkPlace() error {
 	elsewhere := errors.New("the repository is not a directory .git of the workspace, or a part of it is elsewhere: use git itself, with run_command")
-	dir := filepath.Join(g.work.Dir(), ".git")
+	dir := filepath.Join(g.shell.workspace.Dir(), ".git")
 	switch info, err := os.Lstat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
 		return errNoRepository
@@ -83,11 +80,11 @@ func (g *Git) checkPlace() error {
 
 // check refuses a workspace without a repository, and a repository whose configuration names
 // programs that no option disables.
-func (g *Git) check(ctx context.Context) error {
+func (g *git) check(ctx context.Context) error {
 	if err := g.checkPlace(); err != nil {
 		return err
 	}
-	keys, err := g.git(ctx, "config", "--show-scope", "--name-only", "--get-regexp", `^(filter|hook)\.`)
+	keys, err := g.output(ctx, "config", "--show-scope", "--name-only", "--get-regexp", `^(filter|hook)\.`)
 	if failed, ok := errors.AsType[*process.FailedError](err); ok && failed.Exit.Code == 1 {
 		return nil // no filters
 	}
@@ -101,7 +98,7 @@ func (g *Git) check(ctx context.Context) error {
 
 // checkLinks refuses a repository with nested repositories, because git status would run the
 // programs of their configurations.
-func (g *Git) checkLinks(ctx context.Context) error {
+func (g *git) checkLinks(ctx context.Context) error {
 	const limit = 16 << 20 // bytes
 	modes, err := g.run(ctx, limit, "ls-files", "--format=%(objectmode)")
 	if err == nil && strings.Contains(modes.String(), "160000") {
@@ -111,36 +108,39 @@ func (g *Git) checkLinks(ctx context.Context) error {
 }
 
 // show runs a git command that reads the repository, for paths inside of the workspace.
-func (g *Git) show(ctx context.Context, paths []string, args ...string) (string, error) {
-	names, err := g.work.Names(paths...)
+func (g *git) show(ctx context.Context, paths []string, args ...string) (string, error) {
+	ctx, end, err := g.shell.begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer end()
+	names, err := g.shell.workspace.Names(paths...)
 	if err == nil {
 		err = g.check(ctx)
 	}
 	if err != nil {
 		return "", err
 	}
-	return g.git(ctx, slices.Concat(args, []string{"--"}, names)...)
+	return g.output(ctx, slices.Concat(args, []string{"--"}, names)...)
 }
 
-// GitStatusIn is the annotation of [Git.GitStatus].
-type GitStatusIn struct {
+type gitStatusIn struct {
 	_ server.ToolTag `readOnly:"true" tags:"git"`
 }
 
 // GitStatus returns the branch and the changes since the last commit.
-func (g *Git) GitStatus(ctx context.Context, _ GitStatusIn) (string, error) {
+func (g *git) GitStatus(ctx context.Context, _ gitStatusIn) (string, error) {
 	return g.show(ctx, nil, "status", "--short", "--branch", "--untracked-files=all", "--ignore-submodules=all")
 }
 
-// GitDiffIn are the arguments of [Git.GitDiff].
-type GitDiffIn struct {
+type gitDiffIn struct {
 	_      server.ToolTag `readOnly:"true" tags:"git"`
 	Staged bool           `json:"staged,omitempty"`                          // only staged changes
 	Paths  []string       `json:"paths,omitempty" jsonschema:"maxItems=100"` // only these files and directories
 }
 
 // GitDiff returns the uncommitted changes.
-func (g *Git) GitDiff(ctx context.Context, in GitDiffIn) (string, error) {
+func (g *git) GitDiff(ctx context.Context, in gitDiffIn) (string, error) {
 	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all"}
 	if in.Staged {
 		args = append(args, "--cached")
@@ -152,20 +152,18 @@ func (g *Git) GitDiff(ctx context.Context, in GitDiffIn) (string, error) {
 	return changes, err
 }
 
-// GitLogIn are the arguments of [Git.GitLog].
-type GitLogIn struct {
+type gitLogIn struct {
 	_     server.ToolTag `readOnly:"true" tags:"git"`
 	Limit int            `json:"limit,omitempty" jsonschema:"minimum=1,maximum=200,default=20"` // maximum number of commits
 	Paths []string       `json:"paths,omitempty" jsonschema:"maxItems=100"`                     // only commits that changed these files
 }
 
 // GitLog lists commits, newest first.
-func (g *Git) GitLog(ctx context.Context, in GitLogIn) (string, error) {
+func (g *git) GitLog(ctx context.Context, in gitLogIn) (string, error) {
 	return g.show(ctx, in.Paths, "log", "--no-ext-diff", "--no-textconv", fmt.Sprint("--max-count=", in.Limit), "--format=%h %ad %an: %s", "--date=iso")
 }
 
-// GitCommitIn are the arguments of [Git.GitCommit].
-type GitCommitIn struct {
+type gitCommitIn struct {
 	_       server.ToolTag `destructive:"false" idempotent:"false" tags:"git"`
 	Message string         `json:"message" jsonschema:"minLength=1,maxLength=10000"` // commit message
 	Paths   []string       `json:"paths,omitempty" jsonschema:"maxItems=100"`        // only these files and directories; default: all
@@ -173,33 +171,38 @@ type GitCommitIn struct {
 
 // GitCommit commits all changes, including new files. It creates a repository if there is
 // none.
-func (g *Git) GitCommit(ctx context.Context, in GitCommitIn) (string, error) {
+func (g *git) GitCommit(ctx context.Context, in gitCommitIn) (string, error) {
+	ctx, end, err := g.shell.begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer end()
 	if len(in.Paths) == 0 {
 		in.Paths = []string{"."}
 	}
-	names, err := g.work.Names(in.Paths...)
+	names, err := g.shell.workspace.Names(in.Paths...)
 	if err != nil {
 		return "", err
 	}
 	paths := append([]string{"--"}, names...)
 	if err = g.check(ctx); errors.Is(err, errNoRepository) {
-		_, err = g.git(ctx, "init", "--quiet", "--template=")
+		_, err = g.output(ctx, "init", "--quiet", "--template=")
 	}
 	if err == nil {
 		err = g.checkLinks(ctx)
 	}
 	if err == nil {
-		_, err = g.git(ctx, slices.Concat([]string{"add", "--all"}, paths)...)
+		_, err = g.output(ctx, slices.Concat([]string{"add", "--all"}, paths)...)
 	}
 	if err != nil {
 		return "", err
 	}
 	commit := slices.Concat([]string{"commit", "--quiet", "--message=" + in.Message}, paths)
-	if _, err := g.git(ctx, "config", "user.email"); err != nil {
+	if _, err := g.output(ctx, "config", "user.email"); err != nil {
 		commit = slices.Concat([]string{"-c", "user.name=sandbox", "-c", "user.email=sandbox@localhost"}, commit)
 	}
-	if said, err := g.git(ctx, commit...); err != nil {
+	if said, err := g.output(ctx, commit...); err != nil {
 		return "", errors.Join(err, errors.New(said)) // git prints that there is nothing to commit to its standard output
 	}
-	return g.git(ctx, "show", "--no-ext-diff", "--no-textconv", "--stat", "--format=%h %s")
+	return g.output(ctx, "show", "--no-ext-diff", "--no-textconv", "--stat", "--format=%h %s")
 }

@@ -1,0 +1,59 @@
+// Package shell offers tools with which a model runs programs in a workspace: commands, commands
+// in the background, git, ports and a task list. Package workspace has the tools for files.
+//
+//	func main() {
+//		guard := process.Main() // must be the first call in main
+//		…
+//		w, err := workspace.Open(dir, &workspace.Options{Protected: []string{".git"}})
+//		…
+//		sh, err := shell.New(guard, w, nil)
+//		…
+//		defer sh.Close()
+//		files, err := workspace.Tools(w)
+//		…
+//		tools, err := sh.Tools()
+//		…
+//		err = s.Replace(append(files, tools...)...)
+//
+// # Tools
+//
+//	run_command        runs a shell command to its end: exit code, output, progress, timeout
+//	run_background     starts a command that goes on, such as a server or an interactive shell
+//	background_list    lists these commands
+//	background_read    returns their output
+//	background_write   writes to their standard input
+//	background_stop    ends one
+//	git_status         and git_diff, git_log and git_commit: the repository in the workspace
+//	register_port      waits until a server listens, and returns its URL
+//	todo_read          and todo_write: a list of tasks
+//
+// Each call of run_command is a new shell. A session, which keeps its directory and variables, is
+// a shell in the background: run_background with the command "bash", and background_write for
+// each line.
+//
+// # Credentials
+//
+// A model should not see secrets. [Shell.Credentials] has them by name:
+//
+//	err := sh.Credentials().Set("github", "GITHUB_TOKEN", token)
+//
+// A command that names one gets it as an environment variable, and its output is redacted.
+//
+// # Guarantees
+//
+//  1. All processes of a command end with it, and with this program, as package process says. The
+//     commands run as the user of this program, with access to all its files. Use a container
+//     for code that you do not trust.
+//  2. The git tools run no programs that the repository names: no hooks, pagers, filters or diff
+//     programs. They use a repository only if all its parts are inside of the workspace. They
+//     need git 2.38 or newer. Protect ".git" in workspace.Options, so that the file tools do not
+//     change it.
+//  3. The numbers of commands, processes, background commands, ports and tasks are bounded, and so
+//     are the kept output and the time of a command. A call that exceeds a limit gets an error
+//     that says so, and changes nothing.
+//  4. The proxy of a registered port listens on 127.0.0.1 and refuses foreign host names, which
+//     protects against DNS rebinding. It forwards WebSockets and no other upgrade.
+//  5. All callers share the background commands, ports and tasks of a [Shell]. Use one Shell for
+//     each user who must not see those of others.
+//  6. [Shell.Close] ends everything that the tools have started and waits for it.
+package shell
