@@ -125,9 +125,9 @@ type connection struct {
 	testing.TB
 	options  Options
 	server   transport.Server
-	session  *client.Session // nil until it is open
-	recorder *recorder       // nil without a transcript
-	stop     func()          // ends an HTTP server; nil without one
+	session  *client.Session  // nil until it is open
+	recorder *recorder        // nil without a transcript
+	stop     func(stuck bool) // ends an HTTP server, and waits for its requests unless they are stuck
 }
 
 func (c *connection) close() {
@@ -137,11 +137,12 @@ func (c *connection) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	if err := c.server.Shutdown(ctx); err != nil {
+	err := c.server.Shutdown(ctx)
+	if err != nil {
 		c.Errorf("servertest: shut down the server: %v", err)
 	}
 	if c.stop != nil {
-		c.stop()
+		c.stop(err != nil)
 	}
 	if c.recorder != nil && c.session != nil {
 		c.recorder.check(c.TB, c.options.Transcript)

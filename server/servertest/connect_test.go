@@ -84,9 +84,13 @@ func TestScopes(t *testing.T) {
 			"right":     {[]string{"mail", "profile"}, true},
 		} {
 			session := servertest.Connect(t, newServer(nil), &servertest.Options{Mode: mode, Principal: "ann", Scopes: test.scopes})
-			_, err := client.CallAs[string](t.Context(), session, "whoami", nil)
-			if test.want && err != nil || !test.want && (err == nil || !strings.Contains(err.Error(), "the token lacks a scope: the call needs profile")) {
-				t.Errorf("%s: %v", name, err)
+			_, called := client.CallAs[string](t.Context(), session, "whoami", nil)
+			_, read := session.ReadResource(t.Context(), "mem://profile", nil)
+			_, subscribed := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"mem://profile"}})
+			for _, err := range []error{called, read, subscribed} {
+				if test.want && err != nil || !test.want && (err == nil || !strings.Contains(err.Error(), "the token lacks a scope: the call needs profile")) {
+					t.Errorf("%s: %v", name, err)
+				}
 			}
 			if _, err := session.CallTool(t.Context(), "steps", nil, nil); err != nil {
 				t.Errorf("%s: a tool without scopes: %v", name, err)
@@ -132,6 +136,30 @@ func TestConnectFails(t *testing.T) {
 			wantFailure(t, got, test.want)
 		})
 	}
+}
+
+// A tool that does not end fails the test, which ends nevertheless.
+func TestStuckTool(t *testing.T) {
+	servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			s := newServer(nil)
+			server.AddTool(s, server.Tool{Name: "stuck"}, func(context.Context, *server.Request, none) (string, error) {
+				<-release
+				return "", nil
+			})
+			got := failing(t, func(tb *fakeTB) {
+				session := servertest.Connect(tb, s, &servertest.Options{Mode: mode})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := session.CallTool(ctx, "stuck", nil, nil); err == nil {
+					t.Error("the call has ended")
+				}
+			})
+			wantFailure(t, got, "servertest: shut down the server: context deadline exceeded")
+			close(release)
+		})
+	})
 }
 
 // A question without an answer fails the test and names the question.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/memnet"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -73,13 +74,15 @@ func (c *connection) serve(endpoint interface {
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(network) }()
 	dialer := &http.Transport{DialContext: network.DialContext}
-	c.stop = func() {
+	c.stop = func(stuck bool) {
 		err := errors.Join(endpoint.Close(), web.Close())
 		dialer.CloseIdleConnections()
 		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
 			err = errors.Join(err, end)
 		}
-		requests.Wait()
+		if !stuck {
+			requests.Wait()
+		}
 		network.Cut()
 		if err != nil {
 			c.Errorf("servertest: stop the HTTP server: %v", err)
@@ -100,10 +103,22 @@ func (c *connection) authorize(_ context.Context, req *jsonrpc.Request) error {
 		return nil
 	}
 	needed := scoped.Scopes(req.Method, subject(req))
+	for _, uri := range subscribedURIs(req) {
+		needed = slices.Concat(needed, scoped.Scopes(mcp.MethodResourcesSubscribe, uri))
+	}
 	if !slices.ContainsFunc(needed, func(scope string) bool { return !slices.Contains(c.options.Scopes, scope) }) {
 		return nil
 	}
 	return &transport.ScopeError{Scopes: needed}
+}
+
+// subscribedURIs returns the resources that a call subscribes to, if it can subscribe to several.
+func subscribedURIs(req *jsonrpc.Request) []string {
+	var filter mcp.SubscriptionFilter
+	if raw := req.Member("notifications"); raw == nil || filter.UnmarshalJSON(raw) != nil {
+		return nil // the server refuses what it cannot decode
+	}
+	return filter.ResourceSubscriptions
 }
 
 // subject returns the name or URI of the entry that a call is for, or "".

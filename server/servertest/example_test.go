@@ -3,6 +3,7 @@ package servertest_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -104,8 +105,8 @@ func runTest(test func(t testing.TB)) {
 	t := &exampleTB{ctx: ctx}
 	test(t)
 	cancel()
-	for i := len(t.cleanups) - 1; i >= 0; i-- {
-		t.cleanups[i]()
+	for _, cleanup := range slices.Backward(t.cleanups) {
+		cleanup()
 	}
 	if t.failed {
 		fmt.Println("the test has failed")

@@ -69,6 +69,8 @@ func newServer(opts *server.Options) *server.Server {
 	server.AddTool(s, server.Tool{Name: "now"}, func(_ context.Context, _ *server.Request, _ none) (map[string]any, error) {
 		return map[string]any{"at": time.Now().UnixNano(), "zone": "UTC"}, nil
 	})
+	server.AddResource(s, server.Resource{URI: "mem://profile", Name: "profile", Scopes: []string{"profile"}},
+		func(context.Context, *server.Request) (string, error) { return "Ann", nil })
 	return s
 }
 

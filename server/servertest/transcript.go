@@ -122,7 +122,7 @@ func decodeLines(text string) (lines []line, err error) {
 // readTranscript reads a file. It stops the test if that fails.
 func readTranscript(tb testing.TB, path string) []line {
 	tb.Helper()
-	text, err := os.ReadFile(path) //nolint:gosec // the test names the file
+	text, err := os.ReadFile(path)
 	if err == nil && len(text) > 2*maxTranscriptBytes {
 		err = fmt.Errorf("the file is longer than %d MiB", 2*maxTranscriptBytes>>20)
 	}
