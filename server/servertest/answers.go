@@ -59,6 +59,8 @@ func (c *connection) answer(o *client.Options) {
 // elicited returns the answer to an elicitation.
 func (c *connection) elicited(params *mcp.ElicitParams, answer any) (*mcp.ElicitResult, error) {
 	switch answer := answer.(type) {
+	case func() any:
+		return c.elicited(params, answer())
 	case mcp.ElicitAction:
 		return &mcp.ElicitResult{Action: answer}, nil
 	case *mcp.ElicitResult:
@@ -108,6 +110,8 @@ func onlyField(form json.RawMessage) (string, error) {
 // sampled returns the answer of the model.
 func (c *connection) sampled(message string, answer any) (*mcp.CreateMessageResult, error) {
 	switch answer := answer.(type) {
+	case func() any:
+		return c.sampled(message, answer())
 	case string:
 		return &mcp.CreateMessageResult{
 			Role: mcp.RoleAssistant, Model: "servertest", StopReason: mcp.StopEndTurn,

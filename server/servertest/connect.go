@@ -62,6 +62,7 @@ type Options struct {
 	//   - mcp.ElicitAccept, mcp.ElicitDecline or mcp.ElicitCancel: what the user does;
 	//   - an *mcp.ElicitResult or *mcp.CreateMessageResult: the result;
 	//   - a string, for a question to the model: its text;
+	//   - a func() any, which is called for each question: one of the others;
 	//   - any other value: the form. A struct or a map is the whole form, and another value is the
 	//     answer to a form with one field.
 	//

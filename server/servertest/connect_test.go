@@ -219,6 +219,25 @@ func TestAnswersAreDecided(t *testing.T) {
 	})
 }
 
+// Results are sent as they are, and a function is called for each question.
+func TestAnswersOfFunctions(t *testing.T) {
+	guests := 1
+	said := &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "m", Content: mcp.SamplingContent{&mcp.TextContent{Text: "Salut"}}}
+	session := servertest.Connect(t, newServer(nil), &servertest.Options{Answers: map[string]any{
+		"How many guests?": func() any { guests++; return guests },
+		"Which name?":      &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"first":"A","last":"B"}`)},
+		"Hello in French?": func() any { return said },
+	}})
+	for _, want := range []string{"2 for A B", "3 for A B"} {
+		if got, err := client.CallAs[string](t.Context(), session, "book", nil); err != nil || got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	if got, err := client.CallAs[string](t.Context(), session, "translate", nil); err != nil || got != "Salut" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 // A client that cannot be asked is refused, which is no failure of the test.
 func TestNoQuestions(t *testing.T) {
 	servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
