@@ -3,6 +3,8 @@ package servertest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -246,6 +248,26 @@ func TestNoQuestions(t *testing.T) {
 			t.Errorf("the tool asked a client that cannot be asked: %+v", result)
 		}
 	})
+}
+
+// A warning fails the test, with the attributes in its log. A message does not, and neither does a
+// record after the end of the test.
+func TestLoggerLevels(t *testing.T) {
+	for level, want := range map[slog.Level]string{slog.LevelInfo: "", slog.LevelWarn: "failed", slog.LevelError: "failed"} {
+		var logger *slog.Logger
+		var test *fakeTB
+		got := failing(t, func(tb *fakeTB) {
+			test, logger = tb, servertest.Logger(tb)
+			logger.With("tool", "book").Log(t.Context(), level, "a question was not asked")
+		})
+		logger.Log(t.Context(), level, "too late")
+		if got != want || len(test.failures) > 1 {
+			t.Errorf("%v: the failures are %q, want %q", level, test.failures, want)
+		}
+		if want := fmt.Sprintf("level=%v msg=\"a question was not asked\" tool=book\n", level); !slices.Equal(test.logged, []string{want}) {
+			t.Errorf("%v: logged %q, want %q", level, test.logged, want)
+		}
+	}
 }
 
 // Errors of the server fail the test; refusals do not.

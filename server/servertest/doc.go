@@ -16,8 +16,9 @@
 // [Connect] opens a session and closes it with the test. [Options] scripts the client: its
 // answers to questions, its principal and scopes, and faults of its connection. [Golden]
 // compares what a server offers with a file. A transcript is a file with the messages of one
-// session: Connect writes and compares it, [ReplayServer] answers a client from it, and
-// [CheckTranscript] sends it to a server. [Main] reports goroutines that outlive the tests.
+// session: Connect and, for other servers, [Record] write and compare it, [ReplayServer] answers a
+// client from it, and [CheckTranscript] sends it to a server. [Main] reports goroutines that outlive
+// the tests.
 //
 // # Files
 //

@@ -3,15 +3,18 @@ package servertest_test
 import (
 	"context"
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/servertest"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 // A test scripts the answers of the user.
@@ -60,6 +63,25 @@ func ExampleReplayServer() {
 	runTest(func(t testing.TB) {
 		recorded := servertest.ReplayServer(t, "testdata/upper.jsonl")
 		session, err := client.Connect(t.Context(), transport.Pipe(recorded), nil)
+		if err != nil {
+			t.Fatalf("connect: %v", err)
+		}
+		defer session.Close()
+		text, err := client.CallAs[string](t.Context(), session, "upper", map[string]string{"text": "hello"})
+		fmt.Println(text, err)
+	})
+	// Output: HELLO <nil>
+}
+
+// A session over a network is recorded.
+func ExampleRecord() {
+	endpoint := streamable.Handler(newServer(nil), nil)
+	web := httptest.NewServer(endpoint)
+	defer web.Close()
+	defer endpoint.Close()
+	runTest(func(t testing.TB) {
+		opts := &streamable.DialOptions{Conn: jsonrpc.Options{Trace: servertest.Record(t, "testdata/remote.jsonl")}}
+		session, err := client.Connect(t.Context(), streamable.Dial(web.URL, opts), nil)
 		if err != nil {
 			t.Fatalf("connect: %v", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -141,15 +142,15 @@ func ReplayServer(tb testing.TB, path string) transport.Binder {
 // A replay is a server that answers from a transcript.
 type replay struct {
 	testing.TB
-	mu    sync.Mutex // for recordedCall.replayed
+	mu    sync.Mutex // for recordedCall.replayed and replayHandler.current
 	calls []*recordedCall
 }
 
 type recordedCall struct {
 	id       jsonrpc.ID
 	method   string
-	params   string // normalized
-	token    json.RawMessage
+	params   string             // normalized
+	token    json.RawMessage    // the progress token
 	before   []*jsonrpc.Request // notifications and questions before the answer
 	answer   *jsonrpc.Response
 	replayed bool
@@ -175,7 +176,7 @@ func (r *replay) read(lines []line) error {
 		case *jsonrpc.Request:
 			switch {
 			case sent && !message.IsNotification():
-				call := &recordedCall{id: message.ID, method: message.Method, token: message.Member("_meta", "progressToken")}
+				call := &recordedCall{id: message.ID, method: message.Method, token: message.Member("_meta", progressToken)}
 				if call.params, err = normalized(message.Params); err != nil {
 					return fmt.Errorf("line %d: %w", i+1, err)
 				}
@@ -218,13 +219,18 @@ func normalized(params json.RawMessage) (string, error) {
 }
 
 // Bind returns the handler of a link.
-func (r *replay) Bind(transport.Link) jsonrpc.Handler { return (*replayHandler)(r) }
+func (r *replay) Bind(transport.Link) jsonrpc.Handler {
+	return &replayHandler{replay: r, current: make(map[string]json.RawMessage)}
+}
 
-// A replayHandler handles the messages of a client.
-type replayHandler replay
+// A replayHandler handles the messages of one link.
+type replayHandler struct {
+	*replay
+	current map[string]json.RawMessage // ids and progress tokens of the client, by member and recorded value
+}
 
 // HandleNotification ignores notifications.
-func (*replayHandler) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
+func (h *replayHandler) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
 
 // Handle answers a call.
 func (h *replayHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
@@ -233,7 +239,7 @@ func (h *replayHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *json
 		return err
 	}
 	for _, message := range recorded.before {
-		params, err := withToken(message, recorded.token, req.Member("_meta", "progressToken"))
+		params, err := h.paramsOf(message)
 		if err != nil {
 			return err
 		}
@@ -278,6 +284,10 @@ func (h *replayHandler) find(req *jsonrpc.Request) (*recordedCall, error) {
 	}
 	if found != nil {
 		found.replayed = true
+		h.current[mcp.MetaSubscriptionID+" "+found.id.String()] = json.RawMessage(req.ID.String())
+		if token := req.Member("_meta", progressToken); token != nil && found.token != nil {
+			h.current[progressToken+" "+string(found.token)] = slices.Clone(token)
+		}
 		return found, nil
 	}
 	if !known {
@@ -287,16 +297,24 @@ func (h *replayHandler) find(req *jsonrpc.Request) (*recordedCall, error) {
 	return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the transcript has no call with these params"}
 }
 
-// withToken returns the params of a message with the progress token of the client.
-func withToken(message *jsonrpc.Request, recorded, token json.RawMessage) (jsonrpc.Raw, error) {
-	if recorded == nil || token == nil || string(message.Member("progressToken")) != string(recorded) {
-		return jsonrpc.Raw(message.Params), nil
+const progressToken = "progressToken"
+
+// paramsOf returns the params of a recorded message with the ids and tokens of the client.
+func (h *replayHandler) paramsOf(message *jsonrpc.Request) (jsonrpc.Raw, error) {
+	if message.Params == nil {
+		return nil, nil
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(message.Params, &members); err != nil {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	params, err := rewrite(message.Params, func(name string, value any) (any, error) {
+		if name != progressToken && name != mcp.MetaSubscriptionID {
+			return nil, nil
+		}
+		recorded, err := encode(value)
+		if current, ok := h.current[name+" "+string(recorded)]; ok {
+			return current, err
+		}
 		return nil, err
-	}
-	members["progressToken"] = token
-	text, err := encode(members)
-	return jsonrpc.Raw(text), err
+	})
+	return jsonrpc.Raw(params), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,10 +12,12 @@ import (
 	"testing/synctest"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/servertest"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
 // bookTable uses a session: it asks, reports progress, and has a value that differs each time.
@@ -220,4 +223,85 @@ func TestLongTranscript(t *testing.T) {
 		}
 	})
 	wantFailure(t, got, "the session has more than 10000 messages or 16 MiB")
+}
+
+// A session that Connect has not opened is recorded too.
+func TestRecord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "remote.jsonl")
+	endpoint := ws.Handler(newServer(nil), nil)
+	web := httptest.NewServer(endpoint)
+	defer web.Close()
+	defer endpoint.Close()
+	visit := func(t testing.TB, text string) {
+		opts := &ws.DialOptions{Conn: jsonrpc.Options{Trace: servertest.Record(t, path)}}
+		session, err := client.Connect(t.Context(), ws.Dial(web.URL, opts), nil)
+		if err != nil {
+			t.Fatalf("connect: %v", err)
+		}
+		defer session.Close()
+		if _, err := session.CallTool(t.Context(), "upper", map[string]string{"text": text}, nil); err != nil {
+			t.Errorf("call: %v", err)
+		}
+	}
+	t.Run("record", func(t *testing.T) {
+		update(t)
+		visit(t, "a")
+	})
+	t.Run("compare", func(t *testing.T) { visit(t, "a") })
+	servertest.CheckTranscript(t, newServer(nil), path, nil)
+	wantFailure(t, failing(t, func(tb *fakeTB) { visit(tb, "b") }), `"text":"B"`)
+}
+
+// Subscriptions are recorded and replayed.
+func TestTranscriptOfSubscription(t *testing.T) {
+	servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
+		path := filepath.Join(t.TempDir(), "changes.jsonl")
+		watch := func(t testing.TB, connect func(client.Options) *client.Session) {
+			changes := make(chan mcp.Change, 1)
+			session := connect(client.Options{Era: mode.Era, OnChange: func(_ context.Context, change mcp.Change) { changes <- change }})
+			subscription, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"mem://profile"}})
+			if err != nil {
+				t.Fatalf("subscribe: %v", err)
+			}
+			if _, err := session.CallTool(t.Context(), "touch", nil, nil); err != nil {
+				t.Errorf("call: %v", err)
+			}
+			if change := <-changes; change.URI != "mem://profile" {
+				t.Errorf("got %+v", change)
+			}
+			subscription.Close()
+		}
+		t.Run("record", func(t *testing.T) {
+			update(t)
+			s := newServer(nil)
+			watched := make(chan struct{}, 1)
+			server.AddTool(s, server.Tool{Name: "touch"}, func(ctx context.Context, _ *server.Request, _ none) (string, error) {
+				s.ResourceUpdated("mem://profile")
+				select {
+				case <-watched: // so that the notification precedes the answer
+				case <-ctx.Done():
+				}
+				return "touched", nil
+			})
+			watch(t, func(opts client.Options) *client.Session {
+				report := opts.OnChange
+				opts.OnChange = func(ctx context.Context, change mcp.Change) {
+					watched <- struct{}{}
+					report(ctx, change)
+				}
+				return servertest.Connect(t, s, &servertest.Options{Mode: mode, Transcript: path, Client: opts})
+			})
+		})
+		t.Run("client", func(t *testing.T) {
+			watch(t, func(opts client.Options) *client.Session {
+				session, err := client.Connect(t.Context(), transport.Pipe(servertest.ReplayServer(t, path)), &opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { session.Close() })
+				_, _ = session.Call(t.Context(), "other/method", nil, nil) // the ids of later calls are others
+				return session
+			})
+		})
+	})
 }
