@@ -71,7 +71,7 @@ type Options struct {
 	Answers map[string]any
 	// NoQuestions makes the client declare that it cannot be asked. Answers must be empty then.
 	NoQuestions bool
-	// Client configures the client. Its Era has no effect.
+	// Client configures the client. Its Era has no effect. Its Logger discards records by default.
 	Client client.Options
 
 	// Fault, if set, is called for each message and says what happens to it. It may block, which

@@ -32,8 +32,8 @@
 //     testing/synctest, where timeouts pass without waiting.
 //  2. When the test has ended, the sessions are closed, the servers are shut down, and nothing of
 //     them runs.
-//  3. Functions may be called concurrently. Connect, Golden and CheckTranscript stop a test with
-//     FailNow, so they must be called on its goroutine.
+//  3. Functions may be called concurrently. Connect, Golden, ReplayServer and CheckTranscript stop a
+//     test with FailNow, so they must be called on its goroutine.
 //
 // # Related packages
 //

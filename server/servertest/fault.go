@@ -104,7 +104,7 @@ func (s *faultyStream) faultOf(fromServer bool, frame []byte) Fault {
 	switch content := content.(type) {
 	case *jsonrpc.Request:
 		message.Method = content.Method
-		if !content.IsNotification() {
+		if !content.IsNotification() && len(s.calls) < maxMessages { // lost calls stay in the map
 			s.calls[call{fromServer, content.ID}] = content.Method
 		}
 	case *jsonrpc.Response:

@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,12 +111,13 @@ func (p *player) play(ctx context.Context, l line) error {
 	return nil
 }
 
+// indented returns a message that is valid JSON with a member on each line.
 func indented(message json.RawMessage) string {
-	text, err := json.MarshalIndent(message, "", "  ")
-	if err != nil {
+	var text bytes.Buffer
+	if err := json.Indent(&text, message, "", "  "); err != nil {
 		return string(message)
 	}
-	return string(text)
+	return text.String()
 }
 
 // ReplayServer returns a server that answers as the server of a transcript did. It is for tests of

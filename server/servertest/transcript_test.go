@@ -146,7 +146,7 @@ func TestCheckTranscriptFails(t *testing.T) {
 		return path
 	}
 	for name, test := range map[string]struct{ path, want string }{
-		"no file":   {filepath.Join(folder, "none"), "none: no such file"},
+		"no file":   {filepath.Join(folder, "none"), "none: open"},
 		"not JSON":  {file("text", "{}}\n"), "text: line 1: "},
 		"no member": {file("empty", "{}\n"), "empty: line 1 has neither"},
 		"silence":   {file("silence", `{"client":{"jsonrpc":"2.0","method":"notifications/none"}}`+"\n"+`{"server":{}}`), "silence: line 2: the server sent nothing for 10s"},
