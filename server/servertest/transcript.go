@@ -49,7 +49,7 @@ func (r *recorder) trace(sent bool, frame []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.size += len(frame)
-	if len(r.lines) > maxMessages || r.size > maxTranscriptBytes {
+	if len(r.lines) >= maxMessages || r.size > maxTranscriptBytes {
 		r.err = fmt.Errorf("the session has more than %d messages or %d MiB", maxMessages, maxTranscriptBytes>>20)
 		return
 	}

@@ -2,7 +2,6 @@ package servertest_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -210,19 +209,29 @@ func TestUpdateKeepsEqualTranscripts(t *testing.T) {
 	}
 }
 
-// A transcript is bounded.
-func TestLongTranscript(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "long.jsonl")
-	got := failing(t, func(tb *fakeTB) {
-		session := servertest.Connect(tb, newServer(nil), &servertest.Options{Transcript: path})
-		for i := range 3 {
-			text := strings.Repeat(fmt.Sprint(i), 3<<20)
-			if _, err := session.CallTool(t.Context(), "upper", map[string]string{"text": text}, nil); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	wantFailure(t, got, "the session has more than 10000 messages or 16 MiB")
+// A transcript is bounded in messages and bytes, and contains only JSON.
+func TestTranscriptLimits(t *testing.T) {
+	long := `"` + strings.Repeat("x", 9<<20) + `"`
+	for name, test := range map[string]struct {
+		frame string
+		count int
+		want  string
+	}{
+		"messages": {"{}", 10_001, "the session has more than 10000 messages or 16 MiB"},
+		"bytes":    {long, 2, "the session has more than 10000 messages or 16 MiB"},
+		"no JSON":  {"{", 1, `a message is not JSON: "{"`},
+		"allowed":  {"{}", 10_000, "limits.jsonl does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := failing(t, func(tb *fakeTB) {
+				trace := servertest.Record(tb, filepath.Join(t.TempDir(), "limits.jsonl"))
+				for i := range test.count {
+					trace(i%2 == 0, []byte(test.frame))
+				}
+			})
+			wantFailure(t, got, test.want)
+		})
+	}
 }
 
 // A session that Connect has not opened is recorded too.
