@@ -110,5 +110,5 @@
 //
 // Package transport/stdio and its neighbours serve a server. Packages server/resources,
 // server/openapi, server/memory and server/workspace have ready-made entries. Package
-// bridge offers the entries of other servers.
+// server/servertest tests a server. Package bridge offers the entries of other servers.
 package server

@@ -27,10 +27,20 @@ func newServer(opts *server.Options) *server.Server {
 		})
 	server.AddTool(s, server.Tool{Name: "void", Description: "Void the last bill.", Guards: []mcp.Guard{managers()}},
 		func(context.Context, *server.Request, struct{}) (string, error) { return "voided", nil })
-	server.AddTool(s, server.Tool{Name: "pay", Description: "Wait for the card.", Timeout: 30 * time.Second},
+	server.AddTool(s, server.Tool{Name: "tip", Description: "Add a tip to the bill."},
+		func(_ context.Context, r *server.Request, in struct {
+			Cents int `json:"cents" jsonschema:"minimum=0"`
+		}) (int, error) {
+			percent, err := server.Elicit[int](r, "percent", "How many percent?")
+			if err != nil {
+				return 0, err
+			}
+			return in.Cents + in.Cents*percent/100, nil
+		})
+	server.AddTool(s, server.Tool{Name: "pay", Description: "Wait for the card.", Timeout: time.Hour},
 		func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
 			<-ctx.Done() // a card that never comes
-			return "", errors.New("no card within 30 seconds")
+			return "", errors.New("no card within an hour")
 		})
 	return s
 }

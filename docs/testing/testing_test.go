@@ -12,33 +12,17 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/servertest"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
-
-// connect connects a client to a server in memory. Both end with the test.
-func connect(ctx context.Context, t *testing.T, s transport.Server, opts *client.Options) *client.Session {
-	t.Helper()
-	session, err := client.Connect(ctx, transport.Pipe(s), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		session.Close()
-		if err := s.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return session
-}
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 func TestSplit(t *testing.T) {
-	session := connect(t.Context(), t, newServer(nil), nil)
+	session := servertest.Connect(t, newServer(nil), nil)
 	for name, test := range map[string]struct {
 		arguments map[string]any
 		want      int
@@ -66,22 +50,32 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestEveryVersion(t *testing.T) {
-	for _, era := range []client.Era{client.Modern, client.Legacy} {
-		session := connect(t.Context(), t, newServer(nil), &client.Options{Era: era})
-		t.Run(string(session.Version()), func(t *testing.T) {
-			each, err := client.CallAs[int](t.Context(), session, "split", map[string]int{"cents": 900, "people": 3})
-			if err != nil || each != 300 {
-				t.Errorf("got %d, %v", each, err)
-			}
+func TestTip(t *testing.T) {
+	servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
+		session := servertest.Connect(t, newServer(nil), &servertest.Options{
+			Mode:    mode,
+			Answers: map[string]any{"How many percent?": 10},
 		})
+		total, err := client.CallAs[int](t.Context(), session, "tip", map[string]int{"cents": 2000})
+		if err != nil || total != 2200 {
+			t.Errorf("got %d, %v", total, err)
+		}
+	})
+}
+
+func TestTipDeclined(t *testing.T) {
+	session := servertest.Connect(t, newServer(nil), &servertest.Options{
+		Answers: map[string]any{"How many percent?": mcp.ElicitDecline},
+	})
+	if result, err := session.CallTool(t.Context(), "tip", map[string]int{"cents": 2000}, nil); err != nil || !result.IsError {
+		t.Errorf("got %+v, %v", result, err)
 	}
 }
 
 func TestGuard(t *testing.T) {
 	for principal, allowed := range map[string]bool{"manager": true, "waiter": false, "": false} {
 		t.Run(principal, func(t *testing.T) {
-			session := connect(transport.WithPrincipal(t.Context(), principal), t, newServer(nil), nil)
+			session := servertest.Connect(t, newServer(nil), &servertest.Options{Principal: principal})
 			var names []string
 			for tool, err := range session.Tools(t.Context()) {
 				if err != nil {
@@ -113,7 +107,10 @@ func TestAudit(t *testing.T) {
 			return a
 		},
 	}))
-	session := connect(t.Context(), t, newServer(&server.Options{Middleware: []mcp.Middleware{audit(logger)}, Logger: slog.New(slog.DiscardHandler)}), nil)
+	session := servertest.Connect(t, newServer(&server.Options{
+		Middleware: []mcp.Middleware{audit(logger)},
+		Logger:     servertest.Logger(t),
+	}), nil)
 	for _, name := range []string{"split", "void", "missing"} {
 		_, _ = session.CallTool(t.Context(), name, map[string]int{"cents": 4, "people": 2}, nil)
 	}
@@ -126,14 +123,67 @@ func TestAudit(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		session := connect(t.Context(), t, newServer(nil), nil)
+		session := servertest.Connect(t, newServer(nil), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour) // the client's own limit
+		defer cancel()
 		began := time.Now()
-		result, err := session.CallTool(t.Context(), "pay", nil, nil)
+		result, err := session.CallTool(ctx, "pay", nil, nil)
 		if err != nil || !result.IsError {
 			t.Errorf("got %+v, %v", result, err)
 		}
-		if waited := time.Since(began); waited != 30*time.Second {
+		if waited := time.Since(began); waited != time.Hour {
 			t.Errorf("the call took %v", waited)
 		}
 	})
+}
+
+func TestCatalog(t *testing.T) {
+	session := servertest.Connect(t, newServer(nil), &servertest.Options{Principal: "manager"})
+	servertest.Golden(t, session, "testdata/catalog.json")
+}
+
+func TestSession(t *testing.T) {
+	session := servertest.Connect(t, newServer(nil), &servertest.Options{
+		Transcript: "testdata/tip.jsonl",
+		Answers:    map[string]any{"How many percent?": 10},
+	})
+	if _, err := session.CallTool(t.Context(), "tip", map[string]int{"cents": 2000}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRecordedSession(t *testing.T) {
+	servertest.CheckTranscript(t, newServer(nil), "testdata/tip.jsonl", nil)
+}
+
+func TestClient(t *testing.T) {
+	recorded := servertest.ReplayServer(t, "testdata/tip.jsonl")
+	session, err := client.Connect(t.Context(), transport.Pipe(recorded), &client.Options{Elicit: tenPercent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	if total, err := client.CallAs[int](t.Context(), session, "tip", map[string]int{"cents": 2000}); err != nil || total != 2200 {
+		t.Errorf("got %d, %v", total, err)
+	}
+}
+
+// tenPercent is the handler of the client that is tested.
+func tenPercent(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"value":10}`)}, nil
+}
+
+func TestLostAnswer(t *testing.T) {
+	session := servertest.Connect(t, newServer(nil), &servertest.Options{
+		Fault: func(m servertest.Message) servertest.Fault {
+			if m.FromServer && m.Method == mcp.MethodToolsCall {
+				return servertest.Cut
+			}
+			return servertest.Deliver
+		},
+	})
+	_, err := session.CallTool(t.Context(), "split", map[string]int{"cents": 4, "people": 2}, nil)
+	if lost, ok := errors.AsType[*jsonrpc.CallError](err); !ok || lost.Delivery != jsonrpc.MaybeExecuted {
+		t.Errorf("got %v", err)
+	}
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server/servertest"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	leaktest.Main(m)
+	servertest.Main(m)
 }
 
 // program starts the program for each connection, as clients do.

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server/servertest"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -25,7 +25,7 @@ const asProgram = "OPENAPI_EXAMPLE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
-		leaktest.Main(m)
+		servertest.Main(m)
 	}
 	main()
 }

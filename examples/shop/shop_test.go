@@ -15,46 +15,23 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/server/servertest"
 )
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // for what guards and failing starts say
-	leaktest.Main(m)
+	servertest.Main(m)
 }
 
-// inBothEras runs a test with a new shop for a client of each era.
-func inBothEras(t *testing.T, o options, opts *client.Options, test func(t *testing.T, s *client.Session)) {
+// inEachMode runs a test with a new shop for each transport and family of versions.
+func inEachMode(t *testing.T, o options, opts servertest.Options, test func(t *testing.T, s *client.Session)) {
 	t.Helper()
-	for name, era := range map[string]client.Era{"modern": client.Modern, "legacy": client.Legacy} {
-		t.Run(name, func(t *testing.T) {
-			of := client.Options{}
-			if opts != nil {
-				of = *opts
-			}
-			of.Era = era
-			test(t, connect(t, newServer(o), &of))
-		})
-	}
-}
-
-// connect opens a session with a shop that is closed after it.
-func connect(t *testing.T, shop *server.Server, opts *client.Options) *client.Session {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := shop.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
+	servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
+		of := opts
+		of.Mode = mode
+		test(t, servertest.Connect(t, newServer(o), &of))
 	})
-	session, err := client.Connect(t.Context(), transport.Pipe(shop), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { session.Close() })
-	return session
 }
 
 func search(t *testing.T, s *client.Session, query string) []string {
@@ -96,7 +73,7 @@ func tools(t *testing.T, s *client.Session) map[string]*mcp.Tool {
 }
 
 func TestSearch(t *testing.T) {
-	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
+	inEachMode(t, options{}, servertest.Options{}, func(t *testing.T, s *client.Session) {
 		for query, want := range map[string][]string{
 			"bread": {"Rye bread", "Baguette"},
 			"TEA":   {"Green tea"},
@@ -115,7 +92,7 @@ func TestSearch(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
+	inEachMode(t, options{}, servertest.Options{}, func(t *testing.T, s *client.Session) {
 		for n := range 2 {
 			order, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": 1, "quantity": 2})
 			if err != nil || order.Number != n+1 || order.Price != 840 || order.Time.IsZero() {
@@ -141,23 +118,19 @@ func TestOrder(t *testing.T) {
 
 // A large order is carried out when the person has confirmed it, and only then.
 func TestLargeOrder(t *testing.T) {
-	var answer, asked string
-	inBothEras(t, options{}, &client.Options{Elicit: func(_ context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-		asked = question.Message
-		return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(answer)}, nil
+	var sure bool
+	inEachMode(t, options{}, servertest.Options{Answers: map[string]any{
+		"2 × Green tea is 25.80 €. Order?": func() any { return map[string]bool{"sure": sure} },
 	}}, func(t *testing.T, s *client.Session) {
 		tea := map[string]int{"item": 6, "quantity": 2}
-		answer = `{"sure":false}`
+		sure = false
 		if _, err := client.CallAs[Order](t.Context(), s, "order", tea); err == nil || !strings.Contains(err.Error(), "declined to order") {
 			t.Errorf("an order that is not confirmed gives %v", err)
-		}
-		if asked != "2 × Green tea is 25.80 €. Order?" {
-			t.Errorf("the person is asked %q", asked)
 		}
 		if item := readItem(t, s, 6); item.Stock != 9 {
 			t.Errorf("the item is %+v", item)
 		}
-		answer = `{"sure":true}`
+		sure = true
 		if order, err := client.CallAs[Order](t.Context(), s, "order", tea); err != nil || order.Price != 2580 || order.Number != 1 {
 			t.Errorf("an order that is confirmed gives %+v, %v", order, err)
 		}
@@ -170,7 +143,9 @@ func TestLargeOrder(t *testing.T) {
 // A subscriber of an item is notified of an order.
 func TestWatchItem(t *testing.T) {
 	changes := make(chan mcp.Change, 8)
-	inBothEras(t, options{}, &client.Options{OnChange: func(_ context.Context, change mcp.Change) { changes <- change }}, func(t *testing.T, s *client.Session) {
+	inEachMode(t, options{}, servertest.Options{Client: client.Options{
+		OnChange: func(_ context.Context, change mcp.Change) { changes <- change },
+	}}, func(t *testing.T, s *client.Session) {
 		subscription, err := s.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"shop://items/2"}})
 		if err != nil {
 			t.Fatal(err)
@@ -188,7 +163,7 @@ func TestWatchItem(t *testing.T) {
 }
 
 func TestResources(t *testing.T) {
-	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
+	inEachMode(t, options{}, servertest.Options{}, func(t *testing.T, s *client.Session) {
 		read, err := s.ReadResource(t.Context(), "shop://hours", nil)
 		if err != nil || !strings.Contains(read.Contents[0].(*mcp.TextResourceContents).Text, "Monday") {
 			t.Errorf("the hours are %+v, %v", read, err)
@@ -207,7 +182,7 @@ func TestResources(t *testing.T) {
 }
 
 func TestRecipe(t *testing.T) {
-	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
+	inEachMode(t, options{}, servertest.Options{}, func(t *testing.T, s *client.Session) {
 		names, err := s.CompletePrompt(t.Context(), "recipe", "item", "b", nil)
 		if err != nil || !slices.Equal(names.Values, []string{"Baguette", "Butter"}) {
 			t.Errorf("the names are %+v, %v", names, err)
@@ -231,7 +206,7 @@ func TestRecipe(t *testing.T) {
 // What is for the staff does not exist for anybody else.
 func TestStaff(t *testing.T) {
 	restock := map[string]int{"item": 1, "quantity": 10}
-	inBothEras(t, options{}, nil, func(t *testing.T, s *client.Session) {
+	inEachMode(t, options{}, servertest.Options{}, func(t *testing.T, s *client.Session) {
 		if listed := tools(t, s); listed["restock"] != nil || listed["take_stock"] != nil || listed["order"] == nil {
 			t.Errorf("customers see %v", listed)
 		}
@@ -239,7 +214,7 @@ func TestStaff(t *testing.T) {
 			t.Errorf("a customer restocks: %v", err)
 		}
 	})
-	inBothEras(t, options{staff: true}, nil, func(t *testing.T, s *client.Session) {
+	inEachMode(t, options{staff: true}, servertest.Options{}, func(t *testing.T, s *client.Session) {
 		item, err := client.CallAs[Item](t.Context(), s, "restock", restock)
 		if err != nil || item.Stock != 18 {
 			t.Errorf("restocking gives %+v, %v", item, err)
@@ -266,7 +241,7 @@ func TestStaff(t *testing.T) {
 
 // What is written in the source is what clients are told.
 func TestDescriptions(t *testing.T) {
-	s := connect(t, newServer(options{staff: true}), nil)
+	s := servertest.Connect(t, newServer(options{staff: true}), nil)
 	listed := tools(t, s)
 	for name, tool := range listed {
 		if tool.Description == "" {
@@ -286,11 +261,7 @@ func TestDescriptions(t *testing.T) {
 func TestFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "shop.db")
 	first := newServer(options{file: file})
-	s, err := client.Connect(t.Context(), transport.Pipe(first), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := servertest.Connect(t, first, nil)
 	if _, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +272,7 @@ func TestFile(t *testing.T) {
 	if err := errors.Join(first.Shutdown(t.Context()), second.Shutdown(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if item := readItem(t, connect(t, newServer(options{file: file}), nil), 1); item.Stock != 7 {
+	if item := readItem(t, servertest.Connect(t, newServer(options{file: file}), nil), 1); item.Stock != 7 {
 		t.Errorf("the item is %+v", item)
 	}
 }

@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"go/ast"
+	"slices"
 	"testing"
 )
 
@@ -35,6 +36,8 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/dial_stream.go":         "reads the stream of unsolicited messages, and drains streams; Close waits for it",
 		"transport/streamable/storetest/semantics.go": "concurrent users of a store; the test waits for them",
 		"server/lifecycle.go":                         "starts what the server depends on; Start and Shutdown wait for it",
+		"server/servertest/dial.go":                   "the web server, and both ends of a connection; the end of the test and Close wait for them",
+		"server/servertest/replay.go":                 "the server, and the reader of its messages; CheckTranscript waits for both",
 		"server/mount.go":                             "the Run of a mounted provider; Shutdown waits for it",
 		"server/resources/watch.go":                   "polls modification times until its context ends; Watch waits for it",
 		"server/memory/memorytest/records.go":         "concurrent users of a store; the test waits for them",
@@ -122,7 +125,7 @@ func TestTestsCheckForLeaks(t *testing.T) {
 	delete(checked, "internal/leaktest") // it tests the check itself
 	for folder, ok := range checked {
 		if !ok {
-			t.Errorf("package %s has tests, but no TestMain that calls leaktest.Main", folder)
+			t.Errorf("package %s has tests, but no TestMain that calls leaktest.Main or servertest.Main", folder)
 		}
 	}
 }
@@ -148,7 +151,7 @@ func callsLeakMain(file *source) bool {
 		ast.Inspect(main, func(node ast.Node) bool {
 			if call, ok := node.(*ast.SelectorExpr); ok && call.Sel.Name == "Main" {
 				x, ok := call.X.(*ast.Ident)
-				calls = calls || ok && (x.Name == "leaktest" || x.Name == "transporttests") // transporttests.Main calls leaktest.Main
+				calls = calls || ok && slices.Contains([]string{"leaktest", "transporttests", "servertest"}, x.Name) // the others call leaktest.Main
 			}
 			return true
 		})

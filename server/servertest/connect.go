@@ -1,0 +1,155 @@
+package servertest
+
+import (
+	"cmp"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// A Transport is the way in which messages are carried.
+type Transport string
+
+// Transports. None of them needs a socket or a process.
+const (
+	Pipe       Transport = "pipe"       // messages in memory
+	Stdio      Transport = "stdio"      // lines, as between a client and its child process
+	Streamable Transport = "streamable" // Streamable HTTP
+	SSE        Transport = "sse"        // HTTP+SSE, of the versions that begin with a handshake
+	WebSocket  Transport = "ws"
+)
+
+// A Mode is a transport and a family of protocol versions. The zero Mode is a pipe with the newest
+// version.
+type Mode struct {
+	Transport Transport // default: [Pipe]
+	Era       client.Era
+}
+
+// String returns the transport and the era, such as "pipe/modern".
+func (m Mode) String() string { return string(cmp.Or(m.Transport, Pipe)) + "/" + m.Era.String() }
+
+// EachMode runs a test in each mode, as a subtest with the name of the mode: over each
+// [Transport], with the newest version and, as most clients do, with a handshake.
+func EachMode(t *testing.T, test func(t *testing.T, mode Mode)) {
+	t.Helper()
+	for _, transport := range []Transport{Pipe, Stdio, Streamable, SSE, WebSocket} {
+		for _, era := range []client.Era{client.Modern, client.Legacy} {
+			if mode := (Mode{transport, era}); transport != SSE || era == client.Legacy {
+				t.Run(mode.String(), func(t *testing.T) { test(t, mode) })
+			}
+		}
+	}
+}
+
+// Options configures [Connect]. The zero value is valid.
+type Options struct {
+	// Mode is the transport and the protocol version.
+	Mode Mode
+	// Principal is the name of the authenticated client. Default: none.
+	Principal string
+	// Scopes are those of the client's token. A call that needs another scope fails as it does
+	// behind package oauth. Default: nil, which means that scopes are not checked.
+	Scopes []string
+
+	// Answers are the answers to the server's questions. The key is the message of an elicitation,
+	// or the text of the last message to the model. The value is one of these:
+	//
+	//   - mcp.ElicitAccept, mcp.ElicitDecline or mcp.ElicitCancel: what the user does;
+	//   - an *mcp.ElicitResult or *mcp.CreateMessageResult: the result;
+	//   - a string, for a question to the model: its text;
+	//   - a func() any, which is called for each question: one of the others;
+	//   - any other value: the form. A struct or a map is the whole form, and another value is the
+	//     answer to a form with one field.
+	//
+	// Other questions are passed to Client.Elicit and Client.Sample if these are set. A question
+	// without an answer fails the test.
+	Answers map[string]any
+	// NoQuestions makes the client declare that it cannot be asked. Answers must be empty then.
+	NoQuestions bool
+	// Client configures the client. Its Era has no effect. Its Logger discards records by default.
+	Client client.Options
+
+	// Fault, if set, is called for each message and says what happens to it. It may block, which
+	// delays the message and those after it. It is called concurrently. Only [Pipe] and [Stdio]
+	// have it.
+	Fault func(message Message) Fault
+
+	// Transcript is the path of a file with the messages of the session. When the test ends, the
+	// messages are compared with the file, or written to it; see the package documentation. At most
+	// 10,000 messages and 16 MiB are recorded. Make calls one after another, since the order of
+	// concurrent ones varies. Default: none.
+	Transcript string
+	// Volatile are the names of members whose values differ in each session, such as "createdAt". In
+	// the texts of tools they count too if the text is JSON. The values of two sessions need not be
+	// equal, but the same value must recur at the same places. The encrypted state of a call that
+	// asks is always among them.
+	Volatile []string
+}
+
+// shutdownTimeout bounds the shutdown of a server.
+const shutdownTimeout = 10 * time.Second
+
+// Connect opens a session with a server. It stops the test if that fails. opts may be nil.
+//
+// When the test ends, the session is closed and the server is shut down; a tool that does not end
+// within 10 seconds fails the test. Create a server for each test. Several sessions of one test may
+// share a server.
+func Connect(tb testing.TB, server transport.Server, opts *Options) *client.Session {
+	tb.Helper()
+	c := &connection{TB: tb, server: server}
+	if opts != nil {
+		c.options = *opts
+	}
+	tb.Cleanup(func() {
+		tb.Helper()
+		c.close()
+	})
+	dialer := c.dialer()
+	settings := c.options.Client
+	settings.Era = c.options.Mode.Era
+	c.answer(&settings)
+	session, err := client.Connect(tb.Context(), dialer, &settings)
+	if err != nil {
+		tb.Fatalf("servertest: connect over %v: %v", c.options.Mode, err)
+	}
+	c.session = session
+	return session
+}
+
+// A connection is what one call of Connect has started.
+type connection struct {
+	testing.TB
+	options  Options
+	server   transport.Server
+	session  *client.Session  // nil until it is open
+	recorder *recorder        // nil without a transcript
+	stop     func(stuck bool) // ends an HTTP server, and waits for its requests unless they are stuck
+}
+
+func (c *connection) close() {
+	c.Helper()
+	if c.session != nil {
+		_ = c.session.Close() // returns nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	err := c.server.Shutdown(ctx)
+	if err != nil {
+		c.Errorf("servertest: shut down the server: %v", err)
+	}
+	if c.stop != nil {
+		c.stop(err != nil)
+	}
+	if c.recorder != nil && c.session != nil {
+		c.recorder.check(c.TB, c.options.Transcript)
+	}
+}
+
+// Main runs the tests of a package and exits. If the tests pass and goroutines still run two seconds
+// later, it prints their stacks and exits with 1.
+func Main(m *testing.M) { leaktest.Main(m) }

@@ -1,0 +1,199 @@
+package servertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/dovetail-go/dovetail/internal/memnet"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/sse"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+	"github.com/dovetail-go/dovetail/transport/ws"
+)
+
+// dialer returns the dialer of the mode.
+func (c *connection) dialer() transport.Dialer {
+	c.Helper()
+	options := jsonrpc.Options{}
+	if c.options.Transcript != "" {
+		c.recorder = newRecorder(c.options.Volatile)
+		options.Trace = c.recorder.trace
+	}
+	mode := c.options.Mode.Transport
+	if c.options.Fault != nil && mode != "" && mode != Pipe && mode != Stdio {
+		c.Fatalf("servertest: Options.Fault needs the transport %s or %s, got %s", Pipe, Stdio, mode)
+	}
+	switch mode {
+	case "", Pipe:
+		return &streamDialer{c, options, transport.NewPipe}
+	case Stdio:
+		return &streamDialer{c, options, newLines}
+	case Streamable:
+		web := c.serve(streamable.Handler(c.server, nil))
+		return streamable.Dial(serverURL, &streamable.DialOptions{HTTPClient: web, Conn: options})
+	case SSE:
+		web := c.serve(sse.Handler(c.server, nil))
+		return sse.Dial(serverURL, &sse.DialOptions{HTTPClient: web, Conn: options})
+	case WebSocket:
+		web := c.serve(ws.Handler(c.server, nil))
+		return ws.Dial(serverURL, &ws.DialOptions{HTTPClient: web, Conn: options})
+	}
+	c.Fatalf("servertest: unknown transport %q", mode)
+	return nil
+}
+
+// serverURL is the URL of an HTTP server in memory. Its host is one that endpoints accept by default.
+const serverURL = "http://localhost/mcp"
+
+// serve serves an endpoint on a network in memory, and returns a client of that network.
+func (c *connection) serve(endpoint interface {
+	http.Handler
+	io.Closer
+}) *http.Client {
+	var requests sync.WaitGroup // Serve does not wait for those that have opened a WebSocket
+	web := &http.Server{ReadHeaderTimeout: shutdownTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		defer requests.Done()
+		ctx := r.Context()
+		if c.options.Principal != "" {
+			ctx = transport.WithPrincipal(ctx, c.options.Principal)
+		}
+		if c.options.Scopes != nil {
+			ctx = transport.WithAuthorizer(ctx, c.authorize)
+		}
+		endpoint.ServeHTTP(w, r.WithContext(ctx))
+	})}
+	network := memnet.New()
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(network) }()
+	dialer := &http.Transport{DialContext: network.DialContext}
+	c.stop = func(stuck bool) {
+		err := errors.Join(endpoint.Close(), web.Close())
+		dialer.CloseIdleConnections()
+		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+			err = errors.Join(err, end)
+		}
+		if !stuck {
+			requests.Wait()
+		}
+		network.Cut()
+		if err != nil {
+			c.Errorf("servertest: stop the HTTP server: %v", err)
+		}
+	}
+	return &http.Client{Transport: dialer}
+}
+
+// authorize checks the scopes of a call.
+func (c *connection) authorize(_ context.Context, req *jsonrpc.Request) error {
+	if c.options.Scopes == nil {
+		return nil
+	}
+	scoped, ok := c.server.(interface {
+		Scopes(method, name string) []string
+	})
+	if !ok {
+		return nil
+	}
+	needed := scoped.Scopes(req.Method, subject(req))
+	for _, uri := range subscribedURIs(req) {
+		needed = slices.Concat(needed, scoped.Scopes(mcp.MethodResourcesSubscribe, uri))
+	}
+	if !slices.ContainsFunc(needed, func(scope string) bool { return !slices.Contains(c.options.Scopes, scope) }) {
+		return nil
+	}
+	return &transport.ScopeError{Scopes: needed}
+}
+
+// subscribedURIs returns the resources that a call subscribes to, if it can subscribe to several.
+func subscribedURIs(req *jsonrpc.Request) []string {
+	var filter mcp.SubscriptionFilter
+	if raw := req.Member("notifications"); raw == nil || filter.UnmarshalJSON(raw) != nil {
+		return nil // the server refuses what it cannot decode
+	}
+	return filter.ResourceSubscriptions
+}
+
+// subject returns the name or URI of the entry that a call is for, or "".
+func subject(req *jsonrpc.Request) string {
+	for _, path := range [][]string{{"name"}, {"uri"}, {"ref", "name"}, {"ref", "uri"}} {
+		var text string
+		if raw := req.Member(path...); raw != nil && json.Unmarshal(raw, &text) == nil {
+			return text
+		}
+	}
+	return ""
+}
+
+// A streamDialer connects by two streams in memory.
+type streamDialer struct {
+	*connection
+	conn    jsonrpc.Options
+	streams func() (near, far jsonrpc.Stream)
+}
+
+// Dial starts both ends of a connection.
+func (d *streamDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	near, far := d.streams()
+	if d.options.Fault != nil {
+		near = newFaultyStream(near, d.options.Fault)
+	}
+	opts := d.conn
+	opts.SkipMalformed, opts.Drain = true, -1
+	conn := &streamConn{Conn: jsonrpc.NewConn(near, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, &opts)}
+	conn.served = d.bind(far)
+	conn.running.Go(func() { _ = conn.Run(context.Background()) }) // ends when the stream is closed
+	conn.running.Go(func() { _ = conn.served.Run(context.Background()) })
+	return conn, nil
+}
+
+// bind returns the server's end of a stream.
+func (c *connection) bind(stream jsonrpc.Stream) *jsonrpc.Conn {
+	return jsonrpc.NewConn(stream, func(served *jsonrpc.Conn) jsonrpc.Handler {
+		return c.server.Bind(transport.Link{Peer: served, Input: served.Input(), Go: served.Go, Principal: c.options.Principal})
+	}, &jsonrpc.Options{Authorize: c.authorize})
+}
+
+// A streamConn is the client's end. It closes both ends.
+type streamConn struct {
+	*jsonrpc.Conn
+	served  *jsonrpc.Conn
+	running sync.WaitGroup
+}
+
+// Close closes both ends and waits for them.
+func (c *streamConn) Close() error {
+	err := errors.Join(c.Conn.Close(), c.served.Close())
+	c.running.Wait()
+	return err
+}
+
+// newLines returns two streams of lines, like the standard streams of a child process.
+func newLines() (near, far jsonrpc.Stream) {
+	input, toServer := io.Pipe()
+	output, toClient := io.Pipe()
+	near = jsonrpc.NewLines(output, toServer, closers{output, toServer}, 0)
+	far = jsonrpc.NewLines(input, toClient, closers{input, toClient}, 0)
+	return near, far
+}
+
+type closers []io.Closer
+
+// Close closes all of them.
+func (c closers) Close() error {
+	var errs []error
+	for _, closer := range c {
+		errs = append(errs, closer.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,117 @@
+package servertest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"sync"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+)
+
+// A Message is one message of a session.
+type Message struct {
+	// FromServer reports that the server sends the message.
+	FromServer bool
+	// Method is the method of a call or notification, and for a response that of its call.
+	Method string
+	// Content is a *jsonrpc.Request or a *jsonrpc.Response, which must not be changed.
+	Content jsonrpc.Message
+}
+
+// A Fault is what happens to a message.
+type Fault int
+
+const (
+	// Deliver delivers the message.
+	Deliver Fault = iota
+	// Drop loses the message.
+	Drop
+	// Duplicate delivers the message twice.
+	Duplicate
+	// Cut loses the message and ends the connection. The session connects again.
+	Cut
+)
+
+// A faultyStream is the client's end of a stream with faults.
+type faultyStream struct {
+	jsonrpc.Stream
+	fault func(Message) Fault
+	again []byte // the next frame for Read
+
+	mu    sync.Mutex
+	calls map[call]string // the methods of calls without a response
+}
+
+type call struct {
+	fromServer bool
+	id         jsonrpc.ID
+}
+
+func newFaultyStream(stream jsonrpc.Stream, fault func(Message) Fault) *faultyStream {
+	return &faultyStream{Stream: stream, fault: fault, calls: make(map[call]string)}
+}
+
+// Read returns the next message of the server.
+func (s *faultyStream) Read() ([]byte, error) {
+	for {
+		if frame := s.again; frame != nil {
+			s.again = nil
+			return frame, nil
+		}
+		frame, err := s.Stream.Read()
+		if err != nil {
+			return nil, err
+		}
+		switch s.faultOf(true, frame) {
+		case Drop:
+			continue
+		case Duplicate:
+			s.again = bytes.Clone(frame)
+		case Cut:
+			_ = s.Stream.Close()
+			return nil, io.EOF
+		case Deliver:
+		}
+		return frame, nil
+	}
+}
+
+// Write sends a message of the client. A lost message counts as sent.
+func (s *faultyStream) Write(ctx context.Context, frame []byte) error {
+	switch s.faultOf(false, frame) {
+	case Drop:
+		return nil
+	case Duplicate:
+		if err := s.Stream.Write(ctx, frame); err != nil {
+			return err
+		}
+	case Cut:
+		_ = s.Stream.Close()
+		return nil
+	case Deliver:
+	}
+	return s.Stream.Write(ctx, frame)
+}
+
+func (s *faultyStream) faultOf(fromServer bool, frame []byte) Fault {
+	content, err := jsonrpc.Decode(bytes.Clone(frame))
+	if err != nil {
+		return Deliver // the receiver refuses it
+	}
+	message := Message{FromServer: fromServer, Content: content}
+	s.mu.Lock()
+	switch content := content.(type) {
+	case *jsonrpc.Request:
+		message.Method = content.Method
+		if !content.IsNotification() && len(s.calls) < maxMessages { // lost calls stay in the map
+			s.calls[call{fromServer, content.ID}] = content.Method
+		}
+	case *jsonrpc.Response:
+		of := call{!fromServer, content.ID}
+		message.Method = s.calls[of]
+		delete(s.calls, of)
+	}
+	s.mu.Unlock()
+	return s.fault(message)
+}
