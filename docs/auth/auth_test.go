@@ -15,10 +15,10 @@ import (
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -87,7 +87,7 @@ func Example_apiKeys() {
 // The library's OAuth at both ends. The client logs in once, and once more when a tool
 // needs another scope.
 func Example_oauth() {
-	issuer, err := authserver.Start(&authserver.Options{Subject: "ada"})
+	issuer, err := oauthtest.Start(&oauthtest.Options{Subject: "ada"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func Example_oauth() {
 		AllowLoopback: true, // for development: both servers are on this machine
 		Flow: &oauth.CodeFlow{Open: func(ctx context.Context, url string) error {
 			logins++
-			return authserver.Browse(ctx, url) // default: the system's browser
+			return oauthtest.Browse(ctx, url) // default: the system's browser
 		}},
 	})
 	if err != nil {

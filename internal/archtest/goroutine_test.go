@@ -73,7 +73,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/deadline/deadline.go":               "ends a context; stopped by its cancel",
 		"transport/oauth/sync.go":                     "a call that several callers share; the last waiter waits for it",
 		"transport/oauth/browser.go":                  "the callback server, for which Close waits; and the opener, which may become the browser and outlive the login",
-		"internal/authserver/server.go":               "the web server; Close waits for it",
+		"transport/oauth/oauthtest/server.go":         "the web server; Close waits for it",
 		"server/process/guard_linux.go":               "waits for children until the guard process ends",
 		"server/process/jobs.go":                      "follows each job; Jobs.Close waits for it",
 		"internal/httpfixture/main.go":                "the web server, for which run waits; and approval requests, for which execute waits",

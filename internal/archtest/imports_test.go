@@ -71,6 +71,7 @@ transport/streamable/storetest: transport/streamable testing
 transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/httpguard internal/jsonscan internal/netguard internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
+transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
 
 # L4: the two eras of the protocol.
 internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/bufpool internal/jsonscan internal/token golang.org/x/sync
@@ -121,15 +122,12 @@ bridge/toolserver:        jsonrpc mcp transport server client approval bridge br
 # Runs tests over every transport.
 internal/transporttests:  transport internal/httpclient transport/sse transport/streamable transport/ws internal/leaktest testing net/http
 
-# An authorization server to try clients and servers with.
-internal/authserver:      net/http github.com/go-jose/go-jose/v4
-
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
 examples/bridge:          mcp transport/stdio transport/streamable server bridge bridge/config net/http
 examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
-examples/oauth:           mcp transport/oauth transport/streamable server client internal/authserver net/http
+examples/oauth:           mcp transport/oauth transport/streamable server client transport/oauth/oauthtest net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
 bridge/cmd/dovetail:      jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/ws server client bridge bridge/config internal/peertext net/http os/exec golang.org/x/term
 

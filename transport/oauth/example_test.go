@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -55,7 +55,7 @@ func whoAmI(url string, authorizer *oauth.Client) {
 }
 
 func ExampleNewClient() {
-	as, err := authserver.Start(nil)
+	as, err := oauthtest.Start(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -65,8 +65,8 @@ func ExampleNewClient() {
 
 	authorizer, err := oauth.NewClient(&oauth.ClientOptions{
 		Name:          "Example",
-		AllowLoopback: true,                                     // both servers are on this machine
-		Flow:          &oauth.CodeFlow{Open: authserver.Browse}, // a real program uses the default
+		AllowLoopback: true,                                    // both servers are on this machine
+		Flow:          &oauth.CodeFlow{Open: oauthtest.Browse}, // a real program uses the default
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -77,7 +77,7 @@ func ExampleNewClient() {
 
 // A program without a person uses a client registration.
 func ExampleClientCredentials() {
-	as, err := authserver.Start(&authserver.Options{Clients: []authserver.Client{{ID: "robot", Secret: "from the environment"}}})
+	as, err := oauthtest.Start(&oauthtest.Options{Clients: []oauthtest.Client{{ID: "robot", Secret: "from the environment"}}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func (Library) Borrow(ctx context.Context, _ borrowIn) (string, error) {
 // A server requires a token. One tool needs another scope, which the client obtains when
 // the tool is called.
 func ExampleProtect() {
-	issuer, err := authserver.Start(&authserver.Options{Clients: []authserver.Client{{ID: "robot", Secret: "secret"}}})
+	issuer, err := oauthtest.Start(&oauthtest.Options{Clients: []oauthtest.Client{{ID: "robot", Secret: "secret"}}})
 	if err != nil {
 		log.Fatal(err)
 	}

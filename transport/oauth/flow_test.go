@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
 func TestClientCredentials(t *testing.T) {
@@ -27,7 +27,7 @@ func TestClientCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	const secret = "a:b c%+ü"
-	w := newFixture(t, &authserver.Options{Clients: []authserver.Client{
+	w := newFixture(t, &oauthtest.Options{Clients: []oauthtest.Client{
 		{ID: "robot: 1", Secret: secret},
 		{ID: "signs", Key: &jose.JSONWebKey{Key: edwards.Public()}},
 	}})

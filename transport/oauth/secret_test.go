@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
 const canary = "tweet-7f3a9c"
@@ -112,7 +112,7 @@ func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
 	} {
 		for _, status := range []int{200, 302, 400, 401, 500} {
 			for _, flow := range []oauth.Flow{nil, &oauth.ClientCredentials{}, &oauth.JWTBearer{Trust: func(string) bool { return true }, Assertion: func(context.Context, string) (oauth.Secret, error) { return canary + ".assertion", nil }}} {
-				w := newFixture(t, &authserver.Options{Clients: []authserver.Client{{ID: "x", Secret: canary, RedirectURIs: []string{"http://127.0.0.1/callback"}}}})
+				w := newFixture(t, &oauthtest.Options{Clients: []oauthtest.Client{{ID: "x", Secret: canary, RedirectURIs: []string{"http://127.0.0.1/callback"}}}})
 				w.replace(path, echoRequest(status))
 				client := w.client(func(o *oauth.ClientOptions) {
 					o.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
