@@ -219,6 +219,50 @@ func ExampleNewJWTVerifier() {
 	// Output: true the token is not valid: it is not a JWT, or not signed with a trusted algorithm and key
 }
 
+// The operator of a server gives its callers API keys, and stores only their hashes.
+func ExampleNewAPIKeyVerifier() {
+	key := oauth.Secret(rand.Text())
+	verifier, err := oauth.NewAPIKeyVerifier("https://mcp.example.com", []oauth.APIKey{
+		{Hash: oauth.HashAPIKey(key), Subject: "ada", Scopes: []string{"notes"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	grant, err := verifier.Verify(context.Background(), key, "https://mcp.example.com/mcp")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(grant.Principal(), grant.Scopes)
+	_, err = verifier.Verify(context.Background(), "a guessed key that is wrong", "https://mcp.example.com/mcp")
+	fmt.Println(err)
+	// Output:
+	// https://mcp.example.com#ada [notes]
+	// the token is not valid: it is not a known API key
+}
+
+// A server accepts tokens of two issuers.
+func ExampleIssuers() {
+	var verifiers oauth.Issuers = map[string]oauth.Verifier{}
+	for _, issuer := range []string{"https://login.example.com", "https://partner.example"} {
+		verifier, err := oauth.NewJWTVerifier(&oauth.JWTOptions{Issuer: issuer})
+		if err != nil {
+			log.Fatal(err)
+		}
+		verifiers[issuer] = verifier
+	}
+	other, err := oauthtest.New("https://other.example", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	token, err := other.Sign(map[string]any{"iss": other.URL, "sub": "eve", "aud": "https://mcp.example.com/mcp"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = verifiers.Verify(context.Background(), oauth.Secret(token), "https://mcp.example.com/mcp")
+	fmt.Println(err)
+	// Output: the token is not valid: it is from an unknown issuer
+}
+
 // A verifier for opaque tokens.
 func ExampleNewIntrospection() {
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

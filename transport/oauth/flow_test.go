@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-jose/go-jose/v4"
-
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
@@ -29,7 +27,7 @@ func TestClientCredentials(t *testing.T) {
 	const secret = "a:b c%+ü"
 	w := newFixture(t, &oauthtest.Options{Clients: []oauthtest.Client{
 		{ID: "robot: 1", Secret: secret},
-		{ID: "signs", Key: &jose.JSONWebKey{Key: edwards.Public()}},
+		{ID: "signs", Key: edwards.Public()},
 	}})
 	for name, test := range map[string]struct {
 		registration oauth.Registration

@@ -29,7 +29,8 @@ type ProtectOptions struct {
 	Resource string
 	// AuthorizationServers are the issuers from which clients may obtain tokens: at least
 	// one, https, or http on a loopback host. Verifier checks that tokens are from one of
-	// them. Required.
+	// them. Required, except with an [*APIKeyVerifier]: without an authorization server there
+	// is no metadata of the resource, and no challenge names one.
 	AuthorizationServers []string
 	// Verifier verifies tokens. Required.
 	Verifier Verifier
@@ -138,7 +139,7 @@ func (o *ProtectOptions) check() error {
 	if err := checkIdentifier("Resource", o.Resource); err != nil {
 		return err
 	}
-	if len(o.AuthorizationServers) == 0 {
+	if _, keys := o.Verifier.(*APIKeyVerifier); !keys && len(o.AuthorizationServers) == 0 {
 		return errors.New("expected an issuer in AuthorizationServers")
 	}
 	for _, issuer := range o.AuthorizationServers {
