@@ -35,6 +35,7 @@ internal/pattern:
 internal/token:
 internal/memnet:
 internal/faults:          testing os/exec
+internal/filelock:        internal/backoff golang.org/x/sys
 internal/soak:
 internal/secrettest:
 internal/peertext:        internal/jsonscan golang.org/x/term
@@ -68,7 +69,7 @@ transport/ws:             jsonrpc transport transport/httptransport internal/buf
 transport/streamable:     jsonrpc mcp transport transport/httptransport transport/sse internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
                           internal/paramheader internal/token internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2
 transport/streamable/storetest: transport/streamable testing
-transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/httpguard internal/jsonscan internal/netguard internal/procgroup internal/token
+transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
 transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
@@ -98,7 +99,7 @@ server/workspace:         mcp server internal/atomicfile internal/pattern net/ht
 policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp policy internal/atomicfile internal/deadline internal/jsonscan internal/peertext internal/token golang.org/x/sys
+approval:                 jsonrpc mcp policy internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/token
 approval/channel:         jsonrpc approval internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
 approval/page:            internal/httpguard net/http
