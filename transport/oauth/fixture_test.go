@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -286,4 +288,13 @@ func queryOf(t testing.TB, text string) url.Values {
 	return u.Query()
 }
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv("DOVETAIL_TEST_TOKENS"); path != "" { // the program of a process test
+		if err := useFileStore(path, os.Getenv("DOVETAIL_TEST_SERVER"), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	leaktest.Main(m)
+}
