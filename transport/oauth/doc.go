@@ -36,7 +36,8 @@
 //
 // A [Verifier] verifies each token: by its signature ([JWTVerifier]), by a query to the
 // issuer ([Introspection]), as an API key ([APIKeyVerifier]), or with your own code. [Issuers]
-// combines the verifiers of several issuers. Its result is a [Grant]. Sessions, the
+// combines the verifiers of several issuers. A [Proxy] is an authorization server for an identity
+// provider without dynamic registration, and verifies its own tokens. Its result is a [Grant]. Sessions, the
 // state of calls and policies are bound to [Grant.Principal]. Calls can need more scopes
 // than other requests: the challenge names them, and the client obtains them.
 //
@@ -57,9 +58,11 @@
 //     settings of the environment are ignored.
 //  6. A browser is opened only for https URLs (with AllowLoopback also http of this
 //     machine), and without a shell.
-//  7. Tokens, passwords and assertions are a [Secret], which prints as "[secret]". No error
+//  7. A [Proxy] asks the person to agree before each login, and gives its clients only tokens of
+//     its own.
+//  8. Tokens, passwords and assertions are a [Secret], which prints as "[secret]". No error
 //     of this package contains one.
-//  8. All types are safe for concurrent use, unless their documentation says otherwise.
+//  9. All types are safe for concurrent use, unless their documentation says otherwise.
 //
 // # Specification
 //
