@@ -276,7 +276,7 @@ func (p *Proxy) returnToClient(w http.ResponseWriter, r *http.Request, request *
 
 func (p *Proxy) redirect(w http.ResponseWriter, r *http.Request, to string) {
 	p.secureHeader(w.Header())
-	http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // it is registered, or that of the provider
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 // cookieName returns the name of a cookie. With the prefix, browsers accept the cookie only from
@@ -294,7 +294,7 @@ func loginCookie(state string) string { return "login-" + state[:8] }
 
 // setCookie sets a cookie. A negative life deletes it.
 func (p *Proxy) setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // without Secure only if the issuer is this machine over http
 		Name: p.cookieName(name), Value: value, Path: "/", MaxAge: int(max(life, -time.Second) / time.Second), HttpOnly: true, Secure: p.secure, SameSite: http.SameSiteLaxMode,
 	})
 }
