@@ -36,10 +36,13 @@
 //
 // A [Verifier] verifies each token: by its signature ([JWTVerifier]), by a query to the
 // issuer ([Introspection]), as an API key ([APIKeyVerifier]), or with your own code. [Issuers]
-// combines the verifiers of several issuers. A [Proxy] is an authorization server for an identity
-// provider without dynamic registration, and verifies its own tokens. Its result is a [Grant]. Sessions, the
-// state of calls and policies are bound to [Grant.Principal]. Calls can need more scopes
-// than other requests: the challenge names them, and the client obtains them.
+// combines the verifiers of several issuers. Its result is a [Grant]. Sessions, the state of
+// calls and policies are bound to [Grant.Principal]. Calls can need more scopes than other
+// requests: the challenge names them, and the client obtains them.
+//
+// A [Proxy] is an authorization server in front of an identity provider without dynamic
+// registration. It verifies its own tokens. Package oauthtest has an authorization server for
+// tests.
 //
 // # Guarantees
 //
