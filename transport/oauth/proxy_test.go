@@ -380,8 +380,11 @@ func TestProxyConsentPage(t *testing.T) {
 	}
 	_, page := b.open(p.authorizeURL(id, nil))
 	at := p.issuer + "/authorize"
+	other := newBrowser(t, clientRedirect)
+	other.open(p.authorizeURL(id, nil)) // it has a cookie of its own
 	for name, res := range map[string]*http.Response{
-		"another browser":   newBrowser(t, clientRedirect).decide(at, page, "allow", nil),
+		"a new browser":     newBrowser(t, clientRedirect).decide(at, page, "allow", nil),
+		"another browser":   other.decide(at, page, "allow", nil),
 		"another site":      b.decide(at, page, "allow", http.Header{"Sec-Fetch-Site": {"cross-site"}}),
 		"another origin":    b.decide(at, page, "allow", http.Header{"Origin": {"https://evil.example"}}),
 		"a changed request": b.decide(at, strings.Replace(page, `value="dt1.`, `value="dt1.A`, 1), "allow", nil),
@@ -443,6 +446,10 @@ func TestProxyCallback(t *testing.T) {
 		"another browser": func() (*http.Response, string) { return newBrowser(t, clientRedirect).open(at) },
 		"another state": func() (*http.Response, string) {
 			return victim.open(strings.Replace(at, "state="+callback.Query().Get("state"), "state="+strings.Repeat("A", 26), 1))
+		},
+		"a similar state": func() (*http.Response, string) {
+			state := callback.Query().Get("state")
+			return victim.open(strings.Replace(at, "state="+state, "state="+state[:8]+strings.Repeat("A", 18), 1))
 		},
 		"no state": func() (*http.Response, string) { return victim.open(p.issuer + "/callback?code=x") },
 	} {
