@@ -85,6 +85,29 @@ type ProxyOptions struct {
 	Logger *slog.Logger
 }
 
+// shownProxy is the part of ProxyOptions that is printed.
+type shownProxy struct {
+	Issuer, Resource, Provider string
+	Client                     Registration
+	Scopes                     []string
+	Keys                       any
+}
+
+func (o ProxyOptions) shown() shownProxy {
+	return shownProxy{o.Issuer, o.Resource, o.Provider, o.Client, o.Scopes, redactedIf(o.Keys != nil)}
+}
+
+// Format prints the most important options, and neither the keys nor the client's secret.
+func (o ProxyOptions) Format(to fmt.State, verb rune) {
+	fmt.Fprintf(to, fmt.FormatString(to, verb), o.shown())
+}
+
+// LogValue returns what Format prints.
+func (o ProxyOptions) LogValue() slog.Value { return slog.AnyValue(o.shown()) }
+
+// MarshalJSON returns what Format prints. The result cannot be used to save options.
+func (o ProxyOptions) MarshalJSON() ([]byte, error) { return json.Marshal(o.shown()) }
+
 // A ProviderLogin is the login of a person at the identity provider of a [Proxy].
 type ProviderLogin struct {
 	// Subject becomes [Grant].Subject. It is the subject of the ID token; without an ID token it

@@ -243,7 +243,7 @@ func (p *Proxy) logIn(ctx context.Context, response url.Values, state string, lo
 		return "", errNoSubject
 	}
 	g := proxyGrant{
-		Login: rand.Text(), Client: login.Client, Subject: person.Subject, Expires: time.Now().Add(p.options.LoginLife).Truncate(time.Second),
+		Login: rand.Text(), Client: login.Client, Subject: person.Subject, Expires: time.Now().Add(p.options.LoginLife),
 		Redirect: login.Redirect, Challenge: login.Challenge,
 		Scopes: slices.DeleteFunc(person.Scopes, func(scope string) bool { return !slices.Contains(login.Scopes, scope) }),
 	}

@@ -202,7 +202,7 @@ func (p *Proxy) redeemCode(w http.ResponseWriter, form url.Values) {
 	}
 }
 
-// refresh requests a token from the provider, so that a person who has lost access there loses
+// refresh requests a token from the provider, so that a person without access there any more loses
 // it here too. The provider's response is used up once the request is sent, so it is awaited
 // even if the client has left.
 func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values) {
