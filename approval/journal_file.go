@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/atomicfile"
+	"github.com/dovetail-go/dovetail/internal/filelock"
 )
 
 // A FileJournal is a [Journal] in an append-only file. Each line is a JSON object with the
@@ -65,7 +66,11 @@ func OpenJournal(path string, logger *slog.Logger) (*FileJournal, error) {
 var ErrInUse = errors.New("approval: the journal is in use by this or another process")
 
 func lockAndOpen(file *os.File, logger *slog.Logger) (*FileJournal, error) {
-	if err := lock(file); err != nil {
+	err := filelock.Try(file)
+	if errors.Is(err, filelock.ErrLocked) {
+		err = ErrInUse
+	}
+	if err != nil {
 		return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
 	}
 	return openJournal(file, logger)

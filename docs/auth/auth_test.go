@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -15,10 +16,10 @@ import (
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -87,7 +88,7 @@ func Example_apiKeys() {
 // The library's OAuth at both ends. The client logs in once, and once more when a tool
 // needs another scope.
 func Example_oauth() {
-	issuer, err := authserver.Start(&authserver.Options{Subject: "ada"})
+	issuer, err := oauthtest.Start(&oauthtest.Options{Subject: "ada"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func Example_oauth() {
 		AllowLoopback: true, // for development: both servers are on this machine
 		Flow: &oauth.CodeFlow{Open: func(ctx context.Context, url string) error {
 			logins++
-			return authserver.Browse(ctx, url) // default: the system's browser
+			return oauthtest.Browse(ctx, url) // default: the system's browser
 		}},
 	})
 	if err != nil {
@@ -133,10 +134,54 @@ func Example_oauth() {
 	defer session.Close()
 	try(ctx, session, issuer.URL)
 	fmt.Println("logins:", logins)
+	if err := authorizer.Logout(ctx, resource); err != nil {
+		log.Print(err) // the tokens are deleted here, and may still be valid
+	}
 	// Output:
 	// /mcp 401 Unauthorized
 	// /.well-known/oauth-protected-resource/mcp 200 OK
 	// whoami: ISSUER#ada
 	// erase: erased
 	// logins: 2
+}
+
+// API keys and tokens of two issuers.
+func Example_issuers() {
+	key := oauth.Secret(rand.Text())
+	var verifiers []*oauth.JWTVerifier
+	for _, issuer := range []string{"https://login.example.com", "https://partner.example"} {
+		verifier, err := oauth.NewJWTVerifier(&oauth.JWTOptions{Issuer: issuer})
+		if err != nil {
+			log.Fatal(err)
+		}
+		verifiers = append(verifiers, verifier)
+	}
+	verifier, err := newVerifier(verifiers[0], verifiers[1], []oauth.APIKey{
+		{Hash: oauth.HashAPIKey(key), Subject: "ada", Scopes: []string{"notes"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	grant, err := verifier.Verify(context.Background(), key, "https://example.com/mcp")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(grant.Principal(), grant.Scopes)
+	// Output: https://example.com#ada [notes]
+}
+
+// The server publishes the metadata of its proxy.
+func Example_proxy() {
+	handler, err := behindProxy(http.NotFoundHandler(), "a secret", make([]byte, 32), func(string) error { return nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, path := range []string{"/mcp", "/.well-known/oauth-authorization-server/oauth"} {
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "https://example.com"+path, nil))
+		fmt.Println(path, response.Code)
+	}
+	// Output:
+	// /mcp 401
+	// /.well-known/oauth-authorization-server/oauth 200
 }

@@ -75,3 +75,36 @@ func protect(s *server.Server, endpoint http.Handler, resource, issuer string) (
 		CallScopes:           s.Scopes,          // and those that the tool declares
 	})
 }
+
+// newVerifier accepts API keys, and the tokens of employees and of partners.
+func newVerifier(employees, partners *oauth.JWTVerifier, stored []oauth.APIKey) (oauth.Verifier, error) {
+	keys, err := oauth.NewAPIKeyVerifier("https://example.com", stored)
+	if err != nil {
+		return nil, err
+	}
+	return oauth.Issuers{
+		"https://login.example.com": employees,
+		"https://partner.example":   partners,
+		"":                          keys, // tokens that are not JWTs
+	}, nil
+}
+
+// behindProxy serves an endpoint for people of an identity provider without registration.
+func behindProxy(endpoint http.Handler, secret oauth.Secret, key []byte, mayUse func(subject string) error) (http.Handler, error) {
+	proxy, err := oauth.NewProxy(&oauth.ProxyOptions{
+		Issuer:   "https://example.com/oauth", // the redirect URI at the provider is this and "/callback"
+		Resource: "https://example.com/mcp",
+		Provider: "https://accounts.example.com",
+		Client:   oauth.Registration{ClientID: "notes", Secret: secret},
+		Scopes:   []string{"notes", "notes:erase"},
+		Keys:     [][]byte{key},
+		Admit:    func(_ context.Context, login *oauth.ProviderLogin) error { return mayUse(login.Subject) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	handler, err := oauth.Protect(endpoint, &oauth.ProtectOptions{
+		Resource: "https://example.com/mcp", AuthorizationServers: []string{"https://example.com/oauth"}, Verifier: proxy,
+	})
+	return proxy.Wrap(handler), err
+}

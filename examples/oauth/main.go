@@ -24,10 +24,10 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -43,7 +43,7 @@ func main() {
 
 // run serves at an address until ctx ends. Without an address it runs the client.
 func run(ctx context.Context, address string, out, said io.Writer) (err error) {
-	issuer, err := authserver.Start(&authserver.Options{Subject: "ada"})
+	issuer, err := oauthtest.Start(&oauthtest.Options{Subject: "ada"})
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/deadline/deadline.go":               "ends a context; stopped by its cancel",
 		"transport/oauth/sync.go":                     "a call that several callers share; the last waiter waits for it",
 		"transport/oauth/browser.go":                  "the callback server, for which Close waits; and the opener, which may become the browser and outlive the login",
-		"internal/authserver/server.go":               "the web server; Close waits for it",
+		"transport/oauth/oauthtest/server.go":         "the web server; Close waits for it",
 		"server/process/guard_linux.go":               "waits for children until the guard process ends",
 		"server/shell/ports.go":                       "the proxies of registered ports; Shell.Close waits for them",
 		"server/shell/shell.go":                       "ends a command when the shell closes; stopped when the command has ended",

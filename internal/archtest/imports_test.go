@@ -35,6 +35,7 @@ internal/pattern:
 internal/token:
 internal/memnet:
 internal/faults:          testing os/exec
+internal/filelock:        internal/backoff golang.org/x/sys
 internal/soak:
 internal/secrettest:
 internal/peertext:        internal/jsonscan golang.org/x/term
@@ -68,9 +69,10 @@ transport/ws:             jsonrpc transport transport/httptransport internal/buf
 transport/streamable:     jsonrpc mcp transport transport/httptransport transport/sse internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
                           internal/paramheader internal/token internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2
 transport/streamable/storetest: transport/streamable testing
-transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/httpguard internal/jsonscan internal/netguard internal/procgroup internal/token
+transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
+transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
 
 # L4: the two eras of the protocol.
 internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/bufpool internal/jsonscan internal/token golang.org/x/sync
@@ -98,7 +100,7 @@ server/shell:             mcp server server/process server/workspace net/http
 policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp policy internal/atomicfile internal/deadline internal/jsonscan internal/peertext internal/token golang.org/x/sys
+approval:                 jsonrpc mcp policy internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/token golang.org/x/sys
 approval/channel:         jsonrpc approval internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
 approval/page:            internal/httpguard net/http
@@ -126,15 +128,12 @@ server/servertest:        jsonrpc mcp transport transport/sse transport/streamab
 # Runs tests over every transport.
 internal/transporttests:  transport internal/httpclient transport/sse transport/streamable transport/ws internal/leaktest testing net/http
 
-# An authorization server to try clients and servers with.
-internal/authserver:      net/http github.com/go-jose/go-jose/v4
-
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
 examples/bridge:          mcp transport/stdio transport/streamable server bridge bridge/config net/http
 examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
-examples/oauth:           mcp transport/oauth transport/streamable server client internal/authserver net/http
+examples/oauth:           mcp transport/oauth transport/streamable server client transport/oauth/oauthtest net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
 bridge/cmd/dovetail:      jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/ws server client bridge bridge/config internal/peertext net/http os/exec golang.org/x/term
 

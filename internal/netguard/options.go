@@ -18,6 +18,9 @@ type Options struct {
 	// 127.0.0.0/8 and ::1. Other names and redirects of other hosts still must not lead to
 	// this machine.
 	AllowLoopback bool
+	// AllowHTTP lists hosts, as in URLs without a port, that are also allowed over http. The
+	// rules for their addresses are the same. The comparison ignores case.
+	AllowHTTP []string
 	// Allow lists networks that are allowed although they are not public.
 	Allow []netip.Prefix
 	// Timeout bounds a fetch, from looking up the name to the last byte of the body,
@@ -47,6 +50,7 @@ func (o *Options) withDefaults() Options {
 		opts.MaxBody = DefaultMaxBody
 	}
 	opts.Allow = slices.Clone(opts.Allow)
+	opts.AllowHTTP = slices.Clone(opts.AllowHTTP)
 	return opts
 }
 

@@ -3,6 +3,7 @@ package netguard
 import (
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,7 +33,7 @@ func (g *Guard) urlRefusal(u *url.URL) string {
 	host := u.Hostname()
 	local := g.options.AllowLoopback && IsLoopback(host)
 	switch {
-	case u.Scheme != "https" && (u.Scheme != "http" || !local):
+	case u.Scheme != "https" && (u.Scheme != "http" || !local && !g.allowsHTTP(host)):
 		return "its scheme must be https"
 	case u.User != nil: // it can mislead: RFC 9110, section 4.2.4
 		return "it holds user information"
@@ -47,6 +48,10 @@ func (g *Guard) urlRefusal(u *url.URL) string {
 		return g.addressRefusal(addr, host)
 	}
 	return nameRefusal(strings.TrimSuffix(host, "."))
+}
+
+func (g *Guard) allowsHTTP(host string) bool {
+	return slices.ContainsFunc(g.options.AllowHTTP, func(allowed string) bool { return strings.EqualFold(allowed, host) })
 }
 
 // nameRefusal refuses names that no public host has, in particular addresses in spellings

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/internal/netguard"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
 // A clock that a test sets.
@@ -69,7 +69,7 @@ func TestLimitOfLogins(t *testing.T) {
 		},
 	} {
 		now := newClock()
-		w := newFixture(t, &authserver.Options{Clock: now.Now})
+		w := newFixture(t, &oauthtest.Options{Clock: now.Now})
 		refuse(w)
 		tokens := 0
 		w.replace("issuer/token", func(res http.ResponseWriter, _ *http.Request) {
@@ -110,7 +110,7 @@ func TestLimitOfLogins(t *testing.T) {
 // authorization server.
 func TestLoginThatNobodyFinishes(t *testing.T) {
 	now := newClock()
-	w, hostile := newFixture(t, &authserver.Options{Clock: now.Now}), newFixture(t, nil)
+	w, hostile := newFixture(t, &oauthtest.Options{Clock: now.Now}), newFixture(t, nil)
 	hostile.metadata["authorization_servers"] = []string{w.issuer.URL}
 	waiting := make(chan struct{}, 1)
 	first := true
@@ -156,8 +156,8 @@ func TestLoginThatNobodyFinishes(t *testing.T) {
 // A registration without an issuer is used with one authorization server only, also if two
 // servers name theirs at the same time.
 func TestSecretForTheFirstIssuerOnly(t *testing.T) {
-	w := newFixture(t, &authserver.Options{Clients: []authserver.Client{{ID: "robot", Secret: "password"}}})
-	other := newFixture(t, &authserver.Options{Clients: []authserver.Client{{ID: "robot", Secret: "password"}}})
+	w := newFixture(t, &oauthtest.Options{Clients: []oauthtest.Client{{ID: "robot", Secret: "password"}}})
+	other := newFixture(t, &oauthtest.Options{Clients: []oauthtest.Client{{ID: "robot", Secret: "password"}}})
 	slow := &slowStore{store: newStore(), loads: make(chan struct{}, 2)}
 	client := w.client(func(o *oauth.ClientOptions) {
 		o.Flow, o.Store = &oauth.ClientCredentials{}, slow
@@ -316,7 +316,7 @@ func TestNonceThatChangesForever(t *testing.T) {
 
 // A code of another login is refused by the authorization server, since the verifier differs.
 func TestCodeOfAnotherLogin(t *testing.T) {
-	w := newFixture(t, &authserver.Options{NoRegistration: true, Clients: []authserver.Client{{ID: "app", RedirectURIs: []string{"http://127.0.0.1/callback"}}}})
+	w := newFixture(t, &oauthtest.Options{NoRegistration: true, Clients: []oauthtest.Client{{ID: "app", RedirectURIs: []string{"http://127.0.0.1/callback"}}}})
 	app := func(o *oauth.ClientOptions) { o.Registrations = []oauth.Registration{{ClientID: "app"}} }
 	var stolen string
 	w.callback = func(answer url.Values) {

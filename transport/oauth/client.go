@@ -65,8 +65,10 @@ func (c *Client) Login(ctx context.Context, server string) error {
 	return c.satisfy(ctx, state, u, tokenChallenge{}, "")
 }
 
-// Logout deletes the token for the server at a URL, also from the store. It does not
-// revoke the token at the authorization server.
+// Logout deletes the token for the server at a URL, also from the store. Then it revokes the
+// refresh token and the access token at their authorization server (RFC 7009), if that supports
+// it. This takes at most 15 seconds. If the error is a [*RevocationError], the tokens are
+// deleted here, and may still be valid.
 func (c *Client) Logout(ctx context.Context, server string) error {
 	u, state, err := c.parseServer(server)
 	if err != nil {
@@ -77,7 +79,26 @@ func (c *Client) Logout(ctx context.Context, server string) error {
 		return err
 	}
 	defer unlock()
-	return c.save(ctx, state, nil)
+	old, err := c.deleteCredentials(ctx, state, u)
+	if err != nil || old == nil {
+		return err
+	}
+	return c.revoke(ctx, old)
+}
+
+// deleteCredentials deletes the credentials of a server and returns them. The caller holds the
+// server's lock.
+func (c *Client) deleteCredentials(ctx context.Context, state *serverState, server *url.URL) (*credentials, error) {
+	unlock, err := c.lockStore(ctx, state) // a refresh in another process would save the token again
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := c.load(ctx, state, server); err != nil {
+		return nil, err
+	}
+	old := state.credentials.Load()
+	return old, c.save(ctx, state, nil)
 }
 
 func (c *Client) parseServer(server string) (*url.URL, *serverState, error) {
@@ -227,7 +248,7 @@ func (c *Client) checkServer(server *url.URL) error {
 	if server.Scheme == "https" || c.guard.Check(plain(server).String()) == nil {
 		return nil
 	}
-	return &URLError{URL: shown(server), Reason: "tokens are sent over https only, or over http to this machine with ClientOptions.AllowLoopback"}
+	return &URLError{URL: shown(server), Reason: "tokens are sent over https only, or over http to this machine with ClientOptions.AllowLoopback and to the hosts of ClientOptions.AllowHTTP"}
 }
 
 // serverKey identifies a server in the store and in logs. It contains a hash of the query,

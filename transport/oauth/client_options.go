@@ -41,8 +41,13 @@ type ClientOptions struct {
 	Store TokenStore
 	// AllowLoopback allows servers on this machine, also over http. It is for development.
 	AllowLoopback bool
+	// AllowHTTP lists hosts that are also allowed over http, as in URLs without a port, such as
+	// a server in a private network. Everyone on the way to such a host can read and use the
+	// tokens. An address that is not public needs AllowNetworks too. The page of a login still
+	// needs https.
+	AllowHTTP []string
 	// AllowNetworks lists networks that are allowed although they are not public, such as a
-	// company's own. They still need https.
+	// company's own. They still need https, unless AllowHTTP names the host.
 	AllowNetworks []netip.Prefix
 	// Proxy returns the proxy for a request, nil for none. The proxy is trusted not to
 	// connect to private networks. Default no proxy; http.ProxyFromEnvironment uses the
@@ -101,7 +106,7 @@ func (o *ClientOptions) check() error {
 // guard returns the guard of all HTTP requests.
 func (o *ClientOptions) guard() *netguard.Guard {
 	return netguard.New(&netguard.Options{
-		AllowLoopback: o.AllowLoopback, Allow: o.AllowNetworks, Resolver: o.Resolver, Proxy: o.Proxy,
+		AllowLoopback: o.AllowLoopback, AllowHTTP: o.AllowHTTP, Allow: o.AllowNetworks, Resolver: o.Resolver, Proxy: o.Proxy,
 		Timeout: fetchTimeout, MaxBody: maxDocument,
 	})
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
 // Concurrent requests share one login.
@@ -127,7 +127,7 @@ func TestPortThatIsTaken(t *testing.T) {
 func TestRegistrations(t *testing.T) {
 	const document = "https://client.example/about.json"
 	given := oauth.Registration{ClientID: "known", Secret: "password"}
-	known := &authserver.Options{NoRegistration: true, Clients: []authserver.Client{
+	known := &oauthtest.Options{NoRegistration: true, Clients: []oauthtest.Client{
 		{ID: "known", Secret: "password", RedirectURIs: []string{"http://127.0.0.1/callback"}},
 		{ID: document, RedirectURIs: []string{"http://127.0.0.1/callback"}},
 	}}
@@ -186,7 +186,7 @@ func TestBoundTokens(t *testing.T) {
 		"challenge": func(w *fixture, _ *oauth.ClientOptions) { w.challenge = "DPoP" },
 	} {
 		for _, nonces := range []bool{false, true} {
-			w, kept := newFixture(t, &authserver.Options{Nonces: nonces, TokenLife: time.Second}), newStore()
+			w, kept := newFixture(t, &oauthtest.Options{Nonces: nonces, TokenLife: time.Second}), newStore()
 			for range 2 {
 				w.mustSucceed(w.client(func(o *oauth.ClientOptions) { o.Store = kept; change(w, o) }))
 			}

@@ -1,6 +1,6 @@
 // Package oauth implements the OAuth authorization of MCP over HTTP: a [Client] that obtains
 // tokens, and the middleware [Protect] that requires them. Use it when a server needs to
-// know its callers; for API keys or an existing login, your own HTTP middleware and
+// know its callers, also by API keys; for an existing login, your own HTTP middleware and
 // [transport.WithPrincipal] are enough.
 //
 // # Client
@@ -18,7 +18,8 @@
 // request again with the token. Programs without a person use another [Flow]:
 // [ClientCredentials], [JWTBearer] or [EnterpriseManaged].
 //
-// A [TokenStore] keeps tokens and registrations. Programs may share one.
+// A [TokenStore] keeps tokens and registrations. Programs may share one. [Client.Logout]
+// deletes a token and revokes it (RFC 7009).
 //
 // # Server
 //
@@ -34,29 +35,37 @@
 //	})
 //
 // A [Verifier] verifies each token: by its signature ([JWTVerifier]), by a query to the
-// issuer ([Introspection]), or with your own code. Its result is a [Grant]. Sessions, the
-// state of calls and policies are bound to [Grant.Principal]. Calls can need more scopes
-// than other requests: the challenge names them, and the client obtains them.
+// issuer ([Introspection]), as an API key ([APIKeyVerifier]), or with your own code. [Issuers]
+// combines the verifiers of several issuers. Its result is a [Grant]. Sessions, the state of
+// calls and policies are bound to [Grant.Principal]. Calls can need more scopes than other
+// requests: the challenge names them, and the client obtains them.
+//
+// A [Proxy] is an authorization server in front of an identity provider without dynamic
+// registration. It verifies its own tokens. Package oauthtest has an authorization server for
+// tests.
 //
 // # Guarantees
 //
 //  1. A token is sent only to the origin of the server for which it was issued, and a
 //     refresh token or registration only to its authorization server.
-//  2. A token is refreshed before it expires. Programs that share a store use the refresh
-//     of another program.
+//  2. A token is refreshed before it expires. Processes that share a [FileStore] refresh it
+//     once: one sends the refresh token, and the others use its result.
 //  3. When a server demands more scopes, they are requested together with the earlier ones,
 //     at most twice for the same challenge.
 //  4. With [ClientOptions].DPoP, or when a server demands it, tokens are bound to a key of
 //     the client (RFC 9449). [Protect] requires a proof with each bound token, and refuses a
 //     proof that was used before.
 //  5. Peers name the URLs that are fetched. These must be https at public addresses, except
-//     this machine with AllowLoopback. Redirects, sizes and times are bounded. Proxy
+//     this machine with AllowLoopback, and the networks and plain-http hosts that options
+//     name. Redirects, sizes and times are bounded. Proxy
 //     settings of the environment are ignored.
 //  6. A browser is opened only for https URLs (with AllowLoopback also http of this
 //     machine), and without a shell.
-//  7. Tokens, passwords and assertions are a [Secret], which prints as "[secret]". No error
+//  7. A [Proxy] asks the person to agree before each login, and gives its clients only tokens of
+//     its own.
+//  8. Tokens, passwords and assertions are a [Secret], which prints as "[secret]". No error
 //     of this package contains one.
-//  8. All types are safe for concurrent use, unless their documentation says otherwise.
+//  9. All types are safe for concurrent use, unless their documentation says otherwise.
 //
 // # Specification
 //

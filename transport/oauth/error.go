@@ -160,6 +160,23 @@ func (e *AnswerError) Error() string {
 // Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
+// A RevocationError says that an authorization server did not confirm that it has revoked the
+// tokens of a logout.
+type RevocationError struct {
+	// Issuer is the authorization server.
+	Issuer string
+	// Err is the cause.
+	Err error
+}
+
+// Error names the server and the cause.
+func (e *RevocationError) Error() string {
+	return "the tokens were not revoked by " + quote(e.Issuer) + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *RevocationError) Unwrap() error { return e.Err }
+
 // A StoreError says that a [TokenStore] failed or holds a malformed value.
 type StoreError struct {
 	// Op is the operation, such as "load a token".

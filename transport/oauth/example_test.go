@@ -11,13 +11,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -55,7 +56,7 @@ func whoAmI(url string, authorizer *oauth.Client) {
 }
 
 func ExampleNewClient() {
-	as, err := authserver.Start(nil)
+	as, err := oauthtest.Start(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -65,8 +66,8 @@ func ExampleNewClient() {
 
 	authorizer, err := oauth.NewClient(&oauth.ClientOptions{
 		Name:          "Example",
-		AllowLoopback: true,                                     // both servers are on this machine
-		Flow:          &oauth.CodeFlow{Open: authserver.Browse}, // a real program uses the default
+		AllowLoopback: true,                                    // both servers are on this machine
+		Flow:          &oauth.CodeFlow{Open: oauthtest.Browse}, // a real program uses the default
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -77,7 +78,7 @@ func ExampleNewClient() {
 
 // A program without a person uses a client registration.
 func ExampleClientCredentials() {
-	as, err := authserver.Start(&authserver.Options{Clients: []authserver.Client{{ID: "robot", Secret: "from the environment"}}})
+	as, err := oauthtest.Start(&oauthtest.Options{Clients: []oauthtest.Client{{ID: "robot", Secret: "from the environment"}}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func (Library) Borrow(ctx context.Context, _ borrowIn) (string, error) {
 // A server requires a token. One tool needs another scope, which the client obtains when
 // the tool is called.
 func ExampleProtect() {
-	issuer, err := authserver.Start(&authserver.Options{Clients: []authserver.Client{{ID: "robot", Secret: "secret"}}})
+	issuer, err := oauthtest.Start(&oauthtest.Options{Clients: []oauthtest.Client{{ID: "robot", Secret: "secret"}}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -219,6 +220,50 @@ func ExampleNewJWTVerifier() {
 	// Output: true the token is not valid: it is not a JWT, or not signed with a trusted algorithm and key
 }
 
+// The operator of a server gives its callers API keys, and stores only their hashes.
+func ExampleNewAPIKeyVerifier() {
+	key := oauth.Secret(rand.Text())
+	verifier, err := oauth.NewAPIKeyVerifier("https://mcp.example.com", []oauth.APIKey{
+		{Hash: oauth.HashAPIKey(key), Subject: "ada", Scopes: []string{"notes"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	grant, err := verifier.Verify(context.Background(), key, "https://mcp.example.com/mcp")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(grant.Principal(), grant.Scopes)
+	_, err = verifier.Verify(context.Background(), "a guessed key that is wrong", "https://mcp.example.com/mcp")
+	fmt.Println(err)
+	// Output:
+	// https://mcp.example.com#ada [notes]
+	// the token is not valid: it is not a known API key
+}
+
+// A server accepts tokens of two issuers.
+func ExampleIssuers() {
+	var verifiers oauth.Issuers = map[string]oauth.Verifier{}
+	for _, issuer := range []string{"https://login.example.com", "https://partner.example"} {
+		verifier, err := oauth.NewJWTVerifier(&oauth.JWTOptions{Issuer: issuer})
+		if err != nil {
+			log.Fatal(err)
+		}
+		verifiers[issuer] = verifier
+	}
+	other, err := oauthtest.New("https://other.example", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	token, err := other.Sign(map[string]any{"iss": other.URL, "sub": "eve", "aud": "https://mcp.example.com/mcp"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = verifiers.Verify(context.Background(), oauth.Secret(token), "https://mcp.example.com/mcp")
+	fmt.Println(err)
+	// Output: the token is not valid: it is from an unknown issuer
+}
+
 // A verifier for opaque tokens.
 func ExampleNewIntrospection() {
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -243,6 +288,51 @@ func ExampleNewIntrospection() {
 	// Output:
 	// ada [library]
 	// the token is not valid: its issuer says that it is not active
+}
+
+// A server whose identity provider has no dynamic registration. Clients register with the proxy
+// of the server, which has one registration at the provider.
+func ExampleNewProxy() {
+	const issuer, resource = "https://mcp.example.com/oauth", "https://mcp.example.com/mcp"
+	proxy, err := oauth.NewProxy(&oauth.ProxyOptions{
+		Issuer: issuer, Resource: resource, Name: "Notes",
+		Provider: "https://login.example.com",
+		Client:   oauth.Registration{ClientID: "notes", Secret: "from the environment"}, // its redirect URI is https://mcp.example.com/oauth/callback
+		Scopes:   []string{"notes"},
+		Keys:     [][]byte{[]byte("at least 32 random bytes, also from the environment")},
+		Admit: func(_ context.Context, login *oauth.ProviderLogin) error {
+			var claims struct {
+				Domain string `json:"hd"`
+			}
+			if err := json.Unmarshal(login.Claims, &claims); err != nil || claims.Domain != "example.com" {
+				return errors.New("only for people of example.com")
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := server.New(mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
+	endpoint := streamable.Handler(s, nil)
+	defer endpoint.Close()
+	protected, err := oauth.Protect(endpoint, &oauth.ProtectOptions{
+		Resource: resource, AuthorizationServers: []string{issuer}, Verifier: proxy, Scopes: []string{"notes"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := proxy.Wrap(protected)
+
+	registration := httptest.NewRequest(http.MethodPost, issuer+"/register", strings.NewReader(`{"client_name":"An app","redirect_uris":["https://app.example/back"]}`))
+	for _, request := range []*http.Request{httptest.NewRequest(http.MethodPost, resource, nil), registration} {
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, request)
+		fmt.Println(request.URL.Path, response.Code)
+	}
+	// Output:
+	// /mcp 401
+	// /oauth/register 201
 }
 
 // A function that learns only while it runs which scope it needs.

@@ -4,22 +4,24 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
 // A fixture is a resource server, an authorization server, and a person with a browser.
@@ -28,7 +30,7 @@ type fixture struct {
 	t        testing.TB
 	resource *httptest.Server
 	issuer   *httptest.Server
-	as       *authserver.Server
+	as       *oauthtest.Server
 
 	mu             sync.Mutex
 	challenge      string                        // of the resource; "" names its metadata
@@ -43,14 +45,14 @@ type fixture struct {
 	callback       func(url.Values)              // changes the authorization response
 }
 
-func newFixture(t testing.TB, opts *authserver.Options) *fixture {
+func newFixture(t testing.TB, opts *oauthtest.Options) *fixture {
 	w := &fixture{t: t, handlers: make(map[string]http.HandlerFunc), refused: make(map[string]bool)}
 	w.issuer = httptest.NewServer(http.HandlerFunc(w.serveIssuer))
 	t.Cleanup(w.issuer.Close)
 	w.resource = httptest.NewServer(http.HandlerFunc(w.serveResource))
 	t.Cleanup(w.resource.Close)
 	var err error
-	if w.as, err = authserver.New(w.issuer.URL, opts); err != nil {
+	if w.as, err = oauthtest.New(w.issuer.URL, opts); err != nil {
 		t.Fatal(err)
 	}
 	w.metadata = map[string]any{"resource": w.mcp(), "authorization_servers": []string{w.issuer.URL}}
@@ -286,4 +288,13 @@ func queryOf(t testing.TB, text string) url.Values {
 	return u.Query()
 }
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv("DOVETAIL_TEST_TOKENS"); path != "" { // the program of a process test
+		if err := useFileStore(path, os.Getenv("DOVETAIL_TEST_SERVER"), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	leaktest.Main(m)
+}

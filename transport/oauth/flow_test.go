@@ -11,10 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-jose/go-jose/v4"
-
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
 func TestClientCredentials(t *testing.T) {
@@ -27,9 +25,9 @@ func TestClientCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	const secret = "a:b c%+ü"
-	w := newFixture(t, &authserver.Options{Clients: []authserver.Client{
+	w := newFixture(t, &oauthtest.Options{Clients: []oauthtest.Client{
 		{ID: "robot: 1", Secret: secret},
-		{ID: "signs", Key: &jose.JSONWebKey{Key: edwards.Public()}},
+		{ID: "signs", Key: edwards.Public()},
 	}})
 	for name, test := range map[string]struct {
 		registration oauth.Registration

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/internal/netguard"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
 // Metadata must name its issuer byte for byte.
@@ -128,9 +128,9 @@ func TestMixUp(t *testing.T) {
 // the new one.
 func TestIssuerThatChanges(t *testing.T) {
 	for name, given := range map[string]*oauth.Registration{"registered": nil, "given": {ClientID: "known", Secret: "old-password"}} {
-		known := &authserver.Options{}
+		known := &oauthtest.Options{}
 		if given != nil {
-			known.Clients = []authserver.Client{{ID: "known", Secret: "old-password", RedirectURIs: []string{"http://127.0.0.1/callback"}}}
+			known.Clients = []oauthtest.Client{{ID: "known", Secret: "old-password", RedirectURIs: []string{"http://127.0.0.1/callback"}}}
 		}
 		w, next := newFixture(t, known), newFixture(t, nil)
 		client := w.client(func(o *oauth.ClientOptions) {

@@ -272,3 +272,34 @@ func resolverTo(addr netip.Addr) *net.Resolver {
 		return theirs, nil
 	}}
 }
+
+// A host in a private network is used over http only if it is named.
+func TestPlainHTTPHost(t *testing.T) {
+	w := newFixture(t, nil)
+	at := strings.Replace(w.mcp(), "127.0.0.1", "intranet.test", 1)
+	w.metadata["resource"] = at
+	login := func(hosts []string, networks ...netip.Prefix) error {
+		client := w.client(func(o *oauth.ClientOptions) {
+			o.AllowHTTP, o.AllowNetworks, o.Resolver = hosts, networks, resolverTo(netip.MustParseAddr("127.0.0.1"))
+		})
+		return client.Login(t.Context(), at)
+	}
+	here := netip.MustParsePrefix("127.0.0.1/32")
+	if err := login([]string{"Intranet.test"}, here); err != nil {
+		t.Error(err)
+	}
+	if err := login([]string{"other.test"}, here); !is[*oauth.URLError](err) {
+		t.Errorf("a host that is not named: %v", err)
+	}
+	if err := login([]string{"intranet.test"}); err == nil {
+		t.Error("an address that is not allowed is used")
+	}
+	opts := &oauth.ProtectOptions{Resource: at, AuthorizationServers: []string{testIssuer}, Verifier: verifier(t, newSigner(t, "1"))}
+	if _, err := oauth.Protect(http.NotFoundHandler(), opts); err == nil {
+		t.Error("a Resource with http is taken")
+	}
+	opts.AllowHTTP = true
+	if _, err := oauth.Protect(http.NotFoundHandler(), opts); err != nil {
+		t.Error(err)
+	}
+}

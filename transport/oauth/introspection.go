@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -219,27 +218,7 @@ func (v *Introspection) query(ctx context.Context, token Secret, audience string
 func (v *Introspection) request(ctx context.Context, token Secret) (*http.Request, error) {
 	o := v.options
 	params := url.Values{"token": {string(token)}, "token_type_hint": {"access_token"}}
-	switch o.Client.Method {
-	case MethodPrivateKeyJWT:
-		if err := o.Client.addAssertion(params, &serverMetadata{issuer: o.Issuer}, time.Now()); err != nil {
-			return nil, err
-		}
-	case MethodPost:
-		params.Set("client_id", o.Client.ClientID)
-		params.Set("client_secret", string(o.Client.Secret))
-	case MethodNone:
-		params.Set("client_id", o.Client.ClientID)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.Endpoint, strings.NewReader(params.Encode()))
-	if err != nil {
-		return nil, errors.New("introspection: the endpoint is not a URL")
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Accept", "application/json")
-	if o.Client.Method == MethodBasic { // form-encoded: RFC 6749, section 2.3.1
-		req.SetBasicAuth(url.QueryEscape(o.Client.ClientID), url.QueryEscape(string(o.Client.Secret)))
-	}
-	return req, nil
+	return o.Client.request(ctx, o.Endpoint, params, o.Client.Method, &serverMetadata{issuer: o.Issuer}, time.Now())
 }
 
 var errIntrospection = errors.New("introspection: the response does not follow RFC 7662, section 2.2")

@@ -261,6 +261,17 @@ func (c *Client) refreshAt(ctx context.Context, state *serverState, server *url.
 	if old.Issuer != as.issuer {
 		return &IssuerError{Expected: old.Issuer, Got: as.issuer}
 	}
+	unlock, err := c.lockStore(ctx, state)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := c.load(ctx, state, server); err != nil {
+		return err
+	}
+	if state.credentials.Load() != old {
+		return nil // another program has refreshed the token
+	}
 	request := &tokenRequest{client: c, server: as, resource: old.Resource, scopes: old.Requested, key: old.key, redirectURI: old.RedirectURI}
 	registration, err := request.existingRegistration(ctx)
 	if err != nil {
@@ -292,6 +303,23 @@ func (c *Client) refreshAt(ctx context.Context, state *serverState, server *url.
 	}
 	return err
 }
+
+// lockStore waits until no other process refreshes the token of a server, if the store can
+// exclude other processes.
+func (c *Client) lockStore(ctx context.Context, state *serverState) (unlock func(), err error) {
+	store, ok := c.options.Store.(LockingStore)
+	if !ok {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*refreshTimeout, errRefreshLocked)
+	defer cancel()
+	if unlock, err = store.Lock(ctx, credentialsKey(state.key)); err != nil {
+		return nil, &StoreError{"lock a token", err}
+	}
+	return unlock, nil
+}
+
+var errRefreshLocked = errors.New("another process has not finished refreshing the token")
 
 var errRegistrationGone = errors.New("the token was issued to a client registration that no longer exists")
 

@@ -188,6 +188,7 @@ type serverMetadata struct {
 	authorizationEndpoint string
 	tokenEndpoint         string
 	registrationEndpoint  string
+	revocationEndpoint    string // RFC 7009; "" if there is none
 	scopes                []string
 	challengeMethods      []string
 	authMethods           []string
@@ -214,6 +215,7 @@ func (c *Client) parseServerMetadata(d *document, issuer string) (*serverMetadat
 	d.get("authorization_endpoint", &m.authorizationEndpoint)
 	d.get("token_endpoint", &m.tokenEndpoint)
 	d.get("registration_endpoint", &m.registrationEndpoint)
+	d.get("revocation_endpoint", &m.revocationEndpoint)
 	d.get("scopes_supported", &m.scopes)
 	d.get("code_challenge_methods_supported", &m.challengeMethods)
 	d.get("token_endpoint_auth_methods_supported", &m.authMethods)

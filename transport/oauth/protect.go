@@ -47,7 +47,7 @@ const (
 //   - 400 with a malformed header;
 //   - 503 if the token cannot be verified at present.
 //
-// The metadata of the resource (RFC 9728) is public. Its well-known path exists with the
+// The metadata of the resource (RFC 9728) is public, unless no authorization server is named. Its well-known path exists with the
 // path of the resource and without. So use the handler as an http.Server's Handler or for
 // the pattern "/"; or for the paths of the other handler, for
 // "/.well-known/oauth-protected-resource", and for that with the path of the resource.
@@ -66,7 +66,7 @@ func Protect(handler http.Handler, opts *ProtectOptions) (http.Handler, error) {
 type protector struct {
 	handler    http.Handler
 	options    ProtectOptions
-	metadata   *publishedMetadata
+	metadata   *publishedMetadata // nil if there is no authorization server
 	implies    map[string][]string
 	guard      *httpguard.Guard
 	proofs     *proofChecker
@@ -83,8 +83,10 @@ func newProtector(handler http.Handler, opts *ProtectOptions) (*protector, error
 		return nil, errors.New("oauth: ProtectOptions.Resource is not a URL")
 	}
 	p := &protector{handler: handler, options: options, implies: closure(options.Implies)}
-	if p.metadata, err = newPublishedMetadata(resource, &options); err != nil {
-		return nil, err
+	if len(options.AuthorizationServers) > 0 {
+		if p.metadata, err = newPublishedMetadata(resource, &options); err != nil {
+			return nil, err
+		}
 	}
 	if p.guard, err = httpguard.NewGuard(nil, options.Origins); err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func newProtector(handler http.Handler, opts *ProtectOptions) (*protector, error
 func (p *protector) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.Protect") }
 
 func (p *protector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if p.metadata.isAt(r.URL.Path) {
+	if p.metadata != nil && p.metadata.isAt(r.URL.Path) {
 		p.metadata.serve(w, r)
 		return
 	}
@@ -263,7 +265,10 @@ func (p *protector) logFailure(err error) {
 
 // challenges returns a challenge for each scheme. The first is the one of the refusal.
 func (p *protector) challenges(refused *refusal) []Challenge {
-	first := Challenge{Scheme: "Bearer", Params: map[string]string{"resource_metadata": p.metadata.url}}
+	first := Challenge{Scheme: "Bearer", Params: make(map[string]string)}
+	if p.metadata != nil {
+		first.Params["resource_metadata"] = p.metadata.url
+	}
 	if refused.code != "" {
 		first.Params["error"] = refused.code
 		first.Params["error_description"] = refused.err.Error()

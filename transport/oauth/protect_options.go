@@ -24,12 +24,17 @@ var ErrTokenExpired = errors.New("the token has expired")
 // ProtectOptions configure [Protect].
 type ProtectOptions struct {
 	// Resource is the URL of the protected endpoint as clients use it, such as
-	// "https://example.com/mcp": https, or http on a loopback host, without query and
-	// fragment. Required.
+	// "https://example.com/mcp": https, or http on a loopback host or with AllowHTTP, without
+	// query and fragment. Required.
 	Resource string
+	// AllowHTTP allows a Resource with http, for a private network without TLS. Everyone in
+	// that network can read and use the tokens. Clients of package oauth need the host in
+	// [ClientOptions].AllowHTTP.
+	AllowHTTP bool
 	// AuthorizationServers are the issuers from which clients may obtain tokens: at least
 	// one, https, or http on a loopback host. Verifier checks that tokens are from one of
-	// them. Required.
+	// them. Required, except with an [*APIKeyVerifier]: without an authorization server there
+	// is no metadata of the resource, and no challenge names one.
 	AuthorizationServers []string
 	// Verifier verifies tokens. Required.
 	Verifier Verifier
@@ -135,10 +140,14 @@ func (o *ProtectOptions) withDefaults() (ProtectOptions, error) {
 }
 
 func (o *ProtectOptions) check() error {
-	if err := checkIdentifier("Resource", o.Resource); err != nil {
+	resource := o.Resource
+	if rest, ok := strings.CutPrefix(resource, "http://"); ok && o.AllowHTTP {
+		resource = "https://" + rest
+	}
+	if err := checkIdentifier("Resource", resource); err != nil {
 		return err
 	}
-	if len(o.AuthorizationServers) == 0 {
+	if _, keys := o.Verifier.(*APIKeyVerifier); !keys && len(o.AuthorizationServers) == 0 {
 		return errors.New("expected an issuer in AuthorizationServers")
 	}
 	for _, issuer := range o.AuthorizationServers {

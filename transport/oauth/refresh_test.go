@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
 // Each refresh token is used once.
@@ -26,7 +26,7 @@ func TestRefreshWithRotation(t *testing.T) {
 	now := time.Now()
 	var mu sync.Mutex
 	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-	w := newFixture(t, &authserver.Options{Clock: clock, TokenLife: time.Hour})
+	w := newFixture(t, &oauthtest.Options{Clock: clock, TokenLife: time.Hour})
 	client := w.client(func(o *oauth.ClientOptions) { o.Clock = clock })
 	w.mustSucceed(client)
 	for range 3 {
@@ -96,7 +96,7 @@ func TestRefusedTokenIsRefreshed(t *testing.T) {
 func TestScopesOutliveTheToken(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
-	w := newFixture(t, &authserver.Options{Clock: clock, Clients: []authserver.Client{{ID: "robot", Secret: "password"}}})
+	w := newFixture(t, &oauthtest.Options{Clock: clock, Clients: []oauthtest.Client{{ID: "robot", Secret: "password"}}})
 	client := w.client(func(o *oauth.ClientOptions) {
 		o.Clock, o.Flow = clock, &oauth.ClientCredentials{}
 		o.Registrations = []oauth.Registration{{ClientID: "robot", Secret: "password"}}
@@ -131,7 +131,7 @@ func TestFreshTokenThatIsRefused(t *testing.T) {
 
 // More scopes are requested together with the earlier ones, and only a few times.
 func TestStepUp(t *testing.T) {
-	w := newFixture(t, &authserver.Options{Scopes: []string{"read", "write", "admin", "offline_access"}})
+	w := newFixture(t, &oauthtest.Options{Scopes: []string{"read", "write", "admin", "offline_access"}})
 	w.metadata["scopes_supported"] = []string{"read"}
 	client := w.client(nil)
 	w.mustSucceed(client)
@@ -185,7 +185,7 @@ func TestStepUpThatIsNone(t *testing.T) {
 func newHourlyFixture(t *testing.T) (w *fixture, later func(), timed func(*oauth.ClientOptions)) {
 	var passed atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
-	w = newFixture(t, &authserver.Options{Clock: clock, TokenLife: time.Hour})
+	w = newFixture(t, &oauthtest.Options{Clock: clock, TokenLife: time.Hour})
 	return w, func() { passed.Add(int64(time.Hour)) }, func(o *oauth.ClientOptions) { o.Clock = clock }
 }
 

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -119,6 +120,33 @@ func (r *Registration) chooseMethod(supported []string) (string, error) {
 		}
 	}
 	return "", &RegistrationError{Issuer: r.Issuer, Reason: fmt.Sprintf("the server supports none of the client's authentication methods; it supports %s", excerpt(fmt.Sprintf("%q", supported)))}
+}
+
+// request returns a request of the client with a form, to an endpoint other than the token
+// endpoint. It adds the client's authentication to the form. RFC 7009, section 2.1; RFC 7662,
+// section 2.1.
+func (r *Registration) request(ctx context.Context, endpoint string, form url.Values, method string, server *serverMetadata, now time.Time) (*http.Request, error) {
+	switch method {
+	case MethodPrivateKeyJWT:
+		if err := r.addAssertion(form, server, now); err != nil {
+			return nil, err
+		}
+	case MethodPost:
+		form.Set("client_id", r.ClientID)
+		form.Set("client_secret", string(r.Secret))
+	case MethodNone:
+		form.Set("client_id", r.ClientID)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, errors.New("the endpoint is not a URL")
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	if method == MethodBasic { // form-encoded: RFC 6749, section 2.3.1
+		req.SetBasicAuth(url.QueryEscape(r.ClientID), url.QueryEscape(string(r.Secret)))
+	}
+	return req, nil
 }
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
 const canary = "tweet-7f3a9c"
@@ -63,6 +63,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	proxy := oauth.ProxyOptions{Client: registration, Keys: [][]byte{[]byte(strings.Repeat(canary, 3))}}
 	secret := oauth.Secret(canary)
 	receiver, err := new(oauth.LoopbackReceiver).Listen(t.Context(), canary, "")
 	if err != nil {
@@ -88,7 +89,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		clean(value, "%s", "%q", "%x", "%X", "%d")
 	}
 	for _, value := range []any{
-		&secret, options, &options, options.Flow, protect, &protect, oauth.IntrospectionOptions{Client: registration}, struct{ m *oauth.MemoryStore }{memory},
+		&secret, options, &options, options.Flow, protect, &protect, proxy, &proxy, oauth.IntrospectionOptions{Client: registration}, struct{ m *oauth.MemoryStore }{memory},
 	} {
 		clean(value)
 	}
@@ -112,7 +113,7 @@ func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
 	} {
 		for _, status := range []int{200, 302, 400, 401, 500} {
 			for _, flow := range []oauth.Flow{nil, &oauth.ClientCredentials{}, &oauth.JWTBearer{Trust: func(string) bool { return true }, Assertion: func(context.Context, string) (oauth.Secret, error) { return canary + ".assertion", nil }}} {
-				w := newFixture(t, &authserver.Options{Clients: []authserver.Client{{ID: "x", Secret: canary, RedirectURIs: []string{"http://127.0.0.1/callback"}}}})
+				w := newFixture(t, &oauthtest.Options{Clients: []oauthtest.Client{{ID: "x", Secret: canary, RedirectURIs: []string{"http://127.0.0.1/callback"}}}})
 				w.replace(path, echoRequest(status))
 				client := w.client(func(o *oauth.ClientOptions) {
 					o.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -8,6 +8,7 @@ import (
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/atomicfile"
+	"github.com/dovetail-go/dovetail/internal/filelock"
 )
 
 // A TokenStore stores a client's tokens and registrations. Values are secrets. A client
@@ -27,6 +30,18 @@ type TokenStore interface {
 	// Save sets the value of a key, which has at most a few hundred KiB. The empty value
 	// deletes the key.
 	Save(ctx context.Context, key string, value Secret) error
+}
+
+// A LockingStore is a [TokenStore] that several processes can use at the same time. A client
+// refreshes a token of such a store in only one process at a time; the others then use its
+// result. [FileStore] is one.
+type LockingStore interface {
+	TokenStore
+	// Lock waits for the exclusive right of this process to replace the value of a key, and
+	// returns the function that gives it back. Load and Save work meanwhile, also for other
+	// processes. The right ends with the process at the latest. When ctx ends first, Lock
+	// returns an error. A client calls it at most once at a time for the same key.
+	Lock(ctx context.Context, key string) (unlock func(), err error)
 }
 
 // A MemoryStore is a [TokenStore] in memory. Its methods may be called concurrently. Use
@@ -69,15 +84,21 @@ func (s *MemoryStore) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "
 // or changed without the key; replacing it by an older copy is not detected.
 //
 // Each write replaces the whole file, which only its owner may read. Several programs may
-// share the file: before a [Client] refreshes a token, it checks whether another program
-// has done so. The file is not locked. If two programs save at the same moment, one change
-// may be lost; if they refresh the same token, one may be refused, and a person has to log
-// in again.
+// share the file. They exclude each other with lock files beside it, whose names begin with its
+// name and end with ".lock": one for writing, and one for each key whose token is refreshed.
+// Lock files are empty and remain. The locks are advisory, and some network file systems do not
+// support them. Then one of two changes at the same moment may be lost, or a token may be
+// refreshed twice, and a person has to log in again.
 type FileStore struct {
 	path string
 	key  *[]byte // a pointer, so that fmt does not print it as part of another struct
 	mu   sync.Mutex
 }
+
+var _ LockingStore = (*FileStore)(nil)
+
+// storeTimeout bounds the wait for another process that writes the file.
+const storeTimeout = 10 * time.Second
 
 const (
 	// MinFileKey is the minimum length of the key of a [FileStore], in bytes.
@@ -114,10 +135,18 @@ func (s *FileStore) Load(_ context.Context, key string) (Secret, error) {
 }
 
 // Save sets the value of a key. The empty value deletes it. When Save returns, the value is
-// on the disk, if the operating system can sync folders.
-func (s *FileStore) Save(_ context.Context, key string, value Secret) error {
+// on the disk, if the operating system can sync folders. Save waits up to ten seconds for
+// another process that writes the file.
+func (s *FileStore) Save(ctx context.Context, key string, value Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, storeTimeout, errStoreLocked)
+	defer cancel()
+	lock, err := filelock.Open(ctx, s.path+lockSuffix)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	values, err := s.read()
 	if err != nil {
 		return err
@@ -128,6 +157,21 @@ func (s *FileStore) Save(_ context.Context, key string, value Secret) error {
 		values[key] = string(value)
 	}
 	return s.write(values)
+}
+
+const lockSuffix = ".lock"
+
+var errStoreLocked = errors.New("another process has not finished writing the file")
+
+// Lock waits for the exclusive right of this process to replace the value of a key. Its lock
+// file has the name of the file, 16 digits of a hash of the key, and ".lock".
+func (s *FileStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
+	hash := sha256.Sum256([]byte(key))
+	lock, err := filelock.Open(ctx, s.path+"."+hex.EncodeToString(hash[:8])+lockSuffix)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil
 }
 
 // read returns the content of the file. A missing file is empty.

@@ -51,7 +51,7 @@ func TestFileStore(t *testing.T) {
 			t.Errorf("%s is %q, %v", key, string(got), err)
 		}
 	}
-	if all, _ := filepath.Glob(path + "*"); len(all) != 1 {
+	if all, _ := filepath.Glob(path + "*"); len(all) != 2 { // the file and its lock
 		t.Errorf("left are %v", all)
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/ws"
@@ -24,18 +24,18 @@ import (
 
 // A loginFixture is a protected shop with an authorization server, both on this machine.
 type loginFixture struct {
-	as  *authserver.Server
+	as  *oauthtest.Server
 	web *httptest.Server
 
 	mu     sync.Mutex
 	opened []string // scopes of the opened URLs
 }
 
-func newLoginFixture(t *testing.T, as *authserver.Options, change func(*oauth.ProtectOptions)) *loginFixture {
+func newLoginFixture(t *testing.T, as *oauthtest.Options, change func(*oauth.ProtectOptions)) *loginFixture {
 	t.Helper()
 	e := &loginFixture{}
 	var err error
-	if e.as, err = authserver.Start(as); err != nil {
+	if e.as, err = oauthtest.Start(as); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.as.Close() })
@@ -80,7 +80,7 @@ func (e *loginFixture) client(t *testing.T, change func(*oauth.ClientOptions)) *
 		e.mu.Lock()
 		e.opened = append(e.opened, u.Query().Get("scope"))
 		e.mu.Unlock()
-		return authserver.Browse(ctx, to)
+		return oauthtest.Browse(ctx, to)
 	}}}
 	if change != nil {
 		change(opts)
@@ -99,7 +99,7 @@ func TestLoginAndStepUp(t *testing.T) {
 		"bearer": nil, "bound": {Required: true}, "bound with nonces": {Required: true, Nonces: true},
 	} {
 		for _, era := range []client.Era{client.Modern, client.Legacy} {
-			e := newLoginFixture(t, &authserver.Options{Subject: "ada"}, func(o *oauth.ProtectOptions) { o.DPoP = dpop })
+			e := newLoginFixture(t, &oauthtest.Options{Subject: "ada"}, func(o *oauth.ProtectOptions) { o.DPoP = dpop })
 			authorizer := e.client(t, nil)
 			session, err := client.Connect(t.Context(), streamable.Dial(e.web.URL+"/mcp", &streamable.DialOptions{Authorizer: authorizer}), &client.Options{Era: era})
 			if err != nil {

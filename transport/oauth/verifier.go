@@ -21,8 +21,8 @@ const (
 	maxDate = 253402300800
 )
 
-// A Verifier verifies tokens: a [*JWTVerifier], an [*Introspection] or your own. It must be
-// safe for concurrent use.
+// A Verifier verifies tokens: a [*JWTVerifier], an [*Introspection], an [*APIKeyVerifier],
+// [Issuers] for several of them, a [*Proxy] or your own. It must be safe for concurrent use.
 type Verifier interface {
 	// Verify checks that a token is genuine, from a trusted issuer, for the audience, and
 	// valid at this time. It does not check a DPoP proof. For an invalid token it returns an

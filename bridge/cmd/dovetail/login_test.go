@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -48,7 +48,7 @@ func TestLogIn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	issuer, err := authserver.Start(nil)
+	issuer, err := oauthtest.Start(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // The client authorizes itself at a protected server with two of its flows.
 func TestRun(t *testing.T) {
-	as, err := authserver.Start(&authserver.Options{Clients: []authserver.Client{{ID: "robot", Secret: "password"}}})
+	as, err := oauthtest.Start(&oauthtest.Options{Clients: []oauthtest.Client{{ID: "robot", Secret: "password"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

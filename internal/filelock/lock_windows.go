@@ -1,4 +1,4 @@
-package approval
+package filelock
 
 import (
 	"errors"
@@ -7,9 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lock locks the file for this process until it is closed. On Windows other processes cannot
-// read a locked range, so lock uses a byte beyond any possible end of the file.
-func lock(file *os.File) error {
+// Try locks a file for this process until the file is closed. The error is [ErrLocked] if the
+// file is locked. On Windows other processes cannot read a locked range, so Try locks a byte
+// beyond any possible end of the file.
+func Try(file *os.File) error {
 	connection, err := file.SyscallConn()
 	if err != nil {
 		return err
@@ -20,7 +21,7 @@ func lock(file *os.File) error {
 		locked = windows.LockFileEx(windows.Handle(handle), how, 0, 1, 0, &windows.Overlapped{OffsetHigh: 1 << 30})
 	})
 	if errors.Is(locked, windows.ERROR_LOCK_VIOLATION) {
-		return ErrInUse
+		return ErrLocked
 	}
 	return errors.Join(err, locked)
 }

@@ -1,8 +1,9 @@
-package authserver
+package oauthtest
 
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -42,8 +43,10 @@ type Client struct {
 	ID string
 	// Secret is the client secret, empty for a public client.
 	Secret string
-	// Key is the public key of the client's assertions (private_key_jwt), nil for none.
-	Key *jose.JSONWebKey
+	// Key is the public key of the client's assertions (private_key_jwt, RFC 7523), nil for
+	// none: an *ecdsa.PublicKey for ES256, an *rsa.PublicKey for RS256 or an
+	// ed25519.PublicKey.
+	Key crypto.PublicKey
 	// RedirectURIs are the allowed redirect URIs. Those of a loopback address allow any
 	// port (RFC 8252, section 7.3).
 	RedirectURIs []string
@@ -88,14 +91,17 @@ type Server struct {
 	clients   map[string]Client
 	codes     map[string]authorization
 	refreshes map[string]authorization
+	revoked   map[string]struct{} // access tokens
 	nonce     string
 }
 
-// New returns a server for an issuer. It is a handler for all paths of the issuer's origin.
+// New returns a server for an issuer, such as "https://login.example.com" without a path. It
+// is a handler for all paths of the issuer's origin, and needs no Close. The error is one of
+// the system's random source.
 func New(issuer string, opts *Options) (*Server, error) {
 	s := &Server{
 		URL: issuer, options: opts.withDefaults(), clients: make(map[string]Client), codes: make(map[string]authorization),
-		refreshes: make(map[string]authorization), nonce: rand.Text(),
+		refreshes: make(map[string]authorization), revoked: make(map[string]struct{}), nonce: rand.Text(),
 	}
 	for _, client := range s.options.Clients {
 		s.clients[client.ID] = client
@@ -106,13 +112,15 @@ func New(issuer string, opts *Options) (*Server, error) {
 	s.routes.HandleFunc("GET /authorize", s.authorize)
 	s.routes.HandleFunc("POST /token", s.serveToken)
 	s.routes.HandleFunc("POST /introspect", s.introspect)
+	s.routes.HandleFunc("POST /revoke", s.revoke)
 	if !s.options.NoRegistration {
 		s.routes.HandleFunc("POST /register", s.register)
 	}
 	return s, s.Rotate()
 }
 
-// Start starts a server at a port of 127.0.0.1.
+// Start starts a server at a free port of 127.0.0.1. Close it after use. The error says why it
+// cannot listen.
 func Start(opts *Options) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -132,8 +140,12 @@ func Start(opts *Options) (*Server, error) {
 	return s, nil
 }
 
-// Close stops a server that [Start] has started.
+// Close stops a server that [Start] has started, and waits for its goroutine. It does nothing
+// for a server of [New].
 func (s *Server) Close() error {
+	if s.http == nil {
+		return nil
+	}
 	err := s.http.Close()
 	<-s.done
 	return err
@@ -151,7 +163,7 @@ func (s *Server) Rotate() error {
 	return nil
 }
 
-// Revoke deletes all refresh tokens.
+// Revoke deletes all refresh tokens. Access tokens remain valid until they expire.
 func (s *Server) Revoke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +179,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
 	metadata := map[string]any{
 		"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token",
-		"jwks_uri": s.URL + "/jwks", "introspection_endpoint": s.URL + "/introspect",
+		"jwks_uri": s.URL + "/jwks", "introspection_endpoint": s.URL + "/introspect", "revocation_endpoint": s.URL + "/revoke",
 		"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
 		"grant_types_supported":                            []string{"authorization_code", "refresh_token", "client_credentials"},
 		"token_endpoint_auth_methods_supported":            []string{"none", "client_secret_basic", "client_secret_post", "private_key_jwt"},
@@ -220,6 +232,7 @@ type authorization struct {
 	resource  string
 	redirect  string
 	challenge string // PKCE
+	nonce     string // of the ID token
 	key       string // thumbprint of the DPoP key, if there is one
 	expires   time.Time
 }
@@ -248,7 +261,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		remember(s.codes, code, authorization{
 			client: client.ID, subject: s.options.Subject, scopes: s.granted(query.Get("scope")), resource: query.Get("resource"),
-			redirect: query.Get("redirect_uri"), challenge: query.Get("code_challenge"), expires: s.options.Clock().Add(codeLife),
+			redirect: query.Get("redirect_uri"), challenge: query.Get("code_challenge"), nonce: query.Get("nonce"), expires: s.options.Clock().Add(codeLife),
 		})
 		s.mu.Unlock()
 		answer.Set("code", code)
@@ -279,8 +292,9 @@ func sameRedirect(known, requested string) bool {
 		a.Path == b.Path && a.RawQuery == b.RawQuery && b.User == nil && b.Fragment == ""
 }
 
-// Browse acts as a person's browser: it opens a URL and follows the redirects. It can be
-// the Open function of an oauth.CodeFlow.
+// Browse acts as a person's browser: it opens a URL and follows up to ten redirects. It can be
+// the Open function of an oauth.CodeFlow. It returns an error of the network; it ignores the
+// status and the page.
 func Browse(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-package authserver_test
+package oauthtest_test
 
 import (
 	"crypto/sha256"
@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/authserver"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
 const (
@@ -23,9 +23,9 @@ const (
 	redirect = "http://127.0.0.1:1234/callback"
 )
 
-func newServer(t *testing.T) *authserver.Server {
+func newServer(t *testing.T) *oauthtest.Server {
 	t.Helper()
-	s, err := authserver.New(issuer, &authserver.Options{Scopes: []string{"read"}, Clients: []authserver.Client{
+	s, err := oauthtest.New(issuer, &oauthtest.Options{Scopes: []string{"read"}, Clients: []oauthtest.Client{
 		{ID: "app", RedirectURIs: []string{"http://127.0.0.1/callback", "https://app.example/back"}}, {ID: "robot", Secret: "password"},
 	}})
 	if err != nil {
@@ -34,7 +34,7 @@ func newServer(t *testing.T) *authserver.Server {
 	return s
 }
 
-func serve(s *authserver.Server, method, path string, form url.Values, header http.Header) (int, http.Header, map[string]any) {
+func serve(s *oauthtest.Server, method, path string, form url.Values, header http.Header) (int, http.Header, map[string]any) {
 	body := ""
 	if method == http.MethodPost {
 		body = form.Encode()
@@ -62,7 +62,7 @@ func codeRequest() url.Values {
 }
 
 // login returns a token request with a new code.
-func login(t *testing.T, s *authserver.Server) url.Values {
+func login(t *testing.T, s *oauthtest.Server) url.Values {
 	t.Helper()
 	status, header, _ := serve(s, http.MethodGet, "/authorize", codeRequest(), nil)
 	back, err := url.Parse(header.Get("Location"))
@@ -171,8 +171,78 @@ func TestIntrospection(t *testing.T) {
 	}
 }
 
+func TestRevocation(t *testing.T) {
+	s := newServer(t)
+	_, _, given := serve(s, http.MethodPost, "/token", login(t, s), nil)
+	access, refresh := fmt.Sprint(given["access_token"]), fmt.Sprint(given["refresh_token"])
+	revoke := func(token, client, secret string) int {
+		status, _, _ := serve(s, http.MethodPost, "/revoke", url.Values{"token": {token}, "client_id": {client}, "client_secret": {secret}}, nil)
+		return status
+	}
+	active := func() any {
+		_, _, answer := serve(s, http.MethodPost, "/introspect", url.Values{"token": {access}, "client_id": {"robot"}, "client_secret": {"password"}}, nil)
+		return answer["active"]
+	}
+	if status := revoke(access, "robot", ""); status != http.StatusUnauthorized {
+		t.Errorf("without the secret: got %d", status)
+	}
+	if status := revoke(access, "robot", "password"); status != http.StatusOK || active() != true {
+		t.Errorf("the token of another client: got %d, and the token is active: %v", status, active())
+	}
+	for _, token := range []string{access, refresh, "garbage"} {
+		if status := revoke(token, "app", ""); status != http.StatusOK {
+			t.Errorf("got %d", status)
+		}
+	}
+	if active() != false {
+		t.Error("the access token is active after its revocation")
+	}
+	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {"app"}, "refresh_token": {refresh}}
+	if _, _, answer := serve(s, http.MethodPost, "/token", form, nil); answer["error"] != "invalid_grant" {
+		t.Errorf("the refresh token after its revocation: %v", answer)
+	}
+}
+
+func TestIDToken(t *testing.T) {
+	s, err := oauthtest.New(issuer, &oauthtest.Options{Subject: "ada", Clients: []oauthtest.Client{{ID: "app", RedirectURIs: []string{redirect}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := codeRequest()
+	form.Set("scope", "openid")
+	form.Set("nonce", "n")
+	_, header, _ := serve(s, http.MethodGet, "/authorize", form, nil)
+	back, err := url.Parse(header.Get("Location"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, given := serve(s, http.MethodPost, "/token", url.Values{
+		"grant_type": {"authorization_code"}, "client_id": {"app"}, "code": {back.Query().Get("code")}, "code_verifier": {verifier}, "redirect_uri": {redirect},
+	}, nil)
+	parts := strings.Split(fmt.Sprint(given["id_token"]), ".")
+	if len(parts) != 3 {
+		t.Fatalf("got %v", given)
+	}
+	payload, _ := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims map[string]any
+	if err := json.Unmarshal(payload, &claims); err != nil || claims["sub"] != "ada" || claims["aud"] != "app" || claims["nonce"] != "n" || claims["iss"] != issuer {
+		t.Errorf("got %v, %v", claims, err)
+	}
+}
+
+// A test of a verifier signs a token of its own.
+func ExampleNew() {
+	issuer, err := oauthtest.New("https://login.example.com", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	token, err := issuer.Sign(map[string]any{"iss": issuer.URL, "sub": "ada", "aud": "https://example.com/mcp"})
+	fmt.Println(len(strings.Split(token, ".")), err)
+	// Output: 3 <nil>
+}
+
 func ExampleStart() {
-	as, err := authserver.Start(nil)
+	as, err := oauthtest.Start(nil)
 	if err != nil {
 		log.Fatal(err)
 	}

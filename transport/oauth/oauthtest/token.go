@@ -1,4 +1,4 @@
-package authserver
+package oauthtest
 
 import (
 	"cmp"
@@ -92,8 +92,8 @@ func (s *Server) checkSubset(a *authorization, form url.Values) string {
 	return ""
 }
 
-// Claims are the claims of a token. RFC 9068, section 2.2.
-type Claims struct {
+// tokenClaims are the claims of a token. RFC 9068, section 2.2.
+type tokenClaims struct {
 	jwt.Claims
 	ClientID     string            `json:"client_id"`
 	Scope        string            `json:"scope,omitempty"`
@@ -103,7 +103,7 @@ type Claims struct {
 // issue sends a token response.
 func (s *Server) issue(w http.ResponseWriter, client Client, a authorization) {
 	now := s.options.Clock()
-	claims := Claims{
+	claims := tokenClaims{
 		Claims: jwt.Claims{
 			Issuer: s.URL, Subject: cmp.Or(a.subject, client.ID), Audience: jwt.Audience{a.resource}, ID: rand.Text(),
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(s.options.TokenLife)),
@@ -121,6 +121,14 @@ func (s *Server) issue(w http.ResponseWriter, client Client, a authorization) {
 		return
 	}
 	response["access_token"] = token
+	if slices.Contains(a.scopes, "openid") {
+		identity := idClaims{Claims: claims.Claims, Nonce: a.nonce}
+		identity.Audience = jwt.Audience{client.ID}
+		if response["id_token"], err = s.sign(identity, "JWT"); err != nil {
+			refuse(w, http.StatusInternalServerError, "server_error", "")
+			return
+		}
+	}
 	s.mu.Lock()
 	if a.subject != "" {
 		next := rand.Text()
@@ -132,12 +140,21 @@ func (s *Server) issue(w http.ResponseWriter, client Client, a authorization) {
 	answer(w, http.StatusOK, response)
 }
 
-// Sign returns a signed token with any claims.
-func (s *Server) Sign(claims any) (string, error) {
+// idClaims are the claims of an ID token. OpenID Connect Core, section 2.
+type idClaims struct {
+	jwt.Claims
+	Nonce string `json:"nonce,omitempty"`
+}
+
+// Sign returns an access token (RFC 9068) with any claims: a value that encoding/json marshals
+// to an object, whose claim "iss" should be [Server].URL. The error is that of marshaling.
+func (s *Server) Sign(claims any) (string, error) { return s.sign(claims, "at+jwt") }
+
+func (s *Server) sign(claims any, kind jose.ContentType) (string, error) {
 	s.mu.Lock()
 	key := s.key
 	s.mu.Unlock()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, (&jose.SignerOptions{}).WithType("at+jwt"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, (&jose.SignerOptions{}).WithType(kind))
 	if err != nil {
 		return "", err
 	}
@@ -157,18 +174,45 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	public := s.key.Public()
+	_, revoked := s.revoked[r.PostForm.Get("token")]
 	s.mu.Unlock()
-	var claims Claims
+	var claims tokenClaims
 	token, err := jwt.ParseSigned(r.PostForm.Get("token"), []jose.SignatureAlgorithm{jose.ES256})
-	if err != nil || token.Claims(public, &claims) != nil || claims.Validate(jwt.Expected{Issuer: s.URL, Time: s.options.Clock()}) != nil {
+	if err != nil || revoked || token.Claims(public, &claims) != nil || claims.Validate(jwt.Expected{Issuer: s.URL, Time: s.options.Clock()}) != nil {
 		answer(w, http.StatusOK, map[string]bool{"active": false})
 		return
 	}
 	answer(w, http.StatusOK, struct {
 		Active bool `json:"active"`
-		Claims
+		tokenClaims
 		TokenType string `json:"token_type"`
 	}{true, claims, "Bearer"})
+}
+
+// revoke is the revocation endpoint. It ignores tokens of other clients. RFC 7009, section 2.
+func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		refuse(w, http.StatusBadRequest, "invalid_request", "the form cannot be read")
+		return
+	}
+	client, ok := s.authenticate(r)
+	if !ok {
+		w.Header().Set("WWW-Authenticate", "Basic")
+		refuse(w, http.StatusUnauthorized, "invalid_client", "unknown client, or authentication failed")
+		return
+	}
+	token := r.PostForm.Get("token")
+	var claims tokenClaims
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a, known := s.refreshes[token]; known && a.client == client.ID {
+		delete(s.refreshes, token)
+	}
+	public := s.key.Public()
+	if parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256}); err == nil && parsed.Claims(public, &claims) == nil && claims.ClientID == client.ID {
+		remember(s.revoked, token, struct{}{})
+	}
+	w.WriteHeader(http.StatusOK)
 }
 
 // authenticate returns the client of a request.

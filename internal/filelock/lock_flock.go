@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
-package approval
+package filelock
 
 import (
 	"errors"
@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock locks the file for this process until it is closed. The lock is advisory.
-func lock(file *os.File) error {
+// Try locks a file for this process until the file is closed. The error is [ErrLocked] if the
+// file is locked.
+func Try(file *os.File) error {
 	connection, err := file.SyscallConn()
 	if err != nil {
 		return err
@@ -18,7 +19,7 @@ func lock(file *os.File) error {
 	var locked error
 	err = connection.Control(func(fd uintptr) { locked = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(locked, unix.EWOULDBLOCK) {
-		return ErrInUse
+		return ErrLocked
 	}
 	return errors.Join(err, locked)
 }

@@ -1,0 +1,44 @@
+// Runs oidc-provider at a port of this machine, prints its issuer, and ends with its input.
+// The argument is JSON: clients, registration (whether clients may register) and format (of
+// access tokens: jwt or opaque).
+import { createServer } from "node:http";
+import { once } from "node:events";
+import Provider from "oidc-provider";
+
+const options = JSON.parse(process.argv[2]);
+const server = createServer().listen(0, "127.0.0.1");
+await once(server, "listening");
+const issuer = `http://127.0.0.1:${server.address().port}`;
+
+const provider = new Provider(issuer, {
+  clients: options.clients,
+  cookies: { keys: ["a key of this test"] },
+  scopes: ["openid", "offline_access", "notes"],
+  pkce: { required: () => true },
+  findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+  issueRefreshToken: (ctx, client) => client.grantTypeAllowed("refresh_token"),
+  rotateRefreshToken: true,
+  features: {
+    devInteractions: { enabled: true },
+    introspection: { enabled: true, allowedPolicy: () => true },
+    registration: { enabled: options.registration },
+    revocation: { enabled: true, allowedPolicy: (ctx, client, token) => token.clientId === client.clientId },
+    resourceIndicators: {
+      enabled: true,
+      useGrantedResource: () => true,
+      getResourceServerInfo: (ctx, resource) => ({
+        scope: "notes",
+        audience: resource,
+        accessTokenFormat: options.format,
+        accessTokenTTL: 600,
+      }),
+    },
+  },
+});
+provider.on("server_error", (ctx, error) => console.error(error));
+server.on("request", provider.callback());
+console.log(issuer);
+
+process.stdin.resume();
+await once(process.stdin, "end");
+process.exit(0);

@@ -1,0 +1,37 @@
+package filelock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/backoff"
+)
+
+// ErrLocked says that a file is locked, by this or another process.
+var ErrLocked = errors.New("the file is locked by this or another process")
+
+// Open opens a file for writing, creates it if necessary with the mode 0600, and waits for its
+// lock. Close the file to release the lock. When ctx ends first, the error is its cause.
+func Open(ctx context.Context, path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	// The system's waiting lock could not be canceled.
+	pause := backoff.Backoff{Min: 5 * time.Millisecond, Max: 100 * time.Millisecond}
+	for {
+		if err = Try(file); !errors.Is(err, ErrLocked) {
+			break
+		}
+		if pause.Wait(ctx) != nil {
+			err = context.Cause(ctx)
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}

@@ -1,0 +1,56 @@
+package filelock_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/filelock"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+func TestOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := filelock.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := filelock.Try(other); !errors.Is(err, filelock.ErrLocked) {
+		t.Errorf("a locked file: %v", err)
+	}
+	stop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	if _, err := filelock.Open(ctx, path); !errors.Is(err, stop) {
+		t.Errorf("a caller that left: %v", err)
+	}
+	second := make(chan *os.File)
+	go func() {
+		file, err := filelock.Open(t.Context(), path)
+		if err != nil {
+			t.Error(err)
+		}
+		second <- file
+	}()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if file := <-second; file.Close() != nil {
+		t.Error("closing has failed")
+	}
+	if err := filelock.Try(other); err != nil {
+		t.Errorf("after all locks were released: %v", err)
+	}
+	if _, err := filelock.Open(t.Context(), filepath.Join(path, "x")); err == nil {
+		t.Error("a file in a file is locked")
+	}
+}

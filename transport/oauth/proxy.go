@@ -1,0 +1,463 @@
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/dovetail-go/dovetail/internal/token"
+)
+
+// ProxyOptions configure a [Proxy].
+type ProxyOptions struct {
+	// Issuer is the URL of the proxy as an authorization server, such as
+	// "https://example.com/oauth": https, or http on a loopback host, without query and fragment.
+	// Its endpoints are below this URL. Required.
+	Issuer string
+	// Resource is the URL of the protected endpoint, as in [ProtectOptions]. It is the audience
+	// of all tokens of the proxy. Required.
+	Resource string
+	// Name is the name of the service on the consent page. Default the host of Resource.
+	Name string
+
+	// Provider is the issuer URL of the identity provider. Required.
+	Provider string
+	// Client is the registration of the proxy at the provider. Its redirect URI there is Issuer
+	// and "/callback". Its ClientID is required, and its Issuer is empty or Provider.
+	Client Registration
+	// ProviderScopes are requested from the provider. Default "openid".
+	ProviderScopes []string
+	// ProviderParams are added to authorization requests to the provider. Some providers issue
+	// refresh tokens only with such a parameter, such as access_type=offline.
+	ProviderParams url.Values
+	// AuthorizationEndpoint and TokenEndpoint are the endpoints of a provider that has no
+	// metadata (RFC 8414 or OpenID Connect Discovery). Default those of the metadata.
+	AuthorizationEndpoint string
+	TokenEndpoint         string
+
+	// Scopes are the scopes that clients may request. A client that requests none gets all.
+	Scopes []string
+	// Admit decides about a login after the provider has authenticated the person. If it returns
+	// an error, the login is refused. Default: everyone with an account at the provider is
+	// admitted, if the provider issues an ID token. So set it for a provider with public
+	// accounts. It is called concurrently, and not for refreshes.
+	Admit func(ctx context.Context, login *ProviderLogin) error
+	// RedirectSchemes are the private-use URI schemes (RFC 8252, section 7.1) that redirect URIs
+	// of clients may have besides https and, for loopback hosts, http. Default none.
+	RedirectSchemes []string
+
+	// Keys seal tokens, client IDs and cookies. Each needs at least 32 bytes from a cryptographic
+	// random source. The first seals, and all of them open. Processes with the same keys can
+	// serve the same clients. Default a random key: then all clients have to register again after
+	// a restart.
+	Keys [][]byte
+	// TokenLife is how long an access token is valid. Default 1 h, at most 24 h.
+	TokenLife time.Duration
+	// LoginLife is how long after a login its tokens can be refreshed. Default 30 days, at most a
+	// year. Refreshing needs a provider that issues refresh tokens.
+	LoginLife time.Duration
+
+	// AllowLoopback allows a provider on this machine, also over http. It is for development.
+	AllowLoopback bool
+	// AllowNetworks lists networks that are allowed although they are not public, such as a
+	// company's own. They still need https.
+	AllowNetworks []netip.Prefix
+	// Resolver looks up names. Default net.DefaultResolver.
+	Resolver *net.Resolver
+	// Logger receives log records, without secrets. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// shownProxy is the part of ProxyOptions that is printed.
+type shownProxy struct {
+	Issuer, Resource, Provider string
+	Client                     Registration
+	Scopes                     []string
+	Keys                       any
+}
+
+func (o ProxyOptions) shown() shownProxy {
+	return shownProxy{o.Issuer, o.Resource, o.Provider, o.Client, o.Scopes, redactedIf(o.Keys != nil)}
+}
+
+// Format prints the most important options, and neither the keys nor the client's secret.
+func (o ProxyOptions) Format(to fmt.State, verb rune) {
+	fmt.Fprintf(to, fmt.FormatString(to, verb), o.shown())
+}
+
+// LogValue returns what Format prints.
+func (o ProxyOptions) LogValue() slog.Value { return slog.AnyValue(o.shown()) }
+
+// MarshalJSON returns what Format prints. The result cannot be used to save options.
+func (o ProxyOptions) MarshalJSON() ([]byte, error) { return json.Marshal(o.shown()) }
+
+// A ProviderLogin is the login of a person at the identity provider of a [Proxy].
+type ProviderLogin struct {
+	// Subject becomes [Grant].Subject. It is the subject of the ID token; without an ID token it
+	// is "", and [ProxyOptions].Admit must set it.
+	Subject string
+	// Claims are the claims of the verified ID token, a JSON object; nil without one.
+	Claims json.RawMessage
+	// AccessToken is the provider's token. Admit may use it for requests to the provider.
+	AccessToken Secret
+	// Scopes are the scopes to which the person has agreed. Admit may remove some.
+	Scopes []string
+}
+
+const (
+	// DefaultProxyTokenLife is the default of [ProxyOptions].TokenLife.
+	DefaultProxyTokenLife = time.Hour
+	// DefaultProxyLoginLife is the default of [ProxyOptions].LoginLife.
+	DefaultProxyLoginLife = 30 * 24 * time.Hour
+
+	maxProxyTokenLife = 24 * time.Hour
+	maxProxyLoginLife = 366 * 24 * time.Hour
+	// clientLife is how long a client ID is valid.
+	clientLife = 5 * 366 * 24 * time.Hour
+	// consentLife is how long a person may take to agree, and providerLife how long to log in at
+	// the provider. The MCP security best practices recommend ten minutes.
+	consentLife  = 10 * time.Minute
+	providerLife = 10 * time.Minute
+	// codeLife is how long a code is valid. RFC 6749, section 4.1.2.
+	codeLife = time.Minute
+	// maxProxyUsed is the number of used codes and refresh tokens, and of ended logins, that a
+	// proxy remembers.
+	maxProxyUsed = 100_000
+	// maxProxyForm is the maximum length of a form or registration, in bytes.
+	maxProxyForm = 64 << 10
+	// maxRedirects is the number of redirect URIs of a client, and maxRedirect the length of one.
+	maxRedirects = 10
+	maxRedirect  = 512
+	// maxClientName is the maximum length of the name of a client, in bytes.
+	maxClientName = 128
+	// maxClientState is the maximum length of the state of a client's authorization request. It
+	// is part of a cookie, for which browsers allow 4096 bytes.
+	maxClientState = 1 << 10
+	// maxProviderRefresh is the maximum length of a provider's refresh token that is used.
+	maxProviderRefresh = 4 << 10
+	// providerAge is how long the metadata of the provider is used.
+	providerAge = 10 * time.Minute
+)
+
+// A Proxy is an authorization server in front of an identity provider with which clients cannot
+// register dynamically. Clients register with the proxy (RFC 7591), which has one registration
+// at the provider. Use [NewProxy]. It is safe for concurrent use, and there is nothing to close.
+//
+// A login takes these steps. The client opens the authorization endpoint of the proxy in the
+// browser of the person. The proxy shows who asks for what and where the result goes, and the
+// person agrees or not. Then the proxy sends the browser to the provider, where the person logs
+// in. The provider sends the browser back to the proxy with a code, and the proxy sends it to
+// the client with a code of its own. Both codes are bound by PKCE (RFC 7636).
+//
+// The tokens of a proxy are its own, for one resource. No token of the provider reaches a
+// client, and no token of the provider is accepted in place of one.
+//
+//  1. Every login shows the consent page, so that a client cannot use the consent that a person
+//     gave to another one (the confused deputy problem of the MCP security best practices).
+//  2. Redirect URIs are compared byte for byte with the registered ones.
+//  3. The state of a login is in a cookie, which is set after the person has agreed, and only in
+//     the browser of that person. It is valid for ten minutes and once.
+//  4. Client IDs, codes and tokens are sealed, not stored. So anonymous registrations need no
+//     memory, and processes with the same [ProxyOptions].Keys need no shared store.
+//  5. A code or refresh token can be used once; a second use ends the login. Revocation
+//     (RFC 7009) ends it too. Each process remembers its latest 100,000 uses, and ends of logins,
+//     in memory. Another process, or this one after a restart, accepts a used refresh token or
+//     the access token of an ended login until it expires, unless the provider refuses.
+type Proxy struct {
+	options  *ProxyOptions // a pointer, so that fmt does not print it as part of another struct
+	base     string        // path of the issuer, without a slash at the end
+	location string        // path of the metadata
+	secure   bool          // the issuer is https
+	metadata []byte
+	ring     *token.Ring
+	client   *Client      // sends requests to the provider
+	identity *JWTVerifier // of ID tokens
+	provider atomic.Pointer[providerMetadata]
+	used     *lru.Cache[proofHash, struct{}] // codes, states and refresh tokens
+	ended    *lru.Cache[proofHash, struct{}] // logins
+	origin   *http.CrossOriginProtection
+	page     *template.Template
+}
+
+// providerMetadata is the cached metadata of the provider.
+type providerMetadata struct {
+	*serverMetadata
+	at time.Time
+}
+
+var _ Verifier = (*Proxy)(nil)
+
+// NewProxy returns a proxy. It fetches nothing. It returns an error if the options are invalid.
+//
+// Use [Proxy.Wrap] for its endpoints, and the proxy itself as the verifier of its tokens:
+//
+//	proxy, err := oauth.NewProxy(&oauth.ProxyOptions{...})
+//	handler, err := oauth.Protect(endpoint, &oauth.ProtectOptions{
+//		Resource:             "https://example.com/mcp",
+//		AuthorizationServers: []string{"https://example.com/oauth"},
+//		Verifier:             proxy,
+//	})
+//	handler = proxy.Wrap(handler)
+func NewProxy(opts *ProxyOptions) (*Proxy, error) {
+	var o ProxyOptions
+	if opts != nil {
+		o = *opts
+	}
+	p, err := newProxy(&o)
+	if err != nil {
+		return nil, fmt.Errorf("oauth.NewProxy: %w", err)
+	}
+	return p, nil
+}
+
+func newProxy(o *ProxyOptions) (*Proxy, error) {
+	if err := o.prepare(); err != nil {
+		return nil, err
+	}
+	issuer, err := url.Parse(o.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		options: o, base: strings.TrimSuffix(issuer.Path, "/"), secure: issuer.Scheme == "https",
+		used: newLRU[proofHash, struct{}](maxProxyUsed), ended: newLRU[proofHash, struct{}](maxProxyUsed), origin: http.NewCrossOriginProtection(),
+	}
+	if err := p.origin.AddTrustedOrigin(issuer.Scheme + "://" + issuer.Host); err != nil {
+		return nil, err
+	}
+	if p.page, err = template.New("").Parse(consentTemplate); err != nil {
+		return nil, err
+	}
+	p.location = "/.well-known/oauth-authorization-server" + p.base
+	if p.ring, err = token.NewRing(o.Keys...); err != nil {
+		return nil, err
+	}
+	p.client, err = NewClient(&ClientOptions{
+		Name: o.Name, AllowLoopback: o.AllowLoopback, AllowNetworks: o.AllowNetworks, Resolver: o.Resolver, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.identity, err = NewJWTVerifier(&JWTOptions{
+		Issuer: o.Provider, AnyType: true, AllowLoopback: o.AllowLoopback, AllowNetworks: o.AllowNetworks, Resolver: o.Resolver,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, endpoint := range []string{o.AuthorizationEndpoint, o.TokenEndpoint} {
+		if endpoint == "" {
+			continue
+		}
+		if err := p.client.guard.Check(endpoint); err != nil {
+			return nil, err
+		}
+	}
+	p.metadata, err = p.marshalMetadata()
+	return p, err
+}
+
+// prepare checks the options and sets defaults.
+func (o *ProxyOptions) prepare() error {
+	for _, identifier := range [][2]string{{"Issuer", o.Issuer}, {"Resource", o.Resource}, {"Provider", o.Provider}} {
+		if err := checkIdentifier(identifier[0], identifier[1]); err != nil {
+			return err
+		}
+	}
+	o.Issuer = strings.TrimSuffix(o.Issuer, "/")
+	if o.Issuer == strings.TrimSuffix(o.Provider, "/") {
+		return errors.New("expected an Issuer of its own, got that of the Provider")
+	}
+	if o.Client.Issuer != "" && o.Client.Issuer != o.Provider {
+		return fmt.Errorf("the Client: %w", &IssuerError{Expected: o.Provider, Got: o.Client.Issuer})
+	}
+	o.Client.Issuer = o.Provider
+	if err := o.Client.check(); err != nil {
+		return fmt.Errorf("the Client: %w", err)
+	}
+	if (o.AuthorizationEndpoint == "") != (o.TokenEndpoint == "") {
+		return errors.New("expected both AuthorizationEndpoint and TokenEndpoint, or neither")
+	}
+	if err := checkScopes(slices.Concat(o.Scopes, o.ProviderScopes)); err != nil {
+		return err
+	}
+	for _, scheme := range o.RedirectSchemes {
+		if !isPrivateScheme(scheme) {
+			return fmt.Errorf("expected RedirectSchemes in lower case that are private (RFC 8252, section 7.1), got %s", quote(scheme))
+		}
+	}
+	o.TokenLife, o.LoginLife = cmp.Or(o.TokenLife, DefaultProxyTokenLife), cmp.Or(o.LoginLife, DefaultProxyLoginLife)
+	if o.TokenLife < 0 || o.TokenLife > maxProxyTokenLife || o.LoginLife < 0 || o.LoginLife > maxProxyLoginLife {
+		return fmt.Errorf("expected a TokenLife of at most %v and a LoginLife of at most %v", maxProxyTokenLife, maxProxyLoginLife)
+	}
+	if len(o.ProviderScopes) == 0 {
+		o.ProviderScopes = []string{"openid"}
+	}
+	if o.Name == "" {
+		u, err := url.Parse(o.Resource)
+		if err != nil {
+			return err
+		}
+		o.Name = u.Host
+	}
+	o.Scopes, o.ProviderScopes, o.RedirectSchemes = slices.Clone(o.Scopes), slices.Clone(o.ProviderScopes), slices.Clone(o.RedirectSchemes)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	return nil
+}
+
+// isPrivateScheme reports whether a text is a URI scheme that no browser interprets by itself.
+func isPrivateScheme(scheme string) bool {
+	switch scheme {
+	case "", "http", "https", "javascript", "vbscript", "data", "blob", "file", "filesystem", "about", "view-source", "ws", "wss", "ftp", "mailto", "tel", "sms":
+		return false
+	}
+	return scheme[0] >= 'a' && scheme[0] <= 'z' && strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+-.") == ""
+}
+
+// Format prints a constant, so that no secret is printed.
+func (p *Proxy) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.Proxy") }
+
+// marshalMetadata returns the metadata of the proxy. RFC 8414, section 2.
+func (p *Proxy) marshalMetadata() ([]byte, error) {
+	return json.Marshal(struct {
+		Issuer        string   `json:"issuer"`
+		Authorization string   `json:"authorization_endpoint"`
+		Token         string   `json:"token_endpoint"`
+		Registration  string   `json:"registration_endpoint"`
+		Revocation    string   `json:"revocation_endpoint"`
+		Scopes        []string `json:"scopes_supported,omitempty"`
+		Responses     []string `json:"response_types_supported"`
+		Grants        []string `json:"grant_types_supported"`
+		Methods       []string `json:"token_endpoint_auth_methods_supported"`
+		Revocations   []string `json:"revocation_endpoint_auth_methods_supported"`
+		Challenges    []string `json:"code_challenge_methods_supported"`
+		SendsIssuer   bool     `json:"authorization_response_iss_parameter_supported"`
+	}{
+		p.options.Issuer, p.options.Issuer + "/authorize", p.options.Issuer + "/token", p.options.Issuer + "/register", p.options.Issuer + "/revoke",
+		p.options.Scopes, []string{"code"}, []string{"authorization_code", "refresh_token"}, []string{MethodNone}, []string{MethodNone}, []string{"S256"}, true,
+	})
+}
+
+// Wrap returns a handler that answers the requests for the endpoints of the proxy, and calls
+// next for all others. The endpoints are the paths authorize, callback, token, register and
+// revoke below the path of [ProxyOptions].Issuer, and the metadata (RFC 8414) at
+// /.well-known/oauth-authorization-server with that path.
+func (p *Proxy) Wrap(next http.Handler) http.Handler {
+	public := func(method string, serve http.HandlerFunc) http.HandlerFunc { return p.public(method, serve) }
+	routes := map[string]http.HandlerFunc{
+		p.location:            public(http.MethodGet, p.serveMetadata),
+		p.base + "/register":  public(http.MethodPost, p.register),
+		p.base + "/token":     public(http.MethodPost, p.serveToken),
+		p.base + "/revoke":    public(http.MethodPost, p.revoke),
+		p.base + "/authorize": p.authorize,
+		p.base + "/callback":  p.callback,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if serve := routes[r.URL.Path]; serve != nil {
+			r.Body = http.MaxBytesReader(w, r.Body, maxProxyForm)
+			serve(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// public returns a handler for an endpoint that uses no cookies, so that scripts of every
+// origin may use it.
+func (p *Proxy) public(method string, serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Access-Control-Allow-Origin", "*")
+		header.Set("Allow", method+", OPTIONS")
+		switch r.Method {
+		case method:
+			serve(w, r)
+		case http.MethodOptions:
+			header.Set("Access-Control-Allow-Methods", method)
+			header.Set("Access-Control-Allow-Headers", "Content-Type, MCP-Protocol-Version")
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		}
+	}
+}
+
+func (p *Proxy) serveMetadata(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "public, max-age="+metadataAge)
+	_, _ = w.Write(p.metadata)
+}
+
+// authorizationServer returns the metadata of the provider.
+func (p *Proxy) authorizationServer(ctx context.Context) (*serverMetadata, error) {
+	o := p.options
+	if o.TokenEndpoint != "" {
+		return &serverMetadata{
+			issuer: o.Provider, authorizationEndpoint: o.AuthorizationEndpoint, tokenEndpoint: o.TokenEndpoint, authMethods: []string{MethodPost, MethodBasic, MethodNone},
+		}, nil
+	}
+	if known := p.provider.Load(); known != nil && time.Since(known.at) < providerAge {
+		return known.serverMetadata, nil
+	}
+	m, err := p.client.authorizationServer(ctx, o.Provider, false)
+	if err != nil {
+		return nil, err
+	}
+	p.provider.Store(&providerMetadata{m, time.Now()})
+	return m, nil
+}
+
+// seal seals a value for a purpose.
+func (p *Proxy) seal(value any, life time.Duration, purpose ...string) (string, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	return p.ring.Seal(text, p.binding(purpose), time.Now().Add(life))
+}
+
+// open opens a value that was sealed for a purpose.
+func (p *Proxy) open(sealed string, value any, purpose ...string) error {
+	text, err := p.ring.Open(sealed, p.binding(purpose), time.Now())
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, value)
+}
+
+func (p *Proxy) binding(purpose []string) []byte {
+	return token.Binding(append([]string{"oauth.Proxy", p.options.Issuer}, purpose...)...)
+}
+
+// use reports whether a code, state or refresh token is used for the first time.
+func (p *Proxy) use(text string) bool {
+	known, _ := p.used.ContainsOrAdd(hashOf(text), struct{}{})
+	return !known
+}
+
+// end ends a login: its tokens are no longer accepted.
+func (p *Proxy) end(login string) { p.ended.Add(hashOf(login), struct{}{}) }
+
+func (p *Proxy) hasEnded(login string) bool { return p.ended.Contains(hashOf(login)) }
+
+// clientHash returns the short name of a client ID, which is long.
+func clientHash(id string) string {
+	hash := sha256.Sum256([]byte(id))
+	return base64.RawURLEncoding.EncodeToString(hash[:16])
+}
