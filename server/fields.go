@@ -39,7 +39,7 @@ func newFields(t reflect.Type) (*fields, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%v must be a struct or map[string]string", t)
 	}
-	tagged, err := fieldValuesOf(t)
+	tagged, err := fieldSchemas(t)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func newFields(t reflect.Type) (*fields, error) {
 		if isThroughPointer(t, sf.Index) {
 			return nil, fmt.Errorf("field %s: it must not be promoted from an embedded pointer", sf.Name)
 		}
-		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		name, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		if name == "-" {
 			continue
 		}
@@ -65,8 +65,7 @@ func newFields(t reflect.Type) (*fields, error) {
 		tags := tagged[name]
 		field := field{
 			name: name, index: sf.Index, set: set, values: tags.enum, defaultValues: tags.defaultValues,
-			description: sf.Tag.Get("jsonschema_description"),
-			optional:    sf.Type.Kind() == reflect.Pointer || strings.Contains(options, "omit") || tags.defaultValues != nil,
+			description: tags.description, optional: !tags.required || tags.defaultValues != nil,
 		}
 		if err := field.checkDefault(sf.Type); err != nil {
 			return nil, fmt.Errorf("field %s: the default: expected %w", sf.Name, err)
@@ -162,28 +161,35 @@ func (f *field) checkDefault(t reflect.Type) error {
 	return f.setChecked(reflect.New(t).Elem(), f.defaultValues)
 }
 
-// fieldValues are the enum and default of a field, from its jsonschema tag or a method EnumValues.
-type fieldValues struct{ enum, defaultValues []string }
+// A fieldSchema has those parts of the schema of a field that restrict and describe a string.
+type fieldSchema struct {
+	description         string
+	required            bool
+	enum, defaultValues []string
+}
 
-// fieldValuesOf returns the enums and defaults of the fields of a struct, by name.
-func fieldValuesOf(t reflect.Type) (map[string]fieldValues, error) {
+// fieldSchemas returns the schemas of the fields of a struct, by name.
+func fieldSchemas(t reflect.Type) (map[string]fieldSchema, error) {
 	reflected, err := schema.ForType(t)
 	if err != nil {
 		return nil, err
 	}
 	var root struct {
 		Properties map[string]struct {
-			Enum    []json.RawMessage
-			Default json.RawMessage
-			Items   struct{ Enum []json.RawMessage }
+			Description string
+			Enum        []json.RawMessage
+			Default     json.RawMessage
+			Items       struct{ Enum []json.RawMessage }
 		}
+		Required []string
 	}
 	if err := json.Unmarshal(reflected, &root); err != nil {
 		return nil, err
 	}
-	found := make(map[string]fieldValues)
+	found := make(map[string]fieldSchema)
 	for name, property := range root.Properties {
-		found[name] = fieldValues{
+		found[name] = fieldSchema{
+			description: property.Description, required: slices.Contains(root.Required, name),
 			enum:          jsonTexts(append(property.Enum, property.Items.Enum...)),
 			defaultValues: jsonTexts(listElements(property.Default)),
 		}
