@@ -104,6 +104,92 @@ func TestDecodeAbsent(t *testing.T) {
 	}
 }
 
+// null for a member that is not required is read as if the member were absent.
+func TestDecodeNull(t *testing.T) {
+	d, err := schema.NewDecoder[deep](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for raw, want := range map[string]deep{
+		`{"id":1,"sub":null}`: {ID: 1},
+		`{"sub":null,"id":1}`: {ID: 1},
+		` { "sub" : null , "at" : null , "id" : 1 , "big" : null } `:     {ID: 1},
+		`{"id":1,"level":null,"tags":null,"byID":null,"byName":null}`:    {ID: 1},
+		`{"\u0073ub":null,"id":1.0,"subs":[{"limit":null,"query":"x"}]}`: {ID: 1, Subs: []search{{"x", 10}}},
+	} {
+		want.Level, want.Tags = "low", []string{"a", "b"}
+		got, err := d.Decode(t.Context(), json.RawMessage(raw))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v, -want +got:\n%s", raw, err, diff)
+		}
+	}
+	for raw, want := range map[string]string{
+		`{"id":null}`:                                  `at "/id": expected an integer, got null`,
+		`{"id":1,"none":null}`:                         `at "/none": unknown member; accepted: id, big, sub, subs, byName, byID, level, tags, at`,
+		`{"id":1,"sub":{"query":null}}`:                `at "/sub/query": expected a string, got null`,
+		`{"id":1,"subs":[null]}`:                       `at "/subs/0": expected an object, got null`,
+		`{"id":1,"byName":{"x":null}}`:                 `at "/byName/x": expected an object, got null`,
+		`{"id":1,"big":null,"sub":null,"level":"odd"}`: `at "/level": expected one of "low", "high", got "odd"`,
+	} {
+		if _, err := d.Decode(t.Context(), json.RawMessage(raw)); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v\nwant %s", raw, err, want)
+		}
+	}
+	for _, raw := range []string{
+		`{"id":1,"sub":null,"sub":null}`, `{"id":1,"sub":null,"sub":{"query":"x"}}`, `{"id":1,"sub":{"query":"x"},"sub":null}`, `{"id":1,"sub":null,"\u0073ub":{"query":"x"}}`,
+	} {
+		if _, err := d.Decode(t.Context(), json.RawMessage(raw)); err == nil || !strings.Contains(err.Error(), "given twice") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+	// The schema says what it said.
+	validator, err := schema.Compile(d.Schema(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validator.Validate(t.Context(), []byte(`{"id":1,"sub":null}`)); err == nil || err.Error() != `at "/sub": expected an object, got null` {
+		t.Error(err)
+	}
+}
+
+// null is kept where the schema accepts it, and refused where a schema beside a reference requires the
+// member.
+func TestDecodeNullBySchema(t *testing.T) {
+	type arguments struct {
+		A any  `json:"a,omitzero"`
+		B *int `json:"b,omitzero" jsonschema:"nullable,default=3"`
+		C *int `json:"c,omitzero"`
+	}
+	a, got := 7, arguments{}
+	for raw, want := range map[string]arguments{
+		`{}`:                             {B: new(3)},
+		`{"a":null,"b":null,"c":null}`:   {},
+		`{"a":[null],"b":null,"c":null}`: {A: []any{nil}},
+		`{"c":7}`:                        {B: new(3), C: &a},
+	} {
+		var err error
+		if got, err = schema.Decode[arguments](t.Context(), json.RawMessage(raw)); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("%s: %+v, %v", raw, got, err)
+		}
+	}
+	for text, refused := range map[string]bool{
+		`{"$ref":"#/$defs/x","required":["c"],"$defs":{"x":{"properties":{"c":{"type":"integer"}}}}}`: true,
+		`{"$ref":"#/$defs/x","required":["b"],"$defs":{"x":{"properties":{"c":{"type":"integer"}}}}}`: false,
+		`{"properties":{"b":true,"c":{"enum":[1,2]}}}`:                                                false,
+		`{"properties":{"b":true,"c":{"const":1}},"not":{"required":["a"]}}`:                          false,
+		`{"properties":{"b":true,"c":{"enum":[1,2]}},"not":{"required":["b"]}}`:                       true,
+		`{"properties":{"b":true,"c":false}}`:                                                         true,
+	} {
+		d, err := schema.NewDecoder[arguments](&schema.DecoderOptions{Schema: json.RawMessage(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Decode(t.Context(), json.RawMessage(`{"b":1,"c":null}`)); (err != nil) != refused {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestDecodeErrors(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"id":1,"ID":2}`:                        `at "/ID": unknown member; accepted: id, big, sub, subs, byName, byID, level, tags, at`,
