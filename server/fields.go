@@ -97,6 +97,10 @@ func (f *fields) allowedValues() map[string][]string {
 	return limited
 }
 
+func (f *fields) isOptional(name string) bool {
+	return slices.ContainsFunc(f.list, func(field field) bool { return field.name == name && field.optional })
+}
+
 func (f *fields) names() []string {
 	names := make([]string, len(f.list))
 	for i, field := range f.list {
