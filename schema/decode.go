@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -56,6 +55,11 @@ func (d *Decoder[T]) WithMemory(m *Memory) *Decoder[T] {
 // case, and integers keep all their digits. Integers may be written 10.0 or 1e1. If T is a struct
 // or a map, empty text and null are read as {}. null for a member that is not required, and whose schema
 // does not accept null, is read as if the member were absent; a [Validator] refuses it.
+//
+// A [*ValidationError] also reports the values that validation accepts and T does not, such as a wrong
+// date-time, wrong base64 and an integer of more than 64 bits. To find all, up to [MaxViolations], a text
+// of at most 64 KiB is decoded several times, with the methods of the types in it. Of a larger text, the
+// first such value is reported, if validation finds no other violation.
 //
 // Decode blocks while other validations use the memory that a large text needs; see [Memory]. The error
 // is a [*ValidationError], a [*BudgetError], or the cause of the end of ctx.
@@ -126,15 +130,19 @@ func (d *TypeDecoder) Decode(ctx context.Context, raw json.RawMessage, into any)
 	if d.isObject && isAbsent(raw) {
 		raw = json.RawMessage("{}")
 	}
-	raw, err := d.validator.prepare(ctx, raw)
+	prepared, err := d.validator.prepare(ctx, raw)
 	if err != nil {
-		return err
+		return d.withMisfits(err, raw, into)
 	}
-	if d.memberless || d.codec.Decode(raw, into) {
+	if d.memberless || d.codec.Decode(prepared, into) {
 		return nil
 	}
-	if err := jsonv2.Unmarshal(raw, into, decoding); err != nil {
-		return decodeError(raw, err)
+	if err := jsonv2.Unmarshal(prepared, into, decoding); err != nil {
+		violations := misfits(prepared, into, MaxViolations)
+		if len(violations) == 0 {
+			violations = []Violation{misfit(prepared, err)} // a method that gives another result the second time
+		}
+		return &ValidationError{Violations: violations}
 	}
 	return nil
 }
@@ -210,26 +218,6 @@ func (v *Validator) prepare(ctx context.Context, raw []byte) ([]byte, error) {
 		return normalize(v.root, raw, w.meter)
 	}
 	return raw, nil
-}
-
-// decodeError returns a violation for what validation does not detect, such as an integer beyond
-// 64 bits.
-func decodeError(raw []byte, err error) error {
-	v := Violation{Keyword: "decode", Expected: "a value that can be decoded", Got: cutAt(err.Error(), maxNames)}
-	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
-		v.Pointer = cutAt(string(semantic.JSONPointer), maxPath)
-		v.Got = literalText(valueAt(raw, semantic.JSONPointer.Tokens()))
-		if semantic.GoType != nil {
-			v.Expected = "a value for the Go type " + semantic.GoType.String()
-			switch {
-			case semantic.GoType == reflect.TypeFor[time.Time]():
-				v.Expected = "a date-time as in RFC 3339"
-			case isNumber(semantic.GoType):
-				v.Expected = "a number in the range of " + semantic.GoType.Kind().String()
-			}
-		}
-	}
-	return &ValidationError{Violations: []Violation{v}}
 }
 
 // normalize returns the instance without null for optional members whose schema does not accept it, with

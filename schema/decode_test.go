@@ -193,8 +193,8 @@ func TestDecodeNullBySchema(t *testing.T) {
 func TestDecodeErrors(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"id":1,"ID":2}`:                        `at "/ID": unknown member; accepted: id, big, sub, subs, byName, byID, level, tags, at`,
-		`{"id":9223372036854775808}`:             `at "/id": expected a number in the range of int64, got 9223372036854775808`,
-		`{"id":1,"at":"yesterday"}`:              `at "/at": expected a date-time as in RFC 3339, got "yesterday"`,
+		`{"id":9223372036854775808}`:             `at "/id": expected an integer from -9223372036854775808 to 9223372036854775807, got 9223372036854775808`,
+		`{"id":1,"at":"yesterday"}`:              `at "/at": expected a date-time as in RFC 3339, such as 2026-01-31T09:30:00Z, got "yesterday"`,
 		`{"id":1,"sub":{"limit":0},"level":"x"}`: "at \"/sub\": missing \"query\" (accepted: query, limit)\nat \"/sub/limit\": expected at least 1, got 0\nat \"/level\": expected one of \"low\", \"high\", got \"x\"",
 	} {
 		got, err := schema.Decode[deep](t.Context(), json.RawMessage(raw))
