@@ -3,12 +3,14 @@ package server
 import (
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/schema"
@@ -110,7 +112,7 @@ func (f *fields) names() []string {
 }
 
 // decode sets the fields of the struct, or the map, that into points to. of returns the values for
-// a name, or nil.
+// a name, or nil. The error lists all problems, up to schema.MaxViolations.
 func (f *fields) decode(into any, given []string, of func(name string) []string) error {
 	v := reflect.ValueOf(into).Elem()
 	if f.isMap {
@@ -121,9 +123,13 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 		v.Set(reflect.ValueOf(m))
 		return nil
 	}
+	var problems []string
 	for _, name := range given {
+		if len(problems) == schema.MaxViolations {
+			break
+		}
 		if !slices.ContainsFunc(f.list, func(field field) bool { return field.name == name }) {
-			return fmt.Errorf("unknown %s (accepted: %s)", jsonscan.Quote(name), strings.Join(f.names(), ", "))
+			problems = append(problems, fmt.Sprintf("unknown %s (accepted: %s)", jsonscan.Quote(name), strings.Join(f.names(), ", ")))
 		}
 	}
 	for i := range f.list {
@@ -132,17 +138,19 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 		if values == nil {
 			values = slices.Clone(field.defaultValues) // the function may change a list
 		}
-		if values == nil {
-			if !field.optional {
-				return fmt.Errorf("missing %q (accepted: %s)", field.name, strings.Join(f.names(), ", "))
+		switch {
+		case values != nil:
+			if err := field.setChecked(v.FieldByIndex(field.index), values); err != nil {
+				problems = append(problems, fmt.Sprintf("%q: expected %v", field.name, err))
 			}
-			continue
-		}
-		if err := field.setChecked(v.FieldByIndex(field.index), values); err != nil {
-			return fmt.Errorf("%q: expected %w", field.name, err)
+		case !field.optional:
+			problems = append(problems, fmt.Sprintf("missing %q (accepted: %s)", field.name, strings.Join(f.names(), ", ")))
 		}
 	}
-	return nil
+	if len(problems) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(problems[:min(len(problems), schema.MaxViolations)], "; "))
 }
 
 // setChecked sets v to values, if they are allowed. The error says what was expected.
@@ -243,7 +251,14 @@ func setterFor(t reflect.Type) (func(reflect.Value, []string) error, error) {
 	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return joined(func(v reflect.Value, s string) error {
-			return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s))
+			err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s))
+			switch {
+			case err == nil:
+				return nil
+			case t == reflect.TypeFor[time.Time]():
+				return fmt.Errorf("a date-time as in RFC 3339, got %.80q", s)
+			}
+			return fmt.Errorf("a valid value (%.256v), got %.80q", err, s)
 		}), nil
 	}
 	zero := reflect.Zero(t)
