@@ -251,7 +251,7 @@ func TestDecoderOptions(t *testing.T) {
 // Decoding neither panics nor returns a value with an error. A decoded value can be encoded and
 // decoded again.
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{`{"id":1}`, `{"id":1.0,"sub":{"query":"x","limit":1e1}}`, `{"id":1,"id":2}`, `null`, `{"id":1,"byID":{"-1":{"query":"q"}}}`, `{"id":1,"at":"2026-01-01T00:00:00Z"}`, `{`} {
+	for _, seed := range []string{`{"id":1}`, `{"id":1.0,"sub":{"query":"x","limit":1e1}}`, `{"id":1,"id":2}`, `null`, `{"id":1,"byID":{"-1":{"query":"q"}}}`, `{"id":1,"at":"2026-01-01T00:00:00Z"}`, `{"sub":null,"id":1,"level":null,"sub":{}}`, `{"id":1,"at":"x","byID":{"1":{"query":null}}}`, `{`} {
 		f.Add([]byte(seed))
 	}
 	d, err := schema.NewDecoder[deep](nil)
