@@ -160,15 +160,13 @@ func TestDecodeNullBySchema(t *testing.T) {
 		B *int `json:"b,omitzero" jsonschema:"nullable,default=3"`
 		C *int `json:"c,omitzero"`
 	}
-	a, got := 7, arguments{}
 	for raw, want := range map[string]arguments{
 		`{}`:                             {B: new(3)},
 		`{"a":null,"b":null,"c":null}`:   {},
 		`{"a":[null],"b":null,"c":null}`: {A: []any{nil}},
-		`{"c":7}`:                        {B: new(3), C: &a},
+		`{"c":7}`:                        {B: new(3), C: new(7)},
 	} {
-		var err error
-		if got, err = schema.Decode[arguments](t.Context(), json.RawMessage(raw)); err != nil || !cmp.Equal(got, want) {
+		if got, err := schema.Decode[arguments](t.Context(), json.RawMessage(raw)); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("%s: %+v, %v", raw, got, err)
 		}
 	}
