@@ -138,11 +138,7 @@ func (d *TypeDecoder) Decode(ctx context.Context, raw json.RawMessage, into any)
 		return nil
 	}
 	if err := jsonv2.Unmarshal(prepared, into, decoding); err != nil {
-		violations := misfits(prepared, into, MaxViolations)
-		if len(violations) == 0 {
-			violations = []Violation{misfit(prepared, err)} // a method that gives another result the second time
-		}
-		return &ValidationError{Violations: violations}
+		return d.withMisfits(&ValidationError{Violations: []Violation{misfit(prepared, err)}}, prepared, into)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func misfits(raw []byte, into any, limit int) []Violation {
 		for len(path) > 0 && skipped[path[len(path)-1].offset] {
 			path = path[:len(path)-1]
 		}
-		if len(found) == limit || len(path) == 0 || len(raw) > maxRepeated {
+		if len(found) == limit || len(path) == 0 {
 			break
 		}
 		skipped[path[len(path)-1].offset] = true
