@@ -215,9 +215,10 @@ func (e *ElicitSchema) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Check returns nil if a completed form fits the schema: required fields are present, there are no
-// other members, and every value fits its field. The error is a *[DecodeError] for the first
-// problem.
+// Check returns nil if a completed form fits the schema: required fields are present, and every value fits
+// its field. null for a field that is not required means that the field is absent. Other members are
+// allowed unless Extra has additionalProperties with the value false. The error is a *[DecodeError] for
+// the first problem.
 func (e *ElicitSchema) Check(content json.RawMessage) error {
 	object, err := jsonscan.ReadObject(content)
 	if err != nil {
@@ -228,15 +229,18 @@ func (e *ElicitSchema) Check(content json.RawMessage) error {
 		known[field.Name] = true
 		pointer := jsonpointer.Format(field.Name)
 		value := object.Get(field.Name)
-		if value == nil {
-			if field.Required {
-				return &DecodeError{Pointer: pointer, Expected: "a value, since the field is required", Got: "nothing"}
-			}
+		switch {
+		case value == nil && field.Required:
+			return &DecodeError{Pointer: pointer, Expected: "a value, since the field is required", Got: "nothing"}
+		case value == nil, string(value) == "null" && !field.Required:
 			continue
 		}
 		if err := field.Schema.check(value); err != nil {
 			return prefixPointer(pointer, err)
 		}
+	}
+	if others, err := jsonscan.Find(e.Extra, "additionalProperties"); err != nil || string(others) != "false" {
+		return nil //nolint:nilerr // Extra without JSON forbids nothing
 	}
 	for member := range object.All() {
 		if name := member.Name(); !known[name] {

@@ -90,7 +90,9 @@ func TestElicitSchemaCheck(t *testing.T) {
 		`{"name":"Ada","toppings":[]}`:      "mcp: at /toppings: expected at least 1 options, got 0",
 		`{"name":"Ada","toppings":["a",1]}`: "mcp: at /toppings/1: expected a string, got a number",
 		`{"name":"Ada","toppings":"a"}`:     "mcp: at /toppings: expected an array, got a string",
-		`{"name":"Ada","a/b":1}`:            "mcp: at /a~1b: expected no such member, got a number",
+		`{"name":"Ada","a/b":1}`:            "",
+		`{"name":"Ada","age":null}`:         "",
+		`{"name":null}`:                     "mcp: at /name: expected a string, got null",
 	} {
 		got := ""
 		if err := schema.Check(json.RawMessage(content)); err != nil {
@@ -99,6 +101,19 @@ func TestElicitSchemaCheck(t *testing.T) {
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", content, got, want)
 		}
+	}
+}
+
+func TestElicitSchemaCheckOfOtherMembers(t *testing.T) {
+	schema, err := mcp.ParseElicitSchema([]byte(`{"type":"object","properties":{"a":{"type":"string"}},"$schema":"x","additionalProperties":false}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Check([]byte(`{"a":"x"}`)); err != nil {
+		t.Error(err)
+	}
+	if err := schema.Check([]byte(`{"a/b":1}`)); err == nil || err.Error() != "mcp: at /a~1b: expected no such member, got a number" {
+		t.Error(err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -54,7 +53,13 @@ func (d *Decoder[T]) WithMemory(m *Memory) *Decoder[T] {
 // Decode decodes JSON text. Absent members with a default in the schema get it. Then the text is
 // validated and decoded by the rules of github.com/go-json-experiment/json: names match in exact
 // case, and integers keep all their digits. Integers may be written 10.0 or 1e1. If T is a struct
-// or a map, empty text and null are read as {}.
+// or a map, empty text and null are read as {}. null for a member that is not required, and whose schema
+// does not accept null, is read as if the member were absent; a [Validator] refuses it.
+//
+// A [*ValidationError] also reports the values that validation accepts and T does not, such as a wrong
+// date-time, wrong base64 and an integer of more than 64 bits. To find all, up to [MaxViolations], a text
+// of at most 64 KiB is decoded several times, with the methods of the types in it. Of a larger text, the
+// first such value is reported, if validation finds no other violation.
 //
 // Decode blocks while other validations use the memory that a large text needs; see [Memory]. The error
 // is a [*ValidationError], a [*BudgetError], or the cause of the end of ctx.
@@ -125,15 +130,15 @@ func (d *TypeDecoder) Decode(ctx context.Context, raw json.RawMessage, into any)
 	if d.isObject && isAbsent(raw) {
 		raw = json.RawMessage("{}")
 	}
-	raw, err := d.validator.prepare(ctx, raw)
+	prepared, err := d.validator.prepare(ctx, raw)
 	if err != nil {
-		return err
+		return d.withMisfits(err, raw, into)
 	}
-	if d.memberless || d.codec.Decode(raw, into) {
+	if d.memberless || d.codec.Decode(prepared, into) {
 		return nil
 	}
-	if err := jsonv2.Unmarshal(raw, into, decoding); err != nil {
-		return decodeError(raw, err)
+	if err := jsonv2.Unmarshal(prepared, into, decoding); err != nil {
+		return d.withMisfits(&ValidationError{Violations: []Violation{misfit(prepared, err)}}, prepared, into)
 	}
 	return nil
 }
@@ -193,7 +198,16 @@ func (v *Validator) prepare(ctx context.Context, raw []byte) ([]byte, error) {
 	defer v.memory.release(size)
 	w := newWalker(raw, v.meter())
 	w.decoding = true
-	if err := w.instance(v.root); err != nil {
+	if err = w.instance(v.root); err != nil && w.refusedNull {
+		// The null may be that of an optional member.
+		if raw, err = normalize(v.root, raw, w.meter); err != nil {
+			return nil, err
+		}
+		w = newWalker(raw, w.meter)
+		w.decoding = true
+		err = w.instance(v.root)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if w.needsNormalize {
@@ -202,29 +216,10 @@ func (v *Validator) prepare(ctx context.Context, raw []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// decodeError returns a violation for what validation does not detect, such as an integer beyond
-// 64 bits.
-func decodeError(raw []byte, err error) error {
-	v := Violation{Keyword: "decode", Expected: "a value that can be decoded", Got: cutAt(err.Error(), maxNames)}
-	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
-		v.Pointer = cutAt(string(semantic.JSONPointer), maxPath)
-		v.Got = literalText(valueAt(raw, semantic.JSONPointer.Tokens()))
-		if semantic.GoType != nil {
-			v.Expected = "a value for the Go type " + semantic.GoType.String()
-			switch {
-			case semantic.GoType == reflect.TypeFor[time.Time]():
-				v.Expected = "a date-time as in RFC 3339"
-			case isNumber(semantic.GoType):
-				v.Expected = "a number in the range of " + semantic.GoType.Kind().String()
-			}
-		}
-	}
-	return &ValidationError{Violations: []Violation{v}}
-}
-
-// normalize returns the instance with defaults for absent members, and with plain digits for
-// integers such as 1e1 where the schema has the type integer. It returns an instance that is not
-// valid JSON unchanged, for validation to refuse. The error is a [*BudgetError].
+// normalize returns the instance without null for optional members whose schema does not accept it, with
+// defaults for absent members, and with plain digits for integers such as 1e1 where the schema has the
+// type integer. It returns an instance unchanged, for validation to refuse, if that is not valid JSON or
+// has an optional member twice. The error is a [*BudgetError].
 func normalize(n *node, instance []byte, m meter) ([]byte, error) {
 	z := normalizer{meter: m, s: jsonscan.New(instance), in: instance, out: make([]byte, 0, len(instance)+64)}
 	if err := z.value(n); err != nil {
@@ -321,14 +316,32 @@ func (z *normalizer) object(n *node) error {
 	if err := z.s.EnterObject(); err != nil {
 		return err
 	}
-	var keys [][]byte
+	var keys, removed [][]byte
 	for {
-		key, ok, err := z.s.Member(len(keys) == 0)
+		end := z.s.Offset() // of the previous member
+		key, ok, err := z.s.Member(len(keys)+len(removed) == 0)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			break
+		}
+		absent := z.s.Kind() == jsonscan.Null && z.isAbsent(n, key)
+		if z.isAmong(removed, key) || absent && z.isAmong(keys, key) {
+			return errDuplicate
+		}
+		if absent {
+			removed = append(removed, key)
+			z.copyTo(end)
+			if _, err := z.s.Value(); err != nil {
+				return err
+			}
+			z.copied = z.s.Offset()
+			continue
+		}
+		if len(removed) > 0 && len(keys) == 0 { // the comma before it is that of a removed member
+			z.copyTo(end)
+			z.copied = z.s.KeyOffset()
 		}
 		keys = append(keys, key)
 		if err := z.value(z.memberNode(n, key)); err != nil {
@@ -360,6 +373,36 @@ func (z *normalizer) object(n *node) error {
 		}
 	}
 	return nil
+}
+
+var errDuplicate = errors.New("schema: an optional member is given twice")
+
+// isAmong reports whether a raw key is in a list.
+func (z *normalizer) isAmong(keys [][]byte, key []byte) bool {
+	if len(keys) == 0 {
+		return false
+	}
+	z.spend(valueCost * (1 + len(keys)/8))
+	text := plain(key)
+	return slices.ContainsFunc(keys, func(other []byte) bool { return bytes.Equal(plain(other), text) })
+}
+
+// isAbsent reports whether null for a member means that the member is absent: it is optional in n and
+// in the schemas that n refers to, and its schema does not accept null.
+func (z *normalizer) isAbsent(n *node, key []byte) bool {
+	refuses := false
+	for ; n != nil && !z.isEmpty(); n = n.ref {
+		z.spend(valueCost)
+		i := n.find(key)
+		switch {
+		case i < 0:
+		case n.members[i].required:
+			return false
+		case n.members[i].declared:
+			refuses = refuses || n.members[i].node.refusesNull()
+		}
+	}
+	return refuses
 }
 
 // memberNode returns the schema of a member in n or in the schemas that n refers to.

@@ -104,11 +104,95 @@ func TestDecodeAbsent(t *testing.T) {
 	}
 }
 
+// null for a member that is not required is read as if the member were absent.
+func TestDecodeNull(t *testing.T) {
+	d, err := schema.NewDecoder[deep](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for raw, want := range map[string]deep{
+		`{"id":1,"sub":null}`: {ID: 1},
+		`{"sub":null,"id":1}`: {ID: 1},
+		` { "sub" : null , "at" : null , "id" : 1 , "big" : null } `:     {ID: 1},
+		`{"id":1,"level":null,"tags":null,"byID":null,"byName":null}`:    {ID: 1},
+		`{"\u0073ub":null,"id":1.0,"subs":[{"limit":null,"query":"x"}]}`: {ID: 1, Subs: []search{{"x", 10}}},
+	} {
+		want.Level, want.Tags = "low", []string{"a", "b"}
+		got, err := d.Decode(t.Context(), json.RawMessage(raw))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v, -want +got:\n%s", raw, err, diff)
+		}
+	}
+	for raw, want := range map[string]string{
+		`{"id":null}`:                                  `at "/id": expected an integer, got null`,
+		`{"id":1,"none":null}`:                         `at "/none": unknown member; accepted: id, big, sub, subs, byName, byID, level, tags, at`,
+		`{"id":1,"sub":{"query":null}}`:                `at "/sub/query": expected a string, got null`,
+		`{"id":1,"subs":[null]}`:                       `at "/subs/0": expected an object, got null`,
+		`{"id":1,"byName":{"x":null}}`:                 `at "/byName/x": expected an object, got null`,
+		`{"id":1,"big":null,"sub":null,"level":"odd"}`: `at "/level": expected one of "low", "high", got "odd"`,
+	} {
+		if _, err := d.Decode(t.Context(), json.RawMessage(raw)); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v\nwant %s", raw, err, want)
+		}
+	}
+	for _, raw := range []string{
+		`{"id":1,"sub":null,"sub":null}`, `{"id":1,"sub":null,"sub":{"query":"x"}}`, `{"id":1,"sub":{"query":"x"},"sub":null}`, `{"id":1,"sub":null,"\u0073ub":{"query":"x"}}`,
+	} {
+		if _, err := d.Decode(t.Context(), json.RawMessage(raw)); err == nil || !strings.Contains(err.Error(), "given twice") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+	// The schema says what it said.
+	validator, err := schema.Compile(d.Schema(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validator.Validate(t.Context(), []byte(`{"id":1,"sub":null}`)); err == nil || err.Error() != `at "/sub": expected an object, got null` {
+		t.Error(err)
+	}
+}
+
+// null is kept where the schema accepts it, and refused where a schema beside a reference requires the
+// member.
+func TestDecodeNullBySchema(t *testing.T) {
+	type arguments struct {
+		A any  `json:"a,omitzero"`
+		B *int `json:"b,omitzero" jsonschema:"nullable,default=3"`
+		C *int `json:"c,omitzero"`
+	}
+	for raw, want := range map[string]arguments{
+		`{}`:                             {B: new(3)},
+		`{"a":null,"b":null,"c":null}`:   {},
+		`{"a":[null],"b":null,"c":null}`: {A: []any{nil}},
+		`{"c":7}`:                        {B: new(3), C: new(7)},
+	} {
+		if got, err := schema.Decode[arguments](t.Context(), json.RawMessage(raw)); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("%s: %+v, %v", raw, got, err)
+		}
+	}
+	for text, refused := range map[string]bool{
+		`{"$ref":"#/$defs/x","required":["c"],"$defs":{"x":{"properties":{"c":{"type":"integer"}}}}}`: true,
+		`{"$ref":"#/$defs/x","required":["b"],"$defs":{"x":{"properties":{"c":{"type":"integer"}}}}}`: false,
+		`{"properties":{"b":true,"c":{"enum":[1,2]}}}`:                                                false,
+		`{"properties":{"b":true,"c":{"const":1}},"not":{"required":["a"]}}`:                          false,
+		`{"properties":{"b":true,"c":{"enum":[1,2]}},"not":{"required":["b"]}}`:                       true,
+		`{"properties":{"b":true,"c":false}}`:                                                         true,
+	} {
+		d, err := schema.NewDecoder[arguments](&schema.DecoderOptions{Schema: json.RawMessage(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Decode(t.Context(), json.RawMessage(`{"b":1,"c":null}`)); (err != nil) != refused {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestDecodeErrors(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"id":1,"ID":2}`:                        `at "/ID": unknown member; accepted: id, big, sub, subs, byName, byID, level, tags, at`,
-		`{"id":9223372036854775808}`:             `at "/id": expected a number in the range of int64, got 9223372036854775808`,
-		`{"id":1,"at":"yesterday"}`:              `at "/at": expected a date-time as in RFC 3339, got "yesterday"`,
+		`{"id":9223372036854775808}`:             `at "/id": expected an integer from -9223372036854775808 to 9223372036854775807, got 9223372036854775808`,
+		`{"id":1,"at":"yesterday"}`:              `at "/at": expected a date-time as in RFC 3339, such as 2026-01-31T09:30:00Z, got "yesterday"`,
 		`{"id":1,"sub":{"limit":0},"level":"x"}`: "at \"/sub\": missing \"query\" (accepted: query, limit)\nat \"/sub/limit\": expected at least 1, got 0\nat \"/level\": expected one of \"low\", \"high\", got \"x\"",
 	} {
 		got, err := schema.Decode[deep](t.Context(), json.RawMessage(raw))
@@ -165,7 +249,7 @@ func TestDecoderOptions(t *testing.T) {
 // Decoding neither panics nor returns a value with an error. A decoded value can be encoded and
 // decoded again.
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{`{"id":1}`, `{"id":1.0,"sub":{"query":"x","limit":1e1}}`, `{"id":1,"id":2}`, `null`, `{"id":1,"byID":{"-1":{"query":"q"}}}`, `{"id":1,"at":"2026-01-01T00:00:00Z"}`, `{`} {
+	for _, seed := range []string{`{"id":1}`, `{"id":1.0,"sub":{"query":"x","limit":1e1}}`, `{"id":1,"id":2}`, `null`, `{"id":1,"byID":{"-1":{"query":"q"}}}`, `{"id":1,"at":"2026-01-01T00:00:00Z"}`, `{"sub":null,"id":1,"level":null,"sub":{}}`, `{"id":1,"at":"x","byID":{"1":{"query":null}}}`, `{`} {
 		f.Add([]byte(seed))
 	}
 	d, err := schema.NewDecoder[deep](nil)

@@ -23,8 +23,21 @@
 //     the keywords that most tool schemas use is compiled to nodes, which validate the bytes of an
 //     instance without decoding them. The general validator, which is
 //     github.com/santhosh-tekuri/jsonschema, validates instances of all other schemas.
-//   - A [Decoder] adds defaults to an instance, validates it and decodes it into a Go value.
+//   - A [Decoder] adds defaults to an instance, removes null for optional members, validates the
+//     instance and decodes it into a Go value.
 //   - An instance is JSON text that is validated. A [Violation] is one error in an instance.
+//
+// # Tags
+//
+// These tags of a struct field are read; [ForType] lists the keywords. The order is that of precedence.
+//
+//	jsonschema:"the name, or a part of it"    a description
+//	jsonschema:"minimum=1,maximum=9"          keywords; so begins a tag with a word and =
+//	jsonschema:"required"                     a keyword without a value: required, nullable, uniqueItems
+//	jsonschema:"title=Name,description=name"  keywords; a comma inside a value is written \\,
+//	jsonschema:"-"                            the schema leaves out the field
+//	jsonschema_description:"n=1, or more"     a description that may begin with a word and =
+//	description:"n=1, or more"                the same
 //
 // The errors of each phase have their own type: [TypeError] for a Go type without a schema,
 // [CompileError] for a schema that cannot be used, [ValidationError] for an instance that does not
@@ -33,7 +46,8 @@
 // # Guarantees
 //
 //  1. A [ValidationError] reports all violations, up to [MaxViolations], each with its JSON Pointer.
-//     The texts do not depend on the kind of validator.
+//     The texts do not depend on the kind of validator. A [Decoder] adds the values that only the Go
+//     type does not accept, such as a wrong date-time. The texts contain no Go types.
 //  2. No reference is fetched from a network or a disk. [CompileOptions.Resources] holds the other
 //     documents.
 //  3. Schemas and instances may come from a hostile peer. The constants of this package limit sizes,

@@ -26,6 +26,7 @@ type field struct {
 	orNull      bool // may be null
 	stringified bool // a number that is encoded as a string
 	shadows     bool // a field of an embedded struct has the same name
+	untagged    bool // the jsonschema tag is a description, in which the library would read keywords
 	description string
 	tag         []tagItem
 }
@@ -133,8 +134,9 @@ func parseField(sf reflect.StructField, path string) (f *field, embeds bool, err
 	if f.stringified && !isNumber(sf.Type) {
 		return nil, false, &TypeError{Path: path, Reason: "the json option string is for numbers, not for " + sf.Type.String()}
 	}
-	f.description = sf.Tag.Get("jsonschema_description")
-	f.tag, err = parseTag(sf.Tag.Get("jsonschema"), path)
+	text, items, err := parseTag(sf.Tag.Get("jsonschema"), path)
+	f.tag, f.untagged = items, text != ""
+	f.description = cmp.Or(text, sf.Tag.Get("jsonschema_description"), sf.Tag.Get("description"))
 	for _, item := range f.tag {
 		switch item.keyword {
 		case "default":

@@ -118,6 +118,18 @@ func (n *node) defaultValue() []byte {
 	return nil
 }
 
+// refusesNull reports whether a schema accepts other values but not null.
+func (n *node) refusesNull() bool {
+	refuses := false
+	for ; n != nil; n = n.ref {
+		if n.isFalse {
+			return false
+		}
+		refuses = refuses || n.types != 0 && n.types&nullType == 0 || n.enum.lacksNull() || n.constant.lacksNull()
+	}
+	return refuses
+}
+
 // A typeSet is a set of values of the keyword type.
 type typeSet uint8
 

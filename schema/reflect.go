@@ -42,13 +42,18 @@ func For[T any]() (json.RawMessage, error) {
 //     themselves, are in $defs, under the name of the type, with the package in front where two names
 //     would be equal.
 //
-// The tag `jsonschema:"…"` of a field adds keywords, separated by commas: title, description, enum,
-// default, example, format, pattern, minLength, maxLength, minimum, maximum, exclusiveMinimum,
-// exclusiveMaximum, multipleOf, minItems, maxItems, uniqueItems, minProperties, maxProperties, any
-// x-keyword=text, and the words required and nullable. enum and example may be repeated, and default
-// too on a list. A comma inside a value is written \\,. On a list, keywords that are not about lists
-// apply to its items. The tag jsonschema_description holds a description in which commas need no
-// escape. A keyword that is misspelt or does not fit the type of the field is an error.
+// The tag `jsonschema:"…"` of a field is a description, as in github.com/google/jsonschema-go, or a list
+// of keywords. It is a list if it begins with a word and =, or if it is one of the words required,
+// nullable and uniqueItems or begins with one and a comma without a space. In a description, commas
+// need no escape. The tags jsonschema_description and description hold a description too; of several,
+// the first in this order counts: jsonschema, jsonschema_description, description.
+//
+// The keywords are separated by commas without spaces: title, description, enum, default, example,
+// format, pattern, minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum,
+// multipleOf, minItems, maxItems, uniqueItems, minProperties, maxProperties, any x-keyword=text, and
+// the words required and nullable. enum and example may be repeated, and default too on a list. A comma
+// inside a value is written \\,. On a list, keywords that are not about lists apply to its items. A
+// keyword that is misspelt, does not fit the type of the field or follows a description is an error.
 //
 // These types have no schema: chan, func and complex types; time.Duration and url.URL, which have no
 // JSON form of their own; and interfaces with methods, which cannot be decoded.
@@ -203,11 +208,12 @@ func (r *reflection) completeStruct(s *jsonschema.Schema, info *structInfo) erro
 		s.Properties = jsonschema.NewProperties()
 	}
 	s.Required = s.Required[:0]
+	s.OneOf, s.AnyOf = nil, nil // from descriptions in which the library reads keywords
 	for i := range info.fields {
 		f := &info.fields[i]
 		var property *jsonschema.Schema
 		var err error
-		if known, ok := reflected.Get(f.name); ok && !f.shadows {
+		if known, ok := reflected.Get(f.name); ok && !f.shadows && !f.untagged {
 			property, err = r.complete(untagged(known), f.typ)
 		} else {
 			property, err = r.schema(f.typ)

@@ -29,36 +29,66 @@ var tagKeywords = map[string][]string{
 	"enum": {"string", "number", "integer", "boolean", ""},
 }
 
-// parseTag splits a tag at its commas.
-func parseTag(tag, path string) ([]tagItem, error) {
-	if tag == "" {
-		return nil, nil
+// keywordNames lists the keywords of a tag for messages.
+const keywordNames = "title, description, enum, default, example, format, pattern, minLength, maxLength, minimum, maximum, " +
+	"exclusiveMinimum, exclusiveMaximum, multipleOf, minItems, maxItems, uniqueItems, minProperties, maxProperties, " +
+	"required, nullable, x-…"
+
+// isKeyword reports whether a tag may contain a keyword.
+func isKeyword(name string) bool {
+	switch name {
+	case "title", "description", "default", "example":
+		return true
 	}
-	var items []tagItem
+	_, known := tagKeywords[name]
+	return known || isFlag(name) || len(name) > 2 && strings.HasPrefix(name, "x-")
+}
+
+// isFlag reports whether a keyword is written without a value.
+func isFlag(name string) bool {
+	return name == "required" || name == "nullable" || name == "uniqueItems"
+}
+
+// isDescription reports whether a tag is a description, not a list of keywords. A list begins with a
+// word and an equals sign, or is or begins with a flag and a comma without a space after it.
+func isDescription(tag string) bool {
+	if word, _, ok := strings.Cut(tag, "="); ok && !strings.ContainsAny(word, " \t\n") {
+		return false
+	}
+	first, rest, more := strings.Cut(tag, ",")
+	return !isFlag(first) || more && strings.HasPrefix(rest, " ")
+}
+
+// parseTag returns the description or the keywords of a jsonschema tag.
+func parseTag(tag, path string) (description string, items []tagItem, err error) {
+	if tag == "" {
+		return "", nil, nil
+	}
+	if isDescription(tag) {
+		_, rest, _ := strings.Cut(tag, ",")
+		for text := range strings.SplitSeq(rest, ",") {
+			if keyword, _, hasValue := strings.Cut(text, "="); isKeyword(keyword) && (hasValue || isFlag(keyword)) {
+				return "", nil, &TypeError{Path: path, Reason: fmt.Sprintf("the jsonschema tag is a description that contains the keyword %q; "+
+					"write the description in another tag, as in description:\"…\" jsonschema:%q", keyword, text)}
+			}
+		}
+		return tag, nil, nil
+	}
 	for _, text := range splitUnescaped(tag) {
 		keyword, value, hasValue := strings.Cut(text, "=")
-		_, known := tagKeywords[keyword]
-		switch keyword {
-		case "title", "description", "default", "example":
-			known = true
-		case "required", "nullable":
-			known = !hasValue
-			hasValue = true
-		case "uniqueItems":
-			hasValue = true
-		}
-		if !known && !hasValue && len(items) == 0 {
-			return nil, &TypeError{Path: path, Reason: fmt.Sprintf("the jsonschema tag has no keyword %q; for a description write jsonschema_description:%q", keyword, tag)}
-		}
-		if !known && !(hasValue && len(keyword) > 2 && strings.HasPrefix(keyword, "x-")) {
-			return nil, &TypeError{Path: path, Reason: fmt.Sprintf("the jsonschema tag has no keyword %q; a comma inside a value is written \\\\,", keyword)}
-		}
-		if !hasValue {
-			return nil, &TypeError{Path: path, Reason: fmt.Sprintf("the jsonschema tag must give %s a value", keyword)}
+		switch {
+		case !isKeyword(keyword) || hasValue && isFlag(keyword) && keyword != "uniqueItems":
+			hint := "a comma inside a value is written \\\\,"
+			if len(items) == 0 {
+				hint = "a description that begins with a word and = is written in the tag description"
+			}
+			return "", nil, &TypeError{Path: path, Reason: fmt.Sprintf("the jsonschema tag has no keyword %q; the keywords are %s; %s", keyword, keywordNames, hint)}
+		case !hasValue && !isFlag(keyword):
+			return "", nil, &TypeError{Path: path, Reason: fmt.Sprintf("the jsonschema tag must give %s a value", keyword)}
 		}
 		items = append(items, tagItem{keyword, value})
 	}
-	return items, nil
+	return "", items, nil
 }
 
 func splitUnescaped(tag string) []string {

@@ -120,6 +120,9 @@ func (e *enum) has(raw []byte, m *meter) bool {
 	return e.canonical[string(canonical(raw, e.longest, m))]
 }
 
+// lacksNull reports whether there is an enum without null.
+func (e *enum) lacksNull() bool { return e != nil && !e.canonical["null"] }
+
 // canonical returns the canonical form of a valid JSON value. Equal values, and only these, have
 // equal forms: numbers are compared by value, and the order of members does not matter. A form that is
 // longer than limit is incomplete. When the meter is empty the result has no meaning.

@@ -18,6 +18,7 @@ type walker struct {
 	path           valuePath
 	decoding       bool
 	needsNormalize bool // decoding needs defaults or rewritten integers
+	refusedNull    bool // a violation is null
 	violations     []Violation
 }
 
@@ -148,7 +149,8 @@ func (w *walker) literal(n *node, t typeSet) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.common(n, t, raw)
+	ok, err := w.common(n, t, raw)
+	w.refusedNull = w.refusedNull || t == nullType && !ok
 	return err
 }
 

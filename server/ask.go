@@ -35,7 +35,8 @@ func (e *DeclinedError) Error() string {
 //
 // Until there is an answer, Elicit returns an error that the function must return. The function
 // then runs again. If the user declines or cancels, the error is a *[DeclinedError]. An answer that
-// does not fit T is a *[jsonrpc.Error].
+// does not fit T is a *[jsonrpc.Error]. Members that the form does not have are ignored, and null for an
+// optional member means that it is absent.
 //
 // A form must not ask for secrets; use [ElicitURL] for that. MCP 2025-11-25, client/elicitation.
 func Elicit[T any](r *Request, key, message string) (T, error) {
@@ -57,7 +58,7 @@ func Elicit[T any](r *Request, key, message string) (T, error) {
 }
 
 // ElicitForm is [Elicit] for a form without a Go type, for example with titled options. It returns
-// the answer as JSON that fits the form.
+// the answer as JSON that fits the form; see [mcp.ElicitSchema.Check] for other members and for null.
 func ElicitForm(r *Request, key, message string, form *mcp.ElicitSchema) (json.RawMessage, error) {
 	requested, err := form.AppendJSON(nil)
 	if err != nil {
@@ -192,24 +193,39 @@ func formOf[T any](s *Server) (*form[T], error) {
 }
 
 func newForm[T any](s *Server) (*form[T], error) {
-	opts := &schema.DecoderOptions{Memory: memoryOf(s)}
-	fields, err := schema.NewDecoder[T](opts)
+	fields, err := schema.For[T]()
 	if err != nil {
 		return nil, err
 	}
-	if isObject(fields.Schema()) {
-		requested, err := requestedSchema(fields.Schema())
-		return &form[T]{fields.Decode, requested}, err
+	if isObject(fields) {
+		decoder, requested, err := formDecoder[T](s, fields)
+		if err != nil {
+			return nil, err
+		}
+		return &form[T]{decoder.Decode, requested}, nil
 	}
-	field, err := schema.NewDecoder[singleField[T]](opts)
+	if fields, err = schema.For[singleField[T]](); err != nil {
+		return nil, err
+	}
+	decoder, requested, err := formDecoder[singleField[T]](s, fields)
 	if err != nil {
 		return nil, err
 	}
-	requested, err := requestedSchema(field.Schema())
 	return &form[T]{func(ctx context.Context, content json.RawMessage) (T, error) {
-		answer, err := field.Decode(ctx, content)
+		answer, err := decoder.Decode(ctx, content)
 		return answer.Value, err
-	}, requested}, err
+	}, requested}, nil
+}
+
+// formDecoder returns the schema that a client gets, and the decoder of answers to it. The decoder ignores
+// members that are not in the form, since that schema allows them.
+func formDecoder[T any](s *Server, fields json.RawMessage) (*schema.Decoder[T], json.RawMessage, error) {
+	requested, err := requestedSchema(fields)
+	if err != nil {
+		return nil, nil, err
+	}
+	decoder, err := schema.NewDecoder[T](&schema.DecoderOptions{Schema: requested, Memory: memoryOf(s)})
+	return decoder, requested, err
 }
 
 // isObject reports whether a schema allows objects only.

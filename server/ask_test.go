@@ -67,7 +67,7 @@ func TestForms(t *testing.T) {
 				`"picks":{"type":"array","maxItems":2,"items":{"type":"string","enum":["a","b"]}}},"required":["name","mail","grain","picks"]}`,
 				`{"name":"Ada","mail":"a@b.c","grain":"rye","picks":["b"]}`, "{Name:Ada Age:30 Score:0 News:<nil> Mail:a@b.c Grain:rye Picks:[b]}"},
 			{"pointer", `{"type":"object","properties":{"sure":{"type":"boolean"}},"required":["sure"]}`, `{"sure":true}`, "&{Sure:true}"},
-			{"string", fmt.Sprintf(value, `{"type":"string"}`), `{"value":"x"}`, "x"},
+			{"string", fmt.Sprintf(value, `{"type":"string"}`), `{"value":"x","_other":1}`, "x"},
 			{"bool", fmt.Sprintf(value, `{"type":"boolean"}`), `{"value":true}`, "true"},
 			{"int", fmt.Sprintf(value, `{"type":"integer"}`), `{"value":7.0}`, "7"},
 			{"number", fmt.Sprintf(value, `{"type":"number"}`), `{"value":1.5}`, "1.5"},
@@ -144,14 +144,18 @@ func TestAnswersAreChecked(t *testing.T) {
 		asked := &person{}
 		session := connectWith(t, s, &client.Options{Era: era, Elicit: asked.fill, Limits: client.Limits{QuestionBurst: -1}})
 		for _, tool := range []string{"typed", "form"} {
-			asked.content = `{"name":"Ada","age":36,"grain":"rye"}`
-			if result := call(t, session, tool, `{}`); result.IsError || !strings.Contains(textOf(result), "Ada") {
-				t.Errorf("%s says %q", tool, textOf(result))
+			for _, content := range []string{
+				`{"name":"Ada","age":36,"grain":"rye"}`, `{"name":"Ada","age":null,"grain":null}`, `{"name":"Ada","_note":{"by":"client"}}`,
+			} {
+				asked.content = content
+				if result := call(t, session, tool, `{}`); result.IsError || !strings.Contains(textOf(result), "Ada") {
+					t.Errorf("%s: %s says %q", content, tool, textOf(result))
+				}
 			}
 			ran = 0
 			for _, content := range []string{
 				`{}`, `{"name":7}`, `{"name":"A"}`, `{"name":"Ada","age":"36"}`, `{"name":"Ada","age":-1}`, `{"name":"Ada","age":1.5}`,
-				`{"name":"Ada","grain":"stone"}`, `{"name":"Ada","password":"x"}`, `{"name":null}`,
+				`{"name":"Ada","grain":"stone"}`, `{"name":null}`,
 			} {
 				asked.content = content
 				_, err := session.CallTool(t.Context(), tool, nil, nil)

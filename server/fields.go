@@ -3,12 +3,14 @@ package server
 import (
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/schema"
@@ -39,7 +41,7 @@ func newFields(t reflect.Type) (*fields, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%v must be a struct or map[string]string", t)
 	}
-	tagged, err := fieldValuesOf(t)
+	tagged, err := fieldSchemas(t)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +53,7 @@ func newFields(t reflect.Type) (*fields, error) {
 		if isThroughPointer(t, sf.Index) {
 			return nil, fmt.Errorf("field %s: it must not be promoted from an embedded pointer", sf.Name)
 		}
-		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		name, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		if name == "-" {
 			continue
 		}
@@ -65,8 +67,7 @@ func newFields(t reflect.Type) (*fields, error) {
 		tags := tagged[name]
 		field := field{
 			name: name, index: sf.Index, set: set, values: tags.enum, defaultValues: tags.defaultValues,
-			description: sf.Tag.Get("jsonschema_description"),
-			optional:    sf.Type.Kind() == reflect.Pointer || strings.Contains(options, "omit") || tags.defaultValues != nil,
+			description: tags.description, optional: !tags.required || tags.defaultValues != nil,
 		}
 		if err := field.checkDefault(sf.Type); err != nil {
 			return nil, fmt.Errorf("field %s: the default: expected %w", sf.Name, err)
@@ -98,6 +99,10 @@ func (f *fields) allowedValues() map[string][]string {
 	return limited
 }
 
+func (f *fields) isOptional(name string) bool {
+	return slices.ContainsFunc(f.list, func(field field) bool { return field.name == name && field.optional })
+}
+
 func (f *fields) names() []string {
 	names := make([]string, len(f.list))
 	for i, field := range f.list {
@@ -107,7 +112,7 @@ func (f *fields) names() []string {
 }
 
 // decode sets the fields of the struct, or the map, that into points to. of returns the values for
-// a name, or nil.
+// a name, or nil. The error lists all problems, up to schema.MaxViolations.
 func (f *fields) decode(into any, given []string, of func(name string) []string) error {
 	v := reflect.ValueOf(into).Elem()
 	if f.isMap {
@@ -118,9 +123,13 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 		v.Set(reflect.ValueOf(m))
 		return nil
 	}
+	var problems []string
 	for _, name := range given {
+		if len(problems) == schema.MaxViolations {
+			break
+		}
 		if !slices.ContainsFunc(f.list, func(field field) bool { return field.name == name }) {
-			return fmt.Errorf("unknown %s (accepted: %s)", jsonscan.Quote(name), strings.Join(f.names(), ", "))
+			problems = append(problems, fmt.Sprintf("unknown %s (accepted: %s)", jsonscan.Quote(name), strings.Join(f.names(), ", ")))
 		}
 	}
 	for i := range f.list {
@@ -129,17 +138,19 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 		if values == nil {
 			values = slices.Clone(field.defaultValues) // the function may change a list
 		}
-		if values == nil {
-			if !field.optional {
-				return fmt.Errorf("missing %q (accepted: %s)", field.name, strings.Join(f.names(), ", "))
+		switch {
+		case values != nil:
+			if err := field.setChecked(v.FieldByIndex(field.index), values); err != nil {
+				problems = append(problems, fmt.Sprintf("%q: expected %v", field.name, err))
 			}
-			continue
-		}
-		if err := field.setChecked(v.FieldByIndex(field.index), values); err != nil {
-			return fmt.Errorf("%q: expected %w", field.name, err)
+		case !field.optional:
+			problems = append(problems, fmt.Sprintf("missing %q (accepted: %s)", field.name, strings.Join(f.names(), ", ")))
 		}
 	}
-	return nil
+	if len(problems) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(problems[:min(len(problems), schema.MaxViolations)], "; "))
 }
 
 // setChecked sets v to values, if they are allowed. The error says what was expected.
@@ -162,28 +173,35 @@ func (f *field) checkDefault(t reflect.Type) error {
 	return f.setChecked(reflect.New(t).Elem(), f.defaultValues)
 }
 
-// fieldValues are the enum and default of a field, from its jsonschema tag or a method EnumValues.
-type fieldValues struct{ enum, defaultValues []string }
+// A fieldSchema has those parts of the schema of a field that restrict and describe a string.
+type fieldSchema struct {
+	description         string
+	required            bool
+	enum, defaultValues []string
+}
 
-// fieldValuesOf returns the enums and defaults of the fields of a struct, by name.
-func fieldValuesOf(t reflect.Type) (map[string]fieldValues, error) {
+// fieldSchemas returns the schemas of the fields of a struct, by name.
+func fieldSchemas(t reflect.Type) (map[string]fieldSchema, error) {
 	reflected, err := schema.ForType(t)
 	if err != nil {
 		return nil, err
 	}
 	var root struct {
 		Properties map[string]struct {
-			Enum    []json.RawMessage
-			Default json.RawMessage
-			Items   struct{ Enum []json.RawMessage }
+			Description string
+			Enum        []json.RawMessage
+			Default     json.RawMessage
+			Items       struct{ Enum []json.RawMessage }
 		}
+		Required []string
 	}
 	if err := json.Unmarshal(reflected, &root); err != nil {
 		return nil, err
 	}
-	found := make(map[string]fieldValues)
+	found := make(map[string]fieldSchema)
 	for name, property := range root.Properties {
-		found[name] = fieldValues{
+		found[name] = fieldSchema{
+			description: property.Description, required: slices.Contains(root.Required, name),
 			enum:          jsonTexts(append(property.Enum, property.Items.Enum...)),
 			defaultValues: jsonTexts(listElements(property.Default)),
 		}
@@ -233,7 +251,14 @@ func setterFor(t reflect.Type) (func(reflect.Value, []string) error, error) {
 	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return joined(func(v reflect.Value, s string) error {
-			return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s))
+			err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s))
+			switch {
+			case err == nil:
+				return nil
+			case t == reflect.TypeFor[time.Time]():
+				return fmt.Errorf("a date-time as in RFC 3339, got %.80q", s)
+			}
+			return fmt.Errorf("a valid value (%.256v), got %.80q", err, s)
 		}), nil
 	}
 	zero := reflect.Zero(t)

@@ -31,7 +31,8 @@ type Prompt struct {
 
 // AddPrompt registers a function as a prompt. Args is a struct whose fields are the arguments, with
 // the names of their json tags. Fields with omitempty, omitzero, a pointer type or a default are
-// optional. Of a jsonschema tag, enum and default are used. A result of type string is one message
+// optional; null for an optional argument means that it is absent. Of the tags that [schema.ForType]
+// describes, the description, enum, default and required are used. A result of type string is one message
 // of the user; []mcp.PromptMessage and *mcp.GetPromptResult are used as they are. The function is
 // called concurrently. AddPrompt panics, with the file and line of the caller, if the prompt cannot
 // be registered.
@@ -85,7 +86,7 @@ func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode fun
 
 func decodeArguments(into any, args *fields, call *mcp.Call) error {
 	raw := call.Member("arguments")
-	if raw == nil {
+	if raw == nil || string(raw) == "null" {
 		raw = []byte("{}")
 	}
 	object, err := jsonscan.ReadObject(raw)
@@ -95,13 +96,16 @@ func decodeArguments(into any, args *fields, call *mcp.Call) error {
 	given := make([]string, 0, object.Len())
 	for m := range object.All() {
 		name := jsonscan.Unquote(m.Key)
+		if string(m.Value) == "null" && args.isOptional(name) {
+			continue
+		}
 		if m.Value[0] != '"' {
 			return invalidParams("arguments: %.80q must be a string", name)
 		}
 		given = append(given, name)
 	}
 	err = args.decode(into, given, func(name string) []string {
-		if value := object.Get(name); value != nil {
+		if value := object.Get(name); value != nil && value[0] == '"' {
 			return []string{jsonscan.Unquote(value)}
 		}
 		return nil

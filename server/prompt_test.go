@@ -337,6 +337,61 @@ func TestDefaultsOfFields(t *testing.T) {
 	})
 }
 
+// TestPromptArgumentsThatAreNull checks that null is read as an absent argument, and that all problems are
+// reported. The tags of the fields are those of tools.
+func TestPromptArgumentsThatAreNull(t *testing.T) {
+	type args struct {
+		City string     `json:"city" jsonschema:"the city, or a part of it"`
+		Days int        `json:"days" jsonschema:"default=3" description:"days to forecast"`
+		Unit *unit      `json:"unit" jsonschema:"required"`
+		Note *bool      `json:"note"`
+		At   *time.Time `json:"at"`
+	}
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddPrompt(s, server.Prompt{Name: "weather"}, func(_ context.Context, _ *server.Request, in args) (string, error) {
+			return fmt.Sprint(in.City, in.Days, *in.Unit, in.Note), nil
+		})
+		server.AddPrompt(s, server.Prompt{Name: "none"}, func(context.Context, *server.Request, struct{}) (string, error) { return "nothing", nil })
+		session := connect(t, s, era)
+		for params, want := range map[string]string{
+			`{"name":"weather","arguments":{"city":"Bern","days":null,"unit":"C","note":null}}`: "Bern3C<nil>",
+			`{"name":"weather","arguments":{"city":null,"unit":"C"}}`:                           `arguments: "city" must be a string`,
+			`{"name":"weather","arguments":{"city":"Bern","unit":null}}`:                        `arguments: "unit" must be a string`,
+			`{"name":"weather","arguments":{"city":"Bern","unit":"C","x":null}}`:                `arguments: "x" must be a string`,
+			`{"name":"none","arguments":null}`:                                                  "nothing",
+			`{"name":"weather","arguments":{"days":"x","unit":"C","note":"maybe","at":"now"}}`: `arguments: missing "city" (accepted: city, days, unit, note, at); ` +
+				`"days": expected an integer of 64 bits, got "x"; "note": expected true or false, got "maybe"; "at": expected a date-time as in RFC 3339, got "now"`,
+			`{"name":"weather","arguments":{"x":"1","y":"2","city":"Bern","unit":"C"}}`: `arguments: unknown "x" (accepted: city, days, unit, note, at); unknown "y" (accepted: `,
+		} {
+			got, err := raw(t, session, mcp.MethodPromptsGet, params)
+			if err != nil {
+				got = message(err)
+			}
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: got %s, want %s", params, got, want)
+			}
+		}
+		for prompt, err := range session.Prompts(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if prompt.Name != "weather" {
+				continue
+			}
+			want := []mcp.PromptArgument{
+				{Name: "city", Description: "the city, or a part of it", Required: true}, {Name: "days", Description: "days to forecast"},
+				{Name: "unit", Required: true}, {Name: "note"}, {Name: "at"},
+			}
+			if diff := cmp.Diff(want, prompt.Arguments); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		}
+	})
+}
+
+type unit string
+
 // TestInvalidDefaults checks that invalid defaults are rejected at registration.
 func TestInvalidDefaults(t *testing.T) {
 	_, choice := server.NewPrompt(server.Prompt{Name: "x"}, nothing[struct {

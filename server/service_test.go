@@ -21,7 +21,7 @@ type shop struct{ greeting string }
 
 type searchIn struct {
 	_     server.ToolTag `name:"search" title:"Search" description:"Full-text search" readOnly:"true" timeout:"30s" tags:"catalogue, fast" scopes:"read"`
-	Query string         `json:"query" jsonschema:"minLength=1" jsonschema_description:"search terms"`
+	Query string         `json:"query" jsonschema:"minLength=1" description:"search terms"`
 	Limit int            `json:"limit,omitempty" jsonschema:"default=10,minimum=1"`
 }
 

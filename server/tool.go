@@ -48,7 +48,8 @@ type Tool struct {
 }
 
 // AddTool registers a function as a tool. The function's arguments are validated against the schema
-// of In and decoded. Its result depends on Out:
+// of In and decoded; null for an optional member is read as if the member were absent. Its result
+// depends on Out:
 //
 //   - string: text
 //   - an [mcp.Content] type, []mcp.Content or [mcp.ContentList]: content
@@ -83,7 +84,8 @@ func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in
 }
 
 // AddRawTool registers a function that gets its arguments as JSON. tool.InputSchema is required,
-// and the arguments are validated against it. AddRawTool panics, with the file and line of the
+// and the arguments are validated against it. The function gets the arguments unchanged, and null only
+// where the schema accepts it. AddRawTool panics, with the file and line of the
 // caller, if the tool cannot be registered.
 func AddRawTool(s *Server, tool Tool, fn func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error)) {
 	s.mustAdd(NewRawTool(tool, fn))

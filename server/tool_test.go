@@ -826,3 +826,44 @@ func TestTimeoutError(t *testing.T) {
 		}
 	})
 }
+
+// TestArgumentsThatAreNull checks that null for an optional argument is read as absent if the arguments are
+// decoded, and is refused by the schema of a raw tool. Both tools have the same schema.
+func TestArgumentsThatAreNull(t *testing.T) {
+	type order struct {
+		Item string `json:"item" jsonschema:"the item, by name"`
+		Bill *bool  `json:"bill" jsonschema:"send a bill"`
+		Note string `json:"note,omitempty"`
+	}
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddTool(s, server.Tool{Name: "typed"}, func(_ context.Context, _ *server.Request, in order) (string, error) {
+			return fmt.Sprint(in.Item, in.Bill, in.Note), nil
+		})
+		session := connect(t, s, era)
+		var listed *mcp.Tool
+		for tool, err := range session.Tools(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed = tool
+		}
+		const want = `{"type":"object","properties":{"item":{"type":"string","description":"the item, by name"},` +
+			`"bill":{"type":"boolean","description":"send a bill"},"note":{"type":"string"}},"required":["item"],"additionalProperties":false}`
+		if string(listed.InputSchema) != want {
+			t.Errorf("the schema is %s", listed.InputSchema)
+		}
+		server.AddRawTool(s, server.Tool{Name: "raw", InputSchema: listed.InputSchema}, func(_ context.Context, _ *server.Request, arguments json.RawMessage) (mcp.Result, error) {
+			return nil, fmt.Errorf("it runs with %s", arguments)
+		})
+		if result := call(t, session, "typed", `{"bill":null,"item":"rye","note":null}`); result.IsError || textOf(result) != "rye<nil>" {
+			t.Errorf("typed: %q", textOf(result))
+		}
+		if result := call(t, session, "typed", `{"item":null}`); !result.IsError || textOf(result) != `at "/item": expected a string, got null` {
+			t.Errorf("typed: %q", textOf(result))
+		}
+		if result := call(t, session, "raw", `{"item":"rye","bill":null}`); !result.IsError || textOf(result) != `at "/bill": expected a boolean, got null` {
+			t.Errorf("raw: %q", textOf(result))
+		}
+	})
+}
