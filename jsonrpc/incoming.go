@@ -90,7 +90,7 @@ func (c *Conn) dispatch(o origin, msg Message, b *batch) (unused bool) {
 	switch msg := msg.(type) {
 	case *Response:
 		if !c.calls.deliver(msg, o.charge) {
-			c.report(fmt.Errorf("jsonrpc: a response without a pending call, with the id %s", msg.ID.AppendJSON(nil)))
+			c.report(&UnexpectedResponseError{ID: msg.ID, Late: c.calls.made(msg.ID), Err: msg.Error})
 		}
 	case *Request:
 		if msg.IsNotification() {
@@ -133,11 +133,7 @@ func (c *Conn) refusal(err error) *Response {
 	switch {
 	case ok && bad.Response:
 		// The call fails now, since no other response will come.
-		reason := "malformed answer"
-		if bad.Err.Code == Busy {
-			reason = "refused answer"
-		}
-		c.calls.deliver(&Response{ID: bad.ID, malformed: fmt.Errorf("%s: %s", reason, bad.Err.Message)}, nil)
+		c.calls.deliver(&Response{ID: bad.ID, malformed: bad}, nil)
 		return nil
 	case bad.Err.Code == Busy && bad.ID.IsZero():
 		return nil // a notification, or a call whose id is unknown

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -128,11 +129,11 @@ func (l *lines) readLine() ([]byte, error) {
 		full := errors.Is(err, bufio.ErrBufferFull)
 		switch {
 		case full && len(line) > l.maxLine+len("\r"):
-			return nil, l.skipLine()
+			return nil, l.skipLine(line)
 		case full:
 		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
 			if len(bytes.TrimRight(line, "\r\n")) > l.maxLine {
-				return nil, l.tooLong()
+				return nil, l.tooLong(line, line)
 			}
 			return bytes.Trim(line, " \t\r\n"), nil
 		default:
@@ -149,16 +150,18 @@ func (l *lines) Recycle(line []byte) {
 }
 
 // skipLine reads the rest of a line that is too long.
-func (l *lines) skipLine() error {
+func (l *lines) skipLine(begin []byte) error {
 	for {
-		if _, err := l.r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
-			return l.tooLong()
+		if end, err := l.r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+			return l.tooLong(begin, end)
 		}
 	}
 }
 
-func (l *lines) tooLong() error {
-	return invalidRequest("a line may have at most %d bytes", l.maxLine)
+// tooLong returns the error of a line that is too long, with the id of the message if it can be
+// read, so that the call that it answers fails.
+func (l *lines) tooLong(begin, end []byte) error {
+	return refuseUnread(begin, end, &Error{Code: InvalidRequest, Message: fmt.Sprintf("a line may have at most %d bytes", l.maxLine)})
 }
 
 // Write queues one message as one line.
