@@ -131,6 +131,9 @@ func (l *lines) readLine() ([]byte, error) {
 		case full && len(line) > l.maxLine+len("\r"):
 			return nil, l.skipLine(line)
 		case full:
+		case errors.Is(err, io.EOF) && isCutAnswer(line):
+			// It fails no call, since the end of the stream says more.
+			return nil, &DecodeError{Response: true, Err: &Error{Code: ParseError, Message: "the last line is incomplete"}}
 		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
 			if len(bytes.TrimRight(line, "\r\n")) > l.maxLine {
 				return nil, l.tooLong(line, line)
@@ -140,6 +143,16 @@ func (l *lines) readLine() ([]byte, error) {
 			return nil, err // the line is incomplete
 		}
 	}
+}
+
+// isCutAnswer reports whether a line without an end is the beginning of a response.
+func isCutAnswer(line []byte) bool {
+	if jsonscan.KindOf(line) != jsonscan.Object || jsonscan.Valid(line) == nil {
+		return false
+	}
+	_, err := Decode(line)
+	bad, ok := errors.AsType[*DecodeError](err)
+	return ok && bad.Response
 }
 
 // Recycle makes the memory of a line available for the next one.

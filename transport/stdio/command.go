@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,9 @@ func Command(path string, args []string, opts *CommandOptions) transport.Dialer 
 	d := &command{path: path, args: args, opts: *cmp.Or(opts, &CommandOptions{})}
 	d.opts.Grace = cmp.Or(d.opts.Grace, DefaultGrace)
 	d.opts.Conn.SkipMalformed = true
+	if d.opts.Conn.Malformed == nil {
+		d.opts.Conn.Malformed = duplex.LogMalformed(cmp.Or(d.opts.Logger, slog.Default()))
+	}
 	d.opts.Conn.Drain = -1 // no answer can be sent after the server's output has ended
 	return d
 }
@@ -271,6 +275,8 @@ type CommandOptions struct {
 	MaxLine int
 	// Conn contains the limits of the connection. SkipMalformed and Drain have no effect.
 	Conn jsonrpc.Options
+	// Logger logs samples of malformed messages and unexpected responses. Default slog.Default().
+	Logger *slog.Logger
 }
 
 // ExitError says how a server's process has ended. It is [jsonrpc.ErrClosed] under

@@ -255,18 +255,18 @@ func (p *post) receiveOne(text []byte) (resp *jsonrpc.Response, reusable bool, e
 	c := p.conn
 	msg, err := jsonrpc.Decode(text)
 	if err != nil {
-		if bad, ok := errors.AsType[*jsonrpc.DecodeError](err); ok && bad.Response && bad.ID == p.id && !p.id.IsZero() {
-			return nil, false, fmt.Errorf("malformed answer: %s", bad.Err.Message)
-		}
 		c.report(err)
+		if bad, ok := errors.AsType[*jsonrpc.DecodeError](err); ok && bad.Response && bad.ID.Matches(p.id) {
+			return nil, false, err
+		}
 		return nil, false, nil
 	}
 	switch msg := msg.(type) {
 	case *jsonrpc.Response:
-		if msg.ID == p.id && !p.id.IsZero() {
+		if msg.ID.Matches(p.id) {
 			return msg, false, nil
 		}
-		c.report(fmt.Errorf("streamable: a response with the unknown id %s", msg.ID))
+		c.report(&jsonrpc.UnexpectedResponseError{ID: msg.ID, Late: c.state.made(msg.ID), Err: msg.Error})
 	case *jsonrpc.Request:
 		if p.modern && !msg.IsNotification() {
 			c.report(fmt.Errorf("streamable: the server sent a request with the method %q, which this version does not allow", msg.Method))
@@ -290,8 +290,4 @@ func (c *clientConn) trace(text []byte) {
 }
 
 // report passes an unexpected or malformed message to DialOptions.Conn.Malformed.
-func (c *clientConn) report(err error) {
-	if malformed := c.dialer.opts.Conn.Malformed; malformed != nil {
-		malformed(err)
-	}
-}
+func (c *clientConn) report(err error) { c.dialer.opts.Conn.Malformed(err) }

@@ -84,7 +84,7 @@ type DialOptions struct {
 	// Conn contains the limits of each connection. SkipMalformed and Drain have no effect:
 	// malformed messages are skipped, and no answer can be sent after the WebSocket has ended.
 	Conn jsonrpc.Options
-	// Logger logs malformed messages. Default slog.Default().
+	// Logger logs samples of malformed messages and unexpected responses. Default slog.Default().
 	Logger *slog.Logger
 }
 
