@@ -133,6 +133,19 @@ func (t *callTable) cancel(id ID) *incomingCall {
 	return call
 }
 
+// others returns the running calls of the peer except one, which may be nil.
+func (t *callTable) others(than *incomingCall) []*incomingCall {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var calls []*incomingCall
+	for _, call := range t.incoming {
+		if call != than {
+			calls = append(calls, call)
+		}
+	}
+	return calls
+}
+
 var errTooManyPending = errors.New("too many calls wait for responses")
 
 // An outgoingCall is a pending call to the peer.

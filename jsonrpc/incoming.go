@@ -292,6 +292,15 @@ func (c *Conn) Cancel(id ID) {
 	}
 }
 
+// CancelOthers cancels the contexts of all running calls of the peer with a cause, except for the
+// call whose context is ctx. The calls are answered when their handlers return.
+func (c *Conn) CancelOthers(ctx context.Context, cause error) {
+	call, _ := ctx.Value(callKey{}).(*incomingCall)
+	for _, other := range c.calls.others(call) {
+		other.cancel(cause)
+	}
+}
+
 // Answer calls a handler for one call, and appends the complete response to reply.Buf. It is
 // for transports that need no [Conn], such as HTTP without sessions. Answer returns the error
 // of the handler, or an error if the handler panics or writes no result. An *[Error] is part
