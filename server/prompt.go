@@ -85,7 +85,7 @@ func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode fun
 
 func decodeArguments(into any, args *fields, call *mcp.Call) error {
 	raw := call.Member("arguments")
-	if raw == nil {
+	if raw == nil || string(raw) == "null" {
 		raw = []byte("{}")
 	}
 	object, err := jsonscan.ReadObject(raw)
@@ -194,7 +194,7 @@ func NewCompletion(completion Completion, fn func(ctx context.Context, r *Reques
 
 func otherArguments(call *mcp.Call) (map[string]string, error) {
 	raw := call.Member("context", "arguments")
-	if raw == nil {
+	if raw == nil || string(raw) == "null" {
 		return nil, nil
 	}
 	object, err := jsonscan.ReadObject(raw)
