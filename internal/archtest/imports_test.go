@@ -58,7 +58,7 @@ internal/quota:           mcp transport internal/bufpool
 internal/duplex:          jsonrpc transport internal/quota
 transport/stdio:          jsonrpc transport internal/duplex internal/peertext internal/procgroup os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
-internal/httpguard:       jsonrpc internal/bufpool internal/jsonscan net/http
+internal/httpguard:       jsonrpc transport internal/bufpool internal/jsonscan net/http
 internal/paramheader:     jsonrpc mcp internal/jsonpointer internal/jsonscan
 internal/wsconn:          jsonrpc internal/bufpool internal/httpguard net/http github.com/gorilla/websocket
 transport/httptransport:  transport internal/jsonscan net/http

@@ -24,14 +24,15 @@ const subprotocol = "mcp"
 // Endpoint is an http.Handler that serves MCP at one path. Each WebSocket is a session of its
 // own. It may be used concurrently.
 type Endpoint struct {
-	server   transport.Binder
-	opts     Options
-	guard    *httpguard.Guard
-	upgrader websocket.Upgrader
-	limits   limits
-	quota    *quota.Endpoint
-	failures *quota.Samples
-	sessions *sessions
+	server     transport.Binder
+	opts       Options
+	guard      *httpguard.Guard
+	principals *httpguard.PrincipalCheck
+	upgrader   websocket.Upgrader
+	limits     limits
+	quota      *quota.Endpoint
+	failures   *quota.Samples
+	sessions   *sessions
 }
 
 // Handler returns an endpoint for a server. opts may be nil. Handler panics if the options
@@ -44,7 +45,7 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 	}
 	q := quota.NewEndpoint(&o.Limits)
 	return &Endpoint{
-		server: server, opts: o, guard: guard,
+		server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalCheck(o.Logger),
 		upgrader: wsconn.Upgrader(subprotocol, o.Limits.WriteTimeout),
 		limits: limits{
 			maxMessage: o.Limits.MessageBytes, writeTimeout: o.Limits.WriteTimeout, keepAlive: o.KeepAlive,
@@ -67,6 +68,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "expected the WebSocket subprotocol "+subprotocol)
 		return
 	}
+	e.principals.Check(r)
 	principal := transport.Principal(r.Context())
 	if err := e.sessions.begin(principal); err != nil {
 		httpguard.RefuseBusy(w, err.Error())
