@@ -42,6 +42,9 @@ func (at *cursor) wait(ctx context.Context) error {
 	}
 }
 
+// errOtherTransport is the error of a POST that is answered with the stream of HTTP+SSE (2024-11-05).
+var errOtherTransport = errors.New(`the response begins with the event "endpoint": the server uses HTTP+SSE`)
+
 var errStreamEnded = errors.New("the stream has ended without the response")
 
 // readStream reads the stream of a call up to the response. In a session, it resumes a
@@ -55,6 +58,9 @@ func (p *post) readStream(body io.ReadCloser) (resp *jsonrpc.Response, draining 
 		case resp != nil:
 			p.conn.incoming.Go(func(context.Context) { p.drain(body) })
 			return resp, true, nil
+		case errors.Is(err, errOtherTransport):
+			body.Close()
+			return nil, false, p.callError(jsonrpc.Rejected, errOtherTransport)
 		case p.ctx.Err() != nil, p.modern, at.lastID == "", isFinal(err):
 			body.Close()
 			return nil, false, p.networkError(err)
@@ -91,7 +97,7 @@ func (p *post) readEvents(body io.Reader, at *cursor) (*jsonrpc.Response, error)
 	events := sse.NewReader(body, int(min(p.conn.dialer.opts.MaxMessage, math.MaxInt)))
 	opened := time.Now()
 	at.failures = 0
-	for {
+	for first := true; ; first = false {
 		event, err := events.Next()
 		if id := events.LastID(); id != "" {
 			at.lastID = id
@@ -104,6 +110,9 @@ func (p *post) readEvents(body io.Reader, at *cursor) (*jsonrpc.Response, error)
 				at.pause.Reset()
 			}
 			return nil, streamError(err)
+		}
+		if first && event.Name == "endpoint" && isEndpoint(event.Data) {
+			return nil, finalError{errOtherTransport}
 		}
 		if len(event.Data) == 0 || event.Name != "" && event.Name != "message" {
 			continue
@@ -119,6 +128,12 @@ func (p *post) readEvents(body io.Reader, at *cursor) (*jsonrpc.Response, error)
 			events.Recycle(event.Data)
 		}
 	}
+}
+
+// isEndpoint reports whether the data of an event "endpoint" is no message.
+func isEndpoint(data []byte) bool {
+	_, err := jsonrpc.Decode(data)
+	return err != nil
 }
 
 func streamError(err error) error {

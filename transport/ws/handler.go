@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// subprotocol is the WebSocket subprotocol that both ends must name.
+// subprotocol is the WebSocket subprotocol of MCP.
 const subprotocol = "mcp"
 
 // Endpoint is an http.Handler that serves MCP at one path. Each WebSocket is a session of its
@@ -58,13 +58,13 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 // ServeHTTP serves one session, until its WebSocket ends or the endpoint is closed. The
 // contexts of its calls have the values of the request's context. A refusal has a JSON-RPC
 // error as body. Its status is 403 for a Host or an Origin that is not allowed, 426 for a
-// request that opens no WebSocket, 400 for one without the subprotocol, and 503 for one
-// session too many.
+// request that opens no WebSocket, 400 for one without the subprotocol unless
+// [Options].NoSubprotocol is set, and 503 for one session too many.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodGet) || !wsconn.Accept(w, r) {
 		return
 	}
-	if !slices.Contains(websocket.Subprotocols(r), subprotocol) {
+	if !e.opts.NoSubprotocol && !slices.Contains(websocket.Subprotocols(r), subprotocol) {
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "expected the WebSocket subprotocol "+subprotocol)
 		return
 	}
