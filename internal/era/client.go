@@ -166,13 +166,14 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 func (s *Session) negotiate(ctx context.Context) (probed, err error) {
 	s.opening.Store(true)
 	defer s.opening.Store(false)
-	switch {
-	case s.config.Mode == Legacy:
+	switch s.config.Mode {
+	case Legacy:
 		return nil, s.initialize(ctx)
-	case s.config.Mode == Modern:
+	case Modern:
 		found, err := s.probe(ctx)
 		s.adopt(found)
 		return nil, err
+	case Auto:
 	}
 	if _, stream := s.conn.(streamConn); stream {
 		return s.negotiateTogether(ctx)

@@ -2,6 +2,7 @@ package httpguard_test
 
 import (
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestPrincipalCheck(t *testing.T) {
 		var log strings.Builder
 		check := httpguard.NewPrincipalCheck(slog.New(slog.NewTextHandler(&log, nil)))
 		for range 3 {
-			r := httptest.NewRequest("POST", "/mcp", nil)
+			r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 			if test.authorization != "" {
 				r.Header.Set("Authorization", test.authorization)
 			}
