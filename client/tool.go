@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
@@ -127,7 +128,7 @@ func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any
 	structured := structuredContent(resp)
 	if structured != nil && (!wantsText || jsonscan.KindOf(structured) == jsonscan.String) {
 		if !s.codecs.of(reflect.TypeFor[Out]()).Decode(structured, &out) {
-			err = jsonv2.Unmarshal(structured, &out)
+			err = jsonv2.Unmarshal(structured, &out, jsontext.AllowInvalidUTF8(true)) // half a surrogate pair becomes U+FFFD
 		}
 	} else {
 		result, failure := decodeToolResult(resp)
@@ -167,7 +168,7 @@ func decodeText(result *mcp.CallToolResult, out any) error {
 			*s = result.Text()
 			return nil
 		}
-		return jsonv2.Unmarshal([]byte(text.Text), out)
+		return jsonv2.Unmarshal([]byte(text.Text), out, jsontext.AllowInvalidUTF8(true))
 	}
 	return fmt.Errorf("it has neither structured content nor text")
 }

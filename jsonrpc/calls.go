@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
@@ -132,6 +133,19 @@ func (t *callTable) cancel(id ID) *incomingCall {
 	return call
 }
 
+// others returns the running calls of the peer except one, which may be nil.
+func (t *callTable) others(than *incomingCall) []*incomingCall {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var calls []*incomingCall
+	for _, call := range t.incoming {
+		if call != than {
+			calls = append(calls, call)
+		}
+	}
+	return calls
+}
+
 var errTooManyPending = errors.New("too many calls wait for responses")
 
 // An outgoingCall is a pending call to the peer.
@@ -177,17 +191,30 @@ func (t *callTable) abandon(id ID) bool {
 func (t *callTable) deliver(resp *Response, charge *bufpool.Charge) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	call, pending := t.outgoing[resp.ID]
+	id := resp.ID
+	call, pending := t.outgoing[id]
+	if !pending {
+		id = id.canonical() // some peers answer 4 with 4.0 or "4"
+		call, pending = t.outgoing[id]
+	}
 	if !pending {
 		return false
 	}
-	delete(t.outgoing, resp.ID)
+	delete(t.outgoing, id)
 	if call.asker != nil && charge != nil && !call.asker.completed {
 		charge.Retain()
 		call.asker.answers = append(call.asker.answers, charge)
 	}
 	call.response <- resp
 	return true
+}
+
+// made reports whether a call to the peer had the id of a response.
+func (t *callTable) made(id ID) bool {
+	n, err := strconv.ParseInt(id.canonical().text, 10, 64)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return err == nil && 0 < n && n <= t.lastID
 }
 
 // close fails all pending calls to the peer, and refuses all later calls of both sides.

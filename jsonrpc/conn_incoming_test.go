@@ -132,7 +132,8 @@ func TestConnReportsMalformed(t *testing.T) {
 		r.send(`hello`, note("n", ""), `{}`, result(7, `{}`), refusal(1, "no"))
 		r.finish()
 		reports.want(t, "malformed message: invalid JSON", `panic on "n": boom`, `malformed message: jsonrpc must be "2.0"`,
-			"a response without a pending call, with the id 7", "a response without a pending call, with the id null")
+			"a response without a pending call, with the id 7: no call had this id",
+			"a response without a pending call, with the id null: the peer could not read a message; jsonrpc: 1")
 	})
 }
 

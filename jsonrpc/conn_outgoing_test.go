@@ -158,6 +158,13 @@ func TestConnCallMalformedResponse(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"both"}}`,
 		`{"jsonrpc":"1.0","id":1,"result":{}}`,
 		`{"jsonrpc":"2.0","id":1,"error":"no object"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"text":"` + "\xff" + `"}}`,
+		`{"jsonrpc":"2.0","result":{"text":"` + "\xff" + `"},"id":1}`,
+		`{"jsonrpc":"2.0","result":{"text":"` + "\x01" + `"},"id": 1.0 }`,
+		`{"jsonrpc":"2.0","result":{"text":"\x"},"id":"1"}`,
+		`{"jsonrpc":"2.0","error":{"code":1,"message":"` + "\n" + `"},"id":1}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"text":"cut`,
+		`{"jsonrpc":"2.0","result":{"a":[1,2,}, "id":1}`,
 	} {
 		virtual(t, func(t *testing.T) {
 			var reports reports
@@ -169,11 +176,32 @@ func TestConnCallMalformedResponse(t *testing.T) {
 			start := time.Now()
 			_, err := r.conn.Call(t.Context(), "m", nil)
 			wantFailure(t, err, jsonrpc.MaybeExecuted, nil)
+			if bad, ok := errors.AsType[*jsonrpc.DecodeError](err); !ok || !bad.Response {
+				t.Errorf("%s: the error is %v, want the DecodeError of the answer", answer, err)
+			}
 			if took := time.Since(start); took != 0 {
 				t.Errorf("%s failed the call after %v, want immediately", answer, took)
 			}
 			r.finish()
-			reports.want(t, "malformed message")
+			reports.want(t, "malformed answer")
+		})
+	}
+}
+
+// A response that no call waits for by the text of its id belongs to the call that has its value.
+func TestConnCallMatchesIDByValue(t *testing.T) {
+	for _, id := range []string{`"1"`, `1.0`, `1e0`, `"\u0031"`} {
+		virtual(t, func(t *testing.T) {
+			r := newRig(t, handler{}, nil)
+			go func() {
+				r.expect(call(1, "m", ""))
+				r.send(result(id, `"mine"`))
+			}()
+			resp, err := r.conn.Call(t.Context(), "m", nil)
+			if err != nil || string(resp.Result) != `"mine"` {
+				t.Errorf("%s: answered with %v (%v), want mine", id, resp, err)
+			}
+			r.finish()
 		})
 	}
 }
@@ -217,7 +245,7 @@ func TestConnAbandon(t *testing.T) {
 			t.Errorf("answered with %v (%v), want mine", resp, err)
 		}
 		r.finish()
-		responses.want(t, "with the id 1", "with the id 2")
+		responses.want(t, "with the id 1: the call has been answered, cancelled or has timed out", "with the id 2: the call has been answered")
 	})
 }
 

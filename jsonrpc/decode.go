@@ -19,7 +19,11 @@ import (
 // and treats params that are null as absent.
 //
 // The error is a *[DecodeError]: [ParseError] if the text is not JSON, [InvalidRequest] if
-// the JSON is not a message.
+// the JSON is not a message. It has the id of the message also if the text is not JSON, as far
+// as the message's own members can be told from their quotes, brackets and commas.
+//
+// A notification of MCP, whose method begins with "notifications/", may have the id null, as
+// in JSON-RPC 1.0.
 func Decode(data []byte) (Message, error) {
 	var d decoder // too large to copy from a constructor
 	d.data, d.scan = data, jsonscan.New(data)
@@ -34,17 +38,101 @@ func Decode(data []byte) (Message, error) {
 // begin is not complete. The error has the id of the message if the id is in begin beside the method
 // or a result, or if the id is the last member.
 func BusyError(begin, end []byte, reason error) *DecodeError {
+	return refuseUnread(begin, end, &Error{Code: Busy, Message: reason.Error()})
+}
+
+// refuseUnread returns the error of a message that is not decoded. See [BusyError].
+func refuseUnread(begin, end []byte, reason *Error) *DecodeError {
 	var d decoder
-	d.data, d.scan = begin, jsonscan.New(begin)
-	_ = d.decode() // the text may be incomplete
-	e := &DecodeError{Response: d.method == nil && d.answers, Err: &Error{Code: Busy, Message: reason.Error()}}
-	if d.id == nil {
-		d.id = lastID(end)
-	}
-	if (d.method != nil || e.Response) && d.id != nil && !d.idTwice && idProblem(d.id) == "" {
+	d.data = begin
+	d.findMembers(end)
+	e := &DecodeError{Response: d.method == nil && d.answers, Err: reason}
+	if d.id != nil && !d.idTwice && idProblem(d.id) == "" {
 		e.ID = ID{string(d.id)}
 	}
 	return e
+}
+
+// findMembers finds the message's own members in a text that may not be JSON, or end early. It
+// reads only quotes, brackets, colons and commas. It sets answers, and method to the text after
+// its key. If one of the two is there, it sets id, which may also be the last member of end.
+func (d *decoder) findMembers(end []byte) {
+	d.id, d.method, d.answers, d.idTwice = nil, nil, false, false
+	d.findFirst()
+	switch {
+	case d.method == nil && !d.answers:
+		d.id = nil
+	case !d.hasID:
+		d.id = lastID(end)
+	}
+}
+
+// findFirst finds the members up to where the brackets no longer match.
+func (d *decoder) findFirst() {
+	var key, value []byte
+	depth, start := 0, 0
+	for pos := 0; pos < len(d.data); pos++ {
+		switch c := d.data[pos]; c {
+		case '"':
+			begin := pos
+			pos = endOfString(d.data, pos)
+			if depth == 1 && key == nil && pos < len(d.data) {
+				key = d.data[begin : pos+1]
+			}
+		case '{', '[':
+			if depth == 0 && c != '{' {
+				return // no message
+			}
+			depth++
+		case ':':
+			if depth == 1 && start == 0 {
+				start = pos + 1
+				d.foundMember(key, d.data[start:])
+			}
+		case ',', '}', ']':
+			if depth == 1 && start > 0 {
+				value = bytes.TrimSpace(d.data[start:pos])
+				if string(key) == `"id"` && jsonscan.Valid(value) == nil {
+					d.id = value
+				}
+				key, start = nil, 0
+			}
+			if c != ',' {
+				depth--
+			}
+			if depth <= 0 {
+				return
+			}
+		case ' ', '\t', '\r', '\n':
+		default:
+			if depth == 0 {
+				return // no message
+			}
+		}
+	}
+}
+
+// foundMember records a member whose value begins with text.
+func (d *decoder) foundMember(key, text []byte) {
+	switch string(key) {
+	case `"id"`:
+		d.idTwice = d.idTwice || d.hasID
+		d.hasID = true
+	case `"method"`:
+		d.method = text
+	case `"result"`, `"error"`:
+		d.answers = true
+	}
+}
+
+// endOfString returns the index of the quote that ends the string at pos, or the length of data.
+func endOfString(data []byte, pos int) int {
+	for pos++; pos < len(data) && data[pos] != '"'; pos++ {
+		if data[pos] == '\\' {
+			pos++
+		}
+	}
+	return min(pos, len(data))
 }
 
 // lastID returns the id if it is the last member of the message that ends with text, or nil. Only
@@ -76,6 +164,7 @@ type decoder struct {
 	err     *Error // decoded from error
 	members index
 	idTwice bool // the message has two ids, so neither is used
+	hasID   bool // findMembers has found an id
 	answers bool // the message has a result or an error, which may be incomplete
 }
 
@@ -84,6 +173,7 @@ func (d *decoder) decode() error {
 		return &DecodeError{Err: &Error{Code: InvalidRequest, Message: "a message must be shorter than 4 GiB"}}
 	}
 	if err := d.read(); err != nil {
+		d.findMembers(d.data)
 		return d.refuse(ParseError, err.Error())
 	}
 	if d.issue == "" {
@@ -241,6 +331,9 @@ func (d *decoder) checkRequest() {
 	if d.result != nil || d.error != nil {
 		d.addIssue("a message must not have both a method and a result or an error")
 	}
+	if jsonscan.KindOf(d.id) == jsonscan.Null && bytes.HasPrefix(d.method, []byte(`"notifications/`)) {
+		d.id = nil
+	}
 	if d.id != nil {
 		d.checkID()
 	}
@@ -290,7 +383,7 @@ func (d *decoder) texts() (ID, string) {
 
 func (d *decoder) refuse(code Code, message string) error {
 	e := &DecodeError{
-		Response: d.method == nil && (d.result != nil || d.error != nil),
+		Response: d.method == nil && d.answers,
 		Err:      &Error{Code: code, Message: message},
 	}
 	if d.id != nil && !d.idTwice && idProblem(d.id) == "" {

@@ -58,10 +58,43 @@ type DecodeError struct {
 
 // Error returns the message of Err.
 func (e *DecodeError) Error() string {
-	if e.Err.Code == Busy {
-		return "jsonrpc: refused message: " + e.Err.Message
+	kind, problem := "message", "malformed"
+	if e.Response {
+		kind = "answer"
 	}
-	return "jsonrpc: malformed message: " + e.Err.Message
+	if e.Err.Code == Busy {
+		problem = "refused"
+	}
+	return "jsonrpc: " + problem + " " + kind + ": " + e.Err.Message
+}
+
+// An UnexpectedResponseError is a response that answers no pending call. It is an error for
+// [Options.Malformed] only: the response is dropped.
+type UnexpectedResponseError struct {
+	// ID is the id of the response, zero if it has none.
+	ID ID
+	// Late reports that a call with this id was made and has ended: it was answered, cancelled
+	// or has timed out.
+	Late bool
+	// Err is the error in the response, nil if it has a result.
+	Err *Error
+}
+
+// Error returns the id, why no call was pending, and the error in the response.
+func (e *UnexpectedResponseError) Error() string {
+	text := fmt.Sprintf("jsonrpc: a response without a pending call, with the id %.80s: ", e.ID.AppendJSON(nil))
+	switch {
+	case e.Late:
+		text += "the call has been answered, cancelled or has timed out"
+	case e.ID.IsZero():
+		text += "the peer could not read a message"
+	default:
+		text += "no call had this id"
+	}
+	if e.Err != nil {
+		text += "; " + e.Err.Error()
+	}
+	return text
 }
 
 // A Delivery is how far a request without a response got.
@@ -94,7 +127,7 @@ func (d Delivery) String() string {
 type CallError struct {
 	Method   string
 	Delivery Delivery
-	Err      error // such as [ErrClosed] or context.DeadlineExceeded
+	Err      error // such as [ErrClosed], context.DeadlineExceeded or a *[DecodeError]
 }
 
 // Error returns the method, the cause and the delivery.

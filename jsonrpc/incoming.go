@@ -90,7 +90,7 @@ func (c *Conn) dispatch(o origin, msg Message, b *batch) (unused bool) {
 	switch msg := msg.(type) {
 	case *Response:
 		if !c.calls.deliver(msg, o.charge) {
-			c.report(fmt.Errorf("jsonrpc: a response without a pending call, with the id %s", msg.ID.AppendJSON(nil)))
+			c.report(&UnexpectedResponseError{ID: msg.ID, Late: c.calls.made(msg.ID), Err: msg.Error})
 		}
 	case *Request:
 		if msg.IsNotification() {
@@ -133,11 +133,7 @@ func (c *Conn) refusal(err error) *Response {
 	switch {
 	case ok && bad.Response:
 		// The call fails now, since no other response will come.
-		reason := "malformed answer"
-		if bad.Err.Code == Busy {
-			reason = "refused answer"
-		}
-		c.calls.deliver(&Response{ID: bad.ID, malformed: fmt.Errorf("%s: %s", reason, bad.Err.Message)}, nil)
+		c.calls.deliver(&Response{ID: bad.ID, malformed: bad}, nil)
 		return nil
 	case bad.Err.Code == Busy && bad.ID.IsZero():
 		return nil // a notification, or a call whose id is unknown
@@ -293,6 +289,15 @@ func (c *Conn) reply(to Replier, msg []byte) {
 func (c *Conn) Cancel(id ID) {
 	if call := c.calls.cancel(id); call != nil {
 		call.cancel(ErrCancelled)
+	}
+}
+
+// CancelOthers cancels the contexts of all running calls of the peer with a cause, except for the
+// call whose context is ctx. The calls are answered when their handlers return.
+func (c *Conn) CancelOthers(ctx context.Context, cause error) {
+	call, _ := ctx.Value(callKey{}).(*incomingCall)
+	for _, other := range c.calls.others(call) {
+		other.cancel(cause)
 	}
 }
 

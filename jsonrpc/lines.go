@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -128,17 +129,30 @@ func (l *lines) readLine() ([]byte, error) {
 		full := errors.Is(err, bufio.ErrBufferFull)
 		switch {
 		case full && len(line) > l.maxLine+len("\r"):
-			return nil, l.skipLine()
+			return nil, l.skipLine(line)
 		case full:
+		case errors.Is(err, io.EOF) && isCutAnswer(line):
+			// It fails no call, since the end of the stream says more.
+			return nil, &DecodeError{Response: true, Err: &Error{Code: ParseError, Message: "the last line is incomplete"}}
 		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
 			if len(bytes.TrimRight(line, "\r\n")) > l.maxLine {
-				return nil, l.tooLong()
+				return nil, l.tooLong(line, line)
 			}
 			return bytes.Trim(line, " \t\r\n"), nil
 		default:
 			return nil, err // the line is incomplete
 		}
 	}
+}
+
+// isCutAnswer reports whether a line without an end is the beginning of a response.
+func isCutAnswer(line []byte) bool {
+	if jsonscan.KindOf(line) != jsonscan.Object || jsonscan.Valid(line) == nil {
+		return false
+	}
+	_, err := Decode(line)
+	bad, ok := errors.AsType[*DecodeError](err)
+	return ok && bad.Response
 }
 
 // Recycle makes the memory of a line available for the next one.
@@ -149,16 +163,18 @@ func (l *lines) Recycle(line []byte) {
 }
 
 // skipLine reads the rest of a line that is too long.
-func (l *lines) skipLine() error {
+func (l *lines) skipLine(begin []byte) error {
 	for {
-		if _, err := l.r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
-			return l.tooLong()
+		if end, err := l.r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+			return l.tooLong(begin, end)
 		}
 	}
 }
 
-func (l *lines) tooLong() error {
-	return invalidRequest("a line may have at most %d bytes", l.maxLine)
+// tooLong returns the error of a line that is too long, with the id of the message if it can be
+// read, so that the call that it answers fails.
+func (l *lines) tooLong(begin, end []byte) error {
+	return refuseUnread(begin, end, &Error{Code: InvalidRequest, Message: fmt.Sprintf("a line may have at most %d bytes", l.maxLine)})
 }
 
 // Write queues one message as one line.

@@ -111,17 +111,18 @@ func (r *Request) recycle() {
 // maxIDLength is how many bytes the JSON text of an id may have.
 const maxIDLength = 256
 
-// An ID is the id of a request: the JSON text of a string or an integer. A response has the
-// same text. IDs are comparable with == by their text: 1 and "1" differ, and so do 0 and -0.
-// The zero ID means that there is no id. JSON-RPC 2.0, section 4; MCP forbids null and
-// fractions.
+// An ID is the id of a request: the JSON text of a string or a number without a fraction. A
+// response has the same text. IDs are comparable with == by their text: 1, 1.0 and "1" differ,
+// and so do 0 and -0. The zero ID means that there is no id. JSON-RPC 2.0, section 4; MCP
+// forbids null and fractions.
 type ID struct{ text string }
 
 // IntID returns the id n.
 func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
 
-// ParseID returns the id that raw represents: a JSON string, or a number without fraction and
-// exponent, of at most 256 bytes. White space around the value is ignored.
+// ParseID returns the id that raw represents: a JSON string or an integer, of at most 256 bytes.
+// An integer may be written with a fraction or an exponent, such as 2.0, if it is less than 2⁵³.
+// White space around the value is ignored.
 func ParseID(raw []byte) (ID, error) {
 	s := jsonscan.New(raw)
 	text, err := s.Value()
@@ -145,7 +146,7 @@ func idProblem(text []byte) string {
 		return "id must be a string or an integer, not " + kind.String()
 	case len(text) > maxIDLength:
 		return fmt.Sprintf("id must have at most %d bytes, not %d", maxIDLength, len(text))
-	case kind == jsonscan.Number && !isInteger(text):
+	case kind == jsonscan.Number && !isInteger(text) && !isWhole(text):
 		return "id must be a string or an integer, not " + string(text)
 	}
 	return ""
@@ -159,6 +160,40 @@ func isInteger(number []byte) bool {
 		}
 	}
 	return true
+}
+
+// isWhole reports whether a scanned number with a fraction or an exponent is an integer that
+// a float64 holds exactly.
+func isWhole(number []byte) bool {
+	n, err := strconv.ParseFloat(string(number), 64)
+	return err == nil && n == math.Trunc(n) && math.Abs(n) < 1<<53
+}
+
+// Matches reports whether a response with this id answers the request that was sent with the id
+// sent. The texts are the same, or sent is an integer and id has its value, as a number such as
+// 4.0 or as a string such as "4".
+func (id ID) Matches(sent ID) bool {
+	return id == sent && !sent.IsZero() || !sent.IsZero() && id.canonical() == sent
+}
+
+// canonical returns the id [IntID](n) if the value of the id is the integer n or the string of
+// it. It returns the zero ID for other ids.
+func (id ID) canonical() ID {
+	text := []byte(id.text)
+	switch jsonscan.KindOf(text) {
+	case jsonscan.String:
+		text = jsonscan.AppendUnquoted(nil, text)
+	case jsonscan.Number:
+		if !isInteger(text) {
+			n, _ := strconv.ParseFloat(id.text, 64) // checked when the id was made
+			return IntID(int64(n))
+		}
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return ID{}
+	}
+	return IntID(n)
 }
 
 // IsZero reports whether there is no id.

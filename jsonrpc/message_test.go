@@ -20,6 +20,7 @@ func acceptedIDs() []string {
 		`""`, `"a"`, `"1"`, `" "`, `"null"`, `"\u0061"`, `"a\/b"`, `"é"`, `"\u00e9"`, `"\uD83D\uDE00"`, `"\n"`, `"\u0000"`, `"<&>"`,
 		`0`, `-0`, `-1`, `9007199254740991`, `9007199254740992`, `9007199254740993`, `-9007199254740993`,
 		fmt.Sprint(math.MaxInt64), fmt.Sprint(math.MinInt64), fmt.Sprint(uint64(math.MaxUint64)), `18446744073709551616`,
+		`2.0`, `-0.0`, `1e3`, `1E3`, `1.5e+3`, `0e0`, `9007199254740991.0`,
 		strings.Repeat("9", 30), "-" + strings.Repeat("9", 30), strings.Repeat("9", 256),
 		`"` + strings.Repeat("x", 256-2) + `"`,
 	}
@@ -42,7 +43,7 @@ func refusedIDs() map[string]string {
 		strings.Repeat("9", 256+1):           "id must have at most 256 bytes, not 257",
 		"1." + strings.Repeat("0", 1000):     "id must have at most 256 bytes, not 1002",
 	}
-	for _, number := range []string{`1.0`, `1.5`, `-0.0`, `1e3`, `1E3`, `1e-3`, `1.5e+3`, `9007199254740993.0`, `0e0`} {
+	for _, number := range []string{`1.5`, `1e-3`, `1.5e+2000`, `9007199254740993.0`, `-9007199254740992e0`, `1e400`} {
 		refused[number] = kinds + number
 	}
 	return refused
@@ -83,7 +84,7 @@ func TestParseIDRefuses(t *testing.T) {
 		wantRefusal(t, `{"jsonrpc":"2.0","id":`+text+`,"method":"m"}`, jsonrpc.InvalidRequest, want)
 		wantRefusal(t, `{"jsonrpc":"2.0","id":`+text+`,"result":{}}`, jsonrpc.InvalidRequest, want)
 	}
-	for _, text := range []string{``, `01`, `+1`, `"a`, `1 2`, `"\uD800"`, `undefined`} {
+	for _, text := range []string{``, `01`, `+1`, `"a`, `1 2`, `undefined`} {
 		if id, err := jsonrpc.ParseID([]byte(text)); err == nil {
 			t.Errorf("ParseID(%s) = %s", text, id)
 		}

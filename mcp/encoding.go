@@ -37,8 +37,8 @@ func appendFields(dst []byte, fields any) ([]byte, error) {
 }
 
 // decoding decodes the interfaces of this package. It decodes the entries of lists in place: their
-// UnmarshalJSON would scan each of them twice more.
-var decoding = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
+// UnmarshalJSON would scan each of them twice more. Half an escaped surrogate pair becomes U+FFFD.
+var decoding = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
 	jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, t *Tool) error {
 		type fields Tool
 		return jsonv2.UnmarshalDecode(d, (*fields)(t))
@@ -63,7 +63,7 @@ var decoding = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
 		*contents, err = decodeResourceContents(data)
 		return err
 	}),
-))
+)))
 
 // decode decodes an object according to the tags of a struct. Names match exactly, and no name may
 // be repeated.

@@ -168,8 +168,9 @@ func Decode[T any](ctx context.Context, raw json.RawMessage) (T, error) {
 	return d.Decode(ctx, raw)
 }
 
-// decoding skips the search for duplicate members, which validation has done.
-var decoding = jsontext.AllowDuplicateNames(true)
+// decoding skips the search for duplicate members, which validation has done. Half an escaped
+// surrogate pair becomes U+FFFD; validation has refused other text that is not UTF-8.
+var decoding = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 func isAbsent(raw []byte) bool {
 	raw = bytes.TrimSpace(raw)

@@ -159,7 +159,7 @@ func encodeList(kind mcp.Kind, entries []*Entry, next string, meta mcp.Meta) mcp
 // list answers a list method with the entries that the caller sees.
 func (s *Server) list(ctx context.Context, call *mcp.Call, kind mcp.Kind) (mcp.Result, error) {
 	catalog, size, cursor := s.Catalog(), s.options.PageSize, call.Member("cursor")
-	if string(cursor) == "null" {
+	if string(cursor) == "null" || string(cursor) == `""` { // some clients send them for the first page
 		cursor = nil
 	}
 	l := catalog.list(kind)

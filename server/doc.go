@@ -9,7 +9,9 @@
 //	server.AddTool(s, server.Tool{Name: "add"}, func(ctx context.Context, r *server.Request, in AddIn) (int, error) {
 //		return in.A + in.B, nil
 //	})
-//	log.Fatal(stdio.Serve(ctx, s, nil))
+//	if err := stdio.Run(s, nil); err != nil {
+//		log.Fatal(err)
+//	}
 //
 // # Registration
 //

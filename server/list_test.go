@@ -90,7 +90,7 @@ func TestInvalidCursor(t *testing.T) {
 		session := connect(t, s, era)
 		_, stale := page(t, session, "")
 		s.Remove(mcp.KindTool, "tool02")
-		cursors := []string{`"nonsense"`, `""`, `7`, `{}`, `"` + stale + `"`, `"` + strings.Repeat("A", 1<<16) + `"`}
+		cursors := []string{`"nonsense"`, `7`, `{}`, `"` + stale + `"`, `"` + strings.Repeat("A", 1<<16) + `"`}
 		for _, method := range []string{mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList} {
 			for _, cursor := range cursors {
 				_, err := raw(t, session, method, `{"cursor":`+cursor+`}`)
@@ -102,6 +102,35 @@ func TestInvalidCursor(t *testing.T) {
 		// A server without pages has no cursors either.
 		_, err := raw(t, connect(t, newPaged(2, 0), era), mcp.MethodToolsList, `{"cursor":"x"}`)
 		wantCode(t, err, jsonrpc.InvalidParams)
+	})
+}
+
+// TestEmptyCursor checks that an empty cursor, or null, requests the first page.
+func TestEmptyCursor(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, newPaged(9, 3), era)
+		want, err := raw(t, session, mcp.MethodToolsList, `{}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cursor := range []string{`""`, `null`} {
+			got, err := raw(t, session, mcp.MethodToolsList, `{"cursor":`+cursor+`}`)
+			if err != nil || got != want {
+				t.Errorf("cursor %s: %s, %v; want %s", cursor, got, err, want)
+			}
+		}
+	})
+}
+
+// TestNullArguments checks that null means no arguments for a prompt.
+func TestNullArguments(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddPrompt(s, server.Prompt{Name: "hello"}, func(context.Context, *server.Request, struct{}) (string, error) { return "hi", nil })
+		got, err := raw(t, connect(t, s, era), mcp.MethodPromptsGet, `{"name":"hello","arguments":null}`)
+		if err != nil || !strings.Contains(got, `"hi"`) {
+			t.Errorf("%s, %v", got, err)
+		}
 	})
 }
 

@@ -198,7 +198,7 @@ func NewCompletion(completion Completion, fn func(ctx context.Context, r *Reques
 
 func otherArguments(call *mcp.Call) (map[string]string, error) {
 	raw := call.Member("context", "arguments")
-	if raw == nil {
+	if raw == nil || string(raw) == "null" {
 		return nil, nil
 	}
 	object, err := jsonscan.ReadObject(raw)

@@ -46,6 +46,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/stream.go":              "keep-alive comments, one at a time; stop waits for one in progress",
 		"transport/streamable/serve.go":               "the web server; Serve waits for it",
 		"transport/streamable/session.go":             "ends idle sessions, and all sessions on Close; Close waits for both",
+		"internal/era/client.go":                      "the two requests that may open a session; Open waits for them",
 		"internal/era/legacy_server.go":               "notifies a session of changes, the transport that made the link waits for it; ends its watches with the link, which only takes a lock",
 		"internal/era/modern_client.go":               "answers the questions of one round together; the round waits for all answers",
 		"internal/era/progress.go":                    "the request of a call with progress; the call waits for it",

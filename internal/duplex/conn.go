@@ -34,11 +34,18 @@ func ClientOptions(conn jsonrpc.Options, logger *slog.Logger) jsonrpc.Options {
 	return conn
 }
 
-// LogMalformed returns a [jsonrpc.Options].Malformed that logs samples at level Warn, since a
-// client can send any number of malformed messages.
+// LogMalformed returns a [jsonrpc.Options].Malformed that logs samples, since a peer can send any
+// number of malformed messages. The level is Warn, and Info for responses without a pending call,
+// which are usual after a timeout.
 func LogMalformed(logger *slog.Logger) func(error) {
-	samples := quota.NewSamples(logger)
-	return func(err error) { samples.Log(slog.LevelWarn, "malformed message", "error", err) }
+	malformed, unexpected := quota.NewSamples(logger), quota.NewSamples(logger)
+	return func(err error) {
+		if _, ok := errors.AsType[*jsonrpc.UnexpectedResponseError](err); ok {
+			unexpected.Log(slog.LevelInfo, "unexpected response", "error", err)
+			return
+		}
+		malformed.Log(slog.LevelWarn, "malformed message", "error", err)
+	}
 }
 
 // Serve binds server to a connection over stream. The caller runs the connection.

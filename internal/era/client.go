@@ -27,8 +27,12 @@ const (
 )
 
 const (
-	// ProbeTimeout is how long a server may take to answer the request for its versions.
+	// ProbeTimeout is how long a server may take to answer the request for its versions before the
+	// client sends the handshake.
 	ProbeTimeout = 5 * time.Second
+	// HandshakeDelay replaces a longer ProbeTimeout on a connection that is one stream. There the
+	// answer to the request for the versions may still come after the handshake was sent.
+	HandshakeDelay = time.Second
 	// OpenTimeout is how long opening a session may take.
 	OpenTimeout = 30 * time.Second
 	// cancelTimeout bounds the notification that a call is cancelled.
@@ -55,7 +59,8 @@ type Config struct {
 	Version mcp.Version
 	// LogLevel is the least severe level of log messages, "" for none.
 	LogLevel mcp.LoggingLevel
-	// ProbeTimeout, OpenTimeout and MaxRounds default to the constants with these names.
+	// ProbeTimeout, OpenTimeout and MaxRounds default to the constants with these names. In mode
+	// Modern, only OpenTimeout limits the request for the versions.
 	ProbeTimeout time.Duration
 	OpenTimeout  time.Duration
 	MaxRounds    int
@@ -137,34 +142,126 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 	if err != nil {
 		return nil, err
 	}
-	var probed error
-	if config.Mode != Legacy {
-		err := s.probe(ctx)
-		if err == nil {
-			return s, nil
-		}
-		probed = err
-		if config.Mode == Modern || ctx.Err() != nil || errors.Is(err, transport.ErrNotReached) {
-			s.conn.Close()
+	probed, err := s.negotiate(ctx)
+	// A server may end because of the unknown request. It gets another connection for the
+	// handshake.
+	if probed != nil && errors.Is(probed, jsonrpc.ErrClosed) && ctx.Err() == nil {
+		s.conn.Close()
+		if s, err = dial(ctx, dialer, config); err != nil {
 			return nil, err
 		}
-		// A server may end because of the unknown request. It gets another connection for the
-		// handshake.
-		if errors.Is(err, jsonrpc.ErrClosed) {
-			s.conn.Close()
-			if s, err = dial(ctx, dialer, config); err != nil {
-				return nil, err
-			}
-		}
+		err = s.initialize(ctx)
 	}
-	if err := s.initialize(ctx); err != nil {
+	if err != nil {
 		s.conn.Close()
-		if probed != nil {
+		if probed != nil && probed != err {
 			err = fmt.Errorf("%w; before that: %v", err, probed) // the error to unwrap is the later one
 		}
 		return nil, err
 	}
 	return s, nil
+}
+
+// negotiate opens the session. probed is why the server is not modern, nil if it was not asked.
+func (s *Session) negotiate(ctx context.Context) (probed, err error) {
+	s.opening.Store(true)
+	defer s.opening.Store(false)
+	switch s.config.Mode {
+	case Legacy:
+		return nil, s.initialize(ctx)
+	case Modern:
+		found, err := s.probe(ctx)
+		s.adopt(found)
+		return nil, err
+	case Auto:
+	}
+	if _, stream := s.conn.(streamConn); stream {
+		return s.negotiateTogether(ctx)
+	}
+	probing, cancel := deadline.With(ctx, s.config.ProbeTimeout, errNoAnswer)
+	found, probed := s.probe(probing)
+	cancel()
+	switch {
+	case probed == nil:
+		s.adopt(found)
+		return nil, nil
+	case ctx.Err() != nil, errors.Is(probed, transport.ErrNotReached), errors.Is(probed, jsonrpc.ErrClosed):
+		return probed, probed
+	}
+	return probed, s.initialize(ctx)
+}
+
+// A streamConn is a connection over one [jsonrpc.Stream], such as that of stdio.
+type streamConn interface {
+	Input() context.Context
+}
+
+// An opened is the result of a request that opens a session.
+type opened struct {
+	server  Description
+	version mcp.Version
+	era     clientEra
+	err     error
+}
+
+func (s *Session) adopt(o opened) { s.server, s.version, s.era = o.server, o.version, o.era }
+
+// negotiateTogether is negotiate for a server that may take long to start, or may ignore the
+// unknown request. After HandshakeDelay without an answer, it sends the handshake too. The first
+// good answer opens the session, and the other is dropped when it comes.
+func (s *Session) negotiateTogether(ctx context.Context) (probed, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	probes, handshakes := make(chan opened, 1), make(chan opened, 1)
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	defer cancel()
+	start := func(results chan<- opened, request func(context.Context) (opened, error)) {
+		requests.Go(func() {
+			o, err := request(ctx)
+			o.err = err
+			results <- o
+		})
+	}
+	start(probes, s.probe)
+	timer := time.NewTimer(min(s.config.ProbeTimeout, HandshakeDelay))
+	defer timer.Stop()
+	var timeout <-chan time.Time // of the probe, after the handshake has failed
+	sent := false
+	for {
+		select {
+		case found := <-probes:
+			if found.err == nil {
+				s.adopt(found)
+				return nil, nil
+			}
+			probed = found.err
+			switch {
+			case err != nil: // the handshake has failed before
+				return probed, err
+			case sent:
+			case ctx.Err() != nil, errors.Is(probed, transport.ErrNotReached), errors.Is(probed, jsonrpc.ErrClosed):
+				return probed, probed
+			default:
+				return probed, s.initialize(ctx)
+			}
+		case <-timer.C:
+			sent = true
+			start(handshakes, s.handshake)
+		case found := <-handshakes:
+			switch {
+			case found.err == nil:
+				return errNoAnswer, s.initialized(ctx, found)
+			case probed != nil:
+				return probed, found.err
+			}
+			err = found.err
+			wait := time.NewTimer(s.config.ProbeTimeout)
+			defer wait.Stop()
+			timeout = wait.C
+		case <-timeout:
+			return errNoAnswer, err
+		}
+	}
 }
 
 func dial(ctx context.Context, dialer transport.Dialer, config Config) (*Session, error) {

@@ -17,33 +17,48 @@ import (
 func (s *Session) initialize(ctx context.Context) error {
 	s.opening.Store(true)
 	defer s.opening.Store(false)
+	found, err := s.handshake(ctx)
+	if err != nil {
+		return err
+	}
+	return s.initialized(ctx, found)
+}
+
+// handshake sends the request that opens a legacy session.
+func (s *Session) handshake(ctx context.Context) (found opened, err error) {
 	resp, err := s.conn.Call(ctx, mcp.MethodInitialize, &mcp.InitializeParams{
 		ProtocolVersion: s.config.Version,
 		Capabilities:    capabilitiesAs(s.config.Version, s.config.Capabilities),
 		ClientInfo:      implementationFor(s.config.Version, s.config.Info),
 	})
 	if err != nil {
-		return fmt.Errorf("initializing: %w", err)
+		return found, fmt.Errorf("initializing: %w", err)
 	}
 	if err := s.config.checkDescription(resp.Result); err != nil {
-		return err
+		return found, err
 	}
 	var result mcp.InitializeResult
 	if err := result.UnmarshalJSON(resp.Result); err != nil {
-		return fmt.Errorf("initializing: %w", err)
+		return found, fmt.Errorf("initializing: %w", err)
 	}
 	if v := result.ProtocolVersion; !v.Known() || v.Modern() {
-		return fmt.Errorf("initializing: the server chose version %s, which has no handshake in this client", jsonscan.Quote(string(v)))
+		return found, fmt.Errorf("initializing: the server chose version %s, which has no handshake in this client", jsonscan.Quote(string(v)))
 	}
-	s.server = Description{Info: result.ServerInfo, Capabilities: result.Capabilities, Instructions: result.Instructions}
-	s.version, s.era = result.ProtocolVersion, newLegacyClient()
+	found.server = Description{Info: result.ServerInfo, Capabilities: result.Capabilities, Instructions: result.Instructions}
+	found.version, found.era = result.ProtocolVersion, newLegacyClient()
+	return found, nil
+}
+
+// initialized completes a handshake.
+func (s *Session) initialized(ctx context.Context, found opened) error {
+	s.adopt(found)
 	if err := s.conn.Notify(ctx, mcp.NotificationInitialized, nil); err != nil {
 		return fmt.Errorf("initializing: %w", err)
 	}
 	if s.config.LogLevel == "" || s.server.Capabilities.Logging == nil {
 		return nil
 	}
-	_, err = s.conn.Call(ctx, mcp.MethodSetLevel, &mcp.SetLevelParams{Level: s.config.LogLevel})
+	_, err := s.conn.Call(ctx, mcp.MethodSetLevel, &mcp.SetLevelParams{Level: s.config.LogLevel})
 	if _, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return nil // a server may declare logging and have no levels
 	}

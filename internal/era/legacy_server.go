@@ -42,7 +42,7 @@ func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *json
 		if b.link.Shared {
 			return sharedLink(req)
 		}
-		return b.initialize(req, reply)
+		return b.initialize(ctx, from, req, reply)
 	case mcp.MethodPing:
 		return reply.Write(emptyResult)
 	}
@@ -87,8 +87,27 @@ func sharedLink(req *jsonrpc.Request) error {
 	}
 }
 
-// initialize opens the session. MCP 2025-11-25, basic/lifecycle.
-func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+// errNewSession is the error of calls that run when their client opens another session.
+var errNewSession = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the client has opened a new session on this connection; the call was cancelled and may have been executed"}
+
+// A callCanceller is a [jsonrpc.Conn] in both directions.
+type callCanceller interface {
+	CancelOthers(ctx context.Context, cause error)
+}
+
+// endSession cancels the calls of a session and stops what it watches, so that another session can
+// be opened on the link. Some proxies share one server over stdio among their clients.
+func (b *binding) endSession(ctx context.Context, from jsonrpc.Peer) {
+	if conn, ok := from.(callCanceller); ok {
+		conn.CancelOthers(ctx, errNewSession)
+	}
+	b.legacy.subscribe.Store(false)
+	stop := b.legacy.forgetWatches()
+	b.link.Go(func(context.Context) { stop() })
+}
+
+// initialize opens the session, and ends an earlier one. MCP 2025-11-25, basic/lifecycle.
+func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	if len(req.Params) > MaxHandshake {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the params of initialize may have at most %d bytes, not %d", MaxHandshake, len(req.Params))}
 	}
@@ -106,8 +125,8 @@ func (b *binding) initialize(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 		Version: version, Info: &info, Capabilities: params.Capabilities,
 		LogLevel: mcp.LevelInfo, Principal: b.link.Principal,
 	}
-	if !b.legacy.caller.CompareAndSwap(nil, caller) {
-		return &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "this session is initialized already"}
+	if b.legacy.caller.Swap(caller) != nil {
+		b.endSession(ctx, from)
 	}
 	description, err := b.server.core.Describe()
 	if err != nil {
@@ -296,18 +315,23 @@ func (b *binding) unsubscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error 
 	return reply.Write(emptyResult)
 }
 
-func (l *legacySession) unwatchAll() {
+func (l *legacySession) unwatchAll() { l.forgetWatches()() }
+
+// forgetWatches removes all watches and returns a function that stops them.
+func (l *legacySession) forgetWatches() (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stopLists != nil {
-		l.stopLists()
-		l.stopLists = nil
-	}
-	for uri, w := range l.watched {
-		if w.stop != nil {
-			w.stop()
+	stopLists, watched := l.stopLists, l.watched
+	l.stopLists, l.watched = nil, nil
+	return func() {
+		if stopLists != nil {
+			stopLists()
 		}
-		delete(l.watched, uri)
+		for _, w := range watched {
+			if w.stop != nil {
+				w.stop()
+			}
+		}
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/bufpool"
-	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -23,13 +22,11 @@ import (
 const maxStateOnly = 3
 
 // probe asks whether the server is modern. MCP 2026-07-28, basic/versioning.
-func (s *Session) probe(ctx context.Context) error {
-	ctx, cancel := deadline.With(ctx, s.config.ProbeTimeout, errNoAnswer)
-	defer cancel()
+func (s *Session) probe(ctx context.Context) (opened, error) {
 	version := mcp.LatestVersion
 	era, err := newModernClient(&s.config, version)
 	if err != nil {
-		return err
+		return opened{}, err
 	}
 	resp, err := era.discover(ctx, s)
 	if supported := supportedBy(err); slices.Contains(supported, version) {
@@ -37,26 +34,25 @@ func (s *Session) probe(ctx context.Context) error {
 		resp, err = era.discover(ctx, s)
 	}
 	if err != nil {
-		return fmt.Errorf("asking for the server's versions: %w", err)
+		return opened{}, fmt.Errorf("asking for the server's versions: %w", err)
 	}
 	if err := s.config.checkDescription(resp.Result); err != nil {
-		return err
+		return opened{}, err
 	}
 	var found mcp.DiscoverResult
 	if err := found.UnmarshalJSON(resp.Result); err != nil {
-		return fmt.Errorf("the server's description: %w", err)
+		return opened{}, fmt.Errorf("the server's description: %w", err)
 	}
 	if !slices.Contains(found.SupportedVersions, version) {
-		return fmt.Errorf("the server speaks %v", found.SupportedVersions)
+		return opened{}, fmt.Errorf("the server speaks %v", found.SupportedVersions)
 	}
-	s.server = Description{Capabilities: found.Capabilities, Instructions: found.Instructions, CacheHint: found.CacheHint}
+	server := Description{Capabilities: found.Capabilities, Instructions: found.Instructions, CacheHint: found.CacheHint}
 	if info := resp.Member("_meta", mcp.MetaServerInfo); info != nil {
-		if err := s.server.Info.UnmarshalJSON(info); err != nil {
-			return fmt.Errorf("the server's name: %w", err)
+		if err := server.Info.UnmarshalJSON(info); err != nil {
+			return opened{}, fmt.Errorf("the server's name: %w", err)
 		}
 	}
-	s.version, s.era = version, era
-	return nil
+	return opened{server: server, version: version, era: era}, nil
 }
 
 var errNoAnswer = errors.New("no answer in time")

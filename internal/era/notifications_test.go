@@ -279,6 +279,46 @@ func testCancel(t *testing.T, version mcp.Version) {
 	p.ExpectSilence()
 }
 
+// TestNewSessionCancels checks that a second handshake cancels the calls of the first session, which
+// are answered, and ends its subscriptions.
+func TestNewSessionCancels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ended := newBlockingServer()
+		server.AddTool(s, server.Tool{Name: "wait"}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		addResource(s, "book:1")
+		p := eratest.Open(t, s, mcp.LatestLegacyVersion, eratest.Askable)
+		p.Call(mcp.MethodResourcesSubscribe, `{"uri":"book:1"}`)
+		sleeping := p.Start(mcp.MethodToolsCall, `{"name":"sleep"}`)
+		waiting := p.Start(mcp.MethodToolsCall, `{"name":"wait"}`)
+		synctest.Wait()
+		handshake := p.Start(mcp.MethodInitialize, eratest.InitializeParams(p.Version, "{}"))
+		answers := make(map[string]string)
+		for range 3 {
+			frame := p.Next()
+			for eratest.Text(frame, "method") != "" {
+				frame = p.Next() // a log message
+			}
+			answers[eratest.At(frame, "id")] = frame
+		}
+		eratest.Want(t, answers[handshake], "", "error")
+		if got := eratest.ResultText(answers[sleeping]); got != "slept" {
+			t.Errorf("the call that ignores its context ends with %s", answers[sleeping])
+		}
+		eratest.Want(t, answers[waiting], "true", "result", "isError")
+		if cause := <-ended; !strings.Contains(cause.Error(), "new session") {
+			t.Errorf("the cause of the context is %v", cause)
+		}
+		s.ResourceUpdated("book:1")
+		p.ExpectSilence()
+		p.Call(mcp.MethodResourcesSubscribe, `{"uri":"book:1"}`)
+		s.ResourceUpdated("book:1")
+		eratest.Want(t, p.Next(), `"notifications/resources/updated"`, "method")
+	})
+}
+
 // testCancelWhileAsking checks that cancelling a call cancels its legacy question.
 func testCancelWhileAsking(t *testing.T, version mcp.Version) {
 	if version.Modern() {

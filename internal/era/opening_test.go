@@ -162,8 +162,17 @@ func testOpenedTwice(t *testing.T, version mcp.Version) {
 		eratest.Want(t, p.Call(mcp.MethodInitialize, eratest.InitializeParams(p.Version, "{}")), `"2025-11-25"`, "result", "protocolVersion")
 		return
 	}
-	eratest.WantError(t, p.Call(mcp.MethodInitialize, eratest.InitializeParams(mcp.Version20241105, "{}")), jsonrpc.InvalidRequest)
-	eratest.Want(t, p.Call(mcp.MethodToolsCall, `{"name":"whoami"}`), fmt.Sprintf(`"tester %s roots:true level:\"info\" principal:\"\""`, version), "result", "content", "0", "text")
+	// A second handshake begins a new session. An invalid one does not.
+	whoami := func() string { return eratest.ResultText(p.Call(mcp.MethodToolsCall, `{"name":"whoami"}`)) }
+	p.Call(mcp.MethodSetLevel, `{"level":"error"}`)
+	eratest.WantError(t, p.Call(mcp.MethodInitialize, `{"protocolVersion":7}`), jsonrpc.InvalidParams)
+	if got, want := whoami(), fmt.Sprintf(`tester %s roots:true level:"error" principal:""`, version); got != want {
+		t.Errorf("after an invalid handshake: %s, want %s", got, want)
+	}
+	eratest.Want(t, p.Call(mcp.MethodInitialize, eratest.InitializeParams(mcp.Version20241105, "{}")), `"2024-11-05"`, "result", "protocolVersion")
+	if got, want := whoami(), `tester 2024-11-05 roots:false level:"info" principal:""`; got != want {
+		t.Errorf("after another handshake: %s, want %s", got, want)
+	}
 	// Both eras may share a connection. A modern request does not use the session.
 	p.Version, p.Capabilities = mcp.LatestVersion, "{}"
 	answer := p.Call(mcp.MethodToolsCall, `{"name":"whoami"}`)

@@ -61,7 +61,7 @@ func TestProbe(t *testing.T) {
 		{"no object", func(frame string) []string { return []string{eratest.Reply(frame, `"hello"`)} }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
 		{"banner", func(frame string) []string { return []string{"Welcome!", eratest.Reply(frame, eratest.Discovered)} }, []string{discover}, 1, mcp.LatestVersion, 0},
 		{"exits", func(string) []string { return []string{eratest.Exit} }, []string{discover, initialize, ready}, 2, mcp.LatestLegacyVersion, 0},
-		{"silent", func(string) []string { return nil }, []string{discover, mcp.NotificationCancelled, initialize, ready}, 1, mcp.LatestLegacyVersion, era.ProbeTimeout},
+		{"silent", func(string) []string { return nil }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, era.HandshakeDelay},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -103,9 +103,9 @@ func TestLateProbe(t *testing.T) {
 			case mcp.MethodDiscover:
 				asked = frame
 			case mcp.MethodInitialize:
-				return []string{eratest.Reply(asked, eratest.Discovered), eratest.Reply(frame, eratest.Initialized)}
+				return []string{eratest.Reply(frame, eratest.Initialized)}
 			case mcp.MethodToolsList:
-				return []string{eratest.Reply(frame, `{"tools":[]}`)}
+				return []string{eratest.Reply(asked, eratest.Discovered), eratest.Reply(frame, `{"tools":[]}`)}
 			}
 			return nil
 		})
@@ -117,6 +117,65 @@ func TestLateProbe(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestSlowStart checks that the first good response to server/discover or initialize opens the
+// session, however long the server takes to start.
+func TestSlowStart(t *testing.T) {
+	const discover, initialize, ready = mcp.MethodDiscover, mcp.MethodInitialize, mcp.NotificationInitialized
+	good := map[string]string{discover: eratest.Discovered, initialize: eratest.Initialized}
+	for _, test := range []struct {
+		name    string
+		answers []string // methods, in order, 20 s after the second request; "!" means an error
+		version mcp.Version
+		methods []string
+	}{
+		{"modern", []string{discover, "!" + initialize}, mcp.LatestVersion, []string{discover, initialize}},
+		{"modern, other order", []string{"!" + initialize, discover}, mcp.LatestVersion, []string{discover, initialize}},
+		{"legacy", []string{"!" + discover, initialize}, mcp.LatestLegacyVersion, []string{discover, initialize, ready}},
+		{"legacy, other order", []string{initialize, "!" + discover}, mcp.LatestLegacyVersion, []string{discover, initialize, ready}},
+		{"ignores discover", []string{initialize}, mcp.LatestLegacyVersion, []string{discover, initialize, ready}},
+		{"ignores initialize", []string{discover}, mcp.LatestVersion, []string{discover, initialize}},
+		{"neither", []string{"!" + discover, "!" + initialize}, "", []string{discover, initialize}},
+		{"only an error", []string{"!" + initialize}, "", []string{discover, initialize}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				frames := make(map[string]string)
+				h := eratest.NewHost(t, func(frame string) (answers []string) {
+					frames[eratest.Text(frame, "method")] = frame
+					if eratest.Text(frame, "method") != initialize {
+						return nil
+					}
+					<-time.After(20 * time.Second)
+					for _, method := range test.answers {
+						if name, fails := strings.CutPrefix(method, "!"); fails {
+							answers = append(answers, eratest.Fail(frames[name], jsonrpc.InvalidRequest, ""))
+						} else {
+							answers = append(answers, eratest.Reply(frames[method], good[method]))
+						}
+					}
+					return answers
+				})
+				s, err := client.Connect(t.Context(), h, nil)
+				synctest.Wait()
+				switch {
+				case test.version == "" && err == nil:
+					t.Error("Connect succeeded")
+				case test.version != "" && err != nil:
+					t.Error(err)
+				case err == nil && s.Version() != test.version:
+					t.Errorf("the session has version %s, want %s", s.Version(), test.version)
+				}
+				if err == nil {
+					defer s.Close()
+				}
+				if got := h.Methods(); !slices.Equal(got, test.methods) || h.Dials != 1 {
+					t.Errorf("the client sends %q in %d connections, want %q in one", got, h.Dials, test.methods)
+				}
+			})
+		})
+	}
 }
 
 func TestEraOption(t *testing.T) {

@@ -124,7 +124,10 @@ func (b *binding) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Re
 	} else {
 		err = b.handleLegacy(ctx, from, req, reply)
 	}
-	if err == nil || ctx.Err() != nil || isForCaller(err) {
+	switch {
+	case err != nil && context.Cause(ctx) == error(errNewSession):
+		return errNewSession
+	case err == nil || ctx.Err() != nil || isForCaller(err):
 		return err
 	}
 	return b.server.core.Failed(req.Method, err)

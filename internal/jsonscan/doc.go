@@ -12,8 +12,10 @@
 // # Strictness
 //
 //  1. The grammar is RFC 8259 without extensions and without a byte order mark.
-//  2. Strings must be valid UTF-8, and an escaped surrogate must come with its other half:
-//     replacing either could make two different names equal.
+//  2. Strings must be valid UTF-8: replacing other bytes could make two different names equal.
+//     An escaped surrogate without its other half is accepted (RFC 8259, section 8.2) and keeps
+//     its bytes. Its value is U+FFFD everywhere, so two names that differ only in such escapes
+//     are duplicates.
 //  3. Values nest at most [MaxDepth] deep, and an object that is read has at most
 //     [MaxMembers] members.
 //  4. [ReadObject], [Splice] and [Keys] refuse an object with a duplicate member. RFC 8259

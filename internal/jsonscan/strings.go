@@ -98,7 +98,8 @@ func isPlainASCII(c byte) bool {
 	return c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\'
 }
 
-// scanEscape scans the escape at pos, including both halves of a surrogate pair.
+// scanEscape scans the escape at pos, including both halves of a surrogate pair. Half a pair
+// is an escape of its own, as RFC 8259, section 8.2, permits.
 func scanEscape(data []byte, pos int) (int, error) {
 	if pos+1 >= len(data) {
 		return 0, expected(data, pos+1, "an escape after '\\'")
@@ -111,12 +112,10 @@ func scanEscape(data []byte, pos int) (int, error) {
 		switch {
 		case unit < 0:
 			return 0, syntaxError(pos, "expected four hexadecimal digits after \\u")
-		case unit < surrogateMin || unit > surrogateMax:
-			return pos + 6, nil
-		case unit < lowSurrogateMin && isLowSurrogate(data, pos+6):
+		case unit >= surrogateMin && unit < lowSurrogateMin && isLowSurrogate(data, pos+6):
 			return pos + 12, nil
 		}
-		return 0, syntaxError(pos, "an escaped surrogate must come with its other half")
+		return pos + 6, nil
 	}
 	return 0, expected(data, pos+1, "an escape after '\\'")
 }
@@ -127,6 +126,8 @@ const (
 	lowSurrogateMin = 0xDC00
 	surrogateMax    = 0xDFFF
 )
+
+func isSurrogate(unit rune) bool { return unit >= surrogateMin && unit <= surrogateMax }
 
 func isLowSurrogate(data []byte, pos int) bool {
 	if pos+1 >= len(data) || data[pos] != '\\' || data[pos+1] != 'u' {
@@ -197,7 +198,8 @@ func appendEscaped(dst []byte, c byte) []byte {
 	return utf8.AppendRune(dst, utf8.RuneError)
 }
 
-// Unquote returns the value of a raw string, which must have been scanned.
+// Unquote returns the value of a raw string, which must have been scanned. Half a surrogate
+// pair becomes U+FFFD.
 func Unquote(raw []byte) string {
 	text := inner(raw)
 	if bytes.IndexByte(text, '\\') < 0 {
@@ -206,7 +208,7 @@ func Unquote(raw []byte) string {
 	return string(AppendUnquoted(make([]byte, 0, len(text)), raw))
 }
 
-// AppendUnquoted appends the value of a raw string, which must have been scanned.
+// AppendUnquoted is [Unquote] for bytes.
 func AppendUnquoted(dst, raw []byte) []byte {
 	text := inner(raw)
 	for {
@@ -265,10 +267,13 @@ func unescape(text []byte) (r rune, size int) {
 		return '\t', 2
 	case 'u':
 		unit := hex4(text, 2)
-		if unit < surrogateMin || unit > surrogateMax {
+		switch {
+		case !isSurrogate(unit):
 			return unit, 6
+		case unit < lowSurrogateMin && isLowSurrogate(text, 6):
+			return utf16.DecodeRune(unit, hex4(text, 8)), 12
 		}
-		return utf16.DecodeRune(unit, hex4(text, 8)), 12
+		return utf8.RuneError, 6
 	default:
 		return rune(c), 2
 	}

@@ -1,7 +1,9 @@
 // Package memory is an MCP server that remembers conversations and facts about users.
 //
 //	s := memory.New(memory.InMemory(nil), nil)
-//	log.Fatal(stdio.Serve(ctx, s, nil))
+//	if err := stdio.Run(s, nil); err != nil {
+//		log.Fatal(err)
+//	}
 //
 // # Tools and resources
 //

@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func endpointURL(stream *url.URL, data []byte) (*url.URL, error) {
 	if len(data) > maxEndpoint {
 		return nil, &EndpointError{fmt.Sprintf("the server's endpoint has %d bytes; expected at most %d", len(data), maxEndpoint)}
 	}
-	text := strings.TrimSpace(string(data))
+	text := endpointText(data)
 	ref, err := url.Parse(text)
 	if err != nil || text == "" {
 		return nil, &EndpointError{"the server's endpoint is " + jsonscan.Quote(text) + "; expected a URI"}
@@ -136,6 +137,23 @@ func endpointURL(stream *url.URL, data []byte) (*url.URL, error) {
 	u.User = stream.User
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
+}
+
+// endpointText returns the URI in the data of the event. Some servers send it as a JSON string, or as
+// a member of a JSON object.
+func endpointText(data []byte) string {
+	if jsonscan.Valid(data) == nil {
+		for _, name := range []string{"url", "uri", "endpoint"} {
+			if value, err := jsonscan.Find(data, name); err == nil && value != nil {
+				data = value
+				break
+			}
+		}
+		if data = bytes.TrimSpace(data); jsonscan.KindOf(data) == jsonscan.String {
+			return jsonscan.Unquote(data)
+		}
+	}
+	return strings.TrimSpace(string(data))
 }
 
 // EndpointError is the error of Dial for a URL that does not serve this transport.

@@ -48,6 +48,14 @@ func TestEndpoints(t *testing.T) {
 		"{user}/messages":     "/messages",
 		"//{host}/messages":   "/messages",
 
+		` "/messages?id=1" `:                        "/messages?id=1",
+		`{"url":"/messages?id=1"}`:                  "/messages?id=1",
+		`{"session":"1","uri":"{server}/messages"}`: "/messages",
+		`{"endpoint":"\/messages"}`:                 "/messages",
+		`{"url":"http://evil.example/"}`:            "the stream's own origin",
+		`"//evil.example/messages"`:                 "the stream's own origin",
+		`""`:                                        "expected a URI",
+
 		"":                                     "expected a URI",
 		"http://[":                             "expected a URI",
 		"/a\x7fb":                              "expected a URI",

@@ -18,11 +18,12 @@ import (
 // (POST). Mount it at the path of the stream, and at [Options.Messages] if that is another
 // path. It may be used concurrently.
 type Endpoint struct {
-	server   transport.Binder
-	opts     Options
-	guard    *httpguard.Guard
-	quota    *quota.Endpoint
-	sessions *sessions
+	server     transport.Binder
+	opts       Options
+	guard      *httpguard.Guard
+	principals *httpguard.PrincipalCheck
+	quota      *quota.Endpoint
+	sessions   *sessions
 }
 
 // Handler returns an endpoint for a server. opts may be nil. Handler panics if the options
@@ -40,7 +41,7 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 		panic("sse: Options.Messages: expected a path, such as /messages")
 	}
 	q := quota.NewEndpoint(&o.Limits)
-	return &Endpoint{server: server, opts: o, guard: guard, quota: q, sessions: newSessions(q.Sessions)}
+	return &Endpoint{server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalCheck(o.Logger), quota: q, sessions: newSessions(q.Sessions)}
 }
 
 // isPath reports whether text is a percent-encoded absolute path.
@@ -62,6 +63,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodGet, http.MethodPost) {
 		return
 	}
+	e.principals.Check(r)
 	if r.Method == http.MethodGet {
 		e.open(httpguard.CopyWrites(w, r), r)
 		return

@@ -43,7 +43,7 @@ type Options struct {
 	// Conn contains the limits of each session. Its Limiter has no effect, and neither has Drain,
 	// since no answer can be sent after the stream has ended.
 	Conn jsonrpc.Options
-	// Logger logs samples of malformed messages. Default slog.Default().
+	// Logger logs samples of malformed messages and unexpected responses. Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -75,7 +75,7 @@ type DialOptions struct {
 	// Conn contains the limits of each connection. SkipMalformed and Drain have no effect:
 	// malformed messages are skipped, and no answer can be sent after the stream has ended.
 	Conn jsonrpc.Options
-	// Logger logs malformed messages. Default slog.Default().
+	// Logger logs samples of malformed messages and unexpected responses. Default slog.Default().
 	Logger *slog.Logger
 }
 

@@ -12,8 +12,11 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/faults"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/transporttest"
 )
 
@@ -42,6 +45,12 @@ func child(kind string) int {
 	case "quits":
 		ctx, cancel := context.WithCancel(context.Background())
 		return serve(ctx, binder(cancelingServer{cancel}))
+	case "README":
+		return run(func(s *server.Server) error { return stdio.Run(s, nil) })
+	case "README over HTTP":
+		return run(func(s *server.Server) error {
+			return streamable.Run("127.0.0.1:0", s, &streamable.ServeOptions{OnListen: func(address net.Addr) { fmt.Println("http://" + address.String() + "/mcp") }})
+		})
 	case "parent":
 		return parent()
 	}
@@ -60,6 +69,24 @@ func serve(ctx context.Context, server transport.Binder) int {
 	if err := stdio.Serve(ctx, server, nil); err != nil {
 		return complain(err)
 	}
+	return 0
+}
+
+// run is the main function of a server with a dependency, which reports how often it was stopped.
+func run(serve func(*server.Server) error) int {
+	stopped := 0
+	s := server.New(mcp.Implementation{Name: "calc", Version: "1"}, &server.Options{Dependencies: []server.Dependency{
+		server.Provide(func(context.Context) (string, func(context.Context) error, error) {
+			return "database", func(context.Context) error { stopped++; return nil }, nil
+		}),
+	}})
+	server.AddTool(s, server.Tool{Name: "name"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		return server.Value[string](r), nil
+	})
+	if err := serve(s); err != nil {
+		return complain(err)
+	}
+	fmt.Fprintln(os.Stderr, "stopped:", stopped)
 	return 0
 }
 

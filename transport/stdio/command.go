@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/internal/peertext"
@@ -38,6 +41,9 @@ func Command(path string, args []string, opts *CommandOptions) transport.Dialer 
 	d := &command{path: path, args: args, opts: *cmp.Or(opts, &CommandOptions{})}
 	d.opts.Grace = cmp.Or(d.opts.Grace, DefaultGrace)
 	d.opts.Conn.SkipMalformed = true
+	if d.opts.Conn.Malformed == nil {
+		d.opts.Conn.Malformed = duplex.LogMalformed(cmp.Or(d.opts.Logger, slog.Default()))
+	}
 	d.opts.Conn.Drain = -1 // no answer can be sent after the server's output has ended
 	return d
 }
@@ -247,8 +253,10 @@ const (
 	// MaxStderr is how many bytes of the end of a child's standard error are kept for
 	// errors.
 	MaxStderr = 64 << 10
-	// maxLastLine is how many bytes of the last line are part of the text of an error.
-	maxLastLine = 256
+	// maxErrorLines is how many lines of standard error are part of the text of an error, and
+	// maxErrorLine how many bytes of each.
+	maxErrorLines = 10
+	maxErrorLine  = 256
 	// exitTimeout is how long a failed call waits to learn how the process has ended by itself.
 	exitTimeout = time.Second
 	// killTimeout bounds waiting for a child that was killed.
@@ -291,6 +299,8 @@ type CommandOptions struct {
 	MaxLine int
 	// Conn contains the limits of the connection. SkipMalformed and Drain have no effect.
 	Conn jsonrpc.Options
+	// Logger logs samples of malformed messages and unexpected responses. Default slog.Default().
+	Logger *slog.Logger
 }
 
 // ExitError says how a server's process has ended. It is [jsonrpc.ErrClosed] under
@@ -303,17 +313,20 @@ type ExitError struct {
 	Stderr string
 }
 
-// Error returns how the process ended and the last line of its standard error, escaped and
-// truncated to 256 bytes.
+// Error returns how the process ended, and the last lines of its standard error that look like an
+// error: at most ten, each escaped and truncated to 256 bytes. The last line with a letter is always
+// one of them.
 func (e *ExitError) Error() string {
-	how := "exit status 0"
+	text := "the server's process has ended: exit status 0"
 	if e.Err != nil {
-		how = e.Err.Error()
+		text = "the server's process has ended: " + e.Err.Error()
 	}
-	if line := lastLine(e.Stderr); line != "" {
-		return "the server's process has ended: " + how + ": " + peertext.Quote(peertext.Cut(line, maxLastLine))
+	separator := ": "
+	for _, line := range errorLines(e.Stderr) {
+		text += separator + peertext.Quote(peertext.Cut(line, maxErrorLine))
+		separator = ", "
 	}
-	return "the server's process has ended: " + how
+	return text
 }
 
 // Unwrap returns [jsonrpc.ErrClosed] and Err.
@@ -324,9 +337,39 @@ func (e *ExitError) Unwrap() []error {
 	return []error{jsonrpc.ErrClosed, e.Err}
 }
 
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return text[strings.LastIndexAny(text, "\r\n")+1:]
+// errorWords are parts of lines, in lower case, that look like an error.
+var errorWords = [...]string{
+	"error", "exception", "panic", "fatal", "fail", "cannot", "could not", "can't", "not found", "no such", "not a ",
+	"denied", "refused", "missing", "required", "invalid", "unexpected", "undefined", "unknown", "in use", "out of memory",
+}
+
+// errorLines returns the last lines that look like an error, in their order, and the last line
+// with a letter. Lines of a stack trace are left out, unless one is the last.
+func errorLines(text string) []string {
+	var found []string
+	last := ""
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		line = strings.TrimSpace(line)
+		if !strings.ContainsFunc(line, unicode.IsLetter) {
+			continue
+		}
+		last = line
+		if looksLikeError(line) {
+			found = append(found, line)
+		}
+	}
+	if last != "" && (len(found) == 0 || found[len(found)-1] != last) {
+		found = append(found, last)
+	}
+	return found[max(0, len(found)-maxErrorLines):]
+}
+
+func looksLikeError(line string) bool {
+	if strings.HasPrefix(line, "at ") { // in a stack trace of JavaScript or Java
+		return false
+	}
+	line = strings.ToLower(line)
+	return slices.ContainsFunc(errorWords[:], func(word string) bool { return strings.Contains(line, word) })
 }
 
 // A tailBuffer keeps the end of what is written to it and passes everything on.

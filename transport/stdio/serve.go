@@ -26,7 +26,7 @@ type ServeOptions struct {
 	MaxLine int
 	// Conn contains the limits of the connection.
 	Conn jsonrpc.Options
-	// Logger logs malformed messages. Default slog.Default().
+	// Logger logs samples of malformed messages and unexpected responses. Default slog.Default().
 	Logger *slog.Logger
 }
 

@@ -125,3 +125,27 @@ func TestSecretAtTheCut(t *testing.T) {
 		conn.Close()
 	}
 }
+
+// The text of an ExitError has the lines of standard error that look like an error.
+func TestExitErrorQuotesErrors(t *testing.T) {
+	const prefix = "the server's process has ended: exit status 0"
+	many := strings.Repeat("an error\n", 20)
+	for name, test := range map[string]struct{ stderr, want string }{
+		"nothing": {"", ""},
+		"no word": {"\n}\n  \n", ""},
+		"Node": {
+			"/app/index.js:10\n    throw new Error('no key');\n    ^\n\nError: API_KEY is missing\n    at main (/app/error.js:10:7)\n    at node:internal/main {\n  code: 'E1'\n}\n\nNode.js v22.1.0\n",
+			`: "throw new Error('no key');", "Error: API_KEY is missing", "Node.js v22.1.0"`,
+		},
+		"Python": {
+			"Traceback (most recent call last):\r\n  File \"s.py\", line 3\r\nValueError: bad port\r\n", `: "ValueError: bad port"`,
+		},
+		"ends with a brace": {"{\n  reason: 'closed'\n}\n", `: "reason: 'closed'"`},
+		"no error":          {"starting\nbye\n", `: "bye"`},
+		"at most ten":       {many + "bye", ": " + strings.Repeat(`"an error", `, 9) + `"bye"`},
+	} {
+		if got := (&stdio.ExitError{Stderr: test.stderr}).Error(); got != prefix+test.want {
+			t.Errorf("%s: got  %s\nwant %s", name, got, prefix+test.want)
+		}
+	}
+}

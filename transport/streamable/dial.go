@@ -26,8 +26,8 @@ import (
 // A request that declares its protocol version in _meta (2026-07-28) is sent on its own.
 // Any other belongs to the session that "initialize" opens (2025-03-26 to 2025-11-25),
 // whose streams are resumed when they break. If the server refuses "initialize" with an
-// HTTP status and no JSON-RPC message, the connection uses HTTP+SSE (2024-11-05) at the
-// same URL.
+// HTTP status and no JSON-RPC message, or answers with an event stream that begins with the event
+// "endpoint", the connection uses HTTP+SSE (2024-11-05) at the same URL.
 //
 // Each call has its own stream. The handler gets the notifications of one stream in order
 // and before its call returns; those of different streams are concurrent.
@@ -278,8 +278,11 @@ func isHeaderMismatch(err error) bool {
 }
 
 // mayUseSSE reports whether "initialize" failed with a status 4xx and no JSON-RPC message,
-// as it does at a server that supports only HTTP+SSE.
+// as it does at a server that supports only HTTP+SSE, or was answered with the stream of HTTP+SSE.
 func mayUseSSE(err error) bool {
+	if errors.Is(err, errOtherTransport) {
+		return true
+	}
 	status, ok := errors.AsType[*httptransport.StatusError](err)
 	return ok && !httpclient.IsAccess(status.Status) && status.Status >= http.StatusBadRequest && status.Status < http.StatusInternalServerError
 }

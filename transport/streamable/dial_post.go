@@ -323,7 +323,7 @@ func (p *post) decodeError(body []byte) *jsonrpc.Response {
 		return nil
 	}
 	resp, ok := msg.(*jsonrpc.Response)
-	if !ok || resp.Error == nil || !resp.ID.IsZero() && resp.ID != p.id {
+	if !ok || resp.Error == nil || !resp.ID.IsZero() && !resp.ID.Matches(p.id) {
 		return nil
 	}
 	return resp
@@ -354,6 +354,9 @@ func (p *post) readJSON(res *http.Response) (*jsonrpc.Response, error) {
 		err = errNoResponse
 		if only := p.decodeError(body); only != nil { // the server could not read the id
 			return only, nil
+		}
+		if _, malformed := jsonrpc.Decode(body); malformed != nil {
+			err = fmt.Errorf("%w: %w", errNoResponse, malformed)
 		}
 	}
 	if err != nil {

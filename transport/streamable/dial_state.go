@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -69,6 +70,14 @@ func (s *dialState) begin(cancel context.CancelFunc, limit int) (number int64, s
 	s.lastID++
 	s.pending[s.lastID] = cancel
 	return s.lastID, s.session, nil
+}
+
+// made reports whether a request had the id of a response.
+func (s *dialState) made(id jsonrpc.ID) bool {
+	number, err := strconv.ParseInt(id.String(), 10, 64)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err == nil && 0 < number && number <= s.lastID
 }
 
 // finish removes a request.

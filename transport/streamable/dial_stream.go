@@ -42,6 +42,9 @@ func (at *cursor) wait(ctx context.Context) error {
 	}
 }
 
+// errOtherTransport is the error of a POST that is answered with the stream of HTTP+SSE (2024-11-05).
+var errOtherTransport = errors.New(`the response begins with the event "endpoint": the server uses HTTP+SSE`)
+
 var errStreamEnded = errors.New("the stream has ended without the response")
 
 // readStream reads the stream of a call up to the response. In a session, it resumes a
@@ -55,6 +58,9 @@ func (p *post) readStream(body io.ReadCloser) (resp *jsonrpc.Response, draining 
 		case resp != nil:
 			p.conn.incoming.Go(func(context.Context) { p.drain(body) })
 			return resp, true, nil
+		case errors.Is(err, errOtherTransport):
+			body.Close()
+			return nil, false, p.callError(jsonrpc.Rejected, errOtherTransport)
 		case p.ctx.Err() != nil, p.modern, at.lastID == "", isFinal(err):
 			body.Close()
 			return nil, false, p.networkError(err)
@@ -91,7 +97,7 @@ func (p *post) readEvents(body io.Reader, at *cursor) (*jsonrpc.Response, error)
 	events := sse.NewReader(body, int(min(p.conn.dialer.opts.MaxMessage, math.MaxInt)))
 	opened := time.Now()
 	at.failures = 0
-	for {
+	for first := true; ; first = false {
 		event, err := events.Next()
 		if id := events.LastID(); id != "" {
 			at.lastID = id
@@ -104,6 +110,9 @@ func (p *post) readEvents(body io.Reader, at *cursor) (*jsonrpc.Response, error)
 				at.pause.Reset()
 			}
 			return nil, streamError(err)
+		}
+		if first && event.Name == "endpoint" && isEndpoint(event.Data) {
+			return nil, finalError{errOtherTransport}
 		}
 		if len(event.Data) == 0 || event.Name != "" && event.Name != "message" {
 			continue
@@ -119,6 +128,12 @@ func (p *post) readEvents(body io.Reader, at *cursor) (*jsonrpc.Response, error)
 			events.Recycle(event.Data)
 		}
 	}
+}
+
+// isEndpoint reports whether the data of an event "endpoint" is no message.
+func isEndpoint(data []byte) bool {
+	_, err := jsonrpc.Decode(data)
+	return err != nil
 }
 
 func streamError(err error) error {
@@ -255,18 +270,18 @@ func (p *post) receiveOne(text []byte) (resp *jsonrpc.Response, reusable bool, e
 	c := p.conn
 	msg, err := jsonrpc.Decode(text)
 	if err != nil {
-		if bad, ok := errors.AsType[*jsonrpc.DecodeError](err); ok && bad.Response && bad.ID == p.id && !p.id.IsZero() {
-			return nil, false, fmt.Errorf("malformed answer: %s", bad.Err.Message)
-		}
 		c.report(err)
+		if bad, ok := errors.AsType[*jsonrpc.DecodeError](err); ok && bad.Response && bad.ID.Matches(p.id) {
+			return nil, false, err
+		}
 		return nil, false, nil
 	}
 	switch msg := msg.(type) {
 	case *jsonrpc.Response:
-		if msg.ID == p.id && !p.id.IsZero() {
+		if msg.ID.Matches(p.id) {
 			return msg, false, nil
 		}
-		c.report(fmt.Errorf("streamable: a response with the unknown id %s", msg.ID))
+		c.report(&jsonrpc.UnexpectedResponseError{ID: msg.ID, Late: c.state.made(msg.ID), Err: msg.Error})
 	case *jsonrpc.Request:
 		if p.modern && !msg.IsNotification() {
 			c.report(fmt.Errorf("streamable: the server sent a request with the method %q, which this version does not allow", msg.Method))
@@ -290,8 +305,4 @@ func (c *clientConn) trace(text []byte) {
 }
 
 // report passes an unexpected or malformed message to DialOptions.Conn.Malformed.
-func (c *clientConn) report(err error) {
-	if malformed := c.dialer.opts.Conn.Malformed; malformed != nil {
-		malformed(err)
-	}
-}
+func (c *clientConn) report(err error) { c.dialer.opts.Conn.Malformed(err) }

@@ -343,6 +343,39 @@ func TestDialNoFallBack(t *testing.T) {
 	}
 }
 
+// A server that answers a POST with the stream of HTTP+SSE is one of HTTP+SSE.
+func TestDialFallsBackAfterEndpointEvent(t *testing.T) {
+	messages := make(chan string)
+	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
+		if r.URL.Path != "/mcp" {
+			w.WriteHeader(http.StatusAccepted)
+			if r.id != "" && r.call != "response" {
+				go func() { messages <- r.response("{}") }()
+			}
+			return
+		}
+		send := r.stream(w)
+		e := data("/messages?id=1")
+		e.Name = "endpoint"
+		send(e)
+		for {
+			select {
+			case text := <-messages:
+				send(data("%s", text))
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	conn := s.dial(&recorder{}, streamable.DialOptions{})
+	if failed := s.failure(conn, "ping", `{}`); failed.Delivery != jsonrpc.Rejected || !strings.Contains(failed.Error(), "HTTP+SSE") {
+		t.Errorf("another call fails with %v", failed)
+	}
+	s.open(conn)
+	s.call(conn, "ping", `{}`)
+	conn.Close()
+}
+
 // The connection then uses HTTP+SSE for everything.
 func TestDialAfterFallBack(t *testing.T) {
 	messages := make(chan string)

@@ -10,6 +10,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -71,4 +72,38 @@ func ExampleNewMemoryEvents() {
 	// after 0: the events after the requested one are no longer stored
 	// after 1: event 2 {"step":2}
 	// after 1: event 3 {"step":3}
+}
+
+// Behind your own middleware, the principal is the name that the middleware has put into the context.
+func ExampleHandler_middleware() {
+	s := server.New(mcp.Implementation{Name: "whoami", Version: "1"}, nil)
+	server.AddTool(s, server.Tool{Name: "whoami"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		return r.Caller().Principal, nil
+	})
+	endpoint := streamable.Handler(s, nil)
+	authenticate := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer ada's key" { // a program compares hashes of keys
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		endpoint.ServeHTTP(w, r.WithContext(transport.WithPrincipal(r.Context(), "ada")))
+	}
+	web := httptest.NewServer(http.HandlerFunc(authenticate))
+	defer web.Close()
+	defer endpoint.Close() // first: web waits for its streams
+
+	ctx := context.Background()
+	session, err := client.Connect(ctx, streamable.Dial(web.URL, &streamable.DialOptions{
+		Header: func(_ context.Context, header http.Header) error {
+			header.Set("Authorization", "Bearer ada's key")
+			return nil
+		},
+	}), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.Close()
+	fmt.Println(client.CallAs[string](ctx, session, "whoami", struct{}{}))
+	// Output: ada <nil>
 }

@@ -21,6 +21,7 @@ type Endpoint struct {
 	server       transport.Binder
 	opts         Options
 	guard        *httpguard.Guard
+	principals   *httpguard.PrincipalCheck
 	modern       jsonrpc.Handler // of requests without a session
 	headerParams headerParams
 	sessions     *sessions
@@ -39,6 +40,7 @@ type Endpoint struct {
 // the endpoint refuses calls whose Mcp-Param headers differ from their arguments.
 func Handler(server transport.Binder, opts *Options) *Endpoint {
 	e := &Endpoint{server: server, opts: opts.withDefaults()}
+	e.principals = httpguard.NewPrincipalCheck(e.opts.Logger)
 	var err error
 	if e.guard, err = httpguard.NewGuard(e.opts.Hosts, e.opts.Origins); err != nil {
 		panic("streamable.Handler: " + err.Error())
@@ -77,6 +79,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		httpguard.RefuseBusy(w, "the server is shutting down")
 		return
 	}
+	e.principals.Check(r)
 	w = httpguard.CopyWrites(w, r)
 	switch r.Method {
 	case http.MethodPost:

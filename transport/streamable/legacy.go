@@ -188,8 +188,7 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
 	switch ids := r.Header[headerLastEventID]; {
 	case len(ids) > 1:
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "the header Last-Event-ID is given more than once")
-	case len(ids) == 1:
-		e.resume(w, r, s, c, ids[0])
+	case len(ids) == 1 && e.resume(w, r, s, c, ids[0]):
 	case !s.unsolicited.attachFirst(c):
 		httpguard.Refuse(w, http.StatusConflict, jsonrpc.InvalidRequest, "this session has such a stream already")
 	default:
@@ -198,35 +197,43 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// resume resumes an open stream, or replays the rest of a stream that has ended.
-func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c *response, lastEvent string) {
+// resume resumes an open stream, or replays the rest of a stream that has ended. If the events of
+// a call's stream are not available, it answers the request with an error, since the response to the
+// call will not come. Otherwise it returns false if it cannot resume: the client gets new events.
+func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c *response, lastEvent string) bool {
 	name, number, ok := parseEventID(lastEvent)
 	if !ok {
-		refuseResumption(w)
-		return
+		return false
 	}
 	st := s.findStream(name)
-	if st == nil {
-		e.resumeEnded(w, r, &stream{session: s, name: name}, c, number)
-		return
+	var err error
+	if st != nil {
+		err = st.resume(r.Context(), c, number)
+	} else {
+		err = e.resumeEnded(r.Context(), &stream{session: s, name: name}, c, number)
 	}
-	if err := st.resume(r.Context(), c, number); err != nil {
+	switch {
+	case err != nil && errors.Is(err, ErrPurged) && !isCallStream(name):
+		return false
+	case err != nil:
 		e.refusePurged(w, err)
-		return
+	case st != nil:
+		defer st.detach(c)
+		c.wait(r.Context(), s)
 	}
-	defer st.detach(c)
-	c.wait(r.Context(), s)
+	return true
 }
 
-func (e *Endpoint) resumeEnded(w http.ResponseWriter, r *http.Request, st *stream, c *response, after int64) {
-	missed, err := e.opts.Events.After(r.Context(), st.id(), after)
+// resumeEnded replays the rest of a stream that has ended, or that another process has.
+func (e *Endpoint) resumeEnded(ctx context.Context, st *stream, c *response, after int64) error {
+	missed, err := e.opts.Events.After(ctx, st.id(), after)
 	if err != nil {
-		e.refusePurged(w, err)
-		return
+		return err
 	}
 	c.open()
 	c.replay(st, missed)
 	c.stop()
+	return nil
 }
 
 func (e *Endpoint) refusePurged(w http.ResponseWriter, err error) {

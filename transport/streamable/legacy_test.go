@@ -916,6 +916,22 @@ func TestResumptionWithoutGaps(t *testing.T) {
 	}
 }
 
+// An unknown Last-Event-ID opens the stream for unsolicited messages, unless the event may be one
+// of a call, whose response would never come.
+func TestUnknownLastEventID(t *testing.T) {
+	for _, id := range []string{"7", "", "x-y", "other-3", "u" + strings.Repeat("A", 26) + "-4"} {
+		srv := newServer()
+		s := serve(t, srv, &streamable.Options{Logger: quiet}).open(mcp.Version20251125)
+		got := s.with("Last-Event-ID", id).send(t.Context(), http.MethodGet, "")
+		got.is(http.StatusOK)
+		got.next() // the first event has no message
+		server.AddTool(srv, server.Tool{Name: "new"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+		got.message("tools/list_changed")
+	}
+	s := serve(t, newServer(), &streamable.Options{Logger: quiet}).open(mcp.Version20251125)
+	s.with("Last-Event-ID", strings.Repeat("A", 26)+"-4").send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
+}
+
 // A blocked event store does not delay Close.
 func TestCloseWithBlockedEventStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

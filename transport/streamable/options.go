@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
@@ -69,8 +70,8 @@ type Options struct {
 
 	// Conn contains the limits of a session. Its Trace gets the messages of all requests.
 	Conn jsonrpc.Options
-	// Logger logs failures of the event store, the session store and the web server. Default
-	// slog.Default().
+	// Logger logs failures of the event store, the session store and the web server, and samples
+	// of malformed messages and unexpected responses. Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -82,6 +83,9 @@ func (o *Options) withDefaults() Options {
 		opts.Events = NewMemoryEvents(nil)
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
+	if opts.Conn.Malformed == nil {
+		opts.Conn.Malformed = duplex.LogMalformed(opts.Logger)
+	}
 	return opts
 }
 
@@ -130,8 +134,9 @@ type DialOptions struct {
 	MaxMessage int64
 	// Conn contains the limits of a connection. Drain and SkipMalformed have no effect.
 	Conn jsonrpc.Options
-	// Logger logs tools that are left out of lists because their definition is invalid, and
-	// answers that could not be sent. Default slog.Default().
+	// Logger logs tools that are left out of lists because their definition is invalid, answers
+	// that could not be sent, and samples of malformed messages and unexpected responses.
+	// Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -140,5 +145,8 @@ func (o *DialOptions) withDefaults() DialOptions {
 	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultDialMaxMessage)
 	opts.Conn = opts.Conn.WithDefaults()
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
+	if opts.Conn.Malformed == nil {
+		opts.Conn.Malformed = duplex.LogMalformed(opts.Logger)
+	}
 	return opts
 }

@@ -132,6 +132,9 @@ func (st *stream) open() {
 	}
 	if st.name == "" {
 		st.name = rand.Text()
+		if st == st.session.unsolicited {
+			st.name = unsolicitedName + st.name
+		}
 		st.session.addStream(st)
 	}
 	if st.session.resumes() {
@@ -211,6 +214,18 @@ func (st *stream) id() StreamID { return StreamID{Session: st.session.id, Stream
 // eventID returns an event id that contains the name of the stream.
 func (st *stream) eventID(number int64) string {
 	return st.name + "-" + strconv.FormatInt(number, 10)
+}
+
+const (
+	// unsolicitedName begins the name of a stream for unsolicited messages.
+	unsolicitedName = "u"
+	// callNameLength is the length of the name of a call's stream, from rand.Text.
+	callNameLength = 26
+)
+
+// isCallStream reports whether a name has the form of that of a call's stream.
+func isCallStream(name string) bool {
+	return len(name) == callNameLength && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
 // parseEventID splits an event id.

@@ -32,6 +32,9 @@ const (
 // ws, wss, http or https. opts may be nil. A malformed URL or option is the error of every
 // Dial of the dialer.
 //
+// The dialer offers the subprotocol "mcp". A server may select none: then the connection ends with
+// a *[CloseError] unless the server's first message is one of JSON-RPC.
+//
 // If the handshake fails, the error is a *[HandshakeError] when the server answered, and
 // [transport.ErrNotReached] under errors.Is otherwise. A call that fails because the peer
 // ended the connection has a *[CloseError] in its *[jsonrpc.CallError].
@@ -41,6 +44,9 @@ func Dial(rawURL string, opts *DialOptions) transport.Dialer {
 	base, baseErr := wsconn.Dialer(o.HTTPClient, subprotocol)
 	if baseErr != nil {
 		baseErr = fmt.Errorf("DialOptions.%w", baseErr)
+	}
+	if o.NoSubprotocol {
+		base.Subprotocols = nil
 	}
 	base.WriteBufferSize, base.WriteBufferPool = clientFrame, &sync.Pool{}
 	return &dialer{
@@ -79,6 +85,7 @@ func (d *dialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.C
 		return nil, fmt.Errorf("ws: dialing %s: %w", d.url.Host, err)
 	}
 	socket := newSocket(opened, d.limits)
+	socket.unverified = opened.Subprotocol() == ""
 	reason := func() (err error) {
 		if end := socket.closeReason(); end != nil {
 			err = end // a nil *CloseError would be an error

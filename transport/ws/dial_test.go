@@ -82,8 +82,7 @@ func TestDialRefuses(t *testing.T) {
 		says       string
 		notReached bool
 	}{
-		"no subprotocol":      {accepted + "\r\n", 101, "subprotocol mcp", false},
-		"another subprotocol": {accepted + "Sec-WebSocket-Protocol: mcp2\r\n\r\n", 101, "subprotocol mcp", false},
+		"another subprotocol": {accepted + "Sec-WebSocket-Protocol: mcp2\r\n\r\n", 101, "another subprotocol than mcp", false},
 		"compression": {
 			accepted + "Sec-WebSocket-Protocol: mcp\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n\r\n",
 			101, "extension", false,

@@ -130,9 +130,9 @@ func newHandshakeError(resp *http.Response) error {
 
 // checkHandshake checks the subprotocol and the extensions that the server has selected.
 func checkHandshake(resp *http.Response) error {
-	switch {
-	case resp.Header.Get("Sec-WebSocket-Protocol") != subprotocol:
-		return &HandshakeError{Status: resp.StatusCode, Header: resp.Header, Reason: "the server did not select the subprotocol " + subprotocol}
+	switch selected := resp.Header.Get("Sec-WebSocket-Protocol"); {
+	case selected != "" && selected != subprotocol:
+		return &HandshakeError{Status: resp.StatusCode, Header: resp.Header, Reason: "the server selected another subprotocol than " + subprotocol + ": " + jsonscan.Quote(selected)}
 	case resp.Header.Get("Sec-WebSocket-Extensions") != "":
 		return &HandshakeError{Status: resp.StatusCode, Header: resp.Header, Reason: "the server selected an extension that was not offered"}
 	}

@@ -6,7 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/transporttest"
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
@@ -48,4 +52,38 @@ func ExampleDial() {
 	}
 	fmt.Println(string(resp.Result))
 	// Output: {"hello":"world"}
+}
+
+// Behind your own middleware, the principal is the name that the middleware has put into the context.
+func ExampleHandler_middleware() {
+	s := server.New(mcp.Implementation{Name: "whoami", Version: "1"}, nil)
+	server.AddTool(s, server.Tool{Name: "whoami"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		return r.Caller().Principal, nil
+	})
+	endpoint := ws.Handler(s, nil)
+	authenticate := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer ada's key" { // a program compares hashes of keys
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		endpoint.ServeHTTP(w, r.WithContext(transport.WithPrincipal(r.Context(), "ada")))
+	}
+	web := httptest.NewServer(http.HandlerFunc(authenticate))
+	defer web.Close()
+	defer endpoint.Close() // first: web waits for its streams
+
+	ctx := context.Background()
+	session, err := client.Connect(ctx, ws.Dial(web.URL, &ws.DialOptions{
+		Header: func(_ context.Context, header http.Header) error {
+			header.Set("Authorization", "Bearer ada's key")
+			return nil
+		},
+	}), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.Close()
+	fmt.Println(client.CallAs[string](ctx, session, "whoami", struct{}{}))
+	// Output: ada <nil>
 }

@@ -18,20 +18,21 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// subprotocol is the WebSocket subprotocol that both ends must name.
+// subprotocol is the WebSocket subprotocol of MCP.
 const subprotocol = "mcp"
 
 // Endpoint is an http.Handler that serves MCP at one path. Each WebSocket is a session of its
 // own. It may be used concurrently.
 type Endpoint struct {
-	server   transport.Binder
-	opts     Options
-	guard    *httpguard.Guard
-	upgrader websocket.Upgrader
-	limits   limits
-	quota    *quota.Endpoint
-	failures *quota.Samples
-	sessions *sessions
+	server     transport.Binder
+	opts       Options
+	guard      *httpguard.Guard
+	principals *httpguard.PrincipalCheck
+	upgrader   websocket.Upgrader
+	limits     limits
+	quota      *quota.Endpoint
+	failures   *quota.Samples
+	sessions   *sessions
 }
 
 // Handler returns an endpoint for a server. opts may be nil. Handler panics if the options
@@ -44,7 +45,7 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 	}
 	q := quota.NewEndpoint(&o.Limits)
 	return &Endpoint{
-		server: server, opts: o, guard: guard,
+		server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalCheck(o.Logger),
 		upgrader: wsconn.Upgrader(subprotocol, o.Limits.WriteTimeout),
 		limits: limits{
 			maxMessage: o.Limits.MessageBytes, writeTimeout: o.Limits.WriteTimeout, keepAlive: o.KeepAlive,
@@ -57,16 +58,17 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 // ServeHTTP serves one session, until its WebSocket ends or the endpoint is closed. The
 // contexts of its calls have the values of the request's context. A refusal has a JSON-RPC
 // error as body. Its status is 403 for a Host or an Origin that is not allowed, 426 for a
-// request that opens no WebSocket, 400 for one without the subprotocol, and 503 for one
-// session too many.
+// request that opens no WebSocket, 400 for one without the subprotocol unless
+// [Options].NoSubprotocol is set, and 503 for one session too many.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodGet) || !wsconn.Accept(w, r) {
 		return
 	}
-	if !slices.Contains(websocket.Subprotocols(r), subprotocol) {
+	if !e.opts.NoSubprotocol && !slices.Contains(websocket.Subprotocols(r), subprotocol) {
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "expected the WebSocket subprotocol "+subprotocol)
 		return
 	}
+	e.principals.Check(r)
 	principal := transport.Principal(r.Context())
 	if err := e.sessions.begin(principal); err != nil {
 		httpguard.RefuseBusy(w, err.Error())

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorilla/websocket"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
@@ -50,6 +53,48 @@ func TestDialHandshakesThatFail(t *testing.T) {
 		}
 		endpoint.Close()
 		srv.Close()
+	}
+}
+
+// Both ends can do without the subprotocol.
+func TestNoSubprotocol(t *testing.T) {
+	call := func(t *testing.T, url string, opts *ws.DialOptions) (*jsonrpc.Response, error) {
+		t.Helper()
+		conn, err := ws.Dial(url, opts).Dial(t.Context(), handler(refuse))
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		return conn.Call(t.Context(), "echo", jsonrpc.Raw(`[1]`))
+	}
+	for _, server := range []*ws.Options{nil, {NoSubprotocol: true}} {
+		for _, client := range []*ws.DialOptions{nil, {NoSubprotocol: true}} {
+			_, err := call(t, serve(t, binder(echoing), server), client)
+			if refused := server == nil && client != nil; (err != nil) != refused {
+				t.Errorf("server %v, client %v: %v", server, client, err)
+			}
+		}
+	}
+	// A server that selects no subprotocol must begin with a message.
+	for first, says := range map[string]string{`{"jsonrpc":"2.0","id":1,"result":{}}`: "", `welcome`: "no subprotocol", `{"type":"hello"}`: "no subprotocol"} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			if _, _, err := conn.ReadMessage(); err != nil {
+				t.Error(err)
+			}
+			_ = conn.WriteMessage(websocket.TextMessage, []byte(first))
+			_, _, _ = conn.ReadMessage() // the close frame
+		}))
+		_, err := call(t, web.URL, nil)
+		if (err != nil) != (says != "") || err != nil && (!strings.Contains(err.Error(), says) || !errors.Is(err, jsonrpc.ErrClosed)) {
+			t.Errorf("%s: %v, want %q", first, err, says)
+		}
+		web.Close()
 	}
 }
 

@@ -41,6 +41,9 @@ type Options struct {
 	// a ping, has come for two and a half intervals. Default [DefaultKeepAlive]; negative
 	// disables pings and that check.
 	KeepAlive time.Duration
+	// NoSubprotocol also admits clients that do not name the subprotocol "mcp". Default: their
+	// handshakes are refused.
+	NoSubprotocol bool
 	// Conn contains the limits of each connection. Its Limiter has no effect, and neither has
 	// Drain, since no answer can be sent after the WebSocket has ended.
 	Conn jsonrpc.Options
@@ -81,10 +84,12 @@ type DialOptions struct {
 	// to a ping, has come for two and a half intervals. Default [DefaultKeepAlive]; negative
 	// disables pings and that check.
 	KeepAlive time.Duration
+	// NoSubprotocol leaves the subprotocol "mcp" out of the handshake, for servers that refuse it.
+	NoSubprotocol bool
 	// Conn contains the limits of each connection. SkipMalformed and Drain have no effect:
 	// malformed messages are skipped, and no answer can be sent after the WebSocket has ended.
 	Conn jsonrpc.Options
-	// Logger logs malformed messages. Default slog.Default().
+	// Logger logs samples of malformed messages and unexpected responses. Default slog.Default().
 	Logger *slog.Logger
 }
 

@@ -35,15 +35,16 @@ const (
 // pings, pongs and at the end one close frame. The reader never writes, so a flood of pings
 // costs the peer more than this side.
 type socket struct {
-	conn      *websocket.Conn
-	limits    limits
-	queue     *duplex.Queue
-	keepAlive *wsconn.KeepAlive
-	close     func()          // closes, once
-	closing   chan struct{}   // closed when this side closes
-	readDone  chan struct{}   // closed when reading has ended
-	charge    *bufpool.Charge // of the message that was read last
-	writeDone chan struct{}   // closed when writing has ended
+	conn       *websocket.Conn
+	limits     limits
+	queue      *duplex.Queue
+	keepAlive  *wsconn.KeepAlive
+	close      func()          // closes, once
+	closing    chan struct{}   // closed when this side closes
+	readDone   chan struct{}   // closed when reading has ended
+	charge     *bufpool.Charge // of the message that was read last
+	unverified bool            // the server has selected no subprotocol and sent no message; for the reader
+	writeDone  chan struct{}   // closed when writing has ended
 
 	mu     sync.Mutex
 	code   int // of the close frame to send
@@ -87,6 +88,7 @@ func (s *socket) Read() ([]byte, error) {
 			return nil, err
 		}
 		if !s.isClosing() && len(bytes.TrimSpace(message)) > 0 {
+			s.unverified = false
 			return message, nil
 		}
 		s.TakeCharge().Release()
@@ -127,7 +129,20 @@ func (s *socket) readMessage() ([]byte, error) {
 		s.TakeCharge().Release()
 		return nil, violation(websocket.CloseInvalidFramePayloadData, "text must be UTF-8")
 	}
+	if err == nil && s.unverified && !isMessage(message) {
+		s.TakeCharge().Release()
+		return nil, violation(websocket.ClosePolicyViolation, "no subprotocol was selected, and the first message is not one of JSON-RPC")
+	}
 	return message, err
+}
+
+// isMessage reports whether a text is a message or a batch of JSON-RPC.
+func isMessage(text []byte) bool {
+	items, err := jsonrpc.SplitBatch(text)
+	if err == nil && items == nil {
+		_, err = jsonrpc.Decode(text)
+	}
+	return err == nil
 }
 
 // maxPooled is the largest read buffer in bytes that is kept for reuse. With a budget it is small,
