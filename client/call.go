@@ -25,7 +25,7 @@ func (s *Session) fetch(ctx context.Context, method, about string, params jsonrp
 	}
 	before := s.cache.generation()
 	held := heldParams{Appender: params}
-	resp, err := s.do(ctx, method, &held, opts.progress())
+	resp, err := s.do(ctx, method, &held, opts)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (p *heldParams) free() {
 // call makes a call and decodes its result.
 func (s *Session) call(ctx context.Context, method string, params jsonrpc.Appender, result json.Unmarshaler, opts *CallOptions) error {
 	held := heldParams{Appender: params}
-	resp, err := s.do(ctx, method, &held, opts.progress())
+	resp, err := s.do(ctx, method, &held, opts)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Session) Call(ctx context.Context, method string, params json.RawMessag
 	if err != nil {
 		return nil, notSent(method, err)
 	}
-	resp, err := s.do(ctx, method, encoded, opts.progress())
+	resp, err := s.do(ctx, method, encoded, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (s *Session) composeMiddleware(middleware []mcp.Middleware) mcp.Handler {
 
 // An outgoingCall is a call that passes through middleware. It is stored as a value of the call.
 type outgoingCall struct {
-	progress  func(*mcp.ProgressParams)
+	opts      *CallOptions
 	forward   *ForwardOptions
 	forwarded bool
 	sent      bool              // the call has passed all middleware
@@ -188,7 +188,7 @@ func (s *Session) transmit(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	if raw := call.Params(); raw != nil {
 		params = mcp.Raw(raw)
 	}
-	resp, err := s.send(ctx, call.Method(), params, sending.progress)
+	resp, err := s.send(ctx, call.Method(), params, sending.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -215,9 +215,9 @@ func (s *Session) forwardThroughMiddleware(ctx context.Context, call *mcp.Call, 
 }
 
 // do makes one call through the middleware.
-func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
+func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender, opts *CallOptions) (*jsonrpc.Response, error) {
 	if s.handle == nil {
-		return s.send(ctx, method, params, progress)
+		return s.send(ctx, method, params, opts)
 	}
 	var encoded []byte
 	if params != nil {
@@ -231,7 +231,7 @@ func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender
 		return nil, notSent(method, err)
 	}
 	call := mcp.NewCall(request, s.caller(), nil)
-	sending := &outgoingCall{progress: progress}
+	sending := &outgoingCall{opts: opts}
 	call.Set(s, sending)
 	result, err := s.handle(ctx, &call)
 	if err != nil {
@@ -288,8 +288,8 @@ type ForwardOptions struct {
 	// questions stay unchanged.
 	ServerLabel string
 	// Timeout ends the call if the server reports no progress for this long. Time in which the
-	// caller answers questions does not count. Default: the deadline of the context, otherwise the
-	// timeout of the transport, or 60 s for a legacy session whose server can ask.
+	// caller answers questions does not count. Default: the deadline of the context, otherwise
+	// [Options].CallTimeout.
 	Timeout time.Duration
 }
 
@@ -317,7 +317,7 @@ func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *ForwardOpti
 		}
 		result, err := link.Forward(ctx, call, (*forward.Options)(opts))
 		if s.isFinal(ctx, link, err) {
-			return result, asForwardError(call.Method(), err)
+			return result, withTimeoutOption(ctx, asForwardError(call.Method(), err))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"sync"
@@ -532,8 +533,8 @@ func after(t *testing.T, want time.Duration, fn func()) {
 	}
 }
 
-// newWaitingServer is a server with a tool that reports progress every 50 s, and one that asks its
-// caller.
+// newWaitingServer is a server with tools that report progress or send chunks every 50 s, ask their
+// caller, or never end.
 func newWaitingServer() *server.Server {
 	s := newServer(nil)
 	server.AddTool(s, server.Tool{Name: "step"}, func(ctx context.Context, r *server.Request, in stepsIn) (int, error) {
@@ -550,6 +551,24 @@ func newWaitingServer() *server.Server {
 	server.AddTool(s, server.Tool{Name: "ask"}, func(ctx context.Context, r *server.Request, _ noServer) (string, error) {
 		return server.Elicit[string](r, "name", "Your name?")
 	})
+	server.AddTool(s, server.Tool{Name: "hang"}, func(ctx context.Context, _ *server.Request, _ noServer) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	server.AddStream(s, server.Tool{Name: "chunks"}, func(ctx context.Context, _ *server.Request, in stepsIn) iter.Seq2[int, error] {
+		return func(yield func(int, error) bool) {
+			for i := range in.Steps {
+				select {
+				case <-time.After(50 * time.Second):
+				case <-ctx.Done():
+					return
+				}
+				if !yield(i, nil) {
+					return
+				}
+			}
+		}
+	}, server.LastChunk)
 	return s
 }
 

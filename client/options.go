@@ -91,6 +91,13 @@ type Options struct {
 	ProbeTimeout time.Duration
 	// ConnectTimeout bounds opening a session. Default: 30 s.
 	ConnectTimeout time.Duration
+	// CallTimeout bounds the calls whose context has no deadline: a call fails when the server has
+	// sent neither a result nor a question for this long, nor progress if [CallOptions] ask for it.
+	// Time in which handlers answer questions of the server does not count. The error is a
+	// *[jsonrpc.CallError] that names this option and wraps context.DeadlineExceeded. Negative: no
+	// bound. Default: the CallTimeout of the dialer's [jsonrpc.Options], which is one minute by
+	// default and for [transport.Pipe].
+	CallTimeout time.Duration
 	// NoReconnect ends the session with its connection.
 	NoReconnect bool
 	// Limits bounds what the server can make the session store, read and ask.
@@ -149,7 +156,7 @@ func (o *Options) config(answerer era.Answerer) era.Config {
 	return era.Config{
 		Info: o.Info, Capabilities: o.capabilities(), Answerer: answerer,
 		Mode: era.Mode(o.Era), LogLevel: o.LogLevel,
-		ProbeTimeout: o.ProbeTimeout, OpenTimeout: o.ConnectTimeout,
+		ProbeTimeout: o.ProbeTimeout, OpenTimeout: o.ConnectTimeout, CallTimeout: o.CallTimeout,
 		MaxRounds: o.Limits.Rounds, QuestionsPerMinute: o.Limits.QuestionsPerMinute, QuestionBurst: o.Limits.QuestionBurst,
 		QuestionBytes:    o.Limits.QuestionBytes,
 		CheckDescription: o.Limits.checkDescription,
@@ -164,13 +171,18 @@ type CallOptions struct {
 	// Meta is added to the request's _meta. Keys that the protocol itself sets are ignored: the
 	// progress token, the version, and the description of the client.
 	Meta mcp.Meta
+	// Timeout replaces [Options].CallTimeout for this call. If it is positive, it also applies to a
+	// context with a deadline, and the earlier of the two ends the call. Default:
+	// Options.CallTimeout.
+	Timeout time.Duration
 }
 
-func (o *CallOptions) progress() func(*mcp.ProgressParams) {
+// options returns the options of the protocol layer.
+func (o *CallOptions) options() era.CallOptions {
 	if o == nil {
-		return nil
+		return era.CallOptions{}
 	}
-	return o.Progress
+	return era.CallOptions{Progress: o.Progress, Timeout: o.Timeout}
 }
 
 func (o *CallOptions) meta() (mcp.Meta, error) {

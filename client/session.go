@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/era/forward"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -103,7 +104,7 @@ func (s *Session) Ping(ctx context.Context) error {
 			return notSent(mcp.MethodPing, err)
 		}
 		if err = link.Ping(ctx); s.isFinal(ctx, link, err) {
-			return err
+			return withTimeoutOption(ctx, err)
 		}
 	}
 }
@@ -209,15 +210,15 @@ func (s *Session) liveLink(ctx context.Context) (*forward.Session, error) {
 }
 
 // send makes one call.
-func (s *Session) send(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
+func (s *Session) send(ctx context.Context, method string, params jsonrpc.Appender, opts *CallOptions) (*jsonrpc.Response, error) {
 	for {
 		link, err := s.liveLink(ctx)
 		if err != nil {
 			return nil, notSent(method, err)
 		}
-		resp, err := link.Do(ctx, method, params, progress)
+		resp, err := link.Do(ctx, method, params, opts.options())
 		if s.isFinal(ctx, link, err) {
-			return resp, asCallError(method, err)
+			return resp, withTimeoutOption(ctx, asCallError(method, err))
 		}
 	}
 }
@@ -245,6 +246,19 @@ func asCallError(method string, err error) error {
 		return err
 	}
 	return &jsonrpc.CallError{Method: method, Delivery: jsonrpc.MaybeExecuted, Err: err}
+}
+
+// errTimeout is the error of a call that has reached the timeout of the transport.
+var errTimeout = fmt.Errorf("the server sent neither a result nor progress in time (client.Options.CallTimeout, one minute by default): %w", context.DeadlineExceeded)
+
+// withTimeoutOption adds the name of the option to the error of a call that has reached the timeout
+// of the transport.
+func withTimeoutOption(ctx context.Context, err error) error {
+	failed, ok := err.(*jsonrpc.CallError)
+	if !ok || failed.Err != context.DeadlineExceeded || deadline.Has(ctx) {
+		return err
+	}
+	return &jsonrpc.CallError{Method: failed.Method, Delivery: failed.Delivery, Err: errTimeout}
 }
 
 // awaitEnd waits for the end of a link. It makes the next call wait for another link, even before

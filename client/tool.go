@@ -51,7 +51,7 @@ func (s *Session) callTool(ctx context.Context, name string, arguments any, opts
 		return nil, nil, notSent(mcp.MethodToolsCall, err)
 	}
 	held := &heldParams{Appender: &mcp.CallToolParams{Name: name, Arguments: params, Meta: meta}}
-	resp, err := s.do(ctx, mcp.MethodToolsCall, held, opts.progress())
+	resp, err := s.do(ctx, mcp.MethodToolsCall, held, opts)
 	encoded.Free() // not deferred: after a panic of a callback the call still uses it
 	return resp, held, err
 }
