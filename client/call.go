@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -107,42 +106,6 @@ func (s *Session) Call(ctx context.Context, method string, params json.RawMessag
 // notSent returns the error of a call that failed before it was sent.
 func notSent(method string, err error) error {
 	return &jsonrpc.CallError{Method: method, Delivery: jsonrpc.NotSent, Err: err}
-}
-
-var errCursorLoop = errors.New("the server has returned the same cursor twice")
-
-// pages reads a list page by page. It stops at a repeated cursor and at the limits of the session.
-func pages[R any, T any, P interface {
-	*R
-	json.Unmarshaler
-}](ctx context.Context, s *Session, kind mcp.Kind, method, member string, items func(P) ([]T, *string)) iter.Seq2[*T, error] {
-	return func(yield func(*T, error) bool) {
-		params, about := &mcp.PaginatedParams{}, ""
-		seen := make(map[string]bool)
-		reader := &listReader{limits: &s.opts.Limits, kind: kind, member: member}
-		for {
-			page := P(new(R))
-			if err := s.fetch(ctx, method, about, params, &checkedPage{page, reader}, nil); err != nil {
-				yield(nil, err)
-				return
-			}
-			list, next := items(page)
-			for i := range list {
-				if !yield(&list[i], nil) {
-					return
-				}
-			}
-			if next == nil {
-				return
-			}
-			if seen[*next] {
-				yield(nil, asCallError(method, errCursorLoop))
-				return
-			}
-			seen[*next] = true
-			params, about = &mcp.PaginatedParams{Cursor: next}, "cursor "+*next
-		}
-	}
 }
 
 // composeMiddleware returns the handler of all calls, or nil if there is no middleware.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -437,6 +438,7 @@ func TestCursors(t *testing.T) {
 		turn  func(cursor string) (tools, next string)
 		names []string
 		err   string
+		log   string
 	}{
 		"null ends the list": {
 			turn:  func(string) (string, string) { return tool("a"), `null` },
@@ -477,7 +479,7 @@ func TestCursors(t *testing.T) {
 				return tool("a"), `"1"`
 			},
 			names: []string{"a", "b", "a"},
-			err:   "same cursor twice",
+			log:   "cursor of a list twice",
 		},
 		"no end": {
 			turn: func(string) (string, string) {
@@ -487,14 +489,38 @@ func TestCursors(t *testing.T) {
 			err: "more than 64 pages",
 		},
 		"a number": {
-			turn: func(string) (string, string) { return tool("a"), `7` },
-			err:  "nextCursor",
+			turn:  func(string) (string, string) { return tool("a"), `7` },
+			names: []string{"a"},
+			err:   "nextCursor",
+		},
+		"always empty": {
+			turn:  func(string) (string, string) { return tool("a"), `""` },
+			names: []string{"a"},
+			log:   "repeats a page",
+		},
+		"always empty after the last page": {
+			turn: func(cursor string) (string, string) {
+				if cursor == "" {
+					return tool("a"), `"2"`
+				}
+				return tool("b"), `""`
+			},
+			names: []string{"a", "b"},
+			log:   "repeats a page",
+		},
+		"always empty without entries": {
+			turn: func(string) (string, string) { return "", `""` },
+			log:  "repeats a page",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			session := connect(t, book(test.turn), client.Options{})
+			var log strings.Builder
+			session := connect(t, book(test.turn), client.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			names, err := toolNames(t, session)
+			if !strings.Contains(log.String(), test.log) || (test.log == "" && log.Len() > 0) {
+				t.Errorf("the log is %q, want %q", log.String(), test.log)
+			}
 			if diff := cmp.Diff(test.names, names); diff != "" {
 				t.Error(diff)
 			}

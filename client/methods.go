@@ -8,18 +8,18 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// Resources returns an iterator over the server's resources. It reads page by page; an error ends
-// it.
+// Resources returns an iterator over the server's resources. It reads page by page, as
+// [Session.Tools] does.
 func (s *Session) Resources(ctx context.Context) iter.Seq2[*mcp.Resource, error] {
-	return pages(ctx, s, mcp.KindResource, mcp.MethodResourcesList, "resources", func(r *mcp.ListResourcesResult) ([]mcp.Resource, *string) {
+	return pages(ctx, s, nil, mcp.KindResource, mcp.MethodResourcesList, "resources", func(r *mcp.ListResourcesResult) ([]mcp.Resource, *string) {
 		return r.Resources, r.NextCursor
 	})
 }
 
-// Templates returns an iterator over the server's resource templates. It reads page by page; an
-// error ends it.
+// Templates returns an iterator over the server's resource templates. It reads page by page, as
+// [Session.Tools] does.
 func (s *Session) Templates(ctx context.Context) iter.Seq2[*mcp.ResourceTemplate, error] {
-	return pages(ctx, s, mcp.KindResourceTemplate, mcp.MethodResourceTemplatesList, "resourceTemplates", func(r *mcp.ListResourceTemplatesResult) ([]mcp.ResourceTemplate, *string) {
+	return pages(ctx, s, nil, mcp.KindResourceTemplate, mcp.MethodResourceTemplatesList, "resourceTemplates", func(r *mcp.ListResourceTemplatesResult) ([]mcp.ResourceTemplate, *string) {
 		return r.ResourceTemplates, r.NextCursor
 	})
 }
@@ -45,9 +45,10 @@ func (s *Session) ReadResource(ctx context.Context, uri string, opts *CallOption
 	return result, nil
 }
 
-// Prompts returns an iterator over the server's prompts. It reads page by page; an error ends it.
+// Prompts returns an iterator over the server's prompts. It reads page by page, as
+// [Session.Tools] does.
 func (s *Session) Prompts(ctx context.Context) iter.Seq2[*mcp.Prompt, error] {
-	return pages(ctx, s, mcp.KindPrompt, mcp.MethodPromptsList, "prompts", func(r *mcp.ListPromptsResult) ([]mcp.Prompt, *string) {
+	return pages(ctx, s, nil, mcp.KindPrompt, mcp.MethodPromptsList, "prompts", func(r *mcp.ListPromptsResult) ([]mcp.Prompt, *string) {
 		return r.Prompts, r.NextCursor
 	})
 }

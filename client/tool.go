@@ -20,11 +20,13 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// Tools returns an iterator over the server's tools. It reads page by page; an error ends it. The
-// iterator can be used once for each call of Tools. A caller that retains a pointer retains all
-// tools of the page; a copy of the value shares no memory with the others.
+// Tools returns an iterator over the server's tools. It reads page by page. An error ends it, after
+// the tools of the pages before. An invalid tool, or one that exceeds [Limits], is skipped. A
+// cursor that the server has returned before ends the list. Both are logged to [Options].Logger. The
+// iterator can be used once for each call of Tools. A caller that retains a pointer retains
+// all tools of the page; a copy of the value shares no memory with the others.
 func (s *Session) Tools(ctx context.Context) iter.Seq2[*mcp.Tool, error] {
-	return pages(ctx, s, mcp.KindTool, mcp.MethodToolsList, "tools", func(r *mcp.ListToolsResult) ([]mcp.Tool, *string) { return r.Tools, r.NextCursor })
+	return pages(ctx, s, nil, mcp.KindTool, mcp.MethodToolsList, "tools", func(r *mcp.ListToolsResult) ([]mcp.Tool, *string) { return r.Tools, r.NextCursor })
 }
 
 // CallTool calls a tool. arguments is a struct, a map or a json.RawMessage that is a JSON object;
