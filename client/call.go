@@ -14,6 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // fetch is call for results that may be cached.
@@ -304,11 +305,20 @@ func asForwardError(method string, err error) error {
 // must be equal to them.
 func (s *Session) CanForward(can *mcp.ClientCapabilities) bool { return s.current().CanForward(can) }
 
-// IsForbidden reports whether err is the refusal of a valid call by a guard of the server. The
-// error's message and data name the guard. IsForbidden recognizes the errors of servers that use
-// this module: the code [jsonrpc.InternalError] with data of the type FORBIDDEN. It does not
-// recognize guards that return their own errors or hide an entry.
+// IsForbidden reports whether err is the refusal of a valid call:
+//
+//   - the HTTP status 403 ([transport.ErrForbidden]), for example because the token lacks a scope.
+//     The WWW-Authenticate header of the *httptransport.StatusError lists the scopes, and so does
+//     the *oauth.StepUpError of an oauth.Client that cannot obtain them;
+//   - the refusal by a guard of a server that uses this module: the code [jsonrpc.InternalError] with
+//     data of the type FORBIDDEN. Message and data name the guard. If it is "scope", data has the
+//     member scopes.
+//
+// It does not recognize guards that return their own errors or hide an entry.
 func IsForbidden(err error) bool {
+	if errors.Is(err, transport.ErrForbidden) {
+		return true
+	}
 	refusal, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok || refusal.Code != jsonrpc.InternalError {
 		return false
