@@ -45,7 +45,8 @@ type Options struct {
 
 	// Elicit asks the user. Without it the server cannot ask the user. Handlers are called
 	// concurrently, each on its own goroutine, and may use the session. Their context ends with the
-	// session.
+	// session. The handlers that are set decide what the client declares to support, so they cannot
+	// be replaced; a handler may call another function each time.
 	Elicit func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	// ElicitURLs says that Elicit can also send the user to a URL.
 	ElicitURLs bool
@@ -53,7 +54,8 @@ type Options struct {
 	Sample func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
 	// SampleTools says that Sample supports tools.
 	SampleTools bool
-	// Roots lists the directories that are open to the server.
+	// Roots lists the directories that are open to the server. It may return another list each time;
+	// call [Session.RootsChanged] then.
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 
 	// Middleware handles requests of the session's methods and of [Session.Forward]: calls of
@@ -147,7 +149,7 @@ func (o *Options) capabilities() mcp.ClientCapabilities {
 		}
 	}
 	if o.Roots != nil {
-		can.Roots = &mcp.RootsCapability{}
+		can.Roots = &mcp.RootsCapability{ListChanged: true}
 	}
 	return can
 }

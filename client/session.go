@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -105,6 +106,42 @@ func (s *Session) Ping(ctx context.Context) error {
 		}
 		if err = link.Ping(ctx); s.isFinal(ctx, link, err) {
 			return withTimeoutOption(ctx, err)
+		}
+	}
+}
+
+// RootsChanged notifies the server that Options.Roots returns another list than before. In the modern
+// era it does nothing, since the server asks for the roots in each call that needs them. Errors are
+// as in [Session.Notify]; without Options.Roots it returns one.
+func (s *Session) RootsChanged(ctx context.Context) error {
+	if s.opts.capabilities().Roots == nil {
+		return notSent(mcp.NotificationRootsListChanged, errNoRoots)
+	}
+	return s.Notify(ctx, mcp.NotificationRootsListChanged, nil)
+}
+
+var errNoRoots = errors.New("client.Options.Roots is not set")
+
+// Notify sends a notification, for extensions of the protocol. params is an object; nil means an
+// empty one. The session itself sends the notifications of the protocol, except for
+// [Session.RootsChanged]. Middleware does not see notifications. A server may ignore them, without an
+// error. The error is a *[jsonrpc.CallError].
+func (s *Session) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	encoded, err := userParams(params, nil)
+	if err != nil {
+		return notSent(method, err)
+	}
+	for {
+		link, err := s.liveLink(ctx)
+		if err != nil {
+			return notSent(method, err)
+		}
+		err = link.Notify(ctx, method, encoded)
+		if !notSentOnClosed(err) || s.awaitEnd(ctx, link) != nil {
+			return asCallError(method, err)
 		}
 	}
 }

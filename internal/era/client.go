@@ -118,6 +118,8 @@ type clientEra interface {
 	listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error
 	// ping returns when the server has answered.
 	ping(ctx context.Context, s *Session) error
+	// notify sends a notification.
+	notify(ctx context.Context, s *Session, method string, params jsonrpc.Appender) error
 	// exchange makes one round of a call.
 	exchange(ctx context.Context, s *Session, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error)
 	// handle answers a request of the server.
@@ -246,6 +248,12 @@ func (e *timeoutError) Error() string {
 }
 
 func (*timeoutError) Unwrap() error { return context.DeadlineExceeded }
+
+// Notify sends a notification. It drops a change of the roots in the modern era, where the server
+// asks for them in each call. The error is a *jsonrpc.CallError.
+func (s *Session) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	return s.era.notify(ctx, s, method, params)
+}
 
 // RoundParams are the parameters of a request that a server may answer with a state.
 type RoundParams interface {

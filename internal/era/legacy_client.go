@@ -98,6 +98,10 @@ func (*legacyClient) ping(ctx context.Context, s *Session) error {
 	return err
 }
 
+func (*legacyClient) notify(ctx context.Context, s *Session, method string, params jsonrpc.Appender) error {
+	return s.conn.Notify(ctx, method, params)
+}
+
 // handle answers a question of the server.
 func (l *legacyClient) handle(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
 	question := mcp.InputRequest{Method: req.Method, Params: req.Params}

@@ -221,6 +221,14 @@ func (m *modernClient) discover(ctx context.Context, s *Session) (*jsonrpc.Respo
 	return s.call(ctx, mcp.MethodDiscover, &modernParams{era: m}, 0)
 }
 
+// notify adds the metadata, as for requests.
+func (m *modernClient) notify(ctx context.Context, s *Session, method string, params jsonrpc.Appender) error {
+	if method == mcp.NotificationRootsListChanged {
+		return nil
+	}
+	return s.conn.Notify(ctx, method, &modernParams{era: m, params: params})
+}
+
 // handle refuses all requests: a modern server sends none.
 func (*modernClient) handle(_ context.Context, _ *Session, _ jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
 	return nil, methodNotFound(req.Method)

@@ -242,7 +242,7 @@ func TestClientMetadata(t *testing.T) {
 		}
 		eratest.Want(t, frames[1], `"2025-11-25"`, "params", "protocolVersion")
 		eratest.Want(t, frames[1], `"Me"`, "params", "clientInfo", "title")
-		eratest.Want(t, frames[1], `{"roots":{},"elicitation":{"form":{}}}`, "params", "capabilities")
+		eratest.Want(t, frames[1], `{"roots":{"listChanged":true},"elicitation":{"form":{}}}`, "params", "capabilities")
 		eratest.Want(t, frames[3], `"warning"`, "params", "level")
 		for _, frame := range frames[1:] {
 			eratest.Want(t, frame, "", "params", "_meta")
