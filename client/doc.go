@@ -8,7 +8,7 @@
 //		return err
 //	}
 //	defer session.Close()
-//	sum, err := client.CallAs[int](ctx, session, "add", map[string]any{"a": 2, "b": 3})
+//	sum, err := client.CallAs[int](ctx, session, "add", map[string]any{"a": 2, "b": 3}, nil)
 //
 // # Calls
 //

@@ -65,7 +65,7 @@ func ExampleCallAs() {
 	}
 	defer session.Close()
 
-	length, err := client.CallAs[int](ctx, session, "measure", map[string]int{"length": 240, "count": 3})
+	length, err := client.CallAs[int](ctx, session, "measure", map[string]int{"length": 240, "count": 3}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func ExampleSession_Tools() {
 	}
 	defer session.Close()
 
-	for tool, err := range session.Tools(ctx) {
+	for tool, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func ExampleOptions() {
 	}
 	defer session.Close()
 
-	table, err := client.CallAs[string](ctx, session, "build", nil)
+	table, err := client.CallAs[string](ctx, session, "build", nil, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func ExampleOptions_middleware() {
 	}
 	defer session.Close()
 
-	length, err := client.CallAs[int](ctx, session, "measure", map[string]int{"length": 240, "count": 3})
+	length, err := client.CallAs[int](ctx, session, "measure", map[string]int{"length": 240, "count": 3}, nil)
 	fmt.Println(length, err)
 	// Output:
 	// tools/call "measure": <nil>

@@ -67,19 +67,19 @@ func readEntries(t *testing.T, limits client.Limits, method string, pages ...str
 	}
 	switch method {
 	case mcp.MethodToolsList:
-		for _, err := range session.Tools(t.Context()) {
+		for _, err := range session.Tools(t.Context(), nil) {
 			count(err)
 		}
 	case mcp.MethodPromptsList:
-		for _, err := range session.Prompts(t.Context()) {
+		for _, err := range session.Prompts(t.Context(), nil) {
 			count(err)
 		}
 	case mcp.MethodResourcesList:
-		for _, err := range session.Resources(t.Context()) {
+		for _, err := range session.Resources(t.Context(), nil) {
 			count(err)
 		}
 	case mcp.MethodResourceTemplatesList:
-		for _, err := range session.Templates(t.Context()) {
+		for _, err := range session.Templates(t.Context(), nil) {
 			count(err)
 		}
 	}
@@ -200,7 +200,7 @@ func TestLimitCompletionValues(t *testing.T) {
 		}
 		return []string{result(req, `{"resultType":"complete","completion":{"values":[`+repeated(500, `"x"`)+`]}}`)}
 	}), client.Options{})
-	values, err := session.CompletePrompt(t.Context(), "p", "a", "", nil)
+	values, err := session.CompletePrompt(t.Context(), "p", "a", "", nil, nil)
 	if err != nil || len(values.Values) != 100 || !values.HasMore {
 		t.Errorf("%v, %v; want 100 values and more", values, err)
 	}

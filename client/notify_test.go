@@ -73,7 +73,7 @@ func TestNotify(t *testing.T) {
 		if n.Method != "notifications/example" {
 			t.Errorf("the server gets %s", n.Method)
 		}
-		if count, err := client.CallAs[int](t.Context(), session, "look", nil); err != nil || count != 2 {
+		if count, err := client.CallAs[int](t.Context(), session, "look", nil, nil); err != nil || count != 2 {
 			t.Errorf("the server sees %d roots, %v; want 2", count, err)
 		}
 	})

@@ -76,17 +76,17 @@ func TestCallTimeoutOfEachMethod(t *testing.T) {
 			return err
 		},
 		"CallAs": func(ctx context.Context, s *client.Session) error {
-			_, err := client.CallAs[string](ctx, s, "x", nil)
+			_, err := client.CallAs[string](ctx, s, "x", nil, nil)
 			return err
 		},
 		"Stream": func(ctx context.Context, s *client.Session) (last error) {
-			for _, err := range s.Stream(ctx, "x", nil) {
+			for _, err := range s.Stream(ctx, "x", nil, nil) {
 				last = err
 			}
 			return last
 		},
 		"Tools": func(ctx context.Context, s *client.Session) (last error) {
-			for _, err := range s.Tools(ctx) {
+			for _, err := range s.Tools(ctx, nil) {
 				last = err
 			}
 			return last
@@ -155,7 +155,7 @@ func TestProgressAndQuestionsExtendCallTimeout(t *testing.T) {
 				}
 			})
 			after(t, 500*time.Second, func() {
-				for _, err := range session.Stream(t.Context(), "chunks", stepsIn{10}) {
+				for _, err := range session.Stream(t.Context(), "chunks", stepsIn{10}, nil) {
 					if err != nil {
 						t.Error(err)
 					}
@@ -167,7 +167,7 @@ func TestProgressAndQuestionsExtendCallTimeout(t *testing.T) {
 				failed(t, err, jsonrpc.MaybeExecuted)
 			})
 			after(t, 5*time.Minute, func() {
-				if name, err := client.CallAs[string](t.Context(), session, "ask", nil); err != nil || name != "Ann" {
+				if name, err := client.CallAs[string](t.Context(), session, "ask", nil, nil); err != nil || name != "Ann" {
 					t.Errorf("the call gives %q, %v", name, err)
 				}
 			})

@@ -51,7 +51,7 @@ func TestSplit(t *testing.T) {
 		"wrong type": {map[string]any{"cents": "9", "people": 3}, 0, `at "/cents": expected an integer`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := client.CallAs[int](t.Context(), session, "split", test.arguments)
+			got, err := client.CallAs[int](t.Context(), session, "split", test.arguments, nil)
 			if test.wantError == "" {
 				if err != nil || got != test.want {
 					t.Errorf("got %d, %v, want %d", got, err, test.want)
@@ -70,7 +70,7 @@ func TestEveryVersion(t *testing.T) {
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		session := connect(t.Context(), t, newServer(nil), &client.Options{Era: era})
 		t.Run(string(session.Version()), func(t *testing.T) {
-			each, err := client.CallAs[int](t.Context(), session, "split", map[string]int{"cents": 900, "people": 3})
+			each, err := client.CallAs[int](t.Context(), session, "split", map[string]int{"cents": 900, "people": 3}, nil)
 			if err != nil || each != 300 {
 				t.Errorf("got %d, %v", each, err)
 			}
@@ -83,7 +83,7 @@ func TestGuard(t *testing.T) {
 		t.Run(principal, func(t *testing.T) {
 			session := connect(transport.WithPrincipal(t.Context(), principal), t, newServer(nil), nil)
 			var names []string
-			for tool, err := range session.Tools(t.Context()) {
+			for tool, err := range session.Tools(t.Context(), nil) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +92,7 @@ func TestGuard(t *testing.T) {
 			if slices.Contains(names, "void") != allowed {
 				t.Errorf("the tools are %q", names)
 			}
-			_, err := client.CallAs[string](t.Context(), session, "void", nil)
+			_, err := client.CallAs[string](t.Context(), session, "void", nil, nil)
 			if allowed && err != nil {
 				t.Errorf("refused: %v", err)
 			}

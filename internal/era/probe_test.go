@@ -113,7 +113,7 @@ func TestLateProbe(t *testing.T) {
 		if s.Version() != mcp.LatestLegacyVersion {
 			t.Errorf("the session has version %s", s.Version())
 		}
-		for _, err := range s.Tools(t.Context()) {
+		for _, err := range s.Tools(t.Context(), nil) {
 			t.Error(err)
 		}
 	})
@@ -222,7 +222,7 @@ func TestClientMetadata(t *testing.T) {
 		list := func(frame string) []string { return []string{eratest.Reply(frame, `{"tools":[]}`)} }
 
 		h := eratest.ModernHost(t, list)
-		for _, err := range session(t, h, opts).Tools(t.Context()) {
+		for _, err := range session(t, h, opts).Tools(t.Context(), nil) {
 			t.Error(err)
 		}
 		for _, frame := range h.Received() { // server/discover and the call
@@ -233,7 +233,7 @@ func TestClientMetadata(t *testing.T) {
 		}
 
 		h = eratest.LegacyHost(t, list)
-		for _, err := range session(t, h, opts).Tools(t.Context()) {
+		for _, err := range session(t, h, opts).Tools(t.Context(), nil) {
 			t.Error(err)
 		}
 		frames := h.Received()

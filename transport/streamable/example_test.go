@@ -40,7 +40,7 @@ func ExampleDial() {
 		return
 	}
 	defer session.Close()
-	greeting, err := client.CallAs[string](ctx, session, "greet", In{Name: "world"})
+	greeting, err := client.CallAs[string](ctx, session, "greet", In{Name: "world"}, nil)
 	fmt.Println(greeting, err)
 	// Output: Hello, world! <nil>
 }
