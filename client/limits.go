@@ -51,7 +51,9 @@ type Limits struct {
 	// Forwarded calls have no such limit. Default: 100, the maximum of the protocol.
 	CompletionValues int
 
-	// Rounds is how many times one call may ask. Default: 10.
+	// Rounds is how many times one call may ask. Servers of this module have the same limit of 10.
+	// In the legacy era it applies to forwarded calls only: other questions do not name their call, and
+	// QuestionsPerMinute bounds them. Default: 10.
 	Rounds int
 	// QuestionsPerMinute is how many questions the server may ask in a minute: elicitations,
 	// samplings and requests for roots. For forwarded calls it is counted for each principal.
