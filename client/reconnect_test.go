@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
@@ -385,5 +386,31 @@ func TestProcessKilled(t *testing.T) {
 				t.Errorf("%s was executed %d times", nonce, times)
 			}
 		}
+	})
+}
+
+// TestPrincipalAfterReconnect checks that a session in memory keeps its principal.
+func TestPrincipalAfterReconnect(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(nil)
+			server.AddTool(s, server.Tool{Name: "whoami"}, func(_ context.Context, r *server.Request, _ noServer) (string, error) {
+				return r.Caller().Principal, nil
+			})
+			dialer := &breaker{server: s}
+			ctx, cancel := context.WithCancel(transport.WithPrincipal(t.Context(), "ada"))
+			session, err := client.Connect(ctx, dialer, &client.Options{Era: era})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			cancel()
+			for range 2 {
+				if who, err := client.CallAs[string](t.Context(), session, "whoami", nil, nil); err != nil || who != "ada" {
+					t.Errorf("the principal is %q, %v; want ada", who, err)
+				}
+				dialer.cut()
+			}
+		})
 	})
 }

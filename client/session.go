@@ -46,14 +46,15 @@ type Session struct {
 
 // Connect opens a session. It blocks until the server has answered, ctx ends, or
 // Options.ConnectTimeout has passed. opts may be nil. The session lasts until [Session.Close], and
-// not only as long as ctx. The error wraps that of the dialer, of the server (*[jsonrpc.Error]), or
+// not only as long as ctx. The principal of ctx (transport.WithPrincipal) is that of the connection if
+// the transport is [transport.Pipe], and that of later connections of the session. The error wraps that of the dialer, of the server (*[jsonrpc.Error]), or
 // of ctx.
 func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Session, error) {
 	if opts != nil && opts.LogLevel != "" && !opts.LogLevel.Valid() {
 		return nil, fmt.Errorf("client: unknown log level %q", opts.LogLevel)
 	}
 	s := &Session{opts: opts.withDefaults(), dialer: dialer, ended: make(chan struct{}), renewed: make(chan struct{})}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.ctx, s.cancel = context.WithCancelCause(transport.WithPrincipal(context.Background(), transport.Principal(ctx)))
 	s.handle = s.composeMiddleware(s.opts.Middleware)
 	s.handlers = newHandlers(&s.opts, s.cache.invalidate)
 	link, err := s.open(ctx)
