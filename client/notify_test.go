@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -82,14 +83,14 @@ func TestNotify(t *testing.T) {
 // TestRootsAreDeclared checks that a client announces changes of roots where the version has them.
 func TestRootsAreDeclared(t *testing.T) {
 	for era, want := range map[client.Era]string{client.Modern: `"roots":{}`, client.Legacy: `"roots":{"listChanged":true}`} {
-		var opened string
+		var opened atomic.Value
 		connect(t, script(func(req *jsonrpc.Request) []string {
 			if req.Method == mcp.MethodInitialize || req.Method == mcp.MethodDiscover {
-				opened = string(req.Params)
+				opened.Store(string(req.Params))
 			}
 			return nil
 		}), client.Options{Era: era, Roots: func(context.Context) ([]mcp.Root, error) { return nil, nil }})
-		if !strings.Contains(opened, want) {
+		if opened, _ := opened.Load().(string); !strings.Contains(opened, want) {
 			t.Errorf("%v: the client declares %s, want %s", era, opened, want)
 		}
 	}

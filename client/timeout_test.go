@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,14 +116,14 @@ func TestCallTimeoutOfEachMethod(t *testing.T) {
 			eachEra(t, func(t *testing.T, era client.Era) {
 				for timeout, want := range map[time.Duration]time.Duration{0: time.Minute, 3 * time.Second: 3 * time.Second} {
 					synctest.Test(t, func(t *testing.T) {
-						silent := false
+						var silent atomic.Bool
 						session := connect(t, script(func(*jsonrpc.Request) []string {
-							if silent {
+							if silent.Load() {
 								return []string{}
 							}
 							return nil
 						}), client.Options{Era: era, CallTimeout: timeout})
-						silent = true
+						silent.Store(true)
 						after(t, want, func() {
 							err := make(t.Context(), session)
 							if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "client.Options.CallTimeout") {
