@@ -45,13 +45,13 @@ func Example_bridge() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	for tool, err := range session.Tools(ctx) {
+	for tool, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(tool.Name)
 	}
-	sum, err := client.CallAs[int](ctx, session, "calc__add", AddIn{A: 2, B: 3})
+	sum, err := client.CallAs[int](ctx, session, "calc__add", AddIn{A: 2, B: 3}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func Example_http() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	sum, err := client.CallAs[int](ctx, session, "add", AddIn{A: 2, B: 3})
+	sum, err := client.CallAs[int](ctx, session, "add", AddIn{A: 2, B: 3}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func Example() {
 	}
 	defer session.Close()
 
-	sum, err := client.CallAs[int](ctx, session, "add", AddIn{A: 2, B: 3})
+	sum, err := client.CallAs[int](ctx, session, "add", AddIn{A: 2, B: 3}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

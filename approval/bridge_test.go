@@ -95,7 +95,7 @@ func TestPolicyThatNamesServers(t *testing.T) {
 		session, stop := connectMounted(t, r.bridge, &server.Options{Guards: []mcp.Guard{guard}}, era)
 		defer stop()
 		var listed []string
-		for tool, err := range session.Tools(t.Context()) {
+		for tool, err := range session.Tools(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -45,7 +45,7 @@ func exampleCall(s *server.Server, path string, opts *client.Options) {
 		return
 	}
 	defer session.Close()
-	text, err := client.CallAs[string](ctx, session, "delete", deleteIn{path})
+	text, err := client.CallAs[string](ctx, session, "delete", deleteIn{path}, nil)
 	fmt.Println(text, err)
 }
 

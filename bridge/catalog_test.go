@@ -125,7 +125,7 @@ func TestRename(t *testing.T) {
 		if _, err := session.GetPrompt(t.Context(), "hello", map[string]string{"Name": "Ann"}, nil); err != nil {
 			t.Error(err)
 		}
-		values, err := session.CompletePrompt(t.Context(), "hello", "Name", "A", nil)
+		values, err := session.CompletePrompt(t.Context(), "hello", "Name", "A", nil, nil)
 		if err != nil || values.Values[0] != "Ann" {
 			t.Errorf("the completion is %v, %v", values, err)
 		}

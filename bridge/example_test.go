@@ -67,7 +67,7 @@ func ExampleProxy() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	sum, err := client.CallAs[int](ctx, session, "math_sum", addIn{1, 2})
+	sum, err := client.CallAs[int](ctx, session, "math_sum", addIn{1, 2}, nil)
 	fmt.Println(sum, err)
 	// Output: 3 <nil>
 }

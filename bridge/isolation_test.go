@@ -120,7 +120,7 @@ func TestOneServerInTroubleDisturbsNoOther(t *testing.T) {
 					for ctx.Err() == nil {
 						began := time.Now()
 						tool := fmt.Sprintf("s%d__t%d", i, calls.Add(1)%toolsEach)
-						got, err := client.CallAs[string](t.Context(), session, tool, nil)
+						got, err := client.CallAs[string](t.Context(), session, tool, nil, nil)
 						if err != nil || !strings.HasSuffix(tool, "__"+got) {
 							t.Errorf("%s: %q, %v", tool, got, err)
 							return
@@ -144,7 +144,7 @@ func TestOneServerInTroubleDisturbsNoOther(t *testing.T) {
 			changing.Store(false)
 			deadline := time.Now().Add(20 * time.Second)
 			for {
-				_, err := client.CallAs[string](t.Context(), session, "s0__t1", nil)
+				_, err := client.CallAs[string](t.Context(), session, "s0__t1", nil, nil)
 				if err == nil {
 					break
 				}

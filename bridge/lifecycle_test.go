@@ -386,7 +386,7 @@ func TestOneServerHangs(t *testing.T) {
 					t.Errorf("server %d says %q, %v", i, text, err)
 				}
 			}
-			for range session.Tools(t.Context()) {
+			for range session.Tools(t.Context(), nil) {
 			}
 		})
 		calls.Wait()

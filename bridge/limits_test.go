@@ -135,7 +135,7 @@ func TestAnEvilListHurtsNobodyElse(t *testing.T) {
 				t.Cleanup(func() { web.Close(); handler.Close() })
 				session := connect(t, streamable.Dial(web.URL, nil), client.Options{})
 				var tools []string
-				for tool, err := range session.Tools(t.Context()) {
+				for tool, err := range session.Tools(t.Context(), nil) {
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -144,7 +144,7 @@ func TestAnEvilListHurtsNobodyElse(t *testing.T) {
 				if got := strings.Join(tools, " "); got != "honest__echo" {
 					t.Errorf("the tools are %.200q, want those of the honest server", got)
 				}
-				if got, err := client.CallAs[string](t.Context(), session, "honest__echo", map[string]string{"Text": "x"}); err != nil || got != "x" {
+				if got, err := client.CallAs[string](t.Context(), session, "honest__echo", map[string]string{"Text": "x"}, nil); err != nil || got != "x" {
 					t.Errorf("the honest server returns %q, %v", got, err)
 				}
 				state := b.States()[0]

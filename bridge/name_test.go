@@ -139,7 +139,7 @@ func TestPromptsAndResourcesOfMany(t *testing.T) {
 		if _, err := session.GetPrompt(t.Context(), "a__greet", map[string]string{"Name": "x"}, nil); err != nil {
 			t.Error(err)
 		}
-		values, err := session.CompletePrompt(t.Context(), "a__greet", "Name", "A", nil)
+		values, err := session.CompletePrompt(t.Context(), "a__greet", "Name", "A", nil, nil)
 		if err != nil || values.Values[0] != "Ann" {
 			t.Errorf("the completion is %v, %v", values, err)
 		}

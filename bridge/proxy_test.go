@@ -108,7 +108,7 @@ func (g *testClient) received() (changes []mcp.Change) {
 func (g *testClient) tools(t testing.TB) string {
 	t.Helper()
 	var names []string
-	for tool, err := range g.Tools(t.Context()) {
+	for tool, err := range g.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestProxyOffersEverything(t *testing.T) {
 				t.Errorf("fail gave %#v", err)
 			}
 
-			for prompt, err := range g.Prompts(ctx) {
+			for prompt, err := range g.Prompts(ctx, nil) {
 				if err != nil || prompt.Name != "greet" || prompt.Description != "Greets." {
 					t.Errorf("a prompt is %v, %v", prompt, err)
 				}
@@ -157,17 +157,17 @@ func TestProxyOffersEverything(t *testing.T) {
 			if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "Hello Ann" {
 				t.Errorf("the prompt is %v, %v", prompt, err)
 			}
-			values, err := g.CompletePrompt(ctx, "greet", "Name", "A", nil)
+			values, err := g.CompletePrompt(ctx, "greet", "Name", "A", nil, nil)
 			if err != nil || values.Values[0] != "Ann" {
 				t.Errorf("the completion is %v, %v", values, err)
 			}
 
-			for resource, err := range g.Resources(ctx) {
+			for resource, err := range g.Resources(ctx, nil) {
 				if err != nil || resource.URI != "note://1" {
 					t.Errorf("a resource is %v, %v", resource, err)
 				}
 			}
-			for template, err := range g.Templates(ctx) {
+			for template, err := range g.Templates(ctx, nil) {
 				if err != nil || template.URITemplate != "day://{day}" {
 					t.Errorf("a template is %v, %v", template, err)
 				}

@@ -256,7 +256,7 @@ func ExampleRelay() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	sum, err := client.CallAs[int](ctx, session, "add", addIn{1, 2})
+	sum, err := client.CallAs[int](ctx, session, "add", addIn{1, 2}, nil)
 	fmt.Println(session.Server().Name, sum, err)
 	// Output: calculator 3 <nil>
 }

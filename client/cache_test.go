@@ -213,7 +213,7 @@ func TestInvalidResultsAreNotCached(t *testing.T) {
 func TestCachedResultsMayBeChanged(t *testing.T) {
 	session := connect(t, script((&library{ttl: `60000`}).script), client.Options{})
 	for range 2 {
-		for tool, err := range session.Tools(t.Context()) {
+		for tool, err := range session.Tools(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // fetch is call for results that may be cached.
@@ -25,7 +25,7 @@ func (s *Session) fetch(ctx context.Context, method, about string, params jsonrp
 	}
 	before := s.cache.generation()
 	held := heldParams{Appender: params}
-	resp, err := s.do(ctx, method, &held, opts.progress())
+	resp, err := s.do(ctx, method, &held, opts)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (p *heldParams) free() {
 // call makes a call and decodes its result.
 func (s *Session) call(ctx context.Context, method string, params jsonrpc.Appender, result json.Unmarshaler, opts *CallOptions) error {
 	held := heldParams{Appender: params}
-	resp, err := s.do(ctx, method, &held, opts.progress())
+	resp, err := s.do(ctx, method, &held, opts)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Session) Call(ctx context.Context, method string, params json.RawMessag
 	if err != nil {
 		return nil, notSent(method, err)
 	}
-	resp, err := s.do(ctx, method, encoded, opts.progress())
+	resp, err := s.do(ctx, method, encoded, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -107,42 +107,6 @@ func (s *Session) Call(ctx context.Context, method string, params json.RawMessag
 // notSent returns the error of a call that failed before it was sent.
 func notSent(method string, err error) error {
 	return &jsonrpc.CallError{Method: method, Delivery: jsonrpc.NotSent, Err: err}
-}
-
-var errCursorLoop = errors.New("the server has returned the same cursor twice")
-
-// pages reads a list page by page. It stops at a repeated cursor and at the limits of the session.
-func pages[R any, T any, P interface {
-	*R
-	json.Unmarshaler
-}](ctx context.Context, s *Session, kind mcp.Kind, method, member string, items func(P) ([]T, *string)) iter.Seq2[*T, error] {
-	return func(yield func(*T, error) bool) {
-		params, about := &mcp.PaginatedParams{}, ""
-		seen := make(map[string]bool)
-		reader := &listReader{limits: &s.opts.Limits, kind: kind, member: member}
-		for {
-			page := P(new(R))
-			if err := s.fetch(ctx, method, about, params, &checkedPage{page, reader}, nil); err != nil {
-				yield(nil, err)
-				return
-			}
-			list, next := items(page)
-			for i := range list {
-				if !yield(&list[i], nil) {
-					return
-				}
-			}
-			if next == nil {
-				return
-			}
-			if seen[*next] {
-				yield(nil, asCallError(method, errCursorLoop))
-				return
-			}
-			seen[*next] = true
-			params, about = &mcp.PaginatedParams{Cursor: next}, "cursor "+*next
-		}
-	}
 }
 
 // composeMiddleware returns the handler of all calls, or nil if there is no middleware.
@@ -159,7 +123,7 @@ func (s *Session) composeMiddleware(middleware []mcp.Middleware) mcp.Handler {
 
 // An outgoingCall is a call that passes through middleware. It is stored as a value of the call.
 type outgoingCall struct {
-	progress  func(*mcp.ProgressParams)
+	opts      *CallOptions
 	forward   *ForwardOptions
 	forwarded bool
 	sent      bool              // the call has passed all middleware
@@ -188,7 +152,7 @@ func (s *Session) transmit(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	if raw := call.Params(); raw != nil {
 		params = mcp.Raw(raw)
 	}
-	resp, err := s.send(ctx, call.Method(), params, sending.progress)
+	resp, err := s.send(ctx, call.Method(), params, sending.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -215,9 +179,9 @@ func (s *Session) forwardThroughMiddleware(ctx context.Context, call *mcp.Call, 
 }
 
 // do makes one call through the middleware.
-func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
+func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender, opts *CallOptions) (*jsonrpc.Response, error) {
 	if s.handle == nil {
-		return s.send(ctx, method, params, progress)
+		return s.send(ctx, method, params, opts)
 	}
 	var encoded []byte
 	if params != nil {
@@ -231,7 +195,7 @@ func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender
 		return nil, notSent(method, err)
 	}
 	call := mcp.NewCall(request, s.caller(), nil)
-	sending := &outgoingCall{progress: progress}
+	sending := &outgoingCall{opts: opts}
 	call.Set(s, sending)
 	result, err := s.handle(ctx, &call)
 	if err != nil {
@@ -288,8 +252,8 @@ type ForwardOptions struct {
 	// questions stay unchanged.
 	ServerLabel string
 	// Timeout ends the call if the server reports no progress for this long. Time in which the
-	// caller answers questions does not count. Default: the deadline of the context, otherwise the
-	// timeout of the transport, or 60 s for a legacy session whose server can ask.
+	// caller answers questions does not count. Default: the deadline of the context, otherwise
+	// [Options].CallTimeout.
 	Timeout time.Duration
 }
 
@@ -317,7 +281,7 @@ func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *ForwardOpti
 		}
 		result, err := link.Forward(ctx, call, (*forward.Options)(opts))
 		if s.isFinal(ctx, link, err) {
-			return result, asForwardError(call.Method(), err)
+			return result, withTimeoutOption(ctx, asForwardError(call.Method(), err))
 		}
 	}
 }
@@ -341,11 +305,20 @@ func asForwardError(method string, err error) error {
 // must be equal to them.
 func (s *Session) CanForward(can *mcp.ClientCapabilities) bool { return s.current().CanForward(can) }
 
-// IsForbidden reports whether err is the refusal of a valid call by a guard of the server. The
-// error's message and data name the guard. IsForbidden recognizes the errors of servers that use
-// this module: the code [jsonrpc.InternalError] with data of the type FORBIDDEN. It does not
-// recognize guards that return their own errors or hide an entry.
+// IsForbidden reports whether err is the refusal of a valid call:
+//
+//   - the HTTP status 403 ([transport.ErrForbidden]), for example because the token lacks a scope.
+//     The WWW-Authenticate header of the *httptransport.StatusError lists the scopes, and so does
+//     the *oauth.StepUpError of an oauth.Client that cannot obtain them;
+//   - the refusal by a guard of a server that uses this module: the code [jsonrpc.InternalError] with
+//     data of the type FORBIDDEN. Message and data name the guard. If it is "scope", data has the
+//     member scopes.
+//
+// It does not recognize guards that return their own errors or hide an entry.
 func IsForbidden(err error) bool {
+	if errors.Is(err, transport.ErrForbidden) {
+		return true
+	}
 	refusal, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok || refusal.Code != jsonrpc.InternalError {
 		return false

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -141,24 +143,24 @@ func TestCallAs(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		ctx, session := t.Context(), connect(t, transporttests.Dialer(t, newSampler()), client.Options{Era: era})
 
-		got, err := client.CallAs[pair](ctx, session, "add", sumIn{2, 3})
+		got, err := client.CallAs[pair](ctx, session, "add", sumIn{2, 3}, nil)
 		if diff := cmp.Diff(pair{5, []int{2, 3}}, got); err != nil || diff != "" {
 			t.Errorf("structured content: %v\n%s", err, diff)
 		}
-		if got, err := client.CallAs[string](ctx, session, "say", map[string]string{"word": "oak"}); err != nil || got != "oak" {
+		if got, err := client.CallAs[string](ctx, session, "say", map[string]string{"word": "oak"}, nil); err != nil || got != "oak" {
 			t.Errorf("text: %q, %v", got, err)
 		}
-		if got, err := client.CallAs[string](ctx, session, "add", sumIn{2, 3}); err != nil || got != `{"sum":5,"both":[2,3]}` {
+		if got, err := client.CallAs[string](ctx, session, "add", sumIn{2, 3}, nil); err != nil || got != `{"sum":5,"both":[2,3]}` {
 			t.Errorf("text beside structured content: %q, %v", got, err)
 		}
-		if got, err := client.CallAs[pair](ctx, session, "say", map[string]string{"word": `{"sum":7}`}); err != nil || got.Sum != 7 {
+		if got, err := client.CallAs[pair](ctx, session, "say", map[string]string{"word": `{"sum":7}`}, nil); err != nil || got.Sum != 7 {
 			t.Errorf("JSON in text: %v, %v", got, err)
 		}
-		if got, err := client.CallAs[json.RawMessage](ctx, session, "say", map[string]string{"word": `[1, 2]`}); err != nil || string(got) != "[1, 2]" {
+		if got, err := client.CallAs[json.RawMessage](ctx, session, "say", map[string]string{"word": `[1, 2]`}, nil); err != nil || string(got) != "[1, 2]" {
 			t.Errorf("raw JSON in text: %s, %v", got, err)
 		}
 
-		_, err = client.CallAs[int](ctx, session, "fail", nil)
+		_, err = client.CallAs[int](ctx, session, "fail", nil, nil)
 		failure, ok := errors.AsType[*client.ToolError](err)
 		if !ok || failure.Tool != "fail" || !failure.Result.IsError {
 			t.Fatalf("a tool that fails: %v", err)
@@ -166,13 +168,13 @@ func TestCallAs(t *testing.T) {
 		if err.Error() != `tool "fail": the oven is cold` {
 			t.Errorf("the error reads %q", err)
 		}
-		if _, err := client.CallAs[[]string](ctx, session, "add", sumIn{2, 3}); err == nil || !strings.Contains(err.Error(), `tool "add" has run; its result does not fit []string`) {
+		if _, err := client.CallAs[[]string](ctx, session, "add", sumIn{2, 3}, nil); err == nil || !strings.Contains(err.Error(), `tool "add" has run; its result does not fit []string`) {
 			t.Errorf("a wrong type: %v", err)
 		}
-		if _, err := client.CallAs[int](ctx, session, "say", map[string]string{"word": "oak"}); err == nil {
+		if _, err := client.CallAs[int](ctx, session, "say", map[string]string{"word": "oak"}, nil); err == nil {
 			t.Error("text that is no number became one")
 		}
-		if _, err := client.CallAs[int](ctx, session, "silent", nil); err == nil || !strings.Contains(err.Error(), "neither structured content nor text") {
+		if _, err := client.CallAs[int](ctx, session, "silent", nil, nil); err == nil || !strings.Contains(err.Error(), "neither structured content nor text") {
 			t.Errorf("nothing to decode: %v", err)
 		}
 	})
@@ -194,7 +196,7 @@ func TestCallAsStructured(t *testing.T) {
 		"no object":      {`[7]`, "must be an object"},
 	} {
 		session := connect(t, answering(func(req *jsonrpc.Request) []string { return []string{result(req, test.result)} }), client.Options{Era: client.Legacy})
-		got, err := client.CallAs[int](t.Context(), session, "x", nil)
+		got, err := client.CallAs[int](t.Context(), session, "x", nil, nil)
 		if test.err == "" && (err != nil || got != 7) || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
 			t.Errorf("%s: got %d, %v", name, got, err)
 		}
@@ -279,6 +281,14 @@ func TestArgumentsAreNotChanged(t *testing.T) {
 	}
 }
 
+// lastError returns the last error of a sequence.
+func lastError[T any](list iter.Seq2[T, error]) (last error) {
+	for _, err := range list {
+		last = err
+	}
+	return last
+}
+
 // TestMetaIsSent checks that CallOptions.Meta is sent with every kind of call.
 func TestMetaIsSent(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
@@ -286,16 +296,26 @@ func TestMetaIsSent(t *testing.T) {
 		s := newServer(&server.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 				seen <- call.Method() + " " + string(call.Member("_meta", "k"))
-				return next(ctx, call)
+				return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "no"}
 			}
 		}}})
 		session := connect(t, transporttests.Dialer(t, s), client.Options{Era: era})
 		opts := &client.CallOptions{Meta: mcp.Meta(`{"k":1}`)}
 		for method, call := range map[string]func() error{
-			mcp.MethodToolsCall:     func() error { _, err := session.CallTool(t.Context(), "x", nil, opts); return err },
-			mcp.MethodPromptsGet:    func() error { _, err := session.GetPrompt(t.Context(), "x", nil, opts); return err },
-			mcp.MethodResourcesRead: func() error { _, err := session.ReadResource(t.Context(), "app://x", opts); return err },
-			"example/any":           func() error { _, err := session.Call(t.Context(), "example/any", nil, opts); return err },
+			mcp.MethodToolsCall:             func() error { _, err := session.CallTool(t.Context(), "x", nil, opts); return err },
+			mcp.MethodPromptsGet:            func() error { _, err := session.GetPrompt(t.Context(), "x", nil, opts); return err },
+			mcp.MethodResourcesRead:         func() error { _, err := session.ReadResource(t.Context(), "app://x", opts); return err },
+			mcp.MethodPromptsList:           func() error { return lastError(session.Prompts(t.Context(), opts)) },
+			mcp.MethodToolsList:             func() error { return lastError(session.Tools(t.Context(), opts)) },
+			mcp.MethodResourcesList:         func() error { return lastError(session.Resources(t.Context(), opts)) },
+			mcp.MethodResourceTemplatesList: func() error { return lastError(session.Templates(t.Context(), opts)) },
+			mcp.MethodComplete: func() error {
+				_, err := session.CompletePrompt(t.Context(), "x", "a", "", nil, opts)
+				return err
+			},
+			"tools/call as":     func() error { _, err := client.CallAs[int](t.Context(), session, "x", nil, opts); return err },
+			"tools/call stream": func() error { return lastError(session.Stream(t.Context(), "x", nil, opts)) },
+			"example/any":       func() error { _, err := session.Call(t.Context(), "example/any", nil, opts); return err },
 			"example/more": func() error {
 				_, err := session.Call(t.Context(), "example/more", json.RawMessage(`{"_meta":{"j":2}}`), opts)
 				return err
@@ -304,8 +324,9 @@ func TestMetaIsSent(t *testing.T) {
 			if err := call(); code(err) == 0 {
 				t.Errorf("%s: %v, want the server's refusal", method, err)
 			}
-			if got := <-seen; got != method+" 1" {
-				t.Errorf("the server sees %s, want %s 1", got, method)
+			wire, _, _ := strings.Cut(method, " ")
+			if got := <-seen; got != wire+" 1" {
+				t.Errorf("the server sees %s, want %s 1", got, wire)
 			}
 		}
 	})
@@ -321,14 +342,14 @@ func TestCompletions(t *testing.T) {
 		server.AddCompletion(s, server.Completion{Template: "app://users/{id}", Argument: "id"}, complete)
 		session := connect(t, transporttests.Dialer(t, s), client.Options{Era: era})
 
-		values, err := session.CompletePrompt(t.Context(), "greet", "name", "oa", map[string]string{"region": "north"})
+		values, err := session.CompletePrompt(t.Context(), "greet", "name", "oa", map[string]string{"region": "north"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]string{"oak", "north"}, values.Values); diff != "" {
 			t.Error(diff)
 		}
-		values, err = session.CompleteTemplate(t.Context(), "app://users/{id}", "id", "el", nil)
+		values, err = session.CompleteTemplate(t.Context(), "app://users/{id}", "id", "el", nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +362,7 @@ func TestCompletions(t *testing.T) {
 func toolNames(t *testing.T, session *client.Session) ([]string, error) {
 	t.Helper()
 	var names []string
-	for tool, err := range session.Tools(t.Context()) {
+	for tool, err := range session.Tools(t.Context(), nil) {
 		if err != nil {
 			return names, err
 		}
@@ -376,16 +397,16 @@ func TestListsArePaged(t *testing.T) {
 			}
 			lists[kind] = append(lists[kind], name)
 		}
-		for x, err := range session.Tools(t.Context()) {
+		for x, err := range session.Tools(t.Context(), nil) {
 			add("tools", x.Name, err)
 		}
-		for x, err := range session.Prompts(t.Context()) {
+		for x, err := range session.Prompts(t.Context(), nil) {
 			add("prompts", x.Name, err)
 		}
-		for x, err := range session.Resources(t.Context()) {
+		for x, err := range session.Resources(t.Context(), nil) {
 			add("resources", x.Name, err)
 		}
-		for x, err := range session.Templates(t.Context()) {
+		for x, err := range session.Templates(t.Context(), nil) {
 			add("templates", x.Name, err)
 		}
 		if diff := cmp.Diff(map[string][]string{"tools": want, "prompts": want, "resources": want, "templates": want}, lists); diff != "" {
@@ -396,7 +417,7 @@ func TestListsArePaged(t *testing.T) {
 		}
 
 		pages = 0
-		for tool, err := range session.Tools(t.Context()) {
+		for tool, err := range session.Tools(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -436,6 +457,7 @@ func TestCursors(t *testing.T) {
 		turn  func(cursor string) (tools, next string)
 		names []string
 		err   string
+		log   string
 	}{
 		"null ends the list": {
 			turn:  func(string) (string, string) { return tool("a"), `null` },
@@ -476,7 +498,7 @@ func TestCursors(t *testing.T) {
 				return tool("a"), `"1"`
 			},
 			names: []string{"a", "b", "a"},
-			err:   "same cursor twice",
+			log:   "cursor of a list twice",
 		},
 		"no end": {
 			turn: func(string) (string, string) {
@@ -486,14 +508,38 @@ func TestCursors(t *testing.T) {
 			err: "more than 64 pages",
 		},
 		"a number": {
-			turn: func(string) (string, string) { return tool("a"), `7` },
-			err:  "nextCursor",
+			turn:  func(string) (string, string) { return tool("a"), `7` },
+			names: []string{"a"},
+			err:   "nextCursor",
+		},
+		"always empty": {
+			turn:  func(string) (string, string) { return tool("a"), `""` },
+			names: []string{"a"},
+			log:   "repeats a page",
+		},
+		"always empty after the last page": {
+			turn: func(cursor string) (string, string) {
+				if cursor == "" {
+					return tool("a"), `"2"`
+				}
+				return tool("b"), `""`
+			},
+			names: []string{"a", "b"},
+			log:   "repeats a page",
+		},
+		"always empty without entries": {
+			turn: func(string) (string, string) { return "", `""` },
+			log:  "repeats a page",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			session := connect(t, book(test.turn), client.Options{})
+			var log strings.Builder
+			session := connect(t, book(test.turn), client.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			names, err := toolNames(t, session)
+			if !strings.Contains(log.String(), test.log) || (test.log == "" && log.Len() > 0) {
+				t.Errorf("the log is %q, want %q", log.String(), test.log)
+			}
 			if diff := cmp.Diff(test.names, names); diff != "" {
 				t.Error(diff)
 			}
@@ -532,8 +578,8 @@ func after(t *testing.T, want time.Duration, fn func()) {
 	}
 }
 
-// newWaitingServer is a server with a tool that reports progress every 50 s, and one that asks its
-// caller.
+// newWaitingServer is a server with tools that report progress or send chunks every 50 s, ask their
+// caller, or never end.
 func newWaitingServer() *server.Server {
 	s := newServer(nil)
 	server.AddTool(s, server.Tool{Name: "step"}, func(ctx context.Context, r *server.Request, in stepsIn) (int, error) {
@@ -550,6 +596,24 @@ func newWaitingServer() *server.Server {
 	server.AddTool(s, server.Tool{Name: "ask"}, func(ctx context.Context, r *server.Request, _ noServer) (string, error) {
 		return server.Elicit[string](r, "name", "Your name?")
 	})
+	server.AddTool(s, server.Tool{Name: "hang"}, func(ctx context.Context, _ *server.Request, _ noServer) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	server.AddStream(s, server.Tool{Name: "chunks"}, func(ctx context.Context, _ *server.Request, in stepsIn) iter.Seq2[int, error] {
+		return func(yield func(int, error) bool) {
+			for i := range in.Steps {
+				select {
+				case <-time.After(50 * time.Second):
+				case <-ctx.Done():
+					return
+				}
+				if !yield(i, nil) {
+					return
+				}
+			}
+		}
+	}, server.LastChunk)
 	return s
 }
 
@@ -592,7 +656,7 @@ func TestQuestionsDoNotCount(t *testing.T) {
 				},
 			})
 			after(t, 5*time.Minute, func() {
-				name, err := client.CallAs[string](t.Context(), session, "ask", nil)
+				name, err := client.CallAs[string](t.Context(), session, "ask", nil, nil)
 				if err != nil || name != "Ann" {
 					t.Errorf("the call gives %q, %v", name, err)
 				}
@@ -722,5 +786,43 @@ func TestArgumentsOutliveAPanic(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Fatal("the call was not made again as it was")
 		}
+	}
+}
+
+func TestErasAsText(t *testing.T) {
+	for era, want := range map[client.Era]string{client.Auto: "auto", client.Modern: "modern", client.Legacy: "legacy", 9: "Era(9)"} {
+		if got := era.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestStreamProgress checks that the progress of a stream is reported before its chunks, with the
+// number of all chunks.
+func TestStreamProgress(t *testing.T) {
+	session := connect(t, script(func(req *jsonrpc.Request) []string {
+		if req.Method != mcp.MethodToolsCall {
+			return nil
+		}
+		progress := func(n int, message string) string {
+			return notification(mcp.NotificationProgress, fmt.Sprintf(`{"progressToken":%s,"progress":%d,"total":3%s}`, req.Member("_meta", "progressToken"), n, message))
+		}
+		return []string{
+			progress(0, `,"message":"1"`), progress(1, `,"message":"2"`), progress(2, `,"message":"3"`), progress(3, ``),
+			result(req, text("done")),
+		}
+	}), client.Options{})
+	var events []string
+	opts := &client.CallOptions{Progress: func(p *mcp.ProgressParams) {
+		events = append(events, fmt.Sprintf("%v of %v", p.Progress, *p.Total))
+	}}
+	for chunk, err := range session.Stream(t.Context(), "x", nil, opts) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, string(chunk))
+	}
+	if diff := cmp.Diff([]string{"0 of 3", "1", "1 of 3", "2", "2 of 3", "3", "3 of 3"}, events); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -8,7 +8,7 @@
 //		return err
 //	}
 //	defer session.Close()
-//	sum, err := client.CallAs[int](ctx, session, "add", map[string]any{"a": 2, "b": 3})
+//	sum, err := client.CallAs[int](ctx, session, "add", map[string]any{"a": 2, "b": 3}, nil)
 //
 // # Calls
 //
@@ -29,9 +29,10 @@
 //
 // # Timeouts
 //
-// A call ends at the deadline of its context. Without a deadline it ends after the timeout of the
-// transport, one minute by default. If [CallOptions] ask for progress, each progress notification
-// restarts the timeout. Time in which handlers answer questions of the server does not count.
+// A call ends at the deadline of its context. Without a deadline it ends after
+// [Options].CallTimeout, one minute by default; CallOptions.Timeout sets it for one call. If
+// [CallOptions] ask for progress, each progress notification restarts the timeout, and so does each
+// chunk of [Session.Stream]. Time in which handlers answer questions of the server does not count.
 //
 // # Concurrency
 //

@@ -33,7 +33,7 @@ func answering(answer func(req *jsonrpc.Request) []string) script {
 // checkSession checks that a session still works.
 func checkSession(t *testing.T, session *client.Session) {
 	t.Helper()
-	if got, err := client.CallAs[string](t.Context(), session, "x", nil); err != nil || got != "well" {
+	if got, err := client.CallAs[string](t.Context(), session, "x", nil, nil); err != nil || got != "well" {
 		t.Errorf("the session does not go on: %q, %v", got, err)
 	}
 }
@@ -109,7 +109,7 @@ func TestInvalidResponses(t *testing.T) {
 				session := connect(t, answering(func(req *jsonrpc.Request) []string {
 					return []string{frame, result(req, text("true"))}
 				}), opts)
-				if got, err := client.CallAs[string](t.Context(), session, "x", nil); err != nil || got != "true" {
+				if got, err := client.CallAs[string](t.Context(), session, "x", nil, nil); err != nil || got != "true" {
 					t.Errorf("%q, %v", got, err)
 				}
 				checkSession(t, session)
@@ -154,7 +154,7 @@ func TestSecondAnswerIsDropped(t *testing.T) {
 	session := connect(t, answering(func(req *jsonrpc.Request) []string {
 		return []string{result(req, text("first")), result(req, text("second")), failure(req, jsonrpc.InternalError, "third")}
 	}), client.Options{})
-	if got, err := client.CallAs[string](t.Context(), session, "x", nil); err != nil || got != "first" {
+	if got, err := client.CallAs[string](t.Context(), session, "x", nil, nil); err != nil || got != "first" {
 		t.Errorf("%q, %v", got, err)
 	}
 	checkSession(t, session)
@@ -204,7 +204,7 @@ func TestHugeResults(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		huge := strings.Repeat("x", 4<<20)
 		session := connect(t, answering(func(req *jsonrpc.Request) []string { return []string{result(req, text(huge))} }), client.Options{Era: era})
-		if got, err := client.CallAs[string](t.Context(), session, "x", nil); err != nil || got != huge {
+		if got, err := client.CallAs[string](t.Context(), session, "x", nil, nil); err != nil || got != huge {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 		checkSession(t, session)
@@ -300,7 +300,7 @@ func TestLegacyResultsHaveNoType(t *testing.T) {
 	session := connect(t, answering(func(req *jsonrpc.Request) []string {
 		return []string{result(req, `{"resultType":"later","content":[{"type":"text","text":"now"}]}`)}
 	}), client.Options{Era: client.Legacy})
-	if got, err := client.CallAs[string](t.Context(), session, "x", nil); err != nil || got != "now" {
+	if got, err := client.CallAs[string](t.Context(), session, "x", nil, nil); err != nil || got != "now" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"sync/atomic"
+	"time"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -47,11 +49,7 @@ func ExampleConnect() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, contents := range stock.Contents {
-		if text, ok := contents.(*mcp.TextResourceContents); ok {
-			fmt.Println(text.Text)
-		}
-	}
+	fmt.Println(stock.Text())
 	// Output:
 	// workshop 2026-07-28
 	// 12 boards
@@ -65,12 +63,80 @@ func ExampleCallAs() {
 	}
 	defer session.Close()
 
-	length, err := client.CallAs[int](ctx, session, "measure", map[string]int{"length": 240, "count": 3})
+	length, err := client.CallAs[int](ctx, session, "measure", map[string]int{"length": 240, "count": 3}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(length)
 	// Output: 720
+}
+
+// A result with several contents, as text.
+func ExampleSession_CallTool() {
+	ctx := context.Background()
+	session, err := client.Connect(ctx, transport.Pipe(newWorkshop()), &client.Options{CallTimeout: 10 * time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	arguments := map[string]int{"length": 240, "count": 3}
+	result, err := session.CallTool(ctx, "measure", arguments, &client.CallOptions{
+		Timeout: time.Minute,
+		Meta:    mcp.Meta(`{"example.com/trace":"7f3a"}`),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Text(), result.IsError)
+	// Output: 720 false
+}
+
+// A server in the same process knows the principal of the client.
+func ExampleConnect_principal() {
+	s := server.New(mcp.Implementation{Name: "office", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "whoami", Description: "Say who calls."},
+		func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+			return r.Caller().Principal, nil
+		})
+
+	ctx := transport.WithPrincipal(context.Background(), "ada")
+	session, err := client.Connect(ctx, transport.Pipe(s), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	fmt.Println(client.CallAs[string](ctx, session, "whoami", nil, nil))
+	// Output: ada <nil>
+}
+
+// The roots of a client may change while the session is open.
+func ExampleSession_RootsChanged() {
+	s := server.New(mcp.Implementation{Name: "files", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "count", Description: "Count the directories that are open."},
+		func(_ context.Context, r *server.Request, _ struct{}) (int, error) {
+			roots, err := server.Roots(r, "roots")
+			return len(roots), err
+		})
+
+	ctx := context.Background()
+	var roots atomic.Pointer[[]mcp.Root]
+	roots.Store(&[]mcp.Root{{URI: "file:///home/ada/one"}})
+	session, err := client.Connect(ctx, transport.Pipe(s), &client.Options{
+		Roots: func(context.Context) ([]mcp.Root, error) { return *roots.Load(), nil },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	roots.Store(&[]mcp.Root{{URI: "file:///home/ada/one"}, {URI: "file:///home/ada/two"}})
+	if err := session.RootsChanged(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(client.CallAs[int](ctx, session, "count", nil, nil))
+	// Output: 2 <nil>
 }
 
 func ExampleSession_Tools() {
@@ -81,7 +147,7 @@ func ExampleSession_Tools() {
 	}
 	defer session.Close()
 
-	for tool, err := range session.Tools(ctx) {
+	for tool, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -130,7 +196,7 @@ func ExampleOptions() {
 	}
 	defer session.Close()
 
-	table, err := client.CallAs[string](ctx, session, "build", nil)
+	table, err := client.CallAs[string](ctx, session, "build", nil, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -155,7 +221,7 @@ func ExampleOptions_middleware() {
 	}
 	defer session.Close()
 
-	length, err := client.CallAs[int](ctx, session, "measure", map[string]int{"length": 240, "count": 3})
+	length, err := client.CallAs[int](ctx, session, "measure", map[string]int{"length": 240, "count": 3}, nil)
 	fmt.Println(length, err)
 	// Output:
 	// tools/call "measure": <nil>

@@ -273,7 +273,7 @@ func TestForwardMany(t *testing.T) {
 				running.Go(func() {
 					for n := range 50 {
 						say := fmt.Sprintf("%d of %d", n, i)
-						got, err := client.CallAs[string](t.Context(), caller, "echo", map[string]string{"say": say})
+						got, err := client.CallAs[string](t.Context(), caller, "echo", map[string]string{"say": say}, nil)
 						if err != nil || got != say {
 							t.Errorf("%q is answered with %q, %v", say, got, err)
 						}

@@ -186,7 +186,7 @@ func TestHandlersThatFail(t *testing.T) {
 						t.Errorf("the error is %v, want the handler's", err)
 					}
 				}
-				if sum, err := client.CallAs[int](t.Context(), session, "add", sumIn{1, 2}); err != nil || sum != 3 {
+				if sum, err := client.CallAs[int](t.Context(), session, "add", sumIn{1, 2}, nil); err != nil || sum != 3 {
 					t.Errorf("afterwards: %d, %v", sum, err)
 				}
 			})
@@ -291,21 +291,21 @@ func TestHandlersMayCallTheSession(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var session *client.Session
 		session = connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{Era: era, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			sum, err := client.CallAs[int](ctx, session, "add", sumIn{2, 3})
+			sum, err := client.CallAs[int](ctx, session, "add", sumIn{2, 3}, nil)
 			if err != nil {
 				return nil, err
 			}
 			if err := session.Ping(ctx); err != nil {
 				return nil, err
 			}
-			for _, err := range session.Tools(ctx) {
+			for _, err := range session.Tools(ctx, nil) {
 				if err != nil {
 					return nil, err
 				}
 			}
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(fmt.Sprintf(`{"wood":"oak","count":%d}`, sum))}, nil
 		}})
-		if got, err := client.CallAs[string](t.Context(), session, "order", nil); err != nil || got != "5 oak" {
+		if got, err := client.CallAs[string](t.Context(), session, "order", nil, nil); err != nil || got != "5 oak" {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
@@ -324,7 +324,7 @@ func TestHandlersAnswerSeveralRounds(t *testing.T) {
 			}
 			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 		}})
-		if got, err := client.CallAs[string](t.Context(), session, "order", nil); err != nil || got != "decline" || depth != 5 {
+		if got, err := client.CallAs[string](t.Context(), session, "order", nil, nil); err != nil || got != "decline" || depth != 5 {
 			t.Errorf("%q at depth %d, %v", got, depth, err)
 		}
 	})
@@ -438,7 +438,7 @@ func TestOnChangeMayCallSession(t *testing.T) {
 		subscribed := make(chan *client.Subscription, 1)
 		session = connect(t, transporttests.Dialer(t, s), client.Options{Era: era, OnChange: func(ctx context.Context, change mcp.Change) {
 			var out outcome
-			for tool, err := range session.Tools(ctx) {
+			for tool, err := range session.Tools(ctx, nil) {
 				if err != nil {
 					out.err = err
 					break

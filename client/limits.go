@@ -11,7 +11,8 @@ import (
 
 // Limits bounds what one server can make a client store, read and ask. The zero value has the
 // defaults: a field that is 0 means its default, and a negative one means no limit, which is safe
-// only with a server that you trust. Exceeding a limit is a *[mcp.LimitError].
+// only with a server that you trust. Exceeding a limit is a *[mcp.LimitError]. An entry of a list
+// that exceeds a limit is skipped, and the error is logged.
 //
 // Sizes are in bytes of JSON text.
 type Limits struct {
@@ -50,7 +51,9 @@ type Limits struct {
 	// Forwarded calls have no such limit. Default: 100, the maximum of the protocol.
 	CompletionValues int
 
-	// Rounds is how many times one call may ask. Default: 10.
+	// Rounds is how many times one call may ask. Servers of this module have the same limit of 10.
+	// In the legacy era it applies to forwarded calls only: other questions do not name their call, and
+	// QuestionsPerMinute bounds them. Default: 10.
 	Rounds int
 	// QuestionsPerMinute is how many questions the server may ask in a minute: elicitations,
 	// samplings and requests for roots. For forwarded calls it is counted for each principal.
@@ -138,8 +141,8 @@ func (l *Limits) CheckEntry(kind mcp.Kind, definition json.RawMessage) error {
 	return l.checkEntry(kind, &s)
 }
 
-// checkEntry reads the object that s is at.
-func (l *Limits) checkEntry(kind mcp.Kind, s *jsonscan.Scanner) error {
+// checkEntry reads the object that s is at. After a *mcp.LimitError s is behind the object.
+func (l *Limits) checkEntry(kind mcp.Kind, s *jsonscan.Scanner) (exceeded error) {
 	start := s.Offset()
 	if err := s.EnterObject(); err != nil {
 		return err
@@ -156,14 +159,14 @@ func (l *Limits) checkEntry(kind mcp.Kind, s *jsonscan.Scanner) error {
 		if err != nil {
 			return err
 		}
-		if limit, most := l.ofMember(kind, key); textSize(value) > most {
-			return tooMany(limit, most, jsonscan.Unquote(key), "bytes")
+		if limit, most := l.ofMember(kind, key); textSize(value) > most && exceeded == nil {
+			exceeded = tooMany(limit, most, shorten(jsonscan.Unquote(key)), "bytes")
 		}
 	}
-	if s.Offset()-start > l.EntryBytes {
+	if s.Offset()-start > l.EntryBytes && exceeded == nil {
 		return tooMany("EntryBytes", l.EntryBytes, "the definition", "bytes")
 	}
-	return nil
+	return exceeded
 }
 
 // ofMember returns the limit of a member of an entry, and its name.
@@ -201,76 +204,4 @@ func (l *Limits) checkDescription(result json.RawMessage) error {
 
 func tooMany(limit string, most int, what, unit string) error {
 	return &mcp.LimitError{Limit: limit, Max: most, Reason: fmt.Sprintf("%s has more than %d %s", what, most, unit)}
-}
-
-// A listReader counts the pages of a list that is read, and checks them.
-type listReader struct {
-	limits       *Limits
-	kind         mcp.Kind
-	member       string // of the entries
-	pages, bytes int
-	entries      int
-}
-
-// check returns an error if a page exceeds a limit.
-func (r *listReader) check(page json.RawMessage) error {
-	r.pages++
-	r.bytes += len(page)
-	s := jsonscan.New(page)
-	if err := s.EnterObject(); err != nil {
-		return err
-	}
-	var cursor json.RawMessage
-	for first := true; ; first = false {
-		key, more, err := s.Member(first)
-		if err != nil {
-			return err
-		}
-		if !more {
-			return r.limits.CheckPage(r.pages, r.bytes, cursor)
-		}
-		if s.Kind() == jsonscan.Array && jsonscan.KeyIs(key, r.member) {
-			err = r.checkEntries(&s)
-		} else if jsonscan.KeyIs(key, "nextCursor") {
-			cursor, err = s.Value()
-		} else {
-			_, err = s.Value()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// checkEntries reads the array that s is at.
-func (r *listReader) checkEntries(s *jsonscan.Scanner) error {
-	if err := s.EnterArray(); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		more, err := s.Element(first)
-		if err != nil || !more {
-			return err
-		}
-		r.entries++
-		if err := r.limits.CheckCount(r.kind, r.entries); err != nil {
-			return err
-		}
-		if err := r.limits.checkEntry(r.kind, s); err != nil {
-			return err
-		}
-	}
-}
-
-// A checkedPage is a page of a list that is checked before it is decoded.
-type checkedPage struct {
-	json.Unmarshaler
-	list *listReader
-}
-
-func (p *checkedPage) UnmarshalJSON(page []byte) error {
-	if err := p.list.check(page); err != nil {
-		return err
-	}
-	return p.Unmarshaler.UnmarshalJSON(page)
 }

@@ -37,9 +37,17 @@ var listMembers = map[string]string{
 }
 
 // readList reads a list of a server that returns the pages, each with the number of the next one as
-// cursor.
+// cursor. It returns the last error.
 func readList(t *testing.T, limits client.Limits, method string, pages ...string) error {
 	t.Helper()
+	_, _, err := readEntries(t, limits, method, pages...)
+	return err
+}
+
+// readEntries is readList, and returns the number of entries and the log.
+func readEntries(t *testing.T, limits client.Limits, method string, pages ...string) (entries int, log string, err error) {
+	t.Helper()
+	var logged strings.Builder
 	session := connect(t, script(func(req *jsonrpc.Request) []string {
 		member := listMembers[req.Method]
 		if member == "" {
@@ -51,33 +59,44 @@ func readList(t *testing.T, limits client.Limits, method string, pages ...string
 			next = fmt.Sprintf(`,"nextCursor":"%0100d"`, page+1)
 		}
 		return []string{result(req, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","`+member+`":[`+pages[page]+`]`+next+`}`)}
-	}), client.Options{Limits: limits})
-	var err error
-	switch method {
-	case mcp.MethodToolsList:
-		for _, err = range session.Tools(t.Context()) {
-		}
-	case mcp.MethodPromptsList:
-		for _, err = range session.Prompts(t.Context()) {
-		}
-	case mcp.MethodResourcesList:
-		for _, err = range session.Resources(t.Context()) {
-		}
-	case mcp.MethodResourceTemplatesList:
-		for _, err = range session.Templates(t.Context()) {
+	}), client.Options{Limits: limits, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	count := func(failed error) {
+		if err = failed; err == nil {
+			entries++
 		}
 	}
-	return err
+	switch method {
+	case mcp.MethodToolsList:
+		for _, err := range session.Tools(t.Context(), nil) {
+			count(err)
+		}
+	case mcp.MethodPromptsList:
+		for _, err := range session.Prompts(t.Context(), nil) {
+			count(err)
+		}
+	case mcp.MethodResourcesList:
+		for _, err := range session.Resources(t.Context(), nil) {
+			count(err)
+		}
+	case mcp.MethodResourceTemplatesList:
+		for _, err := range session.Templates(t.Context(), nil) {
+			count(err)
+		}
+	}
+	return entries, logged.String(), err
 }
 
-// checkEntry checks a limit of one entry: with the text at the limit, and with one byte more. %s in
-// the entry is replaced by the text.
+// checkEntry checks a limit of one entry: with the text at the limit, and with one byte more, where
+// the entry is skipped and others are not. %s in the entry is replaced by the text.
 func checkEntry(t *testing.T, limit string, limits client.Limits, most int, method, entry string) {
 	t.Helper()
 	if err := readList(t, limits, method, strings.Replace(entry, "%s", strings.Repeat("x", most), 1)); err != nil {
 		t.Errorf("%s at the limit: %v", method, err)
 	}
-	wantLimit(t, readList(t, limits, method, strings.Replace(entry, "%s", strings.Repeat("x", most+1), 1)), limit)
+	longer, small := strings.Replace(entry, "%s", strings.Repeat("x", most+1), 1), strings.Replace(entry, "%s", "x", 1)
+	if entries, log, err := readEntries(t, limits, method, small+","+longer, longer+","+small); entries != 2 || err != nil || strings.Count(log, limit) != 2 {
+		t.Errorf("%s with 2 entries of 4 beyond the limit: %d entries, error %v, log %s; want 2 entries and 2 warnings with the name of the limit", method, entries, err, log)
+	}
 	no := limits
 	no.TextBytes, no.NameBytes, no.URIBytes, no.TemplateBytes, no.SchemaBytes, no.EntryBytes = -1, -1, -1, -1, -1, -1
 	if err := readList(t, no, method, strings.Replace(entry, "%s", strings.Repeat("x", most+1), 1)); err != nil {
@@ -181,7 +200,7 @@ func TestLimitCompletionValues(t *testing.T) {
 		}
 		return []string{result(req, `{"resultType":"complete","completion":{"values":[`+repeated(500, `"x"`)+`]}}`)}
 	}), client.Options{})
-	values, err := session.CompletePrompt(t.Context(), "p", "a", "", nil)
+	values, err := session.CompletePrompt(t.Context(), "p", "a", "", nil, nil)
 	if err != nil || len(values.Values) != 100 || !values.HasMore {
 		t.Errorf("%v, %v; want 100 values and more", values, err)
 	}

@@ -66,11 +66,11 @@ func TestMiddleware(t *testing.T) {
 				return result.Content[0].(*mcp.TextContent).Text + told, "3 told", nil
 			},
 			mcp.MethodToolsCall + " that asks": func() (string, string, error) {
-				got, err := client.CallAs[string](ctx, session, "three", nil)
+				got, err := client.CallAs[string](ctx, session, "three", nil, nil)
 				return got, "oak oak oak", err
 			},
 			mcp.MethodToolsList: func() (string, string, error) {
-				for tool, err := range session.Tools(ctx) {
+				for tool, err := range session.Tools(ctx, nil) {
 					return tool.Name, "order", err
 				}
 				return "", "", nil
@@ -90,7 +90,7 @@ func TestMiddleware(t *testing.T) {
 				return prompt.Messages[0].Content.(*mcp.TextContent).Text, "Hello Ann", nil
 			},
 			mcp.MethodComplete: func() (string, string, error) {
-				values, err := session.CompletePrompt(ctx, "greet", "Name", "A", nil)
+				values, err := session.CompletePrompt(ctx, "greet", "Name", "A", nil, nil)
 				if err != nil {
 					return "", "", err
 				}
@@ -130,7 +130,7 @@ func TestMiddlewareChanges(t *testing.T) {
 				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) { return change(ctx, call, next) }
 			}},
 		})
-		step := func() (int, error) { return client.CallAs[int](t.Context(), session, "step", stepsIn{3}) }
+		step := func() (int, error) { return client.CallAs[int](t.Context(), session, "step", stepsIn{3}, nil) }
 
 		change = func(ctx context.Context, call *mcp.Call, next mcp.Handler) (mcp.Result, error) {
 			if call.Target() != nil || call.Caller.Info.Name != "me" || call.Caller.Version != session.Version() {

@@ -45,7 +45,8 @@ type Options struct {
 
 	// Elicit asks the user. Without it the server cannot ask the user. Handlers are called
 	// concurrently, each on its own goroutine, and may use the session. Their context ends with the
-	// session.
+	// session. The handlers that are set decide what the client declares to support, so they cannot
+	// be replaced; a handler may call another function each time.
 	Elicit func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	// ElicitURLs says that Elicit can also send the user to a URL.
 	ElicitURLs bool
@@ -53,7 +54,8 @@ type Options struct {
 	Sample func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
 	// SampleTools says that Sample supports tools.
 	SampleTools bool
-	// Roots lists the directories that are open to the server.
+	// Roots lists the directories that are open to the server. It may return another list each time;
+	// call [Session.RootsChanged] then.
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 
 	// Middleware handles requests of the session's methods and of [Session.Forward]: calls of
@@ -93,6 +95,13 @@ type Options struct {
 	ProbeTimeout time.Duration
 	// ConnectTimeout bounds opening a session. Default: 30 s.
 	ConnectTimeout time.Duration
+	// CallTimeout bounds the calls whose context has no deadline: a call fails when the server has
+	// sent neither a result nor a question for this long, nor progress if [CallOptions] ask for it.
+	// Time in which handlers answer questions of the server does not count. The error is a
+	// *[jsonrpc.CallError] that names this option and wraps context.DeadlineExceeded. Negative: no
+	// bound. Default: the CallTimeout of the dialer's [jsonrpc.Options], which is one minute by
+	// default and for [transport.Pipe].
+	CallTimeout time.Duration
 	// NoReconnect ends the session with its connection.
 	NoReconnect bool
 	// Limits bounds what the server can make the session store, read and ask.
@@ -142,7 +151,7 @@ func (o *Options) capabilities() mcp.ClientCapabilities {
 		}
 	}
 	if o.Roots != nil {
-		can.Roots = &mcp.RootsCapability{}
+		can.Roots = &mcp.RootsCapability{ListChanged: true}
 	}
 	return can
 }
@@ -151,7 +160,7 @@ func (o *Options) config(answerer era.Answerer) era.Config {
 	return era.Config{
 		Info: o.Info, Capabilities: o.capabilities(), Answerer: answerer,
 		Mode: era.Mode(o.Era), LogLevel: o.LogLevel,
-		ProbeTimeout: o.ProbeTimeout, OpenTimeout: o.ConnectTimeout,
+		ProbeTimeout: o.ProbeTimeout, OpenTimeout: o.ConnectTimeout, CallTimeout: o.CallTimeout,
 		MaxRounds: o.Limits.Rounds, QuestionsPerMinute: o.Limits.QuestionsPerMinute, QuestionBurst: o.Limits.QuestionBurst,
 		QuestionBytes:    o.Limits.QuestionBytes,
 		CheckDescription: o.Limits.checkDescription,
@@ -166,13 +175,18 @@ type CallOptions struct {
 	// Meta is added to the request's _meta. Keys that the protocol itself sets are ignored: the
 	// progress token, the version, and the description of the client.
 	Meta mcp.Meta
+	// Timeout replaces [Options].CallTimeout for this call. If it is positive, it also applies to a
+	// context with a deadline, and the earlier of the two ends the call. Default:
+	// Options.CallTimeout.
+	Timeout time.Duration
 }
 
-func (o *CallOptions) progress() func(*mcp.ProgressParams) {
+// options returns the options of the protocol layer.
+func (o *CallOptions) options() era.CallOptions {
 	if o == nil {
-		return nil
+		return era.CallOptions{}
 	}
-	return o.Progress
+	return era.CallOptions{Progress: o.Progress, Timeout: o.Timeout}
 }
 
 func (o *CallOptions) meta() (mcp.Meta, error) {

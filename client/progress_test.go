@@ -293,7 +293,7 @@ func BenchmarkTools1000(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			n := 0
-			for _, err := range session.Tools(b.Context()) {
+			for _, err := range session.Tools(b.Context(), nil) {
 				if err != nil {
 					b.Fatal(err)
 				}

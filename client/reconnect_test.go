@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
@@ -76,7 +77,7 @@ func TestReconnect(t *testing.T) {
 			}
 
 			begun := time.Now()
-			if n, err := client.CallAs[int](t.Context(), session, "count", nil); err != nil || n != calls+1 {
+			if n, err := client.CallAs[int](t.Context(), session, "count", nil, nil); err != nil || n != calls+1 {
 				t.Errorf("the next call: %d, %v", n, err)
 			}
 			if waited := time.Since(begun); waited > time.Second {
@@ -145,7 +146,7 @@ func TestReconnectLimit(t *testing.T) {
 				t.Errorf("gave up after %v", took)
 			}
 			failed(t, session.Ping(t.Context()), jsonrpc.NotSent)
-			for _, err := range session.Tools(t.Context()) {
+			for _, err := range session.Tools(t.Context(), nil) {
 				failed(t, err, jsonrpc.NotSent)
 			}
 			if session.Server().Name != "test" {
@@ -212,7 +213,7 @@ func TestRepeatedReconnects(t *testing.T) {
 			dialer := &breaker{server: c}
 			session := connect(t, dialer, client.Options{Era: era, Limits: client.Limits{Reconnects: 2}})
 			for i := range 50 {
-				n, err := client.CallAs[int](t.Context(), session, "count", nil)
+				n, err := client.CallAs[int](t.Context(), session, "count", nil, nil)
 				if err != nil || n != i+1 {
 					t.Fatalf("call %d: %d, %v", i, n, err)
 				}
@@ -337,7 +338,7 @@ func TestProcessKilled(t *testing.T) {
 		session := connect(t, dialer, client.Options{Era: era})
 		ctx := t.Context()
 
-		first, err := client.CallAs[int](ctx, session, "note", entry{"first"})
+		first, err := client.CallAs[int](ctx, session, "note", entry{"first"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -362,7 +363,7 @@ func TestProcessKilled(t *testing.T) {
 			}
 		}
 
-		second, err := client.CallAs[int](ctx, session, "note", entry{"last"})
+		second, err := client.CallAs[int](ctx, session, "note", entry{"last"}, nil)
 		if err != nil {
 			t.Fatalf("after the server was killed: %v", err)
 		}
@@ -385,5 +386,31 @@ func TestProcessKilled(t *testing.T) {
 				t.Errorf("%s was executed %d times", nonce, times)
 			}
 		}
+	})
+}
+
+// TestPrincipalAfterReconnect checks that a session in memory keeps its principal.
+func TestPrincipalAfterReconnect(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(nil)
+			server.AddTool(s, server.Tool{Name: "whoami"}, func(_ context.Context, r *server.Request, _ noServer) (string, error) {
+				return r.Caller().Principal, nil
+			})
+			dialer := &breaker{server: s}
+			ctx, cancel := context.WithCancel(transport.WithPrincipal(t.Context(), "ada"))
+			session, err := client.Connect(ctx, dialer, &client.Options{Era: era})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			cancel()
+			for range 2 {
+				if who, err := client.CallAs[string](t.Context(), session, "whoami", nil, nil); err != nil || who != "ada" {
+					t.Errorf("the principal is %q, %v; want ada", who, err)
+				}
+				dialer.cut()
+			}
+		})
 	})
 }

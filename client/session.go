@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/era/forward"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -44,14 +46,15 @@ type Session struct {
 
 // Connect opens a session. It blocks until the server has answered, ctx ends, or
 // Options.ConnectTimeout has passed. opts may be nil. The session lasts until [Session.Close], and
-// not only as long as ctx. The error wraps that of the dialer, of the server (*[jsonrpc.Error]), or
+// not only as long as ctx. The principal of ctx (transport.WithPrincipal) is that of the connection if
+// the transport is [transport.Pipe], and that of later connections of the session. The error wraps that of the dialer, of the server (*[jsonrpc.Error]), or
 // of ctx.
 func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Session, error) {
 	if opts != nil && opts.LogLevel != "" && !opts.LogLevel.Valid() {
 		return nil, fmt.Errorf("client: unknown log level %q", opts.LogLevel)
 	}
 	s := &Session{opts: opts.withDefaults(), dialer: dialer, ended: make(chan struct{}), renewed: make(chan struct{})}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.ctx, s.cancel = context.WithCancelCause(transport.WithPrincipal(context.Background(), transport.Principal(ctx)))
 	s.handle = s.composeMiddleware(s.opts.Middleware)
 	s.handlers = newHandlers(&s.opts, s.cache.invalidate)
 	link, err := s.open(ctx)
@@ -103,7 +106,43 @@ func (s *Session) Ping(ctx context.Context) error {
 			return notSent(mcp.MethodPing, err)
 		}
 		if err = link.Ping(ctx); s.isFinal(ctx, link, err) {
-			return err
+			return withTimeoutOption(ctx, err)
+		}
+	}
+}
+
+// RootsChanged notifies the server that Options.Roots returns another list than before. In the modern
+// era it does nothing, since the server asks for the roots in each call that needs them. Errors are
+// as in [Session.Notify]; without Options.Roots it returns one.
+func (s *Session) RootsChanged(ctx context.Context) error {
+	if s.opts.capabilities().Roots == nil {
+		return notSent(mcp.NotificationRootsListChanged, errNoRoots)
+	}
+	return s.Notify(ctx, mcp.NotificationRootsListChanged, nil)
+}
+
+var errNoRoots = errors.New("client.Options.Roots is not set")
+
+// Notify sends a notification, for extensions of the protocol. params is an object; nil means an
+// empty one. The session itself sends the notifications of the protocol, except for
+// [Session.RootsChanged]. Middleware does not see notifications. A server may ignore them, without an
+// error. The error is a *[jsonrpc.CallError].
+func (s *Session) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	encoded, err := userParams(params, nil)
+	if err != nil {
+		return notSent(method, err)
+	}
+	for {
+		link, err := s.liveLink(ctx)
+		if err != nil {
+			return notSent(method, err)
+		}
+		err = link.Notify(ctx, method, encoded)
+		if !notSentOnClosed(err) || s.awaitEnd(ctx, link) != nil {
+			return asCallError(method, err)
 		}
 	}
 }
@@ -209,15 +248,15 @@ func (s *Session) liveLink(ctx context.Context) (*forward.Session, error) {
 }
 
 // send makes one call.
-func (s *Session) send(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
+func (s *Session) send(ctx context.Context, method string, params jsonrpc.Appender, opts *CallOptions) (*jsonrpc.Response, error) {
 	for {
 		link, err := s.liveLink(ctx)
 		if err != nil {
 			return nil, notSent(method, err)
 		}
-		resp, err := link.Do(ctx, method, params, progress)
+		resp, err := link.Do(ctx, method, params, opts.options())
 		if s.isFinal(ctx, link, err) {
-			return resp, asCallError(method, err)
+			return resp, withTimeoutOption(ctx, asCallError(method, err))
 		}
 	}
 }
@@ -245,6 +284,19 @@ func asCallError(method string, err error) error {
 		return err
 	}
 	return &jsonrpc.CallError{Method: method, Delivery: jsonrpc.MaybeExecuted, Err: err}
+}
+
+// errTimeout is the error of a call that has reached the timeout of the transport.
+var errTimeout = fmt.Errorf("the server sent neither a result nor progress in time (client.Options.CallTimeout, one minute by default): %w", context.DeadlineExceeded)
+
+// withTimeoutOption adds the name of the option to the error of a call that has reached the timeout
+// of the transport.
+func withTimeoutOption(ctx context.Context, err error) error {
+	failed, ok := err.(*jsonrpc.CallError)
+	if !ok || failed.Err != context.DeadlineExceeded || deadline.Has(ctx) {
+		return err
+	}
+	return &jsonrpc.CallError{Method: failed.Method, Delivery: failed.Delivery, Err: errTimeout}
 }
 
 // awaitEnd waits for the end of a link. It makes the next call wait for another link, even before

@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// subscribeTimeout bounds waiting for a server to accept a subscription.
+// subscribeTimeout bounds waiting for a server to accept a subscription, unless
+// [Options].CallTimeout is set.
 const subscribeTimeout = time.Minute
 
 // A Subscription reports changes to [Options.OnChange]. Open one with [Session.Subscribe]. When the
@@ -30,13 +33,16 @@ type Subscription struct {
 	err    error
 }
 
-// Subscribe subscribes to changes, and returns when the server has accepted, which takes at most
-// one minute. The subscription lasts until it is closed, the session ends, or the server ends it.
+// Subscribe subscribes to changes, and returns when the server has accepted. If ctx has no deadline,
+// it waits for at most [Options].CallTimeout. The subscription lasts until it is closed, the session ends, or the server ends it.
 // In the legacy era, changes of lists are reported without a subscription. The error is the
 // server's *[jsonrpc.Error], or a *[jsonrpc.CallError].
 func (s *Session) Subscribe(ctx context.Context, filter mcp.SubscriptionFilter) (*Subscription, error) {
-	ctx, stop := context.WithTimeout(ctx, subscribeTimeout)
-	defer stop()
+	if timeout := cmp.Or(s.opts.CallTimeout, subscribeTimeout); timeout > 0 && !deadline.Has(ctx) {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, timeout, errNotAccepted)
+		defer stop()
+	}
 	life, cancel := context.WithCancel(s.ctx)
 	sub := &Subscription{session: s, filter: filter, cancel: cancel, ready: make(chan struct{}), ended: make(chan struct{})}
 	go sub.run(life)
@@ -52,9 +58,14 @@ func (s *Session) Subscribe(ctx context.Context, filter mcp.SubscriptionFilter) 
 	case <-sub.ready: // accepted, and ended since
 		return sub, nil
 	default:
-		return nil, asCallError("subscribe", cmp.Or(sub.Err(), errNotAgreed))
 	}
+	if err := sub.Err(); errors.Is(err, context.DeadlineExceeded) {
+		return nil, asCallError("subscribe", errNotAccepted)
+	}
+	return nil, asCallError("subscribe", cmp.Or(sub.Err(), errNotAgreed))
 }
+
+var errNotAccepted = fmt.Errorf("the server has not accepted the subscription in time (client.Options.CallTimeout, one minute by default): %w", context.DeadlineExceeded)
 
 var errNotAgreed = errors.New("the server ended the subscription before accepting it")
 

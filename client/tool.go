@@ -21,11 +21,14 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// Tools returns an iterator over the server's tools. It reads page by page; an error ends it. The
-// iterator can be used once for each call of Tools. A caller that retains a pointer retains all
-// tools of the page; a copy of the value shares no memory with the others.
-func (s *Session) Tools(ctx context.Context) iter.Seq2[*mcp.Tool, error] {
-	return pages(ctx, s, mcp.KindTool, mcp.MethodToolsList, "tools", func(r *mcp.ListToolsResult) ([]mcp.Tool, *string) { return r.Tools, r.NextCursor })
+// Tools returns an iterator over the server's tools. It reads page by page. An error ends it, after
+// the tools of the pages before. An invalid tool, or one that exceeds [Limits], is skipped. A
+// cursor that the server has returned before ends the list. Both are logged to [Options].Logger. The
+// iterator can be used once for each call of Tools. A caller that retains a pointer retains
+// all tools of the page; a copy of the value shares no memory with the others. Pages may come from
+// the session's cache, unless opts has a Meta. opts may be nil, and applies to the call for each page.
+func (s *Session) Tools(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.Tool, error] {
+	return pages(ctx, s, opts, mcp.KindTool, mcp.MethodToolsList, "tools", func(r *mcp.ListToolsResult) ([]mcp.Tool, *string) { return r.Tools, r.NextCursor })
 }
 
 // CallTool calls a tool. arguments is a struct, a map or a json.RawMessage that is a JSON object;
@@ -52,7 +55,7 @@ func (s *Session) callTool(ctx context.Context, name string, arguments any, opts
 		return nil, nil, notSent(mcp.MethodToolsCall, err)
 	}
 	held := &heldParams{Appender: &mcp.CallToolParams{Name: name, Arguments: params, Meta: meta}}
-	resp, err := s.do(ctx, mcp.MethodToolsCall, held, opts.progress())
+	resp, err := s.do(ctx, mcp.MethodToolsCall, held, opts)
 	encoded.Free() // not deferred: after a panic of a callback the call still uses it
 	return resp, held, err
 }
@@ -116,10 +119,10 @@ func (e *ToolError) Error() string {
 // CallAs calls a tool and decodes its structured content. If there is none, CallAs decodes the JSON
 // in its text. If Out is string and the structured content is no string, the result is the text. A
 // failure that the tool reports is a *[ToolError]. Other errors are as in [Session.Call], or say that
-// the result of the call does not fit Out; the tool has run then.
-func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any) (Out, error) {
+// the result of the call does not fit Out; the tool has run then. opts may be nil.
+func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any, opts *CallOptions) (Out, error) {
 	var out Out
-	resp, held, err := s.callTool(ctx, name, arguments, nil)
+	resp, held, err := s.callTool(ctx, name, arguments, opts)
 	if err != nil {
 		return out, err
 	}
@@ -186,13 +189,27 @@ var (
 // An error is the last value: the error of the call, a *[ToolError] for a result with IsError, or
 // an error that chunks were lost, because the loop was behind by more than 16,384 chunks or 16 MiB.
 // Lost chunks cancel the call.
-func (s *Session) Stream(ctx context.Context, name string, arguments any) iter.Seq2[json.RawMessage, error] {
+//
+// opts may be nil. Its Progress is called before each chunk is yielded; the Total of the parameters is
+// the number of chunks, if the tool has declared it. Each chunk restarts the timeout of the call.
+func (s *Session) Stream(ctx context.Context, name string, arguments any, opts *CallOptions) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		over, next := false, 0.0
-		result, err := s.CallTool(ctx, name, arguments, &CallOptions{Progress: func(p *mcp.ProgressParams) {
-			if over || p.Message == "" {
+		var own CallOptions
+		if opts != nil {
+			own = *opts
+		}
+		report := own.Progress
+		own.Progress = func(p *mcp.ProgressParams) {
+			if over {
+				return
+			}
+			if report != nil {
+				report(p)
+			}
+			if p.Message == "" {
 				return
 			}
 			if p.Progress != next {
@@ -206,7 +223,8 @@ func (s *Session) Stream(ctx context.Context, name string, arguments any) iter.S
 				over = true
 				cancel(errStopped)
 			}
-		}})
+		}
+		result, err := s.CallTool(ctx, name, arguments, &own)
 		switch {
 		case over:
 		case err != nil:

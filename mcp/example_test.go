@@ -101,3 +101,15 @@ func ExampleApplyElicitDefaults() {
 	fmt.Println(string(content), err)
 	// Output: {"size":"M"} <nil>
 }
+
+func ExampleCallToolResult_Text() {
+	result := &mcp.CallToolResult{Content: mcp.ContentList{
+		&mcp.TextContent{Text: "two boards"},
+		&mcp.ImageContent{Data: []byte("…"), MIMEType: "image/png"},
+		&mcp.TextContent{Text: "one drawer"},
+	}}
+	fmt.Println(result.Text())
+	// Output:
+	// two boards
+	// one drawer
+}

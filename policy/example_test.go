@@ -106,7 +106,7 @@ func ExampleGuard() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	for tool := range session.Tools(ctx) {
+	for tool := range session.Tools(ctx, nil) {
 		fmt.Println("listed:", tool.Name)
 	}
 	_, err = session.CallTool(ctx, "write_file", nil, nil)

@@ -265,7 +265,7 @@ func newPrompt(t testing.TB, name string) *server.Entry {
 
 func toolNames(t testing.TB, session *client.Session) []string {
 	t.Helper()
-	return collectNames(t, session.Tools(t.Context()), func(tool *mcp.Tool) string { return tool.Name })
+	return collectNames(t, session.Tools(t.Context(), nil), func(tool *mcp.Tool) string { return tool.Name })
 }
 
 // collectNames returns the name of each entry of a list.
@@ -345,10 +345,10 @@ func TestRemoveAll(t *testing.T) {
 				t.Errorf("reading %s gives %v", uri, err)
 			}
 		}
-		for resource, err := range session.Resources(t.Context()) {
+		for resource, err := range session.Resources(t.Context(), nil) {
 			t.Errorf("there is %v, %v", resource, err)
 		}
-		for template, err := range session.Templates(t.Context()) {
+		for template, err := range session.Templates(t.Context(), nil) {
 			t.Errorf("there is %v, %v", template, err)
 		}
 	})

@@ -65,7 +65,7 @@ func Example_composition() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		for tool := range session.Tools(context.Background()) {
+		for tool := range session.Tools(context.Background(), nil) {
 			fmt.Println(principal, "sees", tool.Name)
 		}
 		say(session, "bakery_bake", nil)

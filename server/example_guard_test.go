@@ -59,7 +59,7 @@ func ExampleOptions_guards_visible() {
 		func(context.Context, *server.Request, struct{}) (string, error) { return "baking", nil })
 
 	for _, session := range []*client.Session{asBaker(s), dial(s, nil)} {
-		for tool := range session.Tools(context.Background()) {
+		for tool := range session.Tools(context.Background(), nil) {
 			fmt.Println("listed:", tool.Name)
 		}
 		say(session, "bake", nil)

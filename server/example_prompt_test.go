@@ -29,7 +29,7 @@ func ExampleAddPrompt() {
 
 	session := dial(s, nil)
 	defer session.Close()
-	for prompt, err := range session.Prompts(context.Background()) {
+	for prompt, err := range session.Prompts(context.Background(), nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func ExampleAddCompletion() {
 
 	session := dial(s, nil)
 	defer session.Close()
-	found, err := session.CompletePrompt(context.Background(), "greet", "language", "e", nil)
+	found, err := session.CompletePrompt(context.Background(), "greet", "language", "e", nil, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

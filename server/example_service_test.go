@@ -51,7 +51,7 @@ func ExampleAddService() {
 
 	session := dial(s, nil)
 	defer session.Close()
-	jars, err := client.CallAs[[]string](context.Background(), session, "find", map[string]string{"word": "jam"})
+	jars, err := client.CallAs[[]string](context.Background(), session, "find", map[string]string{"word": "jam"}, nil)
 	fmt.Printf("%q %v\n", jars, err)
 	say(session, "find", map[string]string{"word": "j"})
 	read, err := session.ReadResource(context.Background(), "pantry://jars/2", nil)
@@ -104,7 +104,7 @@ func ExampleAddStream() {
 
 	session := dial(s, nil)
 	defer session.Close()
-	for chunk, err := range session.Stream(context.Background(), "recite", nil) {
+	for chunk, err := range session.Stream(context.Background(), "recite", nil, nil) {
 		fmt.Println(string(chunk), err)
 	}
 	say(session, "recite", nil)

@@ -31,7 +31,7 @@ func ExampleAddTool() {
 
 	session := dial(s, nil)
 	defer session.Close()
-	loaf, err := client.CallAs[Loaf](context.Background(), session, "bake", map[string]string{"bread": "rye"})
+	loaf, err := client.CallAs[Loaf](context.Background(), session, "bake", map[string]string{"bread": "rye"}, nil)
 	fmt.Printf("%+v %v\n", loaf, err)
 	say(session, "bake", map[string]string{"bread": "cake"})
 	// Output:
@@ -75,7 +75,7 @@ func ExampleServer_Replace() {
 		if err := s.Replace(saying(word)); err != nil {
 			log.Fatal(err)
 		}
-		answer, err := client.CallAs[string](context.Background(), session, "greet", nil)
+		answer, err := client.CallAs[string](context.Background(), session, "greet", nil, nil)
 		fmt.Println(answer, err)
 	}
 	// Output:

@@ -204,7 +204,7 @@ func TestGuardSeesTheCall(t *testing.T) {
 				t.Errorf("%s: the guard has not been asked", params)
 			}
 		}
-		for tool := range session.Tools(t.Context()) {
+		for tool := range session.Tools(t.Context(), nil) {
 			if text, err := tool.AppendJSON(nil); err != nil || strings.Contains(string(text), "of entry") || strings.Contains(string(text), "etadata") {
 				t.Errorf("the list holds %s", text)
 			}
@@ -330,9 +330,9 @@ func connectAs(t testing.TB, s *server.Server, era client.Era, name string) *cli
 func listed(t testing.TB, session *client.Session) []string {
 	t.Helper()
 	return slices.Concat(toolNames(t, session),
-		collectNames(t, session.Resources(t.Context()), func(r *mcp.Resource) string { return r.URI }),
-		collectNames(t, session.Templates(t.Context()), func(r *mcp.ResourceTemplate) string { return r.URITemplate }),
-		collectNames(t, session.Prompts(t.Context()), func(p *mcp.Prompt) string { return p.Name }))
+		collectNames(t, session.Resources(t.Context(), nil), func(r *mcp.Resource) string { return r.URI }),
+		collectNames(t, session.Templates(t.Context(), nil), func(r *mcp.ResourceTemplate) string { return r.URITemplate }),
+		collectNames(t, session.Prompts(t.Context(), nil), func(p *mcp.Prompt) string { return p.Name }))
 }
 
 // TestHidden checks that a hidden entry is not listed, and that a call for it gets the same error
@@ -508,11 +508,11 @@ func TestHiddenCompletion(t *testing.T) {
 			return []string{"secret"}, nil
 		})
 		staff, guest := connectAs(t, s, era, "staff"), connectAs(t, s, era, "guest")
-		if got, err := staff.CompletePrompt(t.Context(), "hidden", "x", "", nil); err != nil || !slices.Equal(got.Values, []string{"secret"}) {
+		if got, err := staff.CompletePrompt(t.Context(), "hidden", "x", "", nil, nil); err != nil || !slices.Equal(got.Values, []string{"secret"}) {
 			t.Errorf("for the staff the prompt is completed to %+v, %v", got, err)
 		}
 		for _, prompt := range []string{"hidden", "bare", "absent"} {
-			_, err := guest.CompletePrompt(t.Context(), prompt, "x", "", nil)
+			_, err := guest.CompletePrompt(t.Context(), prompt, "x", "", nil, nil)
 			if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != fmt.Sprintf("there is no argument %q of %q", "x", prompt) {
 				t.Errorf("%s: the error is %+v", prompt, e)
 			}

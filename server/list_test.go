@@ -180,7 +180,7 @@ func TestInputSchema(t *testing.T) {
 		}
 	}
 	session := connect(t, s, client.Modern)
-	for tool, err := range session.Tools(t.Context()) {
+	for tool, err := range session.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -119,7 +119,7 @@ func TestMountedTemplates(t *testing.T) {
 			}
 		}
 		for template, want := range map[string]string{"app:own/{x}": "own", "app:a/{x}": "a", "app:b/{x}": "b", "app:{+x}": "rest"} {
-			got, err := session.CompleteTemplate(t.Context(), template, "x", "", nil)
+			got, err := session.CompleteTemplate(t.Context(), template, "x", "", nil, nil)
 			if err != nil || !slices.Equal(got.Values, []string{want}) {
 				t.Errorf("%s is completed to %+v, %v", template, got, err)
 			}

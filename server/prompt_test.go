@@ -113,7 +113,7 @@ func TestPromptErrors(t *testing.T) {
 
 func TestPromptList(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		for prompt, err := range connect(t, newReviewer(), era).Prompts(t.Context()) {
+		for prompt, err := range connect(t, newReviewer(), era).Prompts(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,25 +171,25 @@ func TestCompletion(t *testing.T) {
 		}{
 			"many": {100, 150, true}, "hundred": {100, 100, false}, "none": {0, 0, false}, "A": {2, 2, false},
 		} {
-			got, err := session.CompletePrompt(t.Context(), "greet", "Name", typed, nil)
+			got, err := session.CompletePrompt(t.Context(), "greet", "Name", typed, nil, nil)
 			if err != nil || got.Values == nil || len(got.Values) != want.shown || got.Total == nil || *got.Total != want.total || got.HasMore != want.more {
 				t.Errorf("%q is completed to %+v, %v; want %+v", typed, got, err, want)
 			}
 		}
-		got, err := session.CompletePrompt(t.Context(), "greet", "Name", "A", map[string]string{"Language": "de"})
+		got, err := session.CompletePrompt(t.Context(), "greet", "Name", "A", map[string]string{"Language": "de"}, nil)
 		if err != nil || !slices.Equal(got.Values, []string{"A!", "de"}) {
 			t.Errorf("with another argument known the values are %+v, %v", got, err)
 		}
-		got, err = session.CompleteTemplate(t.Context(), "app:{x}/{y}", "y", "", nil)
+		got, err = session.CompleteTemplate(t.Context(), "app:{x}/{y}", "y", "", nil, nil)
 		if err != nil || !slices.Equal(got.Values, []string{"y"}) {
 			t.Errorf("a variable is completed to %+v, %v", got, err)
 		}
 		// What exists and has no completion has no values.
-		got, err = session.CompleteTemplate(t.Context(), "app:{x}/{y}", "x", "", nil)
+		got, err = session.CompleteTemplate(t.Context(), "app:{x}/{y}", "x", "", nil, nil)
 		if err != nil || len(got.Values) != 0 {
 			t.Errorf("a variable without completion is completed to %+v, %v", got, err)
 		}
-		got, err = session.CompletePrompt(t.Context(), "greet", "Language", "", nil)
+		got, err = session.CompletePrompt(t.Context(), "greet", "Language", "", nil, nil)
 		if err != nil || len(got.Values) != 0 {
 			t.Errorf("an argument without completion is completed to %+v, %v", got, err)
 		}
@@ -252,7 +252,7 @@ func TestEnumCompletions(t *testing.T) {
 			{"grain", "r", []string{"rye", "rice"}}, {"grain", "", []string{"rye", "rice", "wheat"}}, {"grain", "x", []string{}},
 			{"size", "l", []string{"large"}}, {"note", "", []string{}},
 		} {
-			got, err := session.CompletePrompt(t.Context(), "bake", test.argument, test.typed, nil)
+			got, err := session.CompletePrompt(t.Context(), "bake", test.argument, test.typed, nil, nil)
 			if err != nil || !slices.Equal(got.Values, test.want) {
 				t.Errorf("%s %q: completed %+v, %v; want %q", test.argument, test.typed, got, err, test.want)
 			}
@@ -324,7 +324,7 @@ func TestDefaultsOfFields(t *testing.T) {
 				t.Errorf("%v gives %+v, %v, want %s", test.arguments, prompt, err, test.want)
 			}
 		}
-		for prompt, err := range session.Prompts(t.Context()) {
+		for prompt, err := range session.Prompts(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -372,7 +372,7 @@ func TestPromptArgumentsThatAreNull(t *testing.T) {
 				t.Errorf("%s: got %s, want %s", params, got, want)
 			}
 		}
-		for prompt, err := range session.Prompts(t.Context()) {
+		for prompt, err := range session.Prompts(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}

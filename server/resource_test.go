@@ -509,7 +509,7 @@ func TestResourcesMayShareAName(t *testing.T) {
 				t.Errorf("%s holds %s", uri, got)
 			}
 		}
-		for resource, err := range session.Resources(t.Context()) {
+		for resource, err := range session.Resources(t.Context(), nil) {
 			if err != nil || resource.Name != "settings" {
 				t.Errorf("listed is %+v, %v", resource, err)
 			}

@@ -755,7 +755,7 @@ func TestServiceHints(t *testing.T) {
 	server.AddService(s, &watched{server.Annotations{Tool: mcp.ToolAnnotations{ReadOnlyHint: new(true), OpenWorldHint: new(false)}}})
 	server.AddService(s, unhinted{})
 	session := connect(t, s, client.Legacy)
-	for tool, err := range session.Tools(t.Context()) {
+	for tool, err := range session.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -136,7 +136,7 @@ func TestServiceMethods(t *testing.T) {
 		if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "Welcome, Ann" {
 			t.Errorf("the prompt gave %+v, %v", prompt, err)
 		}
-		completed, err := session.CompletePrompt(t.Context(), "welcome", "name", "An", nil)
+		completed, err := session.CompletePrompt(t.Context(), "welcome", "name", "An", nil, nil)
 		if err != nil || !slices.Equal(completed.Values, []string{"Ann", "Anton"}) {
 			t.Errorf("completed %+v, %v", completed, err)
 		}
@@ -157,7 +157,7 @@ func TestServiceMethods(t *testing.T) {
 func TestServiceIsDescribed(t *testing.T) {
 	session := connect(t, newShop(), client.Legacy)
 	listed := map[string]*mcp.Tool{}
-	for tool, err := range session.Tools(t.Context()) {
+	for tool, err := range session.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -663,7 +663,7 @@ func TestServiceOrder(t *testing.T) {
 		t.Errorf("the tools are %q, want %q", got, want)
 	}
 	var prompts []string
-	for prompt, err := range session.Prompts(t.Context()) {
+	for prompt, err := range session.Prompts(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -789,7 +789,7 @@ func TestCallersCannotSetDependencies(t *testing.T) {
 				t.Errorf("with %s the tool says %s", argument, textOf(result))
 			}
 		}
-		for tool, err := range session.Tools(t.Context()) {
+		for tool, err := range session.Tools(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}

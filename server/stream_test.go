@@ -80,7 +80,7 @@ func TestStreamSendsChunksAndReducesThem(t *testing.T) {
 			}
 		}
 		var letters []string
-		for letter, err := range session.Stream(t.Context(), "spell", map[string]string{"word": "rye"}) {
+		for letter, err := range session.Stream(t.Context(), "spell", map[string]string{"word": "rye"}, nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ func TestStreamError(t *testing.T) {
 		session := connect(t, newCounter(), era)
 		var chunks int
 		var failure error
-		for _, err := range session.Stream(t.Context(), "count", countIn{To: 2, Fail: true}) {
+		for _, err := range session.Stream(t.Context(), "count", countIn{To: 2, Fail: true}, nil) {
 			if failure = err; err == nil {
 				chunks++
 			}
@@ -151,7 +151,7 @@ func TestStreamIsCancelledByClient(t *testing.T) {
 		}
 	}, server.LastChunk[int])
 	session := connect(t, s, client.Legacy)
-	for chunk, err := range session.Stream(t.Context(), "endless", nil) {
+	for chunk, err := range session.Stream(t.Context(), "endless", nil, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +270,7 @@ func TestStreamSchemas(t *testing.T) {
 	server.AddStream(s, server.Tool{Name: "tool"}, func(context.Context, *server.Request, point) iter.Seq2[string, error] {
 		return func(func(string, error) bool) {}
 	}, func(iter.Seq[string]) map[string]int { return nil })
-	for tool, err := range connect(t, s, client.Legacy).Tools(t.Context()) {
+	for tool, err := range connect(t, s, client.Legacy).Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -439,7 +439,7 @@ func TestStreamPanics(t *testing.T) {
 		}, server.JoinText)
 		var got []string
 		var failure error
-		for chunk, err := range connect(t, s, era).Stream(t.Context(), "tool", nil) {
+		for chunk, err := range connect(t, s, era).Stream(t.Context(), "tool", nil, nil) {
 			if failure = err; err == nil {
 				got = append(got, string(chunk))
 			}
@@ -457,7 +457,7 @@ func TestMountedStream(t *testing.T) {
 		mount(t, middle, newCounter(), "c_")
 		mount(t, s, middle, "m_")
 		var got []string
-		for chunk, err := range connect(t, s, era).Stream(t.Context(), "m_c_count", countIn{To: 3}) {
+		for chunk, err := range connect(t, s, era).Stream(t.Context(), "m_c_count", countIn{To: 3}, nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -477,7 +477,7 @@ func TestLongStream(t *testing.T) {
 		session := connect(t, s, era)
 		const many = 3000
 		next := 1
-		for chunk, err := range session.Stream(t.Context(), "count", countIn{To: many}) {
+		for chunk, err := range session.Stream(t.Context(), "count", countIn{To: many}, nil) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -68,11 +68,11 @@ func TestArgumentErrors(t *testing.T) {
 func TestArguments(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		session := connect(t, newBakery(), era)
-		got, err := client.CallAs[orderIn](t.Context(), session, "order", json.RawMessage(`{"loaves":1e1,"bread":"\u0072ye"}`))
+		got, err := client.CallAs[orderIn](t.Context(), session, "order", json.RawMessage(`{"loaves":1e1,"bread":"\u0072ye"}`), nil)
 		if err != nil || got.Bread != "rye" || got.Loaves != 10 {
 			t.Errorf("the tool got %+v, %v", got, err)
 		}
-		got, err = client.CallAs[orderIn](t.Context(), session, "order", json.RawMessage(`{"bread":"rye"}`))
+		got, err = client.CallAs[orderIn](t.Context(), session, "order", json.RawMessage(`{"bread":"rye"}`), nil)
 		if err != nil || got.Loaves != 1 {
 			t.Errorf("the tool got %+v, %v; want the default of one loaf", got, err)
 		}
@@ -269,7 +269,7 @@ func TestOutputSchema(t *testing.T) {
 		func(context.Context, *server.Request, struct{}) (any, error) { return point{}, nil })
 	schemas := func(session *client.Session) map[string]string {
 		found := make(map[string]string)
-		for tool, err := range session.Tools(t.Context()) {
+		for tool, err := range session.Tools(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -591,7 +591,7 @@ func TestResultsFitTheirSchemas(t *testing.T) {
 		returns(s, "map", map[string]leg(nil))
 		server.AddService(s, trips{})
 		session := connect(t, s, era)
-		for tool, err := range session.Tools(t.Context()) {
+		for tool, err := range session.Tools(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -686,7 +686,7 @@ func TestSharedResults(t *testing.T) {
 				if _, err := session.GetPrompt(t.Context(), "p", nil, nil); err != nil {
 					t.Error(err)
 				}
-				if _, err := session.CompletePrompt(t.Context(), "p", "x", "", nil); err != nil {
+				if _, err := session.CompletePrompt(t.Context(), "p", "x", "", nil, nil); err != nil {
 					t.Error(err)
 				}
 			}
@@ -842,7 +842,7 @@ func TestArgumentsThatAreNull(t *testing.T) {
 		})
 		session := connect(t, s, era)
 		var listed *mcp.Tool
-		for tool, err := range session.Tools(t.Context()) {
+		for tool, err := range session.Tools(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}

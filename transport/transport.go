@@ -85,6 +85,10 @@ type Conn interface {
 // It does not mean that the server lacks a feature.
 var ErrNotReached = errors.New("the server was not reached")
 
+// ErrForbidden matches, under [errors.Is], the HTTP status 403: the server or a proxy understood the
+// request and refuses it, for example because the token lacks a scope (RFC 6750, section 3.1).
+var ErrForbidden = errors.New("the request is forbidden")
+
 // A RejectedError is the answer to a request that violates its version of the protocol.
 // Over HTTP such an answer has status 400.
 type RejectedError struct{ Answer *jsonrpc.Error }

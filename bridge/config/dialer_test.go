@@ -244,3 +244,11 @@ func TestNamedToolsAreExpected(t *testing.T) {
 		t.Errorf("renamed are %v", config.Rename)
 	}
 }
+
+func TestUnsetAsText(t *testing.T) {
+	for unset, want := range map[config.Unset]string{config.UnsetFails: "fails", config.UnsetEmpty: "empty", config.UnsetLiteral: "literal", 9: "Unset(9)"} {
+		if got := unset.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

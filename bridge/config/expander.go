@@ -50,6 +50,19 @@ const (
 	UnsetLiteral
 )
 
+// String returns "fails", "empty" or "literal".
+func (u Unset) String() string {
+	switch u {
+	case UnsetFails:
+		return "fails"
+	case UnsetEmpty:
+		return "empty"
+	case UnsetLiteral:
+		return "literal"
+	}
+	return fmt.Sprintf("Unset(%d)", int(u))
+}
+
 // PromptEnv is a function for [Expander.Prompt] of programs without a user. It returns the
 // environment variable INPUT_ID, where ID is the id of the input in upper case with _ for
 // special characters, or else the default of the input. If there is neither, the error names

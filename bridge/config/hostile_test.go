@@ -129,7 +129,7 @@ func TestHostileServersInLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range session.Tools(t.Context()) { // starts the servers
+	for range session.Tools(t.Context(), nil) { // starts the servers
 	}
 	for _, state := range b.States() {
 		if state.Err == nil {

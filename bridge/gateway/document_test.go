@@ -98,7 +98,7 @@ func TestDocumentBringsTheToolsBack(t *testing.T) {
 
 	tools := make(map[string]*mcp.Tool)
 	var names []string
-	for tool, err := range session.Tools(t.Context()) {
+	for tool, err := range session.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

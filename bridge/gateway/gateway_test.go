@@ -147,7 +147,7 @@ func mcpList(t *testing.T, r *rig, principal string) (exposed []string) {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	for tool, err := range session.Tools(t.Context()) {
+	for tool, err := range session.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -19,6 +20,17 @@ const (
 	// Anthropic is [{"name","description","input_schema"}].
 	Anthropic
 )
+
+// String returns "openai" or "anthropic".
+func (f Format) String() string {
+	switch f {
+	case OpenAI:
+		return "openai"
+	case Anthropic:
+		return "anthropic"
+	}
+	return fmt.Sprintf("Format(%d)", int(f))
+}
 
 // Functions returns the definitions of tools as a JSON array in a format. A tool without an
 // input schema gets {"type":"object"}; the other schemas keep their bytes.

@@ -162,3 +162,11 @@ func TestResults(t *testing.T) {
 		}
 	}
 }
+
+func TestFormatsAsText(t *testing.T) {
+	for format, want := range map[llm.Format]string{llm.OpenAI: "openai", llm.Anthropic: "anthropic", 9: "Format(9)"} {
+		if got := format.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func TestProviderOffersTwoTools(t *testing.T) {
 			from.show(from.everything("add", "sub")...)
 			session := connect(t, mounted(t, newProvider(t, from), prefix, nil), &client.Options{Era: era})
 			var tools []string
-			for tool, err := range session.Tools(t.Context()) {
+			for tool, err := range session.Tools(t.Context(), nil) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -268,7 +268,7 @@ func TestDescription(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for tool, err := range connect(t, mounted(t, p, "", nil), nil).Tools(t.Context()) {
+	for tool, err := range connect(t, mounted(t, p, "", nil), nil).Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

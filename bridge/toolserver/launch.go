@@ -52,7 +52,7 @@ func (l *launch) open(ctx context.Context, o *Options) (*client.Session, error) 
 		return nil, err
 	}
 	if session.Capabilities().Tools != nil {
-		for _, err := range session.Tools(ctx) {
+		for _, err := range session.Tools(ctx, nil) {
 			if err != nil {
 				return nil, errors.Join(err, session.Close())
 			}
@@ -123,7 +123,7 @@ func findTool(ctx context.Context, session *client.Session, r *run) (*verifiedTo
 		return nil, errUnknownTool
 	}
 	var found *mcp.Tool
-	for tool, err := range session.Tools(ctx) {
+	for tool, err := range session.Tools(ctx, nil) {
 		switch {
 		case err != nil:
 			return nil, upstreamError(ctx, r.server, err)

@@ -66,7 +66,7 @@ func call(s *server.Server, tool, path string, opts *client.Options) {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	fmt.Println(client.CallAs[string](context.Background(), session, tool, PathIn{Path: path}))
+	fmt.Println(client.CallAs[string](context.Background(), session, tool, PathIn{Path: path}, nil))
 }
 
 func Example_approver() {

@@ -30,7 +30,7 @@ func order(s *server.Server, opts client.Options) {
 			log.Fatal(err)
 		}
 		fmt.Println(session.Version())
-		text, err := client.CallAs[string](ctx, session, "order", nil)
+		text, err := client.CallAs[string](ctx, session, "order", nil, nil)
 		if err != nil {
 			fmt.Println("error:", err)
 		} else {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // try calls both tools and prints the results, with "ISSUER" for the URL of the issuer.
 func try(ctx context.Context, session *client.Session, issuer string) {
 	for _, tool := range []string{"whoami", "erase"} {
-		text, err := client.CallAs[string](ctx, session, tool, nil)
+		text, err := client.CallAs[string](ctx, session, tool, nil, nil)
 		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok {
 			fmt.Printf("%s: %s, forbidden: %t\n", tool, refused.Message, client.IsForbidden(err))
 		} else if err != nil {

@@ -97,13 +97,13 @@ func Example_three() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	for tool, err := range session.Tools(ctx) {
+	for tool, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(tool.Name)
 	}
-	fmt.Println(client.CallAs[string](ctx, session, "notes__list", nil))
+	fmt.Println(client.CallAs[string](ctx, session, "notes__list", nil, nil))
 	_, err = session.CallTool(ctx, "notes__add", nil, nil)
 	fmt.Println(err)
 	// Output:
@@ -205,7 +205,7 @@ func Example_pinned() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	for tool, err := range session.Tools(context.Background()) {
+	for tool, err := range session.Tools(context.Background(), nil) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func Example_stream() {
 			}
 		}, server.LastChunk)
 	call(s, func(ctx context.Context, session *client.Session) {
-		for chunk, err := range session.Stream(ctx, "count", nil) {
+		for chunk, err := range session.Stream(ctx, "count", nil, nil) {
 			fmt.Println(string(chunk), err)
 		}
 	})
@@ -183,8 +183,8 @@ func Example_jobs() {
 	}
 	defer session.Close()
 	ctx := context.Background()
-	fmt.Println(client.CallAs[string](ctx, session, "get_report", JobIn{ID: "1"}))
-	fmt.Println(client.CallAs[string](ctx, session, "start_report", JobIn{ID: "1"}))
+	fmt.Println(client.CallAs[string](ctx, session, "get_report", JobIn{ID: "1"}, nil))
+	fmt.Println(client.CallAs[string](ctx, session, "start_report", JobIn{ID: "1"}, nil))
 	<-done
 	if err := s.Shutdown(ctx); err != nil { // waits for the job
 		log.Fatal(err)

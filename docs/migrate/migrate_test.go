@@ -66,7 +66,7 @@ func Example_http() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	fmt.Println(client.CallAs[int](context.Background(), session, "add", Sum{A: 1, B: 2}))
+	fmt.Println(client.CallAs[int](context.Background(), session, "add", Sum{A: 1, B: 2}, nil))
 	// Output: 3 <nil>
 }
 
@@ -80,8 +80,8 @@ func Example_rawTool() {
 	})
 	session := connected(s, nil)
 	defer session.Close()
-	fmt.Println(client.CallAs[string](context.Background(), session, "search", json.RawMessage(`{"query":"go"}`)))
-	_, err := client.CallAs[string](context.Background(), session, "search", json.RawMessage(`{"query":""}`))
+	fmt.Println(client.CallAs[string](context.Background(), session, "search", json.RawMessage(`{"query":"go"}`), nil))
+	_, err := client.CallAs[string](context.Background(), session, "search", json.RawMessage(`{"query":""}`), nil)
 	fmt.Println(err)
 	// Output:
 	// searched with {"query":"go"} <nil>
@@ -126,7 +126,7 @@ func Example_prompt() {
 		})
 	session := connected(s, nil)
 	defer session.Close()
-	values, err := session.CompletePrompt(context.Background(), "translate", "language", "G", nil)
+	values, err := session.CompletePrompt(context.Background(), "translate", "language", "G", nil, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func Example_middleware() {
 	defer all.Shutdown(context.Background())
 	session := connected(all, nil)
 	defer session.Close()
-	fmt.Println(client.CallAs[int](context.Background(), session, "calc_add", Sum{A: 1, B: 2}))
+	fmt.Println(client.CallAs[int](context.Background(), session, "calc_add", Sum{A: 1, B: 2}, nil))
 	// Output:
 	// tools/call <nil>
 	// 3 <nil>
@@ -202,7 +202,7 @@ func Example_proxy() {
 	defer all.Shutdown(context.Background())
 	session := connected(all, nil)
 	defer session.Close()
-	fmt.Println(client.CallAs[int](context.Background(), session, "calc__add", Sum{A: 1, B: 2}))
+	fmt.Println(client.CallAs[int](context.Background(), session, "calc__add", Sum{A: 1, B: 2}, nil))
 	// Output: 3 <nil>
 }
 
@@ -234,7 +234,7 @@ func Example_principal() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	fmt.Println(client.CallAs[string](context.Background(), session, "whoami", nil))
+	fmt.Println(client.CallAs[string](context.Background(), session, "whoami", nil, nil))
 	// Output: ada <nil>
 }
 
@@ -244,13 +244,13 @@ func Example_client() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	for tool, err := range session.Tools(context.Background()) {
+	for tool, err := range session.Tools(context.Background(), nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(tool.Name, "-", tool.Description)
 	}
-	sum, err := client.CallAs[int](context.Background(), session, "add", map[string]any{"a": 1, "b": 2})
+	sum, err := client.CallAs[int](context.Background(), session, "add", map[string]any{"a": 1, "b": 2}, nil)
 	fmt.Println(sum, err)
 	// Output:
 	// add - Add two integers.
@@ -263,7 +263,7 @@ func TestAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	if sum, err := client.CallAs[int](t.Context(), session, "add", Sum{A: 1, B: 2}); err != nil || sum != 3 {
+	if sum, err := client.CallAs[int](t.Context(), session, "add", Sum{A: 1, B: 2}, nil); err != nil || sum != 3 {
 		t.Errorf("1 + 2 is %d, %v", sum, err)
 	}
 }

@@ -56,7 +56,7 @@ func Example_shutdown() {
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		fmt.Println(client.CallAs[string](context.Background(), session, "job", nil))
+		fmt.Println(client.CallAs[string](context.Background(), session, "job", nil, nil))
 	}()
 
 	<-running
@@ -110,7 +110,7 @@ func Example_replicas() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	fmt.Println(client.CallAs[string](context.Background(), session, "order", nil))
+	fmt.Println(client.CallAs[string](context.Background(), session, "order", nil, nil))
 	// Output:
 	// replica 1 runs the call
 	// replica 2 runs the call

@@ -35,7 +35,7 @@ func TestSplit(t *testing.T) {
 		"wrong type": {map[string]any{"cents": "9", "people": 3}, 0, `at "/cents": expected an integer`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := client.CallAs[int](t.Context(), session, "split", test.arguments)
+			got, err := client.CallAs[int](t.Context(), session, "split", test.arguments, nil)
 			if test.wantError == "" {
 				if err != nil || got != test.want {
 					t.Errorf("got %d, %v, want %d", got, err, test.want)
@@ -56,7 +56,7 @@ func TestTip(t *testing.T) {
 			Mode:    mode,
 			Answers: map[string]any{"How many percent?": 10},
 		})
-		total, err := client.CallAs[int](t.Context(), session, "tip", map[string]int{"cents": 2000})
+		total, err := client.CallAs[int](t.Context(), session, "tip", map[string]int{"cents": 2000}, nil)
 		if err != nil || total != 2200 {
 			t.Errorf("got %d, %v", total, err)
 		}
@@ -77,7 +77,7 @@ func TestGuard(t *testing.T) {
 		t.Run(principal, func(t *testing.T) {
 			session := servertest.Connect(t, newServer(nil), &servertest.Options{Principal: principal})
 			var names []string
-			for tool, err := range session.Tools(t.Context()) {
+			for tool, err := range session.Tools(t.Context(), nil) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -86,7 +86,7 @@ func TestGuard(t *testing.T) {
 			if slices.Contains(names, "void") != allowed {
 				t.Errorf("the tools are %q", names)
 			}
-			_, err := client.CallAs[string](t.Context(), session, "void", nil)
+			_, err := client.CallAs[string](t.Context(), session, "void", nil, nil)
 			if allowed && err != nil {
 				t.Errorf("refused: %v", err)
 			}
@@ -163,7 +163,7 @@ func TestClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	if total, err := client.CallAs[int](t.Context(), session, "tip", map[string]int{"cents": 2000}); err != nil || total != 2200 {
+	if total, err := client.CallAs[int](t.Context(), session, "tip", map[string]int{"cents": 2000}, nil); err != nil || total != 2200 {
 		t.Errorf("got %d, %v", total, err)
 	}
 }

@@ -37,7 +37,7 @@ func Example_client() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		text, err := client.CallAs[string](ctx, session, "version", nil)
+		text, err := client.CallAs[string](ctx, session, "version", nil, nil)
 		fmt.Println(session.Version(), text, err)
 		session.Close()
 	}

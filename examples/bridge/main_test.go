@@ -153,7 +153,7 @@ func hasServers(t *testing.T, s *client.Session, aliases ...string) {
 func toolNames(t *testing.T, s *client.Session) map[string]bool {
 	t.Helper()
 	names := make(map[string]bool)
-	for tool, err := range s.Tools(t.Context()) {
+	for tool, err := range s.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

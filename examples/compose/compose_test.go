@@ -71,7 +71,7 @@ func say(t *testing.T, s *client.Session, tool string, arguments any) string {
 func TestNames(t *testing.T) {
 	inBothEras(t, client.Options{}, func(t *testing.T, s *client.Session) {
 		var names []string
-		for tool, err := range s.Tools(t.Context()) {
+		for tool, err := range s.Tools(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestNames(t *testing.T) {
 		if err != nil || !strings.Contains(prompt.Messages[0].Content.(*mcp.TextContent).Text, "Asia/Tokyo, UTC") {
 			t.Errorf("the prompt is %+v, %v", prompt, err)
 		}
-		zones, err := s.CompletePrompt(t.Context(), "clock_meeting", "zones", "E", nil)
+		zones, err := s.CompletePrompt(t.Context(), "clock_meeting", "zones", "E", nil, nil)
 		if err != nil || !slices.Equal(zones.Values, []string{"Europe/Rome"}) {
 			t.Errorf("the zones are %+v, %v", zones, err)
 		}

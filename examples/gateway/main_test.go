@@ -74,7 +74,7 @@ func TestEveryFaceListsTheSame(t *testing.T) {
 	p := start(t)
 	want := []string{"shelf__look", "shelf__put", "shelf__put_and_stay"} // and nothing of what is denied
 	lists := map[string][]string{}
-	for tool, err := range p.connect(t, nil).Tools(t.Context()) {
+	for tool, err := range p.connect(t, nil).Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func visit(t *testing.T, session *client.Session) {
 	text := func(result *mcp.CallToolResult) string { return result.Content[0].(*mcp.TextContent).Text }
 
 	var tools []string
-	for tool, err := range session.Tools(ctx) {
+	for tool, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func visit(t *testing.T, session *client.Session) {
 	}
 
 	var template string
-	for listed, err := range session.Templates(ctx) {
+	for listed, err := range session.Templates(ctx, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func visit(ctx context.Context, era client.Era) error {
 	defer session.Close()
 	fmt.Printf("── connected to %s, speaking %s ──\n", session.Server().Name, session.Version())
 
-	for tool, err := range session.Tools(ctx) {
+	for tool, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func answer(_ context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, e
 }
 
 func add(ctx context.Context, session *client.Session) error {
-	sum, err := client.CallAs[int](ctx, session, "add", addIn{A: 2, B: 3})
+	sum, err := client.CallAs[int](ctx, session, "add", addIn{A: 2, B: 3}, nil)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func add(ctx context.Context, session *client.Session) error {
 }
 
 func order(ctx context.Context, session *client.Session) error {
-	receipt, err := client.CallAs[string](ctx, session, "order", orderIn{Bread: "brioche"})
+	receipt, err := client.CallAs[string](ctx, session, "order", orderIn{Bread: "brioche"}, nil)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func bake(ctx context.Context, session *client.Session) error {
 }
 
 func recipe(ctx context.Context, session *client.Session) error {
-	breads, err := session.CompleteTemplate(ctx, "recipe://{bread}", "bread", "b", nil)
+	breads, err := session.CompleteTemplate(ctx, "recipe://{bread}", "bread", "b", nil, nil)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func watch(ctx context.Context, session *client.Session, bakery *server.Server, 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	special, err := client.CallAs[string](ctx, session, "special", nil)
+	special, err := client.CallAs[string](ctx, session, "special", nil, nil)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func TestHTTPKeys(t *testing.T) {
 			if got := tools(t, s)["restock"] != nil; got != test.staff {
 				t.Errorf("staff %t: there is a tool restock: %t", test.staff, got)
 			}
-			_, err = client.CallAs[Item](t.Context(), s, "restock", map[string]int{"item": 1, "quantity": 1})
+			_, err = client.CallAs[Item](t.Context(), s, "restock", map[string]int{"item": 1, "quantity": 1}, nil)
 			if (err == nil) != test.staff {
 				t.Errorf("staff %t: restocking gives %v", test.staff, err)
 			}

@@ -36,7 +36,7 @@ func inEachMode(t *testing.T, o options, opts servertest.Options, test func(t *t
 
 func search(t *testing.T, s *client.Session, query string) []string {
 	t.Helper()
-	items, err := client.CallAs[[]Item](t.Context(), s, "search", map[string]string{"query": query})
+	items, err := client.CallAs[[]Item](t.Context(), s, "search", map[string]string{"query": query}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func readItem(t *testing.T, s *client.Session, id int) Item {
 func tools(t *testing.T, s *client.Session) map[string]*mcp.Tool {
 	t.Helper()
 	tools := map[string]*mcp.Tool{}
-	for tool, err := range s.Tools(t.Context()) {
+	for tool, err := range s.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestSearch(t *testing.T) {
 				t.Errorf("search finds %q for %q, want %q", got, query, want)
 			}
 		}
-		items, err := client.CallAs[[]Item](t.Context(), s, "search", map[string]any{"query": "", "limit": 2})
+		items, err := client.CallAs[[]Item](t.Context(), s, "search", map[string]any{"query": "", "limit": 2}, nil)
 		if err != nil || len(items) != 2 {
 			t.Errorf("search with a limit of 2 gives %v, %v", items, err)
 		}
@@ -94,7 +94,7 @@ func TestSearch(t *testing.T) {
 func TestOrder(t *testing.T) {
 	inEachMode(t, options{}, servertest.Options{}, func(t *testing.T, s *client.Session) {
 		for n := range 2 {
-			order, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": 1, "quantity": 2})
+			order, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": 1, "quantity": 2}, nil)
 			if err != nil || order.Number != n+1 || order.Price != 840 || order.Time.IsZero() {
 				t.Errorf("order gives %+v, %v", order, err)
 			}
@@ -108,7 +108,7 @@ func TestOrder(t *testing.T) {
 			`{"item":1,"quantity":0}`:  "at least 1",
 			`{"item":"bread"}`:         "expected an integer",
 		} {
-			_, err := client.CallAs[Order](t.Context(), s, "order", json.RawMessage(arguments))
+			_, err := client.CallAs[Order](t.Context(), s, "order", json.RawMessage(arguments), nil)
 			if err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("order %s gives %v, want it to say %s", arguments, err, says)
 			}
@@ -124,14 +124,14 @@ func TestLargeOrder(t *testing.T) {
 	}}, func(t *testing.T, s *client.Session) {
 		tea := map[string]int{"item": 6, "quantity": 2}
 		sure = false
-		if _, err := client.CallAs[Order](t.Context(), s, "order", tea); err == nil || !strings.Contains(err.Error(), "declined to order") {
+		if _, err := client.CallAs[Order](t.Context(), s, "order", tea, nil); err == nil || !strings.Contains(err.Error(), "declined to order") {
 			t.Errorf("an order that is not confirmed gives %v", err)
 		}
 		if item := readItem(t, s, 6); item.Stock != 9 {
 			t.Errorf("the item is %+v", item)
 		}
 		sure = true
-		if order, err := client.CallAs[Order](t.Context(), s, "order", tea); err != nil || order.Price != 2580 || order.Number != 1 {
+		if order, err := client.CallAs[Order](t.Context(), s, "order", tea, nil); err != nil || order.Price != 2580 || order.Number != 1 {
 			t.Errorf("an order that is confirmed gives %+v, %v", order, err)
 		}
 		if item := readItem(t, s, 6); item.Stock != 7 {
@@ -152,7 +152,7 @@ func TestWatchItem(t *testing.T) {
 		}
 		defer subscription.Close()
 		for _, item := range []int{1, 2} {
-			if _, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": item}); err != nil {
+			if _, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": item}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -174,7 +174,7 @@ func TestResources(t *testing.T) {
 		if _, err := s.ReadResource(t.Context(), "shop://items/99", nil); !mcp.IsResourceNotFound(err) {
 			t.Errorf("an item that there is not gives %v", err)
 		}
-		ids, err := s.CompleteTemplate(t.Context(), "shop://items/{id}", "id", "2", nil)
+		ids, err := s.CompleteTemplate(t.Context(), "shop://items/{id}", "id", "2", nil, nil)
 		if err != nil || !slices.Equal(ids.Values, []string{"2"}) {
 			t.Errorf("the ids are %+v, %v", ids, err)
 		}
@@ -183,7 +183,7 @@ func TestResources(t *testing.T) {
 
 func TestRecipe(t *testing.T) {
 	inEachMode(t, options{}, servertest.Options{}, func(t *testing.T, s *client.Session) {
-		names, err := s.CompletePrompt(t.Context(), "recipe", "item", "b", nil)
+		names, err := s.CompletePrompt(t.Context(), "recipe", "item", "b", nil, nil)
 		if err != nil || !slices.Equal(names.Values, []string{"Baguette", "Butter"}) {
 			t.Errorf("the names are %+v, %v", names, err)
 		}
@@ -210,17 +210,17 @@ func TestStaff(t *testing.T) {
 		if listed := tools(t, s); listed["restock"] != nil || listed["take_stock"] != nil || listed["order"] == nil {
 			t.Errorf("customers see %v", listed)
 		}
-		if _, err := client.CallAs[Item](t.Context(), s, "restock", restock); err == nil || !strings.Contains(err.Error(), "unknown tool") {
+		if _, err := client.CallAs[Item](t.Context(), s, "restock", restock, nil); err == nil || !strings.Contains(err.Error(), "unknown tool") {
 			t.Errorf("a customer restocks: %v", err)
 		}
 	})
 	inEachMode(t, options{staff: true}, servertest.Options{}, func(t *testing.T, s *client.Session) {
-		item, err := client.CallAs[Item](t.Context(), s, "restock", restock)
+		item, err := client.CallAs[Item](t.Context(), s, "restock", restock, nil)
 		if err != nil || item.Stock != 18 {
 			t.Errorf("restocking gives %+v, %v", item, err)
 		}
 		var counts []string
-		for chunk, err := range s.Stream(t.Context(), "take_stock", nil) {
+		for chunk, err := range s.Stream(t.Context(), "take_stock", nil, nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +233,7 @@ func TestStaff(t *testing.T) {
 		if want := []string{"Rye bread 18", "Baguette 12", "Butter 20", "Goat cheese 5", "Honey 6", "Green tea 9"}; !slices.Equal(counts, want) {
 			t.Errorf("counted %q, want %q", counts, want)
 		}
-		if stock, err := client.CallAs[Stock](t.Context(), s, "take_stock", nil); err != nil || stock != (Stock{70, 36880}) {
+		if stock, err := client.CallAs[Stock](t.Context(), s, "take_stock", nil, nil); err != nil || stock != (Stock{70, 36880}) {
 			t.Errorf("the stock is %+v, %v", stock, err)
 		}
 	})
@@ -262,7 +262,7 @@ func TestFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "shop.db")
 	first := newServer(options{file: file})
 	s := servertest.Connect(t, first, nil)
-	if _, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": 1}); err != nil {
+	if _, err := client.CallAs[Order](t.Context(), s, "order", map[string]int{"item": 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	second := newServer(options{file: file})

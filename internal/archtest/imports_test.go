@@ -82,7 +82,7 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 # L5: server and client never meet.
 server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/uritemplate
                           github.com/go-json-experiment/json
-client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/era internal/era/forward internal/jsonscan
+client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/deadline internal/era internal/era/forward internal/jsonscan
                           github.com/go-json-experiment/json golang.org/x/sync
 
 # What servers offer beside what their authors write. Only these may add dependencies.

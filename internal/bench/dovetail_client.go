@@ -54,7 +54,7 @@ func dovetailCall(session *client.Session, w Work) func(context.Context) error {
 		tool = bridge.Name(alias, tool)
 	}
 	return func(ctx context.Context) error {
-		got, err := client.CallAs[Echo](ctx, session, tool, e.in)
+		got, err := client.CallAs[Echo](ctx, session, tool, e.in, nil)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func dovetailList(session *client.Session, w Work) func(context.Context) error {
 	c := newCatalogue(w)
 	return func(ctx context.Context) error {
 		tools := make([]*mcp.Tool, 0, w.Tools)
-		for tool, err := range session.Tools(ctx) {
+		for tool, err := range session.Tools(ctx, nil) {
 			if err != nil {
 				return err
 			}

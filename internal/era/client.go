@@ -64,6 +64,10 @@ type Config struct {
 	ProbeTimeout time.Duration
 	OpenTimeout  time.Duration
 	MaxRounds    int
+	// CallTimeout bounds the time in which a server sends neither a result nor progress of a
+	// call, if the context of the call has no deadline. 0 means the timeout of the transport, and
+	// a negative value none.
+	CallTimeout time.Duration
 	// QuestionsPerMinute and QuestionBurst limit how often the server may ask forwarded calls.
 	// 0 means no limit.
 	QuestionsPerMinute, QuestionBurst int
@@ -114,13 +118,15 @@ type Session struct {
 // A clientEra is the part of a session that depends on the era.
 type clientEra interface {
 	// do makes one call, however many requests it takes.
-	do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage) (*jsonrpc.Response, error)
+	do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, timeout time.Duration) (*jsonrpc.Response, error)
 	// listen subscribes until ctx ends.
 	listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error
 	// ping returns when the server has answered.
 	ping(ctx context.Context, s *Session) error
+	// notify sends a notification.
+	notify(ctx context.Context, s *Session, method string, params jsonrpc.Appender) error
 	// exchange makes one round of a call.
-	exchange(ctx context.Context, s *Session, method string, params RoundParams) (*jsonrpc.Response, *mcp.InputRequiredResult, error)
+	exchange(ctx context.Context, s *Session, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error)
 	// handle answers a request of the server.
 	handle(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error)
 }
@@ -286,13 +292,64 @@ func (s *Session) Done() <-chan struct{} { return s.conn.Done() }
 // Close ends the connection.
 func (s *Session) Close() error { return s.conn.Close() }
 
+// CallOptions configure one call. The zero value is valid.
+type CallOptions struct {
+	// Progress, if set, is called on the goroutine that makes the call, in order, before Do
+	// returns.
+	Progress func(*mcp.ProgressParams)
+	// Timeout replaces Config.CallTimeout. If it is positive, it also applies to a context with a
+	// deadline.
+	Timeout time.Duration
+}
+
 // Do makes one call with as many requests as it takes, and has the Answerer answer questions.
-// progress, if not nil, is called on this goroutine, in order, before Do returns.
-func (s *Session) Do(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
-	if progress == nil {
-		return s.era.do(ctx, s, method, params, nil)
+// The timeout of the call does not include the time of answering.
+func (s *Session) Do(ctx context.Context, method string, params jsonrpc.Appender, opts CallOptions) (*jsonrpc.Response, error) {
+	if opts.Progress == nil {
+		return s.era.do(ctx, s, method, params, nil, opts.Timeout)
 	}
-	return s.doTracked(ctx, method, params, progress)
+	return s.doTracked(ctx, method, params, opts)
+}
+
+// call sends one request and waits for the response, at most for the timeout of [CallOptions].
+func (s *Session) call(ctx context.Context, method string, params jsonrpc.Appender, timeout time.Duration) (*jsonrpc.Response, error) {
+	perCall := timeout != 0
+	hasDeadline := deadline.Has(ctx)
+	if !perCall && !hasDeadline {
+		timeout = s.config.CallTimeout
+	}
+	if timeout < 0 && !hasDeadline {
+		timeout = forever
+	}
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = deadline.With(ctx, timeout, &timeoutError{timeout, perCall})
+		defer cancel()
+	}
+	return s.conn.Call(ctx, method, params)
+}
+
+// A timeoutError is the error of a call that reached its timeout. It is a
+// context.DeadlineExceeded.
+type timeoutError struct {
+	timeout time.Duration
+	perCall bool
+}
+
+func (e *timeoutError) Error() string {
+	option := "client.Options.CallTimeout"
+	if e.perCall {
+		option = "client.CallOptions.Timeout"
+	}
+	return fmt.Sprintf("the server sent neither a result nor progress for %v (%s)", e.timeout, option)
+}
+
+func (*timeoutError) Unwrap() error { return context.DeadlineExceeded }
+
+// Notify sends a notification. It drops a change of the roots in the modern era, where the server
+// asks for them in each call. The error is a *jsonrpc.CallError.
+func (s *Session) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	return s.era.notify(ctx, s, method, params)
 }
 
 // RoundParams are the parameters of a request that a server may answer with a state.
@@ -308,7 +365,7 @@ type RoundParams interface {
 // The [Receiver] gets the questions that a legacy server sends as requests. An error
 // that is neither a *jsonrpc.Error nor a *jsonrpc.CallError means that the result is invalid.
 func (s *Session) Exchange(ctx context.Context, method string, params RoundParams) (resp *jsonrpc.Response, question *mcp.InputRequiredResult, err error) {
-	return s.era.exchange(ctx, s, method, params)
+	return s.era.exchange(ctx, s, method, params, 0)
 }
 
 // Ping returns nil if the server answers, or sends any message, before ctx ends.

@@ -23,7 +23,7 @@ func homeRoots(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "f
 // tool calls a tool and returns its text.
 func tool(t testing.TB, s *client.Session) (string, error) {
 	t.Helper()
-	return client.CallAs[string](t.Context(), s, "any", map[string]int{"n": 1})
+	return client.CallAs[string](t.Context(), s, "any", map[string]int{"n": 1}, nil)
 }
 
 // TestResultType checks that a client refuses results of unknown types.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/deadline"
@@ -76,15 +77,15 @@ func newLegacyClient() *legacyClient {
 	return &legacyClient{lock: make(chan struct{}, 1), watched: make(map[string]int)}
 }
 
-func (l *legacyClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage) (*jsonrpc.Response, error) {
+func (l *legacyClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, timeout time.Duration) (*jsonrpc.Response, error) {
 	if token != nil {
 		params = &tokenParams{params, token}
 	}
-	return s.conn.Call(l.questions.Context(ctx), method, params)
+	return s.call(l.questions.Context(ctx), method, params, timeout)
 }
 
-func (*legacyClient) exchange(ctx context.Context, s *Session, method string, params RoundParams) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
-	resp, err := s.conn.Call(ctx, method, params)
+func (*legacyClient) exchange(ctx context.Context, s *Session, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
+	resp, err := s.call(ctx, method, params, timeout)
 	return resp, nil, err
 }
 
@@ -108,8 +109,12 @@ func (p *tokenParams) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 func (*legacyClient) ping(ctx context.Context, s *Session) error {
-	_, err := s.conn.Call(ctx, mcp.MethodPing, nil)
+	_, err := s.call(ctx, mcp.MethodPing, nil, 0)
 	return err
+}
+
+func (*legacyClient) notify(ctx context.Context, s *Session, method string, params jsonrpc.Appender) error {
+	return s.conn.Notify(ctx, method, params)
 }
 
 // handle answers a question of the server.
@@ -168,7 +173,7 @@ func (l *legacyClient) watch(ctx context.Context, s *Session, uris []string) (wa
 	defer l.release()
 	for i, uri := range uris {
 		if l.watched[uri] == 0 {
-			if _, err := s.conn.Call(ctx, mcp.MethodResourcesSubscribe, &mcp.ResourceParams{URI: uri}); err != nil {
+			if _, err := s.call(ctx, mcp.MethodResourcesSubscribe, &mcp.ResourceParams{URI: uri}, 0); err != nil {
 				return uris[:i], fmt.Errorf("subscribing to %s: %w", jsonscan.Quote(uri), err)
 			}
 		}

@@ -107,10 +107,10 @@ func EncodeCapabilities(version mcp.Version, can *mcp.ClientCapabilities) ([]byt
 
 // do makes a call. While its result is a question, do answers the question and makes the call
 // again. MCP 2026-07-28, basic/patterns/mrtr.
-func (m *modernClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage) (*jsonrpc.Response, error) {
+func (m *modernClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, timeout time.Duration) (*jsonrpc.Response, error) {
 	round := &modernParams{era: m, params: params, token: token}
 	for asked := 0; ; asked++ {
-		resp, question, err := m.exchange(ctx, s, method, round)
+		resp, question, err := m.exchange(ctx, s, method, round, timeout)
 		switch {
 		case err != nil:
 			return nil, afterRounds(asked, err)
@@ -130,10 +130,10 @@ func (m *modernClient) do(ctx context.Context, s *Session, method string, params
 
 // exchange sends a request, and sends it again while the server answers with a state and no
 // question. MCP 2026-07-28, basic/patterns/mrtr.
-func (m *modernClient) exchange(ctx context.Context, s *Session, method string, params RoundParams) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
+func (*modernClient) exchange(ctx context.Context, s *Session, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
 	var pause backoff.Backoff
 	for again := range maxStateOnly + 1 {
-		resp, err := s.conn.Call(ctx, method, params)
+		resp, err := s.call(ctx, method, params, timeout)
 		if err != nil {
 			return nil, nil, afterRounds(again, err)
 		}
@@ -214,7 +214,15 @@ func (m *modernClient) ping(ctx context.Context, s *Session) error {
 }
 
 func (m *modernClient) discover(ctx context.Context, s *Session) (*jsonrpc.Response, error) {
-	return s.conn.Call(ctx, mcp.MethodDiscover, &modernParams{era: m})
+	return s.call(ctx, mcp.MethodDiscover, &modernParams{era: m}, 0)
+}
+
+// notify adds the metadata, as for requests.
+func (m *modernClient) notify(ctx context.Context, s *Session, method string, params jsonrpc.Appender) error {
+	if method == mcp.NotificationRootsListChanged {
+		return nil
+	}
+	return s.conn.Notify(ctx, method, &modernParams{era: m, params: params})
 }
 
 // handle refuses all requests: a modern server sends none.
@@ -259,9 +267,9 @@ func (p *modernParams) AppendJSON(dst []byte) ([]byte, error) {
 		jsonscan.Edit{Name: memberResponses, Value: p.responses}, jsonscan.Edit{Name: memberState, Value: state})
 }
 
-// listenForever is longer than any use of a subscription. A call without a deadline would get
-// the default timeout.
-const listenForever = 10 * 365 * 24 * time.Hour
+// forever is longer than any use of a call or subscription. A call without a deadline gets the
+// timeout of the transport.
+const forever = 10 * 365 * 24 * time.Hour
 
 var errEndedByServer = errors.New("the server has ended the subscription")
 
@@ -276,7 +284,7 @@ type listen struct {
 func (m *modernClient) listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	ctx, cancel := context.WithTimeout(ctx, listenForever)
+	ctx, cancel := context.WithTimeout(ctx, forever)
 	defer cancel()
 	params := &listenParams{
 		modernParams: modernParams{era: m, params: &mcp.SubscriptionsListenParams{Notifications: filter}},

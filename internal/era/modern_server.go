@@ -168,6 +168,11 @@ func MayAsk(method string) bool {
 	return false
 }
 
+// errRounds is the error of a call that asks more than MaxRounds times.
+func errRounds() error {
+	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}
+}
+
 func mayNotAsk(method string) error { return fmt.Errorf("%s may not ask its caller", method) }
 
 // ask answers a modern call with its questions. The sealed state has the answers of earlier
@@ -180,6 +185,9 @@ func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply)
 	description, err := s.core.Describe()
 	if err != nil {
 		return err
+	}
+	if c.state.Rounds++; c.state.Rounds > MaxRounds {
+		return errRounds()
 	}
 	c.ID()
 	plain, err := json.Marshal(&c.state)

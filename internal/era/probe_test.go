@@ -113,7 +113,7 @@ func TestLateProbe(t *testing.T) {
 		if s.Version() != mcp.LatestLegacyVersion {
 			t.Errorf("the session has version %s", s.Version())
 		}
-		for _, err := range s.Tools(t.Context()) {
+		for _, err := range s.Tools(t.Context(), nil) {
 			t.Error(err)
 		}
 	})
@@ -281,7 +281,7 @@ func TestClientMetadata(t *testing.T) {
 		list := func(frame string) []string { return []string{eratest.Reply(frame, `{"tools":[]}`)} }
 
 		h := eratest.ModernHost(t, list)
-		for _, err := range session(t, h, opts).Tools(t.Context()) {
+		for _, err := range session(t, h, opts).Tools(t.Context(), nil) {
 			t.Error(err)
 		}
 		for _, frame := range h.Received() { // server/discover and the call
@@ -292,7 +292,7 @@ func TestClientMetadata(t *testing.T) {
 		}
 
 		h = eratest.LegacyHost(t, list)
-		for _, err := range session(t, h, opts).Tools(t.Context()) {
+		for _, err := range session(t, h, opts).Tools(t.Context(), nil) {
 			t.Error(err)
 		}
 		frames := h.Received()
@@ -301,7 +301,7 @@ func TestClientMetadata(t *testing.T) {
 		}
 		eratest.Want(t, frames[1], `"2025-11-25"`, "params", "protocolVersion")
 		eratest.Want(t, frames[1], `"Me"`, "params", "clientInfo", "title")
-		eratest.Want(t, frames[1], `{"roots":{},"elicitation":{"form":{}}}`, "params", "capabilities")
+		eratest.Want(t, frames[1], `{"roots":{"listChanged":true},"elicitation":{"form":{}}}`, "params", "capabilities")
 		eratest.Want(t, frames[3], `"warning"`, "params", "level")
 		for _, frame := range frames[1:] {
 			eratest.Want(t, frame, "", "params", "_meta")

@@ -111,7 +111,7 @@ func number(raw json.RawMessage) (float64, bool) {
 
 // doTracked makes the call on a second goroutine and runs the callback on this one. It returns
 // after both.
-func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.Appender, progress func(*mcp.ProgressParams)) (*jsonrpc.Response, error) {
+func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.Appender, opts CallOptions) (*jsonrpc.Response, error) {
 	q := &progressQueue{ready: make(chan struct{}, 1)}
 	token, stop := s.TrackProgress(q.receive)
 	defer stop()
@@ -122,14 +122,14 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		resp, err := s.era.do(q.Context(ctx), s, method, params, token)
+		resp, err := s.era.do(q.Context(ctx), s, method, params, token, opts.Timeout)
 		done <- outcome{resp, err}
 	}()
 	var taken []*mcp.ProgressParams
 	deliver := func() {
 		taken = q.take(taken)
 		for _, p := range taken {
-			progress(p)
+			opts.Progress(p)
 		}
 	}
 	for {

@@ -62,13 +62,13 @@ func (g *dovetailClient) serverName() string { return g.Server().Name }
 func (g *dovetailClient) list(ctx context.Context, kind string) ([]string, error) {
 	switch kind {
 	case "tools":
-		return names(g.Tools(ctx), func(tool *mcp.Tool) string { return tool.Name })
+		return names(g.Tools(ctx, nil), func(tool *mcp.Tool) string { return tool.Name })
 	case "resources":
-		return names(g.Resources(ctx), func(resource *mcp.Resource) string { return resource.URI })
+		return names(g.Resources(ctx, nil), func(resource *mcp.Resource) string { return resource.URI })
 	case "templates":
-		return names(g.Templates(ctx), func(template *mcp.ResourceTemplate) string { return template.URITemplate })
+		return names(g.Templates(ctx, nil), func(template *mcp.ResourceTemplate) string { return template.URITemplate })
 	}
-	return names(g.Prompts(ctx), func(prompt *mcp.Prompt) string { return prompt.Name })
+	return names(g.Prompts(ctx, nil), func(prompt *mcp.Prompt) string { return prompt.Name })
 }
 
 func (g *dovetailClient) call(ctx context.Context, tool string, arguments map[string]any) (*answer, error) {
@@ -133,7 +133,7 @@ func (g *dovetailClient) complete(ctx context.Context, prompt, template, argumen
 	if template != "" {
 		complete, name = g.CompleteTemplate, template
 	}
-	values, err := complete(ctx, name, argument, typed, nil)
+	values, err := complete(ctx, name, argument, typed, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func Example_principals() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		before, err := client.CallAs[[]memory.Record](ctx, session, "get_user_facts", map[string]string{"user_id": "me"})
+		before, err := client.CallAs[[]memory.Record](ctx, session, "get_user_facts", map[string]string{"user_id": "me"}, nil)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func wantNothing(t *testing.T, session *client.Session) {
 	wantText(t, session, "get_user_facts", `{"user_id":"ann"}`, `[]`)
 	wantText(t, session, "delete_conversation", `{"conversation_id":"c1"}`, `{"deleted":false,"conversation_id":"c1"}`)
 	wantText(t, session, "delete_user_fact", `{"user_id":"ann","key":"k"}`, `{"deleted":false,"user_id":"ann","key":"k"}`)
-	values, err := session.CompleteTemplate(t.Context(), "memory://conversations/{id}", "id", "", nil)
+	values, err := session.CompleteTemplate(t.Context(), "memory://conversations/{id}", "id", "", nil, nil)
 	if err != nil || len(values.Values) != 0 {
 		t.Errorf("ids are completed to %v, %v", values, err)
 	}
@@ -139,7 +139,7 @@ func TestOptionsLimits(t *testing.T) {
 func TestToolAnnotations(t *testing.T) {
 	session := connect(t, as("", memory.New(memory.InMemory(nil), nil)), nil)
 	got := map[string]string{}
-	for tool, err := range session.Tools(t.Context()) {
+	for tool, err := range session.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestToolAnnotations(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hints of the tools (-want +got):\n%s", diff)
 	}
-	for template, err := range session.Templates(t.Context()) {
+	for template, err := range session.Templates(t.Context(), nil) {
 		if err != nil || template.URITemplate != "memory://conversations/{id}" || template.MIMEType != "application/json" {
 			t.Errorf("the template is %+v, %v", template, err)
 		}
@@ -227,7 +227,7 @@ func TestConcurrentCalls(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		got, err := client.CallAs[[]memory.Record](t.Context(), session, "get_user_facts", map[string]string{"user_id": "ann"})
+		got, err := client.CallAs[[]memory.Record](t.Context(), session, "get_user_facts", map[string]string{"user_id": "ann"}, nil)
 		if err != nil || len(got) != users*facts {
 			t.Errorf("%d facts, %v, want %d", len(got), err, users*facts)
 		}
@@ -283,7 +283,7 @@ func TestStoreErrorsAreLogged(t *testing.T) {
 		t.Errorf("reading: %v", err)
 	}
 	wantResource(t, session, "memory://conversations/"+strings.Repeat("a", 257), `[]`) // too long: the store is not called
-	if _, err := session.CompleteTemplate(t.Context(), "memory://conversations/{id}", "id", "", nil); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := session.CompleteTemplate(t.Context(), "memory://conversations/{id}", "id", "", nil, nil); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("completing: %v", err)
 	}
 	for _, operation := range []string{"save", "load", "delete", "list"} {

@@ -142,7 +142,7 @@ func TestCompleteConversation(t *testing.T) {
 		}
 		complete := func(typed string) *mcp.CompletionValues {
 			t.Helper()
-			values, err := session.CompleteTemplate(t.Context(), "memory://conversations/{id}", "id", typed, nil)
+			values, err := session.CompleteTemplate(t.Context(), "memory://conversations/{id}", "id", typed, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -254,7 +254,7 @@ func TestFactValues(t *testing.T) {
 	forEachEra(t, nil, func(t *testing.T, _ client.Era, session *client.Session) {
 		for _, value := range []string{"", " ", "42", `{"a":1}`, "a\u0000b", "line\nline", "<&>\u2028é😀"} {
 			call(t, session, "save_user_fact", `{"user_id":"ann","key":"k","value":`+quoted(value)+`}`)
-			facts, err := client.CallAs[[]memory.Record](t.Context(), session, "get_user_facts", map[string]string{"user_id": "ann"})
+			facts, err := client.CallAs[[]memory.Record](t.Context(), session, "get_user_facts", map[string]string{"user_id": "ann"}, nil)
 			if err != nil || len(facts) != 1 || facts[0].Value != value {
 				t.Errorf("saved %q, got %q, %v", value, facts, err)
 			}

@@ -67,7 +67,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	for tool, err := range session.Tools(ctx) {
+	for tool, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -109,6 +109,19 @@ const (
 	Excluded
 )
 
+// String returns "tool", "resource" or "excluded".
+func (e Exposure) String() string {
+	switch e {
+	case AsTool:
+		return "tool"
+	case AsResource:
+		return "resource"
+	case Excluded:
+		return "excluded"
+	}
+	return fmt.Sprintf("Exposure(%d)", uint8(e))
+}
+
 // A Rule applies to the operations that match all of its conditions Path, Methods, Tags and
 // OperationID. A condition that is not set matches every operation.
 type Rule struct {

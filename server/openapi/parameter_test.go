@@ -241,3 +241,11 @@ func TestStyleErrors(t *testing.T) {
 		wantContains(t, got, "openapi: GET /a: ")
 	}
 }
+
+func TestExposuresAsText(t *testing.T) {
+	for exposure, want := range map[openapi.Exposure]string{openapi.AsTool: "tool", openapi.AsResource: "resource", openapi.Excluded: "excluded", 9: "Exposure(9)"} {
+		if got := exposure.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

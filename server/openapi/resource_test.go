@@ -211,7 +211,7 @@ func TestMount(t *testing.T) {
 			}
 
 			var templates []string
-			for template, err := range session.Templates(t.Context()) {
+			for template, err := range session.Templates(t.Context(), nil) {
 				if err != nil {
 					t.Fatal(err)
 				}

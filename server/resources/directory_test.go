@@ -147,13 +147,13 @@ func TestDirectoryDescription(t *testing.T) {
 	describe := func(opts *resources.DirectoryOptions) string {
 		session := serve(t, directory(t, root, opts)...)
 		var all []string
-		for resource, err := range session.Resources(t.Context()) {
+		for resource, err := range session.Resources(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, fmt.Sprintf("%s|%s|%s|%s", resource.URI, resource.Name, resource.MIMEType, resource.Description))
 		}
-		for template, err := range session.Templates(t.Context()) {
+		for template, err := range session.Templates(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}

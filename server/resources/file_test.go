@@ -64,7 +64,7 @@ func TestFileDescription(t *testing.T) {
 			Annotations: &mcp.Annotations{Priority: &priority},
 		}}))
 	var listed []string
-	for resource, err := range session.Resources(t.Context()) {
+	for resource, err := range session.Resources(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestFileURIWithBraces(t *testing.T) {
 		t.Errorf("content %q", got)
 	}
 	wantNotFound(t, session, "app:a")
-	for template := range session.Templates(t.Context()) {
+	for template := range session.Templates(t.Context(), nil) {
 		t.Errorf("unexpected template %s", template.URITemplate)
 	}
 }

@@ -85,7 +85,7 @@ func TestHTTPDescription(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for resource, err := range serve(t, entry).Resources(t.Context()) {
+	for resource, err := range serve(t, entry).Resources(t.Context(), nil) {
 		if err != nil || resource.URI != "https://example.com/a?b" || resource.Name != resource.URI || resource.MIMEType != "" {
 			t.Errorf("listing %+v, %v", resource, err)
 		}

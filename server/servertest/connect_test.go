@@ -39,7 +39,7 @@ func TestEachMode(t *testing.T) {
 				"whoami":    "ann",
 				"steps":     "done",
 			} {
-				if got, err := client.CallAs[string](t.Context(), session, tool, nil); err != nil || got != want {
+				if got, err := client.CallAs[string](t.Context(), session, tool, nil, nil); err != nil || got != want {
 					t.Errorf("%s: got %q, %v, want %q", tool, got, err, want)
 				}
 			}
@@ -86,7 +86,7 @@ func TestScopes(t *testing.T) {
 			"right":     {[]string{"mail", "profile"}, true},
 		} {
 			session := servertest.Connect(t, newServer(nil), &servertest.Options{Mode: mode, Principal: "ann", Scopes: test.scopes})
-			_, called := client.CallAs[string](t.Context(), session, "whoami", nil)
+			_, called := client.CallAs[string](t.Context(), session, "whoami", nil, nil)
 			_, read := session.ReadResource(t.Context(), "mem://profile", nil)
 			_, subscribed := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"mem://profile"}})
 			for _, err := range []error{called, read, subscribed} {
@@ -106,7 +106,7 @@ func TestSharedServer(t *testing.T) {
 	s := newServer(nil)
 	for _, name := range []string{"ann", "bob"} {
 		session := servertest.Connect(t, s, &servertest.Options{Principal: name})
-		if got, err := client.CallAs[string](t.Context(), session, "whoami", nil); err != nil || got != name {
+		if got, err := client.CallAs[string](t.Context(), session, "whoami", nil, nil); err != nil || got != name {
 			t.Errorf("got %q, %v, want %q", got, err, name)
 		}
 	}
@@ -177,7 +177,7 @@ func TestUnansweredQuestions(t *testing.T) {
 			var err error
 			got := failing(t, func(tb *fakeTB) {
 				session := servertest.Connect(tb, newServer(nil), &servertest.Options{Mode: mode, Answers: test.answers})
-				_, err = client.CallAs[string](t.Context(), session, tool, nil)
+				_, err = client.CallAs[string](t.Context(), session, tool, nil, nil)
 			})
 			wantFailure(t, got, test.want)
 			if err == nil {
@@ -197,7 +197,7 @@ func TestUnfitAnswers(t *testing.T) {
 	} {
 		got := failing(t, func(tb *fakeTB) {
 			session := servertest.Connect(tb, newServer(nil), &servertest.Options{Answers: test.answers})
-			_, _ = client.CallAs[string](t.Context(), session, tool, nil)
+			_, _ = client.CallAs[string](t.Context(), session, tool, nil, nil)
 		})
 		wantFailure(t, got, test.want)
 	}
@@ -215,7 +215,7 @@ func TestAnswersAreDecided(t *testing.T) {
 		if result, err := session.CallTool(t.Context(), "book", nil, nil); err != nil || !result.IsError {
 			t.Errorf("a declined question: %+v, %v", result, err)
 		}
-		if got, err := client.CallAs[string](t.Context(), session, "translate", nil); err != nil || got != "Salut" {
+		if got, err := client.CallAs[string](t.Context(), session, "translate", nil, nil); err != nil || got != "Salut" {
 			t.Errorf("the handler of the client: %q, %v", got, err)
 		}
 	})
@@ -231,11 +231,11 @@ func TestAnswersOfFunctions(t *testing.T) {
 		"Hello in French?": func() any { return said },
 	}})
 	for _, want := range []string{"2 for A B", "3 for A B"} {
-		if got, err := client.CallAs[string](t.Context(), session, "book", nil); err != nil || got != want {
+		if got, err := client.CallAs[string](t.Context(), session, "book", nil, nil); err != nil || got != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}
-	if got, err := client.CallAs[string](t.Context(), session, "translate", nil); err != nil || got != "Salut" {
+	if got, err := client.CallAs[string](t.Context(), session, "translate", nil, nil); err != nil || got != "Salut" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -4,7 +4,7 @@
 //	func TestAdd(t *testing.T) {
 //		servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
 //			session := servertest.Connect(t, newServer(), &servertest.Options{Mode: mode})
-//			sum, err := client.CallAs[int](t.Context(), session, "add", map[string]int{"a": 1, "b": 2})
+//			sum, err := client.CallAs[int](t.Context(), session, "add", map[string]int{"a": 1, "b": 2}, nil)
 //			if err != nil || sum != 3 {
 //				t.Errorf("got %d, %v", sum, err)
 //			}

@@ -27,7 +27,7 @@ func ExampleConnect() {
 				"Which name?":      map[string]string{"first": "Ada", "last": "Lovelace"},
 			},
 		})
-		booked, err := client.CallAs[string](t.Context(), session, "book", nil)
+		booked, err := client.CallAs[string](t.Context(), session, "book", nil, nil)
 		fmt.Println(booked, err)
 	})
 	// Output: 4 for Ada Lovelace <nil>
@@ -67,7 +67,7 @@ func ExampleReplayServer() {
 			t.Fatalf("connect: %v", err)
 		}
 		defer session.Close()
-		text, err := client.CallAs[string](t.Context(), session, "upper", map[string]string{"text": "hello"})
+		text, err := client.CallAs[string](t.Context(), session, "upper", map[string]string{"text": "hello"}, nil)
 		fmt.Println(text, err)
 	})
 	// Output: HELLO <nil>
@@ -86,7 +86,7 @@ func ExampleRecord() {
 			t.Fatalf("connect: %v", err)
 		}
 		defer session.Close()
-		text, err := client.CallAs[string](t.Context(), session, "upper", map[string]string{"text": "hello"})
+		text, err := client.CallAs[string](t.Context(), session, "upper", map[string]string{"text": "hello"}, nil)
 		fmt.Println(text, err)
 	})
 	// Output: HELLO <nil>

@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 				if got := calls.Load(); got != test.calls {
 					t.Errorf("the tool ran %d times, want %d", got, test.calls)
 				}
-				if got, err := client.CallAs[int32](t.Context(), session, "count", nil); err != nil || got != test.calls+1 {
+				if got, err := client.CallAs[int32](t.Context(), session, "count", nil, nil); err != nil || got != test.calls+1 {
 					t.Errorf("the next call: %d, %v, want %d", got, err, test.calls+1)
 				}
 			})

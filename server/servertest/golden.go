@@ -30,8 +30,8 @@ func Golden(tb testing.TB, session *client.Session, path string) {
 		Templates    []json.RawMessage `json:"resourceTemplates,omitempty"`
 	}{
 		session.Instructions(),
-		list(tb, session.Tools(ctx)), list(tb, session.Prompts(ctx)),
-		list(tb, session.Resources(ctx)), list(tb, session.Templates(ctx)),
+		list(tb, session.Tools(ctx, nil)), list(tb, session.Prompts(ctx, nil)),
+		list(tb, session.Resources(ctx, nil)), list(tb, session.Templates(ctx, nil)),
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

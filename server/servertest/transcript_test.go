@@ -22,7 +22,7 @@ import (
 // bookTable uses a session: it asks, reports progress, and has a value that differs each time.
 func bookTable(t testing.TB, session *client.Session) {
 	t.Helper()
-	got, err := client.CallAs[string](t.Context(), session, "book", nil)
+	got, err := client.CallAs[string](t.Context(), session, "book", nil, nil)
 	if err != nil || got != "4 for Ada Lovelace" {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -89,7 +89,7 @@ func TestTranscript(t *testing.T) {
 			if name := session.Server().Name; name != "tested" {
 				t.Errorf("the server is %q", name)
 			}
-			if got, err := client.CallAs[string](t.Context(), session, "book", nil); err != nil || got != "4 for Ada Lovelace" {
+			if got, err := client.CallAs[string](t.Context(), session, "book", nil, nil); err != nil || got != "4 for Ada Lovelace" {
 				t.Errorf("got %q, %v", got, err)
 			}
 			progress := 0
@@ -100,7 +100,7 @@ func TestTranscript(t *testing.T) {
 			for range 3 {
 				got, err := client.CallAs[struct {
 					At int64 `json:"at"`
-				}](t.Context(), session, "now", nil)
+				}](t.Context(), session, "now", nil, nil)
 				if err != nil {
 					t.Error(err)
 				}

@@ -26,7 +26,8 @@ type Authorizer interface {
 }
 
 // StatusError is an HTTP response whose status refuses a request. It is
-// [transport.ErrNotReached] under errors.Is if the status is 401, 403, 429 or 5xx.
+// [transport.ErrNotReached] under errors.Is if the status is 401, 403, 429 or 5xx, and
+// [transport.ErrForbidden] if it is 403.
 type StatusError struct {
 	// Method is the method of the HTTP request.
 	Method string
@@ -53,8 +54,12 @@ func (e *StatusError) Error() string {
 }
 
 // Is reports whether target is [transport.ErrNotReached] and the status is 401, 403, 429 or
-// 5xx: such a response comes from access control, a gateway or an overloaded server.
+// 5xx: such a response comes from access control, a gateway or an overloaded server. It also
+// reports whether target is [transport.ErrForbidden] and the status is 403.
 func (e *StatusError) Is(target error) bool {
+	if target == transport.ErrForbidden {
+		return e.Status == http.StatusForbidden
+	}
 	if target != transport.ErrNotReached {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // An Error is an error response of an authorization server. RFC 6749, sections 4.1.2.1 and
@@ -104,7 +105,8 @@ func (e *RegistrationError) Error() string {
 func (e *RegistrationError) Unwrap() error { return e.Err }
 
 // A StepUpError says that a server demands scopes that the client cannot obtain: the token
-// already has them, or requesting them did not help.
+// already has them, or requesting them did not help. It is [transport.ErrForbidden] under
+// errors.Is.
 type StepUpError struct {
 	// Scopes are the scopes that the server demands.
 	Scopes []string
@@ -116,6 +118,9 @@ type StepUpError struct {
 func (e *StepUpError) Error() string {
 	return fmt.Sprintf("the server demands the scopes %s, and the token has %s", quote(strings.Join(e.Scopes, " ")), quote(strings.Join(e.Granted, " ")))
 }
+
+// Is reports whether target is [transport.ErrForbidden].
+func (*StepUpError) Is(target error) bool { return target == transport.ErrForbidden }
 
 // A LoginLimitError says that a server has made a person log in too often. Until
 // Retry, the client starts no login, unless the program calls [Client.Login].

@@ -52,7 +52,7 @@ func whoAmI(url string, authorizer *oauth.Client) {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	fmt.Println(client.CallAs[string](ctx, session, "whoami", nil))
+	fmt.Println(client.CallAs[string](ctx, session, "whoami", nil, nil))
 }
 
 func ExampleNewClient() {

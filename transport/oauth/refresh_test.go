@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
@@ -148,6 +149,9 @@ func TestStepUp(t *testing.T) {
 	}
 	w.requiredScopes = []string{"nobody", "has"}
 	_, err := w.request(client)
+	if !errors.Is(err, transport.ErrForbidden) {
+		t.Errorf("got %v, want transport.ErrForbidden", err)
+	}
 	if refused, ok := errors.AsType[*oauth.StepUpError](err); !ok || !cmp.Equal(refused.Scopes, w.requiredScopes) || !cmp.Equal(refused.Granted, []string{"write", "read", "offline_access"}) {
 		t.Errorf("got %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -229,8 +230,14 @@ func TestScopesOverEveryTransport(t *testing.T) {
 			}
 			_, err := guest.CallTool(t.Context(), "buy", nil, nil)
 			if name == "streamable" {
-				if err == nil {
-					t.Errorf("%s, era %v: the guest buys", name, era)
+				status, ok := errors.AsType[*httptransport.StatusError](err)
+				if !ok || !client.IsForbidden(err) {
+					t.Errorf("%s, era %v: the guest gets %v, want status 403", name, era, err)
+					continue
+				}
+				challenges, err := oauth.ParseChallenges(status.Header.Values("WWW-Authenticate"))
+				if err != nil || len(challenges) == 0 || challenges[0].Params["scope"] != "mcp orders:write" {
+					t.Errorf("%s, era %v: the challenges are %v, %v; want the scopes", name, era, challenges, err)
 				}
 				continue
 			}

@@ -194,7 +194,7 @@ func TestEveryTransport(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 					continue
 				}
-				got, err := client.CallAs[string](t.Context(), session, "look", nil)
+				got, err := client.CallAs[string](t.Context(), session, "look", nil, nil)
 				if err != nil || got != "hello "+e.as.URL+"#demo-person" {
 					t.Errorf("%s, bound %v: got %q, %v", name, bound, got, err)
 				}

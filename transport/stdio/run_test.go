@@ -28,7 +28,7 @@ func TestRunEndsNormally(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer session.Close()
-		if name, err := client.CallAs[string](t.Context(), session, "name", struct{}{}); err != nil || name != "database" {
+		if name, err := client.CallAs[string](t.Context(), session, "name", struct{}{}, nil); err != nil || name != "database" {
 			t.Errorf("answered with %q, %v", name, err)
 		}
 	}

@@ -152,7 +152,7 @@ func caller(tb testing.TB, era client.Era) (makeCall func()) {
 	})
 	session := connect(tb, s, era)
 	return func() {
-		out, err := client.CallAs[string](tb.Context(), session, "echo", hundred)
+		out, err := client.CallAs[string](tb.Context(), session, "echo", hundred, nil)
 		if err != nil || out != hundred.Text {
 			tb.Fatalf("got %q, %v", out, err)
 		}
@@ -248,7 +248,7 @@ func echoing(tb testing.TB, size int) (makeCall func()) {
 	session := echo(tb)
 	given := hundredIn{strings.Repeat("x", size), 1234567}
 	return func() {
-		out, err := client.CallAs[hundredIn](tb.Context(), session, "echo", given)
+		out, err := client.CallAs[hundredIn](tb.Context(), session, "echo", given, nil)
 		if err != nil || out != given {
 			tb.Fatalf("got %d bytes, %v", len(out.Text), err)
 		}

@@ -41,7 +41,7 @@ func ExampleDial() {
 		return
 	}
 	defer session.Close()
-	greeting, err := client.CallAs[string](ctx, session, "greet", In{Name: "world"})
+	greeting, err := client.CallAs[string](ctx, session, "greet", In{Name: "world"}, nil)
 	fmt.Println(greeting, err)
 	// Output: Hello, world! <nil>
 }
@@ -104,6 +104,6 @@ func ExampleHandler_middleware() {
 		return
 	}
 	defer session.Close()
-	fmt.Println(client.CallAs[string](ctx, session, "whoami", struct{}{}))
+	fmt.Println(client.CallAs[string](ctx, session, "whoami", struct{}{}, nil))
 	// Output: ada <nil>
 }

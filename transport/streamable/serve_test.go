@@ -79,7 +79,7 @@ func TestServeFinishesCalls(t *testing.T) {
 		}
 		answered, ended := make(chan error, 1), make(chan error, 1)
 		go func() {
-			text, err := client.CallAs[string](t.Context(), session, "wait", struct{}{})
+			text, err := client.CallAs[string](t.Context(), session, "wait", struct{}{}, nil)
 			if err == nil && text != "done" {
 				err = errors.New(text)
 			}
@@ -144,7 +144,7 @@ func TestServeTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, err := client.CallAs[string](t.Context(), session, "greet", struct{}{}); err != nil || text != "hello" {
+	if text, err := client.CallAs[string](t.Context(), session, "greet", struct{}{}, nil); err != nil || text != "hello" {
 		t.Errorf("the tool returned %q, %v", text, err)
 	}
 	session.Close()
@@ -190,7 +190,7 @@ func ExampleServe() {
 				return
 			}
 			defer session.Close()
-			greeting, err := client.CallAs[string](ctx, session, "greet", struct{}{})
+			greeting, err := client.CallAs[string](ctx, session, "greet", struct{}{}, nil)
 			fmt.Println(greeting, err)
 		}()
 	}})

@@ -84,6 +84,6 @@ func ExampleHandler_middleware() {
 		return
 	}
 	defer session.Close()
-	fmt.Println(client.CallAs[string](ctx, session, "whoami", struct{}{}))
+	fmt.Println(client.CallAs[string](ctx, session, "whoami", struct{}{}, nil))
 	// Output: ada <nil>
 }

@@ -195,7 +195,7 @@ func (u *user) call(tool, arguments string) string {
 func (u *user) tools() map[string]*mcp.Tool {
 	u.t.Helper()
 	tools := make(map[string]*mcp.Tool)
-	for tool, err := range u.Tools(u.t.Context()) {
+	for tool, err := range u.Tools(u.t.Context(), nil) {
 		if err != nil {
 			u.t.Fatal(err)
 		}

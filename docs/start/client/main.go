@@ -42,14 +42,14 @@ func run(ctx context.Context, args []string) error {
 	defer session.Close()
 	fmt.Println(session.Server().Name, "speaks", session.Version())
 
-	for tool, err := range session.Tools(ctx) {
+	for tool, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			return err
 		}
 		fmt.Printf("%s: %s\n", tool.Name, tool.Description)
 	}
 	for _, divisor := range []any{8, 0, "two"} {
-		quotient, err := client.CallAs[float64](ctx, session, "divide", map[string]any{"dividend": 1, "divisor": divisor})
+		quotient, err := client.CallAs[float64](ctx, session, "divide", map[string]any{"dividend": 1, "divisor": divisor}, nil)
 		if failed, ok := errors.AsType[*client.ToolError](err); ok {
 			fmt.Println(failed)
 			continue

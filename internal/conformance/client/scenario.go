@@ -20,7 +20,7 @@ type scenario struct {
 
 // execute executes a scenario. Most of them expect a call of the first tool.
 func (s *scenario) execute(ctx context.Context, name string) error {
-	for tool, err := range s.session.Tools(ctx) {
+	for tool, err := range s.session.Tools(ctx, nil) {
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (s *scenario) callAsConfigured(ctx context.Context) error {
 }
 
 func (s *scenario) readAll(ctx context.Context) error {
-	for resource, err := range s.session.Resources(ctx) {
+	for resource, err := range s.session.Resources(ctx, nil) {
 		if err == nil {
 			_, err = s.session.ReadResource(ctx, resource.URI, nil)
 		}
@@ -87,7 +87,7 @@ func (s *scenario) readAll(ctx context.Context) error {
 }
 
 func (s *scenario) promptAll(ctx context.Context) error {
-	for prompt, err := range s.session.Prompts(ctx) {
+	for prompt, err := range s.session.Prompts(ctx, nil) {
 		if err == nil {
 			_, err = s.session.GetPrompt(ctx, prompt.Name, nil, nil)
 		}

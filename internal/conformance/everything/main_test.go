@@ -147,7 +147,7 @@ func calls() map[string]call {
 func TestTools(t *testing.T) {
 	inBothEras(t, func(t *testing.T, s *client.Session) {
 		todo := calls()
-		for tool, err := range s.Tools(t.Context()) {
+		for tool, err := range s.Tools(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,13 +190,13 @@ func TestCancellation(t *testing.T) {
 func TestResourcesAndPrompts(t *testing.T) {
 	inBothEras(t, func(t *testing.T, s *client.Session) {
 		var uris, prompts []string
-		for resource, err := range s.Resources(t.Context()) {
+		for resource, err := range s.Resources(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			uris = append(uris, resource.URI)
 		}
-		for prompt, err := range s.Prompts(t.Context()) {
+		for prompt, err := range s.Prompts(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -124,10 +125,10 @@ func (c *forwardedCall) setContext(ctx context.Context, timeout time.Duration) {
 		c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(c.ctx))
 		switch {
 		case timeout > 0:
-		case deadline.Has(ctx):
+		case deadline.Has(ctx), c.session.callTimeout < 0:
 			timeout = maxOpen
 		default:
-			timeout = defaultTimeout
+			timeout = cmp.Or(c.session.callTimeout, defaultTimeout)
 		}
 	}
 	if timeout > 0 {

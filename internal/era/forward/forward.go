@@ -22,8 +22,9 @@ type Options struct {
 	// stay as they are.
 	ServerLabel string
 	// Timeout bounds the time without progress of the server. It is paused while the caller
-	// is asked. The default is the deadline of the context. Without one, it is the timeout
-	// of the transport, or 60 s if a legacy server can ask.
+	// is asked. The default is the deadline of the context. Without one, it is
+	// era.Config.CallTimeout, otherwise the timeout of the transport, or 60 s if a legacy
+	// server can ask.
 	Timeout time.Duration
 }
 
@@ -35,6 +36,7 @@ type Session struct {
 	capabilities mcp.ClientCapabilities
 	suspended    *SuspendedCalls
 	limits       questionLimits
+	callTimeout  time.Duration // era.Config.CallTimeout
 	inFlight     inFlight
 	level        logLevel                   // for legacy servers
 	meta         atomic.Pointer[callerMeta] // of the last caller
@@ -62,7 +64,7 @@ type callerMeta struct {
 // config.Answerer gets them.
 func Open(ctx context.Context, dialer transport.Dialer, config era.Config, dedicated bool, suspended *SuspendedCalls) (*Session, error) {
 	s := &Session{
-		info: config.Info, capabilities: config.Capabilities, suspended: suspended,
+		info: config.Info, capabilities: config.Capabilities, suspended: suspended, callTimeout: config.CallTimeout,
 		limits: questionLimits{rounds: cmp.Or(config.MaxRounds, era.MaxRounds), perMinute: config.QuestionsPerMinute, burst: config.QuestionBurst, bytes: config.QuestionBytes},
 	}
 	s.level.lock = make(chan struct{}, 1)
@@ -196,7 +198,7 @@ func (s *Session) setLevel(ctx context.Context, level mcp.LoggingLevel) {
 	if !l.exceeds(level) {
 		return
 	}
-	_, err := s.Do(ctx, mcp.MethodSetLevel, &mcp.SetLevelParams{Level: level}, nil)
+	_, err := s.Do(ctx, mcp.MethodSetLevel, &mcp.SetLevelParams{Level: level}, era.CallOptions{})
 	if failed, ok := errors.AsType[*jsonrpc.CallError](err); !ok || failed.Delivery != jsonrpc.NotSent {
 		l.set(level)
 	}

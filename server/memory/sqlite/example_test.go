@@ -31,7 +31,7 @@ func ExampleOpen() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		facts, err := client.CallAs[[]memory.Record](ctx, session, "get_user_facts", map[string]string{"user_id": "ann"})
+		facts, err := client.CallAs[[]memory.Record](ctx, session, "get_user_facts", map[string]string{"user_id": "ann"}, nil)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -22,23 +22,23 @@ func main() {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	for tool, err := range session.Tools(ctx) {
+	for tool, err := range session.Tools(ctx, nil) {
 		must(err)
 		fmt.Printf("tool %s: %s\n", tool.Name, tool.Description)
 		fmt.Printf("  %s\n", tool.InputSchema)
 	}
-	for prompt, err := range session.Prompts(ctx) {
+	for prompt, err := range session.Prompts(ctx, nil) {
 		must(err)
 		fmt.Printf("prompt %s: %s\n", prompt.Name, prompt.Description)
 		for _, argument := range prompt.Arguments {
 			fmt.Printf("  %s: %s\n", argument.Name, argument.Description)
 		}
 	}
-	for resource, err := range session.Resources(ctx) {
+	for resource, err := range session.Resources(ctx, nil) {
 		must(err)
 		fmt.Printf("resource %s: %s\n", resource.URI, resource.Description)
 	}
-	for template, err := range session.Templates(ctx) {
+	for template, err := range session.Templates(ctx, nil) {
 		must(err)
 		fmt.Printf("template %s: %s\n", template.URITemplate, template.Description)
 	}

@@ -39,7 +39,7 @@ func TestClientsShareAFile(t *testing.T) {
 	}
 	facts := func(session *client.Session) string {
 		t.Helper()
-		facts, err := client.CallAs[[]memory.Record](t.Context(), session, "get_user_facts", map[string]string{"user_id": "ann"})
+		facts, err := client.CallAs[[]memory.Record](t.Context(), session, "get_user_facts", map[string]string{"user_id": "ann"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestClientsShareAFile(t *testing.T) {
 	}
 	save := func(session *client.Session, key, value string) {
 		t.Helper()
-		_, err := client.CallAs[any](t.Context(), session, "save_user_fact", map[string]string{"user_id": "ann", "key": key, "value": value})
+		_, err := client.CallAs[any](t.Context(), session, "save_user_fact", map[string]string{"user_id": "ann", "key": key, "value": value}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
