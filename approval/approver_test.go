@@ -63,7 +63,11 @@ func connectTo(t *testing.T, era client.Era, approver approval.Approver, d *memo
 		if action != mcp.ElicitAccept {
 			return &mcp.ElicitResult{Action: action}, nil
 		}
-		return &mcp.ElicitResult{Action: action, Content: json.RawMessage(`{"n":1}`)}, nil
+		content := `{"n":1}`
+		if strings.HasPrefix(p.Message, "Allow") {
+			content = `{"decision":"approve"}`
+		}
+		return &mcp.ElicitResult{Action: action, Content: json.RawMessage(content)}, nil
 	}
 	session, err := client.Connect(t.Context(), transport.Pipe(s), opts)
 	if err != nil {
@@ -150,11 +154,17 @@ func TestCallerThatCannotBeAsked(t *testing.T) {
 	})
 }
 
-// TestElicitationAnswers: only the answer to the question of this call counts, and only accept
-// approves.
+// TestElicitationAnswers: only the answer to the question of this call counts, and only an
+// accepted form with the decision to approve is a yes.
 func TestElicitationAnswers(t *testing.T) {
 	for answer, code := range map[string]approval.Code{
-		`{"action":"accept"}`: "", `{"action":"accept","content":{}}`: "",
+		`{"action":"accept","content":{"decision":"approve"}}`: "", `{"action":"accept","content":{"more":1,"decision":"approve"}}`: "",
+		`{"action":"accept","content":{"decision":"reject"}}`:   approval.Rejected,
+		`{"action":"decline","content":{"decision":"approve"}}`: approval.Rejected,
+		`{"action":"accept"}`: approval.Failed, `{"action":"accept","content":null}`: approval.Failed,
+		`{"action":"accept","content":{}}`: approval.Failed, `{"action":"accept","content":{"decision":true}}`: approval.Failed,
+		`{"action":"accept","content":{"decision":"Approve"}}`: approval.Failed, `{"action":"accept","content":{"approve":true}}`: approval.Failed,
+		`{"action":"accept","content":{"decision":"reject","decision":"approve"}}`: approval.Failed,
 		`{"action":"decline"}`: approval.Rejected, `{"action":"cancel"}`: approval.Rejected,
 		`{"action":"Accept"}`: approval.Failed, `{"action":true}`: approval.Failed, `{"action":""}`: approval.Failed,
 		`{}`: approval.Failed, `true`: approval.Failed, `"accept"`: approval.Failed, `{"Action":"accept"}`: approval.Failed,
@@ -167,7 +177,8 @@ func TestElicitationAnswers(t *testing.T) {
 		if !asks {
 			t.Fatal(err)
 		}
-		for key := range question.Requests {
+		for key, asked := range question.Requests {
+			wantNoDefault(t, asked.Params)
 			e.answers[key] = json.RawMessage(answer)
 		}
 		replayed := e.copy()
@@ -190,6 +201,24 @@ func TestElicitationAnswers(t *testing.T) {
 	}
 	_, err := gated(&tool{}, approval.Elicitation(), options(nil))(t.Context(), newCall(t, "", "write", `{}`, nil))
 	wantCode(t, err, approval.NoApprover) // as in a client
+}
+
+// wantNoDefault checks that a form has one choice, which is required and has no default. A client
+// that fills in the first option rejects.
+func wantNoDefault(t *testing.T, params json.RawMessage) {
+	t.Helper()
+	var p mcp.ElicitParams
+	if err := p.UnmarshalJSON(params); err != nil {
+		t.Fatal(err)
+	}
+	form, err := mcp.ParseElicitSchema(p.RequestedSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice, ok := form.Fields[0].Schema.(*mcp.EnumSchema)
+	if !ok || len(form.Fields) != 1 || !form.Fields[0].Required || len(choice.Default) != 0 || choice.Multiple || choice.Options[0].Value != "reject" {
+		t.Errorf("the form is %s", p.RequestedSchema)
+	}
 }
 
 // TestQuorum: y approves, n rejects, e fails, p panics, and - waits for its context.
@@ -273,7 +302,7 @@ func TestQuorumWithTheCaller(t *testing.T) {
 			t.Fatalf("error %v, %d prompts", err, prompts)
 		}
 		for key := range question.Requests {
-			e.answers[key] = json.RawMessage(`{"action":"` + action + `"}`)
+			e.answers[key] = json.RawMessage(`{"action":"` + action + `","content":{"decision":"approve"}}`)
 		}
 		_, err = invoke(t.Context(), newCall(t, "", "write", `{}`, e))
 		if (err == nil) != approved || (len(f.ran()) == 1) != approved || (prompts == 1) != approved {

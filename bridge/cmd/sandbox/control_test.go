@@ -313,7 +313,7 @@ func TestPolicy(t *testing.T) {
 			if !strings.Contains(p.Message, "write_file") && !strings.Contains(p.Message, "greet on one") {
 				t.Errorf("asked %q", p.Message)
 			}
-			return &mcp.ElicitResult{Action: answer, Content: json.RawMessage(`{"approve":true,"approved":true}`)}
+			return &mcp.ElicitResult{Action: answer, Content: json.RawMessage(`{"decision":"approve"}`)}
 		})}
 	}
 	u := connectedTo(t, s, person(mcp.ElicitDecline))
