@@ -343,14 +343,18 @@ func (s *Session) CanForward(can *mcp.ClientCapabilities) bool { return s.curren
 
 // IsForbidden reports whether err is the refusal of a valid call by a guard of the server. The
 // error's message and data name the guard. IsForbidden recognizes the errors of servers that use
-// this module: the code [jsonrpc.InternalError] with data of the type FORBIDDEN. It does not
-// recognize guards that return their own errors or hide an entry.
+// this module: the code [jsonrpc.InternalError] with data of the type FORBIDDEN, or a *[ToolError]
+// with that data in its result, under [mcp.MetaRefusal]. [Session.CallTool] returns such a result
+// without an error. IsForbidden does not recognize guards that return their own errors or hide an
+// entry.
 func IsForbidden(err error) bool {
-	refusal, ok := errors.AsType[*jsonrpc.Error](err)
-	if !ok || refusal.Code != jsonrpc.InternalError {
-		return false
+	var text json.RawMessage
+	if refusal, ok := errors.AsType[*jsonrpc.Error](err); ok && refusal.Code == jsonrpc.InternalError {
+		text = refusal.Data
+	} else if failed, ok := errors.AsType[*ToolError](err); ok {
+		text = failed.Result.Meta.Get(mcp.MetaRefusal)
 	}
-	data, err := jsonscan.ReadObject(refusal.Data)
+	data, err := jsonscan.ReadObject(text)
 	if err != nil {
 		return false
 	}
