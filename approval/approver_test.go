@@ -91,7 +91,7 @@ func TestElicitation(t *testing.T) {
 				}
 				return mcp.ElicitAccept
 			})
-			_, err := session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/\u202e\u001b[0m"}`), nil)
+			result, err := session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/\u202e\u001b[0m"}`), nil)
 			if question := "Allow this call of write on files?\n" + `{"path":"/tmp/\u202e\u001b[0m"}`; asked[0] != question {
 				t.Errorf("the question is %q, want %q", asked[0], question)
 			}
@@ -102,8 +102,8 @@ func TestElicitation(t *testing.T) {
 				wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted)
 				continue
 			}
-			var wire *jsonrpc.Error
-			if !errors.As(err, &wire) || string(wire.Data) != `{"type":"REJECTED"}` || len(*written) != 0 || len(asked) != 1 {
+			wantRefusal(t, result, err, approval.Rejected, "Approval request for files.write rejected")
+			if len(*written) != 0 || len(asked) != 1 {
 				t.Errorf("%s: asked %q, wrote %q, error %v", action, asked, *written, err)
 			}
 			wantEvents(t, &d, approval.EventAsked, approval.EventRejected)
@@ -146,10 +146,35 @@ func TestCallerThatCannotBeAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer session.Close()
-		_, err = session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/a"}`), nil)
-		var wire *jsonrpc.Error
-		if !errors.As(err, &wire) || string(wire.Data) != `{"type":"NO_APPROVER"}` {
-			t.Errorf("the error is %v", err)
+		result, err := session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/a"}`), nil)
+		wantRefusal(t, result, err, approval.NoApprover, "Approval request for write failed: the caller cannot be asked")
+	})
+}
+
+// TestProtocolErrors: with the option, a call that is not approved, or that the policy denies, has a
+// JSON-RPC error.
+func TestProtocolErrors(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		for effect, data := range map[string]string{"ask": `{"type":"REJECTED"}`, "deny": `{"type":"FORBIDDEN","guard":"policy"}`} {
+			o := options(nil)
+			o.ProtocolErrors = true
+			s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
+				Logger: quiet(), Guards: []mcp.Guard{approval.Guard(parsed(t, `{"rules":[{"effect":"`+effect+`"}]}`), says(no, nil), o)},
+			})
+			t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
+			server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) {
+				t.Error("it was executed")
+				return "", nil
+			})
+			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			_, err = session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/a"}`), nil)
+			if wire, ok := errors.AsType[*jsonrpc.Error](err); !ok || string(wire.Data) != data {
+				t.Errorf("%s: the error is %v", effect, err)
+			}
 		}
 	})
 }

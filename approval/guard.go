@@ -243,5 +243,5 @@ func (g *guard) record(now time.Time, grant *grant, event Event, a Answer) error
 // refuse logs and returns the error of a call that is not made.
 func (g *guard) refuse(t *Target, code Code, err error) *Error {
 	g.opts.Logger.Info("the call was refused", "server", t.Server, "tool", t.Tool, "code", string(code), "error", err)
-	return newError(t, code, err)
+	return g.newError(t, code, err)
 }

@@ -32,7 +32,7 @@ func (r *run) invoke(ctx context.Context, next mcp.Handler) (mcp.Result, error) 
 		}
 	}
 	r.executing = true
-	r.call.FreezeArguments(newError(&r.grant.request.Target, Changed, Changed))
+	r.call.FreezeArguments(r.guard.newError(&r.grant.request.Target, Changed, Changed))
 	return next(context.WithValue(ctx, approvedKey{}, r.grant.request), r.call)
 }
 
