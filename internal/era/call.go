@@ -42,6 +42,8 @@ type state struct {
 	// Logged is how many log messages were sent. A run that repeats them does not send them
 	// again.
 	Logged int `json:"logged,omitempty"`
+	// Rounds is how many times the call has asked.
+	Rounds int `json:"rounds,omitempty"`
 
 	failed map[string]error // questions that the caller did not answer
 }

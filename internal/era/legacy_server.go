@@ -331,7 +331,7 @@ func tooLongURI(n int) error {
 func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
 	c := newCall(ctx, from, req, caller)
 	defer c.close()
-	for round := 0; ; round++ {
+	for {
 		result, err := b.server.core.Serve(ctx, &c.Call)
 		c.endRun()
 		question, asks := mcp.AsInputRequired(err)
@@ -342,8 +342,9 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 			return errorFor(caller.Version, err)
 		case !MayAsk(req.Method):
 			return mayNotAsk(req.Method)
-		case round == MaxRounds:
-			return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}
+		}
+		if err := c.beginRound(); err != nil {
+			return err
 		}
 		askLegacy(ctx, c, question)
 		if ctx.Err() != nil {

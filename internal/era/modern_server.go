@@ -168,6 +168,15 @@ func MayAsk(method string) bool {
 	return false
 }
 
+// beginRound counts a round of questions. The error says that the call asks too often.
+func (c *call) beginRound() error {
+	if c.state.Rounds == MaxRounds {
+		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}
+	}
+	c.state.Rounds++
+	return nil
+}
+
 func mayNotAsk(method string) error { return fmt.Errorf("%s may not ask its caller", method) }
 
 // ask answers a modern call with its questions. The sealed state has the answers of earlier
@@ -176,6 +185,9 @@ func mayNotAsk(method string) error { return fmt.Errorf("%s may not ask its call
 func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply) error {
 	if !MayAsk(c.Method()) {
 		return mayNotAsk(c.Method())
+	}
+	if err := c.beginRound(); err != nil {
+		return err
 	}
 	description, err := s.core.Describe()
 	if err != nil {

@@ -350,9 +350,6 @@ func testMayAsk(t *testing.T, version mcp.Version) {
 // testEndlessQuestions checks that the number of questions is limited.
 func testEndlessQuestions(t *testing.T, version mcp.Version) {
 	p := eratest.Open(t, newAskingServer(nil), version, eratest.Askable)
-	if version.Modern() {
-		return // a modern client limits the rounds
-	}
 	last, asked := converse(p, mcp.MethodToolsCall, `{"name":"endless"}`, answers)
 	eratest.WantError(t, last, jsonrpc.InternalError)
 	if len(asked) != era.MaxRounds {
