@@ -53,35 +53,38 @@ func ExampleElicit() {
 	// nothing then
 }
 
-// Code before a question runs again in each run of the function. Once keeps its result.
+// Code before a question runs again in each run of the function. Once charges the card in the first run
+// only. The call's id, which is the same in all its runs, is the idempotency key of the payment.
 func ExampleOnce() {
+	type Receipt struct {
+		Email string `json:"email" jsonschema:"format=email"`
+	}
+	charge := func(key string) (int, error) {
+		fmt.Println("the card is charged:", key != "")
+		return 1, nil
+	}
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
-	orders := 0
-	server.AddTool(s, server.Tool{Name: "order"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
-		number, err := server.Once(r, "number", func() (int, error) {
-			orders++
-			fmt.Println("a new order")
-			return orders, nil
-		})
+	server.AddTool(s, server.Tool{Name: "pay"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		fmt.Println("the function runs")
+		payment, err := server.Once(r, "charge", func() (int, error) { return charge(r.Call().ID()) })
 		if err != nil {
 			return "", err
 		}
-		if _, err := server.Elicit[struct{}](r, "sure", "Sure?"); err != nil {
+		to, err := server.Elicit[Receipt](r, "receipt", "Where should the receipt go?")
+		if err != nil {
 			return "", err
 		}
-		return fmt.Sprint("order ", number), nil
+		return fmt.Sprintf("receipt of payment %d sent to %s", payment, to.Email), nil
 	})
-	session := dial(s, &client.Options{Elicit: answer(mcp.ElicitAccept, `{}`)})
+	session := dial(s, &client.Options{Elicit: answer(mcp.ElicitAccept, `{"email":"ada@example.com"}`)})
 	defer session.Close()
-	say(session, "order", nil)
-	say(session, "order", nil)
+	say(session, "pay", nil)
 	// Output:
-	// a new order
-	// asked: Sure?
-	// order 1
-	// a new order
-	// asked: Sure?
-	// order 2
+	// the function runs
+	// the card is charged: true
+	// asked: Where should the receipt go?
+	// the function runs
+	// receipt of payment 1 sent to ada@example.com
 }
 
 func ExampleSample() {

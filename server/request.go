@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/mcp"
@@ -16,7 +17,8 @@ import (
 // until the function returns. Its methods may be called concurrently.
 type Request struct {
 	call   *mcp.Call
-	server *Server // nil if the function belongs to no server
+	server *Server                      // nil if the function belongs to no server
+	opened atomic.Pointer[openQuestion] // the last one in this run
 }
 
 // Call returns the call.
