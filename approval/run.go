@@ -155,9 +155,13 @@ func (r *run) finish(panicking bool, err error) {
 	}
 	g := r.guard
 	if _, asks := mcp.AsInputRequired(err); asks && !panicking {
+		now := time.Now()
 		until := r.grant.request.Deadline
 		if r.executing {
-			until = time.Now().Add(g.opts.Expiry)
+			until = now.Add(g.opts.Expiry)
+		}
+		if last := now.Add(maxPause); until.After(last) {
+			until = last
 		}
 		r.call.Store(r.grant.key, g.grants.pause(r.grant, until).json())
 		return
