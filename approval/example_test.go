@@ -141,6 +141,22 @@ func ExampleCallback() {
 	// true <nil>
 }
 
+// An approver of one's own passes prompts to people, and counts the first answer only.
+func ExampleNewPrompt() {
+	p := approval.NewPrompt(exampleRequest(), func(_ context.Context, a approval.Answer) error {
+		fmt.Println("sent:", a.Approved, a.Reason)
+		return nil
+	})
+	fmt.Println(p)
+	fmt.Println(p.Reject(context.Background(), "keep that"))
+	fmt.Println(p.Accept(context.Background()))
+	// Output:
+	// files.delete(path='/etc/passwd')
+	// sent: false keep that
+	// <nil>
+	// approval: the prompt has been answered
+}
+
 // Two of three must agree.
 func ExampleQuorum() {
 	says := func(by string, approved bool) approval.Approver {

@@ -124,6 +124,58 @@ func ExampleElicitForm() {
 	// Output: {"crust":"d"}
 }
 
+// The person visits a page of the server, where secrets may be entered.
+func ExampleElicitURL() {
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "connect"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		if err := server.ElicitURL(r, "login", "Log in at the mill.", "https://mill.example.com/login?call="+r.Call().ID()); err != nil {
+			return "", err
+		}
+		return "the page was opened", nil
+	})
+	session := dial(s, &client.Options{ElicitURLs: true, Elicit: func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		fmt.Println(params.Mode, params.Message)
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+	}})
+	defer session.Close()
+	say(session, "connect", nil)
+	// Output:
+	// url Log in at the mill.
+	// the page was opened
+}
+
+// The answer of the model must fit the Go type. If it does not, the model gets the reason and answers
+// again.
+func ExampleSampleAs() {
+	type Review struct {
+		Stars int `json:"stars" jsonschema:"minimum=1,maximum=5"`
+	}
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "review"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		review, err := server.SampleAs[Review](r, "review", &mcp.CreateMessageParams{
+			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("Rate this bread.")}}},
+			MaxTokens: 20,
+		})
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(review.Stars, " stars"), nil
+	})
+	answers := []string{`{"stars":6}`, `{"stars":5}`}
+	session := dial(s, &client.Options{Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		said := answers[0]
+		answers = answers[1:]
+		fmt.Println("the model says:", said)
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "critic", Content: mcp.SamplingContent{mcp.Text(said)}}, nil
+	}})
+	defer session.Close()
+	say(session, "review", nil)
+	// Output:
+	// the model says: {"stars":6}
+	// the model says: {"stars":5}
+	// 5 stars
+}
+
 func ExampleRoots() {
 	s := server.New(mcp.Implementation{Name: "search", Version: "1.0.0"}, nil)
 	server.AddTool(s, server.Tool{Name: "where"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
