@@ -92,7 +92,7 @@ func TestLateYes(t *testing.T) {
 			t.Errorf("the tool got %q", ran)
 		}
 		o := options(nil)
-		o.Expiry = -1
+		o.Expiry = time.Nanosecond
 		_, err = gated(&f, says(yes, nil), o)(t.Context(), newCall(t, "", "write", `{}`, nil))
 		wantCode(t, err, approval.Expired)
 	})
@@ -337,4 +337,43 @@ func BenchmarkGuardThatDoesNotAsk(b *testing.B) {
 		call := *fresh
 		_, _ = invoke(b.Context(), &call)
 	}
+}
+
+// TestNoExpiry: with a negative Expiry, a request waits for a year, and a call that has asked its
+// caller for an hour.
+func TestNoExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const year = 365 * 24 * time.Hour
+		o := options(nil)
+		o.Expiry = -1
+		var f tool
+		slow := gated(&f, approval.Callback(func(ctx context.Context, p *approval.Prompt) {
+			if left := time.Until(p.Deadline); left != approval.NoExpiry {
+				t.Errorf("the deadline is %v away", left)
+			}
+			sleep(year)
+			if err := p.Accept(ctx); err != nil {
+				t.Error(err)
+			}
+		}), o)
+		if _, err := slow(t.Context(), newCall(t, "", "write", `{}`, nil)); err != nil || len(f.ran()) != 1 {
+			t.Errorf("error %v, %d executions", err, len(f.ran()))
+		}
+
+		asks := gated(&f, approval.Elicitation(), o)
+		for wait, code := range map[time.Duration]approval.Code{time.Hour - time.Second: approval.Rejected, time.Hour: approval.Expired} {
+			e := newExchange(wait.String())
+			_, err := asks(t.Context(), newCall(t, "", "write", `{}`, e))
+			question, ok := mcp.AsInputRequired(err)
+			if !ok {
+				t.Fatal(err)
+			}
+			for key := range question.Requests {
+				e.answers[key] = json.RawMessage(`{"action":"decline"}`)
+			}
+			sleep(wait)
+			_, err = asks(t.Context(), newCall(t, "", "write", `{}`, e))
+			wantCode(t, err, code)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -153,9 +154,13 @@ func Callback(show Handler) Approver {
 }
 
 // Elicitation returns an approver that asks the user of the calling client by elicitation
-// (MCP 2025-11-25, client/elicitation). The question contains [Request.Text]. The server
-// cannot verify that the client asked its user, so use it only if the client is trusted. If
-// the client cannot be asked, and in guards on a client's side, the error is [NoApprover].
+// (MCP 2025-11-25, client/elicitation). The question contains [Request.Text]. Its form has one
+// required choice, decision, which is "reject" or "approve" and has no default. Only an
+// accepted form with "approve" is a yes, so a client that accepts forms without showing them
+// approves nothing unless it fills in that value. The server cannot verify that the client
+// asked its user, so use Elicitation only if the client is trusted. If the client cannot be
+// asked, and in guards on a client's side, the error is [NoApprover]. For a form that is
+// accepted without a decision it is [Failed].
 func Elicitation() Approver { return elicitation{} }
 
 type elicitation struct{}
@@ -163,6 +168,11 @@ type elicitation struct{}
 // elicitationKey is the prefix of the question's key. The rest is the request's random id, so
 // that no client can answer before it is asked.
 const elicitationKey = "io.dovetail/approval/"
+
+// decisionForm is the schema of the question. "reject" comes first, for clients that fill in the
+// first option. There are no titles, since versions of the protocol encode them differently.
+const decisionForm = `{"type":"object","properties":{"decision":{"type":"string","title":"Decision",` +
+	`"description":"approve runs the call once","enum":["reject","approve"]}},"required":["decision"]}`
 
 // Approve sends the question, or reads the answer.
 func (elicitation) Approve(_ context.Context, r *Request) (Answer, error) {
@@ -176,7 +186,7 @@ func (elicitation) Approve(_ context.Context, r *Request) (Answer, error) {
 	params, err := (&mcp.ElicitParams{
 		Mode:            mcp.ElicitForm,
 		Message:         message + "?\n" + r.Text(),
-		RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`),
+		RequestedSchema: json.RawMessage(decisionForm),
 	}).AppendJSON(nil)
 	if err != nil {
 		return Answer{}, err
@@ -195,7 +205,9 @@ func (elicitation) Approve(_ context.Context, r *Request) (Answer, error) {
 	a := Answer{By: "the caller"}
 	switch result.Action {
 	case mcp.ElicitAccept:
-		a.Approved = true
+		if a.Approved, err = readDecision(result.Content); err != nil {
+			return Answer{}, err
+		}
 	case mcp.ElicitDecline:
 	case mcp.ElicitCancel:
 		a.Reason = "the question was dismissed"
@@ -203,6 +215,21 @@ func (elicitation) Approve(_ context.Context, r *Request) (Answer, error) {
 		return Answer{}, Errorf(Failed, "the answer to the approval: action must be accept, decline or cancel")
 	}
 	return a, nil
+}
+
+// readDecision returns the decision of an accepted form.
+func readDecision(content json.RawMessage) (approved bool, err error) {
+	if answer, err := jsonscan.ReadObject(content); err == nil {
+		if decision := answer.Get("decision"); jsonscan.KindOf(decision) == jsonscan.String {
+			switch jsonscan.Unquote(decision) {
+			case "approve":
+				return true, nil
+			case "reject":
+				return false, nil
+			}
+		}
+	}
+	return false, Errorf(Failed, `the form was accepted without a decision: decision must be "approve" or "reject"`)
 }
 
 // Quorum returns an approver that approves if count of the given approvers do. It calls

@@ -63,7 +63,11 @@ func connectTo(t *testing.T, era client.Era, approver approval.Approver, d *memo
 		if action != mcp.ElicitAccept {
 			return &mcp.ElicitResult{Action: action}, nil
 		}
-		return &mcp.ElicitResult{Action: action, Content: json.RawMessage(`{"n":1}`)}, nil
+		content := `{"n":1}`
+		if strings.HasPrefix(p.Message, "Allow") {
+			content = `{"decision":"approve"}`
+		}
+		return &mcp.ElicitResult{Action: action, Content: json.RawMessage(content)}, nil
 	}
 	session, err := client.Connect(t.Context(), transport.Pipe(s), opts)
 	if err != nil {
@@ -87,7 +91,7 @@ func TestElicitation(t *testing.T) {
 				}
 				return mcp.ElicitAccept
 			})
-			_, err := session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/\u202e\u001b[0m"}`), nil)
+			result, err := session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/\u202e\u001b[0m"}`), nil)
 			if question := "Allow this call of write on files?\n" + `{"path":"/tmp/\u202e\u001b[0m"}`; asked[0] != question {
 				t.Errorf("the question is %q, want %q", asked[0], question)
 			}
@@ -98,8 +102,8 @@ func TestElicitation(t *testing.T) {
 				wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted)
 				continue
 			}
-			var wire *jsonrpc.Error
-			if !errors.As(err, &wire) || string(wire.Data) != `{"type":"REJECTED"}` || len(*written) != 0 || len(asked) != 1 {
+			wantRefusal(t, result, err, approval.Rejected, "Approval request for files.write rejected")
+			if len(*written) != 0 || len(asked) != 1 {
 				t.Errorf("%s: asked %q, wrote %q, error %v", action, asked, *written, err)
 			}
 			wantEvents(t, &d, approval.EventAsked, approval.EventRejected)
@@ -142,19 +146,50 @@ func TestCallerThatCannotBeAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer session.Close()
-		_, err = session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/a"}`), nil)
-		var wire *jsonrpc.Error
-		if !errors.As(err, &wire) || string(wire.Data) != `{"type":"NO_APPROVER"}` {
-			t.Errorf("the error is %v", err)
+		result, err := session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/a"}`), nil)
+		wantRefusal(t, result, err, approval.NoApprover, "Approval request for write failed: the caller cannot be asked")
+	})
+}
+
+// TestProtocolErrors: with the option, a call that is not approved, or that the policy denies, has a
+// JSON-RPC error.
+func TestProtocolErrors(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		for effect, data := range map[string]string{"ask": `{"type":"REJECTED"}`, "deny": `{"type":"FORBIDDEN","guard":"policy"}`} {
+			o := options(nil)
+			o.ProtocolErrors = true
+			s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
+				Logger: quiet(), Guards: []mcp.Guard{approval.Guard(parsed(t, `{"rules":[{"effect":"`+effect+`"}]}`), says(no, nil), o)},
+			})
+			t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
+			server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) {
+				t.Error("it was executed")
+				return "", nil
+			})
+			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			_, err = session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/a"}`), nil)
+			if wire, ok := errors.AsType[*jsonrpc.Error](err); !ok || string(wire.Data) != data {
+				t.Errorf("%s: the error is %v", effect, err)
+			}
 		}
 	})
 }
 
-// TestElicitationAnswers: only the answer to the question of this call counts, and only accept
-// approves.
+// TestElicitationAnswers: only the answer to the question of this call counts, and only an
+// accepted form with the decision to approve is a yes.
 func TestElicitationAnswers(t *testing.T) {
 	for answer, code := range map[string]approval.Code{
-		`{"action":"accept"}`: "", `{"action":"accept","content":{}}`: "",
+		`{"action":"accept","content":{"decision":"approve"}}`: "", `{"action":"accept","content":{"more":1,"decision":"approve"}}`: "",
+		`{"action":"accept","content":{"decision":"reject"}}`:   approval.Rejected,
+		`{"action":"decline","content":{"decision":"approve"}}`: approval.Rejected,
+		`{"action":"accept"}`: approval.Failed, `{"action":"accept","content":null}`: approval.Failed,
+		`{"action":"accept","content":{}}`: approval.Failed, `{"action":"accept","content":{"decision":true}}`: approval.Failed,
+		`{"action":"accept","content":{"decision":"Approve"}}`: approval.Failed, `{"action":"accept","content":{"approve":true}}`: approval.Failed,
+		`{"action":"accept","content":{"decision":"reject","decision":"approve"}}`: approval.Failed,
 		`{"action":"decline"}`: approval.Rejected, `{"action":"cancel"}`: approval.Rejected,
 		`{"action":"Accept"}`: approval.Failed, `{"action":true}`: approval.Failed, `{"action":""}`: approval.Failed,
 		`{}`: approval.Failed, `true`: approval.Failed, `"accept"`: approval.Failed, `{"Action":"accept"}`: approval.Failed,
@@ -167,7 +202,8 @@ func TestElicitationAnswers(t *testing.T) {
 		if !asks {
 			t.Fatal(err)
 		}
-		for key := range question.Requests {
+		for key, asked := range question.Requests {
+			wantNoDefault(t, asked.Params)
 			e.answers[key] = json.RawMessage(answer)
 		}
 		replayed := e.copy()
@@ -190,6 +226,24 @@ func TestElicitationAnswers(t *testing.T) {
 	}
 	_, err := gated(&tool{}, approval.Elicitation(), options(nil))(t.Context(), newCall(t, "", "write", `{}`, nil))
 	wantCode(t, err, approval.NoApprover) // as in a client
+}
+
+// wantNoDefault checks that a form has one choice, which is required and has no default. A client
+// that fills in the first option rejects.
+func wantNoDefault(t *testing.T, params json.RawMessage) {
+	t.Helper()
+	var p mcp.ElicitParams
+	if err := p.UnmarshalJSON(params); err != nil {
+		t.Fatal(err)
+	}
+	form, err := mcp.ParseElicitSchema(p.RequestedSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice, ok := form.Fields[0].Schema.(*mcp.EnumSchema)
+	if !ok || len(form.Fields) != 1 || !form.Fields[0].Required || len(choice.Default) != 0 || choice.Multiple || choice.Options[0].Value != "reject" {
+		t.Errorf("the form is %s", p.RequestedSchema)
+	}
 }
 
 // TestQuorum: y approves, n rejects, e fails, p panics, and - waits for its context.
@@ -273,7 +327,7 @@ func TestQuorumWithTheCaller(t *testing.T) {
 			t.Fatalf("error %v, %d prompts", err, prompts)
 		}
 		for key := range question.Requests {
-			e.answers[key] = json.RawMessage(`{"action":"` + action + `"}`)
+			e.answers[key] = json.RawMessage(`{"action":"` + action + `","content":{"decision":"approve"}}`)
 		}
 		_, err = invoke(t.Context(), newCall(t, "", "write", `{}`, e))
 		if (err == nil) != approved || (len(f.ran()) == 1) != approved || (prompts == 1) != approved {

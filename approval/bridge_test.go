@@ -3,7 +3,6 @@ package approval_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
@@ -108,9 +106,8 @@ func TestPolicyThatNamesServers(t *testing.T) {
 			"files__read": "", "files__write": "",
 			"files__rm": `The policy does not allow the tool "files__rm": never`, "files__other": `The policy does not allow the tool "files__other"`,
 		} {
-			_, err := session.CallTool(t.Context(), tool, writeIn{tool}, nil)
-			wire, _ := errors.AsType[*jsonrpc.Error](err)
-			if want == "" && err != nil || want != "" && (wire == nil || wire.Message != want || !client.IsForbidden(err)) {
+			result, err := session.CallTool(t.Context(), tool, writeIn{tool}, nil)
+			if err != nil || result.IsError != (want != "") || !strings.HasPrefix(result.Text(), want) {
 				t.Errorf("%s: %v, want %q", tool, err, want)
 			}
 		}
@@ -162,16 +159,16 @@ func TestChangesBehindABridge(t *testing.T) {
 					}
 					session, stop := connectMounted(t, provider, opts, client.Modern)
 					defer stop()
-					_, err := session.CallTool(t.Context(), "files__write", writeIn{"/tmp/a"}, nil)
+					result, err := session.CallTool(t.Context(), "files__write", writeIn{"/tmp/a"}, nil)
 					if test.message == "" {
-						if err != nil || !slices.Equal(r.calls, []string{"write /tmp/a"}) {
+						if err != nil || result.IsError || !slices.Equal(r.calls, []string{"write /tmp/a"}) {
 							t.Errorf("%v, the server got %q", err, r.calls)
 						}
 						return
 					}
-					wire, _ := errors.AsType[*jsonrpc.Error](err)
-					if wire == nil || !strings.Contains(wire.Message, test.message) || string(wire.Data) != `{"type":"APPROVAL_CHANGED"}` || len(r.calls) != 0 {
-						t.Errorf("%v, the server got %q", err, r.calls)
+					wantRefusal(t, result, err, approval.Changed, "Approval request for files.write failed: ")
+					if !strings.Contains(result.Text(), test.message) || len(r.calls) != 0 {
+						t.Errorf("%q, the server got %q", result.Text(), r.calls)
 					}
 					wantEvents(t, &d, approval.EventAsked, approval.EventWithdrawn)
 				})
@@ -246,10 +243,10 @@ func TestArgumentsAfterApproval(t *testing.T) {
 				})
 				session, stop := connectMounted(t, s.Provider(), front, client.Modern)
 				defer stop()
-				_, err := session.CallTool(t.Context(), "write", writeIn{"/tmp/a"}, nil)
-				wire, _ := errors.AsType[*jsonrpc.Error](err)
+				result, err := session.CallTool(t.Context(), "write", writeIn{"/tmp/a"}, nil)
 				if effect == policy.Ask {
-					if !slices.Equal(shown, []string{`{"path":"/tmp/a"}`}) || len(ran) != 0 || wire == nil || string(wire.Data) != `{"type":"APPROVAL_CHANGED"}` {
+					wantRefusal(t, result, err, approval.Changed, "Approval request for write failed: ")
+					if !slices.Equal(shown, []string{`{"path":"/tmp/a"}`}) || len(ran) != 0 {
 						t.Errorf("shown was %q, ran with %q: %v", shown, ran, err)
 					}
 					return

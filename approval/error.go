@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -8,6 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // A Code says why a call was refused. It is an error: errors.Is(err, Rejected) reports whether
@@ -57,8 +59,9 @@ func (c Code) Error() string {
 }
 
 // An Error reports a call that was not approved. errors.Is finds its [Code]. Callers over the
-// protocol get its text, with the code -32603 and data such as {"type":"REJECTED"}; errors.As
-// finds that *[jsonrpc.Error]. They do not get the text of Err.
+// protocol get the result of ToolResult, or with Options.ProtocolErrors a JSON-RPC error with the
+// text, the code -32603 and data such as {"type":"REJECTED"}; errors.As finds that
+// *[jsonrpc.Error]. They do not get the text of Err.
 type Error struct {
 	Code         Code
 	Server, Tool string
@@ -66,6 +69,8 @@ type Error struct {
 	Reason string
 	// Err is the cause; it may be nil.
 	Err error
+
+	protocol bool // Options.ProtocolErrors
 }
 
 // Error names the tool and the reason: "Approval request for S.T rejected", "… expired" or
@@ -97,16 +102,38 @@ func (e *Error) Is(target error) bool { return target == e.Code }
 func (e *Error) As(target any) bool {
 	wire, ok := target.(**jsonrpc.Error)
 	if ok {
-		data := append(jsonscan.AppendString([]byte(`{"type":`), string(e.Code)), '}')
-		*wire = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: e.Error(), Data: data}
+		*wire = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: e.Error(), Data: e.data()}
 	}
 	return ok
 }
 
+// data returns the code as JSON, for programs.
+func (e *Error) data() json.RawMessage {
+	return append(jsonscan.AppendString([]byte(`{"type":`), string(e.Code)), '}')
+}
+
+// ToolResult returns the result for the caller, with isError and with text for the model: that of
+// the error, and that the call should not be repeated. The key [mcp.MetaRefusal] of its _meta has
+// data such as {"type":"REJECTED"}. ToolResult returns nil with Options.ProtocolErrors.
+func (e *Error) ToolResult() *mcp.CallToolResult {
+	if e.protocol {
+		return nil
+	}
+	text := e.Error() + "\n"
+	if e.Code != Spent && e.Code != Changed { // an earlier run may have called it
+		text += "The tool was not called. "
+	}
+	return &mcp.CallToolResult{
+		IsError: true,
+		Content: mcp.ContentList{mcp.Text(text + "Do not repeat the call unless the user asks for it.")},
+		Meta:    mcp.Meta(`{"` + mcp.MetaRefusal + `":` + string(e.data()) + `}`),
+	}
+}
+
 // newError returns the error of a refused call. Its Reason is the text of a [publicError] only:
 // other errors may contain secrets.
-func newError(t *Target, code Code, err error) *Error {
-	e := &Error{Code: code, Server: t.Server, Tool: t.Tool, Err: err}
+func (g *guard) newError(t *Target, code Code, err error) *Error {
+	e := &Error{Code: code, Server: t.Server, Tool: t.Tool, Err: err, protocol: g.opts.ProtocolErrors}
 	if public, ok := errors.AsType[*publicError](err); ok {
 		e.Reason = public.text
 	}

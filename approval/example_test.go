@@ -76,13 +76,18 @@ func ExampleGuard() {
 			return
 		}
 		result, err := session.CallTool(context.Background(), "delete", json.RawMessage(`{"path":"`+path+`"}`), nil)
-		fmt.Println(result != nil, err)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(result.IsError, result.Text())
 		session.Close()
 	}
 	// Output:
-	// true <nil>
+	// false deleted /tmp/a
 	// asked: delete(path='/etc/passwd')
-	// false jsonrpc: -32603 "Approval request for delete rejected: keep that"
+	// true Approval request for delete rejected: keep that
+	// The tool was not called. Do not repeat the call unless the user asks for it.
 }
 
 // The user of the client is asked, whatever protocol version the client speaks.
@@ -91,7 +96,7 @@ func ExampleElicitation() {
 	session, err := client.Connect(context.Background(), transport.Pipe(s), &client.Options{
 		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			fmt.Println(p.Message)
-			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"decision":"approve"}`)}, nil
 		},
 	})
 	if err != nil {
@@ -99,12 +104,11 @@ func ExampleElicitation() {
 		return
 	}
 	defer session.Close()
-	_, err = session.CallTool(context.Background(), "delete", json.RawMessage(`{"path":"/etc/passwd"}`), nil)
-	fmt.Println(err)
+	fmt.Println(client.CallAs[string](context.Background(), session, "delete", json.RawMessage(`{"path":"/etc/passwd"}`), nil))
 	// Output:
 	// Allow this call of delete?
 	// {"path":"/etc/passwd"}
-	// jsonrpc: -32603 "Approval request for delete rejected"
+	// deleted /etc/passwd <nil>
 }
 
 // exampleRequest returns a request like those of a guard.
@@ -135,6 +139,22 @@ func ExampleCallback() {
 	// decided: <nil>
 	// decided again: approval: the prompt has been answered
 	// true <nil>
+}
+
+// An approver of one's own passes prompts to people, and counts the first answer only.
+func ExampleNewPrompt() {
+	p := approval.NewPrompt(exampleRequest(), func(_ context.Context, a approval.Answer) error {
+		fmt.Println("sent:", a.Approved, a.Reason)
+		return nil
+	})
+	fmt.Println(p)
+	fmt.Println(p.Reject(context.Background(), "keep that"))
+	fmt.Println(p.Accept(context.Background()))
+	// Output:
+	// files.delete(path='/etc/passwd')
+	// sent: false keep that
+	// <nil>
+	// approval: the prompt has been answered
 }
 
 // Two of three must agree.

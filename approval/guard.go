@@ -20,13 +20,21 @@ const (
 	DefaultMaxPerCaller = 32
 )
 
+// NoExpiry is the time to the deadline of requests without a limit: ten years. See [Options].Expiry.
+const NoExpiry = 10 * 365 * 24 * time.Hour
+
+// maxPause is how long a call that has asked its caller waits for the next run, in addition to
+// Options.Expiry. The state that a client carries is valid for this time.
+const maxPause = time.Hour
+
 // Options configure a [Guard]. The zero value is valid.
 type Options struct {
 	policy.GuardOptions
 
 	// Expiry is how long a request waits for its answer, and how long a call that has asked
-	// its caller for input waits for that. Default [DefaultExpiry]; a negative value expires
-	// every request immediately.
+	// its caller for input waits for that. Default [DefaultExpiry]. A negative value means no
+	// limit: the deadline is [NoExpiry] away, and a call that has asked its caller waits for at
+	// most an hour, since the protocol does not keep its state longer.
 	Expiry time.Duration
 	// Remember is how long an approval is also valid for further calls with the same target,
 	// arguments and caller. All unauthenticated callers count as one. Default 0: the approver
@@ -61,7 +69,9 @@ type Options struct {
 // nil.
 func Guard(p *policy.Compiled, approver Approver, opts *Options) mcp.Guard {
 	o := *cmp.Or(opts, new(Options))
-	o.Expiry = cmp.Or(o.Expiry, DefaultExpiry)
+	if o.Expiry = cmp.Or(o.Expiry, DefaultExpiry); o.Expiry < 0 {
+		o.Expiry = NoExpiry
+	}
 	o.MaxOpen = cmp.Or(o.MaxOpen, DefaultMaxOpen)
 	o.MaxPerCaller = cmp.Or(o.MaxPerCaller, DefaultMaxPerCaller)
 	o.Name = cmp.Or(o.Name, "approval")
@@ -243,5 +253,5 @@ func (g *guard) record(now time.Time, grant *grant, event Event, a Answer) error
 // refuse logs and returns the error of a call that is not made.
 func (g *guard) refuse(t *Target, code Code, err error) *Error {
 	g.opts.Logger.Info("the call was refused", "server", t.Server, "tool", t.Tool, "code", string(code), "error", err)
-	return newError(t, code, err)
+	return g.newError(t, code, err)
 }

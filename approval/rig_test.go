@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -185,6 +186,23 @@ func wantCode(t testing.TB, err error, kind approval.Code) {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) || string(wire.Data) != fmt.Sprintf(`{"type":%q}`, string(kind)) || wire.Code != jsonrpc.InternalError {
 		t.Errorf("the caller gets %v, want the type %s", wire, string(kind))
+	}
+}
+
+// wantRefusal checks the result of a call that was not approved: its text for the model begins with
+// the message and says not to repeat the call, and its _meta has the code.
+func wantRefusal(t testing.TB, result *mcp.CallToolResult, err error, code approval.Code, message string) {
+	t.Helper()
+	if err != nil || !result.IsError {
+		t.Errorf("the result is %v, the error %v; want a refusal", result, err)
+		return
+	}
+	before := code != approval.Changed && code != approval.Spent // for these, an earlier run may have called the tool
+	if text := result.Text(); !strings.HasPrefix(text, message) || !strings.Contains(text, "Do not repeat the call") || strings.Contains(text, "The tool was not called.") != before {
+		t.Errorf("the text is %q, want %q", text, message)
+	}
+	if got, want := string(result.Meta.Get(mcp.MetaRefusal)), fmt.Sprintf(`{"type":%q}`, string(code)); got != want {
+		t.Errorf("the refusal is %s, want %s", got, want)
 	}
 }
 

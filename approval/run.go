@@ -32,7 +32,7 @@ func (r *run) invoke(ctx context.Context, next mcp.Handler) (mcp.Result, error) 
 		}
 	}
 	r.executing = true
-	r.call.FreezeArguments(newError(&r.grant.request.Target, Changed, Changed))
+	r.call.FreezeArguments(r.guard.newError(&r.grant.request.Target, Changed, Changed))
 	return next(context.WithValue(ctx, approvedKey{}, r.grant.request), r.call)
 }
 
@@ -155,9 +155,13 @@ func (r *run) finish(panicking bool, err error) {
 	}
 	g := r.guard
 	if _, asks := mcp.AsInputRequired(err); asks && !panicking {
+		now := time.Now()
 		until := r.grant.request.Deadline
 		if r.executing {
-			until = time.Now().Add(g.opts.Expiry)
+			until = now.Add(g.opts.Expiry)
+		}
+		if last := now.Add(maxPause); until.After(last) {
+			until = last
 		}
 		r.call.Store(r.grant.key, g.grants.pause(r.grant, until).json())
 		return

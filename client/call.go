@@ -311,19 +311,22 @@ func (s *Session) CanForward(can *mcp.ClientCapabilities) bool { return s.curren
 //     The WWW-Authenticate header of the *httptransport.StatusError lists the scopes, and so does
 //     the *oauth.StepUpError of an oauth.Client that cannot obtain them;
 //   - the refusal by a guard of a server that uses this module: the code [jsonrpc.InternalError] with
-//     data of the type FORBIDDEN. Message and data name the guard. If it is "scope", data has the
-//     member scopes.
+//     data of the type FORBIDDEN, or a *[ToolError] with that data in its result, under
+//     [mcp.MetaRefusal]. [Session.CallTool] returns such a result without an error. Message and data
+//     name the guard. If it is "scope", data has the member scopes.
 //
 // It does not recognize guards that return their own errors or hide an entry.
 func IsForbidden(err error) bool {
 	if errors.Is(err, transport.ErrForbidden) {
 		return true
 	}
-	refusal, ok := errors.AsType[*jsonrpc.Error](err)
-	if !ok || refusal.Code != jsonrpc.InternalError {
-		return false
+	var text json.RawMessage
+	if refusal, ok := errors.AsType[*jsonrpc.Error](err); ok && refusal.Code == jsonrpc.InternalError {
+		text = refusal.Data
+	} else if failed, ok := errors.AsType[*ToolError](err); ok {
+		text = failed.Result.Meta.Get(mcp.MetaRefusal)
 	}
-	data, err := jsonscan.ReadObject(refusal.Data)
+	data, err := jsonscan.ReadObject(text)
 	if err != nil {
 		return false
 	}

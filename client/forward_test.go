@@ -396,12 +396,19 @@ func TestIsForbidden(t *testing.T) {
 	refusal := func(code jsonrpc.Code, data string) error {
 		return fmt.Errorf("calling: %w", &jsonrpc.Error{Code: code, Message: "Guard 'g' denied the tool call for 't'", Data: []byte(data)})
 	}
+	refused := func(meta string) error {
+		return fmt.Errorf("calling: %w", &client.ToolError{Tool: "t", Result: &mcp.CallToolResult{IsError: true, Meta: mcp.Meta(meta)}})
+	}
 	for _, test := range []struct {
 		err  error
 		want bool
 	}{
 		{refusal(jsonrpc.InternalError, `{"type":"FORBIDDEN","guard":"g"}`), true},
 		{refusal(jsonrpc.InternalError, ` { "type" : "FORBIDDE\u004e" }`), true},
+		{refused(`{"io.github.dovetail-go/refusal":{"type":"FORBIDDEN","guard":"policy"}}`), true},
+		{refused(`{"io.github.dovetail-go/refusal":{"type":"REJECTED"}}`), false},
+		{refused(`{"type":"FORBIDDEN"}`), false},
+		{refused(``), false},
 		{nil, false},
 		{errors.New("FORBIDDEN"), false},
 		{refusal(jsonrpc.InvalidParams, `{"type":"FORBIDDEN","guard":"g"}`), false},

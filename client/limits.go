@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -89,7 +90,7 @@ func (l Limits) WithDefaults() Limits {
 		{&l.Templates, 256}, {&l.CursorBytes, 128 << 10},
 		{&l.EntryBytes, 1 << 20}, {&l.SchemaBytes, 256 << 10}, {&l.TextBytes, 64 << 10}, {&l.NameBytes, 256},
 		{&l.URIBytes, 64 << 10}, {&l.TemplateBytes, 8 << 10}, {&l.CompletionValues, 100},
-		{&l.Rounds, 10}, {&l.QuestionsPerMinute, 300}, {&l.QuestionBurst, 100}, {&l.QuestionBytes, 1 << 20},
+		{&l.Rounds, era.MaxRounds}, {&l.QuestionsPerMinute, 300}, {&l.QuestionBurst, 100}, {&l.QuestionBytes, 1 << 20},
 		{&l.QueuedNotifications, 1024}, {&l.QueuedBytes, 1 << 20},
 		{&l.Reconnects, 10},
 	} {

@@ -50,6 +50,11 @@ const MetaBridges = "io.github.dovetail-go/bridges"
 // module and not by the protocol.
 const MetaTags = "io.github.dovetail-go/tags"
 
+// MetaRefusal is the key, in a tool result with isError, that says that a guard has refused the call.
+// The value is an object with the member type: FORBIDDEN for a policy, or the code of an approval that
+// was not given. It is defined by this module.
+const MetaRefusal = "io.github.dovetail-go/refusal"
+
 // Meta is a `_meta` object as raw JSON. Unknown members are kept unchanged. nil means that there is
 // none. Methods that read treat a value that is not an object as empty.
 type Meta json.RawMessage

@@ -3,7 +3,6 @@ package policy_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -86,7 +85,8 @@ func ExampleCompiled_Explain() {
 	// - ask outside of tmp: unless[0] does not match
 }
 
-// Callers can neither see nor call a tool that the policy does not allow.
+// Callers can neither see nor call a tool that the policy does not allow. The model reads why a call
+// was refused.
 func ExampleGuard() {
 	readers, err := policy.Compile(&policy.Policy{Allow: []string{"read_*"}})
 	if err != nil {
@@ -109,12 +109,16 @@ func ExampleGuard() {
 	for tool := range session.Tools(ctx, nil) {
 		fmt.Println("listed:", tool.Name)
 	}
-	_, err = session.CallTool(ctx, "write_file", nil, nil)
-	fmt.Println(client.IsForbidden(err), err)
-	_, told := errors.AsType[*policy.DeniedError](err)
-	fmt.Println("the caller gets the reason:", told)
+	result, err := session.CallTool(ctx, "write_file", nil, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.IsError, result.Text())
+	_, err = client.CallAs[string](ctx, session, "write_file", nil, nil)
+	fmt.Println(client.IsForbidden(err))
 	// Output:
 	// listed: read_file
-	// true jsonrpc: -32603 "The policy does not allow the tool \"write_file\""
-	// the caller gets the reason: false
+	// true The policy does not allow the tool "write_file"
+	// The tool was not called. Do not repeat the call: it would be refused again.
+	// true
 }

@@ -20,6 +20,9 @@ type GuardOptions struct {
 	// OnDecision is called with the decision about each call, for an audit. It is not called
 	// for lists. A panic denies the call.
 	OnDecision func(ctx context.Context, call *mcp.Call, q *Request, d Decision)
+	// ProtocolErrors refuses calls of tools with a JSON-RPC error, as calls of other entries are. By
+	// default the caller gets a result with isError; see [DeniedError.ToolResult].
+	ProtocolErrors bool
 }
 
 // Guard returns a guard that enforces a policy. An entry that the policy does not allow is
@@ -55,7 +58,9 @@ func (c *Compiled) DecideListed(ctx context.Context, caller *mcp.Caller, target 
 func (c *Compiled) DecideCall(ctx context.Context, call *mcp.Call, opts *GuardOptions) (Decision, error) {
 	d := c.decideCall(ctx, call, opts)
 	if d.Effect != Allow {
-		return d, denied(call, d)
+		refusal := denied(call, d)
+		refusal.protocol = opts != nil && opts.ProtocolErrors
+		return d, refusal
 	}
 	return d, nil
 }
@@ -128,13 +133,16 @@ func safely(fn func() error) (err error) {
 	return fn()
 }
 
-// A DeniedError reports a call that the policy does not allow. The caller gets the
-// *[jsonrpc.Error] of Unwrap: code -32603, data {"type":"FORBIDDEN","guard":"policy"}, which
-// client.IsForbidden recognizes, and the UserMessage of the decision, but not its Reason.
+// A DeniedError reports a call that the policy does not allow. The caller of a tool gets the result
+// of ToolResult. The caller of another entry gets the *[jsonrpc.Error] of Unwrap: code -32603 and data
+// {"type":"FORBIDDEN","guard":"policy"}. client.IsForbidden recognizes both. They contain the
+// UserMessage of the decision, but not its Reason.
 type DeniedError struct {
 	Kind     mcp.Kind
 	Name     string // the name that the caller used
 	Decision Decision
+
+	protocol bool // GuardOptions.ProtocolErrors
 }
 
 // Error returns the name and the reason, for the operator.
@@ -143,7 +151,25 @@ func (e *DeniedError) Error() string {
 }
 
 // Unwrap returns the *[jsonrpc.Error] for the caller.
-func (e *DeniedError) Unwrap() error {
+func (e *DeniedError) Unwrap() error { return e.public() }
+
+// ToolResult returns the result for the caller of a tool, with isError and with text for the model:
+// the message of the *[jsonrpc.Error], and that the same call would be refused again. The key
+// [mcp.MetaRefusal] of its _meta has the data of the error. ToolResult returns nil with
+// [GuardOptions].ProtocolErrors.
+func (e *DeniedError) ToolResult() *mcp.CallToolResult {
+	if e.protocol {
+		return nil
+	}
+	public := e.public()
+	return &mcp.CallToolResult{
+		IsError: true,
+		Content: mcp.ContentList{mcp.Text(public.Message + "\nThe tool was not called. Do not repeat the call: it would be refused again.")},
+		Meta:    mcp.Meta(`{"` + mcp.MetaRefusal + `":` + string(public.Data) + `}`),
+	}
+}
+
+func (e *DeniedError) public() *jsonrpc.Error {
 	message := fmt.Sprintf("The policy does not allow the %s %.256q", e.Kind, e.Name)
 	if e.Decision.UserMessage != "" {
 		message += ": " + e.Decision.UserMessage

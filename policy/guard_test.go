@@ -105,6 +105,31 @@ var kinds = []struct {
 	{mcp.MethodResourceTemplatesList, "resourceTemplates", "uriTemplate", mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":%q},"argument":{"name":"x","value":""}}`},
 }
 
+// refusal returns the error of a call, or a *client.ToolError for a result with isError.
+func refusal(result *mcp.CallToolResult, err error) error {
+	if err == nil && result.IsError {
+		return &client.ToolError{Result: result}
+	}
+	return err
+}
+
+// called makes a call of any method, and returns its error or refusal.
+func called(t testing.TB, session *client.Session, method, params string) error {
+	t.Helper()
+	text, err := session.Call(t.Context(), method, json.RawMessage(params), nil)
+	if err != nil || method != mcp.MethodToolsCall {
+		return err
+	}
+	var result mcp.CallToolResult
+	if err := result.UnmarshalJSON(text); err != nil {
+		t.Fatal(err)
+	}
+	return refusal(&result, nil)
+}
+
+// repeats is what the text of a refused call of a tool says after the reason.
+const repeats = "\nThe tool was not called. Do not repeat the call: it would be refused again."
+
 // listed returns the names in a list, and the text of the list.
 func listed(t testing.TB, session *client.Session, method, member, name string) (names []string, text string) {
 	t.Helper()
@@ -149,7 +174,7 @@ func TestListAndCallAgree(t *testing.T) {
 					if full == "" {
 						full = name
 					}
-					_, err := session.Call(t.Context(), kind.call, fmt.Appendf(nil, kind.params, full), nil)
+					err := called(t, session, kind.call, fmt.Sprintf(kind.params, full))
 					want := slices.Contains(strings.Fields(allowed), name)
 					if kind.member == "resourceTemplates" && strings.Contains(text, "app:*/*") {
 						want = false
@@ -261,9 +286,14 @@ func TestAsk(t *testing.T) {
 			{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"write"},"argument":{"name":"x","value":""}}`, `there is no argument "x" of "write"`},
 			{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"move"},"argument":{"name":"x","value":""}}`, ""},
 		} {
-			_, err := session.Call(t.Context(), test.method, json.RawMessage(test.params), nil)
-			said, _ := errors.AsType[*jsonrpc.Error](err)
-			if test.message == "" && err != nil || test.message != "" && (said == nil || said.Message != test.message) {
+			err := called(t, session, test.method, test.params)
+			var said string
+			if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
+				said = wire.Message
+			} else if failed, ok := errors.AsType[*client.ToolError](err); ok {
+				said = strings.TrimSuffix(failed.Result.Text(), repeats)
+			}
+			if test.message == "" && err != nil || said != test.message {
 				t.Errorf("%s %s: %v, want %q", test.method, test.params, err, test.message)
 			}
 		}
@@ -319,14 +349,27 @@ func TestResourcesByURI(t *testing.T) {
 	})
 }
 
-// TestRefusalSaysLittle: the caller gets the reason of the rule, but not its name.
+// TestRefusalSaysLittle: the caller gets the reason of the rule, but not its name. A tool is refused
+// with a result, unless the options say otherwise.
 func TestRefusalSaysLittle(t *testing.T) {
-	guard := policy.Guard(parsed(t, `{"allow":["*"],"rules":[{"name":"secret plan","effect":"deny","names":["w*"],"reason":"Ask Ann."}]}`), nil)
+	rules := parsed(t, `{"allow":["*"],"rules":[{"name":"secret plan","effect":"deny","names":["w*"],"reason":"Ask Ann."}]}`)
+	const message, data = `The policy does not allow the tool "write": Ask Ann.`, `{"type":"FORBIDDEN","guard":"policy"}`
+	guard := policy.Guard(rules, nil)
+	strict := policy.Guard(rules, &policy.GuardOptions{ProtocolErrors: true})
 	eachEra(t, func(t *testing.T, era client.Era) {
 		session := connect(t, shop(t, &server.Options{Guards: []mcp.Guard{guard}}, "read", "write"), era)
-		_, err := session.CallTool(t.Context(), "write", nil, nil)
+		result, err := session.CallTool(t.Context(), "write", nil, nil)
+		if err != nil || !result.IsError || result.Text() != message+repeats || string(result.Meta.Get(mcp.MetaRefusal)) != data {
+			t.Errorf("the result is %+v, the error %v", result, err)
+		}
+		if _, err := client.CallAs[string](t.Context(), session, "write", nil, nil); !client.IsForbidden(err) {
+			t.Errorf("the error is %v", err)
+		}
+
+		session = connect(t, shop(t, &server.Options{Guards: []mcp.Guard{strict}}, "read", "write"), era)
+		_, err = session.CallTool(t.Context(), "write", nil, nil)
 		said, ok := errors.AsType[*jsonrpc.Error](err)
-		if !ok || said.Message != `The policy does not allow the tool "write": Ask Ann.` || string(said.Data) != `{"type":"FORBIDDEN","guard":"policy"}` {
+		if !ok || said.Message != message || string(said.Data) != data || !client.IsForbidden(err) {
 			t.Errorf("the error is %v", err)
 		}
 	})

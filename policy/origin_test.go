@@ -59,7 +59,7 @@ func TestOfManyServers(t *testing.T) {
 					t.Errorf("listed are %q", shown)
 				}
 				for _, exposed := range []string{"good__read", "good__x__write", "good__read2", "evil__read", "evil__good__read"} {
-					_, err := session.CallTool(t.Context(), prefix+exposed, nil, nil)
+					err := refusal(session.CallTool(t.Context(), prefix+exposed, nil, nil))
 					if (err == nil) != (exposed == "good__read") || err != nil && !client.IsForbidden(err) {
 						t.Errorf("%s: %v", exposed, err)
 					}
@@ -122,7 +122,7 @@ func TestTrustOfOrigins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			session := connect(t, mounted(t, test.provider, &server.Options{Guards: []mcp.Guard{guard}}, nil), client.Modern)
 			shown, _ := listed(t, session, mcp.MethodToolsList, "tools", "name")
-			_, err := session.CallTool(t.Context(), test.tool, nil, nil)
+			err := refusal(session.CallTool(t.Context(), test.tool, nil, nil))
 			if (len(shown) == 1) != test.trusted || (err == nil) != test.trusted || err != nil && !client.IsForbidden(err) {
 				t.Errorf("listed are %q, the call: %v", shown, err)
 			}

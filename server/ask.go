@@ -33,10 +33,17 @@ func (e *DeclinedError) Error() string {
 // strings with an enum, or a struct of these. key identifies the question among those of the call,
 // and must be the same in each run.
 //
-// Until there is an answer, Elicit returns an error that the function must return. The function
-// then runs again. If the user declines or cancels, the error is a *[DeclinedError]. An answer that
-// does not fit T is a *[jsonrpc.Error]. Members that the form does not have are ignored, and null for an
-// optional member means that it is absent.
+// Until there is an answer, Elicit returns an error, which the function must return. The client is
+// asked, and then the function runs again from its first line: code before the question runs again,
+// with its side effects. [Once] prevents that. If the function returns something else, the question
+// is never asked, and [Options].Logger gets a warning. A call may ask in 10 rounds, in all versions
+// of the protocol; then it fails.
+//
+// If the user declines or cancels, the error is a *[DeclinedError]. An answer that does not fit T is
+// a *[jsonrpc.Error] with [jsonrpc.InvalidParams]. Members that the form does not have are ignored,
+// and null for an optional member means that it is absent. A client that cannot be asked is one with
+// [mcp.CodeMissingClientCapability]. Elicit does not block, and may be called concurrently with other
+// keys.
 //
 // A form must not ask for secrets; use [ElicitURL] for that. MCP 2025-11-25, client/elicitation.
 func Elicit[T any](r *Request, key, message string) (T, error) {
@@ -129,12 +136,51 @@ func (r *Request) ask(key, method string, params mcp.Result, into json.Unmarshal
 	}
 	answer, err := r.call.Input(key, question)
 	if err != nil {
+		if _, asks := mcp.AsInputRequired(err); asks {
+			r.addOpen(key)
+		}
 		return err
 	}
 	if err := into.UnmarshalJSON(answer); err != nil {
 		return invalidParams("the answer to %q: %v", key, err)
 	}
 	return nil
+}
+
+// An openQuestion is an element of the list of questions without an answer in this run.
+type openQuestion struct {
+	key  string
+	next *openQuestion
+}
+
+// addOpen adds a question to the list. It may be called concurrently.
+func (r *Request) addOpen(key string) {
+	for {
+		last := r.opened.Load()
+		if r.opened.CompareAndSwap(last, &openQuestion{key, last}) {
+			return
+		}
+	}
+}
+
+// warnUnasked logs the questions of a run that are never asked, because the function has returned err
+// instead of their errors.
+func (r *Request) warnUnasked(ctx context.Context, err error) {
+	opened := r.opened.Load()
+	if opened == nil || ctx.Err() != nil {
+		return
+	}
+	if _, asks := mcp.AsInputRequired(err); asks {
+		return // questions that err does not contain are asked in a later round
+	}
+	var keys []string
+	for ; opened != nil; opened = opened.next {
+		keys = append(keys, opened.key)
+	}
+	slices.Reverse(keys)
+	kind, name := describeTarget(r.call)
+	r.logger().WarnContext(ctx, "a question was not asked: the function must return the error of Elicit, Sample or Roots",
+		"questions", keys, "kind", kind, "name", name, "returned", err)
 }
 
 // Once calls fn in the first run of a call and returns the stored result in later runs, so that a

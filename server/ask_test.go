@@ -1,9 +1,12 @@
 package server_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -474,6 +477,56 @@ func TestSamplingNeedsItsCapability(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestUnasked checks the warning for a function that opens a question and does not return its error.
+func TestUnasked(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var log bytes.Buffer
+		s := newServer(&server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for name, end := range map[string]func(first, second error) error{
+			"returned":     func(first, second error) error { return errors.Join(first, second) },
+			"one of them":  func(first, second error) error { return fmt.Errorf("asking: %w", cmp.Or(second, first)) },
+			"swallowed":    func(error, error) error { return nil },
+			"without type": func(first, _ error) error { return fmt.Errorf("asking: %v", first) },
+			"with another": func(first, second error) error { return errors.Join(first, second, errors.New("no")) },
+		} {
+			log.Reset()
+			fn := func(r *server.Request) error {
+				_, first := server.Elicit[int](r, "count", "How many?")
+				_, second := server.Elicit[bool](r, "sure", "Sure?")
+				if first == nil && second == nil {
+					return nil
+				}
+				return end(first, second)
+			}
+			if err := s.Replace(toolOf(t, "ask", fn)); err != nil {
+				t.Fatal(err)
+			}
+			session := connectInMemory(t, s, &client.Options{Era: era, Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				value := "1"
+				if p.Message == "Sure?" {
+					value = "true"
+				}
+				return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: jsonRaw(`{"value":` + value + `}`)}, nil
+			}})
+			call(t, session, "ask", `{}`)
+			const warning = `level=WARN msg="a question was not asked: the function must return the error of Elicit, Sample or Roots" questions="[count sure]" kind=tool name=ask`
+			if asked := name == "returned" || name == "one of them"; strings.Contains(log.String(), warning) == asked || asked && log.Len() > 0 {
+				t.Errorf("%s: the log is %q", name, log.String())
+			}
+		}
+	})
+}
+
+// toolOf returns a tool without arguments.
+func toolOf(t *testing.T, name string, fn func(r *server.Request) error) *server.Entry {
+	t.Helper()
+	e, err := server.NewTool(server.Tool{Name: name}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) { return "", fn(r) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // TestSampleRefused checks that the function gets the client's error.

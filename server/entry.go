@@ -315,7 +315,9 @@ func decodeAndRun[In any](s *Server, middleware mcp.Middleware, decode func(ctx 
 			if err != nil {
 				return nil, err
 			}
-			result, err = run(ctx, &Request{call, s}, in)
+			r := &Request{call: call, server: s}
+			result, err = run(ctx, r, in)
+			r.warnUnasked(ctx, err)
 			return result, functionErrorOf(err)
 		}
 	}
@@ -326,7 +328,9 @@ func decodeAndRun[In any](s *Server, middleware mcp.Middleware, decode func(ctx 
 		if !ok || !arguments.matches(call) {
 			return nil, errArgumentsChanged
 		}
-		result, err = run(ctx, &Request{call, s}, arguments.value)
+		r := &Request{call: call, server: s}
+		result, err = run(ctx, r, arguments.value)
+		r.warnUnasked(ctx, err)
 		return result, functionErrorOf(err)
 	})
 	return func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {

@@ -92,7 +92,8 @@ func (e *InternalError) As(target any) bool {
 
 // A RefusedError is the refusal of a call by a guard. Middleware and callers of [Server.Serve] get
 // it. After Serve, errors.As finds the *[jsonrpc.Error] that clients get: the guard's own, or one
-// that does not contain the reason.
+// that does not contain the reason. If Err has a method ToolResult, as those of packages policy and
+// approval, callers of a tool get its result instead; see [mcp.Guard].
 type RefusedError struct {
 	// Guard is the name of the guard.
 	Guard string

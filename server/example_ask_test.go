@@ -53,35 +53,38 @@ func ExampleElicit() {
 	// nothing then
 }
 
-// Code before a question runs again in each run of the function. Once keeps its result.
+// Code before a question runs again in each run of the function. Once charges the card in the first run
+// only. The call's id, which is the same in all its runs, is the idempotency key of the payment.
 func ExampleOnce() {
+	type Receipt struct {
+		Email string `json:"email" jsonschema:"format=email"`
+	}
+	charge := func(key string) (int, error) {
+		fmt.Println("the card is charged:", key != "")
+		return 1, nil
+	}
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
-	orders := 0
-	server.AddTool(s, server.Tool{Name: "order"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
-		number, err := server.Once(r, "number", func() (int, error) {
-			orders++
-			fmt.Println("a new order")
-			return orders, nil
-		})
+	server.AddTool(s, server.Tool{Name: "pay"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		fmt.Println("the function runs")
+		payment, err := server.Once(r, "charge", func() (int, error) { return charge(r.Call().ID()) })
 		if err != nil {
 			return "", err
 		}
-		if _, err := server.Elicit[struct{}](r, "sure", "Sure?"); err != nil {
+		to, err := server.Elicit[Receipt](r, "receipt", "Where should the receipt go?")
+		if err != nil {
 			return "", err
 		}
-		return fmt.Sprint("order ", number), nil
+		return fmt.Sprintf("receipt of payment %d sent to %s", payment, to.Email), nil
 	})
-	session := dial(s, &client.Options{Elicit: answer(mcp.ElicitAccept, `{}`)})
+	session := dial(s, &client.Options{Elicit: answer(mcp.ElicitAccept, `{"email":"ada@example.com"}`)})
 	defer session.Close()
-	say(session, "order", nil)
-	say(session, "order", nil)
+	say(session, "pay", nil)
 	// Output:
-	// a new order
-	// asked: Sure?
-	// order 1
-	// a new order
-	// asked: Sure?
-	// order 2
+	// the function runs
+	// the card is charged: true
+	// asked: Where should the receipt go?
+	// the function runs
+	// receipt of payment 1 sent to ada@example.com
 }
 
 func ExampleSample() {
@@ -119,6 +122,58 @@ func ExampleElicitForm() {
 	defer session.Close()
 	say(session, "bake", nil)
 	// Output: {"crust":"d"}
+}
+
+// The person visits a page of the server, where secrets may be entered.
+func ExampleElicitURL() {
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "connect"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		if err := server.ElicitURL(r, "login", "Log in at the mill.", "https://mill.example.com/login?call="+r.Call().ID()); err != nil {
+			return "", err
+		}
+		return "the page was opened", nil
+	})
+	session := dial(s, &client.Options{ElicitURLs: true, Elicit: func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		fmt.Println(params.Mode, params.Message)
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+	}})
+	defer session.Close()
+	say(session, "connect", nil)
+	// Output:
+	// url Log in at the mill.
+	// the page was opened
+}
+
+// The answer of the model must fit the Go type. If it does not, the model gets the reason and answers
+// again.
+func ExampleSampleAs() {
+	type Review struct {
+		Stars int `json:"stars" jsonschema:"minimum=1,maximum=5"`
+	}
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "review"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		review, err := server.SampleAs[Review](r, "review", &mcp.CreateMessageParams{
+			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("Rate this bread.")}}},
+			MaxTokens: 20,
+		})
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(review.Stars, " stars"), nil
+	})
+	answers := []string{`{"stars":6}`, `{"stars":5}`}
+	session := dial(s, &client.Options{Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		said := answers[0]
+		answers = answers[1:]
+		fmt.Println("the model says:", said)
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "critic", Content: mcp.SamplingContent{mcp.Text(said)}}, nil
+	}})
+	defer session.Close()
+	say(session, "review", nil)
+	// Output:
+	// the model says: {"stars":6}
+	// the model says: {"stars":5}
+	// 5 stars
 }
 
 func ExampleRoots() {

@@ -81,3 +81,26 @@ func Example_composition() {
 	// protocol error: jsonrpc: -32602 "unknown tool: \"bakery_bake\""
 	// order, called by guest
 }
+
+// The first part that has a name keeps it. The catalog reports the other entry.
+func ExampleMerge() {
+	entry := func(name string) *server.Entry {
+		return &server.Entry{
+			Target: mcp.Target{Kind: mcp.KindTool, Name: name, Definition: mcp.NewDefinition([]byte(`{"name":"` + name + `","inputSchema":{"type":"object"}}`))},
+			Handle: func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{"content":[]}`), nil },
+		}
+	}
+	merged := server.Merge(nil,
+		server.Part{Owner: "kitchen", Catalog: server.NewCatalog([]*server.Entry{entry("bake"), entry("clean")}, nil)},
+		server.Part{Owner: "counter", Catalog: server.NewCatalog([]*server.Entry{entry("clean")}, nil)})
+	for e := range merged.All(mcp.KindTool) {
+		fmt.Println(e.Name)
+	}
+	for _, collision := range merged.Collisions() {
+		fmt.Println(collision)
+	}
+	// Output:
+	// bake
+	// clean
+	// the tool "clean" of counter is not offered: kitchen has one too; use a prefix
+}

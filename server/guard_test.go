@@ -212,6 +212,55 @@ func TestGuardSeesTheCall(t *testing.T) {
 	})
 }
 
+// A modelRefusal is the error of a guard that refuses tools with a result, unless it is empty.
+type modelRefusal string
+
+func (e modelRefusal) Error() string { return "the secret reason" }
+
+func (e modelRefusal) ToolResult() *mcp.CallToolResult {
+	if e == "" {
+		return nil
+	}
+	return &mcp.CallToolResult{IsError: true, Content: mcp.ContentList{mcp.Text(string(e))}}
+}
+
+// TestGuardRefusesWithResult checks that only the caller of a tool gets the ToolResult of a guard's
+// error, from Check and Run alike. Callers of Serve get the error.
+func TestGuardRefusesWithResult(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		for _, text := range []modelRefusal{"ask Ann", ""} {
+			check := mcp.Guard{Name: "g", Check: func(context.Context, *mcp.Call) error { return text }}
+			run := mcp.Guard{Name: "g", Run: func(mcp.Handler) mcp.Handler {
+				return func(context.Context, *mcp.Call) (mcp.Result, error) {
+					return nil, fmt.Errorf("%w: %w", text, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "no"})
+				}
+			}}
+			for _, guard := range []mcp.Guard{check, run} {
+				s := newServer(&server.Options{Guards: []mcp.Guard{guard}, Logger: discardLogger()})
+				server.AddTool(s, server.Tool{Name: "t"}, nothing[struct{}])
+				server.AddResource(s, server.Resource{URI: "app:r", Name: "r"}, func(context.Context, *server.Request) (string, error) { return "", nil })
+				session := connect(t, s, era)
+				result, err := session.CallTool(t.Context(), "t", nil, nil)
+				if text == "" {
+					wantCode(t, err, jsonrpc.InternalError)
+				} else if err != nil || !result.IsError || textOf(result) != string(text) {
+					t.Errorf("the result is %+v, the error %v", result, err)
+				}
+				_, err = session.ReadResource(t.Context(), "app:r", nil)
+				wantCode(t, err, jsonrpc.InternalError)
+
+				request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, jsonRaw(`{"name":"t"}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				made := mcp.NewCall(request, &mcp.Caller{}, nil)
+				_, err = s.Serve(t.Context(), &made)
+				wantCode(t, err, jsonrpc.InternalError)
+			}
+		}
+	})
+}
+
 // TestGuardRefusesBeforeValidation checks that a refused caller learns nothing about valid
 // arguments.
 func TestGuardRefusesBeforeValidation(t *testing.T) {

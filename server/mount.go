@@ -35,7 +35,8 @@ type Provider interface {
 
 // Provider returns the server as a provider, for [Server.Mount] and other consumers. Its entries
 // keep their guards, visibility, scopes and subscriptions. Calls to them pass through the server's
-// Middleware. Run starts the server and shuts it down at the end.
+// Middleware. Run starts the server and shuts it down at the end. If the server has dependencies or
+// mounts, a call before that fails with an error that says so.
 func (s *Server) Provider() Provider { return serverProvider{s} }
 
 type serverProvider struct{ *Server }
@@ -74,6 +75,9 @@ func (s *Server) serveEntry(e *Entry, handle mcp.Handler) mcp.Handler {
 			return nil, errStopping
 		}
 		defer s.calls.finish()
+		if !s.life.ready.Load() && len(s.options.Dependencies)+len(s.mounted()) > 0 {
+			return nil, fmt.Errorf("the server %.80q was not started: mount its Provider on a server, or run the Provider", s.info.Name)
+		}
 		if len(s.options.Middleware) == 0 {
 			return handle(ctx, call)
 		}

@@ -187,7 +187,7 @@ func NewCompletion(completion Completion, fn func(ctx context.Context, r *Reques
 			if err != nil {
 				return nil, err
 			}
-			values, err := fn(ctx, &Request{call, s}, typed, others)
+			values, err := fn(ctx, &Request{call: call, server: s}, typed, others)
 			if err != nil {
 				return nil, functionErrorOf(err)
 			}

@@ -672,3 +672,40 @@ func TestResolver(t *testing.T) {
 		}
 	})
 }
+
+// TestProviderThatWasNotStarted checks that the error of a call says so, if the server needs a start.
+func TestProviderThatWasNotStarted(t *testing.T) {
+	number := server.Provide(func(context.Context) (int, func(context.Context) error, error) { return 7, nil, nil })
+	for _, dependencies := range [][]server.Dependency{nil, {number}} {
+		s := newServer(&server.Options{Dependencies: dependencies, Logger: discardLogger()})
+		server.AddTool(s, server.Tool{Name: "t"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+			if len(dependencies) == 0 {
+				return "done", nil
+			}
+			return fmt.Sprint(server.Value[int](r)), nil
+		})
+		provider := s.Provider()
+		handle := func() error {
+			request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, jsonRaw(`{"name":"t"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			made := mcp.NewCall(request, &mcp.Caller{}, nil)
+			_, err = provider.Catalog().Lookup(mcp.KindTool, "t").Handle(t.Context(), &made)
+			return err
+		}
+		err := handle()
+		if says := err != nil && strings.Contains(err.Error(), `the server "test" was not started`); says != (len(dependencies) > 0) {
+			t.Errorf("the error is %v", err)
+		}
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := handle(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}

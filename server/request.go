@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/mcp"
@@ -14,9 +15,16 @@ import (
 
 // A Request is the call that a function answers, with the means to reach its caller. It is valid
 // until the function returns. Its methods may be called concurrently.
+//
+// The principal of an authenticated caller is [Request.Caller].Principal, and [mcp.Call.ID] of
+// [Request.Call] identifies the call in all its runs. Over HTTP, the context of the function has the
+// values of the request's context, in each run: an HTTP middleware can put headers there, and with
+// them the session id, Mcp-Session-Id, of versions that have sessions. Over WebSocket and HTTP+SSE
+// it is the request that has opened the session. The Example of Request shows it.
 type Request struct {
 	call   *mcp.Call
-	server *Server // nil if the function belongs to no server
+	server *Server                      // nil if the function belongs to no server
+	opened atomic.Pointer[openQuestion] // the last one in this run
 }
 
 // Call returns the call.

@@ -62,7 +62,8 @@ type Options struct {
 	// Negative: no limit, which lets a caller use about 100 times the memory of its message.
 	ValidationMemory int64
 	// Logger receives messages for the operator: panics, errors that clients do not see, refusals
-	// of guards, and collisions of names. Default: slog.Default().
+	// of guards, collisions of names, and questions that were not asked because a function did not
+	// return their errors; see [Elicit]. Default: slog.Default().
 	Logger *slog.Logger
 }
 

@@ -456,7 +456,7 @@ type pointerIn struct{ _ server.ToolTag }
 // Services with one method that does not fit.
 type (
 	takesPointer   struct{}
-	takesRequest   struct{}
+	takesResult    struct{}
 	takesVariadic  struct{}
 	givesNothing   struct{}
 	givesTwo       struct{}
@@ -542,7 +542,7 @@ type ownError struct{}
 func (*ownError) Error() string { return "" }
 
 func (takesPointer) Run(context.Context, *pointerIn) error               { return nil }
-func (takesRequest) Run(context.Context, server.Request) error           { return nil }
+func (takesResult) Run(context.Context, mcp.CallToolResult) error        { return nil }
 func (takesVariadic) Run(context.Context, pingIn, ...string) error       { return nil }
 func (givesNothing) Run(context.Context, pingIn)                         {}
 func (givesTwo) Run(context.Context, pingIn) (int, int, error)           { return 0, 0, nil }
@@ -593,7 +593,7 @@ func TestInvalidServices(t *testing.T) {
 		// Parameters and results.
 		{takesPointer{}, "method Run(context.Context, *server_test.pointerIn) error: it takes a pointer to the annotated struct: let it take the server_test.pointerIn itself"},
 		{takesBrokenPtr{}, "it takes a pointer to the annotated struct"},
-		{takesRequest{}, "it takes no annotated struct"},
+		{takesResult{}, "it takes no annotated struct"},
 		{takesVariadic{}, "it must not be variadic"},
 		{givesNothing{}, "its results do not fit"},
 		{givesTwo{}, "its results do not fit"},

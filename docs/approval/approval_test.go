@@ -85,7 +85,8 @@ func Example_approver() {
 	// content of /tmp/a <nil>
 	// asked: delete(path='/tmp/a')
 	// deleted /tmp/a <nil>
-	//  jsonrpc: -32603 "The policy does not allow the tool \"delete\""
+	//  tool "delete": The policy does not allow the tool "delete"
+	// The tool was not called. Do not repeat the call: it would be refused again.
 }
 
 func Example_elicitation() {
@@ -96,7 +97,7 @@ func Example_elicitation() {
 	call(s, "delete", "/tmp/a", &client.Options{
 		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			fmt.Println(p.Message)
-			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":true}`)}, nil
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"decision":"approve"}`)}, nil
 		},
 	})
 	// Output:

@@ -104,14 +104,15 @@ func Example_three() {
 		fmt.Println(tool.Name)
 	}
 	fmt.Println(client.CallAs[string](ctx, session, "notes__list", nil, nil))
-	_, err = session.CallTool(ctx, "notes__add", nil, nil)
-	fmt.Println(err)
+	_, err = client.CallAs[string](ctx, session, "notes__add", nil, nil)
+	fmt.Println(client.IsForbidden(err), err)
 	// Output:
 	// notes__list
 	// time__now
 	// calc__sum
 	// notes: list <nil>
-	// jsonrpc: -32603 "The policy does not allow the tool \"notes__add\""
+	// true tool "notes__add": The policy does not allow the tool "notes__add"
+	// The tool was not called. Do not repeat the call: it would be refused again.
 }
 
 func Example_failure() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -110,7 +111,7 @@ func TestCallerIsAsked(t *testing.T) {
 		var questions []string
 		session := p.connect(t, &client.Options{Era: era, Elicit: func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			questions = append(questions, params.Message)
-			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"decision":"approve"}`)}, nil
 		}})
 		before := len(p.lines(t, "file"))
 		if _, err := session.CallTool(t.Context(), "shelf__put", line{p.path("file"), "x"}, nil); err != nil {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -337,6 +338,9 @@ func (p *program) ways(t *testing.T) []way {
 	return []way{
 		{"mcp", func(ctx context.Context, tool, arguments string) (string, error) {
 			result, err := session.CallTool(ctx, "shelf__"+tool, json.RawMessage(arguments), nil)
+			if err == nil && result.Meta.Get(mcp.MetaRefusal) != nil {
+				err = errors.New(result.Text())
+			}
 			if err != nil {
 				return "", err
 			}

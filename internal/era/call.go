@@ -39,11 +39,11 @@ type state struct {
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
 	// Stored are the values that the core has stored.
 	Stored map[string]json.RawMessage `json:"kept,omitempty"`
-	// Rounds is how many times the call has asked.
-	Rounds int `json:"rounds,omitempty"`
 	// Logged is how many log messages were sent. A run that repeats them does not send them
 	// again.
 	Logged int `json:"logged,omitempty"`
+	// Rounds is how many times the call has asked.
+	Rounds int `json:"rounds,omitempty"`
 
 	failed map[string]error // questions that the caller did not answer
 }

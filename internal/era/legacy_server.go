@@ -367,8 +367,8 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		case !MayAsk(req.Method):
 			return mayNotAsk(req.Method)
 		}
-		if c.state.Rounds++; c.state.Rounds > MaxRounds {
-			return errRounds()
+		if err := c.beginRound(); err != nil {
+			return err
 		}
 		askLegacy(ctx, c, question)
 		if ctx.Err() != nil {

@@ -168,9 +168,13 @@ func MayAsk(method string) bool {
 	return false
 }
 
-// errRounds is the error of a call that asks more than MaxRounds times.
-func errRounds() error {
-	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}
+// beginRound counts a round of questions. The error says that the call asks too often.
+func (c *call) beginRound() error {
+	if c.state.Rounds == MaxRounds {
+		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}
+	}
+	c.state.Rounds++
+	return nil
 }
 
 func mayNotAsk(method string) error { return fmt.Errorf("%s may not ask its caller", method) }
@@ -182,12 +186,12 @@ func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply)
 	if !MayAsk(c.Method()) {
 		return mayNotAsk(c.Method())
 	}
+	if err := c.beginRound(); err != nil {
+		return err
+	}
 	description, err := s.core.Describe()
 	if err != nil {
 		return err
-	}
-	if c.state.Rounds++; c.state.Rounds > MaxRounds {
-		return errRounds()
 	}
 	c.ID()
 	plain, err := json.Marshal(&c.state)

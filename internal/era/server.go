@@ -48,7 +48,8 @@ type Description struct {
 
 // Limits of both ends.
 const (
-	// MaxRounds is how often one call may ask questions.
+	// MaxRounds is how often one call may ask questions, in both eras and at both ends. A client may
+	// have another limit.
 	MaxRounds = 10
 	// MaxListens is how many subscriptions one connection may hold open.
 	MaxListens = 32

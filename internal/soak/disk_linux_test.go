@@ -18,7 +18,6 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/atomicfile"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -276,7 +275,7 @@ func TestFullDiskOfAGateway(t *testing.T) {
 			}
 			defer session.Close()
 			written := func() error {
-				_, err := echoed(t.Context(), session, "write", "x")
+				_, err := client.CallAs[string](t.Context(), session, "write", echoIn{"x"}, nil)
 				return err
 			}
 			if err := written(); err != nil {
@@ -292,8 +291,8 @@ func TestFullDiskOfAGateway(t *testing.T) {
 			text, other := echoed(t.Context(), session, "echo", "no journal")
 			d.free(t)
 			for _, err := range []error{failure, again} {
-				answer, ok := errors.AsType[*jsonrpc.Error](err)
-				if !ok || string(answer.Data) != `{"type":"APPROVAL_FAILED"}` {
+				failed, ok := errors.AsType[*client.ToolError](err)
+				if !ok || string(failed.Result.Meta.Get(mcp.MetaRefusal)) != `{"type":"APPROVAL_FAILED"}` {
 					t.Errorf("the error is %v, want APPROVAL_FAILED", err)
 				}
 			}

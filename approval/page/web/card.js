@@ -12,6 +12,9 @@ const ARMED_AFTER = 500;
 
 const URGENT = 30_000;
 
+// A request with more time, a year in milliseconds, has no limit.
+const UNLIMITED = 365 * 24 * 3_600_000;
+
 export class Card {
 	element = fromTemplate("card");
 	request;
@@ -117,7 +120,7 @@ export class Card {
 		const { created, deadline } = this.request;
 		const left = Math.max(0, deadline - now());
 		const seconds = Math.ceil(left / 1000);
-		this.#part(".left").textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+		this.#part(".left").textContent = left > UNLIMITED ? "no limit" : `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 		this.#part(".card").classList.toggle("urgent", left < URGENT);
 		this.#part("progress").value = Math.min(1, left / Math.max(1, deadline - created));
 		return left > 0;

@@ -313,7 +313,7 @@ func TestPolicy(t *testing.T) {
 			if !strings.Contains(p.Message, "write_file") && !strings.Contains(p.Message, "greet on one") {
 				t.Errorf("asked %q", p.Message)
 			}
-			return &mcp.ElicitResult{Action: answer, Content: json.RawMessage(`{"approve":true,"approved":true}`)}
+			return &mcp.ElicitResult{Action: answer, Content: json.RawMessage(`{"decision":"approve"}`)}
 		})}
 	}
 	u := connectedTo(t, s, person(mcp.ElicitDecline))
@@ -321,7 +321,7 @@ func TestPolicy(t *testing.T) {
 	if tools["read_file"] == nil || tools["write_file"] == nil || tools["run_background"] != nil || tools["background_list"] != nil {
 		t.Errorf("%d tools", len(tools))
 	}
-	if got := u.call("run_background", `{"command":"true"}`); !strings.HasPrefix(got, "failure: ") {
+	if got := u.call("run_background", `{"command":"true"}`); !strings.HasPrefix(got, "error: The policy") {
 		t.Error(got)
 	}
 	if got := u.call("write_file", `{"path":"x","content":"x"}`); !strings.Contains(got, "rejected") {
@@ -370,7 +370,7 @@ func TestAddedServerChangesNoRules(t *testing.T) {
 			t.Errorf("%s is %+v, want %+v", exposed, e, want)
 		}
 	}
-	if got := u.call("run_command", `{"command":"echo hi"}`); !strings.HasPrefix(got, "failure: ") {
+	if got := u.call("run_command", `{"command":"echo hi"}`); !strings.HasPrefix(got, "error: The policy") {
 		t.Errorf("run_command: %s", got)
 	}
 	if status, answer := s.send("POST", "/custom-mcp", customServers(t, own, "hello")); status != http.StatusBadRequest || !strings.Contains(answer, own) {
