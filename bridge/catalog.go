@@ -60,7 +60,7 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		entries = append(entries, e)
 	}
 	opts := &server.CatalogOptions{Resolve: u.resolve, Bridges: append([]string{u.bridge}, l.bridges...)}
-	if !l.cached {
+	if !l.incomplete {
 		opts.Resolve = nil
 		refused = append(u.missing(l), refused...)
 	}

@@ -93,7 +93,10 @@ type ProxyOptions struct {
 	IdleTimeout time.Duration
 	// ConnectTimeout bounds starting the server and opening a session. Default 30 s.
 	ConnectTimeout time.Duration
-	// ListTimeout bounds reading all lists. Default 10 s.
+	// ListTimeout bounds reading one list. The lists are read concurrently. If a list cannot be read
+	// completely, the entries of its last complete reading, or else of the pages before the error,
+	// are offered, and State.Err reports the error. The lists are then read again after
+	// ListTimeout, and after twice the time whenever that fails. Default 10 s.
 	ListTimeout time.Duration
 	// CallTimeout ends a call when the server has reported no progress for this long. Time
 	// spent on questions to the caller does not count. By default, a call of this program
@@ -119,8 +122,8 @@ type ProxyOptions struct {
 	MaxSessions int
 
 	// Limits bounds what the server may list and ask. An entry that exceeds a limit is not offered;
-	// see [State].NotOffered. If a list as a whole exceeds a limit, the lists that were read last
-	// are kept, and State.Err reports it. Reconnects has no effect.
+	// see [State].NotOffered. If a list as a whole exceeds a limit, the entries of its last complete
+	// reading are kept, and State.Err reports it. Reconnects has no effect.
 	Limits client.Limits
 
 	// Launch describes how the server is started, for people who approve calls; see

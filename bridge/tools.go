@@ -33,7 +33,7 @@ func (b *Bridge) Tools(ctx context.Context) ([]mcp.Tool, error) {
 		if err != nil {
 			return nil, err
 		}
-		entries, err := appendEntries(nil, mcp.KindTool, list.Get("tools"), "name")
+		entries, _, err := appendEntries(nil, &listMethods[0], list.Get("tools"))
 		if err != nil {
 			return nil, err
 		}
