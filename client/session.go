@@ -95,6 +95,10 @@ func (s *Session) Instructions() string { return s.current().Server().Instructio
 // Version returns the protocol version of the connection.
 func (s *Session) Version() mcp.Version { return s.current().Version() }
 
+// Era returns the era of the connection, [Modern] or [Legacy]. With it as [Options].Era, another
+// session with the same server is opened without asking the server for its versions.
+func (s *Session) Era() Era { return Era(s.current().Mode()) }
+
 // Ping checks that the server answers. Errors are as in [Session.Call].
 func (s *Session) Ping(ctx context.Context) error {
 	for {
