@@ -24,15 +24,18 @@ type Options struct {
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
 	// StartTimeout bounds how long [Bridge.Run] waits for servers that are not required
-	// before it is ready. What they offer later is announced as a change. Default 4 s,
-	// which is less than clients wait for the reply to initialize.
+	// before it is ready. What they offer later is announced as a change. The server that the
+	// bridge is mounted on accepts clients meanwhile, and their first lists and calls wait.
+	// A program that npx has to download, or a server that is silent until it knows the
+	// protocol version, takes several seconds. Default 20 s, which is less than clients wait
+	// for a list.
 	StartTimeout time.Duration
 	// Logger logs starts, ends and failures of servers. Default: slog.Default().
 	Logger *slog.Logger
 }
 
 func (o *Options) setDefaults() {
-	setDefault(&o.StartTimeout, 4*time.Second)
+	setDefault(&o.StartTimeout, 20*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -45,7 +48,8 @@ type Config struct {
 	// Dialer connects to the server.
 	Dialer transport.Dialer
 	// Required makes [Bridge.Run] fail if the server cannot be started, or lacks a tool
-	// that its options name.
+	// that its options name. Run waits for it as long as ConnectTimeout and ListTimeout allow,
+	// not only for [Options.StartTimeout].
 	Required bool
 	// Fingerprint identifies everything that decides what runs. [Bridge.Update] keeps a
 	// server with the same fingerprint running. A server without a fingerprint is always
@@ -132,7 +136,8 @@ type ProxyOptions struct {
 	// Trusted says that the annotations of the server's tools may be believed.
 	Trusted bool
 
-	// Era restricts the protocol versions to use. By default the server is asked.
+	// Era restricts the protocol versions to use. By default the server is asked, again whenever
+	// it could not be started, and otherwise its next sessions use the era of the last one.
 	Era client.Era
 	// Info identifies this client to the server. Default: "dovetail".
 	Info mcp.Implementation
