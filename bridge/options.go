@@ -18,6 +18,13 @@ type Options struct {
 	// call to a name with the prefix Name(alias, "") waits for a server that has not been
 	// listed yet. Default: [Name].
 	Name func(alias, name string) string
+	// Unprefixed lets callers use the name that a tool has on its server, if exactly one server of
+	// the bridge lists a tool of that name, and no tool of the bridge has it. The views of MCP Apps
+	// call tools by these names. The call is then a call of the listed tool: guards, policies, pins
+	// and approvals get it under the name of the list. No list has the other name. A server that
+	// is not running and has not run before does not count. A prefix of [server.MountOptions] is
+	// still necessary.
+	Unprefixed bool
 	// Guards and CallMiddleware apply to every entry of the bridge: to calls of clients and
 	// to [Bridge.CallTool]. Guards also decide what [Bridge.Tools] returns. Guards of the
 	// server that the bridge is mounted on apply only to calls through that server.
