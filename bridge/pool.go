@@ -110,7 +110,8 @@ func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session
 	return session, s, err
 }
 
-var errNotStarted = errors.New("the bridge has not been started")
+// ErrNotStarted is the reason of errors of a [Bridge] or [Upstream] that was never started.
+var ErrNotStarted = errors.New("the provider has not been started: mount it on a server, or call Start or Run")
 
 // waitStarted waits until the pool runs, for a call that comes while it starts.
 func (p *pool) waitStarted(ctx context.Context) error {
@@ -123,7 +124,7 @@ func (p *pool) waitStarted(ctx context.Context) error {
 	case <-p.started:
 		return nil
 	case <-timer.C:
-		return errNotStarted
+		return ErrNotStarted
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
