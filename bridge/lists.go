@@ -166,7 +166,7 @@ func (u *Upstream) refreshLoop(ctx context.Context, session *client.Session, sub
 
 // refresh reads the lists and returns the time until the next reading.
 func (u *Upstream) refresh(ctx context.Context, session *client.Session) time.Duration {
-	read := u.readLists(ctx, session, func(lists []*list) { u.offer(lists, session, false) })
+	read := u.readLists(ctx, session, func(lists []*list) { _ = u.offer(lists, session, false) })
 	if ctx.Err() != nil || slices.ContainsFunc(read, func(l *list) bool { return errors.Is(l.err, jsonrpc.ErrClosed) }) {
 		return u.opts.RefreshInterval // the session ends
 	}
