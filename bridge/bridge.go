@@ -46,11 +46,15 @@ type member struct {
 // twice, or is a *[server.CollisionError] of tools or prompts in cached catalogs.
 func New(opts *Options, configs ...Config) (*Bridge, error) {
 	b := &Bridge{id: rand.Text(), suspended: client.NewSuspendedCalls()}
-	b.self = server.NewCatalog(nil, &server.CatalogOptions{Bridges: []string{b.id}})
 	if opts != nil {
 		b.opts = *opts
 	}
 	b.opts.setDefaults()
+	self := &server.CatalogOptions{Bridges: []string{b.id}}
+	if b.opts.Unprefixed {
+		self.Resolve = b.resolveUnprefixed
+	}
+	b.self = server.NewCatalog(nil, self)
 	if err := checkConfigs(configs); err != nil {
 		return nil, err
 	}

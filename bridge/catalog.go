@@ -60,7 +60,7 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		entries = append(entries, e)
 	}
 	opts := &server.CatalogOptions{Resolve: u.resolve, Bridges: append([]string{u.bridge}, l.bridges...)}
-	if !l.cached {
+	if !l.incomplete {
 		opts.Resolve = nil
 		refused = append(u.missing(l), refused...)
 	}
@@ -235,6 +235,27 @@ func (u *Upstream) resolve(ctx context.Context, kind mcp.Kind, name string) (*se
 		return nil, err
 	}
 	return u.Catalog().Lookup(kind, name), nil
+}
+
+type unprefixedKey struct{}
+
+// resolveUnprefixed finds the tool that exactly one server lists under a name.
+func (b *Bridge) resolveUnprefixed(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
+	if kind != mcp.KindTool {
+		return nil, nil
+	}
+	c := mergedProvider{b}.Catalog()
+	return c.Memo(unprefixedKey{}, func() any {
+		tools := make(map[string]*server.Entry, c.Len(mcp.KindTool))
+		for e := range c.All(mcp.KindTool) {
+			name := e.Origin.Name
+			if _, ambiguous := tools[name]; ambiguous {
+				e = nil
+			}
+			tools[name] = e
+		}
+		return tools
+	}).(map[string]*server.Entry)[name], nil
 }
 
 // changes returns the lists that differ between two catalogs. A change of templates is a

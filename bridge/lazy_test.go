@@ -71,7 +71,7 @@ func TestLazyNames(t *testing.T) {
 					}
 					defer frontend.Shutdown(context.Background())
 					began := time.Now()
-					wantDuration(t, 4*time.Second, 4*time.Second, func() {
+					wantDuration(t, 10*time.Second, 10*time.Second, func() { // the lazy server's ConnectTimeout
 						if err := frontend.Start(t.Context()); err != nil {
 							t.Fatal(err)
 						}

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 func TestStartFails(t *testing.T) {
@@ -433,6 +434,98 @@ func TestOneServerHangsAtItsStart(t *testing.T) {
 	})
 }
 
+// The first list of a client that comes while the bridge starts has the tools of a server that
+// starts slowly, and of one that answers nothing before initialize.
+func TestTheFirstListWaits(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				silent := &silentServer{fakeServer: toolsOnly(client.Legacy, "a")}
+				b, err := bridge.New(&bridge.Options{Logger: quiet()},
+					bridge.Config{Alias: "cold", Dialer: delayedDialer{pipeTo(echo(nil)), 12 * time.Second}},
+					bridge.Config{Alias: "silent", Dialer: pipeTo(silent)},
+				)
+				if err != nil {
+					t.Fatal(err)
+				}
+				frontend := newServer("frontend")
+				if err := frontend.Mount(b, nil); err != nil {
+					t.Fatal(err)
+				}
+				defer frontend.Shutdown(context.Background())
+				var session *client.Session
+				wantDuration(t, 0, 0, func() { session = connect(t, pipeTo(frontend), client.Options{Era: era}) })
+				var got []string
+				for tool, err := range session.Tools(t.Context(), nil) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, tool.Name)
+				}
+				if strings.Join(got, " ") != "cold__echo silent__a" {
+					t.Errorf("the first list has %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A legacy server is asked for its versions once, and again after it could not be started.
+func TestTheEraIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := &silentServer{fakeServer: toolsOnly(client.Legacy, "a")}
+		dialer := dialerTo(up)
+		p, _ := started(t, dialer, bridge.ProxyOptions{})
+		for range 3 {
+			dialer.cut()
+			advance(15 * time.Second)
+		}
+		if p.State().Status != bridge.Ready || up.asked.Load() != 1 {
+			t.Errorf("the server is %s and was asked %d times, want once", p.State().Status, up.asked.Load())
+		}
+		dialer.refuse.Store(true)
+		dialer.cut()
+		advance(15 * time.Second)
+		dialer.refuse.Store(false)
+		advance(time.Minute)
+		if p.State().Status != bridge.Ready || up.asked.Load() != 2 {
+			t.Errorf("the server is %s and was asked %d times, want twice", p.State().Status, up.asked.Load())
+		}
+	})
+}
+
+// A silentServer does not answer requests before initialize.
+type silentServer struct {
+	*fakeServer
+	asked atomic.Int32 // for its versions
+}
+
+func (s *silentServer) Bind(transport.Link) jsonrpc.Handler { return s }
+
+func (s *silentServer) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	if req.Method == mcp.MethodDiscover {
+		s.asked.Add(1)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.fakeServer.Handle(ctx, from, req, reply)
+}
+
+// A delayedDialer takes some time to connect.
+type delayedDialer struct {
+	transport.Dialer
+	delay time.Duration
+}
+
+func (d delayedDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	select {
+	case <-time.After(d.delay):
+		return d.Dialer.Dial(ctx, handler)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // A server that is not required delays the start only a little. Clients are notified when it is
 // ready.
 func TestServerThatComesLate(t *testing.T) {
@@ -445,7 +538,7 @@ func TestServerThatComesLate(t *testing.T) {
 		}
 		began := time.Now()
 		frontend := mount(t, b)
-		if waited := time.Since(began); waited != 4*time.Second {
+		if waited := time.Since(began); waited != 20*time.Second {
 			t.Errorf("the frontend has waited %v", waited)
 		}
 		var received atomic.Int32

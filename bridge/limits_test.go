@@ -283,9 +283,10 @@ func TestAServerOverALimitFailsAtItsStart(t *testing.T) {
 	})
 }
 
-// A server that reports changes without end, and does change its lists each time, is read at growing
-// intervals, and clients are notified no more often. A later change is seen immediately.
-func TestEndlessChangesAreReadAtGrowingIntervals(t *testing.T) {
+// The lists of a server that reports changes without end, and does change them each time, are read
+// ten times in quick succession and then every five seconds. Clients are notified no more often. A
+// change after a pause is seen immediately.
+func TestEndlessChangesAreReadEveryFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var read, notified atomic.Int64
 		var peer atomic.Pointer[jsonrpc.Peer]

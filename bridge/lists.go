@@ -2,18 +2,15 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -31,177 +28,80 @@ const (
 	refreshBurst    = 10
 	// minRefresh is the shortest time between two readings without a notification.
 	minRefresh = time.Second
+	// earlyOffer is how long the tools of a server wait for its other lists.
+	earlyOffer = time.Second
+	// maxRetryShift bounds the doubling of the time until lists that could not be read are read
+	// again, besides [ProxyOptions].RefreshInterval.
+	maxRetryShift = 10
 )
 
-// lists are the lists of a server, as read at one time.
+// lists are the lists of a server that are offered.
 type lists struct {
-	entries   []listed
-	refused   []error       // of entries that exceed a limit
-	size      int           // bytes of the definitions
-	bridges   []string      // that the server is connected to, directly or through others
-	completes bool          // the server has completions
-	cached    bool          // read in an earlier run
-	ttl       time.Duration // the shortest ttlMs of the lists, 0 if there is none
-}
-
-// A listed entry is an element of a list.
-type listed struct {
-	kind       mcp.Kind
-	name       string // or URI, or template
-	definition json.RawMessage
+	entries    []listed
+	refused    []error  // of entries that are not valid or exceed a limit
+	bridges    []string // that the server is connected to, directly or through others
+	completes  bool     // the server has completions
+	incomplete bool     // the list of tools has not been read in this run
 }
 
 // isSame reports whether two readings have the same entries.
 func (l *lists) isSame(other *lists) bool {
-	return other != nil && l.cached == other.cached && l.completes == other.completes && slices.Equal(l.bridges, other.bridges) &&
+	return other != nil && l.incomplete == other.incomplete && l.completes == other.completes && slices.Equal(l.bridges, other.bridges) &&
 		slices.EqualFunc(l.refused, other.refused, func(a, b error) bool { return a.Error() == b.Error() }) && slices.EqualFunc(l.entries, other.entries, func(a, b listed) bool {
 		return a.kind == b.kind && a.name == b.name && bytes.Equal(a.definition, b.definition)
 	})
 }
 
-// cachedLists returns the lists of an earlier run.
-func cachedLists(c *server.Catalog) *lists {
-	l := &lists{cached: true}
-	for kind := mcp.KindTool; kind <= mcp.KindResourceTemplate; kind++ {
-		for e := range c.All(kind) {
-			l.entries = append(l.entries, listed{kind, e.Name, e.Definition.JSON()})
+// useCached offers the lists of an earlier run.
+func (u *Upstream) useCached(c, empty *server.Catalog) {
+	l := &lists{incomplete: true}
+	for i, method := range listMethods {
+		cached := new(list)
+		for e := range c.All(method.kind) {
+			entry := listed{method.kind, e.Name, e.Definition.JSON()}
+			cached.entries, cached.size = append(cached.entries, entry), cached.size+len(entry.definition)
 			l.completes = l.completes || e.Complete != nil
 		}
+		l.entries, u.read[i] = append(l.entries, cached.entries...), cached
 	}
-	return l
+	u.catalog.Store(u.catalogOf(l, empty))
 }
 
-// readLists reads all lists that the server declares.
-func readLists(ctx context.Context, session *client.Session, limits *client.Limits) (*lists, error) {
-	has := session.Capabilities()
-	l := &lists{completes: has.Completions != nil}
-	for _, list := range []struct {
-		kind           mcp.Kind
-		has            bool
-		method, member string
-		name           string
-	}{
-		{mcp.KindTool, has.Tools != nil, mcp.MethodToolsList, "tools", "name"},
-		{mcp.KindPrompt, has.Prompts != nil, mcp.MethodPromptsList, "prompts", "name"},
-		{mcp.KindResource, has.Resources != nil, mcp.MethodResourcesList, "resources", "uri"},
-		{mcp.KindResourceTemplate, has.Resources != nil, mcp.MethodResourceTemplatesList, "resourceTemplates", "uriTemplate"},
-	} {
-		if !list.has {
+// readLists reads the lists that the server declares, concurrently, each within
+// [ProxyOptions].ListTimeout. It calls early at most once, with nil in place of the lists that the
+// server has not sent within earlyOffer, if the tools have been read by then.
+func (u *Upstream) readLists(ctx context.Context, session *client.Session, early func(lists []*list)) []*list {
+	type result struct {
+		i    int
+		list *list
+	}
+	all, results, pending := make([]*list, len(listMethods)), make(chan result, len(listMethods)), 0
+	for i, method := range listMethods {
+		if !method.isDeclared(session.Capabilities()) {
+			all[i] = new(list)
 			continue
 		}
-		before := len(l.entries)
-		err := l.read(ctx, session, limits, list.kind, list.method, list.member, list.name)
-		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && refused.Code == jsonrpc.MethodNotFound {
-			l.entries = l.entries[:before]
-			continue // some servers declare a kind without implementing its list
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", list.method, err)
-		}
+		pending++
+		go func() { // ends with ctx; its result is received below
+			ctx, cancel := context.WithTimeout(ctx, u.opts.ListTimeout)
+			defer cancel()
+			results <- result{i, method.read(ctx, session, &u.opts.Limits)}
+		}()
 	}
-	return l, nil
-}
-
-// read reads all pages of one list.
-func (l *lists) read(ctx context.Context, session *client.Session, limits *client.Limits, kind mcp.Kind, method, member, name string) error {
-	var params json.RawMessage
-	seen := make(map[string]bool)
-	for pages, bytes, count := 1, 0, 0; ; pages++ {
-		page, err := session.Call(ctx, method, params, nil)
-		if err != nil {
-			return err
-		}
-		result, err := jsonscan.ReadObject(page)
-		if err != nil {
-			return err
-		}
-		cursor := result.Get("nextCursor")
-		bytes += len(page)
-		if err := limits.CheckPage(pages, bytes, cursor); err != nil {
-			return err
-		}
-		l.addTTL(result.Get("ttlMs"))
-		l.addBridges(mcp.Meta(result.Get("_meta")))
-		entries, err := appendEntries(nil, kind, result.Get(member), name)
-		if err != nil {
-			return err
-		}
-		count += len(entries)
-		if err := limits.CheckCount(kind, count); err != nil {
-			return err
-		}
-		if err := l.add(entries, limits); err != nil {
-			return err
-		}
-		if jsonscan.KindOf(cursor) != jsonscan.String {
-			return nil
-		}
-		if seen[string(cursor)] {
-			return errors.New("the server repeats a cursor")
-		}
-		seen[string(cursor)] = true
-		params = append(append([]byte(`{"cursor":`), cursor...), '}')
-	}
-}
-
-// add adds copies of the entries of a page, which share the memory of the page. It leaves out
-// those that exceed a limit.
-func (l *lists) add(entries []listed, limits *client.Limits) error {
-	for _, entry := range entries {
-		if err := limits.CheckEntry(entry.kind, entry.definition); err != nil {
-			l.refused = append(l.refused, fmt.Errorf("the %v %+.256q: %w", entry.kind, shorten(entry.name), err))
-			continue
-		}
-		if l.size += len(entry.definition); l.size > limits.CatalogBytes {
-			return &mcp.LimitError{
-				Limit: "CatalogBytes", Max: limits.CatalogBytes,
-				Reason: fmt.Sprintf("the lists of the server have more than %d bytes", limits.CatalogBytes),
+	timer := time.NewTimer(earlyOffer)
+	defer timer.Stop()
+	for pending > 0 {
+		select {
+		case read := <-results:
+			all[read.i] = read.list
+			pending--
+		case <-timer.C:
+			if tools := all[0]; tools != nil && tools.err == nil {
+				early(slices.Clone(all))
 			}
 		}
-		entry.definition = bytes.Clone(entry.definition)
-		l.entries = append(l.entries, entry)
 	}
-	return nil
-}
-
-// shorten returns the beginning of a name in an error.
-func shorten(name string) string { return name[:min(len(name), 256)] }
-
-func (l *lists) addTTL(raw json.RawMessage) {
-	ms, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || ms <= 0 || ms > int64(24*time.Hour/time.Millisecond) {
-		return
-	}
-	if ttl := time.Duration(ms) * time.Millisecond; l.ttl == 0 || ttl < l.ttl {
-		l.ttl = ttl
-	}
-}
-
-// appendEntries appends the entries of one page. Entries without a name are skipped.
-func appendEntries(entries []listed, kind mcp.Kind, list json.RawMessage, name string) ([]listed, error) {
-	s := jsonscan.New(list)
-	if err := s.EnterArray(); err != nil {
-		return nil, err
-	}
-	for first := true; ; first = false {
-		more, err := s.Element(first)
-		if err != nil || !more {
-			return entries, err
-		}
-		entry, err := s.Value()
-		if err != nil {
-			return nil, err
-		}
-		object, err := jsonscan.ReadObject(entry)
-		if err != nil {
-			return nil, err
-		}
-		named := object.Get(name)
-		if jsonscan.KindOf(named) != jsonscan.String || len(named) == len(`""`) {
-			continue
-		}
-		entries = append(entries, listed{kind, jsonscan.Unquote(named), entry})
-	}
+	return all
 }
 
 // handleChange receives the notifications of the session for lists.
@@ -266,35 +166,91 @@ func (u *Upstream) refreshLoop(ctx context.Context, session *client.Session, sub
 
 // refresh reads the lists and returns the time until the next reading.
 func (u *Upstream) refresh(ctx context.Context, session *client.Session) time.Duration {
-	reading, cancel := context.WithTimeout(ctx, u.opts.ListTimeout)
-	defer cancel()
-	l, err := readLists(reading, session, &u.opts.Limits)
-	if ctx.Err() != nil || errors.Is(err, jsonrpc.ErrClosed) {
+	read := u.readLists(ctx, session, func(lists []*list) { _ = u.offer(lists, session, false) })
+	if ctx.Err() != nil || slices.ContainsFunc(read, func(l *list) bool { return errors.Is(l.err, jsonrpc.ErrClosed) }) {
 		return u.opts.RefreshInterval // the session ends
 	}
-	if err == nil && slices.Contains(l.bridges, u.bridge) {
-		err = &CycleError{Server: u.alias}
-		u.replaceLists(&lists{bridges: l.bridges, refused: []error{err}})
-	}
-	u.mu.Lock()
-	u.listError = err
-	u.mu.Unlock()
+	err := u.offer(read, session, true)
 	if err != nil {
-		closeOnce(u.loadFailed)
-		u.opts.Logger.Warn("the lists of a server could not be read", "error", err)
+		u.failures++
 		_, limited := errors.AsType[*mcp.LimitError](err)
 		_, cycle := errors.AsType[*CycleError](err)
 		if limited || cycle { // the server will hardly change soon, and its lists may be large
 			return u.opts.RefreshInterval
 		}
-		return min(u.opts.RefreshInterval, u.opts.ListTimeout)
+		return min(u.opts.RefreshInterval, u.opts.ListTimeout<<min(u.failures-1, maxRetryShift))
 	}
-	u.replaceLists(l)
-	closeOnce(u.loaded) // after the notifications, so that waitReady returns after them
-	if l.ttl == 0 {
+	u.failures = 0
+	var ttl time.Duration
+	for _, l := range read {
+		if l.ttl > 0 && (ttl == 0 || l.ttl < ttl) {
+			ttl = l.ttl
+		}
+	}
+	if ttl == 0 {
 		return u.opts.RefreshInterval
 	}
-	return min(max(l.ttl, minRefresh), u.opts.RefreshInterval)
+	return min(max(ttl, minRefresh), u.opts.RefreshInterval)
+}
+
+// offer offers the lists that have been read. It keeps the last entries of a list that could not be
+// read, or is nil because it has not been read yet. The error joins the errors of the lists. It is
+// stored and logged when all lists have been read.
+func (u *Upstream) offer(read []*list, session *client.Session, all bool) error {
+	l := &lists{completes: session.Capabilities().Completions != nil}
+	var errs, warnings []error
+	room, declared := u.opts.Limits.CatalogBytes, 0
+	for i, now := range read {
+		old := u.read[i]
+		if now == nil {
+			now = cmp.Or(old, new(list))
+		} else {
+			now = now.orOld(old, room, &u.opts.Limits)
+			u.read[i] = now
+		}
+		if listMethods[i].isDeclared(session.Capabilities()) {
+			declared++
+		}
+		if now.err != nil {
+			errs = append(errs, now.err)
+		}
+		room -= now.size
+		l.entries, l.refused, l.bridges = append(l.entries, now.entries...), append(l.refused, now.refused...), appendBridges(l.bridges, now.bridges)
+		warnings = append(warnings, now.warnings...)
+	}
+	err := errors.Join(errs...)
+	// Without its tools a server is hardly what its users expect.
+	l.incomplete = read[0].err != nil || len(errs) > 0 && len(errs) == declared
+	if slices.Contains(l.bridges, u.bridge) {
+		err = &CycleError{Server: u.alias}
+		l = &lists{bridges: l.bridges, refused: []error{err}, incomplete: true}
+	}
+	if all {
+		u.setListError(err, warnings)
+	}
+	if err != nil && l.incomplete {
+		closeOnce(u.loadFailed)
+	}
+	u.replaceLists(l)
+	if !l.incomplete {
+		closeOnce(u.loaded) // after the notifications, so that waitReady returns after them
+	}
+	return err
+}
+
+// setListError stores the error of a reading, and logs what the last reading did not have.
+func (u *Upstream) setListError(err error, warnings []error) {
+	u.mu.Lock()
+	old := u.listError
+	u.listError = err
+	u.mu.Unlock()
+	if err != nil && (old == nil || old.Error() != err.Error()) {
+		u.opts.Logger.Warn("lists of a server could not be read", "error", err)
+	}
+	for _, warning := range newErrors(u.warnings, warnings) {
+		u.opts.Logger.Warn("a list of a server is not valid", "error", warning)
+	}
+	u.warnings = warnings
 }
 
 // replaceLists offers the entries of lists, and reports what has changed.
@@ -310,25 +266,6 @@ func (u *Upstream) replaceLists(l *lists) {
 		u.notify(change)
 	}
 }
-
-// maxBridges is how many bridges a server can report. The rest is ignored.
-const maxBridges = 256
-
-// addBridges adds the ids of bridges in the _meta of a list.
-func (l *lists) addBridges(meta mcp.Meta) {
-	var ids []string
-	if json.Unmarshal(meta.Get(mcp.MetaBridges), &ids) != nil {
-		return
-	}
-	for _, id := range ids {
-		if len(id) <= maxBridgeID && len(l.bridges) < maxBridges && !slices.Contains(l.bridges, id) {
-			l.bridges = append(l.bridges, id)
-		}
-	}
-}
-
-// maxBridgeID is the length of the longest id of a bridge, in bytes.
-const maxBridgeID = 64
 
 // A CycleError says that a server is not offered because it offers the entries of this bridge: the
 // server has this bridge as a server of its own, directly or through others, or is the server that

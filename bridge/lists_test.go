@@ -1,8 +1,11 @@
 package bridge_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,11 +61,8 @@ func TestListsAreReadPageByPage(t *testing.T) {
 
 func TestUnreadableLists(t *testing.T) {
 	for name, list := range map[string]string{
-		"endless":        `{"tools":[],"nextCursor":"again"}`,
-		"no list":        `{"tools":{}}`,
-		"nothing":        `{}`,
-		"an odd entry":   `{"tools":[7]}`,
-		"a double entry": `{"tools":[{"name":"a","name":"b"}]}`,
+		"no list": `{"tools":{}}`,
+		"nothing": `{}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -88,6 +88,184 @@ func TestUnreadableLists(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A list that is not as it should be is read as far as possible, and hides no other list.
+func TestListsOfServersWithFaults(t *testing.T) {
+	broken := &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "database error"}
+	for name, test := range map[string]struct {
+		lists      map[string]string // by method and cursor; an error if there is none
+		want       string            // tools, prompts and resources
+		err        string            // in State.Err, "" if it is nil
+		notOffered int
+		warning    string // in the log
+	}{
+		"one list fails": {
+			lists: map[string]string{"tools/list ": `{"tools":[{"name":"query"}]}`, "prompts/list ": `{"prompts":[]}`},
+			want:  "query", err: "resources/list: jsonrpc: -32603", warning: "lists of a server could not be read",
+		},
+		"null is an empty list": {
+			lists: map[string]string{"tools/list ": `{"tools":[{"name":"query"}]}`, "prompts/list ": `{"prompts":null}`, "resources/list ": `{"resources":null}`, "resources/templates/list ": `{"resourceTemplates":null}`},
+			want:  "query",
+		},
+		"entries that are not valid": {
+			lists: map[string]string{"tools/list ": `{"tools":[7,null,{"title":"nameless"},{"name":"query"},{"name":7},{"name":"a","name":"b"}]}`, "prompts/list ": `{"prompts":[{"name":""}]}`, "resources/list ": `{"resources":[]}`, "resources/templates/list ": `{"resourceTemplates":[]}`},
+			want:  "query", notOffered: 6, warning: "an entry of a server is not offered",
+		},
+		"the second page fails": {
+			lists: map[string]string{"tools/list ": `{"tools":[{"name":"query"}]}`, "prompts/list ": `{"prompts":[{"name":"greet"}],"nextCursor":"2"}`, "resources/list ": `{"resources":[]}`, "resources/templates/list ": `{"resourceTemplates":[]}`},
+			want:  "query greet", err: "prompts/list: jsonrpc: -32603", warning: "lists of a server could not be read",
+		},
+		"a cursor is repeated": {
+			lists: map[string]string{"tools/list ": `{"tools":[{"name":"query"}],"nextCursor":"again"}`, "tools/list again": `{"tools":[{"name":"query"}],"nextCursor":"again"}`, "prompts/list ": `{"prompts":[]}`, "resources/list ": `{"resources":[]}`, "resources/templates/list ": `{"resourceTemplates":[]}`},
+			want:  "query", warning: "the server repeats a cursor",
+		},
+		"the cursor is always empty": {
+			lists: map[string]string{"tools/list ": `{"tools":[{"name":"query"}],"nextCursor":""}`, "prompts/list ": `{"prompts":[]}`, "resources/list ": `{"resources":[]}`, "resources/templates/list ": `{"resourceTemplates":[]}`},
+			want:  "query", warning: "the cursor of the next page is empty",
+		},
+	} {
+		for eraName, era := range eras {
+			t.Run(name+", "+eraName, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					up := lister(era, func(method, cursor string) (string, error) {
+						if text, ok := test.lists[method+" "+cursor]; ok {
+							return text, nil
+						}
+						return "", broken
+					})
+					var log bytes.Buffer
+					p := bridge.Proxy(dialerTo(up), &bridge.ProxyOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+					frontend := mount(t, p)
+					var got []string
+					for _, kind := range []mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource} {
+						for e := range frontend.Catalog().All(kind) {
+							got = append(got, e.Name)
+						}
+					}
+					if strings.Join(got, " ") != test.want {
+						t.Errorf("it offers %q, want %q", got, test.want)
+					}
+					state := p.State()
+					if state.Err == nil && test.err != "" || state.Err != nil && (test.err == "" || !strings.Contains(state.Err.Error(), test.err)) {
+						t.Errorf("the error is %v, want %q", state.Err, test.err)
+					}
+					if len(state.NotOffered) != test.notOffered {
+						t.Errorf("not offered: %v, want %d", state.NotOffered, test.notOffered)
+					}
+					advance(time.Hour)
+					if n := strings.Count(log.String(), test.warning); n != max(1, test.notOffered) && test.warning != "" {
+						t.Errorf("the log has %d times %q:\n%s", n, test.warning, log.String())
+					}
+				})
+			})
+		}
+	}
+}
+
+// A list that hangs is given up by itself, and does not delay the tools.
+func TestAListThatHangs(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up := lister(era, nil)
+				up.answer = func(ctx context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+					switch req.Method {
+					case mcp.MethodToolsList:
+						return `{"tools":[{"name":"query"}]}`, nil
+					case mcp.MethodResourcesList:
+						<-ctx.Done()
+						return "", ctx.Err()
+					}
+					return "", nil
+				}
+				var p *bridge.Upstream
+				wantDuration(t, 0, 3*time.Second, func() { p, _ = started(t, dialerTo(up), bridge.ProxyOptions{}) })
+				for range 3 {
+					if got := names(p.Catalog(), mcp.KindTool); got != "query" {
+						t.Errorf("the tools are %q", got)
+					}
+					advance(12 * time.Second)
+					if err := p.State().Err; !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "resources/list") {
+						t.Errorf("the error is %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A server whose tools cannot be read does not start, and its other lists are offered nevertheless.
+func TestNoTools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := lister(client.Legacy, func(method, _ string) (string, error) {
+			if method == mcp.MethodPromptsList {
+				return `{"prompts":[{"name":"greet"}]}`, nil
+			}
+			return "", &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "database error"}
+		})
+		b := newBridge(t, nil, bridge.Config{Alias: "db", Dialer: dialerTo(up)})
+		if got := names(b.Catalog(), mcp.KindPrompt); got != "db__greet" {
+			t.Errorf("the prompts are %q", got)
+		}
+		_, err := b.CallTool(t.Context(), "db__query", nil)
+		wantFailure(t, err, bridge.Malformed, jsonrpc.NotSent)
+		if !strings.Contains(err.Error(), "database error") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// The pauses before lists that cannot be read are read again grow to RefreshInterval.
+func TestListsThatFailAreReadLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var read atomic.Int64
+		up := lister(client.Legacy, func(method, _ string) (string, error) {
+			if method == mcp.MethodToolsList {
+				read.Add(1)
+				return `{"tools":[]}`, nil
+			}
+			return "", &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "not now"}
+		})
+		started(t, dialerTo(up), bridge.ProxyOptions{})
+		advance(time.Hour)
+		if n := read.Load(); n < 12 || n > 20 {
+			t.Errorf("the lists were read %d times in an hour, want about 16", n)
+		}
+	})
+}
+
+// The entries of a list that cannot be read again are kept, while other lists change.
+func TestOneListIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var second atomic.Bool
+		up := lister(client.Legacy, func(method, cursor string) (string, error) {
+			switch {
+			case method == mcp.MethodToolsList && second.Load():
+				return `{"tools":[{"name":"b"}]}`, nil
+			case method == mcp.MethodToolsList:
+				return `{"tools":[{"name":"a"}]}`, nil
+			case method != mcp.MethodPromptsList:
+				return "", nil
+			case cursor == "":
+				return `{"prompts":[{"name":"p"}],"nextCursor":"2"}`, nil
+			case second.Load():
+				return "", &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "not now"}
+			}
+			return `{"prompts":[{"name":"q"}]}`, nil
+		})
+		p, _ := started(t, dialerTo(up), bridge.ProxyOptions{})
+		second.Store(true)
+		advance(6 * time.Minute)
+		if tools, prompts := names(p.Catalog(), mcp.KindTool), names(p.Catalog(), mcp.KindPrompt); tools != "b" || prompts != "p q" {
+			t.Errorf("the tools are %q and the prompts %q", tools, prompts)
+		}
+		second.Store(false)
+		advance(time.Minute)
+		if p.State().Err != nil || names(p.Catalog(), mcp.KindTool) != "a" {
+			t.Errorf("the error is %v, the tools are %q", p.State().Err, names(p.Catalog(), mcp.KindTool))
+		}
+	})
 }
 
 // After an error the lists are kept, and read again.

@@ -49,6 +49,42 @@ func TestServersAreLogged(t *testing.T) {
 	})
 }
 
+// The log and the state of a server whose process ends say how, with the end of its standard error.
+func TestTheEndOfAProcessIsLogged(t *testing.T) {
+	log := &recordChannel{wrote: make(chan string, 100)}
+	b, err := bridge.New(&bridge.Options{Logger: slog.New(slog.NewTextHandler(log, nil))}, bridge.Config{Alias: "disk", Dialer: child("crash", "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := b.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if _, err := b.CallTool(t.Context(), "disk__crash", nil); !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("the error of the call is %v", err)
+	}
+	for record := range log.wrote {
+		if !strings.Contains(record, "level=WARN") {
+			continue
+		}
+		for _, want := range []string{`msg="the server failed" server=disk`, "exit status 3", "the disk is full"} {
+			if !strings.Contains(record, want) {
+				t.Errorf("the record has no %q: %s", want, record)
+			}
+		}
+		break
+	}
+}
+
+// A recordChannel receives the records of a log.
+type recordChannel struct{ wrote chan string }
+
+func (b *recordChannel) Write(p []byte) (int, error) {
+	b.wrote <- string(p)
+	return len(p), nil
+}
+
 // Start of a bridge whose context has ended returns an error.
 func TestStartWithEndedContext(t *testing.T) {
 	b, err := bridge.New(&bridge.Options{Logger: quiet()})

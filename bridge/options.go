@@ -18,21 +18,31 @@ type Options struct {
 	// call to a name with the prefix Name(alias, "") waits for a server that has not been
 	// listed yet. Default: [Name].
 	Name func(alias, name string) string
+	// Unprefixed lets callers use the name that a tool has on its server, if exactly one server of
+	// the bridge lists a tool of that name, and no tool of the bridge has it. The views of MCP Apps
+	// call tools by these names. The call is then a call of the listed tool: guards, policies, pins
+	// and approvals get it under the name of the list. No list has the other name. A server that
+	// is not running and has not run before does not count. A prefix of [server.MountOptions] is
+	// still necessary.
+	Unprefixed bool
 	// Guards and CallMiddleware apply to every entry of the bridge: to calls of clients and
 	// to [Bridge.CallTool]. Guards also decide what [Bridge.Tools] returns. Guards of the
 	// server that the bridge is mounted on apply only to calls through that server.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
 	// StartTimeout bounds how long [Bridge.Run] waits for servers that are not required
-	// before it is ready. What they offer later is announced as a change. Default 4 s,
-	// which is less than clients wait for the reply to initialize.
+	// before it is ready. What they offer later is announced as a change. The server that the
+	// bridge is mounted on accepts clients meanwhile, and their first lists and calls wait.
+	// A program that npx has to download, or a server that is silent until it knows the
+	// protocol version, takes several seconds. Default 20 s, which is less than clients wait
+	// for a list.
 	StartTimeout time.Duration
 	// Logger logs starts, ends and failures of servers. Default: slog.Default().
 	Logger *slog.Logger
 }
 
 func (o *Options) setDefaults() {
-	setDefault(&o.StartTimeout, 4*time.Second)
+	setDefault(&o.StartTimeout, 20*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -45,7 +55,8 @@ type Config struct {
 	// Dialer connects to the server.
 	Dialer transport.Dialer
 	// Required makes [Bridge.Run] fail if the server cannot be started, or lacks a tool
-	// that its options name.
+	// that its options name. Run waits for it as long as ConnectTimeout and ListTimeout allow,
+	// not only for [Options.StartTimeout].
 	Required bool
 	// Fingerprint identifies everything that decides what runs. [Bridge.Update] keeps a
 	// server with the same fingerprint running. A server without a fingerprint is always
@@ -93,7 +104,10 @@ type ProxyOptions struct {
 	IdleTimeout time.Duration
 	// ConnectTimeout bounds starting the server and opening a session. Default 30 s.
 	ConnectTimeout time.Duration
-	// ListTimeout bounds reading all lists. Default 10 s.
+	// ListTimeout bounds reading one list. The lists are read concurrently. If a list cannot be read
+	// completely, the entries of its last complete reading, or else of the pages before the error,
+	// are offered, and State.Err reports the error. The lists are then read again after
+	// ListTimeout, and after twice the time whenever that fails. Default 10 s.
 	ListTimeout time.Duration
 	// CallTimeout ends a call when the server has reported no progress for this long. Time
 	// spent on questions to the caller does not count. By default, a call of this program
@@ -119,8 +133,8 @@ type ProxyOptions struct {
 	MaxSessions int
 
 	// Limits bounds what the server may list and ask. An entry that exceeds a limit is not offered;
-	// see [State].NotOffered. If a list as a whole exceeds a limit, the lists that were read last
-	// are kept, and State.Err reports it. Reconnects has no effect.
+	// see [State].NotOffered. If a list as a whole exceeds a limit, the entries of its last complete
+	// reading are kept, and State.Err reports it. Reconnects has no effect.
 	Limits client.Limits
 
 	// Launch describes how the server is started, for people who approve calls; see
@@ -129,7 +143,8 @@ type ProxyOptions struct {
 	// Trusted says that the annotations of the server's tools may be believed.
 	Trusted bool
 
-	// Era restricts the protocol versions to use. By default the server is asked.
+	// Era restricts the protocol versions to use. By default the server is asked, again whenever
+	// it could not be started, and otherwise its next sessions use the era of the last one.
 	Era client.Era
 	// Info identifies this client to the server. Default: "dovetail".
 	Info mcp.Implementation

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
@@ -28,6 +29,7 @@ type pool struct {
 	suspended *client.SuspendedCalls
 	main      *managedSession
 	started   chan struct{} // closed when the pool runs for the first time
+	isLegacy  atomic.Bool   // the last session was of the legacy era, so the next one is not asked for its versions
 
 	mu       sync.Mutex
 	ctx      context.Context // nil unless the pool runs
@@ -85,9 +87,14 @@ func (p *pool) connect(ctx context.Context, principal string, opts client.Option
 	}
 	opts.Info, opts.SuspendedCalls = p.opts.Info, p.suspended
 	opts.ConnectTimeout, opts.Era = p.opts.ConnectTimeout, p.opts.Era
+	if opts.Era == client.Auto && p.isLegacy.Load() {
+		opts.Era = client.Legacy
+	}
 	opts.Limits, opts.Logger = p.opts.Limits, p.opts.Logger
 	opts.NoReconnect = true // managedSession reconnects
-	return client.Connect(ctx, dialer, &opts)
+	session, err := client.Connect(ctx, dialer, &opts)
+	p.isLegacy.Store(err == nil && session.Era() == client.Legacy) // after an error the server is asked again
+	return session, err
 }
 
 // acquire returns an open session for calls of the caller. The managedSession must be
@@ -103,7 +110,8 @@ func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session
 	return session, s, err
 }
 
-var errNotStarted = errors.New("the bridge has not been started")
+// ErrNotStarted is the reason of errors of a [Bridge] or [Upstream] that was never started.
+var ErrNotStarted = errors.New("the provider has not been started: mount it on a server, or call Start or Run")
 
 // waitStarted waits until the pool runs, for a call that comes while it starts.
 func (p *pool) waitStarted(ctx context.Context) error {
@@ -116,7 +124,7 @@ func (p *pool) waitStarted(ctx context.Context) error {
 	case <-p.started:
 		return nil
 	case <-timer.C:
-		return errNotStarted
+		return ErrNotStarted
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

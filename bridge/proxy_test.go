@@ -135,9 +135,13 @@ func TestProxyOffersEverything(t *testing.T) {
 			if got := texts(t, result, err); got != "Bonn" {
 				t.Errorf("ask gave %q", got)
 			}
-			var steps []float64
-			result, err = g.CallTool(ctx, "work", nil, &client.CallOptions{Progress: func(p *mcp.ProgressParams) { steps = append(steps, p.Progress) }})
-			if got := texts(t, result, err); got != "done" || !slices.Equal(steps, []float64{1, 2, 3}) {
+			var steps []string
+			result, err = g.CallTool(ctx, "work", nil, &client.CallOptions{Progress: func(p *mcp.ProgressParams) {
+				if p.Total != nil {
+					steps = append(steps, fmt.Sprintf("%v of %v: %s", p.Progress, *p.Total, p.Message))
+				}
+			}})
+			if got := texts(t, result, err); got != "done" || !slices.Equal(steps, []string{"1 of 3: step", "2 of 3: step", "3 of 3: step"}) {
 				t.Errorf("work gave %q after %v", got, steps)
 			}
 			if message := <-g.logged; !strings.Contains(string(message.Data), "log line") {

@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// relayChild makes the test binary a server over stdio: a "shop", or a "relay" to the URL
-	// in relayTo.
+	// relayChild makes the test binary a server over stdio: a "shop", one that can "crash", or a
+	// "relay" to the URL in relayTo.
 	relayChild = "BRIDGE_TEST_CHILD"
 	relayTo    = "BRIDGE_TEST_URL"
 )
@@ -43,6 +43,14 @@ func TestRelayChild(*testing.T) {
 		return
 	case "shop":
 		served = newRelayedShop()
+	case "crash":
+		crashing := newServer("crash")
+		server.AddTool(crashing, server.Tool{Name: "crash"}, func(context.Context, *server.Request, struct{}) (string, error) {
+			fmt.Fprintln(os.Stderr, "Error: the disk is full")
+			os.Exit(3)
+			return "", nil
+		})
+		served = crashing
 	case "relay":
 		behind := child("shop", "")
 		if url != "" {

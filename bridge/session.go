@@ -12,7 +12,6 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/deadline"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
 const (
@@ -292,7 +291,7 @@ func (s *managedSession) waitClosed(ctx context.Context, session *client.Session
 	for {
 		select {
 		case <-session.Done():
-			return fmt.Errorf("the session has ended: %w", jsonrpc.ErrClosed)
+			return fmt.Errorf("the session has ended: %w", session.Err())
 		case err := <-failed:
 			if err != nil {
 				return err

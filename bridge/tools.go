@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -20,7 +21,7 @@ var ErrUnknownTool = errors.New("unknown tool")
 
 // Tools returns the tools that the user may see, under their names in the bridge.
 // [transport.Principal] of ctx names the user. Definitions that are not valid tools are left
-// out.
+// out. If there are none because the bridge has not been started, the error is [ErrNotStarted].
 func (b *Bridge) Tools(ctx context.Context) ([]mcp.Tool, error) {
 	tools := []mcp.Tool{}
 	var params json.RawMessage
@@ -33,7 +34,7 @@ func (b *Bridge) Tools(ctx context.Context) ([]mcp.Tool, error) {
 		if err != nil {
 			return nil, err
 		}
-		entries, err := appendEntries(nil, mcp.KindTool, list.Get("tools"), "name")
+		entries, _, err := appendEntries(nil, &listMethods[0], list.Get("tools"))
 		if err != nil {
 			return nil, err
 		}
@@ -45,6 +46,9 @@ func (b *Bridge) Tools(ctx context.Context) ([]mcp.Tool, error) {
 		}
 		cursor := list.Get("nextCursor")
 		if cursor == nil {
+			if len(tools) == 0 && !b.hasStarted() {
+				return nil, ErrNotStarted
+			}
 			return tools, nil
 		}
 		params = append(append([]byte(`{"cursor":`), cursor...), '}')
@@ -74,7 +78,8 @@ func (b *Bridge) serve(ctx context.Context, method string, params json.RawMessag
 //
 // The result has the bytes of the server; a failure that the tool reports is a result with
 // IsError. The error is [ErrUnknownTool] if the tool does not exist or the user may not see
-// it, an *[UpstreamError] if the server does not answer, or a *[jsonrpc.Error].
+// it, [ErrNotStarted] if the bridge does not know because it has not been started, an
+// *[UpstreamError] if the server does not answer, or a *[jsonrpc.Error].
 func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	if arguments == nil {
 		arguments = json.RawMessage("{}")
@@ -87,6 +92,9 @@ func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMe
 	encoded, call, err := b.serve(ctx, mcp.MethodToolsCall, params)
 	switch {
 	case err != nil && call != nil && b.isUnknown(ctx, call, err):
+		if call.Target() == nil && !b.hasStarted() {
+			return nil, ErrNotStarted
+		}
 		return nil, fmt.Errorf("%w: %.256q", ErrUnknownTool, name)
 	case err != nil:
 		return nil, err
@@ -96,6 +104,12 @@ func (b *Bridge) CallTool(ctx context.Context, name string, arguments json.RawMe
 		return nil, &UpstreamError{Server: call.Target().Origin.Server, Failure: Malformed, Delivery: jsonrpc.MaybeExecuted, Err: err}
 	}
 	return result, nil
+}
+
+// hasStarted reports whether any server of the bridge was started at least once.
+func (b *Bridge) hasStarted() bool {
+	members := *b.members.Load()
+	return len(members) == 0 || slices.ContainsFunc(members, func(m *member) bool { return isClosed(m.pool.started) })
 }
 
 // isUnknown reports whether a call failed because the tool does not exist or is hidden from

@@ -163,3 +163,27 @@ func TestEveryCallIsGuarded(t *testing.T) {
 		}
 	})
 }
+
+// A bridge that was never started says so, instead of having no tools.
+func TestABridgeThatWasNotStarted(t *testing.T) {
+	b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "a", Dialer: pipeTo(echo(nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Tools(t.Context()); !errors.Is(err, bridge.ErrNotStarted) {
+		t.Errorf("Tools: %v", err)
+	}
+	for _, name := range []string{"a__echo", "echo"} {
+		if _, err := b.CallTool(t.Context(), name, nil); !errors.Is(err, bridge.ErrNotStarted) {
+			t.Errorf("CallTool %s: %v", name, err)
+		}
+	}
+	stop, err := b.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if _, err := b.CallTool(t.Context(), "echo", nil); !errors.Is(err, bridge.ErrUnknownTool) {
+		t.Errorf("CallTool of the started bridge: %v", err)
+	}
+}

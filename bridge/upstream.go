@@ -36,7 +36,11 @@ type Upstream struct {
 	loadFailed chan struct{} // closed when reading them has failed for the first time
 
 	catalog atomic.Pointer[server.Catalog]
-	lists   *lists // the lists of catalog; only refresh uses it
+	// The following fields are used by refresh only.
+	lists    *lists                  // of catalog
+	read     [len(listMethods)]*list // that are offered; nil before the first reading
+	warnings []error                 // of the last reading
+	failures int                     // readings with an error, in a row
 
 	mu        sync.Mutex
 	listError error // of the last attempt to read the lists
@@ -77,7 +81,7 @@ func newUpstream(alias, bridge, prefix string, dialer transport.Dialer, opts Pro
 	u.limit = newCallLimit(&u.opts)
 	empty := server.NewCatalog(nil, &server.CatalogOptions{Resolve: u.resolve, Partial: true, Bridges: []string{bridge}})
 	if cached := u.opts.CachedCatalog; cached != nil {
-		u.catalog.Store(u.catalogOf(cachedLists(cached), empty))
+		u.useCached(cached, empty)
 	} else {
 		u.catalog.Store(empty)
 	}
@@ -106,8 +110,10 @@ func (u *Upstream) waitReady(ctx context.Context) error {
 		case isClosed(u.loadFailed):
 			err := u.lastListError()
 			failure := Malformed
-			if _, ok := errors.AsType[*mcp.LimitError](err); ok {
+			if _, limited := errors.AsType[*mcp.LimitError](err); limited {
 				failure = LimitExceeded
+			} else if errors.Is(err, context.DeadlineExceeded) {
+				failure = TimedOut
 			}
 			return u.notReady(failure, err)
 		case status == Failed || status == Stopped:

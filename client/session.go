@@ -86,6 +86,24 @@ func (s *Session) Close() error {
 // connection was lost and could not be renewed.
 func (s *Session) Done() <-chan struct{} { return s.ended }
 
+// Err returns why the session has ended, or nil if it has not: [jsonrpc.ErrClosed] after Close, and
+// otherwise an error that wraps it and says how the connection ended, such as a *[stdio.ExitError].
+//
+// [stdio.ExitError]: https://pkg.go.dev/github.com/dovetail-go/dovetail/transport/stdio#ExitError
+func (s *Session) Err() error {
+	select {
+	case <-s.ended:
+	default:
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead == nil {
+		return jsonrpc.ErrClosed
+	}
+	return fmt.Errorf("%w: %w", jsonrpc.ErrClosed, s.dead)
+}
+
 // Server returns the server's name and version, as the server describes itself.
 func (s *Session) Server() mcp.Implementation { return s.current().Server().Info }
 
@@ -97,6 +115,10 @@ func (s *Session) Instructions() string { return s.current().Server().Instructio
 
 // Version returns the protocol version of the connection.
 func (s *Session) Version() mcp.Version { return s.current().Version() }
+
+// Era returns the era of the connection, [Modern] or [Legacy]. With it as [Options].Era, another
+// session with the same server is opened without asking the server for its versions.
+func (s *Session) Era() Era { return Era(s.current().Mode()) }
 
 // Ping checks that the server answers. Errors are as in [Session.Call].
 func (s *Session) Ping(ctx context.Context) error {
@@ -169,7 +191,7 @@ func (s *Session) reconnectLoop() {
 		if s.answered.Swap(false) || time.Since(opened) >= stableAfter {
 			attempts.reset()
 		}
-		next, err := s.reopen(&attempts)
+		next, err := s.reopen(&attempts, reasonOf(s.ctx, link))
 		if err != nil {
 			s.setLink(link, true, err)
 			return
@@ -192,9 +214,18 @@ func (a *attemptCounter) reset() {
 
 var errEnded = errors.New("the connection has ended")
 
-// reopen connects again. The error says why there will be no further attempt.
-func (s *Session) reopen(attempts *attemptCounter) (*forward.Session, error) {
-	failure := errEnded
+// reasonOf returns why a link that was closed has ended. The transport knows it, and says it in the
+// errors of calls.
+func reasonOf(ctx context.Context, link *forward.Session) error {
+	if err := link.Ping(ctx); err != nil && err != jsonrpc.ErrClosed {
+		return fmt.Errorf("%w: %w", errEnded, err)
+	}
+	return errEnded
+}
+
+// reopen connects again after a link has ended for a reason. The error says why there will be no further attempt.
+func (s *Session) reopen(attempts *attemptCounter, ended error) (*forward.Session, error) {
+	failure := ended
 	for !s.opts.NoReconnect && attempts.count < s.opts.Limits.Reconnects {
 		attempts.count++
 		if err := attempts.pause.Wait(s.ctx); err != nil {

@@ -64,6 +64,9 @@ type CatalogOptions struct {
 	// that has it. It returns nil if there is no such entry. While nothing changes, it returns the
 	// same entry for the same name. It may block, and is called concurrently. nil means that all
 	// entries are listed.
+	//
+	// Resolve may return an entry of another name: the given name is then a second name of that
+	// entry, which no list has. Guards, middleware and policies get the entry with its own name.
 	Resolve func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error)
 	// Partial says that more entries of any kind may appear. Servers then declare all kinds to
 	// clients.
@@ -84,7 +87,7 @@ func NewCatalog(entries []*Entry, opts *CatalogOptions) *Catalog {
 		finished := newMapping(func(e *Entry) *Entry { return e })
 		c.resolve = func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
 			e, err := opts.Resolve(ctx, kind, name)
-			if e == nil || err != nil || e.Kind != kind || e.Name != name {
+			if e == nil || err != nil || e.Kind != kind {
 				return nil, err
 			}
 			return finished.mapUnlisted(e), nil
@@ -298,7 +301,8 @@ func (m *mapping) resolve(ctx context.Context, c *Catalog, kind mcp.Kind, name s
 	if e == nil || err != nil {
 		return nil, err
 	}
-	if to := m.mapUnlisted(e); to != nil && to.Kind == kind && to.Name == name {
+	isSecondName := e.Name != inner
+	if to := m.mapUnlisted(e); to != nil && to.Kind == kind && (to.Name == name || isSecondName) {
 		return to, nil
 	}
 	return nil, nil

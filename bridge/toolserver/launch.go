@@ -35,8 +35,8 @@ func newLaunch(server *config.Resolved) *launch {
 	return &launch{server, server.Launch(), server.Fingerprint()}
 }
 
-// open starts the server, opens a session and lists the tools once.
-func (l *launch) open(ctx context.Context, o *Options) (*client.Session, error) {
+// open starts the server, opens a session and lists the tools once. tools has their names.
+func (l *launch) open(ctx context.Context, o *Options) (session *client.Session, tools map[string]bool, err error) {
 	var dial config.DialOptions
 	if o.Dial != nil {
 		dial = *o.Dial
@@ -45,20 +45,22 @@ func (l *launch) open(ctx context.Context, o *Options) (*client.Session, error) 
 	dial.Conn.CallTimeout = o.CallTimeout
 	dialer, err := l.server.Dialer(&dial)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	session, err := client.Connect(ctx, dialer, &client.Options{ConnectTimeout: o.ConnectTimeout, NoReconnect: true})
+	session, err = client.Connect(ctx, dialer, &client.Options{ConnectTimeout: o.ConnectTimeout, NoReconnect: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	tools = make(map[string]bool)
 	if session.Capabilities().Tools != nil {
-		for _, err := range session.Tools(ctx, nil) {
+		for tool, err := range session.Tools(ctx, nil) {
 			if err != nil {
-				return nil, errors.Join(err, session.Close())
+				return nil, nil, errors.Join(err, session.Close())
 			}
+			tools[tool.Name] = true
 		}
 	}
-	return session, nil
+	return session, tools, nil
 }
 
 // failure returns the error of a failed start, for the caller.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,6 +73,9 @@ func (l *launcher) callOn(ctx context.Context, s *launchedServer, r *run, argume
 	r.sent.Store(true)
 	result, err := s.session.Call(ctx, mcp.MethodToolsCall, frontend.ToolParams(r.tool, arguments), nil)
 	if err == nil {
+		if !s.tools[r.tool] && saysUnknown(result, r.tool) && s.lacks(ctx, r) {
+			return nil, errUnknownTool
+		}
 		return mcp.Raw(result), nil
 	}
 	if failed, ok := errors.AsType[*jsonrpc.CallError](err); ok && failed.Delivery == jsonrpc.NotSent {
@@ -80,12 +84,24 @@ func (l *launcher) callOn(ctx context.Context, s *launchedServer, r *run, argume
 	if stopped, ok := context.Cause(s.ctx).(*frontend.Failure); ok && ctx.Err() == nil {
 		return nil, stopped
 	}
-	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && said.Code == jsonrpc.InvalidParams {
-		if _, unknown := findTool(ctx, s.session, r); unknown == errUnknownTool {
-			return nil, errUnknownTool
-		}
+	said, ok := errors.AsType[*jsonrpc.Error](err)
+	if ok && (said.Code == jsonrpc.InvalidParams || !s.tools[r.tool]) && s.lacks(ctx, r) {
+		return nil, errUnknownTool
 	}
 	return nil, err
+}
+
+// lacks reports whether the server does not list the tool of a run.
+func (s *launchedServer) lacks(ctx context.Context, r *run) bool {
+	_, err := findTool(ctx, s.session, r)
+	return err == errUnknownTool
+}
+
+// saysUnknown reports whether a result may be that of a server that answers a call of an unknown
+// tool with a failure of the tool. The failure then names the tool.
+func saysUnknown(raw json.RawMessage, tool string) bool {
+	var result mcp.CallToolResult
+	return result.UnmarshalJSON(raw) == nil && result.IsError && strings.Contains(result.Text(), tool)
 }
 
 // findTool finds the tool of a run, and starts the server if it does not run.
@@ -252,8 +268,10 @@ type launchedServer struct {
 	ready chan struct{} // closed when the server has started, or its start has failed
 	ended chan struct{} // closed when the server has ended
 
-	session *client.Session // set before ready is closed
-	err     error           // error of the start, set before ready is closed
+	// The following fields are set before ready is closed.
+	session *client.Session
+	tools   map[string]bool // that the server has listed at its start
+	err     error           // of the start
 
 	calls int       // calls in progress; launcher.mu guards it and since
 	since time.Time // time of the last release
@@ -266,7 +284,7 @@ func (l *launcher) supervise(s *launchedServer) {
 	defer s.stop(nil)
 	ctx, cancel := context.WithTimeout(s.ctx, l.opts.ConnectTimeout)
 	defer cancel()
-	session, err := l.start(ctx, s)
+	err := l.start(ctx, s)
 	if err != nil {
 		s.err = s.failure(ctx, err)
 		log.Warn("starting a server failed", "launch", s.text, "error", s.redact(err.Error()))
@@ -275,27 +293,25 @@ func (l *launcher) supervise(s *launchedServer) {
 		return
 	}
 	defer func() { <-l.semaphore }()
-	s.session = session
 	close(s.ready)
 	log.Info("started a server", "launch", s.text)
 	reason := l.waitUntilDone(s)
 	l.unregister(s)
-	_ = session.Close() // Close returns no error of its own
+	_ = s.session.Close() // Close returns no error of its own
 	log.Info("a server ended", "reason", reason)
 }
 
 // start waits for the semaphore and starts the server.
-func (l *launcher) start(ctx context.Context, s *launchedServer) (*client.Session, error) {
+func (l *launcher) start(ctx context.Context, s *launchedServer) (err error) {
 	select {
 	case l.semaphore <- struct{}{}:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	session, err := s.open(ctx, l.opts)
-	if err != nil {
+	if s.session, s.tools, err = s.open(ctx, l.opts); err != nil {
 		<-l.semaphore
 	}
-	return session, err
+	return err
 }
 
 // waitUntilDone blocks until a server is to stop or has ended, and returns the reason.

@@ -168,6 +168,37 @@ func TestUnknownToolOfALaunchedServer(t *testing.T) {
 	wantCode(t, err, toolserver.UnknownTool)
 	_, err = runner.Run(t.Context(), "picky", nil)
 	wantCode(t, err, "invalid_params")
+
+	// Other servers answer with a failure of the tool.
+	runner = rig.runner(t, "b", childParams("fail for unknown tools"))
+	_, err = runner.Run(t.Context(), "no-such-tool", nil)
+	wantCode(t, err, toolserver.UnknownTool)
+	_, err = runner.Run(t.Context(), "fail", nil)
+	wantCode(t, err, toolserver.ToolError)
+}
+
+// TestAnyNameOfAServer: the name that a guard gets for a tool is that of no other server's tool.
+func TestAnyNameOfAServer(t *testing.T) {
+	var names []string
+	guard := mcp.Guard{Name: "record", Check: func(_ context.Context, call *mcp.Call) error {
+		names = append(names, call.Target().Name+" of "+call.Target().Origin.Server)
+		return nil
+	}}
+	rig := newRig(t, toolserver.Options{Guards: []mcp.Guard{guard}, Launch: toolserver.LaunchAny})
+	want := map[string]string{
+		"tools":          "tools__tool-1 of launched:tools",
+		"tools__tool":    "launched_tools__tool__tool-1_18f19d8f of launched:tools__tool",
+		"@scope/tools 1": "launched__scope_tools_1__tool-1_297bf496 of launched:@scope/tools 1",
+	}
+	for name, want := range want {
+		names = nil
+		if _, err := rig.runner(t, name, childParams("serve")).Run(t.Context(), "tool-1", nil); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if len(names) != 1 || names[0] != want {
+			t.Errorf("the guard got %q, want %q", names, want)
+		}
+	}
 }
 
 // TestRunsNameNoOtherTool: a run does not call a renamed tool by its new name.

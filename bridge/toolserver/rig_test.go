@@ -26,7 +26,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// childVariable selects the behavior of this process as a child: "serve", "hang" or "exit".
+// childVariable selects the behavior of this process as a child: "serve", "hang", "exit" or "fail
+// for unknown tools".
 const childVariable = "DOVETAIL_TEST_CHILD"
 
 // serveChild runs a server that a test has launched.
@@ -39,16 +40,33 @@ func serveChild() int {
 		fmt.Fprintln(os.Stderr, "cannot use", os.Getenv("API_KEY"))
 		return 1
 	}
-	if err := stdio.Serve(context.Background(), newTools(), nil); err != nil {
+	var opts server.Options
+	if os.Getenv(childVariable) == "fail for unknown tools" {
+		opts.Middleware = []mcp.Middleware{failForUnknownTools}
+	}
+	if err := stdio.Serve(context.Background(), newToolsWith(opts), nil); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
+// failForUnknownTools makes the call of an unknown tool a failure of the tool.
+func failForUnknownTools(next mcp.Handler) mcp.Handler {
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if call.Method() == mcp.MethodToolsCall && call.Target() == nil {
+			return mcp.Raw(`{"content":[{"type":"text","text":"Tool no-such-tool not found"}],"isError":true}`), nil
+		}
+		return next(ctx, call)
+	}
+}
+
 // newTools returns a server with the tools of the tests.
-func newTools() *server.Server {
-	s := server.New(mcp.Implementation{Name: "tools", Version: "1"}, &server.Options{Logger: frontendtest.Quiet()})
+func newTools() *server.Server { return newToolsWith(server.Options{}) }
+
+func newToolsWith(opts server.Options) *server.Server {
+	opts.Logger = frontendtest.Quiet()
+	s := server.New(mcp.Implementation{Name: "tools", Version: "1"}, &opts)
 	add := func(name string, fn func(ctx context.Context, arguments json.RawMessage) (mcp.Result, error)) {
 		tool := server.Tool{Name: name, InputSchema: frontendtest.OpenSchema, Annotations: &mcp.ToolAnnotations{Title: name}}
 		server.AddRawTool(s, tool, func(ctx context.Context, _ *server.Request, arguments json.RawMessage) (mcp.Result, error) {

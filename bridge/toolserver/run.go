@@ -82,7 +82,7 @@ func (s *Server) run(ctx context.Context, q *runRequest, onlyAsked bool) (json.R
 
 // prepare finds the called entry.
 func (s *Server) prepare(r *run, params *ServerParams) {
-	r.name = bridge.Name(r.server, r.tool)
+	r.name = nameIn(r.server, r.tool)
 	if params == nil {
 		s.prepareKnown(r)
 		return
@@ -106,6 +106,16 @@ func (s *Server) prepare(r *run, params *ServerParams) {
 		target.Origin.Launch = approvalOnlyPrefix + target.Origin.Launch
 	}
 	r.entry = s.entries.Get(target.Origin, func() *server.Entry { return &server.Entry{Target: target, Handle: s.execute} })
+}
+
+// nameIn returns the name of a tool in calls, which rules of policies match. The name of a server
+// that cannot be an alias of a bridge may contain the separator. The name of its tools ends in a
+// digest then, so that it cannot be that of a tool of another server.
+func nameIn(server, tool string) string {
+	if bridge.CheckAlias(server) != nil {
+		server = LaunchedPrefix + server
+	}
+	return bridge.Name(server, tool)
 }
 
 func (s *Server) isPseudo(r *run) bool {
@@ -201,9 +211,9 @@ func (s *Server) execute(ctx context.Context, call *mcp.Call) (mcp.Result, error
 }
 
 const (
-	// maxServerName is the maximum length of the name of a server, in bytes, as in package
-	// bridge.
-	maxServerName = 40
+	// maxServerName is the maximum length of the name of a server, in bytes. It is any text that is
+	// not empty.
+	maxServerName = 256
 	// maxToolName is the maximum length of the name of a tool, in bytes.
 	maxToolName = 256
 )
@@ -235,9 +245,6 @@ func parseRun(body []byte) (*runRequest, error) {
 	q := &runRequest{arguments: members.Get("tool_args")}
 	if q.server, err = nameOf(&members, "server_name", maxServerName); err != nil {
 		return nil, err
-	}
-	if err := bridge.CheckAlias(q.server); err != nil {
-		return nil, fmt.Errorf("server_name: %w", err)
 	}
 	if q.tool, err = nameOf(&members, "tool_name", maxToolName); err != nil {
 		return nil, err

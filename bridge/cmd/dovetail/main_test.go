@@ -130,7 +130,7 @@ var targets = map[string]struct {
 	"http":    {func(t *testing.T) ([]string, []string) { return greeted, []string{web(t) + "/mcp"} }, "2026-07-28"},
 	"http+sse": {func(t *testing.T) ([]string, []string) {
 		return greeted, []string{web(t) + "/sse"}
-	}, "2025-11-25"},
+	}, "2026-07-28"},
 	"ws": {func(t *testing.T) ([]string, []string) {
 		return greeted, []string{"ws" + strings.TrimPrefix(web(t), "http") + "/ws"}
 	}, "2026-07-28"},

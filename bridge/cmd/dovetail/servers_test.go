@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dovetail-go/dovetail/transport/sse"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 // configuration is a file with the test server, one over HTTP, and some that do not work.
@@ -88,6 +93,37 @@ func TestWrongConfigurationsSayWhatIsExpected(t *testing.T) {
 			shown, _, err := inspectAll(t, test.path, test.line)
 			if err == nil || !strings.Contains(err.Error(), test.want) || shown != "" {
 				t.Errorf("error = %v, want %q, printed:\n%s", err, test.want, shown)
+			}
+		})
+	}
+}
+
+// A URL that ends with /sse is one of HTTP+SSE, also if the server leaves a POST to it unanswered, or
+// else of streamable HTTP.
+func TestTheTransportOfAURLWithSSE(t *testing.T) {
+	s := newServer()
+	events, main := sse.Handler(s, nil), streamable.Handler(s, nil)
+	t.Cleanup(func() {
+		if err := errors.Join(events.Close(), main.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	silent := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.RawQuery == "" {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		}
+		events.ServeHTTP(w, r)
+	}
+	for name, handler := range map[string]http.Handler{"sse": http.HandlerFunc(silent), "streamable": main} {
+		t.Run(name, func(t *testing.T) {
+			web := httptest.NewServer(handler)
+			t.Cleanup(web.Close)
+			out, err := inspectAt(t, "-timeout", "20s", "call", "greet", `{"name":"Ada"}`, web.URL+"/a/sse")
+			if err != nil || !strings.Contains(out, "<hello> Ada") {
+				t.Errorf("it prints %s%v", out, err)
 			}
 		})
 	}

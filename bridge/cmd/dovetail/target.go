@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +26,9 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/ws"
@@ -108,11 +111,27 @@ func (t *target) dialer(verbose bool, stderr io.Writer) (transport.Dialer, error
 		if t.tokens != nil {
 			opts.Authorizer = t.tokens
 		}
+		if at, err := url.Parse(t.url); err == nil && path.Base(at.Path) == "sse" {
+			return sseFirst{events: sse.Dial(t.url, (*sse.DialOptions)(opts)), streamable: streamable.Dial(t.url, opts)}, nil
+		}
 		return streamable.Dial(t.url, opts), nil
 	case "ws", "wss":
 		return ws.Dial(t.url, &ws.DialOptions{Header: t.headers.add, Conn: conn}), nil
 	}
 	return nil, fmt.Errorf("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
+}
+
+// An sseFirst uses HTTP+SSE, since its URL ends with /sse, unless the server answers the request for
+// the stream with an error status. Servers of that transport may keep the request open that other
+// dialers send first.
+type sseFirst struct{ events, streamable transport.Dialer }
+
+func (d sseFirst) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	conn, err := d.events.Dial(ctx, handler)
+	if _, refused := errors.AsType[*httptransport.StatusError](err); !refused {
+		return conn, err
+	}
+	return d.streamable.Dial(ctx, handler)
 }
 
 // child starts a command with the environment of this program.

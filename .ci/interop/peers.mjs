@@ -1,0 +1,187 @@
+// Uses servers with faults through examples/bridge, and servers of this module through programs of
+// others: mcp-remote, MCP Inspector and supergateway.
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as pause } from "node:timers/promises";
+
+const work = import.meta.dirname;
+const ERAS = ["modern", "legacy"];
+
+/** The text that a server with a fault answers, or "fails" if its call must fail soon. */
+const FAULTS = {
+  "failing-list": "seen",
+  "hanging-list": "seen",
+  "null-lists": "seen",
+  "empty-cursor": "seen",
+  "same-cursor": "seen",
+  "bad-entries": "seen",
+  "slow-start": "seen",
+  silent: "seen",
+  "half-emoji": "seen \ud83d",
+  "raw-control": "fails",
+  "invalid-utf8": "fails",
+  "late-id": "seen",
+  "late-id-raw-control": "fails",
+  "string-id": "seen",
+  "float-id": "seen",
+};
+
+let passed = 0;
+async function check(name, body) {
+  await body();
+  passed++;
+  console.log(`ok ${name}`);
+}
+
+/** Runs a program to its end, and returns its exit status and output. */
+function run(command, args, timeout = 60_000) {
+  const ran = spawnSync(command, args, { encoding: "utf8", timeout, input: "" });
+  return { status: ran.status, out: ran.stdout, said: ran.stderr };
+}
+
+/** Runs dovetail, and returns the printed document. */
+function dovetail(...args) {
+  const { status, out, said } = run(join(work, "dovetail"), args);
+  assert.equal(status, 0, `dovetail ${args.join(" ")}: exit ${status}\n${out}${said}`);
+  return JSON.parse(out);
+}
+
+/** Runs a program of npm, and returns the printed document. */
+function node(program, ...args) {
+  const { status, out, said } = run("node", [join(work, "node_modules/.bin", program), ...args]);
+  assert.equal(status, 0, `${program} ${args.join(" ")}: exit ${status}\n${out}${said}`);
+  return JSON.parse(out);
+}
+
+/** Starts a program that serves HTTP, and returns its address and a function that stops it. */
+async function serve(command, ...args) {
+  const child = spawn(command, args, { stdio: ["ignore", "ignore", "pipe"] });
+  const exit = once(child, "exit");
+  const end = async () => {
+    child.kill("SIGTERM");
+    await exit;
+  };
+  let said = "";
+  for await (const line of createInterface(child.stderr)) {
+    said += line + "\n";
+    const url = /http:\/\/[0-9.:]+\/mcp/.exec(line);
+    if (url) {
+      child.stderr.resume();
+      return { url: url[0], end };
+    }
+  }
+  throw new Error(`${command} has ended: ${said}`);
+}
+
+async function freePort() {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const { port } = probe.address();
+  probe.close();
+  await once(probe, "close");
+  return port;
+}
+
+const text = (result) => result.content[0].text;
+const names = (list) => list.map((entry) => entry.name);
+
+/** Servers with faults. */
+async function faults() {
+  const mcpServers = {};
+  for (const fault of Object.keys(FAULTS)) {
+    mcpServers[fault] = { command: process.execPath, args: [join(work, "peer-faulty.mjs"), fault] };
+  }
+  const config = join(work, "faults.json");
+  writeFileSync(config, JSON.stringify({ mcpServers }));
+  const { url, end } = await serve(join(work, "bridge"), "-config", config, "-http", "127.0.0.1:0");
+  try {
+    for (const era of ERAS) {
+      await check(`faults, ${era}: the first list has all tools`, () => {
+        assert.deepEqual(names(dovetail("-era", era, "tools", url).tools), Object.keys(FAULTS).map((fault) => `${fault}__look`));
+      });
+      for (const [fault, want] of Object.entries(FAULTS)) {
+        await check(`faults, ${era}: ${fault}`, () => {
+          const args = ["-era", era, "-timeout", "20s", "call", `${fault}__look`, url];
+          if (want !== "fails") {
+            assert.equal(text(dovetail(...args)), want);
+            return;
+          }
+          const began = Date.now();
+          const { status, out, said } = run(join(work, "dovetail"), args);
+          assert.equal(status, 1, out + said);
+          assert.match(said, /cannot be understood; the call may have been executed/);
+          assert.ok(Date.now() - began < 10_000, "it took too long");
+        });
+      }
+    }
+  } finally {
+    await end();
+  }
+}
+
+/** Programs of others that connect to a server over HTTP. */
+async function clients() {
+  const { url, end } = await serve(join(work, "everything"), "-http", "127.0.0.1:0");
+  const inspector = ["mcp-inspector", "--cli", url, "--transport", "http", "--method"];
+  try {
+    await check("Inspector: tools/list", () => {
+      assert.ok(names(node(...inspector, "tools/list").tools).includes("test_simple_text"));
+    });
+    await check("Inspector: tools/call", () => {
+      assert.match(text(node(...inspector, "tools/call", "--tool-name", "test_simple_text")), /simple text/);
+    });
+    await check("Inspector: resources/list", () => {
+      assert.ok(node(...inspector, "resources/list").resources.length > 0);
+    });
+    await check("Inspector: prompts/list", () => {
+      assert.ok(names(node(...inspector, "prompts/list").prompts).includes("test_simple_prompt"));
+    });
+    for (const transport of ["http-only", "sse-only"]) {
+      const at = transport === "sse-only" ? url.replace(/mcp$/, "sse") : url;
+      const remote = ["--", "node", join(work, "node_modules/.bin/mcp-remote"), at, "--allow-http", "--transport", transport];
+      await check(`mcp-remote, ${transport}: tools`, () => {
+        assert.ok(names(dovetail("tools", ...remote).tools).includes("test_simple_text"));
+      });
+      await check(`mcp-remote, ${transport}: call`, () => {
+        assert.match(text(dovetail("call", "test_simple_text", ...remote)), /simple text/);
+      });
+    }
+  } finally {
+    await end();
+  }
+}
+
+/** A proxy that shares one child among its clients, and forwards the initialize of each. */
+async function proxy() {
+  const port = await freePort();
+  const args = [join(work, "node_modules/.bin/supergateway"), "--stdio", join(work, "everything"), "--outputTransport", "sse", "--port", String(port)];
+  const child = spawn("node", args, { stdio: ["pipe", "pipe", "inherit"] }); // it ends with its input
+  const exit = once(child, "exit");
+  try {
+    for await (const line of createInterface(child.stdout)) {
+      if (line.includes(`Listening on port ${port}`)) {
+        break;
+      }
+    }
+    child.stdout.resume();
+    for (const client of ["first", "second", "third"]) {
+      await check(`supergateway: the ${client} client`, () => {
+        const result = dovetail("-era", "legacy", "call", "test_simple_text", `http://127.0.0.1:${port}/sse`);
+        assert.match(text(result), /simple text/);
+      });
+    }
+  } finally {
+    child.kill("SIGTERM");
+    await exit;
+  }
+}
+
+await faults();
+await clients();
+await proxy();
+console.log(`${passed} passed, 0 failed`);

@@ -1,0 +1,251 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// A list is one list of a server, as read at one time.
+type list struct {
+	entries  []listed
+	refused  []error       // of entries that are not valid or exceed a limit
+	warnings []error       // about the list as a whole
+	size     int           // bytes of the definitions
+	bridges  []string      // that the server is connected to, directly or through others
+	ttl      time.Duration // ttlMs of the list, 0 if there is none
+	err      error         // why the list, or its last pages, could not be read
+}
+
+// listMethods are the lists of a server, in the order in which they use [client.Limits].CatalogBytes.
+var listMethods = [...]listMethod{
+	{mcp.KindTool, mcp.MethodToolsList, "tools", "name"},
+	{mcp.KindPrompt, mcp.MethodPromptsList, "prompts", "name"},
+	{mcp.KindResource, mcp.MethodResourcesList, "resources", "uri"},
+	{mcp.KindResourceTemplate, mcp.MethodResourceTemplatesList, "resourceTemplates", "uriTemplate"},
+}
+
+// A listMethod says how entries of a kind are listed.
+type listMethod struct {
+	kind   mcp.Kind
+	method string
+	member string // of the result, which has the entries
+	name   string // member of an entry that identifies it
+}
+
+// isDeclared reports whether the server has the list.
+func (m *listMethod) isDeclared(has mcp.ServerCapabilities) bool {
+	switch m.kind {
+	case mcp.KindTool:
+		return has.Tools != nil
+	case mcp.KindPrompt:
+		return has.Prompts != nil
+	}
+	return has.Resources != nil
+}
+
+// A listed entry is an element of a list.
+type listed struct {
+	kind       mcp.Kind
+	name       string // or URI, or template
+	definition json.RawMessage
+}
+
+// read reads all pages of a list. After an error the list has the pages before it, unless it exceeds
+// a limit.
+func (m *listMethod) read(ctx context.Context, session *client.Session, limits *client.Limits) *list {
+	l := new(list)
+	err := l.readPages(ctx, session, limits, m)
+	if missing, ok := errors.AsType[*jsonrpc.Error](err); ok && missing.Code == jsonrpc.MethodNotFound {
+		return l // some servers declare a kind without implementing its list
+	}
+	if _, limited := errors.AsType[*mcp.LimitError](err); limited {
+		l = &list{bridges: l.bridges}
+	}
+	if err != nil {
+		l.err = fmt.Errorf("%s: %w", m.method, err)
+	}
+	return l
+}
+
+func (l *list) readPages(ctx context.Context, session *client.Session, limits *client.Limits, m *listMethod) error {
+	var params json.RawMessage
+	seen := make(map[string]bool)
+	for pages, bytes, count := 1, 0, 0; ; pages++ {
+		page, err := session.Call(ctx, m.method, params, nil)
+		if err != nil {
+			return err
+		}
+		result, err := jsonscan.ReadObject(page)
+		if err != nil {
+			return err
+		}
+		cursor := result.Get("nextCursor")
+		if string(cursor) == `""` {
+			l.warnings = append(l.warnings, fmt.Errorf("%s: the cursor of the next page is empty, so the list ends", m.method))
+			cursor = nil
+		}
+		bytes += len(page)
+		if err := limits.CheckPage(pages, bytes, cursor); err != nil {
+			return err
+		}
+		l.addTTL(result.Get("ttlMs"))
+		l.addBridges(mcp.Meta(result.Get("_meta")))
+		entries, invalid, err := appendEntries(nil, m, result.Get(m.member))
+		if err != nil {
+			return err
+		}
+		count += len(entries) + len(invalid)
+		if err := limits.CheckCount(m.kind, count); err != nil {
+			return err
+		}
+		l.refused = append(l.refused, invalid...)
+		if err := l.add(entries, limits); err != nil {
+			return err
+		}
+		if jsonscan.KindOf(cursor) != jsonscan.String {
+			return nil
+		}
+		if seen[string(cursor)] {
+			l.warnings = append(l.warnings, fmt.Errorf("%s: the server repeats a cursor, so the list ends", m.method))
+			l.removeRepeated()
+			return nil
+		}
+		seen[string(cursor)] = true
+		params = append(append([]byte(`{"cursor":`), cursor...), '}')
+	}
+}
+
+// add adds copies of the entries of a page, which share the memory of the page. It leaves out
+// those that exceed a limit.
+func (l *list) add(entries []listed, limits *client.Limits) error {
+	for _, entry := range entries {
+		if err := limits.CheckEntry(entry.kind, entry.definition); err != nil {
+			l.refused = append(l.refused, fmt.Errorf("the %v %+.256q: %w", entry.kind, shorten(entry.name), err))
+			continue
+		}
+		if l.size+len(entry.definition) > limits.CatalogBytes {
+			return catalogTooLarge(limits)
+		}
+		l.size += len(entry.definition)
+		entry.definition = bytes.Clone(entry.definition)
+		l.entries = append(l.entries, entry)
+	}
+	return nil
+}
+
+func catalogTooLarge(limits *client.Limits) error {
+	return &mcp.LimitError{
+		Limit: "CatalogBytes", Max: limits.CatalogBytes,
+		Reason: fmt.Sprintf("the lists of the server have more than %d bytes", limits.CatalogBytes),
+	}
+}
+
+// removeRepeated removes entries of a server that sends the same page again and again.
+func (l *list) removeRepeated() {
+	seen := make(map[string]bool, len(l.entries))
+	l.entries = slices.DeleteFunc(l.entries, func(entry listed) bool {
+		repeated := seen[string(entry.definition)]
+		seen[string(entry.definition)] = true
+		if repeated {
+			l.size -= len(entry.definition)
+		}
+		return repeated
+	})
+}
+
+// orOld returns l if it is complete, and otherwise old with the error of l, unless l has more
+// entries. old is nil if the list has not been read before. room is the most bytes of definitions
+// that the result may have.
+func (l *list) orOld(old *list, room int, limits *client.Limits) *list {
+	if l.size > room {
+		l = &list{bridges: l.bridges, warnings: l.warnings, err: catalogTooLarge(limits)}
+	}
+	if l.err == nil || old == nil || old.size > room || old.err != nil && len(old.entries) < len(l.entries) {
+		return l
+	}
+	kept := *old
+	kept.err, kept.ttl, kept.warnings, kept.bridges = l.err, 0, l.warnings, slices.Clone(old.bridges)
+	kept.bridges = appendBridges(kept.bridges, l.bridges)
+	return &kept
+}
+
+// shorten returns the beginning of a name in an error.
+func shorten(name string) string { return name[:min(len(name), 256)] }
+
+func (l *list) addTTL(raw json.RawMessage) {
+	ms, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil || ms <= 0 || ms > int64(24*time.Hour/time.Millisecond) {
+		return
+	}
+	if ttl := time.Duration(ms) * time.Millisecond; l.ttl == 0 || ttl < l.ttl {
+		l.ttl = ttl
+	}
+}
+
+// appendEntries appends the entries of one page, which is an array or null. It returns an error for
+// each element that is not an object with a name.
+func appendEntries(entries []listed, m *listMethod, page json.RawMessage) (all []listed, invalid []error, err error) {
+	if jsonscan.KindOf(page) == jsonscan.Null {
+		return entries, nil, nil
+	}
+	s := jsonscan.New(page)
+	if err := s.EnterArray(); err != nil {
+		return nil, nil, err
+	}
+	for i := 0; ; i++ {
+		more, err := s.Element(i == 0)
+		if err != nil || !more {
+			return entries, invalid, err
+		}
+		entry, err := s.Value()
+		if err != nil {
+			return nil, nil, err
+		}
+		object, err := jsonscan.ReadObject(entry)
+		if err != nil {
+			invalid = append(invalid, fmt.Errorf("%s: the entry %d of a page: %w", m.method, i, err))
+			continue
+		}
+		named := object.Get(m.name)
+		if jsonscan.KindOf(named) != jsonscan.String || len(named) == len(`""`) {
+			invalid = append(invalid, fmt.Errorf("%s: the entry %d of a page has no %s", m.method, i, m.name))
+			continue
+		}
+		entries = append(entries, listed{m.kind, jsonscan.Unquote(named), entry})
+	}
+}
+
+// maxBridges is how many bridges a server can report. The rest is ignored.
+const maxBridges = 256
+
+// addBridges adds the ids of bridges in the _meta of a list.
+func (l *list) addBridges(meta mcp.Meta) {
+	var ids []string
+	if json.Unmarshal(meta.Get(mcp.MetaBridges), &ids) == nil {
+		l.bridges = appendBridges(l.bridges, ids)
+	}
+}
+
+// appendBridges appends the ids that are valid and new.
+func appendBridges(to, ids []string) []string {
+	for _, id := range ids {
+		if len(id) <= maxBridgeID && len(to) < maxBridges && !slices.Contains(to, id) {
+			to = append(to, id)
+		}
+	}
+	return to
+}
+
+// maxBridgeID is the length of the longest id of a bridge, in bytes.
+const maxBridgeID = 64
