@@ -270,6 +270,28 @@ func TestLoggerLevels(t *testing.T) {
 	}
 }
 
+// A tool that does not return the error of its question fails the test.
+func TestLoggerOfUnaskedQuestion(t *testing.T) {
+	servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
+		var logged string
+		got := failing(t, func(tb *fakeTB) {
+			s := newServer(&server.Options{Logger: servertest.Logger(tb)})
+			server.AddTool(s, server.Tool{Name: "careless"}, func(_ context.Context, r *server.Request, _ none) (string, error) {
+				if sure, err := server.Elicit[bool](r, "sure", "Sure?"); err != nil || !sure {
+					return "not sure", nil
+				}
+				return "sure", nil
+			})
+			session := servertest.Connect(tb, s, &servertest.Options{Mode: mode, Answers: map[string]any{"Sure?": true}})
+			_, _ = session.CallTool(t.Context(), "careless", nil, nil)
+			logged = strings.Join(tb.logged, "")
+		})
+		if got != "failed" || !strings.Contains(logged, "a question was not asked") {
+			t.Errorf("the failures are %q, logged %q", got, logged)
+		}
+	})
+}
+
 // Errors of the server fail the test; refusals do not.
 func TestLogger(t *testing.T) {
 	for name, test := range map[string]struct {
