@@ -33,6 +33,8 @@ const (
 	// HandshakeDelay replaces a longer ProbeTimeout on a connection that is one stream. There the
 	// answer to the request for the versions may still come after the handshake was sent.
 	HandshakeDelay = time.Second
+	// ProbeGrace is how long a client waits for that answer after the handshake was answered.
+	ProbeGrace = 250 * time.Millisecond
 	// OpenTimeout is how long opening a session may take.
 	OpenTimeout = 30 * time.Second
 	// cancelTimeout bounds the notification that a call is cancelled.
@@ -214,7 +216,8 @@ func (s *Session) adopt(o opened) { s.server, s.version, s.era = o.server, o.ver
 
 // negotiateTogether is negotiate for a server that may take long to start, or may ignore the
 // unknown request. After HandshakeDelay without an answer, it sends the handshake too. The first
-// good answer opens the session, and the other is dropped when it comes.
+// good answer opens the session, and the other is dropped when it comes. If both come within
+// ProbeGrace, the session is modern.
 func (s *Session) negotiateTogether(ctx context.Context) (probed, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	probes, handshakes := make(chan opened, 1), make(chan opened, 1)
@@ -255,8 +258,20 @@ func (s *Session) negotiateTogether(ctx context.Context) (probed, err error) {
 			start(handshakes, s.handshake)
 		case found := <-handshakes:
 			switch {
-			case found.err == nil:
+			case found.err == nil && probed == nil:
+				// A modern server that has just started answers both, in any order.
+				select {
+				case probe := <-probes:
+					if probe.err == nil {
+						s.adopt(probe)
+						return nil, nil
+					}
+				case <-time.After(ProbeGrace):
+				case <-ctx.Done():
+				}
 				return errNoAnswer, s.initialized(ctx, found)
+			case found.err == nil:
+				return probed, s.initialized(ctx, found)
 			case probed != nil:
 				return probed, found.err
 			}

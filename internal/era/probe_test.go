@@ -61,7 +61,7 @@ func TestProbe(t *testing.T) {
 		{"no object", func(frame string) []string { return []string{eratest.Reply(frame, `"hello"`)} }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, 0},
 		{"banner", func(frame string) []string { return []string{"Welcome!", eratest.Reply(frame, eratest.Discovered)} }, []string{discover}, 1, mcp.LatestVersion, 0},
 		{"exits", func(string) []string { return []string{eratest.Exit} }, []string{discover, initialize, ready}, 2, mcp.LatestLegacyVersion, 0},
-		{"silent", func(string) []string { return nil }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, era.HandshakeDelay},
+		{"silent", func(string) []string { return nil }, []string{discover, initialize, ready}, 1, mcp.LatestLegacyVersion, era.HandshakeDelay + era.ProbeGrace},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -136,6 +136,8 @@ func TestSlowStart(t *testing.T) {
 		{"legacy, other order", []string{initialize, "!" + discover}, mcp.LatestLegacyVersion, []string{discover, initialize, ready}},
 		{"ignores discover", []string{initialize}, mcp.LatestLegacyVersion, []string{discover, initialize, ready}},
 		{"ignores initialize", []string{discover}, mcp.LatestVersion, []string{discover, initialize}},
+		{"both", []string{discover, initialize}, mcp.LatestVersion, []string{discover, initialize}},
+		{"both, other order", []string{initialize, discover}, mcp.LatestVersion, []string{discover, initialize}},
 		{"neither", []string{"!" + discover, "!" + initialize}, "", []string{discover, initialize}},
 		{"only an error", []string{"!" + initialize}, "", []string{discover, initialize}},
 	} {
@@ -254,7 +256,7 @@ func TestHandshakeRefused(t *testing.T) {
 // TestOpeningCancelled checks that Connect ends with its context.
 func TestOpeningCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), era.HandshakeDelay/2)
 		defer cancel()
 		h := eratest.NewHost(t, func(string) []string { return nil })
 		if _, err := client.Connect(ctx, h, nil); !errors.Is(err, context.DeadlineExceeded) {
