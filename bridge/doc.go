@@ -50,5 +50,6 @@
 //
 // bridge/config reads configuration files, bridge/pin hides tools whose definitions have
 // changed, bridge/search replaces long lists by two tools, bridge/llm encodes tools for the
-// API of a language model, bridge/gateway and bridge/toolserver offer tools over plain HTTP.
+// API of a language model, bridge/gateway and bridge/toolserver offer tools over plain HTTP,
+// and bridge/control adds and removes servers over HTTP.
 package bridge

@@ -175,7 +175,7 @@ func (u *Upstream) refresh(ctx context.Context, session *client.Session) time.Du
 		u.failures++
 		_, limited := errors.AsType[*mcp.LimitError](err)
 		_, cycle := errors.AsType[*CycleError](err)
-		if limited || cycle { // the server will hardly change soon, and its lists may be large
+		if limited || cycle { // another reading would probably fail too, and the lists may be large
 			return u.opts.RefreshInterval
 		}
 		return min(u.opts.RefreshInterval, u.opts.ListTimeout<<min(u.failures-1, maxRetryShift))
@@ -219,7 +219,7 @@ func (u *Upstream) offer(read []*list, session *client.Session, all bool) error 
 		warnings = append(warnings, now.warnings...)
 	}
 	err := errors.Join(errs...)
-	// Without its tools a server is hardly what its users expect.
+	// A server is not ready without its tools, or if all of its lists have failed.
 	l.incomplete = read[0].err != nil || len(errs) > 0 && len(errs) == declared
 	if slices.Contains(l.bridges, u.bridge) {
 		err = &CycleError{Server: u.alias}

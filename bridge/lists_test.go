@@ -90,7 +90,7 @@ func TestUnreadableLists(t *testing.T) {
 	}
 }
 
-// A list that is not as it should be is read as far as possible, and hides no other list.
+// A malformed list is read as far as possible, and the other lists are still offered.
 func TestListsOfServersWithFaults(t *testing.T) {
 	broken := &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "database error"}
 	for name, test := range map[string]struct {

@@ -31,11 +31,11 @@ type Options struct {
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
 	// StartTimeout bounds how long [Bridge.Run] waits for servers that are not required
-	// before it is ready. What they offer later is announced as a change. The server that the
-	// bridge is mounted on accepts clients meanwhile, and their first lists and calls wait.
-	// A program that npx has to download, or a server that is silent until it knows the
-	// protocol version, takes several seconds. Default 20 s, which is less than clients wait
-	// for a list.
+	// before it is ready. What they offer later is announced as a change. During this time the
+	// server that the bridge is mounted on accepts clients, and their first lists and calls
+	// wait. A server may take several seconds, for example if npx downloads it or if it does
+	// not answer requests before initialize. Default 20 s, which is less than clients wait for
+	// a list.
 	StartTimeout time.Duration
 	// Logger logs starts, ends and failures of servers. Default: slog.Default().
 	Logger *slog.Logger

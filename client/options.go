@@ -88,10 +88,10 @@ type Options struct {
 
 	// Era restricts the protocol versions. Default: Auto.
 	Era Era
-	// ProbeTimeout is how long the server may take to answer in the modern era before the client
-	// opens a session of the legacy era. Default: 5 s. On a connection that is one stream, such as
-	// that of stdio, it is at most 1 s, and the first good answer in either era opens the session,
-	// until ConnectTimeout. It has no effect if Era is not Auto.
+	// ProbeTimeout is how long the client waits for an answer in the modern era before it sends the
+	// handshake of the legacy era. Default: 5 s. On a connection with one stream, such as stdio, it
+	// waits for at most 1 s, and the first successful answer in either era opens the session. It has
+	// no effect if Era is not Auto.
 	ProbeTimeout time.Duration
 	// ConnectTimeout bounds opening a session. Default: 30 s.
 	ConnectTimeout time.Duration

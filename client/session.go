@@ -46,9 +46,9 @@ type Session struct {
 
 // Connect opens a session. It blocks until the server has answered, ctx ends, or
 // Options.ConnectTimeout has passed. opts may be nil. The session lasts until [Session.Close], and
-// not only as long as ctx. The principal of ctx (transport.WithPrincipal) is that of the connection if
-// the transport is [transport.Pipe], and that of later connections of the session. The error wraps that of the dialer, of the server (*[jsonrpc.Error]), or
-// of ctx.
+// not only as long as ctx. Over [transport.Pipe], the session has the principal of ctx
+// (transport.WithPrincipal), also after it has connected again. The error wraps that of the dialer,
+// of the server (*[jsonrpc.Error]), or of ctx.
 func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Session, error) {
 	if opts != nil && opts.LogLevel != "" && !opts.LogLevel.Valid() {
 		return nil, fmt.Errorf("client: unknown log level %q", opts.LogLevel)
@@ -214,8 +214,8 @@ func (a *attemptCounter) reset() {
 
 var errEnded = errors.New("the connection has ended")
 
-// reasonOf returns why a link that was closed has ended. The transport knows it, and says it in the
-// errors of calls.
+// reasonOf returns why a link has ended. It sends a ping, since the errors of calls on a closed link
+// contain the reason.
 func reasonOf(ctx context.Context, link *forward.Session) error {
 	if err := link.Ping(ctx); err != nil && err != jsonrpc.ErrClosed {
 		return fmt.Errorf("%w: %w", errEnded, err)
@@ -223,7 +223,8 @@ func reasonOf(ctx context.Context, link *forward.Session) error {
 	return errEnded
 }
 
-// reopen connects again after a link has ended for a reason. The error says why there will be no further attempt.
+// reopen connects again. ended is why the last link has ended. The error says why there will be no
+// further attempt.
 func (s *Session) reopen(attempts *attemptCounter, ended error) (*forward.Session, error) {
 	failure := ended
 	for !s.opts.NoReconnect && attempts.count < s.opts.Limits.Reconnects {

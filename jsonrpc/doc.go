@@ -22,7 +22,8 @@
 // # Decoding
 //
 //  1. A message is scanned once. Keys match in exact case, duplicate members are refused,
-//     and strings must be valid UTF-8 without lone surrogates in the message's own members.
+//     and strings must be valid UTF-8. An escaped surrogate without its other half is U+FFFD in a
+//     method, and stays unchanged in ids, params, results and error data.
 //  2. An id keeps its JSON text: 9007199254740993 is answered as 9007199254740993.
 //  3. Params, results and error data stay the bytes that were received.
 //

@@ -46,10 +46,10 @@ type Guard struct {
 	Visible func(ctx context.Context, caller *Caller, target *Target) bool
 	// Check returns nil if the call may be made. It runs before the arguments are validated. Its
 	// error is logged, and callers get the name of the guard. A *[jsonrpc.Error] or
-	// *[InputRequired] is sent to the caller unchanged. The caller of a tool gets the result of the
-	// method ToolResult() *[CallToolResult], if the error has it and does not return nil there: a model
-	// reads such a result, while some clients end at a protocol error. The same holds for an error of
-	// Run that contains a *[jsonrpc.Error].
+	// *[InputRequired] is sent to the caller unchanged. If the error has the method
+	// ToolResult() *[CallToolResult] and its result is not nil, the caller of a tool gets that result:
+	// a model can read it, while some clients stop at a protocol error. The same holds for an error
+	// of Run that contains a *[jsonrpc.Error].
 	Check func(ctx context.Context, call *Call) error
 	// Run wraps the function of the entry. It runs after the arguments are validated, and may ask,
 	// wait and record. A mounted entry validates its arguments itself: Run of the server or mount

@@ -127,7 +127,7 @@ func called(t testing.TB, session *client.Session, method, params string) error 
 	return refusal(&result, nil)
 }
 
-// repeats is what the text of a refused call of a tool says after the reason.
+// repeats is the end of the text of a refused tool call.
 const repeats = "\nThe tool was not called. Do not repeat the call: it would be refused again."
 
 // listed returns the names in a list, and the text of the list.

@@ -11,7 +11,7 @@ import (
 )
 
 // The structs with tags of github.com/google/jsonschema-go have the same required members, types and
-// descriptions here as there. A pointer is optional here.
+// descriptions as in that module, except that a pointer is optional.
 func TestDescriptionTags(t *testing.T) {
 	type share float64
 	type day struct {

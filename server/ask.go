@@ -41,9 +41,9 @@ func (e *DeclinedError) Error() string {
 //
 // If the user declines or cancels, the error is a *[DeclinedError]. An answer that does not fit T is
 // a *[jsonrpc.Error] with [jsonrpc.InvalidParams]. Members that the form does not have are ignored,
-// and null for an optional member means that it is absent. A client that cannot be asked is one with
-// [mcp.CodeMissingClientCapability]. Elicit does not block, and may be called concurrently with other
-// keys.
+// and null for an optional member means that it is absent. If the client cannot be asked, the error
+// is a *[jsonrpc.Error] with [mcp.CodeMissingClientCapability]. Elicit does not block, and may be
+// called concurrently with other keys.
 //
 // A form must not ask for secrets; use [ElicitURL] for that. MCP 2025-11-25, client/elicitation.
 func Elicit[T any](r *Request, key, message string) (T, error) {

@@ -111,6 +111,6 @@
 // # Other packages
 //
 // Package transport/stdio and its neighbours serve a server. Packages server/resources,
-// server/openapi, server/memory and server/workspace have ready-made entries. Package
-// server/servertest tests a server. Package bridge offers the entries of other servers.
+// server/openapi, server/memory, server/workspace and server/shell have ready-made entries.
+// Package server/servertest tests a server. Package bridge offers the entries of other servers.
 package server

@@ -90,7 +90,7 @@ func sharedLink(req *jsonrpc.Request) error {
 // errNewSession is the error of calls that run when their client opens another session.
 var errNewSession = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the client has opened a new session on this connection; the call was cancelled and may have been executed"}
 
-// A callCanceller is a [jsonrpc.Conn] in both directions.
+// A callCanceller is a peer on a connection that knows its other running calls: a [jsonrpc.Conn].
 type callCanceller interface {
 	CancelOthers(ctx context.Context, cause error)
 }

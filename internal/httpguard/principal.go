@@ -19,7 +19,7 @@ type PrincipalCheck struct {
 // NewPrincipalCheck returns a check that logs a warning.
 func NewPrincipalCheck(logger *slog.Logger) *PrincipalCheck { return &PrincipalCheck{logger: logger} }
 
-// Check checks one request.
+// Check logs the warning if r has an Authorization header and its context has no principal.
 func (c *PrincipalCheck) Check(r *http.Request) {
 	if r.Header["Authorization"] == nil || transport.Principal(r.Context()) != "" {
 		return

@@ -64,7 +64,7 @@ func TestTagsOfGoSDK(t *testing.T) {
 		`{"f":1,"P":null,"PT":null,"Pair":[1,2],"Counts":{},"A":{"B":-128},"g":[]}`)
 }
 
-// A described is what both schemas of a struct say.
+// A described has the parts of a schema that are compared.
 type described struct {
 	Properties           map[string]property
 	Required             []string
@@ -98,18 +98,19 @@ func compareSchemas[T any](t *testing.T, instances ...string) {
 	if err := json.Unmarshal(ownText, &own); err != nil {
 		t.Fatal(err)
 	}
-	// There, slices and pointers may be null.
+	// In jsonschema-go, slices and pointers may be null.
 	for name, p := range theirs.Properties {
 		if types, ok := p.Type.([]any); ok && len(types) == 2 && types[0] == "null" {
 			p.Type = types[1]
 			theirs.Properties[name] = p
 		}
 	}
-	// Here, pointers and members whose tag says so are not required or required.
+	// In this module, a pointer is optional.
 	theirs.Required = slices.DeleteFunc(theirs.Required, func(name string) bool {
 		field, _ := of.FieldByName(name)
 		return field.Type != nil && field.Type.Kind() == reflect.Pointer
 	})
+	// In this module, the tag "required" is a keyword and not a description.
 	for name, p := range theirs.Properties {
 		if p.Description == "required" {
 			theirs.Required = append(theirs.Required, name)

@@ -75,8 +75,8 @@ type Options struct {
 	Client client.Options
 
 	// Fault, if set, is called for each message and says what happens to it. It may block, which
-	// delays the message and those after it. It is called concurrently. Only [Pipe] and [Stdio]
-	// have it.
+	// delays the message and those after it. It is called concurrently. It needs the transport
+	// [Pipe] or [Stdio].
 	Fault func(message Message) Fault
 
 	// Transcript is the path of a file with the messages of the session. When the test ends, the
@@ -121,7 +121,7 @@ func Connect(tb testing.TB, server transport.Server, opts *Options) *client.Sess
 	return session
 }
 
-// A connection is what one call of Connect has started.
+// A connection has the client, the server and the goroutines of one call of Connect.
 type connection struct {
 	testing.TB
 	options  Options

@@ -45,7 +45,7 @@ func once(fault servertest.Fault, fromServer bool) func(servertest.Message) serv
 	}
 }
 
-// What happens to a call and its answer is what the fault says, and the session goes on.
+// Each fault affects the call or its answer as documented, and the session can still be used.
 func TestFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault      servertest.Fault

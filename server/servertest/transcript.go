@@ -120,10 +120,9 @@ func decodeLines(text string) (lines []line, err error) {
 }
 
 // Record returns a function for jsonrpc.Options.Trace that records the messages of a session with any
-// server, such as one that stdio.Command starts. It is what [Options].Transcript is for a server in
-// this process: when the test ends, the messages are compared with the file at path, or written to it.
-// Close the session before the test ends, and make calls one after another. volatile are names as in
-// [Options].Volatile.
+// server, such as one that stdio.Command starts. As with [Options].Transcript, when the test ends, the
+// messages are compared with the file at path, or written to it. Close the session before the test
+// ends, and make calls one after another. volatile are names as in [Options].Volatile.
 func Record(tb testing.TB, path string, volatile ...string) func(sent bool, frame []byte) {
 	r := newRecorder(volatile)
 	tb.Cleanup(func() {

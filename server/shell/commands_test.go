@@ -79,7 +79,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Who tells callers slowly loses nothing of what a command writes.
+// Slow progress reports lose no output of a command.
 func TestSlowProgress(t *testing.T) {
 	u := newUser(t, nil)
 	result, err := u.CallTool(t.Context(), "run_command", json.RawMessage(`{"command":"for i in 1 2 3 4 5 6 7 8; do printf %08000d $i; sleep 0.1; done"}`),

@@ -32,7 +32,7 @@ func (u *user) run(lines ...string) {
 	}
 }
 
-// Neither hooks nor programs that stand in the repository's files are run by git's tools.
+// The git tools run neither hooks nor programs that files of the repository name.
 func TestGitRunsNothing(t *testing.T) {
 	u := newUser(t, nil)
 	u.call("write_file", `{"path":"a.txt","content":"a\n"}`)
@@ -47,7 +47,7 @@ func TestGitRunsNothing(t *testing.T) {
 		`git config maintenance.commit-graph.enabled true; git config gc.auto 1; git config maintenance.auto true`,
 		`git config merge.evil.driver 'touch ran-merge'; git config credential.helper '!touch ran-credential'`,
 		`echo '*.txt diff=evil merge=evil' > .gitattributes`,
-		// What is missing would be fetched from here.
+		// git would fetch missing objects from this remote.
 		`git config core.repositoryFormatVersion 1; git config extensions.partialClone evil; git config remote.evil.promisor true`,
 		`git config protocol.ext.allow always; git config remote.evil.url "ext::sh -c touch% $PWD/ran-fetch"`,
 	)
@@ -156,7 +156,7 @@ func TestGitFilters(t *testing.T) {
 	}
 }
 
-// What looks like a repository, and has been written by file tools, is none.
+// A directory that file tools have written in the form of a bare repository is not used as one.
 func TestGitBareLayout(t *testing.T) {
 	u := newUser(t, nil)
 	for name, text := range map[string]string{

@@ -37,10 +37,10 @@ type TokenStore interface {
 // result. [FileStore] is one.
 type LockingStore interface {
 	TokenStore
-	// Lock waits for the exclusive right of this process to replace the value of a key, and
-	// returns the function that gives it back. Load and Save work meanwhile, also for other
-	// processes. The right ends with the process at the latest. When ctx ends first, Lock
-	// returns an error. A client calls it at most once at a time for the same key.
+	// Lock waits until no other process holds the lock of a key, and takes the lock. unlock
+	// releases it, and so does the end of the process. The lock does not block Load and Save, in
+	// this or in other processes. When ctx ends first, Lock returns an error. A client calls it
+	// at most once at a time for the same key.
 	Lock(ctx context.Context, key string) (unlock func(), err error)
 }
 
