@@ -248,11 +248,11 @@ func (b *Bridge) resolveUnprefixed(_ context.Context, kind mcp.Kind, name string
 	return c.Memo(unprefixedKey{}, func() any {
 		tools := make(map[string]*server.Entry, c.Len(mcp.KindTool))
 		for e := range c.All(mcp.KindTool) {
-			name := e.Origin.Name
-			if _, ambiguous := tools[name]; ambiguous {
+			own := e.Origin.Name
+			if _, ambiguous := tools[own]; ambiguous {
 				e = nil
 			}
-			tools[name] = e
+			tools[own] = e
 		}
 		return tools
 	}).(map[string]*server.Entry)[name], nil

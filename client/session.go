@@ -319,7 +319,7 @@ func asCallError(method string, err error) error {
 }
 
 // errTimeout is the error of a call that has reached the timeout of the transport.
-var errTimeout = fmt.Errorf("the server sent neither a result nor progress in time (client.Options.CallTimeout, one minute by default): %w", context.DeadlineExceeded)
+var errTimeout = fmt.Errorf("the server sent neither a result nor progress in the default time (client.Options.CallTimeout): %w", context.DeadlineExceeded)
 
 // withTimeoutOption adds the name of the option to the error of a call that has reached the timeout
 // of the transport.

@@ -173,7 +173,7 @@ func isWhole(number []byte) bool {
 // sent. The texts are the same, or sent is an integer and id has its value, as a number such as
 // 4.0 or as a string such as "4".
 func (id ID) Matches(sent ID) bool {
-	return id == sent && !sent.IsZero() || !sent.IsZero() && id.canonical() == sent
+	return !sent.IsZero() && (id == sent || id.canonical() == sent)
 }
 
 // canonical returns the id [IntID](n) if the value of the id is the integer n or the string of

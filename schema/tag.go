@@ -29,19 +29,14 @@ var tagKeywords = map[string][]string{
 	"enum": {"string", "number", "integer", "boolean", ""},
 }
 
-// keywordNames lists the keywords of a tag for messages.
+// keywordNames lists the keywords of a tag, also for messages.
 const keywordNames = "title, description, enum, default, example, format, pattern, minLength, maxLength, minimum, maximum, " +
 	"exclusiveMinimum, exclusiveMaximum, multipleOf, minItems, maxItems, uniqueItems, minProperties, maxProperties, " +
 	"required, nullable, x-…"
 
 // isKeyword reports whether a tag may contain a keyword.
 func isKeyword(name string) bool {
-	switch name {
-	case "title", "description", "default", "example":
-		return true
-	}
-	_, known := tagKeywords[name]
-	return known || isFlag(name) || len(name) > 2 && strings.HasPrefix(name, "x-")
+	return len(name) > 2 && strings.HasPrefix(name, "x-") || slices.Contains(strings.Split(keywordNames, ", "), name)
 }
 
 // isFlag reports whether a keyword is written without a value.

@@ -127,7 +127,7 @@ func (c *Control) routes() http.Handler {
 		for _, base := range []string{"", "/mcp"} {
 			mux.HandleFunc(method+" "+base+path, func(w http.ResponseWriter, r *http.Request) {
 				if len(r.Header["Origin"]) > 0 {
-					answer(w, http.StatusForbidden, reply{Error: "expected no request of a browser's"})
+					answer(w, http.StatusForbidden, reply{Error: "requests of web pages are refused"})
 					return
 				}
 				body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -271,7 +271,7 @@ func (c *Control) startSidecar(r *http.Request, _ []byte) (int, reply) {
 	status, err := c.sidecars.start(r.Context(), name)
 	switch {
 	case errors.Is(err, errNoSidecar):
-		return failed(http.StatusNotFound, err)
+		return http.StatusNotFound, reply{Error: err.Error()}
 	case err != nil:
 		return failed(http.StatusInternalServerError, err)
 	}

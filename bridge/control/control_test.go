@@ -113,6 +113,9 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
+	if status, body := r.send("POST", "/sidecars/x", ""); status != http.StatusNotFound || body != `{"error":"there is no sidecar of this name"}`+"\n" {
+		t.Errorf("an unknown sidecar: %d %s", status, body)
+	}
 	for path, want := range map[string]int{"/health": http.StatusOK, "/credential": http.StatusUnauthorized, "/mcp/tool-server-url": http.StatusUnauthorized} {
 		w := httptest.NewRecorder()
 		method := http.MethodPost
@@ -126,7 +129,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// Setting a tool server calls the program, whose error fails the request.
+// Setting a tool server calls OnToolServer. If that returns an error, the request fails.
 func TestOnToolServer(t *testing.T) {
 	var set []string
 	r := newRig(t, control.Options{OnToolServer: func(_ context.Context, url string) error {

@@ -27,10 +27,12 @@
 // TOOL_SERVER_URL in the environment of commands.
 //
 // A response has a JSON object. Success is {"status":"success"}, with the names of the tools that
-// a server offers as "tools", or the URL of a sidecar as "url". Status 400 is {"error":"…"} for a
-// request that is wrong, 404 an unknown server or sidecar, 409 one credential or server too many,
-// and 413 a body of more than 1 MiB. 500 and 502 are {"status":"error","message":"…"}: a program or
-// a server that does not start, or a tool server that does not answer.
+// a server offers as "tools", or the URL of a sidecar as "url"; the status of a sidecar that runs
+// already is "already_running". These statuses have the body {"error":"…"}: 400 for a malformed
+// request, 404 for an unknown server or sidecar, 409 for one credential or server too many, and 413
+// for a body of more than 1 MiB. 500 and 502 have the body {"status":"error","message":"…"}: a
+// program or a server does not start, or a tool server does not answer. A request without a valid
+// token gets 401, and a request of a web page 403.
 //
 // # Guarantees
 //

@@ -301,6 +301,15 @@ func (s *Session) Server() *Description { return &s.server }
 // Version returns the version of the session.
 func (s *Session) Version() mcp.Version { return s.version }
 
+// Mode returns Modern or Legacy: the mode that opens another session of this era with the same
+// server without asking it for its versions.
+func (s *Session) Mode() Mode {
+	if s.version.Modern() {
+		return Modern
+	}
+	return Legacy
+}
+
 // Done returns a channel that is closed when the connection has ended.
 func (s *Session) Done() <-chan struct{} { return s.conn.Done() }
 

@@ -359,12 +359,11 @@ func (p *Proxy) marshalMetadata() ([]byte, error) {
 // revoke below the path of [ProxyOptions].Issuer, and the metadata (RFC 8414) at
 // /.well-known/oauth-authorization-server with that path.
 func (p *Proxy) Wrap(next http.Handler) http.Handler {
-	public := func(method string, serve http.HandlerFunc) http.HandlerFunc { return p.public(method, serve) }
 	routes := map[string]http.HandlerFunc{
-		p.location:            public(http.MethodGet, p.serveMetadata),
-		p.base + "/register":  public(http.MethodPost, p.register),
-		p.base + "/token":     public(http.MethodPost, p.serveToken),
-		p.base + "/revoke":    public(http.MethodPost, p.revoke),
+		p.location:            p.public(http.MethodGet, p.serveMetadata),
+		p.base + "/register":  p.public(http.MethodPost, p.register),
+		p.base + "/token":     p.public(http.MethodPost, p.serveToken),
+		p.base + "/revoke":    p.public(http.MethodPost, p.revoke),
 		p.base + "/authorize": p.authorize,
 		p.base + "/callback":  p.callback,
 	}

@@ -75,7 +75,7 @@ func (r *tokenRequest) revoke(ctx context.Context, registration *Registration, t
 	if err != nil || res.status == http.StatusOK {
 		return err
 	}
-	refused := &Error{Code: "status " + http.StatusText(res.status), Status: res.status}
+	refused := &Error{Code: fmt.Sprintf("status %d", res.status), Status: res.status}
 	if d, err := parseDocument(shown(req.URL), res.body); err == nil {
 		d.get("error", &refused.Code)
 	}
