@@ -244,15 +244,20 @@ func (b *Bridge) resolveUnprefixed(_ context.Context, kind mcp.Kind, name string
 	if kind != mcp.KindTool {
 		return nil, nil
 	}
+	for _, m := range *b.members.Load() {
+		if m.prefix != "" && strings.HasPrefix(name, m.prefix) {
+			return nil, nil // a name of that server, whatever other servers call their tools
+		}
+	}
 	c := mergedProvider{b}.Catalog()
 	return c.Memo(unprefixedKey{}, func() any {
 		tools := make(map[string]*server.Entry, c.Len(mcp.KindTool))
 		for e := range c.All(mcp.KindTool) {
-			name := e.Origin.Name
-			if _, ambiguous := tools[name]; ambiguous {
+			own := e.Origin.Name
+			if _, ambiguous := tools[own]; ambiguous {
 				e = nil
 			}
-			tools[name] = e
+			tools[own] = e
 		}
 		return tools
 	}).(map[string]*server.Entry)[name], nil
