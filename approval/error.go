@@ -120,7 +120,9 @@ func (e *Error) ToolResult() *mcp.CallToolResult {
 		return nil
 	}
 	text := e.Error() + "\n"
-	if e.Code != Spent && e.Code != Changed { // an earlier run may have called it
+	switch e.Code {
+	case Spent, Changed, Expired, Failed: // an earlier run may have called it
+	default:
 		text += "The tool was not called. "
 	}
 	return &mcp.CallToolResult{

@@ -244,6 +244,11 @@ func (b *Bridge) resolveUnprefixed(_ context.Context, kind mcp.Kind, name string
 	if kind != mcp.KindTool {
 		return nil, nil
 	}
+	for _, m := range *b.members.Load() {
+		if m.prefix != "" && strings.HasPrefix(name, m.prefix) {
+			return nil, nil // a name of that server, whatever other servers call their tools
+		}
+	}
 	c := mergedProvider{b}.Catalog()
 	return c.Memo(unprefixedKey{}, func() any {
 		tools := make(map[string]*server.Entry, c.Len(mcp.KindTool))

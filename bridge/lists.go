@@ -228,7 +228,7 @@ func (u *Upstream) offer(read []*list, session *client.Session, all bool) error 
 	if all {
 		u.setListError(err, warnings)
 	}
-	if err != nil && l.incomplete {
+	if all && err != nil && l.incomplete {
 		closeOnce(u.loadFailed)
 	}
 	u.replaceLists(l)

@@ -242,6 +242,11 @@ func (s *Server) resolve(ctx context.Context, call *mcp.Call) (*Entry, error) {
 		if entry, err = s.resolveUnlisted(ctx, kind, jsonscan.Unquote(name)); err != nil {
 			return nil, err
 		}
+		if entry != nil {
+			if err := authorizeAs(ctx, call, entry); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if entry == nil {
 		call.Resolve(nil, uri, nil)
@@ -267,6 +272,26 @@ func (s *Server) resolveUnlisted(ctx context.Context, kind mcp.Kind, name string
 		return now.Resolve(ctx, kind, name)
 	}
 	return entry, nil
+}
+
+// authorizeAs authorizes a call under the name of its entry. The transport has authorized it under
+// the caller's name, for which no scopes were known.
+func authorizeAs(ctx context.Context, call *mcp.Call, entry *Entry) error {
+	name := jsonscan.AppendString(nil, entry.Name)
+	var params []byte
+	switch {
+	case call.Method() != mcp.MethodComplete && entry.Kind != mcp.KindResource && entry.Kind != mcp.KindResourceTemplate:
+		params = fmt.Appendf(nil, `{"name":%s}`, name)
+	case call.Method() == mcp.MethodComplete && entry.Kind == mcp.KindPrompt:
+		params = fmt.Appendf(nil, `{"ref":{"type":"ref/prompt","name":%s}}`, name)
+	default: // URIs are not renamed
+		return nil
+	}
+	req, err := jsonrpc.NewRequest(jsonrpc.IntID(0), call.Method(), params)
+	if err != nil {
+		return err
+	}
+	return transport.Authorize(ctx, req)
 }
 
 func (s *Server) recheck(ctx context.Context, t *mcp.Target) error {
