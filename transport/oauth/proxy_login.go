@@ -172,8 +172,10 @@ func (p *Proxy) callback(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = p.openLogin(r, state, &login)
 	}
-	if err == nil && !p.use(state) {
-		err = &StateError{}
+	if err == nil {
+		if known, _ := p.states.ContainsOrAdd(hashOf(state), struct{}{}); known {
+			err = &StateError{}
+		}
 	}
 	if err != nil {
 		p.showError(w, http.StatusForbidden, "The login was not started in this browser, has taken too long, or is over. Start again in the application.")

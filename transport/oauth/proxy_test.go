@@ -350,6 +350,31 @@ func TestProxyRefreshTokens(t *testing.T) {
 	}
 }
 
+// Anyone can begin logins and come back without a code of the provider. That does not make a
+// proxy forget used codes.
+func TestProxyRemembersUsesDespiteLogins(t *testing.T) {
+	p := newProxied(t, nil)
+	oauth.LimitUses(p.proxy, 2)
+	id := p.registered()
+	form := p.login(id)
+	_, tokens := p.token(form)
+	b := newBrowser(t, "http") // it follows no redirects
+	_, page := b.open(p.authorizeURL(id, nil))
+	for range 3 {
+		state := location(t, b.decide(p.issuer+"/authorize", page, "allow", nil)).Get("state")
+		res, _ := b.open(p.issuer + "/callback?state=" + state)
+		if back := location(t, res); back.Get("error") == "" {
+			t.Errorf("without a code of the provider: %v", back)
+		}
+	}
+	if _, answer := p.token(form); answer["error"] != "invalid_grant" {
+		t.Errorf("a used code: %v", answer)
+	}
+	if status, _ := p.call(tokens["access_token"]); status != http.StatusUnauthorized {
+		t.Errorf("after the second use of the code: %d", status)
+	}
+}
+
 // The consent page says who asks for what, and no login begins before the person agrees.
 func TestProxyConsentPage(t *testing.T) {
 	p := newProxied(t, nil)
