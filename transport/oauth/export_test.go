@@ -34,3 +34,6 @@ func (s *sharedCalls[V]) waiters(prefix string) int {
 
 // LimitUses reduces the number of used codes and refresh tokens that a proxy remembers.
 func LimitUses(p *Proxy, n int) { p.used.Resize(n) }
+
+// ForgetProvider makes a proxy fetch the metadata of its provider again.
+func ForgetProvider(p *Proxy) { p.provider.Store(nil) }

@@ -375,6 +375,40 @@ func TestProxyRemembersUsesDespiteLogins(t *testing.T) {
 	}
 }
 
+// A login outlives a time in which the provider refuses the proxy, or has no usable metadata or
+// responses.
+func TestProxyKeepsLoginsOfAFailingProvider(t *testing.T) {
+	const metadata = "issuer/.well-known/oauth-authorization-server"
+	for name, fail := range map[string]func(p *proxied){
+		"the proxy's secret": func(p *proxied) { p.replace("issuer/token", refuseWith(http.StatusUnauthorized, "invalid_client")) },
+		"the proxy's rights": func(p *proxied) { p.replace("issuer/token", refuseWith(http.StatusBadRequest, "unauthorized_client")) },
+		"a malformed answer": func(p *proxied) {
+			p.replace("issuer/token", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 1) })
+		},
+		"no metadata": func(p *proxied) {
+			oauth.ForgetProvider(p.proxy)
+			p.replace(metadata, http.NotFound)
+			p.replace("issuer/.well-known/openid-configuration", http.NotFound)
+		},
+	} {
+		p := newProxied(t, nil)
+		id := p.registered()
+		_, tokens := p.token(p.login(id))
+		form := url.Values{"grant_type": {"refresh_token"}, "client_id": {id}, "refresh_token": {fmt.Sprint(tokens["refresh_token"])}}
+		fail(p)
+		if status, answer := p.token(form); status != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d, %v", name, status, answer)
+		}
+		if status, _ := p.call(tokens["access_token"]); status != http.StatusOK {
+			t.Errorf("%s: the access token: %d", name, status)
+		}
+		clear(p.handlers)
+		if status, answer := p.token(form); status != http.StatusOK {
+			t.Errorf("%s: afterwards: %d, %v", name, status, answer)
+		}
+	}
+}
+
 // The consent page says who asks for what, and no login begins before the person agrees.
 func TestProxyConsentPage(t *testing.T) {
 	p := newProxied(t, nil)
