@@ -409,6 +409,24 @@ func TestProxyKeepsLoginsOfAFailingProvider(t *testing.T) {
 	}
 }
 
+// The browser is not sent to an authorization endpoint that could mislead the person, or that
+// sets parameters of the request.
+func TestProxyChecksTheAuthorizationEndpoint(t *testing.T) {
+	for _, endpoint := range []string{
+		"http://login.example.com/authorize", "https://user@login.example.com/authorize", "https://login.example.com/authorize#x",
+		"https://login.example.com/authorize?redirect_uri=https://evil.example", "https://login.example.com/authorize?%zz",
+	} {
+		p := newProxied(t, nil)
+		p.editMetadata = func(metadata map[string]any) { metadata["authorization_endpoint"] = endpoint }
+		b := newBrowser(t, "http") // it follows no redirects
+		_, page := b.open(p.authorizeURL(p.registered(), nil))
+		res := b.decide(p.issuer+"/authorize", page, "allow", nil)
+		if back := location(t, res); back.Get("error") != "temporarily_unavailable" || !strings.HasPrefix(res.Header.Get("Location"), clientRedirect) {
+			t.Errorf("%s: got %s", endpoint, res.Header.Get("Location"))
+		}
+	}
+}
+
 // The consent page says who asks for what, and no login begins before the person agrees.
 func TestProxyConsentPage(t *testing.T) {
 	p := newProxied(t, nil)
