@@ -29,3 +29,21 @@ func TestLongSecretsAreCheap(t *testing.T) {
 		t.Errorf("%v allocations for %d bytes", copies, len(text))
 	}
 }
+
+// No part of a secret remains where it overlaps another one, however the text is split.
+func TestOverlappingSecretsAreRedacted(t *testing.T) {
+	secrets := []string{"abc", "cdef", "fgfg"}
+	for text, want := range map[string]string{
+		"abcdef": "[redacted]", "<abcdef>": "<[redacted]>", "abcdefgfgfg": "[redacted]", "abcde": "[redacted]de", "abcabc": "[redacted][redacted]",
+		"abccdef": "[redacted][redacted]", "abcdeabc": "[redacted]de[redacted]", "xcdefx": "x[redacted]x",
+	} {
+		for i := range len(text) + 1 {
+			if got := redactPieces(t, secrets, text[:i], text[i:]); got != want {
+				t.Errorf("%s and %s: got %s, want %s", text[:i], text[i:], got, want)
+			}
+		}
+		if got := redactPieces(t, secrets, strings.Split(text, "")...); got != want {
+			t.Errorf("%s in bytes: got %s, want %s", text, got, want)
+		}
+	}
+}
