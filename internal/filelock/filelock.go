@@ -13,8 +13,11 @@ import (
 var ErrLocked = errors.New("the file is locked by this or another process")
 
 // Open opens a file for writing, creates it if necessary with the mode 0600, and waits for its
-// lock. Close the file to release the lock. When ctx ends first, the error is its cause.
-func Open(ctx context.Context, path string) (*os.File, error) {
+// lock. Close the file to release the lock. When ctx ends first, the error is its cause. On a
+// file system without locks, Open returns the file, which is not locked.
+func Open(ctx context.Context, path string) (*os.File, error) { return open(ctx, path, Try) }
+
+func open(ctx context.Context, path string, try func(*os.File) error) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -22,7 +25,10 @@ func Open(ctx context.Context, path string) (*os.File, error) {
 	// The system's waiting lock could not be canceled.
 	pause := backoff.Backoff{Min: 5 * time.Millisecond, Max: 100 * time.Millisecond}
 	for {
-		if err = Try(file); !errors.Is(err, ErrLocked) {
+		if err = try(file); !errors.Is(err, ErrLocked) {
+			if errors.Is(err, errors.ErrUnsupported) {
+				err = nil
+			}
 			break
 		}
 		if pause.Wait(ctx) != nil {

@@ -4,13 +4,14 @@ package filelock
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
 // Try locks a file for this process until the file is closed. The error is [ErrLocked] if the
-// file is locked.
+// file is locked, and [errors.ErrUnsupported] if its file system has no locks.
 func Try(file *os.File) error {
 	connection, err := file.SyscallConn()
 	if err != nil {
@@ -18,8 +19,17 @@ func Try(file *os.File) error {
 	}
 	var locked error
 	err = connection.Control(func(fd uintptr) { locked = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB) })
-	if errors.Is(locked, unix.EWOULDBLOCK) {
+	return errors.Join(err, lockError(locked))
+}
+
+// lockError converts an error of flock. A network file system without a lock service fails with
+// ENOLCK. ENOSYS and EOPNOTSUPP are errors.ErrUnsupported already.
+func lockError(err error) error {
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
 		return ErrLocked
+	case errors.Is(err, unix.ENOLCK):
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
-	return errors.Join(err, locked)
+	return err
 }

@@ -25,6 +25,7 @@ type redactor struct {
 	w       io.Writer
 	secrets []string
 	held    []byte // shorter than the longest secret
+	covered int    // bytes at the beginning of the text that a written Redacted replaces
 }
 
 // Write redacts p. n counts the bytes of p, not those that were written to w.
@@ -46,27 +47,27 @@ func (r *redactor) flush() error {
 }
 
 // redact returns text without secrets, and the end that must be held back until more of the
-// text is known. Where several secrets begin, it replaces the longest.
+// text is known. It replaces secrets that overlap together.
 func (r *redactor) redact(text []byte, end bool) (redacted, held []byte) {
 	for len(text) > 0 {
-		longest := 0
+		longest := r.covered
 		for _, secret := range r.secrets {
 			switch {
 			case len(secret) <= len(text):
 				if len(secret) > longest && string(text[:len(secret)]) == secret {
 					longest = len(secret)
 				}
-			case !end && strings.HasPrefix(secret, string(text)):
+			case !end && secret[:len(text)] == string(text): // unlike strings.HasPrefix, without a copy of text
 				return redacted, text
 			}
 		}
-		if longest == 0 {
+		switch {
+		case longest == 0:
 			redacted = append(redacted, text[0])
-			text = text[1:]
-			continue
+		case r.covered == 0:
+			redacted = append(redacted, Redacted...)
 		}
-		redacted = append(redacted, Redacted...)
-		text = text[longest:]
+		text, r.covered = text[1:], max(longest-1, 0)
 	}
 	return redacted, nil
 }

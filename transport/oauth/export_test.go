@@ -31,3 +31,9 @@ func (s *sharedCalls[V]) waiters(prefix string) int {
 	}
 	return all
 }
+
+// LimitUses reduces the number of used codes and refresh tokens that a proxy remembers.
+func LimitUses(p *Proxy, n int) { p.used.Resize(n) }
+
+// ForgetProvider makes a proxy fetch the metadata of its provider again.
+func ForgetProvider(p *Proxy) { p.provider.Store(nil) }

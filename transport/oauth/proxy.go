@@ -137,8 +137,8 @@ const (
 	providerLife = 10 * time.Minute
 	// codeLife is how long a code is valid. RFC 6749, section 4.1.2.
 	codeLife = time.Minute
-	// maxProxyUsed is the number of used codes and refresh tokens, and of ended logins, that a
-	// proxy remembers.
+	// maxProxyUsed is the number of used codes and refresh tokens, of used states, and of ended
+	// logins that a proxy remembers.
 	maxProxyUsed = 100_000
 	// maxProxyForm is the maximum length of a form or registration, in bytes.
 	maxProxyForm = 64 << 10
@@ -190,7 +190,8 @@ type Proxy struct {
 	client   *Client      // sends requests to the provider
 	identity *JWTVerifier // of ID tokens
 	provider atomic.Pointer[providerMetadata]
-	used     *lru.Cache[proofHash, struct{}] // codes, states and refresh tokens
+	used     *lru.Cache[proofHash, struct{}] // codes and refresh tokens
+	states   *lru.Cache[proofHash, struct{}] // of logins that have come back; anyone can add some
 	ended    *lru.Cache[proofHash, struct{}] // logins
 	origin   *http.CrossOriginProtection
 	page     *template.Template
@@ -237,7 +238,8 @@ func newProxy(o *ProxyOptions) (*Proxy, error) {
 	}
 	p := &Proxy{
 		options: o, base: strings.TrimSuffix(issuer.Path, "/"), secure: issuer.Scheme == "https",
-		used: newLRU[proofHash, struct{}](maxProxyUsed), ended: newLRU[proofHash, struct{}](maxProxyUsed), origin: http.NewCrossOriginProtection(),
+		used: newLRU[proofHash, struct{}](maxProxyUsed), states: newLRU[proofHash, struct{}](maxProxyUsed), ended: newLRU[proofHash, struct{}](maxProxyUsed),
+		origin: http.NewCrossOriginProtection(),
 	}
 	if err := p.origin.AddTrustedOrigin(issuer.Scheme + "://" + issuer.Host); err != nil {
 		return nil, err
@@ -444,7 +446,7 @@ func (p *Proxy) binding(purpose []string) []byte {
 	return token.Binding(append([]string{"oauth.Proxy", p.options.Issuer}, purpose...)...)
 }
 
-// use reports whether a code, state or refresh token is used for the first time.
+// use reports whether a code or refresh token is used for the first time.
 func (p *Proxy) use(text string) bool {
 	known, _ := p.used.ContainsOrAdd(hashOf(text), struct{}{})
 	return !known

@@ -134,8 +134,14 @@ func (p *Proxy) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	as, err := p.authorizationServer(r.Context())
+	if err == nil {
+		var endpoint *url.URL
+		if endpoint, err = browserURL(as.authorizationEndpoint, p.options.AllowLoopback); err == nil {
+			err = checkQuery(endpoint)
+		}
+	}
 	if err != nil {
-		p.options.Logger.Error("oauth: the metadata of the provider cannot be fetched", "error", err)
+		p.options.Logger.Error("oauth: the provider has no usable metadata or authorization endpoint", "error", err)
 		p.returnToClient(w, r, &login.proxyRequest, url.Values{"error": {"temporarily_unavailable"}})
 		return
 	}
@@ -172,8 +178,10 @@ func (p *Proxy) callback(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = p.openLogin(r, state, &login)
 	}
-	if err == nil && !p.use(state) {
-		err = &StateError{}
+	if err == nil {
+		if known, _ := p.states.ContainsOrAdd(hashOf(state), struct{}{}); known {
+			err = &StateError{}
+		}
 	}
 	if err != nil {
 		p.showError(w, http.StatusForbidden, "The login was not started in this browser, has taken too long, or is over. Start again in the application.")

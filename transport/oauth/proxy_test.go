@@ -350,6 +350,83 @@ func TestProxyRefreshTokens(t *testing.T) {
 	}
 }
 
+// Anyone can begin logins and come back without a code of the provider. That does not make a
+// proxy forget used codes.
+func TestProxyRemembersUsesDespiteLogins(t *testing.T) {
+	p := newProxied(t, nil)
+	oauth.LimitUses(p.proxy, 2)
+	id := p.registered()
+	form := p.login(id)
+	_, tokens := p.token(form)
+	b := newBrowser(t, "http") // it follows no redirects
+	_, page := b.open(p.authorizeURL(id, nil))
+	for range 3 {
+		state := location(t, b.decide(p.issuer+"/authorize", page, "allow", nil)).Get("state")
+		res, _ := b.open(p.issuer + "/callback?state=" + state)
+		if back := location(t, res); back.Get("error") == "" {
+			t.Errorf("without a code of the provider: %v", back)
+		}
+	}
+	if _, answer := p.token(form); answer["error"] != "invalid_grant" {
+		t.Errorf("a used code: %v", answer)
+	}
+	if status, _ := p.call(tokens["access_token"]); status != http.StatusUnauthorized {
+		t.Errorf("after the second use of the code: %d", status)
+	}
+}
+
+// A login outlives a time in which the provider refuses the proxy, or has no usable metadata or
+// responses.
+func TestProxyKeepsLoginsOfAFailingProvider(t *testing.T) {
+	const metadata = "issuer/.well-known/oauth-authorization-server"
+	for name, fail := range map[string]func(p *proxied){
+		"the proxy's secret": func(p *proxied) { p.replace("issuer/token", refuseWith(http.StatusUnauthorized, "invalid_client")) },
+		"the proxy's rights": func(p *proxied) { p.replace("issuer/token", refuseWith(http.StatusBadRequest, "unauthorized_client")) },
+		"a malformed answer": func(p *proxied) {
+			p.replace("issuer/token", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 1) })
+		},
+		"no metadata": func(p *proxied) {
+			oauth.ForgetProvider(p.proxy)
+			p.replace(metadata, http.NotFound)
+			p.replace("issuer/.well-known/openid-configuration", http.NotFound)
+		},
+	} {
+		p := newProxied(t, nil)
+		id := p.registered()
+		_, tokens := p.token(p.login(id))
+		form := url.Values{"grant_type": {"refresh_token"}, "client_id": {id}, "refresh_token": {fmt.Sprint(tokens["refresh_token"])}}
+		fail(p)
+		if status, answer := p.token(form); status != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d, %v", name, status, answer)
+		}
+		if status, _ := p.call(tokens["access_token"]); status != http.StatusOK {
+			t.Errorf("%s: the access token: %d", name, status)
+		}
+		clear(p.handlers)
+		if status, answer := p.token(form); status != http.StatusOK {
+			t.Errorf("%s: afterwards: %d, %v", name, status, answer)
+		}
+	}
+}
+
+// The browser is not sent to an authorization endpoint that could mislead the person, or that
+// sets parameters of the request.
+func TestProxyChecksTheAuthorizationEndpoint(t *testing.T) {
+	for _, endpoint := range []string{
+		"http://login.example.com/authorize", "https://user@login.example.com/authorize", "https://login.example.com/authorize#x",
+		"https://login.example.com/authorize?redirect_uri=https://evil.example", "https://login.example.com/authorize?%zz",
+	} {
+		p := newProxied(t, nil)
+		p.editMetadata = func(metadata map[string]any) { metadata["authorization_endpoint"] = endpoint }
+		b := newBrowser(t, "http") // it follows no redirects
+		_, page := b.open(p.authorizeURL(p.registered(), nil))
+		res := b.decide(p.issuer+"/authorize", page, "allow", nil)
+		if back := location(t, res); back.Get("error") != "temporarily_unavailable" || !strings.HasPrefix(res.Header.Get("Location"), clientRedirect) {
+			t.Errorf("%s: got %s", endpoint, res.Header.Get("Location"))
+		}
+	}
+}
+
 // The consent page says who asks for what, and no login begins before the person agrees.
 func TestProxyConsentPage(t *testing.T) {
 	p := newProxied(t, nil)

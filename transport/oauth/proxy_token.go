@@ -234,7 +234,7 @@ func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values)
 			g.Refresh = next.RefreshToken
 		}
 		p.issue(w, &g, scopes)
-	case isFinal(err):
+	case isRefused(err):
 		p.options.Logger.Info("oauth: the provider refuses to refresh a login", "subject", quote(g.Subject), "error", err)
 		p.end(g.Login)
 		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "the login has ended at the identity provider")
@@ -242,8 +242,15 @@ func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values)
 		p.used.Remove(hashOf(sealed)) // the client may try again
 		p.options.Logger.Error("oauth: the provider cannot refresh a login", "error", err)
 		w.Header().Set("Retry-After", "5")
-		refuseOAuth(w, http.StatusServiceUnavailable, "temporarily_unavailable", "the identity provider cannot be reached")
+		refuseOAuth(w, http.StatusServiceUnavailable, "temporarily_unavailable", "the identity provider cannot refresh the login now")
 	}
+}
+
+// isRefused reports whether the provider has refused a refresh token. It may refuse the proxy
+// itself, or have no usable metadata or responses, until its configuration is corrected.
+func isRefused(err error) bool {
+	_, answered := errors.AsType[*Error](err)
+	return answered && isFinal(err) && !isCode(err, "invalid_client") && !isCode(err, "unauthorized_client")
 }
 
 // requestToken sends a token request to the provider.
