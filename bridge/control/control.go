@@ -271,7 +271,7 @@ func (c *Control) startSidecar(r *http.Request, _ []byte) (int, reply) {
 	status, err := c.sidecars.start(r.Context(), name)
 	switch {
 	case errors.Is(err, errNoSidecar):
-		return http.StatusNotFound, reply{Error: err.Error()}
+		return failed(http.StatusNotFound, err)
 	case err != nil:
 		return failed(http.StatusInternalServerError, err)
 	}

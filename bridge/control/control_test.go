@@ -113,7 +113,7 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	if status, body := r.send("POST", "/sidecars/x", ""); status != http.StatusNotFound || body != `{"error":"there is no sidecar of this name"}`+"\n" {
+	if status, body := r.send("POST", "/sidecars/x", ""); status != http.StatusNotFound || body != `{"status":"error","message":"there is no sidecar of this name"}`+"\n" {
 		t.Errorf("an unknown sidecar: %d %s", status, body)
 	}
 	for path, want := range map[string]int{"/health": http.StatusOK, "/credential": http.StatusUnauthorized, "/mcp/tool-server-url": http.StatusUnauthorized} {

@@ -29,10 +29,10 @@
 // A response has a JSON object. Success is {"status":"success"}, with the names of the tools that
 // a server offers as "tools", or the URL of a sidecar as "url"; the status of a sidecar that runs
 // already is "already_running". These statuses have the body {"error":"…"}: 400 for a malformed
-// request, 404 for an unknown server or sidecar, 409 for one credential or server too many, and 413
-// for a body of more than 1 MiB. 500 and 502 have the body {"status":"error","message":"…"}: a
-// program or a server does not start, or a tool server does not answer. A request without a valid
-// token gets 401, and a request of a web page 403.
+// request, 404 for an unknown server, 409 for one credential or server too many, and 413 for a body
+// of more than 1 MiB. These have the body {"status":"error","message":"…"}: 404 for an unknown
+// sidecar, and 500 and 502 if a program or a server does not start, or a tool server does not
+// answer. A request without a valid token gets 401, and a request of a web page 403.
 //
 // # Guarantees
 //
