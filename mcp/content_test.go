@@ -242,3 +242,17 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// Half a surrogate pair is decoded to U+FFFD; bytes that are not UTF-8 are refused.
+func TestInvalidText(t *testing.T) {
+	var result mcp.CallToolResult
+	if err := result.UnmarshalJSON([]byte(`{"content":[{"type":"text","text":"\ud83d"}]}`)); err != nil || result.Text() != "\ufffd" {
+		t.Errorf("half a pair gives %q, %v", result.Text(), err)
+	}
+	for _, text := range []string{"{\"content\":[],\"x\":[\"\xa8\"]}", "{\"content\":[{\"type\":\"text\",\"text\":\"\xa8\"}]}"} {
+		var wrong *mcp.DecodeError
+		if err := new(mcp.CallToolResult).UnmarshalJSON([]byte(text)); !errors.As(err, &wrong) || wrong.Got != "invalid UTF-8" {
+			t.Errorf("%q gives %v", text, err)
+		}
+	}
+}

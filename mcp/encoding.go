@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -68,6 +69,9 @@ var decoding = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.WithUn
 // decode decodes an object according to the tags of a struct. Names match exactly, and no name may
 // be repeated.
 func decode(data []byte, fields any) error {
+	if !utf8.Valid(data) { // decoding allows half surrogate pairs, and with them any bytes
+		return &DecodeError{Got: "invalid UTF-8"}
+	}
 	if err := jsonv2.Unmarshal(data, fields, decoding); err != nil {
 		return decodeError(err)
 	}
