@@ -30,8 +30,8 @@ func (e *DeclinedError) Error() string {
 }
 
 // Elicit asks the user of the client to fill in a T. T is a string, number, boolean, a list of
-// strings with an enum, or a struct of these. key identifies the question among those of the call,
-// and must be the same in each run.
+// strings with an enum, or a struct of these. The form of a T that is not a struct has one member,
+// "value". key identifies the question among those of the call, and must be the same in each run.
 //
 // Until there is an answer, Elicit returns an error, which the function must return. The client is
 // asked, and then the function runs again from its first line: code before the question runs again,

@@ -40,8 +40,10 @@ type Options struct {
 	// Replicas with the same keys can continue each other's calls. Default: one random key for this
 	// process.
 	StateKeys [][]byte
-	// Middleware handles every request except those of the protocol itself, such as initialize and
-	// ping. It also sees lists and calls that are refused. The first is outermost.
+	// Middleware handles every request except those of the protocol itself, such as initialize, ping
+	// and subscriptions. It also sees lists and calls that are refused. The first is outermost. The
+	// error of a tool's function, and of invalid arguments, is an error there too: the server converts
+	// it to a result afterwards. A call that asks is handled once for each run.
 	// [mcp.Call.Target] returns the entry that a call is for. If a middleware passes on a call with
 	// another name, the server looks that name up.
 	Middleware []mcp.Middleware
