@@ -350,6 +350,11 @@ func (z *normalizer) object(n *node) error {
 		}
 	}
 	z.copyTo(z.s.Offset() - 1)
+	return z.addDefaults(n, keys)
+}
+
+// addDefaults adds the members of a schema that have defaults to an object with these keys.
+func (z *normalizer) addDefaults(n *node, keys [][]byte) error {
 	for ; n != nil; n = n.ref {
 		for i := range n.members {
 			m := &n.members[i]

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"image"
+	"log/slog"
 	"net/netip"
 	"net/url"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,6 +156,7 @@ func TestForTypes(t *testing.T) {
 		"any":      {schema.For[any], `{}`},
 		"schemer":  {schema.For[account], `{"type":"string","x-bank":true}`},
 		"no field": {schema.For[struct{}], object(``, ``)},
+		"level":    {schema.For[slog.Level], `{"type":"string"}`},
 		"slice":    {schema.For[[]item], `{"type":"array","items":` + itemSchema + `}`},
 		"once": {schema.For[struct {
 			A item `json:"a" jsonschema_description:"first"`
@@ -248,8 +251,20 @@ func TestForErrors(t *testing.T) {
 			A bool `json:",string"`
 		}], `schema: struct.A: the json option string is for numbers, not for bool`},
 		"embedded": {schema.For[struct{ colour }], `schema: struct.colour: an embedded schema_test.colour needs a JSON name: only structs and maps can be flattened`},
-		"panic":    {schema.For[panics], "schema: schema_test.panics: reflecting panicked: oops"},
-		"schemer":  {schema.For[notObject], "schema: notObject: JSONSchema of schema_test.notObject must return a JSON object: invalid JSON at byte 0: expected an object, found '['"},
+		// The JSON library would refuse each value.
+		"tag of an unexported field": {func() (json.RawMessage, error) {
+			return schema.ForType(reflect.SliceOf(reflect.StructOf([]reflect.StructField{
+				{Name: "A", Type: reflect.TypeFor[int]()},
+				{Name: "b", PkgPath: "x", Type: reflect.TypeFor[int](), Tag: `json:"B"`}, // go vet refuses this in a declared type
+			})))
+		}, `schema: slice[]: unexported Go struct field b cannot have non-ignored ` + "`json:\"B\"` tag"},
+		"two of one name": {schema.For[struct {
+			A int
+			B int `json:"A"`
+		}], `schema: struct: Go struct fields A and B conflict over JSON object name "A"`},
+		"no exported field": {schema.For[struct{ M sync.Mutex }], `schema: struct.M: Go struct has no exported fields`},
+		"panic":             {schema.For[panics], "schema: schema_test.panics: reflecting panicked: oops"},
+		"schemer":           {schema.For[notObject], "schema: notObject: JSONSchema of schema_test.notObject must return a JSON object: invalid JSON at byte 0: expected an object, found '['"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,9 @@ package schema
 import (
 	"encoding"
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"reflect"
 	"strconv"
@@ -64,6 +66,11 @@ func (in *inspector) inspectStruct(t reflect.Type, path string) error {
 	if err != nil {
 		return err
 	}
+	// Arguments without members are not decoded.
+	isRoot := len(in.seen) == 1
+	if reason := refusal(t); reason != "" && (in.output || !isRoot || !isMemberless(t)) {
+		return &TypeError{Path: path, Reason: reason}
+	}
 	in.structs[t] = info
 	for i := range info.fields {
 		if err := in.inspect(info.fields[i].typ, info.fields[i].path); err != nil {
@@ -74,6 +81,16 @@ func (in *inspector) inspectStruct(t reflect.Type, path string) error {
 		return nil
 	}
 	return in.inspect(info.others, path+"[]")
+}
+
+// refusal returns why the JSON library refuses to encode and decode a struct type, such as two fields of
+// one name, or "".
+func refusal(t reflect.Type) string {
+	err := json.Unmarshal([]byte("{}"), reflect.New(t).Interface())
+	if semantic, ok := errors.AsType[*json.SemanticError](err); ok && semantic.Err != nil {
+		return semantic.Err.Error()
+	}
+	return ""
 }
 
 // keyPattern returns the pattern of the keys of a map with integer keys, or "" for other keys.
@@ -108,6 +125,8 @@ func primitiveSchema(t reflect.Type) *jsonschema.Schema {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return &jsonschema.Schema{Type: "string", Format: "date-time"}
+	case t == reflect.TypeFor[slog.Level](): // its text is also its JSON
+		return &jsonschema.Schema{Type: "string"}
 	case has[SchemaProvider](t):
 		raw := reflect.New(t).Interface().(SchemaProvider).JSONSchema()
 		return &jsonschema.Schema{Extras: map[string]any{ownSchema: raw}}

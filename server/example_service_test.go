@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/client"
@@ -114,4 +115,27 @@ func ExampleAddStream() {
 	// "depends " <nil>
 	// "upon " <nil>
 	// so much depends upon
+}
+
+func ExampleNewStream() {
+	count, err := server.NewStream(server.Tool{Name: "count"}, func(context.Context, *server.Request, struct{}) iter.Seq2[int, error] {
+		return func(yield func(int, error) bool) {
+			for i := range 3 {
+				if !yield(i, nil) {
+					return
+				}
+			}
+		}
+	}, server.LastChunk)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := server.New(mcp.Implementation{Name: "counter", Version: "1.0.0"}, nil)
+	if err := s.Replace(count); err != nil {
+		log.Fatal(err)
+	}
+	session := dial(s, nil)
+	defer session.Close()
+	say(session, "count", nil)
+	// Output: 2
 }

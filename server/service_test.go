@@ -834,8 +834,8 @@ func (desk) Resource(context.Context, deskResourceIn) (string, error) { return "
 func (desk) Template(context.Context, deskTemplateIn) (string, error) { return "", nil }
 func (desk) Word(context.Context, deskWordIn) ([]string, error)       { return nil, nil }
 
-// TestMethodMetadata: guards find what a method's tag says, which wins over what its
-// service and its server say; clients are not told.
+// TestMethodMetadata checks that guards get the metadata of a method's tag, which replace those of its
+// service and its server, and that they are not sent to clients.
 func TestMethodMetadata(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var seen string

@@ -291,7 +291,8 @@ func TestOutputSchema(t *testing.T) {
 	}
 }
 
-// TestToolErrors: an error is for the model, save for the protocol's own.
+// TestToolErrors checks that the error of a function is a result for the model, except for a
+// *jsonrpc.Error.
 func TestToolErrors(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var log bytes.Buffer

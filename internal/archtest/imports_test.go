@@ -144,6 +144,7 @@ bridge/cmd/sandbox:       jsonrpc mcp transport transport/stdio transport/stream
 # The programs of the guides.
 docs/start/client:        transport transport/stdio transport/streamable client
 docs/start/server:        mcp transport/stdio transport/streamable server
+docs/production/server:   mcp transport/streamable server bridge/gateway net/http
 
 # Serves the approval page to a browser that is driven by a test.
 internal/httpfixture:     approval approval/channel approval/page net/http

@@ -18,7 +18,7 @@
 // compares what a server offers with a file. A transcript is a file with the messages of one
 // session: Connect and, for other servers, [Record] write and compare it, [ReplayServer] answers a
 // client from it, and [CheckTranscript] sends it to a server. [Main] reports goroutines that outlive
-// the tests.
+// the tests, and [Logger] fails a test when the server logs a warning or an error.
 //
 // # Files
 //
@@ -37,5 +37,6 @@
 //
 // # Related packages
 //
-// Package transporttest, below transport, tests a transport.
+// Package client makes the calls. Package oauthtest, below transport/oauth, is an authorization
+// server for tests. Package transporttest, below transport, tests a transport.
 package servertest

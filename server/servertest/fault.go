@@ -3,6 +3,7 @@ package servertest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"sync"
 
@@ -32,6 +33,21 @@ const (
 	// Cut loses the message and ends the connection. The session connects again.
 	Cut
 )
+
+// String returns "deliver", "drop", "duplicate" or "cut".
+func (f Fault) String() string {
+	switch f {
+	case Deliver:
+		return "deliver"
+	case Drop:
+		return "drop"
+	case Duplicate:
+		return "duplicate"
+	case Cut:
+		return "cut"
+	}
+	return fmt.Sprintf("Fault(%d)", int(f))
+}
 
 // A faultyStream is the client's end of a stream with faults.
 type faultyStream struct {

@@ -3,6 +3,7 @@ package servertest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -123,5 +124,12 @@ func TestFaultMessages(t *testing.T) {
 	defer mu.Unlock()
 	if want := []string{"call tools/call", "notification notifications/progress", "response tools/call"}; !slices.Equal(seen, want) {
 		t.Errorf("seen %q, want %q", seen, want)
+	}
+}
+
+func TestFaultString(t *testing.T) {
+	got := fmt.Sprint(servertest.Deliver, servertest.Drop, servertest.Duplicate, servertest.Cut, servertest.Fault(7))
+	if got != "deliver drop duplicate cut Fault(7)" {
+		t.Error(got)
 	}
 }
