@@ -92,7 +92,7 @@ server/memory/memorytest: server/memory testing
 server/openapi:           jsonrpc mcp schema server internal/httpclient internal/jsonpointer internal/jsonscan internal/pattern internal/uritemplate net/http
                           github.com/getkin/kin-openapi github.com/oasdiff/yaml3
 server/resources:         mcp server internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
-server/process:           internal/procgroup os/exec golang.org/x/sys
+server/process:           internal/peertext internal/procgroup os/exec golang.org/x/sys
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp server server/process server/workspace net/http
 
