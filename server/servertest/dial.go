@@ -2,7 +2,6 @@ package servertest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -102,34 +101,14 @@ func (c *connection) authorize(_ context.Context, req *jsonrpc.Request) error {
 	if !ok {
 		return nil
 	}
-	needed := scoped.Scopes(req.Method, subject(req))
-	for _, uri := range subscribedURIs(req) {
+	needed := scoped.Scopes(req.Method, mcp.Subject(req.Method, req.Member))
+	for _, uri := range mcp.SubscribedURIs(req.Method, req.Member) {
 		needed = slices.Concat(needed, scoped.Scopes(mcp.MethodResourcesSubscribe, uri))
 	}
 	if !slices.ContainsFunc(needed, func(scope string) bool { return !slices.Contains(c.options.Scopes, scope) }) {
 		return nil
 	}
 	return &transport.ScopeError{Scopes: needed}
-}
-
-// subscribedURIs returns the resources that a call subscribes to, if it can subscribe to several.
-func subscribedURIs(req *jsonrpc.Request) []string {
-	var filter mcp.SubscriptionFilter
-	if raw := req.Member("notifications"); raw == nil || filter.UnmarshalJSON(raw) != nil {
-		return nil // the server refuses what it cannot decode
-	}
-	return filter.ResourceSubscriptions
-}
-
-// subject returns the name or URI of the entry that a call is for, or "".
-func subject(req *jsonrpc.Request) string {
-	for _, path := range [][]string{{"name"}, {"uri"}, {"ref", "name"}, {"ref", "uri"}} {
-		var text string
-		if raw := req.Member(path...); raw != nil && json.Unmarshal(raw, &text) == nil {
-			return text
-		}
-	}
-	return ""
 }
 
 // A streamDialer connects by two streams in memory.
