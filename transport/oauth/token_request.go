@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 )
 
 // A tokenRequest says which token is requested from which authorization server. A flow
@@ -114,22 +116,26 @@ func tokenEndpointError(err error, server *serverMetadata, params url.Values, re
 		}
 		return &AnswerError{Issuer: server.issuer, Err: errors.New("the response does not follow RFC 6749, section 5")}
 	}
-	code := cmp.Or(refused.ErrorCode, "status "+http.StatusText(refused.Response.StatusCode))
-	hide := func(text string) string {
-		for _, name := range []string{"code", "code_verifier", "refresh_token", "assertion", "subject_token", "client_assertion"} {
-			text = withoutSecret(text, params.Get(name))
-		}
-		text = withoutSecret(text, base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(registration.ClientID)+":"+url.QueryEscape(string(registration.Secret)))))
-		return excerpt(withoutSecret(text, string(registration.Secret)))
+	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(registration.ClientID) + ":" + url.QueryEscape(string(registration.Secret))))
+	secrets := []string{string(registration.Secret), basic}
+	for _, name := range []string{"code", "code_verifier", "refresh_token", "assertion", "subject_token", "client_assertion"} {
+		secrets = append(secrets, params.Get(name))
 	}
-	return &Error{Code: hide(code), Description: hide(refused.ErrorDescription), Status: refused.Response.StatusCode}
+	return &Error{
+		Code: excerptWithout(refused.ErrorCode, secrets...), Description: excerptWithout(refused.ErrorDescription, secrets...), Status: refused.Response.StatusCode,
+	}
 }
 
-func withoutSecret(text, secret string) string {
-	if secret == "" {
-		return text
+// excerptWithout returns the beginning of a peer's text without secrets, which it may repeat.
+func excerptWithout(text string, secrets ...string) string {
+	for _, secret := range slices.Clone(secrets) {
+		secrets = append(secrets, url.QueryEscape(secret))
 	}
-	return strings.NewReplacer(secret, redacted, url.QueryEscape(secret), redacted).Replace(text)
+	var b strings.Builder
+	w := peertext.NewRedactingWriter(&b, secrets)
+	_, _ = io.WriteString(w, text) // a strings.Builder never fails
+	_ = w.Close()
+	return excerpt(b.String())
 }
 
 // A tokenTransport sends one token request, with a DPoP proof if there is a key.
@@ -245,13 +251,13 @@ func (r *tokenRequest) revoke(ctx context.Context, registration *Registration, t
 	if err != nil || res.status == http.StatusOK {
 		return err
 	}
-	refused := &Error{Code: fmt.Sprintf("status %d", res.status), Status: res.status}
+	refused := &Error{Status: res.status}
 	if d, err := parseDocument(shown(req.URL), res.body); err == nil {
 		d.get("error", &refused.Code)
 	}
 	if refused.Code == "unsupported_token_type" {
 		return nil
 	}
-	refused.Code = excerpt(withoutSecret(withoutSecret(refused.Code, token), string(registration.Secret)))
+	refused.Code = excerptWithout(refused.Code, token, string(registration.Secret))
 	return fmt.Errorf("the %s: %w", kind, refused)
 }
