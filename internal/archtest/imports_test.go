@@ -123,7 +123,7 @@ bridge/toolserver:        jsonrpc mcp transport server client approval bridge br
                           internal/httpguard internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
 
 # Tests of servers: a client and a server in one process.
-server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/leaktest internal/memnet testing net/http
+server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/leaktest internal/memnet internal/sse testing net/http
 
 # Runs tests over every transport.
 internal/transporttests:  transport internal/httpclient transport/sse transport/streamable transport/ws internal/leaktest testing net/http

@@ -75,8 +75,7 @@ type Options struct {
 	Client client.Options
 
 	// Fault, if set, is called for each message and says what happens to it. It may block, which
-	// delays the message and those after it. It is called concurrently. It needs the transport
-	// [Pipe] or [Stdio].
+	// delays the message and, except over [Streamable], those after it. It is called concurrently.
 	Fault func(message Message) Fault
 
 	// Transcript is the path of a file with the messages of the session. When the test ends, the
@@ -128,6 +127,7 @@ type connection struct {
 	server   transport.Server
 	session  *client.Session  // nil until it is open
 	recorder *recorder        // nil without a transcript
+	faults   *faults          // nil without Options.Fault
 	stop     func(stuck bool) // ends an HTTP server, and waits for its requests unless they are stuck
 }
 

@@ -125,12 +125,8 @@ func TestConnectFails(t *testing.T) {
 		opts   servertest.Options
 		want   string
 	}{
-		"unknown transport": {newServer(nil), servertest.Options{Mode: servertest.Mode{Transport: "carrier pigeon"}}, `unknown transport "carrier pigeon"`},
-		"shutdown":          {broken{newServer(nil)}, servertest.Options{}, "the database is locked"},
-		"faults over HTTP": {newServer(nil), servertest.Options{
-			Mode:  servertest.Mode{Transport: servertest.Streamable},
-			Fault: func(servertest.Message) servertest.Fault { return servertest.Deliver },
-		}, "Options.Fault needs the transport pipe or stdio"},
+		"unknown transport":         {newServer(nil), servertest.Options{Mode: servertest.Mode{Transport: "carrier pigeon"}}, `unknown transport "carrier pigeon"`},
+		"shutdown":                  {broken{newServer(nil)}, servertest.Options{}, "the database is locked"},
 		"answers without questions": {newServer(nil), servertest.Options{NoQuestions: true, Answers: map[string]any{"a": 1}}, "NoQuestions excludes Answers"},
 	} {
 		t.Run(name, func(t *testing.T) {

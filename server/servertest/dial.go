@@ -25,11 +25,11 @@ func (c *connection) dialer() transport.Dialer {
 		c.recorder = newRecorder(c.options.Volatile)
 		options.Trace = c.recorder.trace
 	}
-	mode := c.options.Mode.Transport
-	if c.options.Fault != nil && mode != "" && mode != Pipe && mode != Stdio {
-		c.Fatalf("servertest: Options.Fault needs the transport %s or %s, got %s", Pipe, Stdio, mode)
+	if c.options.Fault != nil {
+		c.faults = newFaults(c.options.Fault)
+		options.Wrap = c.faults.wrap
 	}
-	switch mode {
+	switch mode := c.options.Mode.Transport; mode {
 	case "", Pipe:
 		return &streamDialer{c, options, transport.NewPipe}
 	case Stdio:
@@ -43,9 +43,10 @@ func (c *connection) dialer() transport.Dialer {
 	case WebSocket:
 		web := c.serve(ws.Handler(c.server, nil))
 		return ws.Dial(serverURL, &ws.DialOptions{HTTPClient: web, Conn: options})
+	default:
+		c.Fatalf("servertest: unknown transport %q", mode)
+		return nil
 	}
-	c.Fatalf("servertest: unknown transport %q", mode)
-	return nil
 }
 
 // serverURL is the URL of an HTTP server in memory. Its host is one that endpoints accept by default.
@@ -73,7 +74,14 @@ func (c *connection) serve(endpoint interface {
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(network) }()
 	dialer := &http.Transport{DialContext: network.DialContext}
+	client := &http.Client{Transport: dialer}
+	endFaults := func() {}
+	if c.faults != nil && c.options.Mode.Transport == Streamable {
+		faulty := newFaultyTransport(dialer, c.faults)
+		client.Transport, endFaults = faulty, faulty.close
+	}
 	c.stop = func(stuck bool) {
+		endFaults()
 		err := errors.Join(endpoint.Close(), web.Close())
 		dialer.CloseIdleConnections()
 		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
@@ -87,7 +95,7 @@ func (c *connection) serve(endpoint interface {
 			c.Errorf("servertest: stop the HTTP server: %v", err)
 		}
 	}
-	return &http.Client{Transport: dialer}
+	return client
 }
 
 // authorize checks the scopes of a call.
@@ -124,9 +132,6 @@ func (d *streamDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (trans
 		return nil, context.Cause(ctx)
 	}
 	near, far := d.streams()
-	if d.options.Fault != nil {
-		near = newFaultyStream(near, d.options.Fault)
-	}
 	opts := d.conn
 	opts.SkipMalformed, opts.Drain = true, -1
 	conn := &streamConn{Conn: jsonrpc.NewConn(near, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, &opts)}
