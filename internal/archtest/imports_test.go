@@ -25,6 +25,7 @@ internal/bufpool:
 internal/jsonscan:
 internal/deadline:
 internal/globtest:
+internal/unasked:
 internal/codec:           internal/jsonscan github.com/go-json-experiment/json
 internal/jsonpointer:     internal/jsonscan
 internal/leaktest:        testing
@@ -80,7 +81,7 @@ internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
 internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
 # L5: server and client never meet.
-server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/uritemplate
+server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/unasked internal/uritemplate
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/deadline internal/era internal/era/forward internal/jsonscan
                           github.com/go-json-experiment/json golang.org/x/sync
@@ -123,7 +124,7 @@ bridge/toolserver:        jsonrpc mcp transport server client approval bridge br
                           internal/httpguard internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
 
 # Tests of servers: a client and a server in one process.
-server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/leaktest internal/memnet internal/sse testing net/http
+server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/leaktest internal/memnet internal/sse internal/unasked testing net/http
 
 # Runs tests over every transport.
 internal/transporttests:  transport internal/httpclient transport/sse transport/streamable transport/ws internal/leaktest testing net/http

@@ -61,7 +61,7 @@ func (c *connection) serve(endpoint interface {
 	web := &http.Server{ReadHeaderTimeout: shutdownTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		defer requests.Done()
-		ctx := r.Context()
+		ctx := c.watch(r.Context())
 		if c.options.Principal != "" {
 			ctx = transport.WithPrincipal(ctx, c.options.Principal)
 		}
@@ -137,7 +137,7 @@ func (d *streamDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (trans
 	conn := &streamConn{Conn: jsonrpc.NewConn(near, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, &opts)}
 	conn.served = d.bind(far)
 	conn.running.Go(func() { _ = conn.Run(context.Background()) }) // ends when the stream is closed
-	conn.running.Go(func() { _ = conn.served.Run(context.Background()) })
+	conn.running.Go(func() { _ = conn.served.Run(d.watch(context.Background())) })
 	return conn, nil
 }
 

@@ -174,9 +174,13 @@ func TestDelay(t *testing.T) {
 
 // A fault sees each message with its method.
 func TestFaultMessages(t *testing.T) {
+	servertest.EachMode(t, faultMessages)
+}
+
+func faultMessages(t *testing.T, mode servertest.Mode) {
 	var mu sync.Mutex
 	var seen []string
-	session := servertest.Connect(t, newServer(nil), &servertest.Options{Fault: func(m servertest.Message) servertest.Fault {
+	session := servertest.Connect(t, newServer(nil), &servertest.Options{Mode: mode, Fault: func(m servertest.Message) servertest.Fault {
 		kind := "call"
 		if req, ok := m.Content.(*jsonrpc.Request); !ok {
 			kind = "response"
