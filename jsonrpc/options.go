@@ -38,6 +38,9 @@ type Options struct {
 	// pending call, and for panics of handlers. It must not block, since it runs on the
 	// goroutine that reads. It may be called concurrently.
 	Malformed func(err error)
+	// Wrap, if set, returns the stream that the connection uses in place of its own, such as one
+	// that loses messages in a test. Transports without a stream ignore it.
+	Wrap func(Stream) Stream
 	// Trace, if set, is called for each frame that is sent or received. It must neither
 	// block nor retain the frame, and may be called concurrently.
 	Trace func(sent bool, frame []byte)

@@ -12,6 +12,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/unasked"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
 )
@@ -179,8 +180,9 @@ func (r *Request) warnUnasked(ctx context.Context, err error) {
 	}
 	slices.Reverse(keys)
 	kind, name := describeTarget(r.call)
-	r.logger().WarnContext(ctx, "a question was not asked: the function must return the error of Elicit, Sample or Roots",
-		"questions", keys, "kind", kind, "name", name, "returned", err)
+	const text = "a question was not asked: the function must return the error of Elicit, Sample or Roots"
+	r.logger().WarnContext(ctx, text, "questions", keys, "kind", kind, "name", name, "returned", err)
+	unasked.Report(ctx, fmt.Sprintf("%v %q: %s: %q", kind, name, text, keys))
 }
 
 // Once calls fn in the first run of a call and returns the stored result in later runs, so that a

@@ -37,6 +37,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/storetest/semantics.go": "concurrent users of a store; the test waits for them",
 		"server/lifecycle.go":                         "starts what the server depends on; Start and Shutdown wait for it",
 		"server/servertest/dial.go":                   "the web server, and both ends of a connection; the end of the test and Close wait for them",
+		"server/servertest/fault_http.go":             "the second request of a duplicate; the end of the test waits for it",
 		"server/servertest/replay.go":                 "the server, and the reader of its messages; CheckTranscript waits for both",
 		"server/mount.go":                             "the Run of a mounted provider; Shutdown waits for it",
 		"server/resources/watch.go":                   "polls modification times until its context ends; Watch waits for it",

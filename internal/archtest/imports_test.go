@@ -25,6 +25,7 @@ internal/bufpool:
 internal/jsonscan:
 internal/deadline:
 internal/globtest:
+internal/unasked:
 internal/codec:           internal/jsonscan github.com/go-json-experiment/json
 internal/jsonpointer:     internal/jsonscan
 internal/leaktest:        testing
@@ -69,7 +70,7 @@ transport/ws:             jsonrpc transport transport/httptransport internal/buf
 transport/streamable:     jsonrpc mcp transport transport/httptransport transport/sse internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
                           internal/paramheader internal/token internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2
 transport/streamable/storetest: transport/streamable testing
-transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/procgroup internal/token
+transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
 transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
@@ -80,7 +81,7 @@ internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
 internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
 # L5: server and client never meet.
-server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/uritemplate
+server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/unasked internal/uritemplate
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/deadline internal/era internal/era/forward internal/jsonscan
                           github.com/go-json-experiment/json golang.org/x/sync
@@ -92,7 +93,7 @@ server/memory/memorytest: server/memory testing
 server/openapi:           jsonrpc mcp schema server internal/httpclient internal/jsonpointer internal/jsonscan internal/pattern internal/uritemplate net/http
                           github.com/getkin/kin-openapi github.com/oasdiff/yaml3
 server/resources:         mcp server internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
-server/process:           internal/procgroup os/exec golang.org/x/sys
+server/process:           internal/peertext internal/procgroup os/exec golang.org/x/sys
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp server server/process server/workspace net/http
 
@@ -123,7 +124,7 @@ bridge/toolserver:        jsonrpc mcp transport server client approval bridge br
                           internal/httpguard internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
 
 # Tests of servers: a client and a server in one process.
-server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/leaktest internal/memnet testing net/http
+server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/leaktest internal/memnet internal/sse internal/unasked testing net/http
 
 # Runs tests over every transport.
 internal/transporttests:  transport internal/httpclient transport/sse transport/streamable transport/ws internal/leaktest testing net/http

@@ -32,7 +32,8 @@
 //     testing/synctest, where timeouts pass without waiting.
 //  2. When the test has ended, the sessions are closed, the servers are shut down, and nothing of
 //     them runs.
-//  3. Functions may be called concurrently. Connect, Golden, ReplayServer and CheckTranscript stop a
+//  3. A function of the server that opens a question and does not return its error fails the test.
+//  4. Functions may be called concurrently. Connect, Golden, ReplayServer and CheckTranscript stop a
 //     test with FailNow, so they must be called on its goroutine.
 //
 // # Related packages

@@ -132,7 +132,7 @@ type DialOptions struct {
 	// MaxMessage is the maximum length of a message of the server in bytes. Default
 	// [DefaultDialMaxMessage].
 	MaxMessage int64
-	// Conn contains the limits of a connection. Drain and SkipMalformed have no effect.
+	// Conn contains the limits of a connection. Drain, SkipMalformed and Wrap have no effect.
 	Conn jsonrpc.Options
 	// Logger logs tools that are left out of lists because their definition is invalid, answers
 	// that could not be sent, and samples of malformed messages and unexpected responses.
