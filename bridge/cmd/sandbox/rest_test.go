@@ -34,7 +34,7 @@ func TestToolsOverHTTP(t *testing.T) {
 	for _, tool := range list.Tools {
 		names[tool.Name] = len(tool.InputSchema) > 0
 	}
-	for name := range strings.FieldsSeq(`read_file write_file list_directory create_directory delete_file run_command run_background search_files
+	for name := range strings.FieldsSeq(`read_file write_file list_directory create_directory delete_file run_command run_background session_run search_files
 		search_content browser_navigate browser_click browser_type browser_screenshot browser_scroll browser_evaluate register_port git_status`) {
 		if !names[name] {
 			t.Errorf("there is no tool %s", name)
