@@ -44,8 +44,10 @@ func TestToolsOverHTTP(t *testing.T) {
 		`{"name":"read_file","arguments":{"path":"main.py"}}`:             `"text":"import os\nprint('hello')\n"`,
 		`{"name":"read_file","arguments":{"path":"main.py","raw":false}}`: `"text":"     1\timport os\n`,
 		`{"name":"read_file","arguments":{"path":"../x"}}`:                `"isError":true`,
-		`{"name":"no_such_tool","arguments":{}}`:                          `"status":`, // the browser may have it
-		`{"arguments":{}}`:                                                `"status":400`,
+		`{"name":"no_such_tool","arguments":{}}`:                          `"status":404`,
+		`{"name":"browser_no_such_tool","arguments":{}}`:                  `"status":404`,
+		`{"name":"browser_mouse_wheel","arguments":{}}`:                   `"status":404`, // its name is browser_scroll
+		`{"arguments":{}}`: `"status":400`,
 	} {
 		status, body := s.send("POST", "/mcp/tools/call", request)
 		if !strings.Contains(body, want) || (status == http.StatusOK) == strings.Contains(want, "status") {
