@@ -59,7 +59,7 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		}
 		entries = append(entries, e)
 	}
-	opts := &server.CatalogOptions{Resolve: u.resolve, Bridges: append([]string{u.bridge}, l.bridges...)}
+	opts := &server.CatalogOptions{Resolve: u.resolve, Bridges: append([]string{u.bridge}, l.bridges...), RootsChanged: u.pool.rootsChanged}
 	if !l.incomplete {
 		opts.Resolve = nil
 		refused = append(u.missing(l), refused...)
