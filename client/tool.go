@@ -191,7 +191,7 @@ var (
 // Lost chunks cancel the call.
 //
 // opts may be nil. Its Progress is called before each chunk is yielded; the Total of the parameters is
-// the number of chunks, if the tool has declared it. Each chunk restarts the timeout of the call.
+// the number of chunks, if the tool states it; see server.Request.SetChunks. Each chunk restarts the timeout of the call.
 func (s *Session) Stream(ctx context.Context, name string, arguments any, opts *CallOptions) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
