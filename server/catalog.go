@@ -483,25 +483,3 @@ func (c *Catalog) mergeResolvers() {
 		return nil, nil
 	}
 }
-
-// mergeRootsChanged sets a function that calls those of the parts concurrently, since each may wait
-// for another server.
-func (c *Catalog) mergeRootsChanged() {
-	var each []func(context.Context, *mcp.Caller)
-	for _, p := range c.parts {
-		if p.Catalog.rootsChanged != nil {
-			each = append(each, p.Catalog.rootsChanged)
-		}
-	}
-	if len(each) <= 1 {
-		c.rootsChanged = append(each, nil)[0]
-		return
-	}
-	c.rootsChanged = func(ctx context.Context, caller *mcp.Caller) {
-		var calls sync.WaitGroup
-		for _, changed := range each {
-			calls.Go(func() { changed(ctx, caller) })
-		}
-		calls.Wait()
-	}
-}

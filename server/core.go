@@ -42,21 +42,6 @@ func (c core) Failed(method string, err error) error {
 	return c.internalError("a call failed", "method", method, "error", err)
 }
 
-// RootsChanged passes a change of a client's roots to the providers. A provider that panics is logged.
-func (c core) RootsChanged(ctx context.Context, caller *mcp.Caller) {
-	changed := c.Catalog().rootsChanged
-	if changed == nil {
-		return
-	}
-	err := callRecovered(func() error {
-		changed(ctx, caller)
-		return nil
-	})
-	if err != nil {
-		c.options.Logger.Error("a change of a client's roots was not passed on", "error", err)
-	}
-}
-
 // Stopping returns a channel that is closed when the server shuts down.
 func (c core) Stopping() <-chan struct{} { return c.stopping }
 

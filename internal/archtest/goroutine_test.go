@@ -39,6 +39,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/servertest/dial.go":                   "the web server, and both ends of a connection; the end of the test and Close wait for them",
 		"server/servertest/replay.go":                 "the server, and the reader of its messages; CheckTranscript waits for both",
 		"server/mount.go":                             "the Run of a mounted provider; Shutdown waits for it",
+		"server/roots.go":                             "passes changed roots to the providers; RootsChanged waits for them",
 		"server/resources/watch.go":                   "polls modification times until its context ends; Watch waits for it",
 		"server/memory/memorytest/records.go":         "concurrent users of a store; the test waits for them",
 		"internal/conformance/suite.go":               "reads the output of the tested server; stop waits for it",
