@@ -498,7 +498,7 @@ func TestCursors(t *testing.T) {
 				return tool("a"), `"1"`
 			},
 			names: []string{"a", "b", "a"},
-			log:   "cursor of a list twice",
+			log:   "repeats a cursor",
 		},
 		"no end": {
 			turn: func(string) (string, string) {
