@@ -20,7 +20,8 @@ import (
 // A list is one list of a server, as read at one time.
 type list struct {
 	entries  []listed
-	refused  []error       // of entries that are not valid or exceed a limit
+	refused  []error       // of entries that are not valid or exceed a limit, at most maxNotOffered
+	more     int           // how many more were refused
 	warnings []error       // about the list as a whole
 	size     int           // bytes of the definitions
 	bridges  []string      // that the server is connected to, directly or through others
@@ -113,7 +114,7 @@ func (l *list) readPages(ctx context.Context, session *client.Session, limits *c
 		if err := limits.CheckCount(m.kind, count); err != nil {
 			return err
 		}
-		l.refused = append(l.refused, invalid...)
+		l.refuse(invalid...)
 		if err := l.add(entries, limits); err != nil {
 			return err
 		}
@@ -128,12 +129,19 @@ func (l *list) readPages(ctx context.Context, session *client.Session, limits *c
 	}
 }
 
+// refuse records why entries are not offered.
+func (l *list) refuse(reasons ...error) {
+	kept := min(len(reasons), maxNotOffered-len(l.refused))
+	l.refused = append(l.refused, reasons[:kept]...)
+	l.more += len(reasons) - kept
+}
+
 // add adds copies of the entries of a page, which share the memory of the page. It leaves out
 // those that exceed a limit.
 func (l *list) add(entries []listed, limits *client.Limits) error {
 	for _, entry := range entries {
 		if err := limits.CheckEntry(entry.kind, entry.definition); err != nil {
-			l.refused = append(l.refused, fmt.Errorf("the %v %+.256q: %w", entry.kind, entry.name, err))
+			l.refuse(fmt.Errorf("the %v %+.256q: %w", entry.kind, entry.name, err))
 			continue
 		}
 		if l.size+len(entry.definition) > limits.CatalogBytes {

@@ -90,6 +90,25 @@ func TestUnreadableLists(t *testing.T) {
 	}
 }
 
+// However many entries are refused, the state has the reasons of the first, and the number of the others.
+func TestRefusedEntriesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := lister(client.Modern, func(method, _ string) (string, error) {
+			member := map[string]string{mcp.MethodToolsList: "tools", mcp.MethodPromptsList: "prompts"}[method]
+			if member == "" {
+				return "", nil
+			}
+			return `{"` + member + `":[` + strings.Repeat("7,", 149) + `7]}`, nil
+		})
+		p := bridge.Proxy(dialerTo(up), &bridge.ProxyOptions{Logger: quiet()})
+		mount(t, p)
+		refused := p.State().NotOffered
+		if len(refused) != 101 || refused[100].Error() != "200 more entries are not offered" {
+			t.Errorf("%d errors, the last is %v", len(refused), refused[len(refused)-1])
+		}
+	})
+}
+
 // The cursor "" is a cursor like any other, as it is for package client.
 func TestEmptyCursor(t *testing.T) {
 	for name, era := range eras {
