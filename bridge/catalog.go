@@ -59,12 +59,12 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		}
 		entries = append(entries, e)
 	}
-	opts := &server.CatalogOptions{Resolve: u.resolve, Bridges: append([]string{u.bridge}, l.bridges...)}
+	opts := &server.CatalogOptions{Resolve: u.resolve, Bridges: append([]string{u.bridge}, l.bridges...), RootsChanged: u.pool.rootsChanged}
 	if !l.incomplete {
 		opts.Resolve = nil
 		refused = append(u.missing(l), refused...)
 	}
-	refused = firstErrors(append(refused, l.refused...))
+	refused = firstErrors(append(refused, l.refused...), l.more)
 	c := server.NewCatalog(entries, opts).Map(func(e *server.Entry) *server.Entry {
 		if !u.selects(e.Kind, e.Origin.Name) {
 			return nil
@@ -345,12 +345,15 @@ func (u *Upstream) missing(l *lists) (errs []error) {
 // maxNotOffered is how many errors of entries are kept for a server.
 const maxNotOffered = 100
 
-// firstErrors replaces the errors after the first ones by their number.
-func firstErrors(errs []error) []error {
-	if len(errs) <= maxNotOffered {
+// firstErrors replaces the errors after the first ones by their number. more is the number of errors
+// that are not in errs.
+func firstErrors(errs []error, more int) []error {
+	more += max(0, len(errs)-maxNotOffered)
+	if more == 0 {
 		return errs
 	}
-	return append(errs[:maxNotOffered:maxNotOffered], fmt.Errorf("%d more entries are not offered", len(errs)-maxNotOffered))
+	kept := min(len(errs), maxNotOffered)
+	return append(errs[:kept:kept], fmt.Errorf("%d more entries are not offered", more))
 }
 
 type notOfferedKey struct{}

@@ -11,6 +11,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/dovetail-go/dovetail/internal/codec"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -169,8 +170,9 @@ func Decode[T any](ctx context.Context, raw json.RawMessage) (T, error) {
 }
 
 // decoding skips the search for duplicate members, which validation has done. Half an escaped
-// surrogate pair becomes U+FFFD; validation has refused other text that is not UTF-8.
-var decoding = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// surrogate pair becomes U+FFFD; validation has refused other text that is not UTF-8. A time.Duration is a number of
+// nanoseconds.
+var decoding = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true))
 
 func isAbsent(raw []byte) bool {
 	raw = bytes.TrimSpace(raw)

@@ -85,6 +85,15 @@ func TestForFields(t *testing.T) {
 			D *string `json:"d" jsonschema:"required,nullable"`
 			E string
 		}], object(`"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"string"},"d":{"type":["string","null"]},"E":{"type":"string"}`, `"d","E"`)},
+		"durations": {schema.For[struct {
+			A time.Duration            `json:"a"`
+			B *time.Duration           `json:"b" jsonschema:"how long, in nanoseconds"`
+			C []time.Duration          `json:"c" jsonschema:"minimum=1,default=5"`
+			D map[string]time.Duration `json:"d"`
+		}], object(`"a":{"type":"integer","description":"duration in nanoseconds"},`+
+			`"b":{"type":"integer","description":"how long, in nanoseconds"},`+
+			`"c":{"type":"array","default":[5],"items":{"type":"integer","description":"duration in nanoseconds","minimum":1}},`+
+			`"d":{"type":"object","additionalProperties":{"type":"integer","description":"duration in nanoseconds"}}`, `"a","d"`)},
 		"embedded": {schema.For[struct {
 			base
 			*opaqueBase
@@ -229,12 +238,11 @@ func TestForErrors(t *testing.T) {
 		reflect func() (json.RawMessage, error)
 		want    string
 	}{
-		"func":     {schema.For[order], "schema: order.Lines[].Done[]: the type func() has no JSON form"},
-		"chan":     {schema.For[chan int], "schema: chan: the type chan int has no JSON form"},
-		"complex":  {schema.For[struct{ C complex64 }], "schema: struct.C: the type complex64 has no JSON form"},
-		"duration": {schema.For[struct{ D time.Duration }], "schema: struct.D: time.Duration has no JSON form of its own: use a number of seconds or a type with text methods"},
-		"url":      {schema.For[struct{ U *url.URL }], "schema: struct.U: url.URL has no JSON form of its own: use a string with format=uri"},
-		"key":      {schema.For[map[float64]int], "schema: map: keys of a JSON object are strings, integers or types with text methods, not float64"},
+		"func":    {schema.For[order], "schema: order.Lines[].Done[]: the type func() has no JSON form"},
+		"chan":    {schema.For[chan int], "schema: chan: the type chan int has no JSON form"},
+		"complex": {schema.For[struct{ C complex64 }], "schema: struct.C: the type complex64 has no JSON form"},
+		"url":     {schema.For[struct{ U *url.URL }], "schema: struct.U: url.URL has no JSON form of its own: use a string with format=uri"},
+		"key":     {schema.For[map[float64]int], "schema: map: keys of a JSON object are strings, integers or types with text methods, not float64"},
 		"not for": {schema.For[struct {
 			A string `jsonschema:"minimum=1"`
 		}], `schema: struct.A: the jsonschema tag: minimum is not for a value of type "string"`},

@@ -31,10 +31,7 @@ func (in *inspector) inspect(t reflect.Type, path string) error {
 		return nil
 	}
 	in.seen[t] = true
-	switch t {
-	case reflect.TypeFor[time.Duration]():
-		return &TypeError{Path: path, Reason: "time.Duration has no JSON form of its own: use a number of seconds or a type with text methods"}
-	case reflect.TypeFor[url.URL]():
+	if t == reflect.TypeFor[url.URL]() {
 		return &TypeError{Path: path, Reason: "url.URL has no JSON form of its own: use a string with format=uri"}
 	}
 	if describesItself(t) {
@@ -119,6 +116,8 @@ func typePath(t reflect.Type) string {
 // keyword is empty.
 const ownSchema = ""
 
+const durationDescription = "duration in nanoseconds"
+
 // primitiveSchema returns a new schema for a type whose parts are not inspected, and nil for other
 // types. The tags of a field may change the schema.
 func primitiveSchema(t reflect.Type) *jsonschema.Schema {
@@ -127,6 +126,8 @@ func primitiveSchema(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "string", Format: "date-time"}
 	case t == reflect.TypeFor[slog.Level](): // its text is also its JSON
 		return &jsonschema.Schema{Type: "string"}
+	case t == reflect.TypeFor[time.Duration]():
+		return &jsonschema.Schema{Type: "integer", Description: durationDescription}
 	case has[SchemaProvider](t):
 		raw := reflect.New(t).Interface().(SchemaProvider).JSONSchema()
 		return &jsonschema.Schema{Extras: map[string]any{ownSchema: raw}}

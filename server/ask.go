@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/unasked"
@@ -196,7 +197,7 @@ func Once[T any](r *Request, key string, fn func() (T, error)) (T, error) {
 	key = "once/" + key
 	var value T
 	if kept, ok := r.call.Load(key); ok {
-		err := jsonv2.Unmarshal(kept, &value)
+		err := jsonv2.Unmarshal(kept, &value, jsonv1.FormatDurationAsNano(true))
 		return value, err
 	}
 	value, err := fn()

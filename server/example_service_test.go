@@ -139,3 +139,28 @@ func ExampleNewStream() {
 	say(session, "count", nil)
 	// Output: 2
 }
+
+func ExampleRequest_SetChunks() {
+	s := server.New(mcp.Implementation{Name: "poet", Version: "1.0.0"}, nil)
+	server.AddStream(s, server.Tool{Name: "recite"}, func(_ context.Context, r *server.Request, _ struct{}) iter.Seq2[string, error] {
+		lines := []string{"so much depends", "upon"}
+		r.SetChunks(len(lines))
+		return func(yield func(string, error) bool) {
+			for _, line := range lines {
+				if !yield(line, nil) {
+					return
+				}
+			}
+		}
+	}, server.JoinText)
+
+	session := dial(s, nil)
+	defer session.Close()
+	progress := func(p *mcp.ProgressParams) { fmt.Print(p.Progress+1, " of ", *p.Total, ": ") }
+	for chunk, err := range session.Stream(context.Background(), "recite", nil, &client.CallOptions{Progress: progress}) {
+		fmt.Println(string(chunk), err)
+	}
+	// Output:
+	// 1 of 2: "so much depends" <nil>
+	// 2 of 2: "upon" <nil>
+}

@@ -406,14 +406,17 @@ func (s *Server) Scopes(method, name string) []string {
 }
 
 // Shutdown ends subscriptions, rejects new calls, waits for running calls until ctx ends, and stops
-// mounts and dependencies in reverse order. It does not close connections; their transports do. It
-// may be called more than once and concurrently; later calls wait for the first one. The error
+// mounts and dependencies in reverse order. It does not close connections; their transports do, and
+// stdio.Serve and streamable.Serve return. It may be called more than once and concurrently; later calls wait for the first one. The error
 // joins those of ctx and of everything that could not be stopped.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
 	err := await(ctx, s.calls.stop())
 	return errors.Join(err, s.life.stop(ctx))
 }
+
+// Stopping returns a channel that is closed when [Server.Shutdown] is called.
+func (s *Server) Stopping() <-chan struct{} { return s.stopping }
 
 // A callCounter counts running calls.
 type callCounter struct {

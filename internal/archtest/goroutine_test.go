@@ -40,6 +40,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/servertest/fault_http.go":             "the second request of a duplicate; the end of the test waits for it",
 		"server/servertest/replay.go":                 "the server, and the reader of its messages; CheckTranscript waits for both",
 		"server/mount.go":                             "the Run of a mounted provider; Shutdown waits for it",
+		"server/roots.go":                             "passes changed roots to the providers; RootsChanged waits for them",
 		"server/resources/watch.go":                   "polls modification times until its context ends; Watch waits for it",
 		"server/memory/memorytest/records.go":         "concurrent users of a store; the test waits for them",
 		"internal/conformance/suite.go":               "reads the output of the tested server; stop waits for it",

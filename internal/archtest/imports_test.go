@@ -32,6 +32,7 @@ internal/leaktest:        testing
 internal/calltest:        testing
 internal/racetest:
 internal/netguard:        net/http
+internal/paging:          internal/jsonscan
 internal/pattern:
 internal/token:
 internal/memnet:
@@ -84,7 +85,7 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/unasked internal/uritemplate
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/deadline internal/era internal/era/forward internal/jsonscan
-                          github.com/go-json-experiment/json golang.org/x/sync
+                          internal/paging internal/peertext github.com/go-json-experiment/json golang.org/x/sync
 
 # What servers offer beside what their authors write. Only these may add dependencies.
 server/mcpgen:
@@ -107,7 +108,7 @@ approval/channel:         jsonrpc approval internal/backoff internal/httpguard i
 approval/page:            internal/httpguard net/http
 
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
-bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/jsonscan internal/uritemplate
+bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/jsonscan internal/paging internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/atomicfile internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan

@@ -411,6 +411,48 @@ func TestParametersInHeaders(t *testing.T) {
 	r.with("Mcp-Param-Region", "eu", "Mcp-Param-Other", "whatever").post(body(`{"region":"eu"}`)).is(http.StatusOK, "in eu")
 }
 
+// A secondNames provider offers an entry that is called under a second name too.
+type secondNames struct{ catalog *server.Catalog }
+
+func (p secondNames) Catalog() *server.Catalog { return p.catalog }
+func (p secondNames) Run(ctx context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
+	<-ctx.Done()
+	return nil
+}
+
+// Headers are compared too if a call names its tool by a second name, which no list has.
+func TestParametersInHeadersOfSecondNames(t *testing.T) {
+	entry, err := server.NewTool(server.Tool{Name: "regional"}, func(_ context.Context, _ *server.Request, in regional) (string, error) {
+		return "in " + in.Region, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(mcp.Implementation{Name: "names", Version: "1"}, nil)
+	resolve := func(_ context.Context, _ mcp.Kind, name string) (*server.Entry, error) {
+		if name != "local" {
+			return nil, nil
+		}
+		return entry, nil
+	}
+	if err := s.Mount(secondNames{server.NewCatalog([]*server.Entry{entry}, &server.CatalogOptions{Resolve: resolve})}, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+	for _, name := range []string{"regional", "local", "unknown"} {
+		r := serve(t, s, nil).modern("tools/call", name)
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":{"region":"eu"},` + modernMeta + `}}`
+		if name == "unknown" {
+			r.post(body).is(http.StatusOK, "-32602")
+			continue
+		}
+		r.with("Mcp-Param-Region", "eu").post(body).is(http.StatusOK, "in eu")
+		r.with("Mcp-Param-Region", "us").post(body).is(http.StatusBadRequest, "-32020")
+		r.post(body).is(http.StatusBadRequest, "-32020")
+	}
+}
+
 // A request of a version without sessions ignores them.
 func TestModernRequestsIgnoreSessions(t *testing.T) {
 	r := serve(t, newServer(), nil).modern("tools/call", "sum").with("Mcp-Session-Id", "nonsense", "Last-Event-ID", "1")

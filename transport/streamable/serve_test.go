@@ -104,6 +104,44 @@ func TestServeFinishesCalls(t *testing.T) {
 }
 
 // The endpoint is at Path behind Wrap. Other handles all other paths.
+// Serve returns when something else shuts the server down. A call in progress is answered.
+func TestServeEndsWithShutdown(t *testing.T) {
+	entered, finish := make(chan struct{}), make(chan struct{})
+	s := server.New(mcp.Implementation{Name: "slow", Version: "1"}, nil)
+	server.AddTool(s, server.Tool{Name: "wait"}, func(context.Context, *server.Request, struct{}) (string, error) {
+		close(entered)
+		<-finish
+		return "done", nil
+	})
+	listening, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- streamable.Serve(t.Context(), "127.0.0.1:0", s, &streamable.ServeOptions{OnListen: func(at net.Addr) { listening <- at.String() }})
+	}()
+	session, err := client.Connect(t.Context(), streamable.Dial("http://"+<-listening+"/mcp", nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := session.CallTool(t.Context(), "wait", nil, nil)
+		answered <- err
+	}()
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(t.Context()) }()
+	<-s.Stopping()
+	close(finish)
+	for what, result := range map[string]chan error{"the call": answered, "Shutdown": stopped, "Serve": ended} {
+		if err := <-result; err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := streamable.Serve(t.Context(), "127.0.0.1:0", s, nil); err != nil {
+		t.Errorf("Serve of a server that was shut down before: %v", err)
+	}
+}
+
 func TestServePaths(t *testing.T) {
 	other := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "other "+r.URL.Path) })
 	refuse := func(http.Handler) http.Handler {
