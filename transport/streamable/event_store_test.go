@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/internal/racetest"
 )
 
 // A model is a slow store that has one list and recounts everything.
@@ -306,6 +308,10 @@ func TestMemoryEventsNumbers(t *testing.T) {
 // The heap stays near the limit, however events are distributed.
 func TestMemoryEventsHeap(t *testing.T) {
 	const limit = 2 << 20
+	events := 50_000
+	if racetest.Enabled {
+		events = 20_000
+	}
 	for name, id := range map[string]func(i int) (id StreamID, size int){
 		"one stream of small events":  func(int) (StreamID, int) { return StreamID{"session", "stream"}, 0 },
 		"one stream of large events":  func(int) (StreamID, int) { return StreamID{"session", "stream"}, 20_000 },
@@ -318,11 +324,11 @@ func TestMemoryEventsHeap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := heap()
 			store := NewMemoryEvents(&MemoryLimits{Bytes: limit, EventsPerStream: -1, Age: -1})
-			events := store.(*memoryEvents)
-			for i := range 50_000 {
+			memory := store.(*memoryEvents)
+			for i := range events {
 				id, size := id(i)
 				number := int64(1)
-				if s := events.streams[id]; s != nil {
+				if s := memory.streams[id]; s != nil {
 					number = s.last.Number + 1
 				}
 				if err := store.Append(t.Context(), id, StoredEvent{number, make([]byte, size)}); err != nil {
@@ -330,7 +336,7 @@ func TestMemoryEventsHeap(t *testing.T) {
 				}
 			}
 			held := heap() - before
-			t.Logf("%d streams, %d KiB counted, %d KiB of heap", len(events.streams), events.bytes>>10, held>>10)
+			t.Logf("%d streams, %d KiB counted, %d KiB of heap", len(memory.streams), memory.bytes>>10, held>>10)
 			if held > limit*5/4 {
 				t.Errorf("the heap holds %d bytes, want about %d", held, limit)
 			}

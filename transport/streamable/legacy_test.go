@@ -348,6 +348,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"initialize under a modern header", headers("2026-07-28", "", ""), initialize(mcp.Version20251125), 400, "-32020"},
 		{"a notification that describes itself", nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{` + modernMeta + `}}`, 202, ""},
 		{"a notification under a modern header", headers("2026-07-28", "", ""), initialized, 202, ""},
+		{"a notification with a null id", nil, `{"jsonrpc":"2.0","id":null,"method":"notifications/cancelled","params":{` + modernMeta + `}}`, 202, ""},
 		{"a call without session", nil, request("tools/list", ""), 400, "-32600"},
 		{"a call of an unknown session", []string{"Mcp-Session-Id", "nonsense"}, request("tools/list", ""), 404, "-32600"},
 		{"Accept", []string{"Accept", "text/html"}, `{`, 406, "-32600"},

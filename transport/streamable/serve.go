@@ -113,7 +113,11 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	}
 	// First the server, since the answers of calls need their sessions. Then the endpoint,
 	// since the web server waits for streams.
-	err = errors.Join(failure, shutdown(ctx, server, &o), endpoint.Close(), o.closeOther(), closeWeb(ctx, web))
+	stopped := shutdown(ctx, server, &o)
+	if stopped == nil {
+		endpoint.sessions.waitForReplies() // a call has ended before its reply is sent
+	}
+	err = errors.Join(failure, stopped, endpoint.Close(), o.closeOther(), closeWeb(ctx, web))
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}

@@ -72,7 +72,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts accepted
 	st.Peer = s.running.PeerVia(st.Write)
 	c := newResponse(s.endpoint, w, accepts)
 	st.attach(c)
-	s.endpoint.sessions.enter(s) // the call may outlast its request
+	s.endpoint.sessions.beginCall(s) // the call may outlast its request
 	receive(st)
 	c.wait(r.Context(), s)
 	if st.detach(c) {
@@ -132,6 +132,8 @@ type sessions struct {
 	mu     sync.Mutex
 	open   map[string]*session
 	closed bool
+	calls  int            // without a reply
+	idle   chan struct{}  // closed when calls is 0; nil if nothing waits for that
 	ending sync.WaitGroup // sessions whose end is in progress
 }
 
@@ -189,11 +191,39 @@ func (t *sessions) find(id, principal string) *session {
 	return s
 }
 
-// enter keeps a session from being idle until leave is called.
-func (t *sessions) enter(s *session) {
+// beginCall keeps a session from being idle until endCall is called.
+func (t *sessions) beginCall(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.calls++
 	t.retain(s)
+}
+
+// endCall must be called after the reply has been sent.
+func (t *sessions) endCall(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls--; t.calls == 0 && t.idle != nil {
+		close(t.idle)
+		t.idle = nil
+	}
+	t.release(s)
+}
+
+// waitForReplies waits until the calls in progress have their replies, for at most a second.
+func (t *sessions) waitForReplies() {
+	t.mu.Lock()
+	idle := make(chan struct{})
+	if t.calls > 0 {
+		t.idle = idle
+	} else {
+		close(idle)
+	}
+	t.mu.Unlock()
+	select {
+	case <-idle:
+	case <-time.After(time.Second):
+	}
 }
 
 func (t *sessions) retain(s *session) {
@@ -204,6 +234,10 @@ func (t *sessions) retain(s *session) {
 func (t *sessions) leave(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.release(s)
+}
+
+func (t *sessions) release(s *session) {
 	if s.users--; s.users == 0 && !s.ended {
 		s.until = time.Now().Add(t.opts.Limits.SessionTTL)
 		s.idle.Reset(t.opts.Limits.SessionTTL)

@@ -60,7 +60,7 @@ func isCall(msg []byte) bool {
 func (st *stream) Reply(msg []byte) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	defer st.session.endpoint.sessions.leave(st.session)
+	defer st.session.endpoint.sessions.endCall(st.session)
 	switch c := st.response; {
 	case msg == nil: // the call was canceled
 	case c != nil && st.name == "" && c.accepts.json:
