@@ -14,7 +14,10 @@ import (
 // their context ends. An operation that fails because the engine cannot be reached returns
 // an error that is none of this package's, and has no effect that a later read would not show.
 //
-// Keys, streams, queues and subjects have names that [CheckName] accepts.
+// Keys, prefixes, streams, queues, ids of jobs and subjects have names that [CheckName]
+// accepts. An operation with another name fails.
+//
+// An iterator that yields an error, such as that of its context, ends after it.
 type Store interface {
 	KV
 	Log
@@ -39,8 +42,8 @@ var (
 	// ErrLost means that the job is no longer held by the worker: its lease has expired, or
 	// it has been acknowledged.
 	ErrLost = errors.New("store: the job is no longer held")
-	// ErrNoResponder means that nobody has subscribed to the subject of a request, or that
-	// the subscriber ended before it replied.
+	// ErrNoResponder means that nobody has subscribed to the subject of a request. It may
+	// also mean that the subscriber ended before it replied.
 	ErrNoResponder = errors.New("store: there is no subscriber")
 	// ErrTooLarge means that a value exceeds the limit of the implementation.
 	ErrTooLarge = errors.New("store: the value is too large")
@@ -55,7 +58,8 @@ type KV interface {
 	// Get returns the value of a key, or [ErrNotFound].
 	Get(ctx context.Context, key string) (Item, error)
 	// Create stores a value under a new key, or returns [ErrExists]. The value is deleted
-	// after ttl, rounded up to whole seconds; with 0 it does not expire.
+	// after ttl, rounded up to whole seconds; with 0 it does not expire. A negative ttl is an
+	// error.
 	Create(ctx context.Context, key string, value []byte, ttl time.Duration) (revision uint64, err error)
 	// Update replaces the value that has a revision, or returns [ErrConflict]. Its time to
 	// live begins again, as for Create.
@@ -64,7 +68,8 @@ type KV interface {
 	// 0 it deletes any value, and succeeds if there is none.
 	Delete(ctx context.Context, key string, revision uint64) error
 	// Watch yields the values whose keys begin with the segments of prefix, in any order, and
-	// then each change to one of them, until ctx ends. Changes that follow one another quickly
+	// then each change to one of them, until ctx ends. The key that is equal to prefix is one
+	// of them. Changes that follow one another quickly
 	// may be yielded as one. The changes of one key have increasing revisions. An expiry is not
 	// yielded. After an interruption it yields what has changed in the meantime; after an
 	// error, it ends.
@@ -82,14 +87,16 @@ type Item struct {
 // Log contains streams of entries, bounded by [Limits]. Entries are deleted oldest first.
 type Log interface {
 	// Append adds an entry to a stream, which it creates if necessary. The ids of a stream
-	// increase, with gaps.
+	// increase, with gaps, even if the stream is dropped in between.
 	Append(ctx context.Context, stream string, data []byte) (id uint64, err error)
 	// Read yields the entries of a stream after the one with an id, oldest first, and ends
-	// with the newest. With after 0, it begins with the oldest that is stored. It yields
-	// [ErrPurged] first if the entry with that id is not stored, since later ones may have
-	// been deleted too.
+	// with the newest. With after 0, it begins with the oldest that is stored, if any. It
+	// yields only [ErrPurged] if the entry with that id is not stored, since later ones may
+	// have been deleted too.
 	Read(ctx context.Context, stream string, after uint64) iter.Seq2[Entry, error]
-	// Follow is like Read, but waits for new entries until ctx ends.
+	// Follow is like Read, but waits for new entries until ctx ends. It yields [ErrPurged]
+	// when entries have been deleted before it has yielded them, and omits none without it.
+	// It keeps waiting when the last entry that it has yielded is deleted.
 	Follow(ctx context.Context, stream string, after uint64) iter.Seq2[Entry, error]
 	// Drop deletes a stream.
 	Drop(ctx context.Context, stream string) error
@@ -107,8 +114,9 @@ type Queue interface {
 	// Push adds a job, unless one with the same id was added to the queue within
 	// [DuplicateWindow].
 	Push(ctx context.Context, queue, id string, data []byte) error
-	// Pull waits for a job until ctx ends, and returns the oldest that is due. The worker
-	// holds the job for [Limits.Lease], which begins again with each call of Extend.
+	// Pull waits for a job until ctx ends, and returns the oldest that is due. A job that is
+	// delivered again may come before or after others. The worker holds the job for
+	// [Limits.Lease], which begins again with each call of Extend.
 	Pull(ctx context.Context, queue string) (*Job, error)
 	// Extend begins the worker's lease again, or returns [ErrLost].
 	Extend(ctx context.Context, job *Job) error
@@ -137,8 +145,9 @@ type Bus interface {
 	Publish(ctx context.Context, subject string, data []byte) error
 	// Subscribe calls handle for each message of a subject, one after the other, in the order
 	// in which each publisher sent them, until ctx ends or stop is called. It returns when
-	// the subscription has effect. stop waits for a call of handle in progress; handle must not
-	// call it. A subscriber that is too slow by more than 1,000 messages loses messages.
+	// the subscription has effect. The context of handle ends with the subscription. stop waits
+	// for a call of handle in progress; handle must not call it. A subscriber that is too slow
+	// by more than 1,000 messages or 16 MiB loses messages.
 	Subscribe(ctx context.Context, subject string, handle func(ctx context.Context, m Message)) (stop func(), err error)
 	// Request sends a message to the subscribers of a subject and returns the first reply, or
 	// [ErrNoResponder].
