@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -213,6 +214,7 @@ func testConcurrentUpdates(f *fixture) {
 					f.Errorf("Get: %v, %v", item, err)
 					return
 				}
+				runtime.Gosched() // lets others update the value
 				next := binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(item.Value)+1)
 				if _, err = s.Update(f.ctx, "counter", next, item.Revision, 0); err == nil {
 					break
