@@ -13,7 +13,7 @@ import (
 )
 
 // valueOverhead is the size of the bookkeeping of a value in bytes.
-const valueOverhead = 176
+const valueOverhead = 160
 
 // maxDeleted is by how many deleted keys a reader of Watch may be late.
 const maxDeleted = 10_000

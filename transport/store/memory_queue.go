@@ -9,8 +9,8 @@ import (
 
 // Sizes of the bookkeeping in bytes, which count toward MemoryOptions.Bytes.
 const (
-	jobOverhead    = 416 // with the queue, if the job is the only one
-	pushedOverhead = 176 // of an id that is remembered
+	jobOverhead    = 224 // with the queue, if the job is the only one
+	pushedOverhead = 160 // of an id that is remembered
 )
 
 // memoryQueues contains the queues of a [Memory], whose lock guards it.
