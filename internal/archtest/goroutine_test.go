@@ -35,6 +35,8 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/dial.go":                "sends cancellations, ends a connection after its session is lost, and watches an HTTP+SSE connection; Close waits for them",
 		"transport/streamable/dial_stream.go":         "reads the stream of unsolicited messages, and drains streams; Close waits for it",
 		"transport/streamable/storetest/semantics.go": "concurrent users of a store; the test waits for them",
+		"transport/store/memory_bus.go":               "calls a subscriber; stop and Close wait for it",
+		"transport/store/storetest/run.go":            "concurrent users of a store; the test waits for them",
 		"server/lifecycle.go":                         "starts what the server depends on; Start and Shutdown wait for it",
 		"server/servertest/dial.go":                   "the web server, and both ends of a connection; the end of the test and Close wait for them",
 		"server/servertest/replay.go":                 "the server, and the reader of its messages; CheckTranscript waits for both",

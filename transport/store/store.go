@@ -69,10 +69,9 @@ type KV interface {
 	Delete(ctx context.Context, key string, revision uint64) error
 	// Watch yields the values whose keys begin with the segments of prefix, in any order, and
 	// then each change to one of them, until ctx ends. The key that is equal to prefix is one
-	// of them. Changes that follow one another quickly
-	// may be yielded as one. The changes of one key have increasing revisions. An expiry is not
-	// yielded. After an interruption it yields what has changed in the meantime; after an
-	// error, it ends.
+	// of them. Changes that follow one another quickly may be yielded as one. The changes of
+	// one key have increasing revisions. An expiry is not yielded. After an interruption it
+	// yields what has changed in the meantime.
 	Watch(ctx context.Context, prefix string) iter.Seq2[Item, error]
 }
 

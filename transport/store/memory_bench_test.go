@@ -1,0 +1,54 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// benchmarkSize is the size in bytes of a short JSON-RPC message.
+const benchmarkSize = 128
+
+func BenchmarkAppend(b *testing.B) {
+	m, data := newMemory(b, nil), make([]byte, benchmarkSize)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := m.Append(b.Context(), "stream", data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	m := newMemory(b, nil)
+	for i := range 10_000 {
+		if _, err := m.Create(b.Context(), fmt.Sprint("key/", i), make([]byte, benchmarkSize), 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := m.Get(b.Context(), "key/4242"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPublish(b *testing.B) {
+	m, data := newMemory(b, nil), make([]byte, benchmarkSize)
+	received := make(chan struct{})
+	stop, err := m.Subscribe(b.Context(), "subject", func(context.Context, store.Message) { received <- struct{}{} })
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stop()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := m.Publish(b.Context(), "subject", data); err != nil {
+			b.Fatal(err)
+		}
+		<-received
+	}
+}
