@@ -50,7 +50,7 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 	}
 	e.quota = quota.NewEndpoint(&e.opts.Limits)
 	if e.opts.Store == nil {
-		if e.memory, err = store.NewMemory(nil); err != nil {
+		if e.memory, err = store.NewMemory(&store.MemoryOptions{Limits: store.Limits{LogBytes: ownLogBytes}}); err != nil {
 			panic("streamable.Handler: " + err.Error())
 		}
 		e.opts.Store = e.memory

@@ -152,11 +152,7 @@ func negotiated(principal string, handshake *jsonrpc.Request, answer []byte) (*r
 	if !ok || resp.Error != nil {
 		return nil, errors.New("the answer to initialize is no result")
 	}
-	var result mcp.InitializeResult
-	if err := result.UnmarshalJSON(resp.Result); err != nil {
-		return nil, err
-	}
-	return newRecord(principal, handshake, &result)
+	return newRecord(principal, handshake, resp)
 }
 
 // enter returns the session of a request, or answers the request and returns nil. The

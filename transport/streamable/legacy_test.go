@@ -772,8 +772,8 @@ func TestUnknownLastEventID(t *testing.T) {
 	s.with("Last-Event-ID", strings.Repeat("A", 39)+"-4").send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
 }
 
-// A blocked event store does not delay Close.
-func TestCloseWithBlockedEventStore(t *testing.T) {
+// A blocked store does not delay Close.
+func TestCloseWithBlockedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newMemoryEndpoint(t, newServer(), &streamable.Options{Store: &faultyStore{Store: newStore(t), hangs: true}, Logger: quiet})
 		id := d.open(t.Context())

@@ -27,6 +27,8 @@ const (
 	// maxFirstID bounds the first id of a session's requests to its client. Later ones are exact in
 	// JavaScript too.
 	maxFirstID = 1 << 52
+	// ownLogBytes bounds the events of an endpoint without Options.Store.
+	ownLogBytes = 10 << 20
 	// maxEntryBuffer is the largest memory for entries that a stream keeps.
 	maxEntryBuffer = 64 << 10
 	// minContentLength is the length in bytes from which net/http sends a body in chunks
@@ -57,7 +59,8 @@ type Options struct {
 	// that any replica with the same store serves any request of a session, and a client that lost
 	// its connection receives the events that it has missed (Last-Event-ID). Requests without a
 	// session do not use it. The caller closes it after the endpoint. Default: a
-	// [store.Memory] of this endpoint, so that a session belongs to one process.
+	// [store.Memory] of this endpoint with 10 MiB for events, so that a session belongs to one
+	// process.
 	Store store.Store
 
 	// Conn contains the limits of a session. Its Trace gets the messages of all requests.

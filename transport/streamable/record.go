@@ -34,31 +34,33 @@ func hashPrincipal(principal string) []byte {
 	return sum[:]
 }
 
-// newRecord returns the record of a session from the handshake and the answer to it. The name of
+// newRecord returns the record of a session from the handshake and the result of it. The name of
 // the client is kept without its other information, which may be long.
-func newRecord(principal string, handshake *jsonrpc.Request, answer *mcp.InitializeResult) (*record, error) {
+func newRecord(principal string, handshake *jsonrpc.Request, result *jsonrpc.Response) (*record, error) {
+	version := result.Member("protocolVersion")
+	if jsonscan.KindOf(version) != jsonscan.String {
+		return nil, errors.New("the result of initialize has no protocolVersion")
+	}
 	var params mcp.InitializeParams
-	if err := params.UnmarshalJSON(handshake.Params); err != nil {
-		return nil, err
+	if err := params.UnmarshalJSON(handshake.Params); err != nil { // the server has accepted them
+		params = mcp.InitializeParams{}
 	}
 	r := &record{
 		Principal: hashPrincipal(principal),
 		Handshake: mcp.InitializeParams{
-			ProtocolVersion: answer.ProtocolVersion, Capabilities: params.Capabilities,
+			ProtocolVersion: mcp.Version(jsonscan.Unquote(version)), Capabilities: params.Capabilities,
 			ClientInfo: mcp.Implementation{Name: params.ClientInfo.Name, Version: params.ClientInfo.Version},
 		},
 	}
-	has := &answer.Capabilities
-	for name, declared := range map[string]bool{
-		"tools":     has.Tools != nil && has.Tools.ListChanged,
-		"prompts":   has.Prompts != nil && has.Prompts.ListChanged,
-		"resources": has.Resources != nil && has.Resources.ListChanged,
-	} {
-		if declared {
-			r.Lists = append(r.Lists, name)
+	var declared map[string]struct{ ListChanged bool }
+	if err := json.Unmarshal(result.Member("capabilities"), &declared); err != nil {
+		return r, nil // no list changes
+	}
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		if declared[list].ListChanged {
+			r.Lists = append(r.Lists, list)
 		}
 	}
-	slices.Sort(r.Lists)
 	return r, nil
 }
 

@@ -111,7 +111,8 @@ func (s *session) follow(ctx context.Context, c *response, name string, after ui
 
 // isLast reports whether an entry is the last of the stream of a call.
 func isLast(entry store.Entry) bool {
-	return len(entry.Data) > 0 && (entry.Data[0] == entryReply || entry.Data[0] == entryEnd)
+	kind := entryKind(entry)
+	return kind == entryReply || kind == entryEnd
 }
 
 var errNoOwner = errors.New("no replica has the stream")
@@ -166,7 +167,7 @@ func (s *session) lostReply(ctx context.Context, name string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(entry.Data) == 0 || entry.Data[0] != entryStart {
+		if entryKind(entry) != entryStart {
 			break
 		}
 		id, err := jsonrpc.ParseID(entry.Data[1:])
@@ -206,7 +207,7 @@ func (s *session) takeOver(ctx context.Context, c *response, name string, after 
 		switch {
 		case err != nil:
 			return err
-		case state == streamLost, after == 0 && (len(entries) == 0 || entries[0].Data[0] != entryStart):
+		case state == streamLost, after == 0 && (len(entries) == 0 || entryKind(entries[0]) != entryStart):
 			return store.ErrPurged
 		}
 		missed = append(missed, storedPart{name, entries})
@@ -244,7 +245,7 @@ func (s *session) continueStream(ctx context.Context, c *response, here *stream,
 // movedTo returns the name of the stream that continues the one with these last entries, or "".
 func movedTo(entries []store.Entry) string {
 	for _, entry := range entries {
-		if len(entry.Data) > 0 && entry.Data[0] == entryMoved {
+		if entryKind(entry) == entryMoved {
 			return string(entry.Data[1:])
 		}
 	}

@@ -113,15 +113,15 @@ func (s *session) removeStream(st *stream) {
 	}
 }
 
-// streamNames returns the names of the session's streams in the store.
-func (s *session) streamNames() []string {
+// streamKeys returns the names of the session's streams in the log.
+func (s *session) streamKeys() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var names []string
+	var keys []string
 	for _, st := range s.streams {
-		names = append(names, s.streamKey(st.name))
+		keys = append(keys, st.key)
 	}
-	return names
+	return keys
 }
 
 func (s *session) streamKey(name string) string { return "stream/" + s.id + "/" + name }
@@ -358,8 +358,8 @@ func (t *sessions) finish(ctx context.Context, s *session, forget bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	err := t.opts.Store.Delete(ctx, recordKey(s.id), 0)
-	for _, name := range s.streamNames() {
-		err = errors.Join(err, t.opts.Store.Drop(ctx, name))
+	for _, key := range s.streamKeys() {
+		err = errors.Join(err, t.opts.Store.Drop(ctx, key))
 	}
 	if err != nil {
 		t.opts.Logger.Warn("streamable: deleting a session failed", "error", err)

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +31,7 @@ type stream struct {
 	mu       sync.Mutex
 	response *response // nil while the client is disconnected
 	name     string    // empty until the stream is an event stream
+	key      string    // of the stream in the log
 	entry    []byte    // memory for the next entry of the log
 	lastID   uint64    // of the last entry
 	lost     bool      // an event could not be stored, so the stream cannot be resumed
@@ -189,16 +189,16 @@ func (st *stream) store(kind byte, data []byte) bool {
 		return false
 	}
 	s := st.session
-	log, key := s.endpoint.opts.Store, s.streamKey(st.name)
+	log := s.endpoint.opts.Store
 	st.entry = append(append(st.entry[:0], kind), data...)
-	id, err := log.Append(s.running.Input(), key, st.entry)
+	id, err := log.Append(s.running.Input(), st.key, st.entry)
 	if cap(st.entry) > maxEntryBuffer {
 		st.entry = nil
 	}
 	if err != nil {
 		st.lost = true
 		s.endpoint.opts.Logger.Warn("streamable: storing an event failed", "error", err)
-		_ = log.Drop(s.running.Input(), key) // entries also expire
+		_ = log.Drop(s.running.Input(), st.key) // entries also expire
 		return false
 	}
 	st.lastID = id
@@ -226,6 +226,7 @@ func (st *stream) begin() {
 	if st == st.session.unsolicited {
 		st.name = unsolicitedName + st.name
 	}
+	st.key = st.session.streamKey(st.name)
 	st.store(entryStart, []byte(st.call.String()))
 	st.session.addStream(st)
 }
@@ -328,7 +329,9 @@ func (st *stream) endResponse() {
 
 // eventID returns an event id that contains the name of the stream.
 func eventID(stream string, entry uint64) string {
-	return stream + "-" + strconv.FormatUint(entry, 10)
+	var room [80]byte // avoids an allocation
+	id := append(append(room[:0], stream...), '-')
+	return string(strconv.AppendUint(id, entry, 10))
 }
 
 const (
@@ -357,138 +360,4 @@ func parseEventID(id string) (stream string, entry uint64, ok bool) {
 	stream, digits, _ := strings.Cut(id, "-")
 	entry, err := strconv.ParseUint(digits, 10, 64)
 	return stream, entry, err == nil && entry > 0
-}
-
-// A response is one HTTP response that carries a stream. It is guarded by the lock of the
-// stream.
-type response struct {
-	endpoint *Endpoint
-	w        http.ResponseWriter
-	accepts  acceptedTypes
-	events   *eventStream  // nil until it is an event stream
-	answered bool          // with JSON
-	ended    chan struct{} // closed when nothing more will be sent
-}
-
-func newResponse(e *Endpoint, w http.ResponseWriter, accepts acceptedTypes) *response {
-	return &response{endpoint: e, w: w, accepts: accepts, ended: make(chan struct{})}
-}
-
-// open starts an event stream. It reports whether there was one already.
-func (c *response) open() bool {
-	if c.events != nil {
-		return true
-	}
-	c.events = startEventStream(c.w, &c.endpoint.opts)
-	return false
-}
-
-// send sends an event. It fails if the client has disconnected. It has no context, since a
-// numbered event must not be skipped.
-func (c *response) send(e sse.Event) error { return c.events.send(context.Background(), e) }
-
-// replay sends the messages of stored entries until the client disconnects.
-func (c *response) replay(stream string, entries []store.Entry) {
-	for _, entry := range entries {
-		if !isMessage(entry) {
-			continue
-		}
-		if c.send(sse.Event{ID: eventID(stream, entry.ID), Data: entry.Data[1:]}) != nil {
-			return
-		}
-	}
-}
-
-func isMessage(entry store.Entry) bool {
-	return len(entry.Data) > 0 && (entry.Data[0] == entryMessage || entry.Data[0] == entryReply)
-}
-
-// answer answers with JSON.
-func (c *response) answer(msg []byte) {
-	c.answered = true
-	writeJSON(c.w, http.StatusOK, msg, c.endpoint.opts.Limits.WriteTimeout)
-}
-
-// wait waits for the end of the response, of the client or of the session.
-func (c *response) wait(client context.Context, s *session) {
-	select {
-	case <-c.ended:
-	case <-client.Done():
-	case <-s.running.Input().Done():
-	}
-}
-
-// end ends the response. It is called once.
-func (c *response) end() { close(c.ended) }
-
-// stop is called before the HTTP handler returns. It reports whether anything was sent.
-func (c *response) stop() bool {
-	if c.events != nil {
-		c.events.stop()
-		return true
-	}
-	return c.answered
-}
-
-// An eventStream sends keep-alive comments between events, without a goroutine of its own.
-// It must be stopped before the HTTP handler returns.
-type eventStream struct {
-	stream   *sse.Stream
-	interval time.Duration
-
-	mu      sync.Mutex
-	timer   *time.Timer
-	stopped bool
-}
-
-func startEventStream(w http.ResponseWriter, opts *Options) *eventStream {
-	p := &eventStream{stream: sse.Start(w, opts.Limits.WriteTimeout), interval: opts.KeepAlive}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.timer = time.AfterFunc(p.interval, p.keepAlive)
-	return p
-}
-
-func (p *eventStream) send(ctx context.Context, e sse.Event) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.timer.Reset(p.interval)
-	return p.stream.Send(ctx, e)
-}
-
-// keepAlive sends a comment. If that fails, the context of the request ends.
-func (p *eventStream) keepAlive() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.stopped && p.stream.SendComment() == nil {
-		p.timer.Reset(p.interval)
-	}
-}
-
-func (p *eventStream) stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopped = true
-	p.timer.Stop()
-	p.stream.Close()
-}
-
-// writeJSON answers with JSON. It writes pieces with a deadline each, so that a client that
-// is too slow is disconnected. net/http sends the last piece and removes the deadline.
-func writeJSON(w http.ResponseWriter, status int, body []byte, timeout time.Duration) {
-	header := w.Header()
-	header["Content-Type"] = typeJSON
-	if len(body) > minContentLength { // net/http sets it for shorter bodies
-		header.Set("Content-Length", strconv.Itoa(len(body)))
-	}
-	control := http.NewResponseController(w)
-	w.WriteHeader(status)
-	for len(body) > 0 {
-		_ = control.SetWriteDeadline(time.Now().Add(timeout)) // not every writer has deadlines
-		piece := body[:min(len(body), writePiece)]
-		if _, err := w.Write(piece); err != nil {
-			return
-		}
-		body = body[len(piece):]
-	}
 }
