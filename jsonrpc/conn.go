@@ -44,6 +44,7 @@ type Conn struct {
 // [Conn.Receive]. bind returns the handler, and may keep the connection to call the peer.
 func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
 	c := &Conn{opts: opts.WithDefaults()}
+	c.calls.firstID = c.opts.FirstID
 	if stream != nil {
 		c.done = make(chan struct{})
 		if c.opts.Wrap != nil {

@@ -18,6 +18,9 @@ type Options struct {
 	// MaxPending is how many calls to the peer may wait for responses. Further calls fail
 	// with [NotSent]. Default 1024.
 	MaxPending int
+	// FirstID is the id of the first call to the peer; the ids of later calls follow it. Connections
+	// that get the responses to each other's calls need different ids. Default 1.
+	FirstID int64
 	// CallTimeout bounds calls to the peer whose context has no deadline. An MCP client
 	// counts it from the last progress of the call. Default 60 s; negative means no bound.
 	CallTimeout time.Duration
@@ -62,6 +65,7 @@ func (o *Options) WithDefaults() Options {
 		opts = *o
 	}
 	opts.MaxInFlight = cmp.Or(opts.MaxInFlight, 256)
+	opts.FirstID = cmp.Or(opts.FirstID, 1)
 	opts.MaxPending = cmp.Or(opts.MaxPending, 1024)
 	opts.CallTimeout = cmp.Or(opts.CallTimeout, 60*time.Second)
 	opts.Drain = cmp.Or(opts.Drain, 10*time.Second)

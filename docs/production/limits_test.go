@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -55,8 +56,8 @@ func TestLimits(t *testing.T) {
 		"parameters of initialize":                size(era.MaxHandshake),
 		"parameters of subscriptions/listen":      size(era.MaxListenParams),
 		"a URI that is watched":                   size(era.MaxWatchedURI),
-		"streamable.MemoryLimits.Bytes":           size(streamable.DefaultEventBytes),
-		"streamable.MemoryLimits.Age":             streamable.DefaultEventAge,
+		"store.Limits.LogBytes":                   size(store.DefaultLogBytes),
+		"store.Limits.LogAge":                     store.DefaultLogAge,
 		"streamable.ServeOptions.ShutdownTimeout": streamable.DefaultShutdownTimeout,
 		"jsonrpc.Options.MaxInFlight":             defaults.MaxInFlight,
 		"jsonrpc.Options.MaxPending":              defaults.MaxPending,

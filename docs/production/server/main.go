@@ -62,10 +62,7 @@ func run(ctx context.Context, address, file string) error {
 	}
 	metrics := &gateway.Metrics{}
 	return streamable.Serve(ctx, address, newServer(c.key("state"), metrics), &streamable.ServeOptions{
-		Options: streamable.Options{
-			Hosts:       []string{c.Host},
-			SessionKeys: [][]byte{c.key("session")},
-		},
+		Options:         streamable.Options{Hosts: []string{c.Host}},
 		Wrap:            callers.Handler,
 		Other:           internal(ctx, metrics),
 		ShutdownTimeout: 20 * time.Second, // the orchestrator kills the process after 30 s

@@ -1,0 +1,55 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+func ExampleNewMemory() {
+	ctx := context.Background()
+	s, err := store.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+
+	revision, err := s.Create(ctx, "sessions/42", []byte("open"), time.Hour)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = s.Update(ctx, "sessions/42", []byte("busy"), revision, time.Hour)
+	fmt.Println(err)
+	_, err = s.Update(ctx, "sessions/42", []byte("done"), revision, time.Hour)
+	fmt.Println(err, errors.Is(err, store.ErrConflict))
+
+	first, err := s.Append(ctx, "events/42", []byte("first"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := s.Append(ctx, "events/42", []byte("second")); err != nil {
+		log.Fatal(err)
+	}
+	for entry, err := range s.Read(ctx, "events/42", first) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s\n", entry.Data)
+	}
+	// Output:
+	// <nil>
+	// store: the value has been changed true
+	// second
+}
+
+func ExampleCheckName() {
+	fmt.Println(store.CheckName("sessions/42/state"))
+	fmt.Println(store.CheckName("sessions/*"))
+	// Output:
+	// <nil>
+	// store: "sessions/*" is no name: expected segments of ASCII letters, digits, - and _, separated by /, of at most 200 bytes
+}

@@ -1,0 +1,130 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// downTimeout is how long an operation may take while the engine is down.
+const downTimeout = 10 * time.Second
+
+// While the engine is down, operations fail. When it is up again, they succeed, and nothing is
+// lost.
+func testDownErrors(f *fixture) {
+	f.create("kept", "value")
+	ids := f.append("kept", "1", "2")
+	f.push("kept", "job", "held")
+	f.wantJob(f.store, "kept", "job", 1)
+	held := f.wantJob(f.other, "kept", "held", 1)
+	f.push("kept", "next")
+	for round := range 2 {
+		f.engine.Stop()
+		all := operations()
+		concurrently(len(all), func(i int) {
+			if all[i].waits {
+				return
+			}
+			begin := time.Now()
+			err := all[i].run(f.ctx, f.store, fmt.Sprint("down", round))
+			if d := time.Since(begin); err == nil || isOfStore(err) || d > downTimeout {
+				f.Errorf("%s while the engine is down: error %v after %v", all[i].name, err, d)
+			}
+		})
+		f.engine.Start()
+	}
+	// Both replicas work again.
+	for i, s := range f.replicas() {
+		f.eventually("a request after the engine is up again", func() bool {
+			stop, err := s.Subscribe(f.ctx, "again", func(ctx context.Context, m store.Message) {
+				if m.Reply != nil {
+					_ = m.Reply(ctx, m.Data) // Request shows whether it has arrived
+				}
+			})
+			if err != nil {
+				return false
+			}
+			defer stop()
+			reply, err := f.replicas()[1-i].Request(f.ctx, "again", []byte("request"))
+			return err == nil && string(reply) == "request"
+		})
+		f.eventually("a new value after the engine is up again", func() bool {
+			_, err := s.Create(f.ctx, fmt.Sprint("again", i), []byte("value"), 0)
+			return err == nil
+		})
+	}
+	f.wantValue("kept", "value")
+	f.wantEntries("kept", ids[0], "2")
+	f.append("kept", "3")
+	f.wantEntries("kept", ids[0], "2", "3")
+	f.ok(f.other.Ack(f.ctx, held))
+	f.ok(f.store.Push(f.ctx, "kept", "next", nil)) // not again
+	f.ok(f.store.Ack(f.ctx, f.wantJob(f.store, "kept", "next", 1)))
+}
+
+// Waits and subscriptions outlast the time in which the engine is down.
+func testDownWaits(f *fixture) {
+	changed := f.create("a/changed", "before")
+	deleted := f.create("a/deleted", "before")
+	f.create("a/same", "before")
+	changes := f.watch(f.other, "a")
+	for range 3 {
+		nextOf(f, "Watch", changes)
+	}
+	f.append("a", "1")
+	entries, none := f.follow(f.other, "a", 0), f.follow(f.other, "b", 0)
+	f.wantNext(entries, "1")
+	messages := f.receive(f.other, "a")
+	f.ok(f.store.Publish(f.ctx, "a", []byte("before")))
+	await(f, "a message", messages)
+	jobs := make(chan *store.Job, 1)
+	f.start(func(ctx context.Context) {
+		job, err := f.other.Pull(ctx, "a")
+		if err != nil {
+			f.Errorf("Pull: %v", err)
+			return
+		}
+		jobs <- job
+	})
+
+	f.engine.Stop()
+	f.wait(2 * time.Second)
+	f.engine.Start()
+	retry := func(what string, operation func() error) {
+		f.Helper()
+		f.eventually(what, func() bool { return operation() == nil })
+	}
+	retry("Update", func() error {
+		_, err := f.store.Update(f.ctx, "a/changed", []byte("after"), changed, 0)
+		return err
+	})
+	f.ok(f.store.Delete(f.ctx, "a/deleted", deleted))
+	f.create("a/new", "after")
+	f.append("a", "2")
+	f.append("b", "1")
+	f.push("a", "job")
+
+	missing := map[string]bool{"a/changed": true, "a/deleted": true, "a/new": true}
+	for len(missing) > 0 {
+		item := nextOf(f, "Watch", changes) // values that have not changed may be yielded again
+		if item.Deleted && item.Key == "a/deleted" || string(item.Value) == "after" {
+			delete(missing, item.Key)
+		}
+	}
+	f.wantNext(entries, "2")
+	f.wantNext(none, "1")
+	if job := await(f, "Pull", jobs); job.ID != "job" || job.Attempt != 1 {
+		f.Errorf("Pull returned %+v, want attempt 1", job)
+	}
+	missed := false
+	for received := false; !received; {
+		m := f.nextMessage("a", messages, 1)
+		received = !m.Missed
+		missed = missed || m.Missed
+	}
+	if !missed {
+		f.Error("a message without Missed before it followed an interruption")
+	}
+}
