@@ -126,7 +126,7 @@ func TestDigestRefuses(t *testing.T) {
 	}
 }
 
-// TestDigestOfHalfSurrogates: such texts pass, as elsewhere, and are told apart.
+// Half an escaped surrogate pair has a digest, which differs from that of other text.
 func TestDigestOfHalfSurrogates(t *testing.T) {
 	seen := make(map[string]string)
 	for _, tool := range []string{

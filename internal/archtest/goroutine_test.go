@@ -38,6 +38,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/resume.go":       "asks whether another replica still has a stream; the request waits for it",
 		"transport/store/memory_bus.go":        "calls a subscriber; stop and Close wait for it",
 		"transport/store/storetest/run.go":     "concurrent users of a store; the test waits for them",
+		"server/shell/sessions.go":             "stops sessions concurrently; close waits for it",
 		"server/lifecycle.go":                  "starts what the server depends on; Start and Shutdown wait for it",
 		"server/servertest/dial.go":            "the web server, and both ends of a connection; the end of the test and Close wait for them",
 		"server/servertest/fault_http.go":      "the second request of a duplicate; the end of the test waits for it",
