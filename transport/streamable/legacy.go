@@ -170,7 +170,9 @@ func (e *Endpoint) enter(w http.ResponseWriter, r *http.Request) *session {
 	}
 	s, err := e.session(r.Context(), ids[0], transport.Principal(r.Context()))
 	if err != nil {
-		if errors.Is(err, errNoSession) {
+		if busy, ok := errors.AsType[busyError](err); ok {
+			httpguard.RefuseBusy(w, busy.Error())
+		} else if errors.Is(err, errNoSession) {
 			refuseSession(w)
 		} else {
 			e.refuseUnstored(w, err)

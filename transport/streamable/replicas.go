@@ -93,7 +93,8 @@ func (r *replicas) send(ctx context.Context, n *notice) error {
 	return r.endpoint.opts.Store.Publish(ctx, "sessions", data)
 }
 
-// handleNotice handles a notice without making the next one wait.
+// handleNotice handles a notice. Messages of the client are received in order. What may wait for the
+// store or for a client does not delay the next notice.
 func (r *replicas) handleNotice(_ context.Context, m store.Message) {
 	e := r.endpoint
 	if m.Missed {
@@ -111,16 +112,14 @@ func (r *replicas) handleNotice(_ context.Context, m store.Message) {
 	if s == nil || n.From == r.id {
 		return
 	}
-	e.background.Go(func() {
-		switch {
-		case n.Listening:
-			s.unsolicited.release()
-		case n.Message != nil:
-			r.receive(s, n.Message)
-		default:
-			r.reload(s)
-		}
-	})
+	switch {
+	case n.Message != nil:
+		r.receive(s, n.Message)
+	case n.Listening:
+		e.background.Go(s.unsolicited.release)
+	default:
+		e.background.Go(func() { r.reload(s) })
+	}
 }
 
 func (r *replicas) reload(s *session) {

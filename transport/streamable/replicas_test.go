@@ -438,6 +438,20 @@ func TestLifeOfSharedSession(t *testing.T) {
 	})
 }
 
+// Sessions that a replica restores count toward its limit.
+func TestLimitOfRestoredSessions(t *testing.T) {
+	shared := newStore(t)
+	one := serve(t, newServer(), &streamable.Options{Store: shared})
+	full := serve(t, newServer(), &streamable.Options{Store: shared, Limits: transport.Limits{Sessions: 1}})
+	first, second := one.open(mcp.Version20251125), one.open(mcp.Version20251125)
+	full.with("Mcp-Session-Id", first.headers["Mcp-Session-Id"]).post(ping).is(http.StatusOK)
+	refused := full.with("Mcp-Session-Id", second.headers["Mcp-Session-Id"])
+	refused.post(ping).is(http.StatusServiceUnavailable, "at most 1 sessions")
+	first.send(t.Context(), http.MethodDelete, "").is(http.StatusNoContent)
+	for refused.post(ping).StatusCode != http.StatusOK { // until the notice has arrived
+	}
+}
+
 // Malformed messages of other replicas are ignored.
 func TestMalformedNotices(t *testing.T) {
 	replicas := serveReplicas(t, 1, newLegacyServer)

@@ -68,9 +68,8 @@ const askInterval = 2 * time.Second
 
 // follow sends the rest of the stream of a call that runs at another replica, or has ended.
 func (s *session) follow(ctx context.Context, c *response, name string, after uint64) error {
-	if state, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name}); err != nil {
-		return err
-	} else if state == streamLost {
+	state, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name})
+	if err == nil && state == streamLost { // without an answer, the replica may still store events
 		return store.ErrPurged
 	}
 	entries, err := s.read(ctx, name, after)

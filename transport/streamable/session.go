@@ -439,13 +439,16 @@ func (e *Endpoint) session(ctx context.Context, id, principal string) (*session,
 	return nil, errNoSession
 }
 
+// A busyError is the error of a limit. Its text is meant for the client.
+type busyError struct{ error }
+
 // restore opens a session of the store in this replica.
 func (e *Endpoint) restore(ctx context.Context, id, principal string, r *record) error {
 	if err := e.replicas.start(); err != nil {
 		return err
 	}
 	if err := e.sessions.quota.Acquire(principal); err != nil {
-		return err
+		return busyError{err}
 	}
 	s := newSession(e, principal)
 	s.id, s.version = id, r.Handshake.ProtocolVersion

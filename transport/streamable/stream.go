@@ -249,6 +249,11 @@ func (st *stream) release() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.endResponse()
+	st.reset()
+}
+
+// reset forgets the stream that the client knows.
+func (st *stream) reset() {
 	st.session.removeStream(st)
 	st.name, st.lost = "", false
 }
@@ -277,6 +282,9 @@ func (st *stream) attachFirst(c *response) bool {
 	defer st.mu.Unlock()
 	if st.response != nil {
 		return false
+	}
+	if st.lost { // the client does not resume it
+		st.reset()
 	}
 	st.response = c
 	st.open()
