@@ -28,6 +28,8 @@ func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c 
 	st := s.findStream(name)
 	var err error
 	switch {
+	case entry == 0: // no event has this id
+		err = store.ErrPurged
 	case st != nil:
 		err = st.resume(r.Context(), c, entry)
 	case call:

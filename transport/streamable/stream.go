@@ -367,5 +367,5 @@ func streamOwner(name string) string {
 func parseEventID(id string) (stream string, entry uint64, ok bool) {
 	stream, digits, _ := strings.Cut(id, "-")
 	entry, err := strconv.ParseUint(digits, 10, 64)
-	return stream, entry, err == nil && entry > 0
+	return stream, entry, err == nil
 }
