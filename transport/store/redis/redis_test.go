@@ -1,10 +1,16 @@
 package redis_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/redis"
@@ -69,5 +75,47 @@ func TestPrefix(t *testing.T) {
 	}
 	if _, err := b.Get(t.Context(), "key"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Get with another prefix: %v, want ErrNotFound", err)
+	}
+}
+
+// All followers and subscribers of a store share one connection.
+func TestOneSubscribedConnection(t *testing.T) {
+	const followers = 300
+	url := newServer(t).url()
+	s := connect(t, url, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	t.Cleanup(cancel)
+	entries := make(chan string, followers)
+	for i := range followers {
+		running.Go(func() {
+			for entry, err := range s.Follow(ctx, fmt.Sprint("stream/", i), 0) {
+				if err == nil {
+					entries <- string(entry.Data)
+				}
+			}
+		})
+	}
+	for i := range followers {
+		if _, err := s.Append(ctx, fmt.Sprint("stream/", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range followers {
+		<-entries
+	}
+	options, err := goredis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := goredis.NewClient(options)
+	defer client.Close()
+	clients, err := client.Do(ctx, "CLIENT", "LIST", "TYPE", "pubsub").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(clients, "\n"); n != 1 || !strings.Contains(clients, fmt.Sprintf(" sub=%d ", followers+1)) {
+		t.Errorf("%d connections for %d followers:\n%s", n, followers, clients)
 	}
 }
