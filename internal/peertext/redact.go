@@ -106,7 +106,7 @@ func newSecrets(texts []string) []secret {
 	for _, text := range slices.Compact(texts) {
 		s := secret{text, make([]int32, len(text)+1)}
 		for n := 2; n <= len(text); n++ {
-			s.again[n] = int32(s.match(int(s.again[n-1]), text[n-1])) //nolint:gosec // a secret has less than 2 GiB
+			s.again[n] = int32(s.match(int(s.again[n-1]), text[n-1]))
 		}
 		all = append(all, s)
 	}

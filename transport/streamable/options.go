@@ -24,9 +24,9 @@ const (
 	openingTTL = 30 * time.Second
 	// storeTimeout bounds operations of the store that belong to no request.
 	storeTimeout = 5 * time.Second
-	// maxFirstID bounds the first id of a session's requests to its client. Later ones are exact in
-	// JavaScript too.
-	maxFirstID = 1 << 52
+	// firstIDShift leaves 52 bits of the first id of a session's requests to its client, so that
+	// later ids are exact in JavaScript.
+	firstIDShift = 12
 	// ownLogBytes bounds the events of an endpoint without Options.Store.
 	ownLogBytes = 10 << 20
 	// maxEntryBuffer is the largest memory for entries that a stream keeps.

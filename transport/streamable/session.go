@@ -2,9 +2,10 @@ package streamable
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"maps"
-	mathrand "math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -48,7 +49,9 @@ func newSession(e *Endpoint, principal string) *session {
 	conn := e.opts.Conn
 	conn.Limiter = e.quota.Client(principal)
 	if e.sessions.shared { // the answers to other replicas' questions must have other ids
-		conn.FirstID = 1 + mathrand.Int64N(maxFirstID)
+		var random [8]byte
+		rand.Read(random[:]) // never fails
+		conn.FirstID = 1 + int64(binary.BigEndian.Uint64(random[:])>>firstIDShift)
 	}
 	s.running = jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		s.unsolicited.Peer = c.PeerVia(s.unsolicited.Write)
