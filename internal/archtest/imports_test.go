@@ -71,7 +71,7 @@ transport/ws:             jsonrpc transport transport/httptransport internal/buf
 transport/store:
 transport/store/storetest: transport/store testing
 transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
-                          internal/paramheader internal/token internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2
+                          internal/paramheader internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2 golang.org/x/sync
 transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync

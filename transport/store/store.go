@@ -12,7 +12,7 @@ import (
 // concurrent use. Each takes a context, and none waits longer than the limit that the
 // implementation documents, except [KV.Watch], [Log.Follow] and [Queue.Pull], which wait until
 // their context ends. An operation that fails because the engine cannot be reached returns
-// an error that is none of this package's, and has no effect that a later read would not show.
+// an error that is none of this package's, and may or may not have taken effect.
 //
 // Keys, prefixes, streams, queues, ids of jobs and subjects have names that [CheckName]
 // accepts. An operation with another name fails.
@@ -25,7 +25,7 @@ type Store interface {
 	Bus
 }
 
-// MaxValue is the size in bytes of values that every implementation accepts. An
+// MaxValue is the size in bytes of values, entries, jobs and messages that every implementation accepts. An
 // implementation may refuse a larger value with [ErrTooLarge].
 const MaxValue = 512 << 10
 

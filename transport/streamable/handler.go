@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 
@@ -50,7 +51,10 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 	}
 	e.quota = quota.NewEndpoint(&e.opts.Limits)
 	if e.opts.Store == nil {
-		if e.memory, err = store.NewMemory(&store.MemoryOptions{Limits: store.Limits{LogBytes: ownLogBytes}}); err != nil {
+		if e.memory, err = store.NewMemory(&store.MemoryOptions{
+			Limits: store.Limits{LogBytes: ownLogBytes},
+			Bytes:  math.MaxInt64, // Options.Limits bounds the sessions
+		}); err != nil {
 			panic("streamable.Handler: " + err.Error())
 		}
 		e.opts.Store = e.memory
@@ -88,7 +92,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if e.ctx.Err() != nil {
-		httpguard.RefuseBusy(w, "the server is shutting down")
+		httpguard.RefuseBusy(w, errShuttingDown.Error())
 		return
 	}
 	e.principals.Check(r)

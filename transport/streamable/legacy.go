@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // legacy accepts one message of a session. See MCP 2025-11-25, basic/transports, section
@@ -95,7 +96,13 @@ func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts accepte
 
 // refuseUnstored answers a request that needs the store, which has failed.
 func (e *Endpoint) refuseUnstored(w http.ResponseWriter, err error) {
-	e.opts.Logger.Warn("streamable: the store of sessions has failed", "error", err)
+	if errors.Is(err, store.ErrTooLarge) {
+		httpguard.Refuse(w, http.StatusRequestEntityTooLarge, jsonrpc.InvalidRequest, "the message is too large to be passed to another replica")
+		return
+	}
+	if !errors.Is(err, context.Canceled) { // the client has disconnected
+		e.opts.Logger.Warn("streamable: the store of sessions has failed", "error", err)
+	}
 	httpguard.RefuseBusy(w, "busy: the store of sessions cannot be used now")
 }
 
@@ -134,7 +141,7 @@ func (e *Endpoint) initialize(w http.ResponseWriter, r *http.Request, accepts ac
 	}
 	if !e.sessions.add(s, min(openingTTL, e.opts.Limits.SessionTTL)) {
 		abandon()
-		httpguard.RefuseBusy(w, "the server is shutting down")
+		httpguard.RefuseBusy(w, errShuttingDown.Error())
 		return
 	}
 	w.Header().Set(headerSession, s.id)
@@ -226,6 +233,9 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
 		defer s.unsolicited.detach(c)
 		if err := e.replicas.send(r.Context(), &notice{Session: s.id, Listening: true}); err != nil {
 			e.opts.Logger.Warn("streamable: other replicas were not notified of a stream", "error", err)
+		}
+		if len(ids) == 1 { // it could not be resumed
+			s.announceChanges(r.Context())
 		}
 		c.wait(r.Context(), s)
 	}

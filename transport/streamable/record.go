@@ -26,7 +26,7 @@ type record struct {
 	Resources []string             `json:"resources,omitempty"` // subscribed to
 }
 
-// recordKey returns the key of a session. An id that is not a name of the store has none.
+// recordKey returns the key of a session.
 func recordKey(session string) string { return "session/" + session }
 
 func hashPrincipal(principal string) []byte {
@@ -145,7 +145,7 @@ func (t *sessions) create(ctx context.Context, id string, r *record) (revision u
 
 // load returns the record of a session, or [errNoSession].
 func (t *sessions) load(ctx context.Context, id string) (*record, uint64, error) {
-	if store.CheckName(id) != nil { // nor is it an id that this endpoint has made
+	if store.CheckName(recordKey(id)) != nil { // an endpoint makes no such id
 		return nil, 0, errNoSession
 	}
 	item, err := t.opts.Store.Get(ctx, recordKey(id))
@@ -174,6 +174,9 @@ func (t *sessions) update(ctx context.Context, id string, change func(*record) b
 		data, err := json.Marshal(r)
 		if err != nil {
 			return nil, 0, false, err
+		}
+		if len(data) > store.MaxValue {
+			return nil, 0, false, store.ErrTooLarge
 		}
 		revision, err = t.opts.Store.Update(ctx, recordKey(id), data, revision, t.ttl(t.opts.Limits.SessionTTL))
 		if !errors.Is(err, store.ErrConflict) {

@@ -1,11 +1,13 @@
 package streamable
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -20,6 +22,8 @@ type replicas struct {
 	mu      sync.Mutex
 	stop    []func() // of the subscriptions, which the first session begins
 	stopped bool
+	failed  time.Time // when subscribing failed
+	failure error
 }
 
 // replicaIDLength is the length of a replica's id in bytes.
@@ -29,13 +33,22 @@ func newReplicas(e *Endpoint) *replicas {
 	return &replicas{endpoint: e, id: rand.Text()[:replicaIDLength]}
 }
 
-// start subscribes to the messages of other replicas, unless it has succeeded before.
+// start subscribes to the messages of other replicas, unless it has succeeded before. Requests that
+// wait for an attempt that fails do not repeat it.
 func (r *replicas) start() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stop != nil || r.stopped {
+	if r.stop != nil || r.stopped || !r.endpoint.sessions.shared {
 		return nil
 	}
+	if r.failure == nil || time.Since(r.failed) > time.Second {
+		r.failure = r.subscribe()
+		r.failed = time.Now()
+	}
+	return r.failure
+}
+
+func (r *replicas) subscribe() error {
 	stopNotices, err := r.endpoint.opts.Store.Subscribe(r.endpoint.ctx, "sessions", r.handleNotice)
 	if err != nil {
 		return err
@@ -62,11 +75,13 @@ func (r *replicas) close() {
 type notice struct {
 	From    string `json:"from"` // id of the replica
 	Session string `json:"session"`
-	// Message is a notification of the client, or its answer to a question of an unknown replica.
-	Message json.RawMessage `json:"message,omitempty"`
 	// Listening means that the replica has opened a stream for the session's unsolicited messages.
 	Listening bool `json:"listening,omitempty"`
-	// Without either, the record of the session has changed or has been deleted.
+
+	// message is a notification of the client, or its answer to a question of an unknown replica. It
+	// follows the JSON of the notice after a line break, so that its bytes do not change. If there is
+	// no message, and the replica does not listen, the record has changed or has been deleted.
+	message []byte
 }
 
 // publish sends a notice with a message of the client, or nil.
@@ -74,7 +89,7 @@ func (r *replicas) publish(ctx context.Context, session string, msg jsonrpc.Mess
 	n := notice{Session: session}
 	if msg != nil {
 		var err error
-		if n.Message, err = jsonrpc.Append(nil, msg); err != nil {
+		if n.message, err = jsonrpc.Append(nil, msg); err != nil {
 			return err
 		}
 	}
@@ -90,6 +105,9 @@ func (r *replicas) send(ctx context.Context, n *notice) error {
 	if err != nil {
 		return err
 	}
+	if n.message != nil {
+		data = append(append(data, '\n'), n.message...)
+	}
 	return r.endpoint.opts.Store.Publish(ctx, "sessions", data)
 }
 
@@ -104,7 +122,8 @@ func (r *replicas) handleNotice(_ context.Context, m store.Message) {
 		return
 	}
 	var n notice
-	if err := json.Unmarshal(m.Data, &n); err != nil {
+	header, message, _ := bytes.Cut(m.Data, []byte{'\n'})
+	if err := json.Unmarshal(header, &n); err != nil {
 		e.opts.Logger.Warn("streamable: a message of another replica is malformed", "error", err)
 		return
 	}
@@ -113,10 +132,11 @@ func (r *replicas) handleNotice(_ context.Context, m store.Message) {
 		return
 	}
 	switch {
-	case n.Message != nil:
-		r.receive(s, n.Message)
+	case len(message) > 0:
+		r.receive(s, message)
 	case n.Listening:
-		e.background.Go(s.unsolicited.release)
+		name := s.unsolicitedName()
+		e.background.Go(func() { s.unsolicited.release(name) })
 	default:
 		e.background.Go(func() { r.reload(s) })
 	}
@@ -137,8 +157,15 @@ func (r *replicas) receive(s *session, data []byte) {
 		r.endpoint.opts.Logger.Warn("streamable: a message of another replica is malformed", "error", err)
 		return
 	}
-	if resp, ok := msg.(*jsonrpc.Response); ok && !s.running.Awaits(resp.ID) {
-		return // of a third replica
+	switch msg := msg.(type) {
+	case *jsonrpc.Response:
+		if !s.running.Awaits(msg.ID) {
+			return // it is for a third replica
+		}
+	case *jsonrpc.Request:
+		if !msg.IsNotification() {
+			return // a call is served by the replica that receives it
+		}
 	}
 	s.running.ReceiveMessage(context.Background(), s.unsolicited, answered{stream: s.unsolicited}, msg)
 }
@@ -156,7 +183,8 @@ func (r *replicas) forward(ctx context.Context, s *session, msg jsonrpc.Message)
 		}
 		return true, r.publish(ctx, s.id, msg)
 	case *jsonrpc.Request:
-		if msg.IsNotification() && msg.Method != mcp.NotificationInitialized {
+		switch msg.Method {
+		case mcp.NotificationCancelled, mcp.NotificationRootsListChanged:
 			return false, r.publish(ctx, s.id, msg)
 		}
 	}
@@ -167,10 +195,17 @@ func (r *replicas) forward(ctx context.Context, s *session, msg jsonrpc.Message)
 type streamRequest struct {
 	Session string `json:"session"`
 	Stream  string `json:"stream"`
+	After   uint64 `json:"after"`             // the last entry that the client knows
 	Release bool   `json:"release,omitempty"` // end the stream, since the client continues elsewhere
 }
 
-// States of a stream in replies to a streamRequest.
+// A streamState is the reply to a streamRequest.
+type streamState struct {
+	State string `json:"state"`
+	After uint64 `json:"after"` // that of the request, or a later entry if the client has missed nothing
+}
+
+// States of a stream.
 const (
 	streamOpen = "open"
 	streamLost = "lost" // an event could not be stored
@@ -178,20 +213,24 @@ const (
 )
 
 // ask returns the state of a stream at the replica that owns it.
-func (r *replicas) ask(ctx context.Context, req *streamRequest) (state string, err error) {
+func (r *replicas) ask(ctx context.Context, req *streamRequest) (streamState, error) {
 	owner := streamOwner(req.Stream)
 	if owner == r.id || !r.endpoint.sessions.shared {
 		return r.answer(req), nil
 	}
 	data, err := json.Marshal(req)
 	if err != nil {
-		return "", err
+		return streamState{}, err
 	}
 	reply, err := r.endpoint.opts.Store.Request(ctx, "replica/"+owner, data)
 	if errors.Is(err, store.ErrNoResponder) {
-		return streamGone, nil
+		return streamState{streamGone, req.After}, nil
 	}
-	return string(reply), err
+	var state streamState
+	if err == nil {
+		err = json.Unmarshal(reply, &state)
+	}
+	return state, err
 }
 
 func (r *replicas) handleRequest(_ context.Context, m store.Message) {
@@ -202,24 +241,21 @@ func (r *replicas) handleRequest(_ context.Context, m store.Message) {
 	r.endpoint.background.Go(func() { // ending a stream waits for its client
 		ctx, cancel := context.WithTimeout(r.endpoint.ctx, storeTimeout)
 		defer cancel()
-		if err := m.Reply(ctx, []byte(r.answer(&req))); err != nil {
+		reply, err := json.Marshal(r.answer(&req))
+		if err == nil {
+			err = m.Reply(ctx, reply)
+		}
+		if err != nil {
 			r.endpoint.opts.Logger.Warn("streamable: a reply to another replica was not sent", "error", err)
 		}
 	})
 }
 
-func (r *replicas) answer(req *streamRequest) string {
-	s := r.endpoint.sessions.local(req.Session)
-	if s == nil {
-		return streamGone
+func (r *replicas) answer(req *streamRequest) streamState {
+	if s := r.endpoint.sessions.local(req.Session); s != nil {
+		if st := s.findStream(req.Stream); st != nil {
+			return st.answer(req)
+		}
 	}
-	st := s.findStream(req.Stream)
-	if st == nil {
-		return streamGone
-	}
-	if req.Release {
-		st.release()
-		return streamOpen
-	}
-	return st.state()
+	return streamState{streamGone, req.After}
 }

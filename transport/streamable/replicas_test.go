@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -250,8 +251,8 @@ func TestLogLevelAtAnotherReplica(t *testing.T) {
 		}
 		got.is(http.StatusOK)
 	}
-	third := serve(t, newServer(), &streamable.Options{Store: replicas[0].store}) // restores the session
-	third.with("Mcp-Session-Id", s.headers["Mcp-Session-Id"]).post(ping).is(http.StatusOK)
+	third := serve(t, replicas[1].server, &streamable.Options{Store: replicas[0].store}) // restores the session
+	third.with("Mcp-Session-Id", s.headers["Mcp-Session-Id"]).post(call(4, "log", `{}`)).message("a detail")
 }
 
 // A client resumes the stream of a call at another replica, while the call runs and after its end.
@@ -340,29 +341,51 @@ func TestCallOfKilledReplicaFails(t *testing.T) {
 	again.ends()
 }
 
-// A client that listens to another replica misses no change, and gets none twice.
-func TestUnsolicitedMessagesMove(t *testing.T) {
-	replicas := serveReplicas(t, 3, newLegacyServer)
-	s := replicas[0].open(mcp.Version20251125)
-	got := replicas[0].in(s).send(t.Context(), http.MethodGet, "")
-	got.next()
-	seen := map[string]bool{}
-	for i := range 100 {
-		change(replicas, i)
-		event := got.message("tools/list_changed")
-		if seen[event.ID] {
-			t.Errorf("the event %s comes again", event.ID)
+// unsolicited reads the next event with a message.
+func (a *answer) unsolicited(part string) sse.Event {
+	a.Helper()
+	for {
+		event := a.next()
+		if len(event.Data) == 0 {
+			continue
 		}
-		seen[event.ID] = true
-		got = replicas[(i+1)%3].in(s).with("Last-Event-ID", event.ID).send(t.Context(), http.MethodGet, "")
-		got.is(http.StatusOK)
+		if !strings.Contains(string(event.Data), part) {
+			a.Errorf("the event is %q, want it to contain %s", event.Data, part)
+		}
+		return event
 	}
 }
 
-// change adds a tool to all replicas.
-func change(replicas []*replica, i int) {
-	for _, r := range replicas {
-		server.AddTool(r.server, server.Tool{Name: fmt.Sprintf("new%d", i)}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+// newBookServer returns a server with resources.
+func newBookServer() *server.Server {
+	srv := newServer()
+	server.AddTemplate(srv, server.Template{URITemplate: "book:{number}", Name: "book"},
+		func(context.Context, *server.Request, struct {
+			Number int `json:"number"`
+		}) (string, error) {
+			return "text", nil
+		})
+	return srv
+}
+
+// A client that listens to one replica after the other receives each update of a resource once.
+func TestUnsolicitedMessagesMove(t *testing.T) {
+	replicas := serveReplicas(t, 3, newBookServer)
+	s := replicas[0].open(mcp.Version20251125)
+	for i := range 100 {
+		s.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"book:%d"}}`, i, i)).is(http.StatusOK, `"result":{}`)
+	}
+	got := replicas[0].in(s).send(t.Context(), http.MethodGet, "")
+	last := got.next().ID
+	for i := range 100 {
+		if i > 0 {
+			got = replicas[i%3].in(s).with("Last-Event-ID", last).send(t.Context(), http.MethodGet, "")
+			if moved := got.next(); len(moved.Data) > 0 || moved.ID == "" {
+				t.Errorf("the stream that has moved begins with %+v, want an id without data", moved)
+			}
+		}
+		replicas[i%3].server.ResourceUpdated(fmt.Sprintf("book:%d", i))
+		last = got.unsolicited(fmt.Sprintf(`"book:%d"`, i)).ID
 	}
 }
 
@@ -378,9 +401,20 @@ func TestUnsolicitedMessagesWait(t *testing.T) {
 	disconnect()
 	change(replicas, 0)
 	again := replicas[1].in(s).with("Last-Event-ID", prime.ID).send(t.Context(), http.MethodGet, "")
-	again.message("tools/list_changed")
-	change(replicas, 1)
-	again.message("tools/list_changed")
+	last := again.unsolicited("tools/list_changed")
+	for i := range 3 { // reconnecting to the same replica changes nothing
+		again = replicas[1].in(s).with("Last-Event-ID", last.ID).send(t.Context(), http.MethodGet, "")
+		again.is(http.StatusOK)
+		change(replicas, i+1)
+		last = again.unsolicited("tools/list_changed")
+	}
+}
+
+// change adds a tool to all replicas.
+func change(replicas []*replica, i int) {
+	for _, r := range replicas {
+		server.AddTool(r.server, server.Tool{Name: fmt.Sprintf("new%d", i)}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	}
 }
 
 // A client whose replica was killed is notified of everything that may have changed.
@@ -391,9 +425,93 @@ func TestUnsolicitedMessagesOfKilledReplica(t *testing.T) {
 	prime := got.next()
 	replicas[0].store.kill()
 	again := replicas[1].in(s).with("Last-Event-ID", prime.ID).send(t.Context(), http.MethodGet, "")
-	again.message("tools/list_changed")
+	again.unsolicited("tools/list_changed")
 	change(replicas[1:], 0)
-	again.message("tools/list_changed")
+	again.unsolicited("tools/list_changed")
+}
+
+// A stream that has been silent for longer than the log keeps entries is resumed at any replica.
+func TestSilentStreamsAreResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		shared := newStore(t)
+		newEndpoint := func() *memoryEndpoint {
+			srv := newServer()
+			server.AddTool(srv, server.Tool{Name: "slow"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+				if err := r.Progress(ctx, 1, 0, ""); err != nil {
+					return "", err
+				}
+				<-release
+				return "done", nil
+			})
+			return newMemoryEndpoint(t, srv, &streamable.Options{Store: shared, Logger: quiet})
+		}
+		one, other := newEndpoint(), newEndpoint()
+		id := one.open(t.Context())
+		ctx, disconnect := context.WithCancel(t.Context())
+		first := one.async(ctx, http.MethodPost, id, call(1, "slow", `{}`))
+		synctest.Wait()
+		disconnect()
+		events := (<-first).Body.String()
+		_, last, _ := strings.Cut(events[strings.LastIndex(events, "id: "):], "id: ")
+		last, _, _ = strings.Cut(last, "\n")
+		<-time.After(2 * store.DefaultLogAge)
+		var answered []<-chan *httptest.ResponseRecorder
+		for _, d := range []*memoryEndpoint{other, one} { // the second resumption ends nothing of the first
+			answered = append(answered, d.resume(t.Context(), id, last))
+			synctest.Wait()
+		}
+		close(release)
+		for _, answer := range answered {
+			if w := <-answer; w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"done"`) {
+				t.Errorf("answered with %d %s", w.Code, w.Body)
+			}
+		}
+	})
+}
+
+// resume resumes a stream after an event.
+func (d *memoryEndpoint) resume(ctx context.Context, session, event string) <-chan *httptest.ResponseRecorder {
+	answered := make(chan *httptest.ResponseRecorder, 1)
+	go func() {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil)
+		r.Header.Set("Accept", "text/event-stream")
+		r.Header.Set("Mcp-Session-Id", session)
+		r.Header.Set("Last-Event-Id", event)
+		w := httptest.NewRecorder()
+		d.endpoint.ServeHTTP(w, r)
+		answered <- w
+	}()
+	return answered
+}
+
+// The bytes of an answer do not change on the way to another replica.
+func TestBytesOfAnswerAtAnotherReplica(t *testing.T) {
+	const content = `{"action":"accept","content":{"name":"<b>&  é \u003c"}}`
+	got := make(chan string, 1)
+	replicas := serveReplicas(t, 2, func() *server.Server {
+		srv := newServer()
+		server.AddTool(srv, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+			var form mcp.ElicitSchema
+			if err := json.Unmarshal([]byte(`{"type":"object","properties":{"name":{"type":"string"}}}`), &form); err != nil {
+				return "", err
+			}
+			answer, err := server.ElicitForm(r, "who", "Who?", &form)
+			if err == nil {
+				got <- string(answer)
+			}
+			return "", err
+		})
+		return srv
+	})
+	s := replicas[0].open(mcp.Version20250618)
+	asked := s.post(call(1, "ask", `{}`))
+	id := questionID(t, asked.next())
+	replicas[1].in(s).post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, content)).is(http.StatusAccepted)
+	asked.message(`"id":1,"result"`)
+	if raw := <-got; !strings.Contains(content, raw) {
+		t.Errorf("the answer is %s, want the content of %s", raw, content)
+	}
 }
 
 // While the store is down, sessions cannot be opened or restored. Calls without a session, and JSON
@@ -456,11 +574,10 @@ func TestLimitOfRestoredSessions(t *testing.T) {
 func TestMalformedNotices(t *testing.T) {
 	replicas := serveReplicas(t, 1, newLegacyServer)
 	s := replicas[0].open(mcp.Version20251125)
-	for _, subject := range []string{"sessions", "replica/x"} {
-		for _, data := range []string{"", "{", `[]`, `{"session":7}`, `{"session":"` + s.headers["Mcp-Session-Id"] + `","message":{"x":1}}`} {
-			if err := replicas[0].store.Publish(t.Context(), subject, []byte(data)); err != nil {
-				t.Error(err)
-			}
+	header := `{"session":"` + s.headers["Mcp-Session-Id"] + `"}` + "\n"
+	for _, data := range []string{"", "{", `[]`, `{"session":7}`, header + `{"x":1}`, header + "{", header + call(7, "sum", `{}`), header + `{"jsonrpc":"2.0","id":1,"result":{}}`} {
+		if err := replicas[0].store.Publish(t.Context(), "sessions", []byte(data)); err != nil {
+			t.Error(err)
 		}
 	}
 	s.post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusOK, `"text":"5"`)

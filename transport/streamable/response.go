@@ -12,7 +12,7 @@ import (
 )
 
 // A response is one HTTP response that carries a stream. It is guarded by the lock of the
-// stream.
+// stream, if this replica has the stream.
 type response struct {
 	endpoint *Endpoint
 	w        http.ResponseWriter
@@ -39,13 +39,15 @@ func (c *response) open() bool {
 // numbered event must not be skipped.
 func (c *response) send(e sse.Event) error { return c.events.send(context.Background(), e) }
 
-// replay sends the messages of stored entries until the client disconnects.
+// replay sends the messages of stored entries until the client disconnects. It ends with a reply: a
+// later one would be that of a replica that was considered dead.
 func (c *response) replay(stream string, entries []store.Entry) {
 	for _, entry := range entries {
-		if kind := entryKind(entry); kind != entryMessage && kind != entryReply {
+		kind := entryKind(entry)
+		if kind != entryMessage && kind != entryReply {
 			continue
 		}
-		if c.send(sse.Event{ID: eventID(stream, entry.ID), Data: entry.Data[1:]}) != nil {
+		if c.send(sse.Event{ID: eventID(stream, entry.ID), Data: entry.Data[1:]}) != nil || kind == entryReply {
 			return
 		}
 	}

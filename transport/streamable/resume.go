@@ -25,18 +25,18 @@ func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c 
 	if !ok || !call && !unsolicited {
 		return false
 	}
-	st := s.findStream(name)
+	st := s.findStream(name) // nil if this replica does not have it
 	var err error
 	switch {
 	case entry == 0: // no event has this id
 		err = store.ErrPurged
-	case st != nil:
-		err = st.resume(r.Context(), c, entry)
-	case call:
-		err = s.follow(r.Context(), c, name, entry)
-	default:
+	case unsolicited:
 		st = s.unsolicited
-		err = s.takeOver(r.Context(), c, name, entry)
+		err = s.resumeUnsolicited(r.Context(), c, name, entry)
+	case st != nil:
+		err = st.resume(r.Context(), c, name, entry)
+	default:
+		err = s.follow(r.Context(), c, name, entry)
 	}
 	switch {
 	case err == nil && st != nil:
@@ -47,6 +47,8 @@ func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c 
 		return false
 	case errors.Is(err, store.ErrPurged):
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "the events after Last-Event-ID are not available")
+	case errors.Is(err, errMoved):
+		httpguard.RefuseBusy(w, err.Error())
 	default:
 		e.refuseUnstored(w, err)
 	}
@@ -68,46 +70,95 @@ func (s *session) read(ctx context.Context, stream string, after uint64) ([]stor
 // askInterval is how often a replica asks the one that runs a call whether it still does.
 const askInterval = 2 * time.Second
 
-// follow sends the rest of the stream of a call that runs at another replica, or has ended.
+// follow sends the rest of the stream of a call that runs at another replica, or has ended. It ends
+// an earlier request that does the same, whose client has disconnected.
 func (s *session) follow(ctx context.Context, c *response, name string, after uint64) error {
-	state, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name})
-	if err == nil && state == streamLost { // without an answer, the replica may still store events
-		return store.ErrPurged
-	}
-	entries, err := s.read(ctx, name, after)
-	if err != nil {
-		return err
-	}
-	c.open()
-	defer c.stop()
-	c.replay(name, entries)
-	if len(entries) > 0 {
-		after = entries[len(entries)-1].ID
-		if isLast(entries[len(entries)-1]) {
-			return nil
-		}
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer s.beginFollowing(name, func() { cancel(errMoved) })()
 	defer context.AfterFunc(s.running.Input(), func() { cancel(errNoSession) })()
+	asked, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, After: after})
+	switch {
+	case err != nil: // the replica may still store events
+	case asked.State == streamLost:
+		return store.ErrPurged
+	default:
+		after = asked.After
+	}
+	defer c.stop()
+	last, ended, err := s.sendStored(ctx, c, name, after)
+	if err != nil || ended {
+		return err
+	}
+	if asked.State == streamGone {
+		if _, err := s.lostReply(ctx, name); err != nil {
+			return err
+		}
+	}
+	c.open()
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel(nil)
 	watch.Go(func() { cancel(s.awaitEnd(ctx, name)) })
-	for entry, err := range s.endpoint.opts.Store.Follow(ctx, s.streamKey(name), after) {
+	for entry, err := range s.endpoint.opts.Store.Follow(ctx, s.streamKey(name), last) {
 		if err != nil {
 			break
 		}
 		c.replay(name, []store.Entry{entry})
-		after = entry.ID
+		last = entry.ID
 		if isLast(entry) {
 			return nil
 		}
 	}
 	if errors.Is(context.Cause(ctx), errNoOwner) {
-		s.finishStream(context.WithoutCancel(ctx), c, name, after)
+		s.finishStream(context.WithoutCancel(ctx), c, name, last)
 	}
 	return nil
+}
+
+// beginFollowing ends an earlier request that follows a stream. end ends this one.
+func (s *session) beginFollowing(name string, end func()) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if earlier := s.followers[name]; earlier != nil {
+		earlier.end()
+	}
+	if s.followers == nil {
+		s.followers = make(map[string]*follower)
+	}
+	f := &follower{end}
+	s.followers[name] = f
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.followers[name] == f {
+			delete(s.followers, name)
+		}
+	}
+}
+
+// A follower is a request that follows the stream of a call.
+type follower struct{ end func() }
+
+// sendStored sends the stored events after an entry. It returns the id of the last entry, and whether
+// that is the end of the stream. It opens the response unless there are none, or reading fails first.
+func (s *session) sendStored(ctx context.Context, c *response, name string, after uint64) (last uint64, ended bool, err error) {
+	last = after
+	for entry, err := range s.endpoint.opts.Store.Read(ctx, s.streamKey(name), after) {
+		switch {
+		case err != nil && last == after:
+			return last, false, err
+		case err != nil: // the client resumes after what it has received
+			return last, true, nil
+		}
+		c.open()
+		c.replay(name, []store.Entry{entry})
+		last = entry.ID
+		if isLast(entry) {
+			return last, true, nil
+		}
+	}
+	return last, false, nil
 }
 
 // isLast reports whether an entry is the last of the stream of a call.
@@ -118,14 +169,21 @@ func isLast(entry store.Entry) bool {
 
 var errNoOwner = errors.New("no replica has the stream")
 
-// awaitEnd returns [errNoOwner] when the replica that has opened a stream no longer has it, or
-// the error of ctx.
+// awaitEnd returns [errNoOwner] when the replica that has opened a stream no longer has it, or the
+// error of ctx. It asks twice, since the replica may be reconnecting to the store.
 func (s *session) awaitEnd(ctx context.Context, name string) error {
 	ticker := time.NewTicker(askInterval)
 	defer ticker.Stop()
-	for {
-		state, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name})
-		if err == nil && state != streamOpen { // if the store has failed, it may have the stream
+	for gone := 0; ; {
+		asked, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name})
+		switch {
+		case err != nil: // the replica may have it
+		case asked.State == streamOpen:
+			gone = 0
+		default:
+			gone++
+		}
+		if gone > 1 {
 			return errNoOwner
 		}
 		select {
@@ -141,18 +199,14 @@ func (s *session) awaitEnd(ctx context.Context, name string) error {
 func (s *session) finishStream(ctx context.Context, c *response, name string, after uint64) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	entries, err := s.read(ctx, name, after)
-	if err != nil {
-		return // the client will resume the stream again
-	}
-	c.replay(name, entries)
-	if len(entries) > 0 && isLast(entries[len(entries)-1]) {
-		return
+	_, ended, err := s.sendStored(ctx, c, name, after)
+	if err != nil || ended {
+		return // if reading has failed, the client resumes the stream again
 	}
 	reply, err := s.lostReply(ctx, name)
 	if err != nil {
 		s.endpoint.opts.Logger.Warn("streamable: a call of another replica could not be answered", "error", err)
-		return
+		return // the client is refused when it resumes the stream
 	}
 	id, err := s.endpoint.opts.Store.Append(ctx, s.streamKey(name), append([]byte{entryReply}, reply...))
 	if err != nil {
@@ -172,8 +226,8 @@ func (s *session) lostReply(ctx context.Context, name string) ([]byte, error) {
 			break
 		}
 		id, err := jsonrpc.ParseID(entry.Data[1:])
-		if err != nil {
-			return nil, fmt.Errorf("the stream is not that of a single call: %w", err)
+		if err != nil { // the stream is that of a batch
+			return nil, store.ErrPurged
 		}
 		return jsonrpc.Append(nil, &jsonrpc.Response{ID: id, Error: errReplicaEnded})
 	}
@@ -192,55 +246,83 @@ type storedPart struct {
 	entries []store.Entry
 }
 
-// takeOver continues, at this replica, a stream for unsolicited messages that another replica has
-// opened. If that replica no longer has the stream, the client is notified of everything that may
-// have changed.
-func (s *session) takeOver(ctx context.Context, c *response, name string, after uint64) error {
-	here := s.unsolicited
-	start := here.restart() // from now on, messages are stored here
+// resumeUnsolicited resumes the stream of unsolicited messages. If another replica has opened it, it is
+// continued here.
+func (s *session) resumeUnsolicited(ctx context.Context, c *response, name string, after uint64) error {
 	var missed []storedPart
 	for range maxMoves {
-		state, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, Release: true})
+		if s.unsolicitedName() == name {
+			return s.unsolicited.resume(ctx, c, name, after, missed...)
+		}
+		asked, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, After: after})
 		if err != nil {
 			return err
 		}
-		entries, err := s.read(ctx, name, after)
+		entries, err := s.read(ctx, name, asked.After)
 		switch {
 		case err != nil:
 			return err
-		case state == streamLost, after == 0 && (len(entries) == 0 || entryKind(entries[0]) != entryStart):
+		case asked.State == streamLost, after == 0 && (len(entries) == 0 || entryKind(entries[0]) != entryStart):
 			return store.ErrPurged
 		}
 		missed = append(missed, storedPart{name, entries})
 		next := movedTo(entries)
 		if next == "" {
-			return s.continueStream(ctx, c, here, start, missed, state == streamGone)
+			if len(entries) > 0 {
+				asked.After = entries[len(entries)-1].ID
+			}
+			return s.takeOver(ctx, c, name, asked.After, missed)
 		}
 		name, after = next, 0
 	}
 	return store.ErrPurged
 }
 
-// continueStream continues the last of the streams with missed events.
-func (s *session) continueStream(ctx context.Context, c *response, here *stream, start uint64, missed []storedPart, changed bool) error {
-	last := missed[len(missed)-1].stream
-	moved := append([]byte{entryMoved}, here.name...)
-	if _, err := s.endpoint.opts.Store.Append(ctx, s.streamKey(last), moved); err != nil {
+// takeOver continues, at this replica, a stream of which missed has the entries up to one. If the
+// replica that has opened it no longer has it, the client is notified of everything that may have
+// changed.
+func (s *session) takeOver(ctx context.Context, c *response, name string, after uint64, missed []storedPart) error {
+	here := s.unsolicited
+	newName, start := here.restart() // from now on, messages are stored here
+	asked, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, After: after, Release: true})
+	if err != nil {
 		return err
 	}
-	if err := here.resume(ctx, c, start, missed...); err != nil || !changed {
+	entries, err := s.read(ctx, name, after)
+	switch {
+	case err != nil:
+		return err
+	case movedTo(entries) != "": // to another replica, at the same time
+		return errMoved
+	case asked.State == streamLost:
+		return store.ErrPurged
+	}
+	missed = append(missed, storedPart{name, entries})
+	moved := append([]byte{entryMoved}, newName...)
+	if _, err := s.endpoint.opts.Store.Append(ctx, s.streamKey(name), moved); err != nil {
 		return err
 	}
+	if err := here.resume(ctx, c, newName, start, missed...); err != nil {
+		return err
+	}
+	if asked.State == streamGone {
+		s.announceChanges(ctx)
+	}
+	return nil
+}
+
+// announceChanges notifies the client of everything that may have changed while no replica had its
+// stream.
+func (s *session) announceChanges(ctx context.Context) {
 	s.mu.Lock()
 	r := s.record
 	s.mu.Unlock()
 	for _, list := range r.Lists {
-		_ = here.Notify(ctx, "notifications/"+list+"/list_changed", nil) // a client that has disconnected may resume again
+		_ = s.unsolicited.Notify(ctx, "notifications/"+list+"/list_changed", nil) // a client that has disconnected may resume again
 	}
 	for _, uri := range r.Resources {
-		_ = here.Notify(ctx, mcp.NotificationResourceUpdated, mcp.Raw(fmt.Sprintf(`{"uri":%s}`, jsonscan.Quote(uri))))
+		_ = s.unsolicited.Notify(ctx, mcp.NotificationResourceUpdated, mcp.Raw(fmt.Sprintf(`{"uri":%s}`, jsonscan.Quote(uri))))
 	}
-	return nil
 }
 
 // movedTo returns the name of the stream that continues the one with these last entries, or "".

@@ -11,6 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
+	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -30,10 +33,11 @@ type session struct {
 
 	applying sync.Mutex // held while the record or what follows from it changes
 
-	mu       sync.Mutex
-	record   *record // as applied here
-	revision uint64
-	streams  []*stream // those that a client can resume
+	mu        sync.Mutex
+	record    *record // as applied here
+	revision  uint64
+	streams   []*stream            // those that a client can resume
+	followers map[string]*follower // by stream
 
 	// Guarded by sessions.mu.
 	users int         // requests and calls in progress
@@ -74,7 +78,11 @@ func (s *session) checkBatch(batch []jsonrpc.Message) error {
 // been answered or the client disconnects, which cancels nothing.
 func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, st *stream, receive func()) {
 	if s.hasEnded() {
-		refuseSession(w)
+		if s.endpoint.ctx.Err() != nil {
+			httpguard.RefuseBusy(w, errShuttingDown.Error())
+		} else {
+			refuseSession(w)
+		}
 		return
 	}
 	st.Peer = s.running.PeerVia(st.Write)
@@ -114,6 +122,18 @@ func (s *session) removeStream(st *stream) {
 	if i := slices.Index(s.streams, st); i >= 0 {
 		s.streams = slices.Delete(s.streams, i, i+1)
 	}
+}
+
+// unsolicitedName returns the name of the stream of unsolicited messages, or "".
+func (s *session) unsolicitedName() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.streams {
+		if st == s.unsolicited {
+			return st.name
+		}
+	}
+	return ""
 }
 
 // streamKeys returns the names of the session's streams in the log.
@@ -156,14 +176,37 @@ func (s *session) apply(ctx context.Context, r *record, revision uint64, done ..
 	if err != nil {
 		return err
 	}
-	for _, req := range requests {
-		var reply jsonrpc.Reply // a resource may have gone, which its subscriber need not know
-		_ = jsonrpc.Answer(ctx, s.handler, s.unsolicited, req, &reply)
+	s.repeat(ctx, requests)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record, s.revision = r, revision
 	return nil
+}
+
+// repeat serves calls without a client. Their errors are ignored: a resource may have gone, which its
+// subscriber need not know.
+func (s *session) repeat(ctx context.Context, requests []*jsonrpc.Request) {
+	for _, req := range requests {
+		var reply jsonrpc.Reply
+		_ = jsonrpc.Answer(ctx, s.handler, s.unsolicited, req, &reply)
+	}
+}
+
+// undo reverses calls that have succeeded here and could not be stored. s.applying is held.
+func (s *session) undo(calls []*jsonrpc.Request) {
+	s.mu.Lock()
+	before := *s.record
+	s.mu.Unlock()
+	changed := before
+	for _, req := range calls {
+		changed.apply(req)
+	}
+	if requests, err := before.requestsFrom(&changed); err == nil {
+		s.repeat(s.running.Input(), requests)
+	}
 }
 
 // reload applies what other replicas have changed. It ends a session that no longer exists.
@@ -180,8 +223,11 @@ func (s *session) reload(ctx context.Context) error {
 	return s.apply(ctx, r, revision)
 }
 
-// save adds calls that have succeeded here to the record, for other replicas. Without calls, only
-// the record's time to live begins again.
+// refresh begins the time to live of the record again, and applies what other replicas have changed.
+func (s *session) refresh(ctx context.Context) error { return s.save(ctx, nil) }
+
+// save adds calls that have succeeded here to the record, for other replicas. If that fails, it
+// reverses them.
 func (s *session) save(ctx context.Context, calls []*jsonrpc.Request) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
@@ -192,12 +238,16 @@ func (s *session) save(ctx context.Context, calls []*jsonrpc.Request) error {
 		return changed
 	})
 	if err != nil {
+		s.undo(calls)
 		return err
 	}
 	if err := s.apply(ctx, r, revision, calls...); err != nil || !changed {
 		return err
 	}
-	return s.endpoint.replicas.publish(ctx, s.id, nil)
+	if err := s.endpoint.replicas.publish(ctx, s.id, nil); err != nil { // they apply the record when they refresh it
+		s.endpoint.opts.Logger.Warn("streamable: other replicas were not notified of a change", "error", err)
+	}
+	return nil
 }
 
 // close cancels the calls of the session and waits for them up to Options.Conn.Grace.
@@ -209,6 +259,8 @@ type sessions struct {
 	opts   *Options
 	shared bool // other replicas may use the store
 	quota  *quota.Quota
+
+	restoring singleflight.Group // by id and principal
 
 	mu      sync.Mutex
 	open    map[string]*session
@@ -344,21 +396,36 @@ func (t *sessions) check(s *session) {
 	if !used {
 		return
 	}
-	switch err := s.save(ctx, nil); {
+	switch err := s.refresh(ctx); {
 	case errors.Is(err, errNoSession):
 		t.discard(ctx, s, true)
 	case err != nil:
 		t.opts.Logger.Warn("streamable: extending the life of a session failed", "error", err)
+		t.retry(s)
 	}
 }
 
-// end ends a session for its client, in all replicas.
+// retry refreshes the record of a session again soon, since it may expire.
+func (t *sessions) retry(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.used = true
+	if !s.ended && !t.closed {
+		s.timer.Reset(min(storeTimeout, t.untilCheck(s)))
+	}
+}
+
+// end ends a session for its client, in all replicas. The others are notified before this one waits
+// for the calls of the session.
 func (t *sessions) end(ctx context.Context, s *session) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
 	if err := t.opts.Store.Delete(ctx, recordKey(s.id), 0); err != nil {
 		return err
 	}
+	err := s.endpoint.replicas.publish(ctx, s.id, nil)
 	t.discard(ctx, s, true)
-	return s.endpoint.replicas.publish(ctx, s.id, nil)
+	return err
 }
 
 // discard ends a session in this replica, unless it has ended. With forget, it deletes the session
@@ -426,14 +493,12 @@ func (e *Endpoint) session(ctx context.Context, id, principal string) (*session,
 	if s := e.sessions.find(id, principal); s != nil {
 		return s, nil
 	}
-	r, _, err := e.sessions.load(ctx, id)
-	switch {
-	case err != nil:
-		return nil, err
-	case !r.belongsTo(principal):
-		return nil, errNoSession
-	}
-	if err := e.restore(ctx, id, principal, r); err != nil {
+	_, err, _ := e.sessions.restoring.Do(id+"\x00"+principal, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout) // other requests wait for it
+		defer cancel()
+		return nil, e.restore(ctx, id, principal)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if s := e.sessions.find(id, principal); s != nil {
@@ -445,8 +510,19 @@ func (e *Endpoint) session(ctx context.Context, id, principal string) (*session,
 // A busyError is the error of a limit. Its text is meant for the client.
 type busyError struct{ error }
 
-// restore opens a session of the store in this replica.
-func (e *Endpoint) restore(ctx context.Context, id, principal string, r *record) error {
+var errShuttingDown = errors.New("the server is shutting down")
+
+// restore opens a session of the store in this replica, if it is not open.
+func (e *Endpoint) restore(ctx context.Context, id, principal string) error {
+	r, revision, err := e.sessions.load(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !r.belongsTo(principal):
+		return errNoSession
+	case e.sessions.local(id) != nil:
+		return nil
+	}
 	if err := e.replicas.start(); err != nil {
 		return err
 	}
@@ -460,13 +536,19 @@ func (e *Endpoint) restore(ctx context.Context, id, principal string, r *record)
 	if err == nil {
 		err = s.handler.Handle(ctx, s.unsolicited, handshake, &jsonrpc.Reply{})
 	}
-	if err != nil || !e.sessions.add(s, e.opts.Limits.SessionTTL) {
+	if err == nil {
+		err = s.apply(ctx, r, revision)
+	}
+	if err == nil && !e.sessions.add(s, e.opts.Limits.SessionTTL) {
+		err = busyError{errShuttingDown}
+	}
+	if err != nil {
 		e.sessions.quota.Release(principal)
 		s.close()
-		return err // nil if another request has restored it
+		return err
 	}
 	// Earlier notices of changes were ignored, so the record is read again.
-	if err := s.save(ctx, nil); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		e.sessions.discard(ctx, s, false)
 		return err
 	}

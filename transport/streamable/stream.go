@@ -34,6 +34,7 @@ type stream struct {
 	key      string    // of the stream in the log
 	entry    []byte    // memory for the next entry of the log
 	lastID   uint64    // of the last entry
+	lastSent uint64    // of the last entry that is no mark
 	lost     bool      // an event could not be stored, so the stream cannot be resumed
 	done     bool      // no message follows
 }
@@ -45,6 +46,7 @@ const (
 	entryReply   = 'r' // the last message
 	entryEnd     = 'e' // the call was canceled and has no reply
 	entryMoved   = 'n' // the rest is the name of the stream that continues this one
+	entryMark    = 'k' // nothing; it lasts longer than the last event
 )
 
 var (
@@ -109,14 +111,21 @@ func (st *stream) saveChanges(reply []byte) []byte {
 		return reply
 	}
 	st.session.endpoint.opts.Logger.Error("streamable: storing a change of a session failed", "error", err)
-	refusal, err := jsonrpc.Append(nil, &jsonrpc.Response{ID: st.call, Error: errNotStored})
+	cause := errNotStored
+	if errors.Is(err, store.ErrTooLarge) {
+		cause = errTooMuchState
+	}
+	refusal, err := jsonrpc.Append(nil, &jsonrpc.Response{ID: st.call, Error: cause})
 	if err != nil || st.call.IsZero() { // a batch keeps the replies to its other calls
 		return reply
 	}
 	return refusal
 }
 
-var errNotStored = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the change could not be stored; try again later"}
+var (
+	errNotStored    = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the change could not be stored; try again later"}
+	errTooMuchState = &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the subscriptions of the session are too large together: unsubscribe from some"}
+)
 
 // hasResult reports whether a reply, or one of a batch, is the result of the call with an id.
 func hasResult(reply []byte, id jsonrpc.ID) bool {
@@ -202,6 +211,9 @@ func (st *stream) store(kind byte, data []byte) bool {
 		return false
 	}
 	st.lastID = id
+	if kind != entryMark {
+		st.lastSent = id
+	}
 	return true
 }
 
@@ -231,25 +243,26 @@ func (st *stream) begin() {
 	st.session.addStream(st)
 }
 
-// restart makes a new stream of the unsolicited messages, without a response. It returns the id of
-// its first entry.
-func (st *stream) restart() uint64 {
-	st.release()
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.name == "" { // another request may have begun one
-		st.begin()
-	}
-	return st.lastID
-}
-
-// release ends the stream of unsolicited messages at this replica, since the client listens to
-// another one.
-func (st *stream) release() {
+// restart makes a new stream of the unsolicited messages, without a response. It returns its name
+// and the id of its first entry.
+func (st *stream) restart() (name string, start uint64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.endResponse()
 	st.reset()
+	st.begin()
+	return st.name, st.lastID
+}
+
+// release ends the stream of unsolicited messages at this replica, if it still has the name, since
+// the client listens to another one.
+func (st *stream) release(name string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.name == name && name != "" {
+		st.endResponse()
+		st.reset()
+	}
 }
 
 // reset forgets the stream that the client knows.
@@ -258,15 +271,31 @@ func (st *stream) reset() {
 	st.name, st.lost = "", false
 }
 
-// state returns the state of the stream for other replicas.
-func (st *stream) state() string {
+// answer answers a request of another replica.
+func (st *stream) answer(req *streamRequest) streamState {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.lost {
-		return streamLost
+	switch {
+	case st.name != req.Stream:
+		return streamState{streamGone, req.After}
+	case st.lost:
+		return streamState{streamLost, req.After}
 	}
-	return streamOpen
+	after := req.After
+	if st.missedNothing(after) && st.store(entryMark, nil) { // the entry may be old, and its age limited
+		after = st.lastID
+	}
+	if req.Release {
+		st.endResponse()
+		st.reset()
+	}
+	return streamState{streamOpen, after}
 }
+
+// missedNothing reports whether no event follows an entry.
+func (st *stream) missedNothing(after uint64) bool { return st.lastSent <= after && after <= st.lastID }
+
+var errMoved = errors.New("another request of the client has resumed the stream")
 
 // attach sets the response that carries the stream.
 func (st *stream) attach(c *response) {
@@ -293,15 +322,21 @@ func (st *stream) attachFirst(c *response) bool {
 
 // resume sends missed events of earlier streams and the events after an entry of this one, and sets
 // the response that carries the stream. It ends a previous response, whose client has disconnected.
-func (st *stream) resume(ctx context.Context, c *response, after uint64, earlier ...storedPart) error {
+func (st *stream) resume(ctx context.Context, c *response, name string, after uint64, earlier ...storedPart) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if st.name != name {
+		return errMoved
+	}
 	if st.lost {
 		return store.ErrPurged
 	}
-	missed, err := st.session.read(ctx, st.name, after)
-	if err != nil {
-		return err
+	var missed []store.Entry
+	if !st.missedNothing(after) { // otherwise the entry may be so old that the log has deleted it
+		var err error
+		if missed, err = st.session.read(ctx, name, after); err != nil {
+			return err
+		}
 	}
 	st.endResponse()
 	c.open()
@@ -309,6 +344,9 @@ func (st *stream) resume(ctx context.Context, c *response, after uint64, earlier
 		c.replay(part.stream, part.entries)
 	}
 	c.replay(st.name, missed)
+	if len(earlier) > 0 && st.session.resumes() {
+		_ = c.send(sse.Event{ID: eventID(st.name, st.lastID)}) // the client then knows the new name
+	}
 	if st.done {
 		c.end()
 		return nil
