@@ -1,0 +1,194 @@
+package nats_test
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/transport/store/nats"
+)
+
+// parallel is how many tests run concurrently. Most of them wait for something to expire.
+const parallel = "16"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		panic(err)
+	}
+	leaktest.Main(m)
+}
+
+// startTimeout is how long a server may take to start.
+const startTimeout = 30 * time.Second
+
+// embedded opens an embedded store.
+func embedded(t testing.TB, dir string, opts *nats.Options) *nats.Store {
+	t.Helper()
+	s, err := nats.Embedded(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, s)
+	return s
+}
+
+// connect connects to a server.
+func connect(t testing.TB, url string, opts *nats.Options) *nats.Store {
+	t.Helper()
+	s, err := nats.Connect(t.Context(), url, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, s)
+	return s
+}
+
+func closeAtEnd(t testing.TB, s *nats.Store) {
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A member is a server that can be stopped and started again, alone or in a cluster.
+type member struct {
+	t       testing.TB
+	options server.Options
+	server  *server.Server
+}
+
+// newMember starts a server that listens.
+func newMember(t testing.TB, options server.Options) *member {
+	t.Helper()
+	options.Host = "127.0.0.1"
+	options.Port = server.RANDOM_PORT
+	options.JetStream = true
+	options.StoreDir = t.TempDir()
+	options.NoSigs, options.NoLog = true, true
+	m := &member{t: t, options: options}
+	m.start()
+	t.Cleanup(m.stop)
+	m.options.Port = m.port() // the same one after a restart
+	return m
+}
+
+// start starts the server, without waiting for its cluster.
+func (m *member) start() {
+	m.t.Helper()
+	options := m.options
+	s, err := server.NewServer(&options)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(startTimeout) {
+		m.t.Fatal("the server is not ready")
+	}
+	m.server = s
+}
+
+func (m *member) stop() {
+	m.server.Shutdown()
+	m.server.WaitForShutdown()
+}
+
+func (m *member) url() string { return m.server.ClientURL() }
+
+func (m *member) port() int {
+	address, err := url.Parse(m.url())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var port int
+	if _, err := fmt.Sscan(address.Port(), &port); err != nil {
+		m.t.Fatal(err)
+	}
+	return port
+}
+
+// newCluster starts three servers, and waits for their leader.
+func newCluster(t testing.TB) []*member {
+	t.Helper()
+	members := make([]*member, 3)
+	ports := freePorts(t, len(members))
+	var routes []*url.URL // each member needs them from the beginning
+	for _, port := range ports {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))})
+	}
+	var starting sync.WaitGroup
+	for i := range members {
+		starting.Go(func() {
+			members[i] = newMember(t, server.Options{
+				ServerName: fmt.Sprint("member-", i),
+				Cluster:    server.ClusterOpts{Name: "cluster", Host: "127.0.0.1", Port: ports[i]},
+				Routes:     routes,
+			})
+		})
+	}
+	starting.Wait()
+	awaitLeader(t, members)
+	return members
+}
+
+// startCluster starts members that have been stopped, and waits for their leader.
+func startCluster(t testing.TB, members []*member) {
+	t.Helper()
+	var starting sync.WaitGroup
+	for _, m := range members {
+		starting.Go(m.start)
+	}
+	starting.Wait()
+	awaitLeader(t, members)
+}
+
+// freePorts returns ports at which nobody listens.
+func freePorts(t testing.TB, n int) []int {
+	t.Helper()
+	var ports []int
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+// awaitLeader waits until the servers that run have a leader.
+func awaitLeader(t testing.TB, members []*member) {
+	t.Helper()
+	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
+		for _, m := range members {
+			if m.server.JetStreamIsLeader() {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatal("the cluster has no leader")
+		}
+	}
+}
+
+// unique returns prefixes, so that the tests of a server have no common data.
+func unique() func() string {
+	var mu sync.Mutex
+	var n int
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return fmt.Sprint("test-", n)
+	}
+}

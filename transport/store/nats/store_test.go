@@ -1,0 +1,62 @@
+package nats_test
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/store/nats"
+	"github.com/dovetail-go/dovetail/transport/store/storetest"
+)
+
+// The first replica has the server, and the others connect to it.
+func TestEmbedded(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		opts := nats.Options{Limits: limits, Token: "secret"}
+		first := opts
+		first.Listen = "127.0.0.1:0"
+		var owner *nats.Store
+		return storetest.Engine{Connect: func() store.Store {
+			if owner == nil {
+				owner = embedded(t, t.TempDir(), &first)
+				return owner
+			}
+			return connect(t, owner.URL(), &opts)
+		}}
+	})
+}
+
+func TestServer(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		m := newMember(t, server.Options{})
+		opts := nats.Options{Limits: limits}
+		return storetest.Engine{
+			Connect: func() store.Store { return connect(t, m.url(), &opts) },
+			Stop:    m.stop,
+			Start:   m.start,
+		}
+	})
+}
+
+// The replicas connect to different members of a cluster.
+func TestCluster(t *testing.T) {
+	members := newCluster(t)
+	prefix := unique()
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		opts := nats.Options{Limits: limits, Replicas: 3, Prefix: prefix()}
+		next := 0
+		return storetest.Engine{
+			Connect: func() store.Store {
+				next++
+				return connect(t, members[next%len(members)].url(), &opts)
+			},
+			Stop: func() {
+				for _, m := range members {
+					m.stop()
+				}
+			},
+			Start: func() { startCluster(t, members) },
+		}
+	})
+}
