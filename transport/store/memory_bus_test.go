@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -67,33 +68,41 @@ func TestMemorySlowSubscriber(t *testing.T) {
 	}
 }
 
-// A request without a reply fails after some time, and when the store is closed.
+// A request without a reply fails after some time, and when there can be no reply.
 func TestMemoryRequestTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := open(t, nil)
-		stop, err := m.Subscribe(t.Context(), "subject", func(context.Context, Message) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer stop()
-		begin := time.Now()
-		_, err = m.Request(t.Context(), "subject", nil)
-		if d := time.Since(begin); d != memoryTimeout || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Request returned after %v: %v", d, err)
-		}
-		failed := make(chan error, 1)
-		go func() {
-			_, err := m.Request(t.Context(), "subject", nil)
-			failed <- err
-		}()
-		synctest.Wait()
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-failed; !errors.Is(err, ErrClosed) && !errors.Is(err, ErrNoResponder) {
-			t.Errorf("Request while the store is closed: %v", err)
-		}
-	})
+	for name, test := range map[string]struct {
+		end  func(m *Memory, stop func())
+		want []error
+	}{
+		"nothing happens":       {func(*Memory, func()) { pass(memoryTimeout - 1) }, []error{context.DeadlineExceeded}},
+		"the store is closed":   {func(m *Memory, _ func()) { _ = m.Close() }, []error{ErrClosed, ErrNoResponder}},
+		"the subscription ends": {func(_ *Memory, stop func()) { stop() }, []error{ErrNoResponder}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := open(t, nil)
+				stop, err := m.Subscribe(t.Context(), "subject", func(context.Context, Message) {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				begin, failed := time.Now(), make(chan error, 1)
+				go func() {
+					_, err := m.Request(t.Context(), "subject", nil)
+					failed <- err
+				}()
+				synctest.Wait()
+				test.end(m, stop)
+				synctest.Wait()
+				if len(failed) == 0 && time.Since(begin) == 0 {
+					t.Error("Request goes on")
+				}
+				err = <-failed
+				if !slices.ContainsFunc(test.want, func(want error) bool { return errors.Is(err, want) }) || time.Since(begin) > memoryTimeout {
+					t.Errorf("Request returned after %v: %v", time.Since(begin), err)
+				}
+			})
+		})
+	}
 }
 
 // Subscriptions that have ended leave nothing.

@@ -369,6 +369,7 @@ func testClose(f *fixture) {
 	f.ok(err)
 	f.ok(f.store.Publish(f.ctx, "name", nil))
 	await(f, "Publish", handling)
+	f.wait(200 * time.Millisecond) // until all wait
 	f.ok(closer.Close())
 	if !ended {
 		f.Error("Close did not wait for a call of handle in progress")

@@ -162,6 +162,10 @@ func testExpiry(f *fixture) {
 	if time.Since(begin) < time.Second/2 {
 		f.wantValue("1ms", "value")
 	}
+	_, err := f.store.Create(f.ctx, "recreated", nil, time.Second)
+	f.ok(err)
+	f.ok(f.store.Delete(f.ctx, "recreated", 0))
+	f.create("recreated", "again")
 	f.awaitExpiry("1ms", begin, time.Second)
 	f.awaitExpiry("1100ms", begin, 2*time.Second)
 	f.wantNone("1ms")
@@ -171,6 +175,7 @@ func testExpiry(f *fixture) {
 	}
 	f.create("1ms", "again")
 	f.wantValue("1ms", "again")
+	f.wantValue("recreated", "again") // the time to live of the value before is of no effect
 	f.ok(f.store.Delete(f.ctx, "1100ms", 0))
 }
 

@@ -103,6 +103,7 @@ func testPull(f *fixture) {
 	}
 	seen := map[string]bool{}
 	for _, id := range numbers(1, 6) {
+		f.wait(100 * time.Millisecond) // until the others wait again
 		f.push("a", id)
 		job := await(f, "Pull", jobs)
 		if job.ID != id || job.Attempt != 1 || seen[id] {

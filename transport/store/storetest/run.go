@@ -65,7 +65,8 @@ type property struct {
 }
 
 func properties() []property {
-	short := store.Limits{Lease: 2 * time.Second, LogAge: 2 * time.Second, LogEntries: 10}
+	few := store.Limits{LogEntries: 10}
+	short := store.Limits{Lease: 2 * time.Second, LogAge: 2 * time.Second}
 	long := store.Limits{Lease: 2 * testTimeout}
 	return []property{
 		{name: "Names", test: testNames},
@@ -91,12 +92,12 @@ func properties() []property {
 
 		{name: "LogOrder", test: testLogOrder},
 		{name: "LogUnknown", test: testLogUnknown},
-		{name: "LogEntries", test: testLogEntries, limits: short},
+		{name: "LogEntries", test: testLogEntries, limits: few},
 		{name: "LogAge", test: testLogAge, limits: short},
 		{name: "LogDrop", test: testLogDrop},
 		{name: "LogFollow", test: testFollow},
 		{name: "LogFollowIdle", test: testFollowIdle, limits: short},
-		{name: "LogFollowSlowly", test: testFollowSlowly, limits: short},
+		{name: "LogFollowSlowly", test: testFollowSlowly, limits: few},
 		{name: "LogFollowMany", test: testFollowMany},
 		{name: "LogConcurrency", test: testLogConcurrency},
 
