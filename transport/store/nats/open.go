@@ -195,12 +195,16 @@ func start(config *server.Options, timeout time.Duration) (*server.Server, error
 	if err != nil {
 		return nil, err
 	}
-	var failure firstError
+	var failure fatalError
 	engine.SetLoggerV2(&failure, false, false, false)
 	engine.Start()
-	if !engine.JetStreamEnabled() || !engine.ReadyForConnections(timeout) {
+	err = failure.get()
+	if err == nil && !engine.ReadyForConnections(timeout) {
+		err = errors.New("it does not become ready")
+	}
+	if err != nil {
 		stop(engine)
-		return nil, cmp.Or(failure.get(), errors.New("it does not become ready"))
+		return nil, err
 	}
 	return engine, nil
 }
@@ -210,32 +214,29 @@ func stop(engine *server.Server) {
 	engine.WaitForShutdown()
 }
 
-// firstError is a logger that remembers the first error of a server. Without a logger, the
-// reason why a server does not start is lost.
-type firstError struct {
-	mu    sync.Mutex
-	first error
+// fatalError is a logger that remembers why a server does not start.
+type fatalError struct {
+	mu  sync.Mutex
+	err error
 }
 
-func (f *firstError) get() error {
+func (f *fatalError) get() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.first
+	return f.err
 }
 
-func (f *firstError) Errorf(format string, args ...any) {
+func (f *fatalError) Fatalf(format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.first == nil {
-		f.first = fmt.Errorf(format, args...)
-	}
+	f.err = fmt.Errorf(format, args...)
 }
 
-func (f *firstError) Fatalf(format string, args ...any) { f.Errorf(format, args...) }
-func (f *firstError) Noticef(string, ...any)            {}
-func (f *firstError) Warnf(string, ...any)              {}
-func (f *firstError) Debugf(string, ...any)             {}
-func (f *firstError) Tracef(string, ...any)             {}
+func (f *fatalError) Noticef(string, ...any) {}
+func (f *fatalError) Warnf(string, ...any)   {}
+func (f *fatalError) Errorf(string, ...any)  {}
+func (f *fatalError) Debugf(string, ...any)  {}
+func (f *fatalError) Tracef(string, ...any)  {}
 
 func connect(ctx context.Context, url string, options *Options) (*Store, error) {
 	s := &Store{

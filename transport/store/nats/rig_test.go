@@ -1,6 +1,7 @@
 package nats_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net"
@@ -11,13 +12,15 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	driver "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
 
 // parallel is how many tests run concurrently. Most of them wait for something to expire.
-const parallel = "16"
+const parallel = "6"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -177,6 +180,26 @@ func awaitLeader(t testing.TB, members []*member) {
 		}
 		if time.Now().After(end) {
 			t.Fatal("the cluster has no leader")
+		}
+	}
+}
+
+// deleteStreams deletes the streams of a store, which cost a cluster as much as those in use.
+func deleteStreams(t testing.TB, url, prefix string) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conn, err := driver.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"KV_" + prefix, prefix + "-log", prefix + "-queue"} {
+		if err := js.DeleteStream(ctx, name); err != nil {
+			t.Errorf("deleting %s: %v", name, err)
 		}
 	}
 }

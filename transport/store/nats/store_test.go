@@ -45,6 +45,7 @@ func TestCluster(t *testing.T) {
 	prefix := unique()
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		opts := nats.Options{Limits: limits, Replicas: 3, Prefix: prefix()}
+		t.Cleanup(func() { deleteStreams(t, members[0].url(), opts.Prefix) })
 		next := 0
 		return storetest.Engine{
 			Connect: func() store.Store {
