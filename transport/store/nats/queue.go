@@ -70,7 +70,7 @@ func (s *Store) pull(ctx context.Context, queue string) (*store.Job, error) {
 		return nil, err
 	}
 	epoch := s.currentEpoch()
-	worker := receiver{messages: make(chan *nats.Msg, 1)}
+	worker := newReceiver()
 	inbox := s.conn.NewInbox()
 	subscription, err := s.conn.Subscribe(inbox, worker.receive)
 	if err != nil {
@@ -113,43 +113,41 @@ func (s *Store) pull(ctx context.Context, queue string) (*store.Job, error) {
 	}
 }
 
-// A receiver passes messages on, until it ends. Then it returns jobs to the queue.
+// A receiver passes the messages of a request on, which are at most one job and messages about
+// the request, until it ends. Then it returns the job to the queue.
 type receiver struct {
 	mu       sync.Mutex
 	messages chan *nats.Msg
 	ended    bool
 }
 
+func newReceiver() *receiver { return &receiver{messages: make(chan *nats.Msg, 4)} }
+
 func (r *receiver) receive(message *nats.Msg) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.ended {
-		select {
-		case r.messages <- message:
-			return
-		default: // the one before is a heartbeat
-			<-r.messages
-			r.messages <- message
-			return
-		}
+	switch {
+	case r.ended:
+		giveBack(message)
+	case isJob(message) || len(r.messages) < cap(r.messages)-1: // one place is the job's
+		r.messages <- message
 	}
-	giveBack(message)
 }
 
 func (r *receiver) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true
-	select {
-	case message := <-r.messages:
-		giveBack(message)
-	default:
+	for len(r.messages) > 0 {
+		giveBack(<-r.messages)
 	}
 }
 
+func isJob(message *nats.Msg) bool { return message.Header.Get("Status") == "" }
+
 // giveBack returns a job to its queue. If that fails, its lease expires.
 func giveBack(message *nats.Msg) {
-	if message.Header.Get("Status") == "" {
+	if isJob(message) {
 		_ = message.Respond([]byte(negative))
 	}
 }
