@@ -76,6 +76,11 @@ func (s *Store) Subscribe(ctx context.Context, subject string, handle func(conte
 	if err := s.settle(ctx); err != nil {
 		return nil, errors.Join(err, subscription.Unsubscribe())
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Err() != nil { // Close waits no longer
+		return nil, store.ErrClosed
+	}
 	running, end := s.until(ctx)
 	b := subscriber{s: s, subscription: subscription, handle: handle}
 	ended := make(chan struct{})

@@ -47,7 +47,10 @@ func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
 // newest returns the message of a key, from the leader of the stream, or nil.
 func (s *Store) newest(ctx context.Context, key string) (message *jetstream.RawStreamMsg, err error) {
 	err = s.do(ctx, func(ctx context.Context) error {
-		message, err = s.values.GetLastMsgForSubject(ctx, s.valueSubject(key))
+		err = attempt(ctx, func(ctx context.Context) error {
+			message, err = s.values.GetLastMsgForSubject(ctx, s.valueSubject(key))
+			return err
+		})
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			err = nil
 		}

@@ -139,7 +139,11 @@ func (s *Store) lastID(ctx context.Context, stream string) (uint64, error) {
 		} `json:"message"`
 	}
 	err = s.do(ctx, func(ctx context.Context) error {
-		message, err := s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.logStream(), request)
+		var message *nats.Msg
+		err := attempt(ctx, func(ctx context.Context) (err error) {
+			message, err = s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.logStream(), request)
+			return err
+		})
 		if err == nil {
 			err = json.Unmarshal(message.Data, &answer)
 		}

@@ -47,7 +47,8 @@ type Options struct {
 	// Default 1. For [Connect] only.
 	Replicas int
 	// Client are further options of the connection, for example [nats.UserCredentials] or
-	// [nats.Secure]. For [Connect] only.
+	// [nats.Secure]. Those for reconnection, handlers and time limits are the store's. For
+	// [Connect] only.
 	Client []nats.Option
 
 	// Listen is a loopback address, for example "127.0.0.1:4222", at which other processes of
@@ -248,13 +249,13 @@ func connect(ctx context.Context, url string, options *Options) (*Store, error) 
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.epoch, s.nextEpoch = context.WithCancel(context.Background())
-	client := []nats.Option{
-		nats.Name("dovetail"),
+	client := append([]nats.Option{nats.Name("dovetail")}, options.Client...)
+	client = append(client,
 		nats.Timeout(options.Timeout),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(retryPause),
 		nats.ReconnectJitter(retryPause, retryPause),
-		nats.PingInterval(5 * time.Second),
+		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
 		// What cannot be sent is an error, and must not be sent later.
 		nats.ReconnectBufSize(-1),
@@ -263,11 +264,11 @@ func connect(ctx context.Context, url string, options *Options) (*Store, error) 
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { s.disconnected() }),
 		nats.ReconnectHandler(func(*nats.Conn) { s.reconnected() }),
 		nats.ClosedHandler(func(*nats.Conn) { close(s.closed) }),
-	}
+	)
 	if options.Token != "" {
 		client = append(client, nats.Token(options.Token))
 	}
-	conn, err := nats.Connect(url, append(client, options.Client...)...)
+	conn, err := nats.Connect(url, client...)
 	if err != nil {
 		s.end()
 		s.nextEpoch()

@@ -169,12 +169,12 @@ func freePorts(t testing.TB, n int) []int {
 	return ports
 }
 
-// awaitLeader waits until the servers that run have a leader.
+// awaitLeader waits until the servers have a leader that knows all of them.
 func awaitLeader(t testing.TB, members []*member) {
 	t.Helper()
 	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
 		for _, m := range members {
-			if m.server.JetStreamIsLeader() {
+			if m.server.JetStreamIsLeader() && len(m.server.JetStreamClusterPeers()) == len(members) {
 				return
 			}
 		}

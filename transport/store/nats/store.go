@@ -58,7 +58,9 @@ func (s *Store) URL() string { return s.url }
 func (s *Store) Close() error {
 	var err error
 	s.close.Do(func() {
+		s.mu.Lock()
 		s.end()
+		s.mu.Unlock()
 		s.running.Wait()
 		s.conn.Close()
 		<-s.closed
@@ -138,6 +140,18 @@ func (s *Store) do(ctx context.Context, operation func(context.Context) error) e
 	}
 }
 
+// attempt makes one attempt to read, which may be repeated: while a cluster elects the leader of a
+// stream, requests remain without an answer.
+func attempt(ctx context.Context, read func(context.Context) error) error {
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := read(short)
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		return nats.ErrNoResponders
+	}
+	return err
+}
+
 // wait waits, and reports whether ctx has not ended.
 func wait(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
@@ -153,6 +167,7 @@ func wait(ctx context.Context, pause time.Duration) bool {
 // Codes of errors of JetStream that package jetstream does not name.
 const (
 	codeAccountResources  jetstream.ErrorCode = 10002
+	codeNoPeers           jetstream.ErrorCode = 10005
 	codeNotAvailable      jetstream.ErrorCode = 10008
 	codeInsufficient      jetstream.ErrorCode = 10023
 	codeMemoryResources   jetstream.ErrorCode = 10028
@@ -176,7 +191,7 @@ func codeOf(err error) jetstream.ErrorCode {
 // of a stream, cannot be reached now or is doing the same operation.
 func isRepeatable(err error) bool {
 	switch codeOf(err) {
-	case codeNotAvailable, codeTooManyRequests, codeDuplicateInWork:
+	case codeNoPeers, codeNotAvailable, codeTooManyRequests, codeDuplicateInWork:
 		return true
 	}
 	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrDisconnected) ||
