@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -131,6 +132,11 @@ func (m *Memory) wait(ctx context.Context, event <-chan struct{}, at <-chan time
 
 func (m *Memory) now() time.Duration { return time.Since(m.start) }
 
+// longest limits durations before they are added to a time, which must not overflow.
+const longest = 100 * 365 * 24 * time.Hour
+
+func later(now, d time.Duration) time.Duration { return now + min(d, longest) }
+
 // reserve replaces memory of values, jobs and remembered ids.
 func (m *Memory) reserve(now time.Duration, size, replaced int64) error {
 	if size > m.maxBytes {
@@ -139,7 +145,7 @@ func (m *Memory) reserve(now time.Duration, size, replaced int64) error {
 	const few = 64 // bounds how long one operation takes
 	m.sweep(now, few)
 	if m.bytes-replaced+size > m.maxBytes {
-		m.sweep(now, int(m.bytes))
+		m.sweep(now, math.MaxInt)
 	}
 	if m.bytes-replaced+size > m.maxBytes {
 		return ErrFull

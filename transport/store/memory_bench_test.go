@@ -9,15 +9,23 @@ import (
 )
 
 // benchmarkSize is the size in bytes of a short JSON-RPC message.
-const benchmarkSize = 128
+const benchmarkSize = 200
 
 func BenchmarkAppend(b *testing.B) {
-	m, data := newMemory(b, nil), make([]byte, benchmarkSize)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := m.Append(b.Context(), "stream", data); err != nil {
-			b.Fatal(err)
-		}
+	for _, streams := range []int{1, 10_000} {
+		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
+			m, data := newMemory(b, nil), make([]byte, benchmarkSize)
+			names := make([]string, streams)
+			for i := range names {
+				names[i] = fmt.Sprintf("events/%d/%d", i/10, i)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if _, err := m.Append(b.Context(), names[i%streams], data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

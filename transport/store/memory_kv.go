@@ -124,7 +124,7 @@ func (m *Memory) put(ctx context.Context, key string, value []byte, ttl time.Dur
 	if ttl == 0 {
 		m.kv.expiries.drop(item)
 	} else {
-		item.at = now + (ttl+time.Second-1)/time.Second*time.Second
+		item.at = now + (min(ttl, longest)+time.Second-1)/time.Second*time.Second
 		m.kv.expiries.add(item)
 	}
 	m.kv.notify(key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -98,7 +99,7 @@ func TestMemoryBytesHeap(t *testing.T) {
 			return m.Push(ctx, "queue", fmt.Sprint(i), nil)
 		},
 		"jobs of many queues": func(ctx context.Context, m *Memory, i int) error {
-			return m.Push(ctx, fmt.Sprintf("%2000d", i+1e9)[1990:], fmt.Sprint(i), nil)
+			return m.Push(ctx, fmt.Sprintf("%200d", i+1e9)[190:], fmt.Sprint(i), nil)
 		},
 		"ids that are remembered": func(ctx context.Context, m *Memory, i int) error {
 			if err := m.Push(ctx, "queue", fmt.Sprint(i), nil); err != nil {
@@ -125,6 +126,50 @@ func TestMemoryBytesHeap(t *testing.T) {
 			runtime.KeepAlive(m)
 		})
 	}
+}
+
+// A long time to live, lease or delay does not end early.
+func TestMemoryLongTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := open(t, &MemoryOptions{Limits: Limits{Lease: math.MaxInt64, LogAge: math.MaxInt64}})
+		pass(time.Hour)
+		if _, err := m.Create(t.Context(), "key", nil, math.MaxInt64); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Append(t.Context(), "stream", nil); err != nil {
+			t.Fatal(err)
+		}
+		var held *Job
+		for _, id := range []string{"held", "returned"} {
+			if err := m.Push(t.Context(), "queue", id, nil); err != nil {
+				t.Fatal(err)
+			}
+			job, err := m.Pull(t.Context(), "queue")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id == "held" {
+				held = job
+			} else if err := m.Nak(t.Context(), job, math.MaxInt64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Hour)
+		if _, err := m.Get(t.Context(), "key"); err != nil {
+			t.Error(err)
+		}
+		if ids := readIDs(t, m, "stream"); len(ids) != 1 {
+			t.Errorf("the stream has the entries %d, want one", ids)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if job, err := m.Pull(ctx, "queue"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Pull: %+v, %v", job, err)
+		}
+		if err := m.Ack(t.Context(), held); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A Watch whose reader is late by too many deleted keys ends. Others are not affected.

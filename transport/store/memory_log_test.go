@@ -250,15 +250,15 @@ func TestMemoryLogHeap(t *testing.T) {
 	const limit = 2 << 20
 	for name, entry := range map[string]func(i int) (stream string, size int){
 		"one stream of small entries": func(int) (string, int) { return "stream", 0 },
-		"one stream of large entries": func(int) (string, int) { return "stream", 20_000 },
+		"one stream of large entries": func(i int) (string, int) { return "stream", 20_000 * (i % 20 / 19) },
 		"a stream for each entry":     func(i int) (string, int) { return fmt.Sprint(i), 0 },
-		"names cut from requests":     func(i int) (string, int) { return fmt.Sprintf("%2000d", i+1e9)[1990:], 0 },
+		"names cut from requests":     func(i int) (string, int) { return fmt.Sprintf("%200d", i+1e9)[190:], 0 },
 		"streams that stay":           func(i int) (string, int) { return fmt.Sprint(i % 7000), i % 100 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heapBytes()
 			m := open(t, &MemoryOptions{Limits: Limits{LogBytes: limit, LogEntries: math.MaxInt, LogAge: time.Hour}})
-			for i := range 50_000 {
+			for i := range 25_000 {
 				stream, size := entry(i)
 				if _, err := m.Append(t.Context(), stream, make([]byte, size)); err != nil {
 					t.Fatal(err)

@@ -69,6 +69,7 @@ func (m *Memory) Push(ctx context.Context, queue, id string, data []byte) error 
 	if err := CheckName(id); err != nil {
 		return err
 	}
+	// The names may be parts of long strings.
 	job := &memoryJob{jobID: jobID{strings.Clone(queue), strings.Clone(id)}, data: bytes.Clone(data)}
 	if err := m.lock(ctx, queue); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (m *Memory) Pull(ctx context.Context, queue string) (*Job, error) {
 	for {
 		now := m.now()
 		if len(q.jobs) > 0 && q.jobs[0].at <= now {
-			return q.deliver(q.jobs[0], now+m.limits.Lease), nil
+			return q.deliver(q.jobs[0], later(now, m.limits.Lease)), nil
 		}
 		if err := m.waitForJob(ctx, q, now); err != nil {
 			return nil, err
@@ -149,7 +150,7 @@ func (m *Memory) waitForJob(ctx context.Context, q *memoryQueue, now time.Durati
 // Extend implements [Queue].
 func (m *Memory) Extend(ctx context.Context, job *Job) error {
 	return m.withHeld(ctx, job, func(q *memoryQueue, held *memoryJob, now time.Duration) {
-		q.schedule(held, now+m.limits.Lease)
+		q.schedule(held, later(now, m.limits.Lease))
 	})
 }
 
@@ -167,7 +168,7 @@ func (m *Memory) Ack(ctx context.Context, job *Job) error {
 func (m *Memory) Nak(ctx context.Context, job *Job, delay time.Duration) error {
 	return m.withHeld(ctx, job, func(q *memoryQueue, held *memoryJob, now time.Duration) {
 		held.held = false
-		q.schedule(held, now+max(delay, 0))
+		q.schedule(held, later(now, max(delay, 0)))
 	})
 }
 

@@ -10,15 +10,12 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
+// The replicas of the tests are one store.
 func TestMemory(t *testing.T) {
-	t.Run("RealTime", func(t *testing.T) { storetest.Run(t, openMemory) })
-	t.Run("VirtualTime", func(t *testing.T) { storetest.RunVirtual(t, openMemory) })
-}
-
-// openMemory returns an engine whose replicas are one store.
-func openMemory(t *testing.T, limits store.Limits) storetest.Engine {
-	m := newMemory(t, &store.MemoryOptions{Limits: limits})
-	return storetest.Engine{Connect: func() store.Store { return m }}
+	storetest.RunVirtual(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		m := newMemory(t, &store.MemoryOptions{Limits: limits})
+		return storetest.Engine{Connect: func() store.Store { return m }}
+	})
 }
 
 // newMemory returns a store that the end of the test closes.

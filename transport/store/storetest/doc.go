@@ -12,8 +12,9 @@
 //		})
 //	}
 //
-// [Run] takes about 10 seconds, since values and leases expire. [RunVirtual] tests a store that
-// has no sockets in virtual time.
+// [Run] takes about 20 seconds with two processors, since values and leases expire; with
+// -test.parallel=16 it takes half of that. [RunVirtual] tests a store that has no sockets in
+// virtual time.
 //
 // An operation that does not wait for its context must take at most 5 seconds. If a store
 // implements [io.Closer], its operations must return [store.ErrClosed] after Close, and Close

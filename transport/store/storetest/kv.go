@@ -181,21 +181,21 @@ func testExpiry(f *fixture) {
 
 // Update begins the time to live again. A value that has expired has no revision.
 func testExpiryOfUpdates(f *fixture) {
-	expires, err := f.store.Create(f.ctx, "expires", []byte("1"), 2*time.Second)
+	expires, err := f.store.Create(f.ctx, "expires", []byte("1"), 3*time.Second)
 	f.ok(err)
-	stays, err := f.store.Create(f.ctx, "stays", []byte("1"), 2*time.Second)
+	stays, err := f.store.Create(f.ctx, "stays", []byte("1"), 3*time.Second)
 	f.ok(err)
 	later := f.create("later", "1")
 	f.wait(1200 * time.Millisecond)
 	begin := time.Now()
-	expires, err = f.store.Update(f.ctx, "expires", []byte("2"), expires, 2*time.Second)
+	expires, err = f.store.Update(f.ctx, "expires", []byte("2"), expires, 3*time.Second)
 	f.ok(err)
 	_, err = f.store.Update(f.ctx, "stays", []byte("2"), stays, 0)
 	f.ok(err)
 	later, err = f.store.Update(f.ctx, "later", []byte("2"), later, time.Second)
 	f.ok(err)
 	f.awaitExpiry("later", begin, time.Second)
-	f.awaitExpiry("expires", begin, 2*time.Second)
+	f.awaitExpiry("expires", begin, 3*time.Second)
 	f.wantValue("stays", "2")
 
 	_, err = f.store.Update(f.ctx, "expires", []byte("3"), expires, 0)

@@ -138,7 +138,7 @@ func testExtend(f *fixture) {
 			again <- job
 		}
 	})
-	for range 6 {
+	for range 4 {
 		f.wait(f.limits.Lease / 3)
 		f.ok(f.store.Extend(f.ctx, held))
 	}

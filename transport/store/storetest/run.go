@@ -66,7 +66,7 @@ type property struct {
 
 func properties() []property {
 	few := store.Limits{LogEntries: 10}
-	short := store.Limits{Lease: 2 * time.Second, LogAge: 2 * time.Second}
+	short := store.Limits{Lease: 3 * time.Second, LogAge: 3 * time.Second}
 	long := store.Limits{Lease: 2 * testTimeout}
 	return []property{
 		{name: "Names", test: testNames},
