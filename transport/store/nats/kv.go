@@ -100,19 +100,37 @@ func (s *Store) Update(ctx context.Context, key string, value []byte, revision u
 	if err := checkValue(key, ttl); err != nil {
 		return 0, err
 	}
-	if revision == 0 {
-		return 0, store.ErrConflict
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if err := s.checkRevision(ctx, key, revision); err != nil {
+		return 0, err
 	}
 	return s.write(ctx, key, value, revision, nats.Header{}, ttl)
 }
 
+// checkRevision returns ErrConflict unless a key has a value with a revision. The server
+// compares the revision when it writes, but for the server the mark of a deletion is a value.
+func (s *Store) checkRevision(ctx context.Context, key string, revision uint64) error {
+	message, err := s.newest(ctx, key)
+	if err == nil && (message == nil || message.Sequence != revision || isDeletion(message.Header)) {
+		err = store.ErrConflict
+	}
+	return err
+}
+
 // Delete implements [store.KV].
 func (s *Store) Delete(ctx context.Context, key string, revision uint64) error {
-	if revision != 0 {
-		return s.delete(ctx, key, revision)
+	if err := store.CheckName(key); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	if revision != 0 {
+		if err := s.checkRevision(ctx, key, revision); err != nil {
+			return err
+		}
+		return s.delete(ctx, key, revision)
+	}
 	for {
 		item, err := s.Get(ctx, key)
 		if err == nil {
@@ -128,9 +146,6 @@ func (s *Store) Delete(ctx context.Context, key string, revision uint64) error {
 }
 
 func (s *Store) delete(ctx context.Context, key string, revision uint64) error {
-	if err := store.CheckName(key); err != nil {
-		return err
-	}
 	header := nats.Header{operationHeader: {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
 	_, err := s.write(ctx, key, nil, revision, header, deletionAge)
 	return err
