@@ -73,9 +73,20 @@ func (s *Store) read(ctx context.Context, stream string, after *uint64, follower
 	if end < *after && !follower {
 		return store.ErrPurged
 	}
+	var first uint64
+	if *after < end {
+		// The pages are from any server of a cluster, which may not have deleted yet what the
+		// leader has deleted.
+		if first, err = s.firstID(ctx, stream, max(*after, 1)); err != nil {
+			return err
+		}
+		if *after > 0 && first != *after {
+			return store.ErrPurged
+		}
+	}
 	progress := time.Now()
 	for *after < end {
-		entries, err := s.page(ctx, stream, max(*after, 1))
+		entries, err := s.page(ctx, stream, max(*after, first, 1))
 		if err != nil {
 			return err
 		}
@@ -128,7 +139,18 @@ func (s *Store) failureOf(ctx context.Context) error {
 
 // lastID returns the id of the newest entry of a stream, from the leader of the log, or 0.
 func (s *Store) lastID(ctx context.Context, stream string) (uint64, error) {
-	request, err := json.Marshal(map[string]string{"last_by_subj": s.logSubject(stream)})
+	return s.leaderID(ctx, map[string]any{"last_by_subj": s.logSubject(stream)})
+}
+
+// firstID returns the id of the oldest entry of a stream whose id is at least start, from the
+// leader of the log, or 0.
+func (s *Store) firstID(ctx context.Context, stream string, start uint64) (uint64, error) {
+	return s.leaderID(ctx, map[string]any{"seq": start, "next_by_subj": s.logSubject(stream)})
+}
+
+// leaderID returns the id of the entry that is requested from the leader of the log, or 0.
+func (s *Store) leaderID(ctx context.Context, request map[string]any) (uint64, error) {
+	data, err := json.Marshal(request)
 	if err != nil {
 		return 0, err
 	}
@@ -141,7 +163,7 @@ func (s *Store) lastID(ctx context.Context, stream string) (uint64, error) {
 	err = s.do(ctx, func(ctx context.Context) error {
 		var message *nats.Msg
 		err := attempt(ctx, func(ctx context.Context) (err error) {
-			message, err = s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.logStream(), request)
+			message, err = s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.logStream(), data)
 			return err
 		})
 		if err == nil {
