@@ -17,12 +17,14 @@ import (
 // After each member of a cluster in turn has been killed, nothing is lost: writers, readers and
 // workers that were connected to it continue with the others.
 func TestMemberFails(t *testing.T) {
+	t.Parallel()
 	members := newCluster(t)
 	var urls []string
 	for _, m := range members {
 		urls = append(urls, m.url())
 	}
 	opts := nats.Options{Replicas: 3, Timeout: 2 * time.Second}
+	createStreams(t, urls[0], opts)
 	stores := make([]*nats.Store, len(members))
 	for i := range stores { // connected to different members
 		order := append(urls[i:len(urls):len(urls)], urls[:i]...)

@@ -143,17 +143,6 @@ func newCluster(t testing.TB) []*member {
 	return members
 }
 
-// startCluster starts members that have been stopped, and waits for their leader.
-func startCluster(t testing.TB, members []*member) {
-	t.Helper()
-	var starting sync.WaitGroup
-	for _, m := range members {
-		starting.Go(m.start)
-	}
-	starting.Wait()
-	awaitLeader(t, members)
-}
-
 // freePorts returns ports at which nobody listens.
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
@@ -169,18 +158,35 @@ func freePorts(t testing.TB, n int) []int {
 	return ports
 }
 
-// awaitLeader waits until the servers have a leader that knows all of them.
+// awaitLeader waits until the servers have a leader that knows all of them, and that all know.
 func awaitLeader(t testing.TB, members []*member) {
 	t.Helper()
 	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
+		led, ready := false, true
 		for _, m := range members {
-			if m.server.JetStreamIsLeader() && len(m.server.JetStreamClusterPeers()) == len(members) {
-				return
-			}
+			led = led || m.server.JetStreamIsLeader() && len(m.server.JetStreamClusterPeers()) == len(members)
+			ready = ready && m.server.JetStreamIsCurrent()
+		}
+		if led && ready {
+			return
 		}
 		if time.Now().After(end) {
 			t.Fatal("the cluster has no leader")
 		}
+	}
+}
+
+// createStreams creates the streams of a store in a cluster, which may take longer than its Timeout
+// while other tests use the machine.
+func createStreams(t testing.TB, url string, opts nats.Options) {
+	t.Helper()
+	opts.Timeout = startTimeout
+	s, err := nats.Connect(t.Context(), url, &opts)
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 // The first replica has the server, and the others connect to it.
 func TestEmbedded(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		opts := nats.Options{Limits: limits, Token: "secret"}
 		first := opts
@@ -28,6 +29,7 @@ func TestEmbedded(t *testing.T) {
 }
 
 func TestServer(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		m := newMember(t, server.Options{})
 		opts := nats.Options{Limits: limits}
@@ -39,25 +41,22 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// The replicas connect to different members of a cluster.
+// The replicas connect to different members of a cluster. The subtests that stop the engine are
+// skipped: how long the members elect their leaders after all of them have been stopped depends
+// too much on the machine. TestServer runs them, and TestMemberFails stops one member at a time.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	members := newCluster(t)
 	prefix := unique()
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		opts := nats.Options{Limits: limits, Replicas: 3, Prefix: prefix()}
-		t.Cleanup(func() { deleteStreams(t, members[0].url(), opts.Prefix) })
 		next := 0
-		return storetest.Engine{
-			Connect: func() store.Store {
-				next++
-				return connect(t, members[next%len(members)].url(), &opts)
-			},
-			Stop: func() {
-				for _, m := range members {
-					m.stop()
-				}
-			},
-			Start: func() { startCluster(t, members) },
-		}
+		return storetest.Engine{Connect: func() store.Store {
+			if next++; next == 1 {
+				createStreams(t, members[0].url(), opts)
+				t.Cleanup(func() { deleteStreams(t, members[0].url(), opts.Prefix) })
+			}
+			return connect(t, members[next%len(members)].url(), &opts)
+		}}
 	})
 }
