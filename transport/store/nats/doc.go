@@ -1,7 +1,7 @@
 // Package nats is a [store.Store] in the JetStream of NATS servers. It is a separate module, so
 // that only its users depend on NATS. The server is written in Go.
 //
-// [Embedded] starts a server in the process, in about 5 milliseconds and without a listener: for
+// [Embedded] starts a server in the process, in about 30 milliseconds and without a listener: for
 // one machine whose state must survive restarts. With [Options].Listen, other processes of the
 // machine use the same server:
 //
