@@ -59,12 +59,12 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		}
 		entries = append(entries, e)
 	}
-	opts := &server.CatalogOptions{Resolve: u.resolve, Bridges: append([]string{u.bridge}, l.bridges...)}
+	opts := &server.CatalogOptions{Resolve: u.resolve, Bridges: append([]string{u.bridge}, l.bridges...), RootsChanged: u.pool.rootsChanged}
 	if !l.incomplete {
 		opts.Resolve = nil
 		refused = append(u.missing(l), refused...)
 	}
-	refused = firstErrors(append(refused, l.refused...))
+	refused = firstErrors(append(refused, l.refused...), l.more)
 	c := server.NewCatalog(entries, opts).Map(func(e *server.Entry) *server.Entry {
 		if !u.selects(e.Kind, e.Origin.Name) {
 			return nil
@@ -219,15 +219,15 @@ func (u *Upstream) startLazy(ctx context.Context) error {
 }
 
 // resolve finds an entry of a server whose lists have not been read yet: it starts a lazy
-// server and waits for the lists. Names of tools and prompts select the server by prefix. A
-// URI could be of any server of a bridge: resolve waits for each one that is starting,
-// starts none that has a cached catalog, and skips those that fail.
+// server and waits for the lists. Names of tools and prompts select the server by prefix, unless
+// Select or Rename leaves them out. A URI could be of any server of a bridge: resolve waits for
+// each one that is starting, starts none that has a cached catalog, and skips those that fail.
 func (u *Upstream) resolve(ctx context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
 	if isClosed(u.loaded) {
 		return u.Catalog().Lookup(kind, name), nil
 	}
 	byPrefix := u.alias == "" || isNamed(kind)
-	if byPrefix && !strings.HasPrefix(name, u.prefix) || !byPrefix && u.pool.main.lazy {
+	if byPrefix && !strings.HasPrefix(name, u.prefix) || !byPrefix && u.pool.main.lazy || u.leavesOut(kind, name) {
 		return nil, nil
 	}
 	err := u.startLazy(ctx)
@@ -235,6 +235,24 @@ func (u *Upstream) resolve(ctx context.Context, kind mcp.Kind, name string) (*se
 		return nil, err
 	}
 	return u.Catalog().Lookup(kind, name), nil
+}
+
+// leavesOut reports whether ProxyOptions.Select or Rename leaves out a tool or prompt with the
+// offered name, whatever the server lists.
+func (u *Upstream) leavesOut(kind mcp.Kind, name string) bool {
+	if !isNamed(kind) {
+		return false
+	}
+	for original, renamed := range u.opts.Rename {
+		if u.name(renamed) == name && u.selects(kind, original) {
+			return false
+		}
+	}
+	original := strings.TrimPrefix(name, u.prefix)
+	if _, renamed := u.opts.Rename[original]; renamed {
+		return true
+	}
+	return u.name(original) == name && !u.selects(kind, original) // a long name differs from u.prefix and the original
 }
 
 type unprefixedKey struct{}
@@ -327,12 +345,15 @@ func (u *Upstream) missing(l *lists) (errs []error) {
 // maxNotOffered is how many errors of entries are kept for a server.
 const maxNotOffered = 100
 
-// firstErrors replaces the errors after the first ones by their number.
-func firstErrors(errs []error) []error {
-	if len(errs) <= maxNotOffered {
+// firstErrors replaces the errors after the first ones by their number. more is the number of errors
+// that are not in errs.
+func firstErrors(errs []error, more int) []error {
+	more += max(0, len(errs)-maxNotOffered)
+	if more == 0 {
 		return errs
 	}
-	return append(errs[:maxNotOffered:maxNotOffered], fmt.Errorf("%d more entries are not offered", len(errs)-maxNotOffered))
+	kept := min(len(errs), maxNotOffered)
+	return append(errs[:kept:kept], fmt.Errorf("%d more entries are not offered", more))
 }
 
 type notOfferedKey struct{}

@@ -22,8 +22,8 @@ import (
 )
 
 // odd is an object that decoding and encoding would change: numbers beyond float64, unnecessary
-// escapes, unsorted and unknown members.
-const odd = `{"z":1,"a":[9007199254740993,1e400,-0,0.10,1E+2,"\u0041\/\ud83d\ude00 é"],"":null,"Name":true,"vendor":{"$ref":"#/x"}}`
+// escapes, half a surrogate pair, unsorted and unknown members.
+const odd = `{"z":1,"a":[9007199254740993,1e400,-0,0.10,1E+2,"\u0041\/\ud83d\ude00 é","\ud83d"],"":null,"Name":true,"vendor":{"$ref":"#/x"}}`
 
 // An exchange is a call and its result.
 type exchange struct{ method, params, result string }

@@ -30,6 +30,12 @@
 // own, up to [ProxyOptions].MaxSessions. Each server is started, restarted and limited
 // independently.
 //
+// A server asks the client of a call for roots during the call. If a client of the legacy era
+// changes its roots, the bridge passes that on to servers of the legacy era, in the sessions that
+// carry calls of the client. A server that then asks for the roots gets the answer if the client
+// has a call in flight, or makes one within 5 seconds. Clients of the modern era do not report
+// changes of roots, so a server of the legacy era that keeps the roots of a call does not hear of them.
+//
 // # Guarantees
 //
 //  1. Payload is not decoded: arguments, results, schemas, errors, progress, log messages

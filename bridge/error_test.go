@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
@@ -70,6 +71,42 @@ func TestErrorsOfTheServer(t *testing.T) {
 		_, err := b.CallTool(t.Context(), "a__t", nil)
 		if got, ok := err.(*jsonrpc.Error); !ok || got.Code != wire.Code || got.Message != wire.Message || string(got.Data) != string(wire.Data) {
 			t.Errorf("%+v arrives as %+v", wire, err)
+		}
+	}
+}
+
+// A malformed answer ends its call immediately, with the reason, and the server stays usable.
+func TestMalformedAnswers(t *testing.T) {
+	for name, content := range map[string]string{
+		"bytes that are not UTF-8": "\xff",
+		"control character":        "\x01",
+		"unknown escape":           `\x`,
+	} {
+		for eraName, era := range eras {
+			t.Run(name+", "+eraName, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					up := toolsOnly(era, "t")
+					list, malformed := up.answer, true
+					up.answer = func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+						if req.Method == mcp.MethodToolsCall && malformed {
+							malformed = false
+							return `{"content":[{"type":"text","text":"` + content + `"}]}`, nil
+						}
+						return list(ctx, from, req)
+					}
+					b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: pipeTo(up)})
+					wantDuration(t, 0, 0, func() {
+						_, err := b.CallTool(t.Context(), "a__t", nil)
+						wantFailure(t, err, bridge.Malformed, jsonrpc.MaybeExecuted)
+						if _, ok := errors.AsType[*jsonrpc.DecodeError](err); !ok {
+							t.Errorf("the error does not have the reason: %v", err)
+						}
+					})
+					if result, err := b.CallTool(t.Context(), "a__t", nil); err != nil || result.Text() != "t" {
+						t.Errorf("the next call returns %v, %v", result, err)
+					}
+				})
+			})
 		}
 	}
 }

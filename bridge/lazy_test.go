@@ -192,3 +192,28 @@ func TestUpdateAllAfterStart(t *testing.T) {
 		}
 	})
 }
+
+// A call of a tool that Select does not offer starts no lazy server.
+func TestLazySelect(t *testing.T) {
+	proxy := bridge.Proxy(unreachable{}, &bridge.ProxyOptions{
+		Lazy: true, CachedCatalog: server.NewCatalog(nil, nil), Rename: map[string]string{"add": "sum", "sub": "minus"}, Logger: quiet(),
+		Select: func(kind mcp.Kind, name string) bool {
+			return kind == mcp.KindTool && (name == "add" || name == "div")
+		},
+	})
+	frontend := newServer("frontend")
+	if err := frontend.Mount(proxy, &server.MountOptions{Prefix: "x_"}); err != nil {
+		t.Fatal(err)
+	}
+	defer frontend.Shutdown(context.Background())
+	session := connect(t, pipeTo(frontend), client.Options{})
+	for name, unknown := range map[string]bool{"x_none": true, "x_minus": true, "x_sub": true, "x_add": true, "y": true, "x_sum": false, "x_div": false} {
+		_, err := session.CallTool(t.Context(), name, nil, nil)
+		if err == nil || strings.Contains(err.Error(), "unknown tool") != unknown {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := session.GetPrompt(t.Context(), "x_sum", nil, nil); err == nil || !strings.Contains(err.Error(), "unknown prompt") {
+		t.Errorf("a prompt: %v", err)
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/paging"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -19,7 +20,8 @@ import (
 // A list is one list of a server, as read at one time.
 type list struct {
 	entries  []listed
-	refused  []error       // of entries that are not valid or exceed a limit
+	refused  []error       // of entries that are not valid or exceed a limit, at most maxNotOffered
+	more     int           // how many more were refused
 	warnings []error       // about the list as a whole
 	size     int           // bytes of the definitions
 	bridges  []string      // that the server is connected to, directly or through others
@@ -80,7 +82,7 @@ func (m *listMethod) read(ctx context.Context, session *client.Session, limits *
 
 func (l *list) readPages(ctx context.Context, session *client.Session, limits *client.Limits, m *listMethod) error {
 	var params json.RawMessage
-	seen := make(map[string]bool)
+	var cursors paging.Cursors
 	for pages, bytes, count := 1, 0, 0; ; pages++ {
 		page, err := session.Call(ctx, m.method, params, nil)
 		if err != nil {
@@ -91,16 +93,19 @@ func (l *list) readPages(ctx context.Context, session *client.Session, limits *c
 			return err
 		}
 		cursor := result.Get("nextCursor")
-		if string(cursor) == `""` {
-			l.warnings = append(l.warnings, fmt.Errorf("%s: the cursor of the next page is empty, so the list ends", m.method))
-			cursor = nil
-		}
 		bytes += len(page)
 		if err := limits.CheckPage(pages, bytes, cursor); err != nil {
 			return err
 		}
 		l.addTTL(result.Get("ttlMs"))
 		l.addBridges(mcp.Meta(result.Get("_meta")))
+		end := cursors.Add(cursor, result.Get(m.member))
+		if end != "" {
+			l.warnings = append(l.warnings, fmt.Errorf("%s: %s", m.method, end))
+		}
+		if end == paging.RepeatedPage {
+			return nil
+		}
 		entries, invalid, err := appendEntries(nil, m, result.Get(m.member))
 		if err != nil {
 			return err
@@ -109,21 +114,26 @@ func (l *list) readPages(ctx context.Context, session *client.Session, limits *c
 		if err := limits.CheckCount(m.kind, count); err != nil {
 			return err
 		}
-		l.refused = append(l.refused, invalid...)
+		l.refuse(invalid...)
 		if err := l.add(entries, limits); err != nil {
 			return err
 		}
 		if jsonscan.KindOf(cursor) != jsonscan.String {
 			return nil
 		}
-		if seen[string(cursor)] {
-			l.warnings = append(l.warnings, fmt.Errorf("%s: the server repeats a cursor, so the list ends", m.method))
+		if end != "" {
 			l.removeRepeated()
 			return nil
 		}
-		seen[string(cursor)] = true
 		params = append(append([]byte(`{"cursor":`), cursor...), '}')
 	}
+}
+
+// refuse records why entries are not offered.
+func (l *list) refuse(reasons ...error) {
+	kept := min(len(reasons), maxNotOffered-len(l.refused))
+	l.refused = append(l.refused, reasons[:kept]...)
+	l.more += len(reasons) - kept
 }
 
 // add adds copies of the entries of a page, which share the memory of the page. It leaves out
@@ -131,7 +141,7 @@ func (l *list) readPages(ctx context.Context, session *client.Session, limits *c
 func (l *list) add(entries []listed, limits *client.Limits) error {
 	for _, entry := range entries {
 		if err := limits.CheckEntry(entry.kind, entry.definition); err != nil {
-			l.refused = append(l.refused, fmt.Errorf("the %v %+.256q: %w", entry.kind, shorten(entry.name), err))
+			l.refuse(fmt.Errorf("the %v %+.256q: %w", entry.kind, entry.name, err))
 			continue
 		}
 		if l.size+len(entry.definition) > limits.CatalogBytes {
@@ -179,9 +189,6 @@ func (l *list) orOld(old *list, room int, limits *client.Limits) *list {
 	kept.bridges = appendBridges(kept.bridges, l.bridges)
 	return &kept
 }
-
-// shorten returns the beginning of a name in an error.
-func shorten(name string) string { return name[:min(len(name), 256)] }
 
 func (l *list) addTTL(raw json.RawMessage) {
 	ms, err := strconv.ParseInt(string(raw), 10, 64)

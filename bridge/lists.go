@@ -39,6 +39,7 @@ const (
 type lists struct {
 	entries    []listed
 	refused    []error  // of entries that are not valid or exceed a limit
+	more       int      // how many more were refused
 	bridges    []string // that the server is connected to, directly or through others
 	completes  bool     // the server has completions
 	incomplete bool     // the list of tools has not been read in this run
@@ -46,7 +47,7 @@ type lists struct {
 
 // isSame reports whether two readings have the same entries.
 func (l *lists) isSame(other *lists) bool {
-	return other != nil && l.incomplete == other.incomplete && l.completes == other.completes && slices.Equal(l.bridges, other.bridges) &&
+	return other != nil && l.incomplete == other.incomplete && l.more == other.more && l.completes == other.completes && slices.Equal(l.bridges, other.bridges) &&
 		slices.EqualFunc(l.refused, other.refused, func(a, b error) bool { return a.Error() == b.Error() }) && slices.EqualFunc(l.entries, other.entries, func(a, b listed) bool {
 		return a.kind == b.kind && a.name == b.name && bytes.Equal(a.definition, b.definition)
 	})
@@ -216,6 +217,7 @@ func (u *Upstream) offer(read []*list, session *client.Session, all bool) error 
 		}
 		room -= now.size
 		l.entries, l.refused, l.bridges = append(l.entries, now.entries...), append(l.refused, now.refused...), appendBridges(l.bridges, now.bridges)
+		l.more += now.more
 		warnings = append(warnings, now.warnings...)
 	}
 	err := errors.Join(errs...)

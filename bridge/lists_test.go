@@ -90,6 +90,49 @@ func TestUnreadableLists(t *testing.T) {
 	}
 }
 
+// However many entries are refused, the state has the reasons of the first, and the number of the others.
+func TestRefusedEntriesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := lister(client.Modern, func(method, _ string) (string, error) {
+			member := map[string]string{mcp.MethodToolsList: "tools", mcp.MethodPromptsList: "prompts"}[method]
+			if member == "" {
+				return "", nil
+			}
+			return `{"` + member + `":[` + strings.Repeat("7,", 149) + `7]}`, nil
+		})
+		p := bridge.Proxy(dialerTo(up), &bridge.ProxyOptions{Logger: quiet()})
+		mount(t, p)
+		refused := p.State().NotOffered
+		if len(refused) != 101 || refused[100].Error() != "200 more entries are not offered" {
+			t.Errorf("%d errors, the last is %v", len(refused), refused[len(refused)-1])
+		}
+	})
+}
+
+// The cursor "" is a cursor like any other, as it is for package client.
+func TestEmptyCursor(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up := &fakeServer{era: era, answer: func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+					switch {
+					case req.Method != mcp.MethodToolsList:
+						return "", nil
+					case req.Member("cursor") == nil:
+						return `{"tools":[{"name":"a","inputSchema":{"type":"object"}}],"nextCursor":""}`, nil
+					}
+					return `{"tools":[{"name":"b","inputSchema":{"type":"object"}}]}`, nil
+				}}
+				p := bridge.Proxy(dialerTo(up), &bridge.ProxyOptions{Logger: quiet()})
+				tools := mount(t, p).Catalog()
+				if tools.Lookup(mcp.KindTool, "a") == nil || tools.Lookup(mcp.KindTool, "b") == nil || p.State().Err != nil {
+					t.Errorf("%d tools, the error is %v", tools.Len(mcp.KindTool), p.State().Err)
+				}
+			})
+		})
+	}
+}
+
 // A malformed list is read as far as possible, and the other lists are still offered.
 func TestListsOfServersWithFaults(t *testing.T) {
 	broken := &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "database error"}
@@ -122,7 +165,7 @@ func TestListsOfServersWithFaults(t *testing.T) {
 		},
 		"the cursor is always empty": {
 			lists: map[string]string{"tools/list ": `{"tools":[{"name":"query"}],"nextCursor":""}`, "prompts/list ": `{"prompts":[]}`, "resources/list ": `{"resources":[]}`, "resources/templates/list ": `{"resourceTemplates":[]}`},
-			want:  "query", warning: "the cursor of the next page is empty",
+			want:  "query", warning: "the server repeats a page",
 		},
 	} {
 		for eraName, era := range eras {

@@ -93,7 +93,8 @@ type ProxyOptions struct {
 
 	// Lazy starts the server when it is first needed. Without CachedCatalog it is also
 	// started once with the bridge, to read its lists. A call to an unknown tool or prompt
-	// starts the server if the name has the server's prefix. An unknown URI starts no server
+	// starts the server if the name has the server's prefix and Select and Rename do not leave
+	// it out. An unknown URI starts no server
 	// of a bridge that has a CachedCatalog.
 	Lazy bool
 	// CachedCatalog has the kinds, names and definitions that a lazy server listed in an

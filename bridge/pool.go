@@ -133,11 +133,7 @@ func (p *pool) waitStarted(ctx context.Context) error {
 // find returns the session for the caller's principal and capabilities if there is one, else
 // the first session of the principal if it can carry the caller's calls, else a new session.
 func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *managedSession, error) {
-	principal := caller.Principal
-	if p.opts.Shared {
-		principal = ""
-	}
-	capabilities := capabilitiesOf(&caller.Capabilities)
+	principal, capabilities := p.principalOf(caller), capabilitiesOf(&caller.Capabilities)
 	own := sessionKey{principal: principal, capabilities: capabilities}
 	if s := p.lookup(own); s != nil {
 		session, err := s.acquire(ctx)
@@ -151,7 +147,7 @@ func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *
 		}
 	}
 	session, err := first.acquire(ctx)
-	if err != nil || first.capabilities == capabilities || session.CanForward(capabilities.capabilities()) {
+	if err != nil || first.carries(session, capabilities) {
 		return session, first, err
 	}
 	first.release(ctx, false)
@@ -161,6 +157,55 @@ func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *
 	}
 	session, err = s.acquire(ctx)
 	return session, s, err
+}
+
+// rootsTimeout bounds how long a change of roots waits for one server to take it.
+const rootsTimeout = 5 * time.Second
+
+// rootsChanged tells the server that the client has changed its roots, on the open sessions that
+// carry calls of the client.
+func (p *pool) rootsChanged(ctx context.Context, caller *mcp.Caller) {
+	ctx, cancel := context.WithTimeout(ctx, rootsTimeout)
+	defer cancel()
+	var notifying sync.WaitGroup
+	for _, session := range p.carrying(caller) {
+		notifying.Go(func() {
+			if err := session.RootsChanged(ctx); err != nil {
+				p.opts.Logger.Warn("the server was not told that roots have changed", "error", err)
+			}
+		})
+	}
+	notifying.Wait()
+}
+
+// carrying returns the open sessions that carry calls of the caller. It opens none.
+func (p *pool) carrying(caller *mcp.Caller) (open []*client.Session) {
+	principal, capabilities := p.principalOf(caller), capabilitiesOf(&caller.Capabilities)
+	first := p.main
+	if principal != "" {
+		first = p.lookup(sessionKey{principal: principal, first: true})
+	}
+	for _, s := range []*managedSession{p.lookup(sessionKey{principal: principal, capabilities: capabilities}), first} {
+		if s == nil {
+			continue
+		}
+		if session := s.opened(); session != nil && s.carries(session, capabilities) {
+			open = append(open, session)
+		}
+	}
+	return open
+}
+
+// carries reports whether an open session can carry calls of clients with the capabilities.
+func (s *managedSession) carries(session *client.Session, capabilities clientCapabilities) bool {
+	return s.capabilities == capabilities || session.CanForward(capabilities.capabilities())
+}
+
+func (p *pool) principalOf(caller *mcp.Caller) string {
+	if p.opts.Shared {
+		return ""
+	}
+	return caller.Principal
 }
 
 func (p *pool) lookup(key sessionKey) *managedSession {
@@ -271,7 +316,7 @@ func capabilitiesOf(c *mcp.ClientCapabilities) clientCapabilities {
 func (has clientCapabilities) capabilities() *mcp.ClientCapabilities {
 	c := new(mcp.ClientCapabilities)
 	if has.roots {
-		c.Roots = &mcp.RootsCapability{}
+		c.Roots = &mcp.RootsCapability{ListChanged: true} // see rootsChanged
 	}
 	if has.form || has.url {
 		c.Elicitation = &mcp.ElicitationCapability{Form: emptyObject(has.form), URL: emptyObject(has.url)}

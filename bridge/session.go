@@ -170,6 +170,13 @@ func waitChange(ctx context.Context, changed <-chan struct{}, failedSince time.T
 // requestOpen makes run open the session if it is idle.
 func (s *managedSession) requestOpen() { signal(s.requested) }
 
+// opened returns the session if it is open, and otherwise nil.
+func (s *managedSession) opened() *client.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session
+}
+
 func (s *managedSession) usage() (inUse bool, lastUsed time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -151,7 +151,7 @@ func TestSessionsByWhatCanBeAsked(t *testing.T) {
 		if len(got) != 4 {
 			t.Errorf("%d sessions for 4 kinds of callers: %v", len(got), got)
 		}
-		want := []string{`{}`, `{"elicitation":{}}`, `{"elicitation":{"form":{},"url":{}}}`, `{"roots":{}}`}
+		want := []string{`{}`, `{"elicitation":{}}`, `{"elicitation":{"form":{},"url":{}}}`, `{"roots":{"listChanged":true}}`}
 		for _, can := range want {
 			found := false
 			for _, received := range o.received[1:] {
@@ -160,6 +160,68 @@ func TestSessionsByWhatCanBeAsked(t *testing.T) {
 			if !found {
 				t.Errorf("no session got %s, but %q", can, o.received)
 			}
+		}
+	})
+}
+
+// A legacy server hears of changed roots on the sessions that carry calls of the client that has
+// changed them, and on no others.
+func TestRootsChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []string
+		dialAs := func(_ context.Context, principal string) (transport.Dialer, error) {
+			up := toolsOnly(client.Legacy, "who")
+			up.received = func(note *jsonrpc.Request) {
+				if note.Method == mcp.NotificationRootsListChanged {
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, principal)
+				}
+			}
+			return pipeTo(up), nil
+		}
+		b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "up", ProxyOptions: bridge.ProxyOptions{DialAs: dialAs}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		frontend := mount(t, b)
+		roots := func(context.Context) ([]mcp.Root, error) { return nil, nil }
+		elicit := func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil }
+		for _, c := range []struct {
+			principal string
+			opts      client.Options
+			calls     bool
+			want      string
+		}{
+			{"ann", client.Options{Roots: roots, Era: client.Legacy}, false, ""}, // no session carries her calls
+			{"ann", client.Options{Roots: roots, Era: client.Legacy}, true, "ann"},
+			{"ben", client.Options{Roots: roots, Elicit: elicit, Era: client.Legacy}, true, "ben"},
+			{"", client.Options{Roots: roots, Era: client.Legacy}, true, ""},
+			{"ann", client.Options{Roots: roots, Era: client.Modern}, true, ""}, // sends no notification
+		} {
+			session := connect(t, pipeTo(as{frontend, c.principal}), c.opts)
+			if c.calls {
+				if _, err := session.CallTool(t.Context(), "up__who", nil, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mu.Lock()
+			told = nil
+			mu.Unlock()
+			if err := session.RootsChanged(t.Context()); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			mu.Lock()
+			want := 0
+			if c.calls && c.opts.Era == client.Legacy {
+				want = 1
+			}
+			if len(told) != want || want > 0 && told[0] != c.want {
+				t.Errorf("%q: sessions of %q were told", c.principal, told)
+			}
+			mu.Unlock()
 		}
 	})
 }

@@ -150,10 +150,7 @@ func (b *Bridge) Instructions() string {
 }
 
 func (u *Upstream) instructions() string {
-	main := u.pool.main
-	main.mu.Lock()
-	session := main.session
-	main.mu.Unlock()
+	session := u.pool.main.opened()
 	if session == nil {
 		return ""
 	}

@@ -79,7 +79,7 @@ func newUpstream(alias, bridge, prefix string, dialer transport.Dialer, opts Pro
 	u.pool.main.monitor = u.monitor
 	u.subs = newSubscriptions(u.pool.main)
 	u.limit = newCallLimit(&u.opts)
-	empty := server.NewCatalog(nil, &server.CatalogOptions{Resolve: u.resolve, Partial: true, Bridges: []string{bridge}})
+	empty := server.NewCatalog(nil, &server.CatalogOptions{Resolve: u.resolve, Partial: true, Bridges: []string{bridge}, RootsChanged: u.pool.rootsChanged})
 	if cached := u.opts.CachedCatalog; cached != nil {
 		u.useCached(cached, empty)
 	} else {

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -235,6 +236,28 @@ func TestArgumentsMustBeAnObject(t *testing.T) {
 		}
 		if err := session.Ping(ctx); err != nil {
 			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+// TestRawArgumentsKeepTheirBytes: escapes, half surrogate pairs included, numbers and spaces arrive as
+// they were written.
+func TestRawArgumentsKeepTheirBytes(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var got json.RawMessage
+		s := newServer(nil)
+		server.AddRawTool(s, server.Tool{Name: "take", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(_ context.Context, _ *server.Request, arguments json.RawMessage) (mcp.Result, error) {
+				got = bytes.Clone(arguments)
+				return mcp.Raw(`{"content":[]}`), nil
+			})
+		session := connect(t, transporttests.Dialer(t, s), client.Options{Era: era})
+		for _, want := range []string{
+			`{"a":"\ud83d","\udc00":["\uD83D\u0041","\ud83d\ude00"]}`, `{"a": 1.50, "b":1e400, "\u0061b":"\/"}`,
+		} {
+			if _, err := session.CallTool(t.Context(), "take", json.RawMessage(want), nil); err != nil || string(got) != want {
+				t.Errorf("%s arrives as %s, %v", want, got, err)
+			}
 		}
 	})
 }
@@ -498,7 +521,7 @@ func TestCursors(t *testing.T) {
 				return tool("a"), `"1"`
 			},
 			names: []string{"a", "b", "a"},
-			log:   "cursor of a list twice",
+			log:   "repeats a cursor",
 		},
 		"no end": {
 			turn: func(string) (string, string) {

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"sync/atomic"
@@ -204,6 +205,43 @@ func ExampleOptions() {
 	// Output:
 	// Which wood shall it be?
 	// a table of cherry
+}
+
+// A client that gets its model later declares sampling from the beginning.
+func ExampleSession_SetHandlers() {
+	s := server.New(mcp.Implementation{Name: "poems", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "rhyme"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		answer, err := server.Sample(r, "rhyme", &mcp.CreateMessageParams{MaxTokens: 10})
+		if err != nil {
+			return "", err
+		}
+		return answer.Content[0].(*mcp.TextContent).Text, nil
+	})
+	ctx := context.Background()
+	session, err := client.Connect(ctx, transport.Pipe(s), &client.Options{
+		Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			return nil, errors.New("no model is configured")
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	err = session.SetHandlers(client.Handlers{
+		Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "small", Content: mcp.SamplingContent{mcp.Text("oak, smoke")}}, nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	rhyme, err := client.CallAs[string](ctx, session, "rhyme", nil, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rhyme)
+	// Output: oak, smoke
 }
 
 func ExampleOptions_middleware() {

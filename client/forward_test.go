@@ -69,7 +69,7 @@ func (b *bankServer) ask(ctx context.Context, from jsonrpc.Peer, reply *jsonrpc.
 	return reply.Write(bookedFor(said))
 }
 
-// round asks by its result, under the same key each time; its state is what it was told.
+// round asks in its result, with the same key in each round; its state contains the answers.
 func (b *bankServer) round(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	var state string
 	if raw := req.Member("requestState"); raw != nil {

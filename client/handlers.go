@@ -31,6 +31,7 @@ type handlers struct {
 	limited   atomic.Bool // the last question exceeded the limit, which is logged once
 
 	mu      sync.Mutex
+	current Handlers
 	queue   []queued
 	size    int // bytes in queue
 	waiting map[mcp.Change]bool
@@ -49,6 +50,7 @@ func (q *queued) size() int { return len(q.change.URI) + len(q.log) }
 
 func newHandlers(opts *Options, changed func(mcp.Change)) *handlers {
 	h := &handlers{opts: opts, invalidate: changed, queued: make(chan struct{}, 1), waiting: make(map[mcp.Change]bool)}
+	h.current = Handlers{Elicit: opts.Elicit, Sample: opts.Sample, Roots: opts.Roots}
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	h.running.Go(h.run)
 	return h
@@ -113,6 +115,55 @@ func (h *handlers) answer(ctx context.Context, question mcp.InputRequest) (mcp.R
 	}
 }
 
+// Handlers are functions that answer questions of a server, as in [Options].
+type Handlers struct {
+	Elicit func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error)
+	Sample func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
+	Roots  func(ctx context.Context) ([]mcp.Root, error)
+}
+
+// SetHandlers replaces handlers of the session for later questions. A handler that is nil stays as it
+// is. Questions that are being answered keep their handler. SetHandlers may be called concurrently.
+//
+// What the client supports is declared when the session is opened. A handler can therefore be
+// replaced only if [Options] had one, or else SetHandlers returns an error and replaces none. A
+// client that gets its handler later starts with one that returns an error. After a new Roots, call
+// [Session.RootsChanged].
+func (s *Session) SetHandlers(replacements Handlers) error { return s.handlers.replace(replacements) }
+
+func (h *handlers) replace(with Handlers) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, handler := range []struct {
+		name         string
+		set, offered bool
+	}{
+		{"Elicit", with.Elicit != nil, h.current.Elicit != nil},
+		{"Sample", with.Sample != nil, h.current.Sample != nil},
+		{"Roots", with.Roots != nil, h.current.Roots != nil},
+	} {
+		if handler.set && (!handler.offered || h.opts.Capabilities != nil) {
+			return fmt.Errorf("client: %[1]s cannot be set after Connect: the server was not offered it, since Options had no %[1]s", handler.name)
+		}
+	}
+	if with.Elicit != nil {
+		h.current.Elicit = with.Elicit
+	}
+	if with.Sample != nil {
+		h.current.Sample = with.Sample
+	}
+	if with.Roots != nil {
+		h.current.Roots = with.Roots
+	}
+	return nil
+}
+
+func (h *handlers) get() Handlers {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.current
+}
+
 // start runs fn on a goroutine. It returns false if the handlers are closed.
 func (h *handlers) start(fn func()) bool {
 	h.mu.Lock()
@@ -138,7 +189,7 @@ func (h *handlers) runHandler(ctx context.Context, question mcp.InputRequest) (r
 	case mcp.MethodCreateMessage:
 		return h.sample(ctx, question.Params)
 	case mcp.MethodRootsList:
-		roots, err := h.opts.Roots(ctx)
+		roots, err := h.get().Roots(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +203,7 @@ func (h *handlers) sample(ctx context.Context, raw json.RawMessage) (mcp.Result,
 	if err := params.UnmarshalJSON(raw); err != nil {
 		return nil, invalidParams(mcp.MethodCreateMessage, err)
 	}
-	result, err := h.opts.Sample(ctx, params)
+	result, err := h.get().Sample(ctx, params)
 	switch {
 	case err != nil:
 		return nil, err
@@ -168,7 +219,7 @@ func (h *handlers) elicit(ctx context.Context, raw json.RawMessage) (mcp.Result,
 	if err := params.UnmarshalJSON(raw); err != nil {
 		return nil, invalidParams(mcp.MethodElicit, err)
 	}
-	result, err := h.opts.Elicit(ctx, params)
+	result, err := h.get().Elicit(ctx, params)
 	switch {
 	case err != nil:
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -113,6 +114,56 @@ func TestHandlersAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSetHandlers replaces handlers of an open session, also while the server asks.
+func TestSetHandlers(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		noModel := func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			return nil, errors.New("no model yet")
+		}
+		session := connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{
+			Era: era, Sample: noModel, Elicit: elicits(mcp.ElicitDecline, ""), Logger: slog.New(slog.DiscardHandler),
+		})
+		text := func(tool string) string {
+			result, err := session.CallTool(t.Context(), tool, nil, nil)
+			if err != nil {
+				return "failed"
+			}
+			return result.Content[0].(*mcp.TextContent).Text
+		}
+		if got := text("order"); got != "decline" {
+			t.Errorf("before, the tool says %q", got)
+		}
+		if got := text("muse"); got == "oak-2" {
+			t.Errorf("before, the tool says %q", got)
+		}
+		var calls sync.WaitGroup
+		calls.Go(func() { text("three") }) // asks meanwhile
+		err := session.SetHandlers(client.Handlers{Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "oak-2", Content: mcp.SamplingContent{mcp.Text("hm")}}, nil
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+		calls.Wait()
+		if got := text("muse"); got != "oak-2" {
+			t.Errorf("with another handler, the tool says %q", got)
+		}
+		if got := text("order"); got != "decline" {
+			t.Errorf("the handler that was not replaced says %q", got)
+		}
+		err = session.SetHandlers(client.Handlers{
+			Elicit: elicits(mcp.ElicitAccept, `{"wood":"elm"}`),
+			Roots:  func(context.Context) ([]mcp.Root, error) { return nil, nil },
+		})
+		if err == nil || !strings.Contains(err.Error(), "Roots") {
+			t.Errorf("a handler that the session has not declared: %v", err)
+		}
+		if got := text("order"); got != "decline" {
+			t.Errorf("after an error, the tool says %q", got)
+		}
+	})
 }
 
 // TestDefaultsAreFilledIn checks that the client adds defaults to the answer.

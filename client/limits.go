@@ -7,6 +7,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -161,7 +162,7 @@ func (l *Limits) checkEntry(kind mcp.Kind, s *jsonscan.Scanner) (exceeded error)
 			return err
 		}
 		if limit, most := l.ofMember(kind, key); textSize(value) > most && exceeded == nil {
-			exceeded = tooMany(limit, most, shorten(jsonscan.Unquote(key)), "bytes")
+			exceeded = tooMany(limit, most, peertext.Cut(jsonscan.Unquote(key), maxQuoted), "bytes")
 		}
 	}
 	if s.Offset()-start > l.EntryBytes && exceeded == nil {

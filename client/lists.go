@@ -9,6 +9,8 @@ import (
 	"iter"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/paging"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -28,7 +30,6 @@ func pages[R, T any, P unmarshaler[R], E unmarshaler[T]](ctx context.Context, s 
 			return
 		}
 		params, about := &mcp.PaginatedParams{Meta: meta}, ""
-		seen := make(map[string]bool)
 		reader := &listReader{session: s, kind: kind, method: method, member: member}
 		defer reader.end()
 		for {
@@ -51,14 +52,9 @@ func pages[R, T any, P unmarshaler[R], E unmarshaler[T]](ctx context.Context, s 
 				yield(nil, asCallError(method, page.err))
 				return
 			}
-			if page.next == nil {
+			if page.next == nil || reader.ended {
 				return
 			}
-			if seen[*page.next] {
-				s.opts.Logger.Warn("a server has returned a cursor of a list twice: the list ends", "method", method, "cursor", shorten(*page.next))
-				return
-			}
-			seen[*page.next] = true
 			params, about = &mcp.PaginatedParams{Cursor: page.next, Meta: meta}, "cursor "+*page.next
 		}
 	}
@@ -76,7 +72,7 @@ type listPage[R, T any, P unmarshaler[R], E unmarshaler[T]] struct {
 // UnmarshalJSON checks and decodes a page. Unless an entry is invalid, it decodes the page as a
 // whole, which is faster.
 func (p *listPage[R, T, P, E]) UnmarshalJSON(page []byte) error {
-	if err := p.list.check(page); err != nil || p.list.isRepeated {
+	if err := p.list.check(page); err != nil || p.list.array == nil && p.list.ended {
 		return err
 	}
 	if !p.list.hasInvalid {
@@ -115,8 +111,8 @@ type listReader struct {
 	array      json.RawMessage // the entries of the page, or nil
 	cursor     json.RawMessage // of the next page, or nil
 	hasInvalid bool            // an entry is no object, or exceeds a limit
-	isRepeated bool            // the page repeats the one before, which had the cursor ""
-	before     []byte          // the entries of the page before, if it had the cursor ""
+	ended      bool            // the list ends with this page, whatever its cursor
+	cursors    paging.Cursors
 }
 
 // check returns an error if a page exceeds a limit or has no list.
@@ -134,7 +130,7 @@ func (r *listReader) check(page json.RawMessage) error {
 		case err != nil:
 			return err
 		case !more:
-			r.compare()
+			r.follow()
 			return r.session.opts.Limits.CheckPage(r.pages, r.bytes, r.cursor)
 		case jsonscan.KeyIs(key, r.member) && s.Kind() != jsonscan.Null:
 			err = r.checkEntries(&s, page)
@@ -149,14 +145,16 @@ func (r *listReader) check(page json.RawMessage) error {
 	}
 }
 
-// compare sets isRepeated. Some servers mean the last page by the cursor "", and answer it with the
-// first page.
-func (r *listReader) compare() {
-	if r.isRepeated = r.before != nil && bytes.Equal(r.before, r.array); r.isRepeated {
-		r.session.opts.Logger.Warn(`a server repeats a page of a list with the cursor "": the list ends`, "method", r.method)
+// follow sets ended, and drops the entries of a page that the server repeats.
+func (r *listReader) follow() {
+	end := r.cursors.Add(r.cursor, r.array)
+	if end == "" {
+		return
 	}
-	if r.before = nil; string(r.cursor) == `""` {
-		r.before = append([]byte{}, r.array...)
+	r.session.opts.Logger.Warn(end, "method", r.method)
+	r.ended = true
+	if end == paging.RepeatedPage {
+		r.array = nil
 	}
 }
 
@@ -235,7 +233,7 @@ func (r *listReader) skip(definition json.RawMessage, reason error) {
 	}
 	name, _ := jsonscan.Find(definition, nameMember(r.kind))
 	r.session.opts.Logger.Warn("an invalid entry of a list was skipped", "method", r.method,
-		"entry", shorten(string(name)), "error", shorten(reason.Error()))
+		"entry", peertext.Cut(string(name), maxQuoted), "error", peertext.Cut(reason.Error(), maxQuoted))
 }
 
 // end logs how many entries were skipped without a warning of their own.
@@ -257,5 +255,5 @@ func nameMember(kind mcp.Kind) string {
 	}
 }
 
-// shorten returns the beginning of a text of the server, for errors and logs.
-func shorten(text string) string { return text[:min(len(text), 256)] }
+// maxQuoted bounds a text of the server in errors and logs, in bytes.
+const maxQuoted = 256

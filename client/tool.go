@@ -88,7 +88,7 @@ func (s *Session) encodeArguments(to *bufpool.Buffer, arguments any) (json.RawMe
 		return to.Bytes, mustBeObject(to.Bytes)
 	}
 	encoded := bytes.NewBuffer(to.Bytes)
-	err := jsonv2.MarshalWrite(encoded, arguments, jsonv1.OmitEmptyWithLegacySemantics(true))
+	err := jsonv2.MarshalWrite(encoded, arguments, jsonv1.OmitEmptyWithLegacySemantics(true), jsonv1.FormatDurationAsNano(true))
 	to.Bytes = encoded.Bytes()
 	if err != nil {
 		return nil, fmt.Errorf("encoding arguments: %w", err)
@@ -131,7 +131,7 @@ func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any
 	structured := structuredContent(resp)
 	if structured != nil && (!wantsText || jsonscan.KindOf(structured) == jsonscan.String) {
 		if !s.codecs.of(reflect.TypeFor[Out]()).Decode(structured, &out) {
-			err = jsonv2.Unmarshal(structured, &out, jsontext.AllowInvalidUTF8(true)) // half a surrogate pair becomes U+FFFD
+			err = unmarshal(structured, &out)
 		}
 	} else {
 		result, failure := decodeToolResult(resp)
@@ -161,6 +161,12 @@ func structuredContent(resp *jsonrpc.Response) json.RawMessage {
 	return resp.Member("structuredContent")
 }
 
+// unmarshal decodes JSON. Half an escaped surrogate pair becomes U+FFFD, and a time.Duration is a
+// number of nanoseconds, as in encoding/json.
+func unmarshal(raw []byte, out any) error {
+	return jsonv2.Unmarshal(raw, out, jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true))
+}
+
 func decodeText(result *mcp.CallToolResult, out any) error {
 	for _, c := range result.Content {
 		text, ok := c.(*mcp.TextContent)
@@ -171,7 +177,7 @@ func decodeText(result *mcp.CallToolResult, out any) error {
 			*s = result.Text()
 			return nil
 		}
-		return jsonv2.Unmarshal([]byte(text.Text), out, jsontext.AllowInvalidUTF8(true))
+		return unmarshal([]byte(text.Text), out)
 	}
 	return fmt.Errorf("it has neither structured content nor text")
 }
@@ -191,7 +197,7 @@ var (
 // Lost chunks cancel the call.
 //
 // opts may be nil. Its Progress is called before each chunk is yielded; the Total of the parameters is
-// the number of chunks, if the tool has declared it. Each chunk restarts the timeout of the call.
+// the number of chunks, if the tool states it; see server.Request.SetChunks. Each chunk restarts the timeout of the call.
 func (s *Session) Stream(ctx context.Context, name string, arguments any, opts *CallOptions) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)

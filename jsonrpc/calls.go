@@ -23,10 +23,11 @@ type callTable struct {
 	mu         sync.Mutex
 	incoming   map[ID]*incomingCall
 	outgoing   map[ID]outgoingCall
-	lastID     int64
-	running    int // running calls of the peer, including cancelled ones
-	replying   int // completed calls with replies being written
-	goroutines int // including one for each running or replying call
+	firstID    int64
+	made       int64 // number of calls to the peer
+	running    int   // running calls of the peer, including cancelled ones
+	replying   int   // completed calls with replies being written
+	goroutines int   // including one for each running or replying call
 	idle       chan struct{}
 	closed     error
 	workers    chan *incomingCall // received by idle workers; nil before the first call
@@ -165,8 +166,8 @@ func (t *callTable) send(asker *incomingCall, limit int) (ID, <-chan *Response, 
 	if len(t.outgoing) >= limit {
 		return ID{}, nil, errTooManyPending
 	}
-	t.lastID++
-	id := IntID(t.lastID)
+	id := IntID(t.firstID + t.made)
+	t.made++
 	if t.outgoing == nil {
 		t.outgoing = make(map[ID]outgoingCall)
 	}
@@ -209,12 +210,21 @@ func (t *callTable) deliver(resp *Response, charge *bufpool.Charge) bool {
 	return true
 }
 
-// made reports whether a call to the peer had the id of a response.
-func (t *callTable) made(id ID) bool {
+// hasSent reports whether a call to the peer had the id of a response.
+func (t *callTable) hasSent(id ID) bool {
 	n, err := strconv.ParseInt(id.canonical().text, 10, 64)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return err == nil && 0 < n && n <= t.lastID
+	return err == nil && t.firstID <= n && n < t.firstID+t.made
+}
+
+// awaits reports whether a call to the peer waits for the response with an id.
+func (t *callTable) awaits(id ID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, exact := t.outgoing[id]
+	_, equal := t.outgoing[id.canonical()]
+	return exact || equal
 }
 
 // close fails all pending calls to the peer, and refuses all later calls of both sides.

@@ -43,9 +43,14 @@ type Conn struct {
 // NewConn returns a connection over a stream; nil means that all messages come through
 // [Conn.Receive]. bind returns the handler, and may keep the connection to call the peer.
 func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
-	c := &Conn{stream: stream, opts: opts.WithDefaults()}
+	c := &Conn{opts: opts.WithDefaults()}
+	c.calls.firstID = c.opts.FirstID
 	if stream != nil {
 		c.done = make(chan struct{})
+		if c.opts.Wrap != nil {
+			stream = c.opts.Wrap(stream)
+		}
+		c.stream = stream
 	}
 	c.recycler, _ = stream.(bufpool.Recycler)
 	c.charger, _ = stream.(bufpool.Charger)

@@ -3,8 +3,10 @@ package jsonrpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,6 +99,46 @@ func TestConnDrain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A lossy stream loses the messages that contain lost.
+type lossy struct {
+	jsonrpc.Stream
+	lost string
+}
+
+func (l lossy) Read() ([]byte, error) {
+	for {
+		frame, err := l.Stream.Read()
+		if err != nil || !strings.Contains(string(frame), l.lost) {
+			return frame, err
+		}
+	}
+}
+
+func (l lossy) Write(ctx context.Context, msg []byte) error {
+	if strings.Contains(string(msg), l.lost) {
+		return nil
+	}
+	return l.Stream.Write(ctx, msg)
+}
+
+// A connection reads from, writes to and closes the stream that Wrap returns. Wrap is not called
+// without a stream.
+func TestConnWrap(t *testing.T) {
+	var all []string
+	for _, lost := range []string{"first", "result", "nothing"} {
+		stream := &feed{in: []string{call(1, "first", `[]`), call(2, "second", `[]`)}, then: io.EOF}
+		wrap := func(s jsonrpc.Stream) jsonrpc.Stream { return lossy{s, lost} }
+		if err := newConn(stream, handler{handle: echo}, &jsonrpc.Options{Wrap: wrap}).Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		all = append(all, fmt.Sprint(lost, len(stream.out), stream.closed))
+	}
+	if want := []string{"first1 true", "result0 true", "nothing2 true"}; !slices.Equal(all, want) {
+		t.Errorf("sent %q, want %q", all, want)
+	}
+	newConn(nil, handler{handle: echo}, &jsonrpc.Options{Wrap: func(jsonrpc.Stream) jsonrpc.Stream { panic("there is no stream") }}).Close()
 }
 
 // Close during a drain waits for handlers for the grace period only.

@@ -50,6 +50,8 @@ func TestConnReplies(t *testing.T) {
 		"empty string":     {call(`""`, "echo", `[]`), result(`""`, `[]`)},
 		"escapes":          {call(`"\u0041\/\n\ud83d\ude00"`, "echo", `[]`), result(`"\u0041\/\n\ud83d\ude00"`, `[]`)},
 		"longest":          {call(long, "echo", `[]`), result(long, `[]`)},
+		"float":            {call("2.0", "echo", `[]`), result("2.0", `[]`)},
+		"exponent":         {call("2e0", "echo", `[]`), result("2e0", `[]`)},
 		"fraction":         {call("1.5", "echo", ""), refusal(jsonrpc.InvalidRequest, `id must be a string or an integer, not 1.5`)},
 		"error":            {call(1, "refuse", ""), `{"jsonrpc":"2.0","id":1,"error":{"code":7,"message":"no <b>","data":{"a":1.0}}}`},
 		"wrapped error":    {call(1, "wrap", ""), failure(1, 8, "wrapped")},

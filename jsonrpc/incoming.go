@@ -90,7 +90,7 @@ func (c *Conn) dispatch(o origin, msg Message, b *batch) (unused bool) {
 	switch msg := msg.(type) {
 	case *Response:
 		if !c.calls.deliver(msg, o.charge) {
-			c.report(&UnexpectedResponseError{ID: msg.ID, Late: c.calls.made(msg.ID), Err: msg.Error})
+			c.report(&UnexpectedResponseError{ID: msg.ID, Late: c.calls.hasSent(msg.ID), Err: msg.Error})
 		}
 	case *Request:
 		if msg.IsNotification() {

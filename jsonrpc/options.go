@@ -18,6 +18,9 @@ type Options struct {
 	// MaxPending is how many calls to the peer may wait for responses. Further calls fail
 	// with [NotSent]. Default 1024.
 	MaxPending int
+	// FirstID is the id of the first call to the peer; the ids of later calls follow it. Connections
+	// that get the responses to each other's calls need different ids. Default 1.
+	FirstID int64
 	// CallTimeout bounds calls to the peer whose context has no deadline. An MCP client
 	// counts it from the last progress of the call. Default 60 s; negative means no bound.
 	CallTimeout time.Duration
@@ -38,6 +41,9 @@ type Options struct {
 	// pending call, and for panics of handlers. It must not block, since it runs on the
 	// goroutine that reads. It may be called concurrently.
 	Malformed func(err error)
+	// Wrap, if set, returns the stream that the connection uses in place of its own, such as one
+	// that loses messages in a test. Transports without a stream ignore it.
+	Wrap func(Stream) Stream
 	// Trace, if set, is called for each frame that is sent or received. It must neither
 	// block nor retain the frame, and may be called concurrently.
 	Trace func(sent bool, frame []byte)
@@ -59,6 +65,7 @@ func (o *Options) WithDefaults() Options {
 		opts = *o
 	}
 	opts.MaxInFlight = cmp.Or(opts.MaxInFlight, 256)
+	opts.FirstID = cmp.Or(opts.FirstID, 1)
 	opts.MaxPending = cmp.Or(opts.MaxPending, 1024)
 	opts.CallTimeout = cmp.Or(opts.CallTimeout, 60*time.Second)
 	opts.Drain = cmp.Or(opts.Drain, 10*time.Second)

@@ -20,6 +20,9 @@ func (c *Conn) Notify(ctx context.Context, method string, params Appender) error
 	return c.send(ctx, c, ID{}, method, params)
 }
 
+// Awaits reports whether a call to the peer waits for the response with an id.
+func (c *Conn) Awaits(id ID) bool { return c.calls.awaits(id) }
+
 // PeerVia returns a [Peer] that sends its calls and notifications with write instead of the
 // stream. The responses may come from the stream or from [Conn.Receive]. write may be called
 // concurrently and follows the rules of [Stream].Write.

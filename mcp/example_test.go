@@ -113,3 +113,9 @@ func ExampleCallToolResult_Text() {
 	// two boards
 	// one drawer
 }
+
+func ExampleNewDefinition() {
+	definition := mcp.NewDefinition(json.RawMessage(`{"name":"erase","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}`))
+	fmt.Println(*definition.Annotations().DestructiveHint, string(definition.InputSchema()))
+	// Output: true {"type":"object"}
+}

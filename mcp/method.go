@@ -1,5 +1,11 @@
 package mcp
 
+import (
+	"encoding/json"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+)
+
 // Methods of requests from a client.
 const (
 	MethodInitialize            = "initialize"
@@ -40,3 +46,44 @@ const (
 	NotificationElicitationComplete  = "notifications/elicitation/complete"
 	NotificationAcknowledged         = "notifications/subscriptions/acknowledged"
 )
+
+// Subject returns what a request is about: the name of a tool or prompt, the URI of a resource, or
+// the prompt or resource of a completion. It returns "" for other methods, and if the params lack
+// it. member returns a member of the params, such as the method Member of [jsonrpc.Request] and
+// [Call].
+func Subject(method string, member func(path ...string) json.RawMessage) string {
+	switch method {
+	case MethodToolsCall, MethodPromptsGet:
+		return textOf(member("name"))
+	case MethodResourcesRead, MethodResourcesSubscribe, MethodResourcesUnsubscribe:
+		return textOf(member("uri"))
+	case MethodComplete:
+		if textOf(member("ref", "type")) == RefPrompt {
+			return textOf(member("ref", "name"))
+		}
+		return textOf(member("ref", "uri"))
+	}
+	return ""
+}
+
+// SubscribedURIs returns the resources that a request of subscriptions/listen names. It returns nil
+// for other methods and for malformed params. member is as in [Subject].
+func SubscribedURIs(method string, member func(path ...string) json.RawMessage) []string {
+	if method != MethodSubscriptionsListen {
+		return nil
+	}
+	raw := member("notifications")
+	var filter SubscriptionFilter
+	if jsonscan.KindOf(raw) != jsonscan.Object || filter.UnmarshalJSON(raw) != nil {
+		return nil
+	}
+	return filter.ResourceSubscriptions
+}
+
+// textOf decodes a JSON string. It returns "" for other values.
+func textOf(raw json.RawMessage) string {
+	if jsonscan.KindOf(raw) != jsonscan.String {
+		return ""
+	}
+	return jsonscan.Unquote(raw)
+}

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
 func TestValidatorsAgree(t *testing.T) {
 	rounds := 20_000
-	if testing.Short() {
+	if testing.Short() || racetest.Enabled {
 		rounds = 2_000
 	}
 	fast := 0

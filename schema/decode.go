@@ -11,6 +11,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/dovetail-go/dovetail/internal/codec"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -169,8 +170,9 @@ func Decode[T any](ctx context.Context, raw json.RawMessage) (T, error) {
 }
 
 // decoding skips the search for duplicate members, which validation has done. Half an escaped
-// surrogate pair becomes U+FFFD; validation has refused other text that is not UTF-8.
-var decoding = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// surrogate pair becomes U+FFFD; validation has refused other text that is not UTF-8. A time.Duration is a number of
+// nanoseconds.
+var decoding = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true))
 
 func isAbsent(raw []byte) bool {
 	raw = bytes.TrimSpace(raw)
@@ -350,6 +352,11 @@ func (z *normalizer) object(n *node) error {
 		}
 	}
 	z.copyTo(z.s.Offset() - 1)
+	return z.addDefaults(n, keys)
+}
+
+// addDefaults adds the members of a schema that have defaults to an object with these keys.
+func (z *normalizer) addDefaults(n *node, keys [][]byte) error {
 	for ; n != nil; n = n.ref {
 		for i := range n.members {
 			m := &n.members[i]

@@ -124,3 +124,31 @@ func ExampleSchemaProvider() {
 	// Output:
 	// {"type":"object","properties":{"to":{"type":"string","pattern":"^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$","description":"who is paid"}},"required":["to"],"additionalProperties":false} <nil>
 }
+
+func ExampleNewTypeDecoder() {
+	decoder, err := schema.NewTypeDecoder(reflect.TypeFor[Search](), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var search Search
+	err = decoder.Decode(context.Background(), json.RawMessage(`{"query":"joints"}`), &search)
+	fmt.Println(search.Query, search.Limit, err)
+	// Output: joints 10 <nil>
+}
+
+// Two validators share 1 MiB.
+func ExampleNewMemory() {
+	shared := schema.NewMemory(1 << 20)
+	for _, text := range []string{`{"type":"string"}`, `{"type":"integer"}`} {
+		validator, err := schema.Compile(json.RawMessage(text), &schema.CompileOptions{Memory: shared})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(validator.Validate(context.Background(), []byte(`7`)))
+	}
+	// Output:
+	// expected a string, got the number 7
+	// <nil>
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
@@ -33,6 +34,14 @@ func slowness() float64 {
 		panic(err)
 	}
 	return max(float64(time.Since(start))/float64(usual), 1)
+}
+
+// maxWork is DefaultMaxWork, or a tenth of it under the race detector, which takes ten times as long.
+func maxWork() int64 {
+	if racetest.Enabled {
+		return schema.DefaultMaxWork / 10
+	}
+	return schema.DefaultMaxWork
 }
 
 func longText() string { return `"` + strings.Repeat("x", fourMiB-2) + `"` }
@@ -63,6 +72,7 @@ func TestHostileWork(t *testing.T) {
 		return "[" + strings.Repeat(item+",", n-1) + item + "]"
 	}
 	members := func(format string) string { return "{" + joined(60_000, format) + "}" }
+	slower := slowness()
 	for name, test := range map[string]struct{ schema, instance string }{
 		"doubling, length":        {doubling(18, `{"minLength":1}`), long},
 		"doubling, failing":       {doubling(17, `{"minLength":5000000}`), long},
@@ -97,13 +107,12 @@ func TestHostileWork(t *testing.T) {
 		"unevaluated, chain":      {`{"unevaluatedItems":true,` + strings.TrimPrefix(chain(2000, `"minItems":0`), "{"), "[" + strings.Repeat("1,", 20_000) + "1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v, err := schema.Compile(json.RawMessage(test.schema), nil)
+			v, err := schema.Compile(json.RawMessage(test.schema), &schema.CompileOptions{MaxWork: maxWork()})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			slower := slowness()
 			start := time.Now()
 			err = v.Validate(t.Context(), []byte(test.instance))
 			if took := time.Since(start); took > maxTime && float64(took) > float64(maxTime)*max(slower, slowness()) {

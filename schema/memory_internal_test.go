@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/racetest"
 )
 
 // live returns the bytes of what fn returns: the least of three measurements, since the runtime
@@ -118,9 +119,13 @@ func peakHeap(fn func()) int64 {
 }
 
 // Many large instances at a time, for several validators with one Memory, use a limited part of the
-// heap. Without the limit each instance of the first kind uses more than 16 MiB.
+// heap. Without the limit each instance of the first kind uses more than 16 MiB. Under the race
+// detector, there are fewer instances, and they are smaller.
 func TestManyLargeInstances(t *testing.T) {
-	const size, limit = 512 << 10, 12 << 20
+	count, size, limit := 6, 512<<10, int64(12<<20)
+	if racetest.Enabled {
+		count, size, limit = 4, size/2, limit/2
+	}
 	list := func(item string) []byte {
 		return []byte("[" + strings.Repeat(item+",", size/(len(item)+1)-1) + item + "]")
 	}
@@ -175,7 +180,7 @@ func TestManyLargeInstances(t *testing.T) {
 			}
 			grown := peakHeap(func() {
 				var running sync.WaitGroup
-				for i := range 6 {
+				for i := range count {
 					running.Go(func() { _, _ = validators[i%4].prepare(t.Context(), test.instance) })
 				}
 				running.Wait()

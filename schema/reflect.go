@@ -33,9 +33,11 @@ func For[T any]() (json.RawMessage, error) {
 //     structs are flattened unless they have a JSON name. Blank and unexported fields are ignored. A
 //     field is required unless it is a pointer, has omitempty or omitzero, or has a default.
 //   - Integers of a fixed size, and all unsigned integers, have their range.
-//   - []byte and [N]byte are base64, time.Time is a date-time, a type with text methods is a string,
-//     and a type with JSON methods may be anything. The names of members of a map with integer keys
-//     are integers.
+//   - []byte and [N]byte are base64, time.Time is a date-time, slog.Level and a type with text methods
+//     are strings, and a type with JSON methods may be anything. The names of members of a map with
+//     integer keys are integers.
+//   - time.Duration is an integer, the number of nanoseconds, as in encoding/json. The description of
+//     a field replaces the one that says so.
 //   - A type with the method EnumValues() []T accepts only these values. A [SchemaProvider] returns
 //     its own schema.
 //   - Types that occur once are described in place. Structs that occur twice, and types that contain
@@ -55,8 +57,9 @@ func For[T any]() (json.RawMessage, error) {
 // inside a value is written \\,. On a list, keywords that are not about lists apply to its items. A
 // keyword that is misspelt, does not fit the type of the field or follows a description is an error.
 //
-// These types have no schema: chan, func and complex types; time.Duration and url.URL, which have no
-// JSON form of their own; and interfaces with methods, which cannot be decoded.
+// These types have no schema: chan, func and complex types; url.URL, which has no JSON form of its own;
+// interfaces with methods, which cannot be decoded; and structs that the JSON library refuses, such as
+// one with a json tag at an unexported field.
 func ForType(t reflect.Type) (json.RawMessage, error) { return forType(t, false) }
 
 // ForOutput is [ForType] for values that are encoded, such as results. It differs where encoding

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"image"
+	"log/slog"
 	"net/netip"
 	"net/url"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -83,6 +85,15 @@ func TestForFields(t *testing.T) {
 			D *string `json:"d" jsonschema:"required,nullable"`
 			E string
 		}], object(`"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"string"},"d":{"type":["string","null"]},"E":{"type":"string"}`, `"d","E"`)},
+		"durations": {schema.For[struct {
+			A time.Duration            `json:"a"`
+			B *time.Duration           `json:"b" jsonschema:"how long, in nanoseconds"`
+			C []time.Duration          `json:"c" jsonschema:"minimum=1,default=5"`
+			D map[string]time.Duration `json:"d"`
+		}], object(`"a":{"type":"integer","description":"duration in nanoseconds"},`+
+			`"b":{"type":"integer","description":"how long, in nanoseconds"},`+
+			`"c":{"type":"array","default":[5],"items":{"type":"integer","description":"duration in nanoseconds","minimum":1}},`+
+			`"d":{"type":"object","additionalProperties":{"type":"integer","description":"duration in nanoseconds"}}`, `"a","d"`)},
 		"embedded": {schema.For[struct {
 			base
 			*opaqueBase
@@ -154,6 +165,7 @@ func TestForTypes(t *testing.T) {
 		"any":      {schema.For[any], `{}`},
 		"schemer":  {schema.For[account], `{"type":"string","x-bank":true}`},
 		"no field": {schema.For[struct{}], object(``, ``)},
+		"level":    {schema.For[slog.Level], `{"type":"string"}`},
 		"slice":    {schema.For[[]item], `{"type":"array","items":` + itemSchema + `}`},
 		"once": {schema.For[struct {
 			A item `json:"a" jsonschema_description:"first"`
@@ -226,12 +238,11 @@ func TestForErrors(t *testing.T) {
 		reflect func() (json.RawMessage, error)
 		want    string
 	}{
-		"func":     {schema.For[order], "schema: order.Lines[].Done[]: the type func() has no JSON form"},
-		"chan":     {schema.For[chan int], "schema: chan: the type chan int has no JSON form"},
-		"complex":  {schema.For[struct{ C complex64 }], "schema: struct.C: the type complex64 has no JSON form"},
-		"duration": {schema.For[struct{ D time.Duration }], "schema: struct.D: time.Duration has no JSON form of its own: use a number of seconds or a type with text methods"},
-		"url":      {schema.For[struct{ U *url.URL }], "schema: struct.U: url.URL has no JSON form of its own: use a string with format=uri"},
-		"key":      {schema.For[map[float64]int], "schema: map: keys of a JSON object are strings, integers or types with text methods, not float64"},
+		"func":    {schema.For[order], "schema: order.Lines[].Done[]: the type func() has no JSON form"},
+		"chan":    {schema.For[chan int], "schema: chan: the type chan int has no JSON form"},
+		"complex": {schema.For[struct{ C complex64 }], "schema: struct.C: the type complex64 has no JSON form"},
+		"url":     {schema.For[struct{ U *url.URL }], "schema: struct.U: url.URL has no JSON form of its own: use a string with format=uri"},
+		"key":     {schema.For[map[float64]int], "schema: map: keys of a JSON object are strings, integers or types with text methods, not float64"},
 		"not for": {schema.For[struct {
 			A string `jsonschema:"minimum=1"`
 		}], `schema: struct.A: the jsonschema tag: minimum is not for a value of type "string"`},
@@ -248,8 +259,20 @@ func TestForErrors(t *testing.T) {
 			A bool `json:",string"`
 		}], `schema: struct.A: the json option string is for numbers, not for bool`},
 		"embedded": {schema.For[struct{ colour }], `schema: struct.colour: an embedded schema_test.colour needs a JSON name: only structs and maps can be flattened`},
-		"panic":    {schema.For[panics], "schema: schema_test.panics: reflecting panicked: oops"},
-		"schemer":  {schema.For[notObject], "schema: notObject: JSONSchema of schema_test.notObject must return a JSON object: invalid JSON at byte 0: expected an object, found '['"},
+		// The JSON library would refuse each value.
+		"tag of an unexported field": {func() (json.RawMessage, error) {
+			return schema.ForType(reflect.SliceOf(reflect.StructOf([]reflect.StructField{
+				{Name: "A", Type: reflect.TypeFor[int]()},
+				{Name: "b", PkgPath: "x", Type: reflect.TypeFor[int](), Tag: `json:"B"`}, // go vet refuses this in a declared type
+			})))
+		}, `schema: slice[]: unexported Go struct field b cannot have non-ignored ` + "`json:\"B\"` tag"},
+		"two of one name": {schema.For[struct {
+			A int
+			B int `json:"A"`
+		}], `schema: struct: Go struct fields A and B conflict over JSON object name "A"`},
+		"no exported field": {schema.For[struct{ M sync.Mutex }], `schema: struct.M: Go struct has no exported fields`},
+		"panic":             {schema.For[panics], "schema: schema_test.panics: reflecting panicked: oops"},
+		"schemer":           {schema.For[notObject], "schema: notObject: JSONSchema of schema_test.notObject must return a JSON object: invalid JSON at byte 0: expected an object, found '['"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -153,6 +153,30 @@ func (r *report) describe(e *jsonschema.ValidationError) []Violation {
 		v.Expected = decodedAlternatives(k.Want...)
 	case *kind.Const:
 		v.Expected = decodedAlternatives(k.Want)
+	case *kind.Pattern:
+		v.Expected = "text that matches " + k.Want
+	case *kind.UniqueItems:
+		v.Expected, v.Got = "items that all differ", fmt.Sprintf("equal items %d and %d", k.Duplicates[0], k.Duplicates[1])
+	case *kind.AdditionalItems:
+		v.Expected, v.Got = "no more items", plural(k.Count, "item")+" more"
+	case *kind.Contains:
+		v.Expected = "an item that matches the schema in contains"
+	case *kind.PropertyNames:
+		v.Pointer = pointerOf(v.Pointer, k.Property)
+		v.Expected, v.Got = r.acceptedName(e), ""
+	case *kind.Not:
+		v.Keyword, v.Expected = "not", "a value that does not match the schema in not"
+	case *kind.OneOf:
+		v.Expected = fmt.Sprintf("a value that matches one alternative only, not both %d and %d", k.Subschemas[0], k.Subschemas[1])
+	default:
+		r.describeLimit(&v, e)
+	}
+	return []Violation{v}
+}
+
+// describeLimit describes an error about the size of a value, or one whose keyword is all that is known.
+func (r *report) describeLimit(v *Violation, e *jsonschema.ValidationError) {
+	switch k := e.ErrorKind.(type) {
 	case *kind.Minimum:
 		v.Expected = "at least " + r.limitText(e, k.Want)
 	case *kind.Maximum:
@@ -175,34 +199,23 @@ func (r *report) describe(e *jsonschema.ValidationError) []Violation {
 		v.count("at least", k.Want, k.Got, "member")
 	case *kind.MaxProperties:
 		v.count("at most", k.Want, k.Got, "member")
-	case *kind.Pattern:
-		v.Expected = "text that matches " + k.Want
-	case *kind.UniqueItems:
-		v.Expected, v.Got = "items that all differ", fmt.Sprintf("equal items %d and %d", k.Duplicates[0], k.Duplicates[1])
-	case *kind.AdditionalItems:
-		v.Expected, v.Got = "no more items", plural(k.Count, "item")+" more"
-	case *kind.Contains:
-		v.Expected = "an item that matches the schema in contains"
 	case *kind.MinContains:
 		v.Expected, v.Got = "at least "+plural(k.Want, "item")+" that match the schema in contains", strconv.Itoa(len(k.Got))
 	case *kind.MaxContains:
 		v.Expected, v.Got = "at most "+plural(k.Want, "item")+" that match the schema in contains", strconv.Itoa(len(k.Got))
-	case *kind.PropertyNames:
-		v.Pointer = pointerOf(v.Pointer, k.Property)
-		v.Expected, v.Got = "another name", ""
-		if len(e.Causes) > 0 {
-			if inner, ok := r.first(e.Causes[0]); ok {
-				v.Expected = "a name that is " + inner.Expected
-			}
-		}
-	case *kind.Not:
-		v.Keyword, v.Expected = "not", "a value that does not match the schema in not"
-	case *kind.OneOf:
-		v.Expected = fmt.Sprintf("a value that matches one alternative only, not both %d and %d", k.Subschemas[0], k.Subschemas[1])
 	default:
 		v.Expected = "a value that satisfies " + v.Keyword
 	}
-	return []Violation{v}
+}
+
+// acceptedName describes the names that propertyNames accepts.
+func (r *report) acceptedName(e *jsonschema.ValidationError) string {
+	if len(e.Causes) > 0 {
+		if inner, ok := r.first(e.Causes[0]); ok {
+			return "a name that is " + inner.Expected
+		}
+	}
+	return "another name"
 }
 
 // keyword returns the value of a keyword of the schema at a URL. It returns nil for another document.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/invopop/jsonschema"
 
@@ -101,8 +102,11 @@ func splitUnescaped(tag string) []string {
 // applyTag applies the tags of the field f to its schema s. The library has applied them already, but
 // ignores errors and some types.
 func applyTag(s *jsonschema.Schema, f *field) error {
-	if f.description != "" {
+	switch {
+	case f.description != "":
 		s.Description = f.description
+	case deref(f.typ) == reflect.TypeFor[time.Duration]():
+		s.Description = durationDescription // the library has removed it
 	}
 	s.Default, s.Examples = nil, nil
 	if f.stringified {

@@ -3,7 +3,9 @@ package schema
 import (
 	"encoding"
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"reflect"
 	"strconv"
@@ -29,10 +31,7 @@ func (in *inspector) inspect(t reflect.Type, path string) error {
 		return nil
 	}
 	in.seen[t] = true
-	switch t {
-	case reflect.TypeFor[time.Duration]():
-		return &TypeError{Path: path, Reason: "time.Duration has no JSON form of its own: use a number of seconds or a type with text methods"}
-	case reflect.TypeFor[url.URL]():
+	if t == reflect.TypeFor[url.URL]() {
 		return &TypeError{Path: path, Reason: "url.URL has no JSON form of its own: use a string with format=uri"}
 	}
 	if describesItself(t) {
@@ -64,6 +63,11 @@ func (in *inspector) inspectStruct(t reflect.Type, path string) error {
 	if err != nil {
 		return err
 	}
+	// Arguments without members are not decoded.
+	isRoot := len(in.seen) == 1
+	if reason := refusal(t); reason != "" && (in.output || !isRoot || !isMemberless(t)) {
+		return &TypeError{Path: path, Reason: reason}
+	}
 	in.structs[t] = info
 	for i := range info.fields {
 		if err := in.inspect(info.fields[i].typ, info.fields[i].path); err != nil {
@@ -74,6 +78,16 @@ func (in *inspector) inspectStruct(t reflect.Type, path string) error {
 		return nil
 	}
 	return in.inspect(info.others, path+"[]")
+}
+
+// refusal returns why the JSON library refuses to encode and decode a struct type, such as two fields of
+// one name, or "".
+func refusal(t reflect.Type) string {
+	err := json.Unmarshal([]byte("{}"), reflect.New(t).Interface())
+	if semantic, ok := errors.AsType[*json.SemanticError](err); ok && semantic.Err != nil {
+		return semantic.Err.Error()
+	}
+	return ""
 }
 
 // keyPattern returns the pattern of the keys of a map with integer keys, or "" for other keys.
@@ -102,12 +116,18 @@ func typePath(t reflect.Type) string {
 // keyword is empty.
 const ownSchema = ""
 
+const durationDescription = "duration in nanoseconds"
+
 // primitiveSchema returns a new schema for a type whose parts are not inspected, and nil for other
 // types. The tags of a field may change the schema.
 func primitiveSchema(t reflect.Type) *jsonschema.Schema {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return &jsonschema.Schema{Type: "string", Format: "date-time"}
+	case t == reflect.TypeFor[slog.Level](): // its text is also its JSON
+		return &jsonschema.Schema{Type: "string"}
+	case t == reflect.TypeFor[time.Duration]():
+		return &jsonschema.Schema{Type: "integer", Description: durationDescription}
 	case has[SchemaProvider](t):
 		raw := reflect.New(t).Interface().(SchemaProvider).JSONSchema()
 		return &jsonschema.Schema{Extras: map[string]any{ownSchema: raw}}

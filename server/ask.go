@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/unasked"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
 )
@@ -30,8 +32,8 @@ func (e *DeclinedError) Error() string {
 }
 
 // Elicit asks the user of the client to fill in a T. T is a string, number, boolean, a list of
-// strings with an enum, or a struct of these. key identifies the question among those of the call,
-// and must be the same in each run.
+// strings with an enum, or a struct of these. The form of a T that is not a struct has one member,
+// "value". key identifies the question among those of the call, and must be the same in each run.
 //
 // Until there is an answer, Elicit returns an error, which the function must return. The client is
 // asked, and then the function runs again from its first line: code before the question runs again,
@@ -179,8 +181,9 @@ func (r *Request) warnUnasked(ctx context.Context, err error) {
 	}
 	slices.Reverse(keys)
 	kind, name := describeTarget(r.call)
-	r.logger().WarnContext(ctx, "a question was not asked: the function must return the error of Elicit, Sample or Roots",
-		"questions", keys, "kind", kind, "name", name, "returned", err)
+	const text = "a question was not asked: the function must return the error of Elicit, Sample or Roots"
+	r.logger().WarnContext(ctx, text, "questions", keys, "kind", kind, "name", name, "returned", err)
+	unasked.Report(ctx, fmt.Sprintf("%v %q: %s: %q", kind, name, text, keys))
 }
 
 // Once calls fn in the first run of a call and returns the stored result in later runs, so that a
@@ -194,7 +197,7 @@ func Once[T any](r *Request, key string, fn func() (T, error)) (T, error) {
 	key = "once/" + key
 	var value T
 	if kept, ok := r.call.Load(key); ok {
-		err := jsonv2.Unmarshal(kept, &value)
+		err := jsonv2.Unmarshal(kept, &value, jsonv1.FormatDurationAsNano(true))
 		return value, err
 	}
 	value, err := fn()

@@ -88,7 +88,7 @@ func TestRegistrationBudget(t *testing.T) {
 		if _, err := server.NewTool(server.Tool{Name: "echo"}, echo); err != nil {
 			t.Fatal(err)
 		}
-	}, 200, 21<<10)
+	}, 204, 21<<10)
 }
 
 // TestListBudget checks that the cost of a list does not depend on its length.

@@ -31,8 +31,10 @@ type Catalog struct {
 
 	// Of a merged catalog:
 	bridges []string // see CatalogOptions; also of a catalog that is not merged
-	parts   []Part
-	owners  [kindCount]map[string]string
+	// rootsChanged is CatalogOptions.RootsChanged; also of a catalog that is not merged.
+	rootsChanged func(ctx context.Context, caller *mcp.Caller)
+	parts        []Part
+	owners       [kindCount]map[string]string
 }
 
 const kindCount = mcp.KindResourceTemplate + 1
@@ -74,6 +76,10 @@ type CatalogOptions struct {
 	// Bridges are the ids of the bridges that the entries come through. [Merge] joins them, and
 	// [Catalog.Map] keeps them. A server adds them to lists; see [mcp.MetaBridges].
 	Bridges []string
+	// RootsChanged is called when a client in the legacy era has changed its roots, for providers
+	// that pass calls on to other servers. It may block. [Merge] and [Catalog.Map] keep it. nil means
+	// that the change does not matter: a function that asks with [Roots] gets the current ones.
+	RootsChanged func(ctx context.Context, caller *mcp.Caller)
 }
 
 // NewCatalog returns a catalog of entries in this order. If several entries have the same kind and
@@ -81,7 +87,7 @@ type CatalogOptions struct {
 func NewCatalog(entries []*Entry, opts *CatalogOptions) *Catalog {
 	c := &Catalog{}
 	if opts != nil {
-		c.partial, c.bridges = opts.Partial, opts.Bridges
+		c.partial, c.bridges, c.rootsChanged = opts.Partial, opts.Bridges, opts.RootsChanged
 	}
 	if opts != nil && opts.Resolve != nil {
 		finished := newMapping(func(e *Entry) *Entry { return e })
@@ -171,7 +177,7 @@ func (c *Catalog) Map(f func(*Entry) *Entry) *Catalog {
 
 // mapWith is Map with a given function for entries that are resolved later.
 func (c *Catalog) mapWith(f func(*Entry) *Entry, more resolver) *Catalog {
-	to := &Catalog{partial: c.partial, bridges: c.bridges, collisions: slices.Clip(c.collisions)}
+	to := &Catalog{partial: c.partial, bridges: c.bridges, rootsChanged: c.rootsChanged, collisions: slices.Clip(c.collisions)}
 	dropped := make(map[string]bool)
 	for kind, entries := range c.entries { // resources come before templates
 		for i, e := range entries {
@@ -385,6 +391,7 @@ func Merge(previous *Catalog, parts ...Part) *Catalog {
 		m.addPart(previous, p)
 	}
 	m.mergeResolvers()
+	m.mergeRootsChanged()
 	return m
 }
 

@@ -42,9 +42,6 @@ func (c core) Failed(method string, err error) error {
 	return c.internalError("a call failed", "method", method, "error", err)
 }
 
-// Stopping returns a channel that is closed when the server shuts down.
-func (c core) Stopping() <-chan struct{} { return c.stopping }
-
 // Describe returns the server's description, and begins to start the server. It does not block.
 // While the server is starting, it declares all kinds of entries, since any may still appear. The
 // error is that of a failed start.

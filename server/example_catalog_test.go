@@ -104,3 +104,19 @@ func ExampleMerge() {
 	// clean
 	// the tool "clean" of counter is not offered: kitchen has one too; use a prefix
 }
+
+// The first of two entries with one name is offered.
+func ExampleNewCatalog() {
+	add, err := server.NewTool(server.Tool{Name: "add"}, func(context.Context, *server.Request, struct{}) (int, error) { return 0, nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+	catalog := server.NewCatalog([]*server.Entry{add, add}, nil)
+	for entry := range catalog.All(mcp.KindTool) {
+		fmt.Println(entry.Kind, entry.Name)
+	}
+	fmt.Println("not offered:", len(catalog.Collisions()))
+	// Output:
+	// tool add
+	// not offered: 1
+}

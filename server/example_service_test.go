@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/client"
@@ -114,4 +115,52 @@ func ExampleAddStream() {
 	// "depends " <nil>
 	// "upon " <nil>
 	// so much depends upon
+}
+
+func ExampleNewStream() {
+	count, err := server.NewStream(server.Tool{Name: "count"}, func(context.Context, *server.Request, struct{}) iter.Seq2[int, error] {
+		return func(yield func(int, error) bool) {
+			for i := range 3 {
+				if !yield(i, nil) {
+					return
+				}
+			}
+		}
+	}, server.LastChunk)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := server.New(mcp.Implementation{Name: "counter", Version: "1.0.0"}, nil)
+	if err := s.Replace(count); err != nil {
+		log.Fatal(err)
+	}
+	session := dial(s, nil)
+	defer session.Close()
+	say(session, "count", nil)
+	// Output: 2
+}
+
+func ExampleRequest_SetChunks() {
+	s := server.New(mcp.Implementation{Name: "poet", Version: "1.0.0"}, nil)
+	server.AddStream(s, server.Tool{Name: "recite"}, func(_ context.Context, r *server.Request, _ struct{}) iter.Seq2[string, error] {
+		lines := []string{"so much depends", "upon"}
+		r.SetChunks(len(lines))
+		return func(yield func(string, error) bool) {
+			for _, line := range lines {
+				if !yield(line, nil) {
+					return
+				}
+			}
+		}
+	}, server.JoinText)
+
+	session := dial(s, nil)
+	defer session.Close()
+	progress := func(p *mcp.ProgressParams) { fmt.Print(p.Progress+1, " of ", *p.Total, ": ") }
+	for chunk, err := range session.Stream(context.Background(), "recite", nil, &client.CallOptions{Progress: progress}) {
+		fmt.Println(string(chunk), err)
+	}
+	// Output:
+	// 1 of 2: "so much depends" <nil>
+	// 2 of 2: "upon" <nil>
 }

@@ -316,7 +316,8 @@ type Dependency struct {
 //
 // The server calls start once, before it answers calls. The context of start ends when everything
 // has been started. stop may be nil. Otherwise it is called once, at shutdown or after a failed
-// start, unless start itself returned an error.
+// start, unless start itself returned an error. A dependency that needs another one is listed after
+// it, and gets its value from a variable that both start functions use.
 //
 // Functions get the value with [Value], and methods of a service get it as a parameter. They use it
 // concurrently.

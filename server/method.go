@@ -162,6 +162,7 @@ func (b *methodBinding) caller() (call func(ctx context.Context, r *Request, arg
 	case reduce == "" && isText, reduce == "join" && isText:
 		reduce, out = "join", reflect.TypeFor[string]()
 	case reduce == "", reduce == "list":
+		reduce = "list"
 	case reduce == "last":
 		out = b.chunk
 	default:

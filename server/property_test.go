@@ -13,18 +13,19 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-const compositions, fewCompositions = 300, 60 // the latter with -short
+const compositions, fewCompositions = 300, 60 // the latter with -short and under the race detector
 
 // TestCompositions composes providers at random, by Map, Merge and Mount, and compares the server
 // with a model. The name of each test has its seed: run TestCompositions/seed_7 to repeat it.
 func TestCompositions(t *testing.T) {
 	rounds := compositions
-	if testing.Short() {
+	if testing.Short() || racetest.Enabled {
 		rounds = fewCompositions
 	}
 	for seed := range uint64(rounds) {

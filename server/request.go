@@ -14,7 +14,7 @@ import (
 )
 
 // A Request is the call that a function answers, with the means to reach its caller. It is valid
-// until the function returns. Its methods may be called concurrently.
+// until the function returns. Its methods may be called concurrently, except for [Request.SetChunks].
 //
 // The principal of an authenticated caller is [Request.Caller].Principal, and [mcp.Call.ID] of
 // [Request.Call] identifies the call in all its runs. Over HTTP, the context of the function has the
@@ -60,6 +60,15 @@ func (r *Request) Progress(ctx context.Context, done, total float64, message str
 	progressReports.Put(p)
 	return err
 }
+
+// SetChunks says how many chunks a stream has; see [AddStream]. The progress notifications of later
+// chunks have it as their total, so that the caller can show how far the stream is. A stream that does
+// not know the number does not call SetChunks. Outside of a stream it does nothing. Unlike other methods,
+// it must not be called concurrently: the function calls it, or the sequence that it returns.
+func (r *Request) SetChunks(total int) { r.call.Set(chunksKey{}, total) }
+
+// chunksKey is the key of the number of chunks in the values of a call.
+type chunksKey struct{}
 
 // A progressReport is a progress notification that is being sent.
 type progressReport struct {

@@ -166,10 +166,10 @@ func newStructured(plain *codec.Codec, out any) (structuredResult, error) {
 	return structuredResult{value}, nil
 }
 
-// encode returns the JSON of a Go value, with sorted keys. omitempty means the same as in
-// encoding/json.
+// encode returns the JSON of a Go value, with sorted keys. omitempty and time.Duration mean the same as
+// in encoding/json.
 func encode(value any) (json.RawMessage, error) {
-	return jsonv2.Marshal(value, jsonv2.Deterministic(true), jsonv1.OmitEmptyWithLegacySemantics(true))
+	return jsonv2.Marshal(value, jsonv2.Deterministic(true), jsonv1.OmitEmptyWithLegacySemantics(true), jsonv1.FormatDurationAsNano(true))
 }
 
 // structuredOverhead is more than the size of a structured result, and of its envelope, without its

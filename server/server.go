@@ -40,8 +40,10 @@ type Options struct {
 	// Replicas with the same keys can continue each other's calls. Default: one random key for this
 	// process.
 	StateKeys [][]byte
-	// Middleware handles every request except those of the protocol itself, such as initialize and
-	// ping. It also sees lists and calls that are refused. The first is outermost.
+	// Middleware handles every request except those of the protocol itself, such as initialize, ping
+	// and subscriptions. It also sees lists and calls that are refused. The first is outermost. The
+	// error of a tool's function, and of invalid arguments, is an error there too: the server converts
+	// it to a result afterwards. A call that asks is handled once for each run.
 	// [mcp.Call.Target] returns the entry that a call is for. If a middleware passes on a call with
 	// another name, the server looks that name up.
 	Middleware []mcp.Middleware
@@ -404,14 +406,17 @@ func (s *Server) Scopes(method, name string) []string {
 }
 
 // Shutdown ends subscriptions, rejects new calls, waits for running calls until ctx ends, and stops
-// mounts and dependencies in reverse order. It does not close connections; their transports do. It
-// may be called more than once and concurrently; later calls wait for the first one. The error
+// mounts and dependencies in reverse order. It does not close connections; their transports do, and
+// stdio.Serve and streamable.Serve return. It may be called more than once and concurrently; later calls wait for the first one. The error
 // joins those of ctx and of everything that could not be stopped.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
 	err := await(ctx, s.calls.stop())
 	return errors.Join(err, s.life.stop(ctx))
 }
+
+// Stopping returns a channel that is closed when [Server.Shutdown] is called.
+func (s *Server) Stopping() <-chan struct{} { return s.stopping }
 
 // A callCounter counts running calls.
 type callCounter struct {

@@ -317,7 +317,7 @@ func (s *service) describeProperties(method string, raw json.RawMessage) (json.R
 	if err != nil {
 		return nil, err
 	}
-	var edits []jsonscan.Edit
+	described := root.Get("properties")
 	for property := range properties.All() {
 		name := jsonscan.Unquote(property.Key)
 		text := s.descriptions[method+"."+name]
@@ -329,11 +329,9 @@ func (s *service) describeProperties(method string, raw json.RawMessage) (json.R
 		if err != nil {
 			return nil, err
 		}
-		edits = append(edits, jsonscan.Edit{Name: name, Value: value})
-	}
-	described, err := jsonscan.Splice(nil, root.Get("properties"), edits...)
-	if err != nil {
-		return nil, err
+		if described, err = jsonscan.Splice(nil, described, jsonscan.Edit{Name: name, Value: value}); err != nil {
+			return nil, err
+		}
 	}
 	return jsonscan.Splice(nil, raw, jsonscan.Edit{Name: "properties", Value: described})
 }

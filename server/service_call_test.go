@@ -373,7 +373,7 @@ func listedFor(t *testing.T, s *server.Server, version mcp.Version) map[string]m
 	return tools
 }
 
-// A library is a service whose methods have all the tags there are.
+// A library is a service with every tag of a method.
 type library struct{}
 
 type lendIn struct {
@@ -490,8 +490,7 @@ func TestServiceTags(t *testing.T) {
 	})
 }
 
-// watched is a service whose methods fail in all ways there are, with something around
-// all of them.
+// watched is a service with a method for each kind of failure, and annotations for all methods.
 type watched struct{ common server.Annotations }
 
 func (w *watched) Annotations() server.Annotations { return w.common }

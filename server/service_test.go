@@ -834,8 +834,8 @@ func (desk) Resource(context.Context, deskResourceIn) (string, error) { return "
 func (desk) Template(context.Context, deskTemplateIn) (string, error) { return "", nil }
 func (desk) Word(context.Context, deskWordIn) ([]string, error)       { return nil, nil }
 
-// TestMethodMetadata: guards find what a method's tag says, which wins over what its
-// service and its server say; clients are not told.
+// TestMethodMetadata checks that guards get the metadata of a method's tag, which replace those of its
+// service and its server, and that they are not sent to clients.
 func TestMethodMetadata(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var seen string
@@ -910,3 +910,40 @@ func (longLived) Run(context.Context, longLivedIn) (string, error)   { return ""
 func (backwards) Run(context.Context, backwardsIn) (string, error)   { return "", nil }
 func (everybodys) Run(context.Context, everybodysIn) (string, error) { return "", nil }
 func (keptTool) Run(context.Context, keptToolIn) error               { return nil }
+
+// manyArguments has more arguments than other tools.
+type manyArguments struct{}
+
+type manyIn struct {
+	_                                                server.ToolTag
+	P0, P1, P2, P3, P4, P5, P6, P7, P8, P9           string
+	P10, P11, P12, P13, P14, P15, P16, P17, P18, P19 string
+	P20, P21, P22, P23, P24, P25, P26, P27, P28, P29 string
+	P30, P31, P32, P33, P34, P35, P36, P37, P38, P39 string
+	P40, P41, P42, P43, P44, P45, P46, P47, P48, P49 string
+	P50, P51, P52, P53, P54, P55, P56, P57, P58, P59 string
+	P60, P61, P62, P63, P64, P65, P66, P67, P68, P69 string
+}
+
+func (manyArguments) Count(context.Context, manyIn) (int, error) { return 70, nil }
+
+func (manyArguments) Descriptions() server.Descriptions {
+	texts := make(server.Descriptions)
+	for i := range 70 {
+		texts[fmt.Sprintf("Count.P%d", i)] = fmt.Sprintf("the text number %d.", i)
+	}
+	return texts
+}
+
+// The number of described arguments has no limit.
+func TestManyDescriptions(t *testing.T) {
+	entries, err := server.Service(manyArguments{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 70 {
+		if text := fmt.Sprintf(`"the text number %d."`, i); !strings.Contains(string(entries[0].Definition.JSON()), text) {
+			t.Errorf("the definition lacks %s", text)
+		}
+	}
+}

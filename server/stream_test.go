@@ -244,6 +244,72 @@ func TestStreamChunksAreProgress(t *testing.T) {
 	})
 }
 
+type (
+	totalIn   struct{ Total int }
+	measureIn struct {
+		_     server.ToolTag `name:"measure"`
+		Total int
+	}
+	tailor struct{}
+)
+
+func (tailor) Measure(ctx context.Context, r *server.Request, in measureIn) iter.Seq2[int, error] {
+	return ofTotal(ctx, r, totalIn{in.Total})
+}
+
+// ofTotal states the total, if there is one, and sends two chunks.
+func ofTotal(_ context.Context, r *server.Request, in totalIn) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		if in.Total > 0 {
+			r.SetChunks(in.Total)
+		}
+		_ = yield(1, nil) && yield(2, nil)
+	}
+}
+
+// TestServiceStreamIsAList: without a tag, the result of a stream of a method is the list of its chunks.
+func TestServiceStreamIsAList(t *testing.T) {
+	s := newServer(nil)
+	server.AddService(s, tailor{})
+	result, err := connect(t, s, client.Modern).CallTool(t.Context(), "measure", totalIn{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(result.StructuredContent); got != `[1,2]` {
+		t.Errorf("the result is %s", got)
+	}
+}
+
+// TestStreamHasItsTotal: the client sees the total that the function states, with each chunk.
+func TestStreamHasItsTotal(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddStream(s, server.Tool{Name: "cut"}, ofTotal, server.LastChunk[int])
+		server.AddService(s, tailor{})
+		session := connect(t, s, era)
+		for _, tool := range []string{"cut", "measure"} {
+			for total, want := range map[int]string{0: "0 of unknown, 1 of unknown", 2: "0 of 2, 1 of 2", 3: "0 of 3, 1 of 3"} {
+				var got []string
+				report := func(p *mcp.ProgressParams) {
+					of := "unknown"
+					if p.Total != nil {
+						of = fmt.Sprint(*p.Total)
+					}
+					got = append(got, fmt.Sprintf("%v of %s", p.Progress, of))
+				}
+				for _, err := range session.Stream(t.Context(), tool, totalIn{total}, &client.CallOptions{Progress: report}) {
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				if got := strings.Join(got, ", "); got != want {
+					t.Errorf("%s with a total of %d: %s, want %s", tool, total, got, want)
+				}
+			}
+		}
+	})
+}
+
 // TestEmptyStream is reduced all the same: the reduction decides what nothing is.
 func TestEmptyStream(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {

@@ -195,9 +195,10 @@ func checkInput(inputSchema json.RawMessage) error {
 
 // AddStream registers a function as a tool that produces its result in chunks. If the caller has
 // asked for progress, each chunk is sent immediately as a progress notification: progress is 0, 1,
-// 2, … and the message is the chunk's JSON (since 2025-03-26). reduce converts all chunks to the
-// result of the tool, as in [AddTool]; [JoinText] and [LastChunk] cover common cases. reduce may
-// range over the chunks once. The function is blocked while the caller reads slowly.
+// 2, … and the message is the chunk's JSON (since 2025-03-26). The total is that of
+// [Request.SetChunks]. reduce converts all chunks to the result of the tool, as in [AddTool];
+// [JoinText] and [LastChunk] cover common cases. reduce may range over the chunks once. The function
+// is blocked while the caller reads slowly.
 //
 // An error ends the stream and is the result of the call. Chunks that were sent before it are not
 // withdrawn. Therefore a stream can ask questions ([Elicit]) only before its first chunk. AddStream
@@ -254,7 +255,8 @@ func (r *Request) sendChunk(ctx context.Context, index int, chunk any) error {
 	if err != nil {
 		return err
 	}
-	return r.Progress(ctx, float64(index), 0, string(text))
+	total, _ := r.call.Get(chunksKey{}).(int) // 0 if it is unknown
+	return r.Progress(ctx, float64(index), float64(total), string(text))
 }
 
 // JoinText concatenates chunks of text.

@@ -291,7 +291,8 @@ func TestOutputSchema(t *testing.T) {
 	}
 }
 
-// TestToolErrors: an error is for the model, save for the protocol's own.
+// TestToolErrors checks that the error of a function is a result for the model, except for a
+// *jsonrpc.Error.
 func TestToolErrors(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var log bytes.Buffer
@@ -864,6 +865,44 @@ func TestArgumentsThatAreNull(t *testing.T) {
 		}
 		if result := call(t, session, "raw", `{"item":"rye","bill":null}`); !result.IsError || textOf(result) != `at "/bill": expected a boolean, got null` {
 			t.Errorf("raw: %q", textOf(result))
+		}
+	})
+}
+
+// durations are integers in arguments and results, as in encoding/json.
+type durations struct {
+	Wait  time.Duration            `json:"wait"`
+	Retry *time.Duration           `json:"retry,omitempty"`
+	Each  []time.Duration          `json:"each,omitempty"`
+	By    map[string]time.Duration `json:"by,omitempty"`
+}
+
+func TestDurations(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(nil)
+		server.AddTool(s, server.Tool{Name: "wait"}, func(_ context.Context, _ *server.Request, in durations) (durations, error) {
+			in.Wait *= 2
+			return in, nil
+		})
+		server.AddTool(s, server.Tool{Name: "double"}, func(_ context.Context, _ *server.Request, in struct{ Wait time.Duration }) (time.Duration, error) {
+			return 2 * in.Wait, nil
+		})
+		session := connect(t, s, era)
+		in := durations{
+			Wait: time.Second, Retry: new(time.Minute), Each: []time.Duration{1, 2}, By: map[string]time.Duration{"all": time.Hour},
+		}
+		got, err := client.CallAs[durations](t.Context(), session, "wait", in, nil)
+		want := in
+		want.Wait = 2 * time.Second
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%v\n%s", err, diff)
+		}
+		twice, err := client.CallAs[time.Duration](t.Context(), session, "double", jsonRaw(`{"Wait":1500000000}`), nil)
+		if twice != 3*time.Second || err != nil {
+			t.Errorf("got %v, %v", twice, err)
+		}
+		if result := call(t, session, "double", `{"Wait":"1s"}`); !result.IsError {
+			t.Errorf("a text is accepted: %v", result)
 		}
 	})
 }

@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write what the server says into testdat
 //
 // A file is a comment and sections: client lines, server lines, and things to do
 // to the server. In client lines, @meta is replaced by the _meta of a modern request;
-// (state 1) stands for the first sealed state, which is never twice the same.
+// (state 1) means the first sealed state, which differs in each session.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.txtar")
 	if err != nil || len(files) == 0 {

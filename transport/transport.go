@@ -60,6 +60,8 @@ type Server interface {
 	// Shutdown refuses new calls. It returns when the running calls have finished or ctx has
 	// ended.
 	Shutdown(ctx context.Context) error
+	// Stopping returns a channel that is closed when Shutdown is called.
+	Stopping() <-chan struct{}
 }
 
 // A Dialer opens connections. It may be used concurrently, and again after a connection has

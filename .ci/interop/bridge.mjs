@@ -101,7 +101,7 @@ const checks = (era) => [
 /** Holds a session in one era, with all checks. */
 async function look(where, era, args) {
   const list = checks(era);
-  const { documents, said } = await converse(["-era", era, "-timeout", "45s", ...args], list.flatMap(([typed]) => typed));
+  const { documents, said } = await converse(["-era", era, "-timeout", "90s", ...args], list.flatMap(([typed]) => typed));
   for (const [i, [, name, body]] of list.entries()) {
     const label = `${where}, ${era}: ${name}`;
     assert.ok(documents[i], `${label}: nothing is shown, but ${said}`);

@@ -8,10 +8,10 @@ const ARGUMENTS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync",
 ];
-const PATIENCE = 15_000; // milliseconds for whatever a test waits for
+const PATIENCE = 60_000; // milliseconds for whatever a test waits for
 
 /** Starts the browser with a new profile. The caller must close it. */
-export const launch = () => chromium.launch({ executablePath: PROGRAM, args: ARGUMENTS });
+export const launch = () => chromium.launch({ executablePath: PROGRAM, args: ARGUMENTS, timeout: 2 * PATIENCE });
 
 /**
  * Opens a URL in a window of its own, with options of Playwright's newContext and before(page),

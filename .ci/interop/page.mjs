@@ -10,7 +10,7 @@ const wanted = process.argv.slice(2);
 const scenarios = Object.entries({ ...exact, ...decide, ...connection, ...look })
   .filter(([name]) => wanted.length === 0 || wanted.some((part) => name.includes(part)));
 
-const PATIENCE = 60_000; // milliseconds for a scenario
+const PATIENCE = 180_000; // milliseconds for a scenario
 
 function late() {
   return new Promise((_, reject) => setTimeout(() => reject(new Error("it takes too long")), PATIENCE).unref());

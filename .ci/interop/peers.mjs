@@ -1,13 +1,15 @@
-// Uses servers with faults through examples/bridge, and servers of this module through programs of
-// others: mcp-remote, MCP Inspector and supergateway.
+// Uses servers with faults through examples/bridge, the Playwright MCP server directly and through
+// examples/bridge, and servers of this module through programs of others: mcp-remote, MCP Inspector
+// and supergateway.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import { createServer as createWebServer } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { setTimeout as pause } from "node:timers/promises";
+import { text as readAll } from "node:stream/consumers";
 
 const work = import.meta.dirname;
 const ERAS = ["modern", "legacy"];
@@ -49,6 +51,14 @@ function dovetail(...args) {
   const { status, out, said } = run(join(work, "dovetail"), args);
   assert.equal(status, 0, `dovetail ${args.join(" ")}: exit ${status}\n${out}${said}`);
   return JSON.parse(out);
+}
+
+/** Types lines to a session of dovetail while this program serves, and returns the printed documents. */
+async function session(lines, ...args) {
+  const child = spawn(join(work, "dovetail"), ["-timeout", "120s", ...args], { stdio: ["pipe", "pipe", "ignore"] });
+  child.stdin.end(lines.join("\n") + "\n");
+  const out = await readAll(child.stdout);
+  return out.split(/(?<=^\})\n/m).filter(Boolean).map((document) => JSON.parse(document));
 }
 
 /** Runs a program of npm, and returns the printed document. */
@@ -124,6 +134,49 @@ async function faults() {
   }
 }
 
+/** The Playwright MCP server with a page that this program serves. */
+async function browser() {
+  const web = createWebServer((request, response) => {
+    response.setHeader("Content-Type", "text/html; charset=utf-8");
+    response.end("<title>Party</title><h1>Two \u{1f389}</h1>");
+  }).listen(0, "127.0.0.1");
+  await once(web, "listening");
+  const server = {
+    command: process.execPath,
+    args: [join(work, "node_modules/.bin/playwright-mcp"), "--executable-path", "/usr/bin/chromium", "--headless", "--no-sandbox", "--isolated"],
+  };
+  const config = join(work, "browser.json");
+  writeFileSync(config, JSON.stringify({ mcpServers: { browser: server } }));
+  const { url, end } = await serve(join(work, "bridge"), "-config", config, "-http", "127.0.0.1:0");
+
+  const use = (where, prefix, ...args) =>
+    check(where, async () => {
+      const call = (tool, input) => `call ${prefix}browser_${tool} ${JSON.stringify(input)}`;
+      const [list, opened, page, missing, closed] = await session([
+        "tools",
+        call("navigate", { url: `http://127.0.0.1:${web.address().port}/` }),
+        call("snapshot", {}),
+        call("snapshot", { target: "half \ud83d" }), // the error repeats the half of an emoji
+        call("close", {}),
+      ], ...args);
+      assert.ok(names(list.tools).includes(`${prefix}browser_snapshot`));
+      assert.match(text(opened), /Page Title: Party/);
+      assert.match(text(page), /heading "Two \u{1f389}"/u);
+      assert.ok(missing.isError);
+      assert.match(text(missing), /"half \ud83d" does not match/);
+      assert.match(text(closed), /No open tabs/);
+    });
+  try {
+    await use("browser", "", "session", "--", server.command, ...server.args);
+    for (const era of ERAS) {
+      await use(`browser, bridge, ${era}`, "browser__", "-era", era, "session", url);
+    }
+  } finally {
+    await end();
+    web.close();
+  }
+}
+
 /** Programs of others that connect to a server over HTTP. */
 async function clients() {
   const { url, end } = await serve(join(work, "everything"), "-http", "127.0.0.1:0");
@@ -182,6 +235,7 @@ async function proxy() {
 }
 
 await faults();
+await browser();
 await clients();
 await proxy();
 console.log(`${passed} passed, 0 failed`);

@@ -174,16 +174,10 @@ func (a *Audit) logger() *slog.Logger { return cmp.Or(a.Logger, slog.Default()) 
 // subjectOf returns the upstream server and name of the called entry, and the name that the
 // caller used.
 func subjectOf(call *mcp.Call) (server, name, exposed string) {
-	t := call.Target()
-	if t != nil {
+	if t := call.Target(); t != nil {
 		server, name = t.Origin.Server, cmp.Or(call.URI(), t.Origin.Name, t.Name)
 	}
-	for _, path := range [][]string{{"name"}, {"uri"}, {"ref", "name"}, {"ref", "uri"}} {
-		if raw := call.Member(path...); jsonscan.KindOf(raw) == jsonscan.String {
-			return server, name, jsonscan.Unquote(raw)
-		}
-	}
-	return server, name, ""
+	return server, name, mcp.Subject(call.Method(), call.Member)
 }
 
 // labelsOf returns the labels server and tool of a call.

@@ -32,7 +32,8 @@ const digestPrefix = "sha256:"
 // written. So are all numbers of a member that contains a number with a fraction or exponent
 // that a float64 may not hold: one of more than 15 digits, or with an exponent beyond ±290. For
 // other tools, without integers beyond 2^53, every implementation of RFC 8785 gives the same
-// digest.
+// digest. RFC 8785 has no form for half of an escaped surrogate pair: a member that contains one is
+// hashed as it is written.
 //
 // The error says why a tool has no digest: the definition is not an object, or is longer than
 // [MaxDefinition]; an object has two members of one name; the name of a member differs from one
@@ -67,14 +68,21 @@ func canonical(text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	options := jsontext.CanonicalizeRawFloats(exact)
 	value := jsontext.Value(bytes.Clone(text))
-	err = value.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(exact))
-	return value, err
+	if err = value.Canonicalize(jsontext.CanonicalizeRawInts(false), options); err == nil {
+		return value, nil
+	}
+	value = bytes.Clone(text)
+	if value.Canonicalize(jsontext.CanonicalizeRawInts(false), options, jsontext.AllowInvalidUTF8(true)) == nil {
+		return text, nil // its form would not tell one half of a pair from another
+	}
+	return nil, err
 }
 
 // numbersAreExact reports whether a float64 holds all numbers with a fraction or exponent.
 func numbersAreExact(text []byte) (bool, error) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(text))
+	decoder := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowInvalidUTF8(true))
 	for {
 		token, err := decoder.ReadToken()
 		if errors.Is(err, io.EOF) {

@@ -117,13 +117,37 @@ func TestDigestRefuses(t *testing.T) {
 		`{"annotations":{"a":{"b":1,"b":2}}}`: `annotations: `,
 		`{"_meta":{"a":1,"a":2}}`:             `_meta: duplicate member "a"`,
 		"{\"description\":\"\xff\"}":          "UTF-8",
-		`{"description":"\ud800"}`:            "surrogate",
 		`{"description":"` + strings.Repeat("a", pin.MaxDefinition) + `"}`:              "at most 1048576",
 		`{"inputSchema":` + strings.Repeat(`[`, 2000) + strings.Repeat(`]`, 2000) + `}`: "1000",
 	} {
 		if d, err := pin.Digest(json.RawMessage(tool)); err == nil || d != "" || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %q, %v, want an error with %q", tool, d, err, want)
 		}
+	}
+}
+
+// Half an escaped surrogate pair has a digest, which differs from that of other text.
+func TestDigestOfHalfSurrogates(t *testing.T) {
+	seen := make(map[string]string)
+	for _, tool := range []string{
+		`{"description":"\ud800"}`, `{"description":"\ud801"}`, `{"description":"\udfff"}`, `{"description":"\ufffd"}`,
+		`{"inputSchema":{"a":1.5,"title":"\ud83d"}}`, `{"inputSchema":{"a":2.5,"title":"\ud83d"}}`, `{"_meta":{"\ud83d":1}}`,
+	} {
+		d, err := pin.Digest(json.RawMessage(tool))
+		if err != nil {
+			t.Errorf("%s: %v", tool, err)
+		}
+		if other := seen[d]; other != "" {
+			t.Errorf("%s has the digest of %s", tool, other)
+		}
+		seen[d] = tool
+		found, err := pin.Diff(json.RawMessage(`{"description":"x"}`), json.RawMessage(tool))
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s: the difference is %v, %v", tool, found, err)
+		}
+	}
+	if d, err := pin.Digest(json.RawMessage(`{"inputSchema":{"\ud800":1,"\ud800":2}}`)); err == nil {
+		t.Errorf("two members of one name have the digest %s", d)
 	}
 }
 

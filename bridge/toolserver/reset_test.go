@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
 	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
@@ -110,6 +114,54 @@ func TestResetEndsAllConcurrently(t *testing.T) {
 	}
 	for range 3 {
 		wantCode(t, <-done, toolserver.Reset)
+	}
+}
+
+// TestCloseAtApproval: a call that is approved while the tool server is closed is either not
+// executed, or not reported as not executed.
+func TestCloseAtApproval(t *testing.T) {
+	for range 300 {
+		var executed atomic.Bool
+		known, err := gateway.Pseudo(map[string]gateway.ToolFunc{
+			"known": func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+				executed.Store(true)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked, approve := make(chan struct{}), make(chan struct{})
+		approver := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+			close(asked)
+			<-approve
+			return approval.Answer{Approved: true}, nil
+		})
+		guard := approval.Guard(frontendtest.Compile(t, askAlways), approver, &approval.Options{Logger: frontendtest.Quiet()})
+		tools, err := toolserver.New(&toolserver.Options{Server: frontendtest.Operator(t, server.Options{Guards: []mcp.Guard{guard}}, known), Logger: frontendtest.Quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		response := httptest.NewRecorder()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			body := strings.NewReader(`{"server_name":"known","server_params":{},"tool_name":"t","tool_args":{}}`)
+			request := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/run", body)
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Authorization", "Bearer "+tools.Authenticator().Token())
+			tools.ServeHTTP(response, request)
+		}()
+		<-asked
+		go close(approve)
+		if err := tools.Close(); err != nil {
+			t.Error(err)
+		}
+		<-done
+		if text := response.Body.String(); executed.Load() && strings.Contains(text, "not executed") || !strings.Contains(text, string(toolserver.Closed)) {
+			t.Fatalf("executed %v: %s", executed.Load(), text)
+		}
 	}
 }
 

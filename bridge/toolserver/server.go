@@ -209,9 +209,11 @@ func (s *Server) Close() error {
 	defer s.closing.Unlock()
 	s.mu.Lock()
 	for r := range s.runs {
-		if deadline.Paused(r.ctx) { // waits for approval
+		// A run that waits for approval is canceled before an answer arrives, which is then too late.
+		deadline.WhilePaused(r.ctx, func() {
 			r.unsent.Store(true)
-		}
+			r.cancel(errClosed)
+		})
 		r.cancel(errClosed)
 	}
 	s.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -29,11 +30,15 @@ func (s size) String() string {
 	return fmt.Sprintf("%d KiB", s>>10)
 }
 
-// TestLimits compares the tables of the guide with the constants of the code.
+// TestLimits compares the tables of the guides with the constants of the code.
 func TestLimits(t *testing.T) {
-	text, err := os.ReadFile("../production.md")
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, page := range []string{"../limits.md", "../production.md"} {
+		lines, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, lines...)
 	}
 	defaults := new(jsonrpc.Options).WithDefaults()
 	checkClientLimits(t, string(text))
@@ -51,8 +56,8 @@ func TestLimits(t *testing.T) {
 		"parameters of initialize":                size(era.MaxHandshake),
 		"parameters of subscriptions/listen":      size(era.MaxListenParams),
 		"a URI that is watched":                   size(era.MaxWatchedURI),
-		"streamable.MemoryLimits.Bytes":           size(streamable.DefaultEventBytes),
-		"streamable.MemoryLimits.Age":             streamable.DefaultEventAge,
+		"store.Limits.LogBytes":                   size(store.DefaultLogBytes),
+		"store.Limits.LogAge":                     store.DefaultLogAge,
 		"streamable.ServeOptions.ShutdownTimeout": streamable.DefaultShutdownTimeout,
 		"jsonrpc.Options.MaxInFlight":             defaults.MaxInFlight,
 		"jsonrpc.Options.MaxPending":              defaults.MaxPending,
@@ -81,7 +86,7 @@ func TestLimits(t *testing.T) {
 			}
 		}
 		if !hasRow(string(text), name, fmt.Sprint(value)) {
-			t.Errorf("production.md has no row for %s with %v", name, value)
+			t.Errorf("limits.md and production.md have no row for %s with %v", name, value)
 		}
 	}
 }
@@ -95,7 +100,7 @@ func checkClientLimits(t *testing.T, text string) {
 			shown = size(value.Int()).String()
 		}
 		if !hasRow(text, "client.Limits."+field.Name, shown) {
-			t.Errorf("production.md has no row for client.Limits.%s with %s", field.Name, shown)
+			t.Errorf("limits.md has no row for client.Limits.%s with %s", field.Name, shown)
 		}
 	}
 }

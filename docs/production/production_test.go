@@ -23,6 +23,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -83,11 +84,16 @@ func ordering(name string, key []byte) *server.Server {
 	return s
 }
 
-// Two replicas share their keys: one of them asks, the other one continues the call.
+// Two replicas share their keys and a store: one of them asks, the other one continues the call.
 func Example_replicas() {
 	secret := "a random secret that all replicas read from their configuration"
 	key := sha256.Sum256([]byte("state\x00" + secret))
-	opts := &streamable.Options{SessionKeys: [][]byte{key[:]}}
+	shared, err := store.NewMemory(nil) // in one process; others need an engine
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer shared.Close()
+	opts := &streamable.Options{Store: shared}
 	first, second := streamable.Handler(ordering("replica 1", key[:]), opts), streamable.Handler(ordering("replica 2", key[:]), opts)
 	defer first.Close()
 	defer second.Close()

@@ -239,7 +239,7 @@ func TestStaff(t *testing.T) {
 	})
 }
 
-// What is written in the source is what clients are told.
+// Clients get the descriptions that are written in the source.
 func TestDescriptions(t *testing.T) {
 	s := servertest.Connect(t, newServer(options{staff: true}), nil)
 	listed := tools(t, s)

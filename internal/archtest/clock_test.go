@@ -19,6 +19,7 @@ func TestTimesKeepTheMonotonicClock(t *testing.T) {
 		"internal/sse/stream.go":          "a deadline in the past, which ends a write",
 		"internal/token/token.go":         "the expiry in a token, which any process with the key may open",
 		"server/process/jobs.go":          "a time as text",
+		"server/shell/sessions.go":        "a time as text",
 		"transport/oauth/dpop.go":         "the time in a proof of another machine",
 		"transport/oauth/registration.go": "the expiry of a stored registration",
 		"transport/oauth/verifier.go":     "the times in a token of another machine",

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,9 @@ func TestGuideRule(t *testing.T) {
 		"[c](c.md)\n":              "c.md",
 		"[TestB](a/a_test.go)\n":   "no function TestB",
 		"[`TestB`](a/a_test.go)\n": "no function TestB",
+		"| a | test |\n|---|---|\n| b | [TestA](a/a_test.go) |\n":           "",
+		"| a | proved by |\n|---|---|\n| b | [here](a/a_test.go) |\n":       `no link to a test: | b | [here](a/a_test.go) |`,
+		"| a | test |\n|---|---|\n| b | |\n\n| a | b |\n|---|---|\n| c | |": `no link to a test: | b | |`,
 	} {
 		found := faults("docs/page.md", page, func(name string) (string, error) {
 			text, ok := files[name]
@@ -99,13 +103,15 @@ var (
 	block = regexp.MustCompile("(?ms)^(?:<!-- from ([^ \n]+) -->\n)?```(\\w*)\n(.*?)^```$")
 	// link matches a link and its text.
 	link = regexp.MustCompile(`\[([^\[\]]*)\]\(([^() #]*)(?:#[^() ]*)?\)`)
+	// testedRows matches the rows of a table whose last column is for tests.
+	testedRows = regexp.MustCompile(`(?m)^\|.*\| *(?:test|proved by) *\|\n\|[-|]*\|\n((?:\|.*\n)*)`)
 	// testName matches the text of a link to a test or a subtest.
 	testName = regexp.MustCompile("^`?((?:Test|Example|Fuzz)[A-Z_]\\w*)(?:/([\\w ]+))?`?$")
 )
 
 // faults returns the faults of a page: Go and JSON code without a comment that names its source
-// file, code that differs from its source file, and links to files or tests that do not
-// exist.
+// file, code that differs from its source file, links to files or tests that do not exist, and
+// rows without a link to a test where the column for it is the last.
 func faults(name, text string, read func(name string) (string, error)) []string {
 	var found []string
 	for _, match := range block.FindAllStringSubmatch(text, -1) {
@@ -123,7 +129,16 @@ func faults(name, text string, read func(name string) (string, error)) []string 
 			found = append(found, "this code is not in "+from+":\n"+code)
 		}
 	}
-	for _, match := range link.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
+	text = block.ReplaceAllString(text, "")
+	for _, match := range testedRows.FindAllStringSubmatch(text, -1) {
+		for row := range strings.Lines(match[1]) {
+			links := link.FindAllStringSubmatch(row, -1)
+			if !slices.ContainsFunc(links, func(l []string) bool { return testName.MatchString(l[1]) }) {
+				found = append(found, "no link to a test: "+row)
+			}
+		}
+	}
+	for _, match := range link.FindAllStringSubmatch(text, -1) {
 		label, target := match[1], match[2]
 		if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 			continue

@@ -25,12 +25,14 @@ internal/bufpool:
 internal/jsonscan:
 internal/deadline:
 internal/globtest:
+internal/unasked:
 internal/codec:           internal/jsonscan github.com/go-json-experiment/json
 internal/jsonpointer:     internal/jsonscan
 internal/leaktest:        testing
 internal/calltest:        testing
 internal/racetest:
 internal/netguard:        net/http
+internal/paging:          internal/jsonscan
 internal/pattern:
 internal/token:
 internal/memnet:
@@ -66,12 +68,11 @@ transport/httptransport:  transport internal/jsonscan net/http
 internal/httpclient:      jsonrpc transport transport/httptransport internal/deadline internal/bufpool internal/jsonscan internal/peertext net/http
 transport/sse:            jsonrpc transport transport/httptransport internal/deadline internal/bufpool internal/duplex internal/httpguard internal/jsonscan internal/quota internal/sse internal/httpclient net/http
 transport/ws:             jsonrpc transport transport/httptransport internal/bufpool internal/duplex internal/httpguard internal/jsonscan internal/quota internal/httpclient internal/wsconn net/http github.com/gorilla/websocket
-transport/streamable:     jsonrpc mcp transport transport/httptransport transport/sse internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
-                          internal/paramheader internal/token internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2
-transport/streamable/storetest: transport/streamable testing
 transport/store:
 transport/store/storetest: transport/store testing
-transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/procgroup internal/token
+transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
+                          internal/paramheader internal/token internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2
+transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
 transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
@@ -82,10 +83,10 @@ internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
 internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
 # L5: server and client never meet.
-server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/uritemplate
+server:                   jsonrpc schema mcp transport internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/unasked internal/uritemplate
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/deadline internal/era internal/era/forward internal/jsonscan
-                          github.com/go-json-experiment/json golang.org/x/sync
+                          internal/paging internal/peertext github.com/go-json-experiment/json golang.org/x/sync
 
 # What servers offer beside what their authors write. Only these may add dependencies.
 server/mcpgen:
@@ -94,7 +95,7 @@ server/memory/memorytest: server/memory testing
 server/openapi:           jsonrpc mcp schema server internal/httpclient internal/jsonpointer internal/jsonscan internal/pattern internal/uritemplate net/http
                           github.com/getkin/kin-openapi github.com/oasdiff/yaml3
 server/resources:         mcp server internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
-server/process:           internal/procgroup os/exec golang.org/x/sys
+server/process:           internal/peertext internal/procgroup os/exec golang.org/x/sys
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp server server/process server/workspace net/http
 
@@ -108,7 +109,7 @@ approval/channel:         jsonrpc approval internal/backoff internal/httpguard i
 approval/page:            internal/httpguard net/http
 
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
-bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/jsonscan internal/uritemplate
+bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/jsonscan internal/paging internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/atomicfile internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan
@@ -125,7 +126,7 @@ bridge/toolserver:        jsonrpc mcp transport server client approval bridge br
                           internal/httpguard internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
 
 # Tests of servers: a client and a server in one process.
-server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/leaktest internal/memnet testing net/http
+server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/leaktest internal/memnet internal/sse internal/unasked testing net/http
 
 # Runs tests over every transport.
 internal/transporttests:  transport internal/httpclient transport/sse transport/streamable transport/ws internal/leaktest testing net/http
@@ -146,6 +147,7 @@ bridge/cmd/sandbox:       jsonrpc mcp transport transport/stdio transport/stream
 # The programs of the guides.
 docs/start/client:        transport transport/stdio transport/streamable client
 docs/start/server:        mcp transport/stdio transport/streamable server
+docs/production/server:   mcp transport/streamable server bridge/gateway net/http
 
 # Serves the approval page to a browser that is driven by a test.
 internal/httpfixture:     approval approval/channel approval/page net/http

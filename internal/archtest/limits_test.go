@@ -15,7 +15,7 @@ var limitFolders = []string{"transport", "client"}
 // Each field of a type Limits has a test that reaches the limit, named TestLimit and the field,
 // and a row in the guide with its default and its reason.
 func TestLimitsAreTested(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "production.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "limits.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestLimitsAreTested(t *testing.T) {
 			t.Errorf("no test reaches %s: expected a function %s", field, name)
 		}
 		if !strings.Contains(string(text), "\n| `"+field+"` | ") {
-			t.Errorf("docs/production.md has no row for %s", field)
+			t.Errorf("docs/limits.md has no row for %s", field)
 		}
 	}
 }

@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
 )
 
-// A Machine is where and how it was measured.
+// A Machine is when, where and how it was measured.
 type Machine struct {
+	Date      string            `json:"date"`
+	Commit    string            `json:"commit"` // of this module
 	Processor string            `json:"processor"`
 	Cores     int               `json:"cores"`
 	System    string            `json:"system"`
@@ -21,10 +24,11 @@ type Machine struct {
 	Time      time.Duration     `json:"time"` // of a round, in nanoseconds
 }
 
-func thisMachine(rounds int, time time.Duration) Machine {
+func thisMachine(rounds int, each time.Duration) Machine {
 	m := Machine{
+		Date: time.Now().UTC().Format(time.DateOnly), Commit: commit(),
 		Processor: processor(), Cores: runtime.GOMAXPROCS(0), System: runtime.GOOS + "/" + runtime.GOARCH,
-		Go: runtime.Version(), Modules: map[string]string{}, Rounds: rounds, Time: time,
+		Go: runtime.Version(), Modules: map[string]string{}, Rounds: rounds, Time: each,
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -42,8 +46,17 @@ func thisMachine(rounds int, time time.Duration) Machine {
 }
 
 func (m *Machine) String() string {
-	return fmt.Sprintf("%s, %d cores, %s, %s; go-sdk %s, mcp-go %s; medians of %d rounds of %v",
-		m.Processor, m.Cores, m.System, m.Go, m.Modules[official], m.Modules[other], m.Rounds, m.Time)
+	return fmt.Sprintf("%s at commit %s: %s, %d cores, %s, %s; go-sdk %s, mcp-go %s; medians of %d rounds of %v",
+		m.Date, m.Commit, m.Processor, m.Cores, m.System, m.Go, m.Modules[official], m.Modules[other], m.Rounds, m.Time)
+}
+
+// commit is that of the working directory, as git tells it.
+func commit() string {
+	out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // processor is its name where the system tells it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func fixed() *Result {
 	}
 	return &Result{
 		Machine: Machine{
-			Processor: "Abacus", Cores: 2, System: "linux/amd64", Go: "go1.26",
+			Date: "2026-01-02", Commit: "abc1234", Processor: "Abacus", Cores: 2, System: "linux/amd64", Go: "go1.26",
 			Modules: map[string]string{official: "v1", other: "v2"}, Rounds: 3, Time: 100 * time.Millisecond,
 		},
 		Contests: []ContestResult{
@@ -47,7 +48,7 @@ func fixed() *Result {
 	}
 }
 
-const fixedText = `Abacus, 2 cores, linux/amd64, go1.26; go-sdk v1, mcp-go v2; medians of 3 rounds of 100ms.
+const fixedText = `2026-01-02 at commit abc1234: Abacus, 2 cores, linux/amd64, go1.26; go-sdk v1, mcp-go v2; medians of 3 rounds of 100ms.
 
 ### Goals
 
@@ -121,6 +122,47 @@ func TestReadmeMarks(t *testing.T) {
 	for _, mark := range []string{resultsBegin, resultsEnd} {
 		if bytes.Count(text, []byte(mark)) != 1 {
 			t.Errorf("there is not one %q", mark)
+		}
+	}
+}
+
+// The results in README.md say when they were measured, and have only rows that the program writes.
+func TestReadmeIsCurrent(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), resultsBegin)
+	results, _, ok := strings.Cut(rest, resultsEnd)
+	if !ok {
+		t.Fatal("README.md has no results")
+	}
+	if !regexp.MustCompile(`^\s*\d{4}-\d\d-\d\d at commit [0-9a-f]{7,}: `).MatchString(results) {
+		t.Errorf("the results do not begin with their date and commit: %.80q", results)
+	}
+	known := map[string]bool{"": true, "contest": true, "---": true} // headings and lines below them
+	for _, c := range contests() {
+		known[c.Name] = true
+	}
+	for _, g := range goals() {
+		v := Verdict{Goal: g}
+		known[strings.Join([]string{v.Contest, v.what(), v.want()}, " | ")] = true
+	}
+	section := ""
+	for line := range strings.Lines(results) {
+		if title, ok := strings.CutPrefix(line, "### "); ok {
+			section = strings.TrimSpace(title)
+		}
+		cells := strings.Split(line, "|")
+		if len(cells) < 2 {
+			continue
+		}
+		row := strings.TrimSpace(cells[1])
+		if section == "Goals" && row != "contest" && row != "---" {
+			row = strings.TrimSpace(cells[1] + "|" + cells[2] + "|" + cells[3])
+		}
+		if !known[row] {
+			t.Errorf("the program does not write the row %q", row)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -79,7 +78,7 @@ func newForm(t reflect.Type) *form {
 
 // isSpecial reports whether the JSON of a type does not follow from its kind.
 func isSpecial(t reflect.Type) bool {
-	return t == reflect.TypeFor[time.Duration]() || t == reflect.TypeFor[json.Number]() ||
+	return t == reflect.TypeFor[json.Number]() ||
 		has[json.Marshaler](t) || has[json.Unmarshaler](t) ||
 		has[interface{ MarshalJSONTo(*jsontext.Encoder) error }](t) ||
 		has[interface {

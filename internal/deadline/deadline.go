@@ -46,13 +46,20 @@ func Has(ctx context.Context) bool {
 }
 
 // Paused reports whether the deadlines of ctx are paused.
-func Paused(ctx context.Context) bool {
+func Paused(ctx context.Context) bool { return WhilePaused(ctx, func() {}) }
+
+// WhilePaused calls f if the deadlines of ctx are paused, and reports whether they are. The pause
+// does not end before f returns. f must not block, nor pause the deadlines of ctx.
+func WhilePaused(ctx context.Context, f func()) bool {
 	d, _ := ctx.Value(key{}).(*deadline)
 	if d == nil {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.pauses > 0 {
+		f()
+	}
 	return d.pauses > 0
 }
 

@@ -3,6 +3,8 @@ package deadline_test
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,5 +202,37 @@ func TestPaused(t *testing.T) {
 	wants(false)
 	if deadline.Paused(t.Context()) {
 		t.Error("a context without a deadline is paused")
+	}
+}
+
+// A pause does not end while the function of WhilePaused runs.
+func TestWhilePaused(t *testing.T) {
+	ctx, cancel := deadline.With(t.Context(), time.Minute, errLate)
+	defer cancel()
+	unexpected := func() { t.Error("the function is called without a pause") }
+	if deadline.WhilePaused(ctx, unexpected) || deadline.WhilePaused(t.Context(), unexpected) {
+		t.Error("there is a pause")
+	}
+	resume := deadline.Pause(ctx)
+	var ended, called atomic.Bool
+	resumed := make(chan struct{})
+	if !deadline.WhilePaused(ctx, func() {
+		go func() {
+			defer close(resumed)
+			resume()
+			ended.Store(true)
+		}()
+		for range 1000 {
+			runtime.Gosched()
+		}
+		if called.Store(true); ended.Load() {
+			t.Error("the pause has ended")
+		}
+	}) || !called.Load() {
+		t.Error("there is no pause")
+	}
+	<-resumed
+	if deadline.Paused(ctx) {
+		t.Error("the pause has not ended")
 	}
 }

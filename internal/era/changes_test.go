@@ -347,6 +347,7 @@ func (*watchedCore) Describe() (*era.Description, error) {
 func (*watchedCore) Serve(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{}`), nil }
 func (*watchedCore) Failed(_ string, err error) error                     { return err }
 func (*watchedCore) Stopping() <-chan struct{}                            { return nil }
+func (*watchedCore) RootsChanged(context.Context, *mcp.Caller)            {}
 
 func (c *watchedCore) Watch(_ context.Context, _ *mcp.Call, filter mcp.SubscriptionFilter, _ func(mcp.Change)) (mcp.SubscriptionFilter, func(), error) {
 	c.watches.Add(1)

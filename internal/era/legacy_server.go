@@ -17,6 +17,7 @@ import (
 type legacySession struct {
 	caller  atomic.Pointer[mcp.Caller] // nil before the handshake
 	changes changeQueue
+	roots   changeQueue // has one change while the core must hear of changed roots
 
 	subscribe atomic.Bool // the handshake has declared resources.subscribe
 
@@ -192,6 +193,19 @@ func (b *binding) sendChanges(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// rootsChanged passes a change of the client's roots to the core, one at a time. Changes that wait
+// are one change.
+func (b *binding) rootsChanged() {
+	if caller := b.legacy.caller.Load(); caller == nil || caller.Capabilities.Roots == nil || !b.legacy.roots.add(mcp.Change{}) {
+		return
+	}
+	b.link.Go(func(ctx context.Context) {
+		for len(b.legacy.roots.take()) > 0 {
+			b.server.core.RootsChanged(ctx, b.legacy.caller.Load())
+		}
+	})
 }
 
 func (l *legacySession) setLevel(req *jsonrpc.Request, reply *jsonrpc.Reply) error {

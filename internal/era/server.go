@@ -33,6 +33,9 @@ type Core interface {
 	// Watch returns the accepted part of the filter, without the resources that do not exist
 	// for the caller. notify does not block.
 	Watch(ctx context.Context, call *mcp.Call, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (accepted mcp.SubscriptionFilter, stop func(), err error)
+	// RootsChanged is called when a legacy client has changed its roots. A modern server asks for
+	// them in each call.
+	RootsChanged(ctx context.Context, caller *mcp.Caller)
 	// Stopping returns a channel that is closed when the server shuts down.
 	Stopping() <-chan struct{}
 }
@@ -149,14 +152,16 @@ func (b *binding) Preempts(req *jsonrpc.Request) bool {
 	return false
 }
 
-// HandleNotification handles the notifications of a client, which are cancellations. They
-// declare no version, so they apply to calls of both eras.
+// HandleNotification handles the notifications of a client: cancellations, and changes of the roots.
+// A cancellation declares no version, so it applies to calls of both eras.
 func (b *binding) HandleNotification(from jsonrpc.Peer, notification *jsonrpc.Request) {
-	if notification.Method != mcp.NotificationCancelled {
-		return
-	}
-	if id, err := jsonrpc.ParseID(notification.Member("requestId")); err == nil {
-		from.Cancel(id)
+	switch notification.Method {
+	case mcp.NotificationCancelled:
+		if id, err := jsonrpc.ParseID(notification.Member("requestId")); err == nil {
+			from.Cancel(id)
+		}
+	case mcp.NotificationRootsListChanged:
+		b.rootsChanged()
 	}
 }
 

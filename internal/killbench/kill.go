@@ -23,7 +23,7 @@ const (
 	callers = 8 // callers at the server that is killed
 	// medianLimit and maxLimit bound how long calls at a killed server take to fail.
 	medianLimit = 250 * time.Millisecond
-	maxLimit    = time.Second
+	maxLimit    = 5 * time.Second
 )
 
 // killServers kills the servers in turn, during calls: either the server itself or npx,

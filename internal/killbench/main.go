@@ -28,7 +28,7 @@ func main() {
 	config := flag.String("config", "", "its configuration `file`")
 	kills := flag.Int("kills", 20, "how many servers to kill")
 	flag.Parse()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	if err := run(ctx, *program, *config, *kills); err != nil {
 		log.Fatal(err)
@@ -132,7 +132,7 @@ func failure(err error) string {
 }
 
 // restartTimeout is how long a server may take to restart.
-const restartTimeout = 30 * time.Second
+const restartTimeout = 2 * time.Minute
 
 // waitUntilBack waits until a server answers calls.
 func (all sessions) waitUntilBack(ctx context.Context, v testServer) error {

@@ -1,7 +1,9 @@
 package peertext
 
 import (
+	"bytes"
 	"cmp"
+	"io"
 	"slices"
 	"strings"
 )
@@ -9,56 +11,47 @@ import (
 const (
 	// Redacted is shown in place of a secret.
 	Redacted = "[redacted]"
-	// MinSecret is the minimum length of a secret that is redacted, in bytes. Shorter values, such
-	// as 1 or true, occur by chance.
+	// MinSecret is the minimum length of a secret that a [Redactor] redacts, in bytes. Shorter
+	// values, such as 1 or true, occur by chance.
 	MinSecret = 8
 )
 
 // A Redactor replaces secrets in texts. The nil *Redactor replaces nothing. It may be used
 // concurrently.
 type Redactor struct {
-	replacer *strings.Replacer
-	secrets  []string // the longest first
+	secrets []secret // the longest first
 }
 
 // NewRedactor returns a redactor of secrets. Secrets of several lines are redacted by line. It
 // returns nil if no secret has at least [MinSecret] bytes.
 func NewRedactor(secrets ...string) *Redactor {
-	var found []string
-	for _, secret := range secrets {
-		for line := range strings.Lines(secret) {
+	var lines []string
+	for _, text := range secrets {
+		for line := range strings.Lines(text) {
 			if line = strings.TrimSpace(line); len(line) >= MinSecret {
-				found = append(found, line)
+				lines = append(lines, line)
 			}
 		}
 	}
-	if len(found) == 0 {
+	if len(lines) == 0 {
 		return nil
 	}
-	// One secret may contain another, and at one position the first of the list counts.
-	slices.SortFunc(found, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	var pairs []string
-	for _, secret := range found {
-		pairs = append(pairs, secret, Redacted)
-	}
-	return &Redactor{strings.NewReplacer(pairs...), found}
+	return &Redactor{newSecrets(lines)}
 }
 
 // Redact returns a text with [Redacted] in place of each secret, and of the beginning of a secret
-// at the end of the text if that has at least [MinSecret] bytes.
+// at the end of the text if that has at least [MinSecret] bytes. It replaces secrets that overlap
+// together. Its work is proportional to the length of the text and the number of secrets.
 func (r *Redactor) Redact(text string) string {
 	if r == nil {
 		return text
 	}
-	text = r.replacer.Replace(text)
-	for _, secret := range r.secrets {
-		for n := min(len(secret), len(text)); n >= MinSecret; n-- {
-			if rest, ok := strings.CutSuffix(text, secret[:n]); ok {
-				return rest + Redacted
-			}
-		}
+	s := newSearch(r.secrets)
+	redacted := s.add(nil, []byte(text))
+	if len(s.held) >= MinSecret {
+		s.lengths[0] = len(s.held)
 	}
-	return text
+	return string(s.end(redacted))
 }
 
 // Longest returns the length of the longest secret in bytes. A text that is cut before it is
@@ -67,5 +60,126 @@ func (r *Redactor) Longest() int {
 	if r == nil {
 		return 0
 	}
-	return len(r.secrets[0])
+	return len(r.secrets[0].text)
+}
+
+// A RedactingWriter replaces secrets of any length in a text that is written in pieces. It holds
+// back the end of a piece only while that end may be the beginning of a secret. It is not safe for
+// concurrent use.
+type RedactingWriter struct {
+	out    io.Writer
+	search search
+}
+
+// NewRedactingWriter returns a writer to out. It ignores empty secrets.
+func NewRedactingWriter(out io.Writer, secrets []string) *RedactingWriter {
+	return &RedactingWriter{out, newSearch(newSecrets(secrets))}
+}
+
+// Write redacts p as [Redactor.Redact] does. n counts the bytes of p, not those that were written
+// to the other writer.
+func (w *RedactingWriter) Write(p []byte) (n int, err error) {
+	if _, err := w.out.Write(w.search.add(nil, p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close writes the bytes that were held back. It does not close the other writer.
+func (w *RedactingWriter) Close() error {
+	_, err := w.out.Write(w.search.end(nil))
+	return err
+}
+
+// A secret is a text to search for by the algorithm of Knuth, Morris and Pratt. So the work for
+// each byte is bounded even if the secret and the text repeat themselves.
+type secret struct {
+	text  string
+	again []int32 // again[n] is how much of text the first n bytes of text end with, less than n
+}
+
+// newSecrets returns different secrets, the longest first.
+func newSecrets(texts []string) []secret {
+	texts = slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return text == "" })
+	slices.SortFunc(texts, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	var all []secret
+	for _, text := range slices.Compact(texts) {
+		s := secret{text, make([]int32, len(text)+1)}
+		for n := 2; n <= len(text); n++ {
+			s.again[n] = int32(s.match(int(s.again[n-1]), text[n-1]))
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// match returns how much of the secret a text ends with after the next byte b, if it ended with
+// the first n bytes of the secret before.
+func (s *secret) match(n int, b byte) int {
+	for n == len(s.text) || s.text[n] != b {
+		if n == 0 {
+			return 0
+		}
+		n = int(s.again[n])
+	}
+	return n + 1
+}
+
+// A search searches for secrets in a text that is added in pieces.
+type search struct {
+	secrets []secret
+	matched []int  // how much of each secret the text ends with
+	held    []byte // the end of the text that may be the beginning of a secret
+	lengths []int  // the length of the longest secret that begins at each byte of held
+	covered int    // bytes at the beginning of held that the last Redacted replaces
+}
+
+func newSearch(secrets []secret) search {
+	return search{secrets: secrets, matched: make([]int, len(secrets))}
+}
+
+// add adds a piece of the text. It appends to dst what needs not be held back.
+func (s *search) add(dst, piece []byte) []byte {
+	from := 0 // the beginning of what is held back
+	for _, b := range piece {
+		s.held, s.lengths = append(s.held, b), append(s.lengths, 0)
+		longest := 0
+		for i := range s.secrets {
+			n := s.secrets[i].match(s.matched[i], b)
+			s.matched[i] = n
+			if n == len(s.secrets[i].text) {
+				at := len(s.held) - n
+				s.lengths[at] = max(s.lengths[at], n)
+				n = int(s.secrets[i].again[n])
+			}
+			longest = max(longest, n)
+		}
+		for ; from < len(s.held)-longest; from++ {
+			dst = s.release(dst, from)
+		}
+	}
+	s.held, s.lengths = bytes.Clone(s.held[from:]), slices.Clone(s.lengths[from:])
+	return dst
+}
+
+// end appends what was held back to dst.
+func (s *search) end(dst []byte) []byte {
+	for at := range s.held {
+		dst = s.release(dst, at)
+	}
+	s.held, s.lengths = nil, nil
+	return dst
+}
+
+// release appends a byte of held to dst, or what replaces it.
+func (s *search) release(dst []byte, at int) []byte {
+	length := max(s.covered, s.lengths[at])
+	switch {
+	case length == 0:
+		dst = append(dst, s.held[at])
+	case s.covered == 0:
+		dst = append(dst, Redacted...)
+	}
+	s.covered = max(length-1, 0)
+	return dst
 }

@@ -63,6 +63,10 @@ func Unmarked(environ []string) []string {
 // On Windows, which has no such signal, it kills the child.
 func (c *Child) Terminate() { c.signal(terminate) }
 
+// Interrupt sends INT to the child's group. It does nothing after the child has ended.
+// On Windows, which has no such signal, it kills the child.
+func (c *Child) Interrupt() { c.signal(interrupt) }
+
 // Kill kills the child's group. It does nothing after the child has ended.
 func (c *Child) Kill() { c.signal(kill) }
 

@@ -18,6 +18,8 @@ func isolate(cmd *exec.Cmd, orphaned syscall.Signal) {
 	signalOrphan(cmd.SysProcAttr, orphaned)
 }
 
+func interrupt(cmd *exec.Cmd) { signal(cmd, syscall.SIGINT) }
+
 func terminate(cmd *exec.Cmd) { signal(cmd, syscall.SIGTERM) }
 
 func kill(cmd *exec.Cmd) { signal(cmd, syscall.SIGKILL) }

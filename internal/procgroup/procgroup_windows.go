@@ -13,6 +13,9 @@ func inherited() []string {
 
 func isolate(*exec.Cmd, syscall.Signal) {}
 
+// interrupt kills the child, since Windows has no INT.
+func interrupt(cmd *exec.Cmd) { kill(cmd) }
+
 // terminate kills the child, since Windows has no TERM.
 func terminate(cmd *exec.Cmd) { kill(cmd) }
 

@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/sse"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
@@ -34,12 +34,22 @@ var requests = map[string]struct{ method, header, body string }{
 	"the end, as a batch": {"POST", "", `[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]`},
 }
 
+func newStore(t *testing.T) *store.Memory {
+	t.Helper()
+	memory, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	return memory
+}
+
 // A client with the session ID of another one gets the same response, byte for byte, as
 // with an unknown ID.
 func TestForeignSessions(t *testing.T) {
 	for name, opts := range map[string]*streamable.Options{
-		"random ids": nil,
-		"sealed ids": {SessionKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}},
+		"own store":    nil,
+		"shared store": {Store: newStore(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := serveOver(t, streamable.Handler(newTarget().mcp, opts))

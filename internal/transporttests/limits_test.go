@@ -28,15 +28,15 @@ type endpoint interface {
 
 // endpoints are the endpoints with [transport.Limits], with the versions that they carry.
 var endpoints = map[string]struct {
-	serve func(s *server.Server, limits transport.Limits) endpoint
+	serve func(s *server.Server, limits transport.Limits, logger *slog.Logger) endpoint
 	dial  func(url string, header func(context.Context, http.Header) error) transport.Dialer
 	era   client.Era
 }{
 	"streamable":          {serveStreamable, dialStreamable, client.Modern},
 	"streamable sessions": {serveStreamable, dialStreamable, client.Legacy},
 	"sse": {
-		func(s *server.Server, l transport.Limits) endpoint {
-			return sse.Handler(s, &sse.Options{Limits: l, Logger: quiet()})
+		func(s *server.Server, l transport.Limits, logger *slog.Logger) endpoint {
+			return sse.Handler(s, &sse.Options{Limits: l, Logger: logger})
 		},
 		func(url string, header func(context.Context, http.Header) error) transport.Dialer {
 			return sse.Dial(url, &sse.DialOptions{Header: header, Logger: quiet()})
@@ -46,16 +46,16 @@ var endpoints = map[string]struct {
 	"ws sessions": {serveWS, dialWS, client.Legacy},
 }
 
-func serveStreamable(s *server.Server, l transport.Limits) endpoint {
-	return streamable.Handler(s, &streamable.Options{Limits: l, Logger: quiet()})
+func serveStreamable(s *server.Server, l transport.Limits, logger *slog.Logger) endpoint {
+	return streamable.Handler(s, &streamable.Options{Limits: l, Logger: logger})
 }
 
 func dialStreamable(url string, header func(context.Context, http.Header) error) transport.Dialer {
 	return streamable.Dial(url, &streamable.DialOptions{Header: header, Logger: quiet()})
 }
 
-func serveWS(s *server.Server, l transport.Limits) endpoint {
-	return ws.Handler(s, &ws.Options{Limits: l, Logger: quiet()})
+func serveWS(s *server.Server, l transport.Limits, logger *slog.Logger) endpoint {
+	return ws.Handler(s, &ws.Options{Limits: l, Logger: logger})
 }
 
 func dialWS(url string, header func(context.Context, http.Header) error) transport.Dialer {
@@ -91,7 +91,7 @@ func overEndpoints(t *testing.T, limits transport.Limits, test func(l *limited))
 				<-ctx.Done()
 				return "", context.Cause(ctx)
 			})
-			endpoint := e.serve(s, limits)
+			endpoint := e.serve(s, limits, quiet())
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				endpoint.ServeHTTP(w, r.WithContext(transport.WithPrincipal(r.Context(), r.Header.Get("X-Principal"))))
 			}))
@@ -252,7 +252,7 @@ func TestMaxBytesOfAnswers(t *testing.T) {
 			server.AddTool(s, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.Request, in padded) (string, error) {
 				return fmt.Sprint(len(in.Padding)), nil
 			})
-			endpoint := e.serve(s, transport.Limits{HeldBytes: 1 << 20})
+			endpoint := e.serve(s, transport.Limits{HeldBytes: 1 << 20}, quiet())
 			web := httptest.NewServer(endpoint)
 			t.Cleanup(func() {
 				_ = endpoint.Close()

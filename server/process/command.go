@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/internal/procgroup"
 )
 
@@ -160,17 +162,30 @@ func (p *Process) trackEnd(w io.Writer) io.Writer {
 func (s stream) ReadFrom(r io.Reader) (int64, error) {
 	s.process.unread.Add(1)
 	w := s.Writer
-	var redacted *redactor
+	var redacted *peertext.RedactingWriter
 	if secrets := s.process.secrets; len(secrets) > 0 {
-		redacted = &redactor{w: w, secrets: secrets}
+		redacted = peertext.NewRedactingWriter(w, secrets)
 		w = redacted
 	}
 	n, err := io.Copy(w, r)
 	if redacted != nil {
-		err = errors.Join(err, redacted.flush())
+		err = errors.Join(err, redacted.Close())
 	}
 	if err == nil {
 		s.process.unread.Add(-1)
 	}
 	return n, err
+}
+
+// Redacted replaces the values of [Command].Secrets in the output of a command.
+const Redacted = peertext.Redacted
+
+// secretValues returns the values of environment variables, except empty ones.
+func secretValues(env []string) (values []string) {
+	for _, variable := range env {
+		if _, value, _ := strings.Cut(variable, "="); value != "" {
+			values = append(values, value)
+		}
+	}
+	return values
 }

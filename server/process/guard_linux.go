@@ -36,7 +36,7 @@ type supervisor struct {
 	status        int // exit status of the guard process: that of the command
 	limitExceeded bool
 	exits         chan exit        // closed when no child is left
-	signals       chan os.Signal   // requests to end the command
+	signals       chan os.Signal   // requests to interrupt or end the command
 	graceOver     <-chan time.Time // when to kill what has not ended after SIGTERM
 	killAgain     <-chan time.Time
 	giveUp        <-chan time.Time // when to stop killing
@@ -53,7 +53,7 @@ func supervise(c config, argv []string) int {
 	// The kernel ties a parent death signal to the thread that requested it, and sends it
 	// when the parent's thread ends.
 	runtime.LockOSThread()
-	s := &supervisor{config: c, exits: make(chan exit), signals: make(chan os.Signal, 1)}
+	s := &supervisor{config: c, exits: make(chan exit), signals: make(chan os.Signal, 4)}
 	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	if err := s.start(argv); err != nil {
 		printError(err)
@@ -126,8 +126,8 @@ func (s *supervisor) reap() {
 	}
 }
 
-// run ends the descendants when the command has ended, on a signal, or when there are too
-// many. It returns when all have ended.
+// run ends the descendants when the command has ended, on SIGTERM or SIGHUP, or when there are
+// too many. It passes SIGINT on. It returns when all descendants have ended.
 func (s *supervisor) run() {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -141,8 +141,11 @@ func (s *supervisor) run() {
 			if e.pid == s.leader {
 				s.leaderExited(e.status)
 			}
-		case <-s.signals:
-			if s.graceOver == nil {
+		case received := <-s.signals:
+			switch {
+			case received == syscall.SIGINT:
+				_ = syscall.Kill(-s.leader, syscall.SIGINT) // fails if the group has ended
+			case s.graceOver == nil:
 				s.graceOver = time.After(s.grace)
 				signalDescendants(syscall.SIGTERM)
 			}

@@ -181,6 +181,10 @@ func (p *Process) Follow(ctx context.Context, interval time.Duration, report fun
 	}
 }
 
+// Interrupt sends SIGINT to the command's process group, as a terminal does for Ctrl+C. It does
+// nothing after the command has ended. On Windows it kills the command.
+func (p *Process) Interrupt() { p.child.Interrupt() }
+
 // Stop sends SIGTERM to the command, kills what has not ended after its grace, and waits for
 // the end. Further calls, and calls after the end, only wait.
 func (p *Process) Stop() Exit {

@@ -362,3 +362,37 @@ func TestOutputText(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Interrupt reaches the command and its children, and the command may go on.
+func TestInterrupt(t *testing.T) {
+	for script, want := range map[string]struct {
+		exit process.Exit
+		out  string
+	}{
+		"":                         {process.Exit{Code: 130}, "begun\n"},
+		"trap 'echo trapped' INT;": {process.Exit{Code: 130}, "begun\ntrapped\n"},
+		"trap 'exit 3' INT;":       {process.Exit{Code: 3}, "begun\n"},
+	} {
+		begun := make(chan struct{}, 1)
+		var out process.Output
+		c := shell(script+" sh -c 'echo begun; exec sleep 63'; exit $?", nil)
+		c.Stderr = nil
+		c.Stdout = writer(func(text string) {
+			_, _ = out.Write([]byte(text))
+			select {
+			case begun <- struct{}{}:
+			default:
+			}
+		})
+		p, err := guard.Start(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		p.Interrupt()
+		if exit, err := p.Wait(t.Context()); err != nil || exit != want.exit || out.String() != want.out {
+			t.Errorf("%s: %+v %v, output %q", script, exit, err, out.String())
+		}
+		p.Interrupt() // has no effect
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/unasked"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -75,8 +76,7 @@ type Options struct {
 	Client client.Options
 
 	// Fault, if set, is called for each message and says what happens to it. It may block, which
-	// delays the message and those after it. It is called concurrently. It needs the transport
-	// [Pipe] or [Stdio].
+	// delays the message and, except over [Streamable], those after it. It is called concurrently.
 	Fault func(message Message) Fault
 
 	// Transcript is the path of a file with the messages of the session. When the test ends, the
@@ -96,15 +96,15 @@ const shutdownTimeout = 10 * time.Second
 
 // Connect opens a session with a server. It stops the test if that fails. opts may be nil.
 //
+// A function that opens a question and does not return its error fails the test: the question is
+// not asked.
+//
 // When the test ends, the session is closed and the server is shut down; a tool that does not end
 // within 10 seconds fails the test. Create a server for each test. Several sessions of one test may
 // share a server.
 func Connect(tb testing.TB, server transport.Server, opts *Options) *client.Session {
 	tb.Helper()
-	c := &connection{TB: tb, server: server}
-	if opts != nil {
-		c.options = *opts
-	}
+	c := newConnection(tb, server, opts)
 	tb.Cleanup(func() {
 		tb.Helper()
 		c.close()
@@ -126,13 +126,33 @@ type connection struct {
 	testing.TB
 	options  Options
 	server   transport.Server
-	session  *client.Session  // nil until it is open
-	recorder *recorder        // nil without a transcript
+	session  *client.Session // nil until it is open
+	recorder *recorder       // nil without a transcript
+	faults   *faults         // nil without Options.Fault
+	output   *testOutput
 	stop     func(stuck bool) // ends an HTTP server, and waits for its requests unless they are stuck
+}
+
+func newConnection(tb testing.TB, server transport.Server, opts *Options) *connection {
+	c := &connection{TB: tb, server: server, output: &testOutput{tb: tb}}
+	if opts != nil {
+		c.options = *opts
+	}
+	return c
+}
+
+// watch returns the context of the server's end, or of a request. With it, a question that is opened
+// and not asked fails the test.
+func (c *connection) watch(ctx context.Context) context.Context {
+	return unasked.WithReport(ctx, func(text string) {
+		_, _ = c.output.Write([]byte("servertest: " + text)) // never fails
+		c.output.fail()
+	})
 }
 
 func (c *connection) close() {
 	c.Helper()
+	defer c.output.end()
 	if c.session != nil {
 		_ = c.session.Close() // returns nil
 	}

@@ -125,12 +125,8 @@ func TestConnectFails(t *testing.T) {
 		opts   servertest.Options
 		want   string
 	}{
-		"unknown transport": {newServer(nil), servertest.Options{Mode: servertest.Mode{Transport: "carrier pigeon"}}, `unknown transport "carrier pigeon"`},
-		"shutdown":          {broken{newServer(nil)}, servertest.Options{}, "the database is locked"},
-		"faults over HTTP": {newServer(nil), servertest.Options{
-			Mode:  servertest.Mode{Transport: servertest.Streamable},
-			Fault: func(servertest.Message) servertest.Fault { return servertest.Deliver },
-		}, "Options.Fault needs the transport pipe or stdio"},
+		"unknown transport":         {newServer(nil), servertest.Options{Mode: servertest.Mode{Transport: "carrier pigeon"}}, `unknown transport "carrier pigeon"`},
+		"shutdown":                  {broken{newServer(nil)}, servertest.Options{}, "the database is locked"},
 		"answers without questions": {newServer(nil), servertest.Options{NoQuestions: true, Answers: map[string]any{"a": 1}}, "NoQuestions excludes Answers"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,12 +266,12 @@ func TestLoggerLevels(t *testing.T) {
 	}
 }
 
-// A tool that does not return the error of its question fails the test.
-func TestLoggerOfUnaskedQuestion(t *testing.T) {
+// A tool that does not return the error of its question fails the test, whatever the server's logger.
+func TestUnaskedQuestion(t *testing.T) {
 	servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
 		var logged string
 		got := failing(t, func(tb *fakeTB) {
-			s := newServer(&server.Options{Logger: servertest.Logger(tb)})
+			s := newServer(nil)
 			server.AddTool(s, server.Tool{Name: "careless"}, func(_ context.Context, r *server.Request, _ none) (string, error) {
 				if sure, err := server.Elicit[bool](r, "sure", "Sure?"); err != nil || !sure {
 					return "not sure", nil
@@ -289,7 +285,32 @@ func TestLoggerOfUnaskedQuestion(t *testing.T) {
 		if got != "failed" || !strings.Contains(logged, "a question was not asked") {
 			t.Errorf("the failures are %q, logged %q", got, logged)
 		}
+		if !strings.Contains(logged, `tool "careless": `) || !strings.Contains(logged, `["sure"]`) {
+			t.Errorf("the log does not name the tool and the question: %q", logged)
+		}
 	})
+}
+
+// A transcript is checked for such questions too.
+func TestUnaskedQuestionOfTranscript(t *testing.T) {
+	got := failing(t, func(tb *fakeTB) {
+		s := newServer(nil)
+		careless, err := server.NewTool(server.Tool{Name: "upper"}, func(_ context.Context, r *server.Request, in struct {
+			Text string `json:"text"`
+		}) (string, error) {
+			_, _ = server.Elicit[bool](r, "sure", "Sure?")
+			return strings.ToUpper(in.Text), nil
+		})
+		if err == nil {
+			err = s.Replace(careless)
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		servertest.CheckTranscript(tb, s, "testdata/upper.jsonl", nil)
+	})
+	wantFailure(t, got, "failed")
 }
 
 // Errors of the server fail the test; refusals do not.

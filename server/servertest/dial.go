@@ -2,7 +2,6 @@ package servertest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -26,11 +25,11 @@ func (c *connection) dialer() transport.Dialer {
 		c.recorder = newRecorder(c.options.Volatile)
 		options.Trace = c.recorder.trace
 	}
-	mode := c.options.Mode.Transport
-	if c.options.Fault != nil && mode != "" && mode != Pipe && mode != Stdio {
-		c.Fatalf("servertest: Options.Fault needs the transport %s or %s, got %s", Pipe, Stdio, mode)
+	if c.options.Fault != nil {
+		c.faults = newFaults(c.options.Fault)
+		options.Wrap = c.faults.wrap
 	}
-	switch mode {
+	switch mode := c.options.Mode.Transport; mode {
 	case "", Pipe:
 		return &streamDialer{c, options, transport.NewPipe}
 	case Stdio:
@@ -44,9 +43,10 @@ func (c *connection) dialer() transport.Dialer {
 	case WebSocket:
 		web := c.serve(ws.Handler(c.server, nil))
 		return ws.Dial(serverURL, &ws.DialOptions{HTTPClient: web, Conn: options})
+	default:
+		c.Fatalf("servertest: unknown transport %q", mode)
+		return nil
 	}
-	c.Fatalf("servertest: unknown transport %q", mode)
-	return nil
 }
 
 // serverURL is the URL of an HTTP server in memory. Its host is one that endpoints accept by default.
@@ -61,7 +61,7 @@ func (c *connection) serve(endpoint interface {
 	web := &http.Server{ReadHeaderTimeout: shutdownTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		defer requests.Done()
-		ctx := r.Context()
+		ctx := c.watch(r.Context())
 		if c.options.Principal != "" {
 			ctx = transport.WithPrincipal(ctx, c.options.Principal)
 		}
@@ -74,7 +74,14 @@ func (c *connection) serve(endpoint interface {
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(network) }()
 	dialer := &http.Transport{DialContext: network.DialContext}
+	client := &http.Client{Transport: dialer}
+	endFaults := func() {}
+	if c.faults != nil && c.options.Mode.Transport == Streamable {
+		faulty := newFaultyTransport(dialer, c.faults)
+		client.Transport, endFaults = faulty, faulty.close
+	}
 	c.stop = func(stuck bool) {
+		endFaults()
 		err := errors.Join(endpoint.Close(), web.Close())
 		dialer.CloseIdleConnections()
 		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
@@ -88,7 +95,7 @@ func (c *connection) serve(endpoint interface {
 			c.Errorf("servertest: stop the HTTP server: %v", err)
 		}
 	}
-	return &http.Client{Transport: dialer}
+	return client
 }
 
 // authorize checks the scopes of a call.
@@ -102,34 +109,14 @@ func (c *connection) authorize(_ context.Context, req *jsonrpc.Request) error {
 	if !ok {
 		return nil
 	}
-	needed := scoped.Scopes(req.Method, subject(req))
-	for _, uri := range subscribedURIs(req) {
+	needed := scoped.Scopes(req.Method, mcp.Subject(req.Method, req.Member))
+	for _, uri := range mcp.SubscribedURIs(req.Method, req.Member) {
 		needed = slices.Concat(needed, scoped.Scopes(mcp.MethodResourcesSubscribe, uri))
 	}
 	if !slices.ContainsFunc(needed, func(scope string) bool { return !slices.Contains(c.options.Scopes, scope) }) {
 		return nil
 	}
 	return &transport.ScopeError{Scopes: needed}
-}
-
-// subscribedURIs returns the resources that a call subscribes to, if it can subscribe to several.
-func subscribedURIs(req *jsonrpc.Request) []string {
-	var filter mcp.SubscriptionFilter
-	if raw := req.Member("notifications"); raw == nil || filter.UnmarshalJSON(raw) != nil {
-		return nil // the server refuses what it cannot decode
-	}
-	return filter.ResourceSubscriptions
-}
-
-// subject returns the name or URI of the entry that a call is for, or "".
-func subject(req *jsonrpc.Request) string {
-	for _, path := range [][]string{{"name"}, {"uri"}, {"ref", "name"}, {"ref", "uri"}} {
-		var text string
-		if raw := req.Member(path...); raw != nil && json.Unmarshal(raw, &text) == nil {
-			return text
-		}
-	}
-	return ""
 }
 
 // A streamDialer connects by two streams in memory.
@@ -145,15 +132,12 @@ func (d *streamDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (trans
 		return nil, context.Cause(ctx)
 	}
 	near, far := d.streams()
-	if d.options.Fault != nil {
-		near = newFaultyStream(near, d.options.Fault)
-	}
 	opts := d.conn
 	opts.SkipMalformed, opts.Drain = true, -1
 	conn := &streamConn{Conn: jsonrpc.NewConn(near, func(*jsonrpc.Conn) jsonrpc.Handler { return handler }, &opts)}
 	conn.served = d.bind(far)
 	conn.running.Go(func() { _ = conn.Run(context.Background()) }) // ends when the stream is closed
-	conn.running.Go(func() { _ = conn.served.Run(context.Background()) })
+	conn.running.Go(func() { _ = conn.served.Run(d.watch(context.Background())) })
 	return conn, nil
 }
 

@@ -18,7 +18,7 @@
 // compares what a server offers with a file. A transcript is a file with the messages of one
 // session: Connect and, for other servers, [Record] write and compare it, [ReplayServer] answers a
 // client from it, and [CheckTranscript] sends it to a server. [Main] reports goroutines that outlive
-// the tests.
+// the tests, and [Logger] fails a test when the server logs a warning or an error.
 //
 // # Files
 //
@@ -32,10 +32,12 @@
 //     testing/synctest, where timeouts pass without waiting.
 //  2. When the test has ended, the sessions are closed, the servers are shut down, and nothing of
 //     them runs.
-//  3. Functions may be called concurrently. Connect, Golden, ReplayServer and CheckTranscript stop a
+//  3. A function of the server that opens a question and does not return its error fails the test.
+//  4. Functions may be called concurrently. Connect, Golden, ReplayServer and CheckTranscript stop a
 //     test with FailNow, so they must be called on its goroutine.
 //
 // # Related packages
 //
-// Package transporttest, below transport, tests a transport.
+// Package client makes the calls. Package oauthtest, below transport/oauth, is an authorization
+// server for tests. Package transporttest, below transport, tests a transport.
 package servertest

@@ -3,6 +3,7 @@ package servertest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"sync"
 
@@ -29,15 +30,30 @@ const (
 	Drop
 	// Duplicate delivers the message twice.
 	Duplicate
-	// Cut loses the message and ends the connection. The session connects again.
+	// Cut loses the message and ends the connection. The session connects again. Over
+	// [Streamable], it ends the HTTP request that carries the message; a client that can resume
+	// the stream of the response then gets the message nevertheless.
 	Cut
 )
 
-// A faultyStream is the client's end of a stream with faults.
-type faultyStream struct {
-	jsonrpc.Stream
+// String returns "deliver", "drop", "duplicate" or "cut".
+func (f Fault) String() string {
+	switch f {
+	case Deliver:
+		return "deliver"
+	case Drop:
+		return "drop"
+	case Duplicate:
+		return "duplicate"
+	case Cut:
+		return "cut"
+	}
+	return fmt.Sprintf("Fault(%d)", int(f))
+}
+
+// faults decides what happens to the messages of a session.
+type faults struct {
 	fault func(Message) Fault
-	again []byte // the next frame for Read
 
 	mu    sync.Mutex
 	calls map[call]string // the methods of calls without a response
@@ -48,8 +64,43 @@ type call struct {
 	id         jsonrpc.ID
 }
 
-func newFaultyStream(stream jsonrpc.Stream, fault func(Message) Fault) *faultyStream {
-	return &faultyStream{Stream: stream, fault: fault, calls: make(map[call]string)}
+func newFaults(fault func(Message) Fault) *faults {
+	return &faults{fault: fault, calls: make(map[call]string)}
+}
+
+// of returns the fault of a frame.
+func (f *faults) of(fromServer bool, frame []byte) Fault {
+	content, err := jsonrpc.Decode(bytes.Clone(frame))
+	if err != nil {
+		return Deliver // the receiver refuses it
+	}
+	message := Message{FromServer: fromServer, Content: content}
+	f.mu.Lock()
+	switch content := content.(type) {
+	case *jsonrpc.Request:
+		message.Method = content.Method
+		if !content.IsNotification() && len(f.calls) < maxMessages { // lost calls stay in the map
+			f.calls[call{fromServer, content.ID}] = content.Method
+		}
+	case *jsonrpc.Response:
+		of := call{!fromServer, content.ID}
+		message.Method = f.calls[of]
+		delete(f.calls, of)
+	}
+	f.mu.Unlock()
+	return f.fault(message)
+}
+
+// wrap returns the client's end of a stream with faults.
+func (f *faults) wrap(stream jsonrpc.Stream) jsonrpc.Stream {
+	return &faultyStream{Stream: stream, faults: f}
+}
+
+// A faultyStream is the client's end of a stream with faults.
+type faultyStream struct {
+	jsonrpc.Stream
+	faults *faults
+	again  []byte // the next frame for Read
 }
 
 // Read returns the next message of the server.
@@ -63,7 +114,7 @@ func (s *faultyStream) Read() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch s.faultOf(true, frame) {
+		switch s.faults.of(true, frame) {
 		case Drop:
 			continue
 		case Duplicate:
@@ -79,7 +130,7 @@ func (s *faultyStream) Read() ([]byte, error) {
 
 // Write sends a message of the client. A lost message counts as sent.
 func (s *faultyStream) Write(ctx context.Context, frame []byte) error {
-	switch s.faultOf(false, frame) {
+	switch s.faults.of(false, frame) {
 	case Drop:
 		return nil
 	case Duplicate:
@@ -92,26 +143,4 @@ func (s *faultyStream) Write(ctx context.Context, frame []byte) error {
 	case Deliver:
 	}
 	return s.Stream.Write(ctx, frame)
-}
-
-func (s *faultyStream) faultOf(fromServer bool, frame []byte) Fault {
-	content, err := jsonrpc.Decode(bytes.Clone(frame))
-	if err != nil {
-		return Deliver // the receiver refuses it
-	}
-	message := Message{FromServer: fromServer, Content: content}
-	s.mu.Lock()
-	switch content := content.(type) {
-	case *jsonrpc.Request:
-		message.Method = content.Method
-		if !content.IsNotification() && len(s.calls) < maxMessages { // lost calls stay in the map
-			s.calls[call{fromServer, content.ID}] = content.Method
-		}
-	case *jsonrpc.Response:
-		of := call{!fromServer, content.ID}
-		message.Method = s.calls[of]
-		delete(s.calls, of)
-	}
-	s.mu.Unlock()
-	return s.fault(message)
 }

@@ -3,6 +3,8 @@ package servertest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,12 +19,10 @@ import (
 	"github.com/dovetail-go/dovetail/server/servertest"
 )
 
-// eachStream runs a test in the modes that have faults.
-func eachStream(t *testing.T, test func(t *testing.T, mode servertest.Mode)) {
+// eachMode runs a test in virtual time in each mode.
+func eachMode(t *testing.T, test func(t *testing.T, mode servertest.Mode)) {
 	servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
-		if mode.Transport == servertest.Pipe || mode.Transport == servertest.Stdio {
-			synctest.Test(t, func(t *testing.T) { test(t, mode) })
-		}
+		synctest.Test(t, func(t *testing.T) { test(t, mode) })
 	})
 }
 
@@ -61,14 +61,17 @@ func TestFaults(t *testing.T) {
 		"two answers":     {servertest.Duplicate, true, 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachStream(t, func(t *testing.T, mode servertest.Mode) {
+			eachMode(t, func(t *testing.T, mode servertest.Mode) {
 				s, calls := counting()
 				session := servertest.Connect(t, s, &servertest.Options{Mode: mode, Fault: once(test.fault, test.fromServer)})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				_, err := session.CallTool(ctx, "count", nil, nil)
-				if !errors.Is(err, test.want) {
-					t.Errorf("the call: %v, want %v", err, test.want)
+				if want := lost(mode, test.want); !errors.Is(err, want) {
+					t.Errorf("the call: %v, want %v", err, want)
+				}
+				if failed, ok := errors.AsType[*jsonrpc.CallError](err); ok && failed.Delivery != jsonrpc.MaybeExecuted {
+					t.Errorf("the call: %v, want %v", failed.Delivery, jsonrpc.MaybeExecuted)
 				}
 				if got := calls.Load(); got != test.calls {
 					t.Errorf("the tool ran %d times, want %d", got, test.calls)
@@ -81,9 +84,82 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// lost returns the error of a call whose connection is cut: HTTP has one for each call.
+func lost(mode servertest.Mode, want error) error {
+	if want == jsonrpc.ErrClosed && mode.Transport == servertest.Streamable {
+		return io.ErrUnexpectedEOF
+	}
+	return want
+}
+
+// The messages of a call that reports progress, over HTTP a stream, have faults one by one.
+func TestFaultsOfProgress(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault    servertest.Fault
+		method   string
+		progress int
+		want     error
+	}{
+		"deliver":            {servertest.Deliver, mcp.NotificationProgress, 1, nil},
+		"drop the progress":  {servertest.Drop, mcp.NotificationProgress, 0, nil},
+		"two reports":        {servertest.Duplicate, mcp.NotificationProgress, 2, nil},
+		"drop the answer":    {servertest.Drop, mcp.MethodToolsCall, 1, context.DeadlineExceeded},
+		"two answers":        {servertest.Duplicate, mcp.MethodToolsCall, 1, nil},
+		"cut after progress": {servertest.Cut, mcp.MethodToolsCall, 1, jsonrpc.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachMode(t, func(t *testing.T, mode servertest.Mode) {
+				var done atomic.Bool
+				session := servertest.Connect(t, newServer(nil), &servertest.Options{Mode: mode, Fault: func(m servertest.Message) servertest.Fault {
+					if m.FromServer && m.Method == test.method && done.CompareAndSwap(false, true) {
+						return test.fault
+					}
+					return servertest.Deliver
+				}})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				progress := 0
+				_, err := session.CallTool(ctx, "steps", nil, &client.CallOptions{Progress: func(*mcp.ProgressParams) { progress++ }})
+				want := lost(mode, test.want)
+				if test.fault == servertest.Cut && mode.String() == "streamable/legacy" {
+					want = nil // the client resumes the stream: MCP 2025-11-25, basic/transports
+				}
+				if !errors.Is(err, want) || progress != test.progress {
+					t.Errorf("the call: %v and %d reports, want %v and %d", err, progress, want, test.progress)
+				}
+				if _, err := session.CallTool(t.Context(), "steps", nil, nil); err != nil {
+					t.Errorf("the next call: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A call that arrives twice does not break the session. Each HTTP request is handled; a connection
+// may refuse an id that is in use.
+func TestDuplicateCall(t *testing.T) {
+	eachMode(t, func(t *testing.T, mode servertest.Mode) {
+		s, calls := counting()
+		session := servertest.Connect(t, s, &servertest.Options{Mode: mode, Fault: once(servertest.Duplicate, false)})
+		if _, err := session.CallTool(t.Context(), "count", nil, nil); err != nil {
+			if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.InvalidRequest || mode.Transport == servertest.Streamable {
+				t.Errorf("the call: %v", err)
+			}
+		}
+		synctest.Wait()
+		ran := calls.Load()
+		if ran != 2 && (ran != 1 || mode.Transport == servertest.Streamable) {
+			t.Errorf("the tool ran %d times", ran)
+		}
+		if got, err := client.CallAs[int32](t.Context(), session, "count", nil, nil); err != nil || got != ran+1 {
+			t.Errorf("the next call: %d, %v, want %d", got, err, ran+1)
+		}
+	})
+}
+
 // A fault that blocks delays a message.
 func TestDelay(t *testing.T) {
-	eachStream(t, func(t *testing.T, mode servertest.Mode) {
+	eachMode(t, func(t *testing.T, mode servertest.Mode) {
 		session := servertest.Connect(t, newServer(nil), &servertest.Options{Mode: mode, Fault: func(m servertest.Message) servertest.Fault {
 			if m.FromServer && m.Method == mcp.MethodToolsCall {
 				<-time.After(time.Minute / 2)
@@ -99,9 +175,13 @@ func TestDelay(t *testing.T) {
 
 // A fault sees each message with its method.
 func TestFaultMessages(t *testing.T) {
+	servertest.EachMode(t, faultMessages)
+}
+
+func faultMessages(t *testing.T, mode servertest.Mode) {
 	var mu sync.Mutex
 	var seen []string
-	session := servertest.Connect(t, newServer(nil), &servertest.Options{Fault: func(m servertest.Message) servertest.Fault {
+	session := servertest.Connect(t, newServer(nil), &servertest.Options{Mode: mode, Fault: func(m servertest.Message) servertest.Fault {
 		kind := "call"
 		if req, ok := m.Content.(*jsonrpc.Request); !ok {
 			kind = "response"
@@ -123,5 +203,12 @@ func TestFaultMessages(t *testing.T) {
 	defer mu.Unlock()
 	if want := []string{"call tools/call", "notification notifications/progress", "response tools/call"}; !slices.Equal(seen, want) {
 		t.Errorf("seen %q, want %q", seen, want)
+	}
+}
+
+func TestFaultString(t *testing.T) {
+	got := fmt.Sprint(servertest.Deliver, servertest.Drop, servertest.Duplicate, servertest.Cut, servertest.Fault(7))
+	if got != "deliver drop duplicate cut Fault(7)" {
+		t.Error(got)
 	}
 }

@@ -27,10 +27,7 @@ const replyTimeout = 10 * time.Second
 func CheckTranscript(tb testing.TB, server transport.Server, path string, opts *Options) {
 	tb.Helper()
 	lines := readTranscript(tb, path)
-	c := &connection{TB: tb, server: server}
-	if opts != nil {
-		c.options = *opts
-	}
+	c := newConnection(tb, server, opts)
 	tb.Cleanup(c.close)
 
 	near, far := transport.NewPipe()
@@ -38,7 +35,7 @@ func CheckTranscript(tb testing.TB, server transport.Server, path string, opts *
 	frames := make(chan []byte)
 	stopped := make(chan struct{})
 	var running sync.WaitGroup
-	running.Go(func() { _ = conn.Run(context.Background()) }) // ends when the stream is closed
+	running.Go(func() { _ = conn.Run(c.watch(context.Background())) }) // ends when the stream is closed
 	running.Go(func() {
 		defer close(frames)
 		for {

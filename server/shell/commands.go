@@ -39,7 +39,8 @@ type commandResult struct {
 }
 
 // RunCommand runs a command and waits for its end. Processes that it leaves in the background
-// are killed: use run_background for them. The command has no standard input.
+// are killed: use run_background for them. Each command is a new shell: use session_open for
+// commands that share a directory and variables. The command has no standard input.
 func (c *commands) RunCommand(ctx context.Context, r *server.Request, in runCommandIn) (commandResult, error) {
 	ctx, end, err := c.shell.begin(ctx)
 	if err != nil {
@@ -59,10 +60,7 @@ func (c *commands) RunCommand(ctx context.Context, r *server.Request, in runComm
 	if err != nil {
 		return commandResult{}, err
 	}
-	exit, err := p.Follow(timeout, progressEvery, func(written int64, last []byte) {
-		last = last[max(0, len(last)-workspace.MaxLine):]
-		_ = r.Progress(timeout, float64(written), 0, strings.ToValidUTF8(strings.TrimSpace(string(last)), "\uFFFD")) // an error means that the caller does not listen
-	}, &stdout, &stderr)
+	exit, err := p.Follow(timeout, progressEvery, progressOf(timeout, r), &stdout, &stderr)
 	if err != nil {
 		exit = p.Stop()
 	}
@@ -73,4 +71,12 @@ func (c *commands) RunCommand(ctx context.Context, r *server.Request, in runComm
 		ExitCode: exit.Code, Stdout: stdout.Text(), Stderr: stderr.Text(),
 		Truncated: exit.Truncated || max(stdout.Written(), stderr.Written()) > int64(maxOutput), TimedOut: err != nil,
 	}, nil
+}
+
+// progressOf returns a function that reports the newest output of a command as progress.
+func progressOf(ctx context.Context, r *server.Request) func(written int64, last []byte) {
+	return func(written int64, last []byte) {
+		last = last[max(0, len(last)-workspace.MaxLine):]
+		_ = r.Progress(ctx, float64(written), 0, strings.ToValidUTF8(strings.TrimSpace(string(last)), "\uFFFD")) // an error means that the caller does not listen
+	}
 }

@@ -21,8 +21,8 @@ const (
 var ErrTooManyCredentials = errors.New("shell: too many credentials")
 
 // Credentials are secrets, such as API keys, that commands get by name: a model names the
-// credential in the arguments of run_command or run_background and never sees its value. The
-// value is an environment variable of that one command, and is replaced by process.Redacted in
+// credential in the arguments of run_command, run_background or session_open and never sees its
+// value. The value is an environment variable of that command or session, and is replaced by process.Redacted in
 // its output. This protects against accidents. A command that encodes the value, or sends it
 // elsewhere, can still reveal it; restrict who may name which credential with a policy for the
 // argument credentials.

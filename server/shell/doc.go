@@ -1,5 +1,5 @@
 // Package shell offers tools with which a model runs programs in a workspace: commands, commands
-// in the background, git, ports and a task list. Package workspace has the tools for files.
+// in the background, shell sessions, git, ports and a task list. Package workspace has the tools for files.
 //
 //	func main() {
 //		guard := process.Main() // must be the first call in main
@@ -18,18 +18,27 @@
 // # Tools
 //
 //	run_command        runs a shell command to its end: exit code, output, progress, timeout
-//	run_background     starts a command that goes on, such as a server or an interactive shell
+//	run_background     starts a command that goes on, such as a server
 //	background_list    lists these commands
 //	background_read    returns their output
 //	background_write   writes to their standard input
 //	background_stop    ends one
+//	session_open       opens a named shell that keeps its directory, variables and functions
+//	session_run        runs a command in it: exit code, output, directory, progress, timeout
+//	session_list       lists the open sessions
+//	session_close      ends one
 //	git_status         and git_diff, git_log and git_commit: the repository in the workspace
 //	register_port      waits until a server listens, and returns its URL
 //	todo_read          and todo_write: a list of tasks
 //
-// Each call of run_command is a new shell. A session, which keeps its directory and variables, is
-// a shell in the background: run_background with the command "bash", and background_write for
-// each line.
+// # Sessions
+//
+// Each call of run_command is a new shell. A session is one shell for many commands, bash or, where
+// there is none, sh: cd, export and functions affect later commands, and processes started with &
+// continue. Several sessions may be open. Each runs one command at a time and refuses a second one
+// until then. A command that exceeds its timeout is interrupted with SIGINT, as Ctrl+C does in a
+// terminal, and the session stays open. The session is closed if the command ignores SIGINT, and
+// when the shell ends, for example at exit or at a failure after "set -e". Windows has no sessions.
 //
 // # Credentials
 //
@@ -37,7 +46,8 @@
 //
 //	err := sh.Credentials().Set("github", "GITHUB_TOKEN", token)
 //
-// A command that names one gets it as an environment variable, and its output is redacted.
+// A command or session that names one gets it as an environment variable, and its output is
+// redacted.
 //
 // # Guarantees
 //
@@ -48,12 +58,12 @@
 //     programs. They use a repository only if all its parts are inside of the workspace. They
 //     need git 2.38 or newer. Protect ".git" in workspace.Options, so that the file tools do not
 //     change it.
-//  3. The numbers of commands, processes, background commands, ports and tasks are bounded, and so
-//     are the kept output and the time of a command. A call that exceeds a limit gets an error
-//     that says so, and changes nothing.
+//  3. The numbers of commands, processes, background commands, sessions, ports and tasks are
+//     bounded, and so are the kept output and the time of a command. A call that exceeds a limit
+//     gets an error that says so, and changes nothing.
 //  4. The proxy of a registered port listens on 127.0.0.1 and refuses foreign host names, which
 //     protects against DNS rebinding. It forwards WebSockets and no other upgrade.
-//  5. All callers share the background commands, ports and tasks of a [Shell]. Use one Shell for
-//     each user who must not see those of others.
+//  5. All callers share the background commands, sessions, ports and tasks of a [Shell]. Use one
+//     Shell for each user who must not see those of others.
 //  6. [Shell.Close] ends everything that the tools have started and waits for it.
 package shell

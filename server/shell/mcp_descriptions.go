@@ -27,7 +27,7 @@ func (*background) Descriptions() server.Descriptions {
 // Descriptions has the comments of commands's methods and of their arguments.
 func (*commands) Descriptions() server.Descriptions {
 	return server.Descriptions{
-		"RunCommand":             "Runs a command and waits for its end. Processes that it leaves in the background are killed: use run_background for them. The command has no standard input.",
+		"RunCommand":             "Runs a command and waits for its end. Processes that it leaves in the background are killed: use run_background for them. Each command is a new shell: use session_open for commands that share a directory and variables. The command has no standard input.",
 		"RunCommand.command":     "shell command, run in the workspace",
 		"RunCommand.timeout":     "seconds until the command and its processes are killed",
 		"RunCommand.credentials": "names of credentials: each is an environment variable of the command",
@@ -53,8 +53,24 @@ func (*git) Descriptions() server.Descriptions {
 // Descriptions has the comments of ports's methods and of their arguments.
 func (*ports) Descriptions() server.Descriptions {
 	return server.Descriptions{
-		"RegisterPort":      "Returns the URL of an HTTP server in the sandbox. It waits until the server listens.",
+		"RegisterPort":      "Returns a URL of an HTTP server that a command has started. It waits until the server listens.",
 		"RegisterPort.port": "port of the server on this machine",
+	}
+}
+
+// Descriptions has the comments of sessions's methods and of their arguments.
+func (*sessions) Descriptions() server.Descriptions {
+	return server.Descriptions{
+		"SessionClose":            "Ends a session and kills all its processes.",
+		"SessionClose.session":    "name given to session_open",
+		"SessionList":             "Lists the open sessions by name.",
+		"SessionOpen":             "Starts a named shell in the workspace. Commands of session_run in it share a directory, variables and functions, so that cd and export affect later commands. The session ends with session_close or the server.",
+		"SessionOpen.name":        "name for later calls: letters, digits, _ and -",
+		"SessionOpen.credentials": "names of credentials: each is an environment variable of the session",
+		"SessionRun":              "Runs a command in an open session and waits for its end. After the timeout the command is interrupted, as with Ctrl+C, and the session stays open; it is closed only if the command ignores that. A session runs one command at a time. Processes started with & continue until the session ends. The command exit closes the session. Commands have no standard input.",
+		"SessionRun.session":      "name given to session_open",
+		"SessionRun.command":      "shell command",
+		"SessionRun.timeout":      "seconds until the command is interrupted",
 	}
 }
 

@@ -22,6 +22,8 @@ import (
 const (
 	// DefaultMaxCommands is the default of [Options].MaxCommands.
 	DefaultMaxCommands = 16
+	// DefaultMaxSessions is the default of [Options].MaxSessions.
+	DefaultMaxSessions = 10
 	// DefaultMaxPorts is the default of [Options].MaxPorts.
 	DefaultMaxPorts = 16
 )
@@ -36,17 +38,20 @@ type Options struct {
 	// through a reverse proxy of the operator. By default register_port returns the URL of a
 	// proxy on 127.0.0.1, which this package starts.
 	PortURL string
-	// MaxCommands is the number of calls of run_command and of the git tools that may run at
-	// the same time. Default [DefaultMaxCommands].
+	// MaxCommands is the number of calls of run_command, session_run and the git tools that may
+	// run at the same time. Default [DefaultMaxCommands].
 	MaxCommands int
 	// MaxJobs is the number of commands that may run in the background at the same time.
 	// Default process.DefaultMaxJobs.
 	MaxJobs int
-	// MaxProcesses is the number of processes of one command; all of them are killed when there
-	// are more. Default process.DefaultMaxProcesses. Only Linux enforces it.
+	// MaxSessions is the number of sessions that may be open at the same time. Default
+	// [DefaultMaxSessions].
+	MaxSessions int
+	// MaxProcesses is the number of processes of one command or session; all of them are killed
+	// when there are more. Default process.DefaultMaxProcesses. Only Linux enforces it.
 	MaxProcesses int
-	// MaxOutput is the number of bytes that are kept of each output stream of run_command.
-	// Default process.DefaultMaxOutput.
+	// MaxOutput is the number of bytes that are kept of each output stream of run_command, and
+	// of the output of session_run. Default process.DefaultMaxOutput.
 	MaxOutput int
 	// MaxPorts is the number of registered ports, without PortURL. Default [DefaultMaxPorts].
 	MaxPorts int
@@ -68,9 +73,10 @@ type Shell struct {
 	close    context.CancelCauseFunc
 	onceDone func() error
 
-	jobs  process.Jobs
-	ports ports
-	todo  todo
+	jobs     process.Jobs
+	sessions sessions
+	ports    ports
+	todo     todo
 
 	mu  sync.Mutex
 	env []string
@@ -85,7 +91,7 @@ func New(guard *process.Guard, w *workspace.Workspace, opts *Options) (*Shell, e
 		return nil, errors.New("shell: expected a guard and a workspace")
 	}
 	for name, limit := range map[string]int{
-		"MaxCommands": o.MaxCommands, "MaxJobs": o.MaxJobs, "MaxProcesses": o.MaxProcesses, "MaxOutput": o.MaxOutput, "MaxPorts": o.MaxPorts,
+		"MaxCommands": o.MaxCommands, "MaxJobs": o.MaxJobs, "MaxSessions": o.MaxSessions, "MaxProcesses": o.MaxProcesses, "MaxOutput": o.MaxOutput, "MaxPorts": o.MaxPorts,
 	} {
 		if limit < 0 {
 			return nil, fmt.Errorf("shell: Options.%s: expected 0 or more, got %d", name, limit)
@@ -104,6 +110,7 @@ func New(guard *process.Guard, w *workspace.Workspace, opts *Options) (*Shell, e
 		ports:   ports{template: o.PortURL, limit: cmp.Or(o.MaxPorts, DefaultMaxPorts), logger: cmp.Or(o.Logger, slog.Default())},
 		env:     slices.Clone(o.Env),
 	}
+	s.sessions = sessions{shell: s, limit: cmp.Or(o.MaxSessions, DefaultMaxSessions)}
 	s.closing, s.close = context.WithCancelCause(context.Background())
 	s.onceDone = sync.OnceValue(s.stop)
 	return s, nil
@@ -113,7 +120,7 @@ func New(guard *process.Guard, w *workspace.Workspace, opts *Options) (*Shell, e
 // annotations and a tag: "commands", "git", "ports" or "todo".
 func (s *Shell) Tools() ([]*server.Entry, error) {
 	var entries []*server.Entry
-	for _, service := range []any{&commands{s}, &background{s}, &git{s}, &s.ports, &s.todo} {
+	for _, service := range []any{&commands{s}, &background{s}, &s.sessions, &git{s}, &s.ports, &s.todo} {
 		more, err := server.Service(service)
 		if err != nil {
 			return nil, err
@@ -185,6 +192,7 @@ func (s *Shell) Close() error { return s.onceDone() }
 func (s *Shell) stop() error {
 	s.close(process.ErrClosed)
 	s.jobs.Close()
+	s.sessions.close()
 	for range cap(s.running) {
 		s.running <- struct{}{} // waits for each command, and lets no other start
 	}

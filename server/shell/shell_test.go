@@ -204,18 +204,6 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A session is a shell in the background: it keeps its directory and its variables.
-func TestSession(t *testing.T) {
-	u := newUser(t, nil)
-	u.call("create_directory", `{"path":"src"}`)
-	u.call("run_background", `{"command":"bash"}`)
-	u.call("background_write", `{"id":"job-1","text":"cd src; NAME=value\n"}`)
-	u.call("background_write", `{"id":"job-1","text":"echo \"$NAME in ${PWD##*/}\"; exit 3\n"}`)
-	if got := u.call("background_read", `{"id":"job-1","wait":30}`); !strings.Contains(got, `"exit_code":3`) || !strings.Contains(got, `"output":"value in src\n"`) {
-		t.Error(got)
-	}
-}
-
 // Close ends commands and waits for them; nothing starts after it.
 func TestClose(t *testing.T) {
 	u := newUser(t, nil)
@@ -227,6 +215,8 @@ func TestClose(t *testing.T) {
 		}
 	})
 	u.call("run_background", `{"command":"sleep 61"}`)
+	u.call("session_open", `{"name":"a"}`)
+	u.call("session_run", `{"session":"a","command":"sleep 61 &"}`)
 	for _, err := os.Stat(began); err != nil; _, err = os.Stat(began) {
 		<-time.After(5 * time.Millisecond)
 	}
@@ -239,7 +229,7 @@ func TestClose(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
 	for tool, arguments := range map[string]string{
-		"run_command": `{"command":"true"}`, "run_background": `{"command":"true"}`, "git_commit": `{"message":"x"}`,
+		"run_command": `{"command":"true"}`, "run_background": `{"command":"true"}`, "session_open": `{"name":"b"}`, "git_commit": `{"message":"x"}`,
 		"register_port": `{"port":` + web.URL[strings.LastIndex(web.URL, ":")+1:] + `}`,
 	} {
 		if got := u.call(tool, arguments); !strings.Contains(got, process.ErrClosed.Error()) {

@@ -13,7 +13,8 @@ import (
 // An Error is an error response of an authorization server. RFC 6749, sections 4.1.2.1 and
 // 5.2.
 type Error struct {
-	// Code is the error code, such as "invalid_grant".
+	// Code is the error code, such as "invalid_grant". It is "" if the response has none: then it
+	// may be from a proxy or a gateway in front of the authorization server.
 	Code string
 	// Description is the server's description, at most 256 bytes. It may be empty.
 	Description string
@@ -21,9 +22,12 @@ type Error struct {
 	Status int
 }
 
-// Error quotes the code and the description.
+// Error quotes the code and the description. Without a code, it has the status.
 func (e *Error) Error() string {
 	text := "the authorization server returned the error " + quote(e.Code)
+	if e.Code == "" {
+		text = fmt.Sprintf("the authorization server returned status %d without an error code", e.Status)
+	}
 	if e.Description != "" {
 		text += ": " + quote(e.Description)
 	}

@@ -113,9 +113,14 @@ func protectAt(t *testing.T, prepare func(resource string) (issuer string, verif
 // token that was revoked.
 func useProtected(t *testing.T, resource string) oauth.Secret {
 	t.Helper()
-	w, now := &fixture{t: t}, time.Now()
+	w, now, logins := &fixture{t: t}, time.Now(), 0
+	fill := personWithForms(t)
+	open := func(ctx context.Context, at string) error {
+		logins++
+		return fill(ctx, at)
+	}
 	client := w.client(func(o *oauth.ClientOptions) {
-		o.Flow = &oauth.CodeFlow{Open: personWithForms(t), Timeout: 30 * time.Second}
+		o.Flow = &oauth.CodeFlow{Open: open, Timeout: 2 * time.Minute}
 		o.Clock = func() time.Time { return now }
 	})
 	u, err := url.Parse(resource)
@@ -134,8 +139,8 @@ func useProtected(t *testing.T, resource string) oauth.Secret {
 		tokens = append(tokens, strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer "))
 		now = now.Add(2 * time.Hour)
 	}
-	if tokens[0] == tokens[1] || tokens[1] == tokens[2] {
-		t.Error("the token was not refreshed")
+	if tokens[0] == tokens[1] || tokens[1] == tokens[2] || logins != 1 {
+		t.Errorf("the token was not refreshed: %d logins", logins)
 	}
 	if err := client.Logout(t.Context(), resource); err != nil {
 		t.Error(err)

@@ -375,13 +375,70 @@ func TestProxyRemembersUsesDespiteLogins(t *testing.T) {
 	}
 }
 
-// A login outlives a time in which the provider refuses the proxy, or has no usable metadata or
-// responses.
+// A login ends if the provider says that the person has to log in again, and outlives all other
+// refusals.
+func TestProxyRefreshRefused(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		code   string // "" for a page
+		ends   bool
+	}{
+		{http.StatusBadRequest, "invalid_grant", true},
+		{http.StatusUnauthorized, "invalid_grant", true},
+		{http.StatusForbidden, "access_denied", true},
+		{http.StatusBadRequest, "interaction_required", true},
+		{http.StatusOK, "bad_refresh_token", true},
+
+		{http.StatusBadRequest, "invalid_request", false},
+		{http.StatusUnauthorized, "invalid_client", false},
+		{http.StatusBadRequest, "unauthorized_client", false},
+		{http.StatusBadRequest, "unsupported_grant_type", false},
+		{http.StatusBadRequest, "invalid_scope", false},
+		{http.StatusBadRequest, "temporarily_unavailable", false},
+		{http.StatusBadRequest, "server_error", false},
+		{http.StatusBadRequest, "slow_down", false},
+		{http.StatusTooManyRequests, "access_denied", false},
+		{http.StatusInternalServerError, "invalid_grant", false},
+
+		{http.StatusBadRequest, "", false},
+		{http.StatusUnauthorized, "", false},
+		{http.StatusForbidden, "", false},
+		{http.StatusNotFound, "", false},
+		{http.StatusMethodNotAllowed, "", false},
+		{http.StatusRequestTimeout, "", false},
+		{http.StatusTooManyRequests, "", false},
+		{http.StatusBadGateway, "", false},
+	} {
+		name := fmt.Sprint(test.status, " ", test.code)
+		p := newProxied(t, nil)
+		id := p.registered()
+		_, tokens := p.token(p.login(id))
+		form := url.Values{"grant_type": {"refresh_token"}, "client_id": {id}, "refresh_token": {fmt.Sprint(tokens["refresh_token"])}}
+		p.replace("issuer/token", refuseWith(test.status, test.code))
+		if test.code == "" {
+			p.replace("issuer/token", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<h1>No</h1>", test.status) })
+		}
+		refused, code, after := http.StatusServiceUnavailable, "temporarily_unavailable", http.StatusOK
+		if test.ends {
+			refused, code, after = http.StatusBadRequest, "invalid_grant", http.StatusBadRequest
+		}
+		if status, answer := p.token(form); status != refused || answer["error"] != code {
+			t.Errorf("%s: %d, %v", name, status, answer)
+		}
+		if status, _ := p.call(tokens["access_token"]); (status == http.StatusOK) == test.ends {
+			t.Errorf("%s: the access token: %d", name, status)
+		}
+		clear(p.handlers)
+		if status, answer := p.token(form); status != after {
+			t.Errorf("%s: afterwards: %d, %v", name, status, answer)
+		}
+	}
+}
+
+// A login outlives a time in which the provider has no usable metadata or responses.
 func TestProxyKeepsLoginsOfAFailingProvider(t *testing.T) {
 	const metadata = "issuer/.well-known/oauth-authorization-server"
 	for name, fail := range map[string]func(p *proxied){
-		"the proxy's secret": func(p *proxied) { p.replace("issuer/token", refuseWith(http.StatusUnauthorized, "invalid_client")) },
-		"the proxy's rights": func(p *proxied) { p.replace("issuer/token", refuseWith(http.StatusBadRequest, "unauthorized_client")) },
 		"a malformed answer": func(p *proxied) {
 			p.replace("issuer/token", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 1) })
 		},

@@ -234,7 +234,7 @@ func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values)
 			g.Refresh = next.RefreshToken
 		}
 		p.issue(w, &g, scopes)
-	case isRefused(err):
+	case endsLogin(err):
 		p.options.Logger.Info("oauth: the provider refuses to refresh a login", "subject", quote(g.Subject), "error", err)
 		p.end(g.Login)
 		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "the login has ended at the identity provider")
@@ -246,11 +246,21 @@ func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values)
 	}
 }
 
-// isRefused reports whether the provider has refused a refresh token. It may refuse the proxy
-// itself, or have no usable metadata or responses, until its configuration is corrected.
-func isRefused(err error) bool {
-	_, answered := errors.AsType[*Error](err)
-	return answered && isFinal(err) && !isCode(err, "invalid_client") && !isCode(err, "unauthorized_client")
+// endsLogin reports whether the provider's error means that the person has to log in again: its
+// code says so (invalid_grant), or is not of RFC 6749, section 5.2. The other codes there are about
+// the proxy and its request, until a configuration is corrected. A response without a code does not
+// follow that section, so it says nothing about the refresh token.
+func endsLogin(err error) bool {
+	refused, ok := errors.AsType[*Error](err)
+	if !ok || !isFinal(err) {
+		return false
+	}
+	switch refused.Code {
+	case "", codeInvalidRequest, "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+		"temporarily_unavailable", "server_error", "slow_down":
+		return false
+	}
+	return true
 }
 
 // requestToken sends a token request to the provider.

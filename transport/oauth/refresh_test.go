@@ -255,10 +255,10 @@ func TestRefreshTokenOutlivesFailures(t *testing.T) {
 		},
 	} {
 		w, later, timed := newHourlyFixture(t)
-		client, fail := w.client(timed), false
+		client := w.client(timed)
+		var fail atomic.Bool
 		w.replace("issuer/token", func(res http.ResponseWriter, r *http.Request) {
-			if fail {
-				fail = false
+			if fail.Swap(false) {
 				fails(res, r)
 				return
 			}
@@ -266,10 +266,10 @@ func TestRefreshTokenOutlivesFailures(t *testing.T) {
 		})
 		w.mustSucceed(client)
 		later()
-		fail = true
+		fail.Store(true)
 		_ = w.authorize(t.Context(), client)
 		w.mustSucceed(client)
-		if len(w.opened) != 1 || fail {
+		if len(w.opened) != 1 || fail.Load() {
 			t.Errorf("%s: %d browsers", name, len(w.opened))
 		}
 	}

@@ -329,7 +329,7 @@ func (r *tokenRequest) registerDynamically(ctx context.Context) (*savedRegistrat
 	}
 	d, err := parseDocument(shown(req.URL), res.body)
 	if res.status != http.StatusCreated && res.status != http.StatusOK {
-		refused := &Error{Code: "status " + http.StatusText(res.status), Status: res.status}
+		refused := &Error{Status: res.status}
 		if err == nil {
 			d.get("error", &refused.Code)
 			d.get("error_description", &refused.Description)

@@ -121,25 +121,14 @@ func (p *protector) authorizeCall(ctx context.Context, req *jsonrpc.Request) err
 	if p.options.CallScopes == nil || a == nil {
 		return nil
 	}
-	if err := p.require(a.grant, p.options.CallScopes(req.Method, subject(req))); err != nil {
+	if err := p.require(a.grant, p.options.CallScopes(req.Method, mcp.Subject(req.Method, req.Member))); err != nil {
 		return err
 	}
 	var all []string
-	for _, uri := range subscribedURIs(req) {
+	for _, uri := range mcp.SubscribedURIs(req.Method, req.Member) {
 		all = append(all, p.options.CallScopes(mcp.MethodResourcesSubscribe, uri)...)
 	}
 	return p.require(a.grant, all)
-}
-
-// subscribedURIs returns the resources that a call of subscriptions/listen names. Calls of
-// other methods do not have that member.
-func subscribedURIs(req *jsonrpc.Request) []string {
-	raw := req.Member("notifications")
-	var filter mcp.SubscriptionFilter
-	if jsonscan.KindOf(raw) != jsonscan.Object || filter.UnmarshalJSON(raw) != nil {
-		return nil // the server refuses the call
-	}
-	return filter.ResourceSubscriptions
 }
 
 // has reports whether a grant has scopes, or scopes that imply them.
@@ -169,22 +158,6 @@ func closure(implies map[string][]string) map[string][]string {
 		all[broad] = implied
 	}
 	return all
-}
-
-// subject returns the name or URI that a call is about, "" if there is none.
-func subject(req *jsonrpc.Request) string {
-	switch req.Method {
-	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
-		return text(req.Member("name"))
-	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
-		return text(req.Member("uri"))
-	case mcp.MethodComplete:
-		if text(req.Member("ref", "type")) == "ref/prompt" {
-			return text(req.Member("ref", "name"))
-		}
-		return text(req.Member("ref", "uri"))
-	}
-	return ""
 }
 
 // text decodes a JSON string. It returns "" for other values.

@@ -15,10 +15,21 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	shared "github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
+func newSharedStore(t *testing.T) *shared.Memory {
+	t.Helper()
+	memory, err := shared.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	return memory
+}
 
 // A session does not exist for other principals.
 func TestSessionOfAnother(t *testing.T) {
@@ -28,8 +39,8 @@ func TestSessionOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, opts := range map[string]streamable.Options{
-		"random ids": {},
-		"sealed ids": {SessionKeys: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}},
+		"own store":    {},
+		"shared store": {Store: newSharedStore(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts.Logger, opts.Hosts = quiet(), []string{"mcp.example.com"}

@@ -6,15 +6,19 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 )
 
 // A tokenRequest says which token is requested from which authorization server. A flow
@@ -112,22 +116,26 @@ func tokenEndpointError(err error, server *serverMetadata, params url.Values, re
 		}
 		return &AnswerError{Issuer: server.issuer, Err: errors.New("the response does not follow RFC 6749, section 5")}
 	}
-	code := cmp.Or(refused.ErrorCode, "status "+http.StatusText(refused.Response.StatusCode))
-	hide := func(text string) string {
-		for _, name := range []string{"code", "code_verifier", "refresh_token", "assertion", "subject_token", "client_assertion"} {
-			text = withoutSecret(text, params.Get(name))
-		}
-		text = withoutSecret(text, base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(registration.ClientID)+":"+url.QueryEscape(string(registration.Secret)))))
-		return excerpt(withoutSecret(text, string(registration.Secret)))
+	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(registration.ClientID) + ":" + url.QueryEscape(string(registration.Secret))))
+	secrets := []string{string(registration.Secret), basic}
+	for _, name := range []string{"code", "code_verifier", "refresh_token", "assertion", "subject_token", "client_assertion"} {
+		secrets = append(secrets, params.Get(name))
 	}
-	return &Error{Code: hide(code), Description: hide(refused.ErrorDescription), Status: refused.Response.StatusCode}
+	return &Error{
+		Code: excerptWithout(refused.ErrorCode, secrets...), Description: excerptWithout(refused.ErrorDescription, secrets...), Status: refused.Response.StatusCode,
+	}
 }
 
-func withoutSecret(text, secret string) string {
-	if secret == "" {
-		return text
+// excerptWithout returns the beginning of a peer's text without secrets, which it may repeat.
+func excerptWithout(text string, secrets ...string) string {
+	for _, secret := range slices.Clone(secrets) {
+		secrets = append(secrets, url.QueryEscape(secret))
 	}
-	return strings.NewReplacer(secret, redacted, url.QueryEscape(secret), redacted).Replace(text)
+	var b strings.Builder
+	w := peertext.NewRedactingWriter(&b, secrets)
+	_, _ = io.WriteString(w, text) // a strings.Builder never fails
+	_ = w.Close()
+	return excerpt(b.String())
 }
 
 // A tokenTransport sends one token request, with a DPoP proof if there is a key.
@@ -176,4 +184,80 @@ func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.gotNonce = true
 	}
 	return res, nil
+}
+
+// revokeTimeout bounds the revocation of a client's tokens, which needs up to three requests.
+const revokeTimeout = 15 * time.Second
+
+// revoke revokes the tokens of deleted credentials. The error is a [*RevocationError].
+func (c *Client) revoke(ctx context.Context, old *credentials) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, revokeTimeout, errRevokeTimeout)
+	defer cancel()
+	err := c.revokeTokens(ctx, old)
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return &RevocationError{Issuer: old.Issuer, Err: err}
+	}
+	return nil
+}
+
+var errRevokeTimeout = errors.New("the authorization server did not answer in time")
+
+func (c *Client) revokeTokens(ctx context.Context, old *credentials) error {
+	as, err := c.authorizationServer(ctx, old.Issuer, old.Legacy)
+	if err != nil || as.revocationEndpoint == "" {
+		return err
+	}
+	if err := c.guard.Check(as.revocationEndpoint); err != nil { // only here: a login does not need it
+		return &MetadataError{URL: as.url, Reason: "the member revocation_endpoint", Err: err}
+	}
+	request := &tokenRequest{client: c, server: as}
+	registration, err := request.existingRegistration(ctx)
+	switch {
+	case err != nil:
+		return err
+	case registration == nil:
+		registration = &Registration{Issuer: as.issuer, ClientID: old.ClientID, Method: MethodNone}
+	case registration.ClientID != old.ClientID:
+		return errRegistrationGone
+	}
+	// The refresh token first: with it, the server can also revoke its access tokens.
+	err = request.revoke(ctx, registration, old.RefreshToken, "refresh_token")
+	return cmp.Or(err, request.revoke(ctx, registration, old.AccessToken, "access_token"))
+}
+
+// revoke revokes one token, if there is one. A server that does not support the type of token
+// is no error. RFC 7009, section 2.
+func (r *tokenRequest) revoke(ctx context.Context, registration *Registration, token, kind string) error {
+	if token == "" {
+		return nil
+	}
+	method, err := registration.chooseMethod(r.server.authMethods)
+	if err != nil {
+		return err
+	}
+	form := url.Values{"token": {token}, "token_type_hint": {kind}}
+	req, err := registration.request(ctx, r.server.revocationEndpoint, form, method, r.server, r.client.options.Clock())
+	if err != nil {
+		return err
+	}
+	client := *r.client.http
+	client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
+		return &URLError{URL: req.URL.Scheme + "://" + req.URL.Host, Reason: "the revocation endpoint redirects there, and tokens are not sent to other URLs"}
+	}
+	res, err := send(&client, req)
+	if err != nil || res.status == http.StatusOK {
+		return err
+	}
+	refused := &Error{Status: res.status}
+	if d, err := parseDocument(shown(req.URL), res.body); err == nil {
+		d.get("error", &refused.Code)
+	}
+	if refused.Code == "unsupported_token_type" {
+		return nil
+	}
+	refused.Code = excerptWithout(refused.Code, token, string(registration.Secret))
+	return fmt.Errorf("the %s: %w", kind, refused)
 }

@@ -36,8 +36,8 @@ const shutdownTimeout = 10 * time.Second
 // Serve serves one client on standard input and output. It blocks until the input or ctx
 // ends, and returns nil then. opts may be nil. When the input ends, calls in progress
 // finish and are answered. At the end Serve shuts down a server that is a
-// [transport.Server], within 10 seconds. The error joins those of the streams and of the
-// shutdown.
+// [transport.Server], within 10 seconds. If something else shuts that server down, Serve closes
+// the input and returns nil. The error joins those of the streams and of the shutdown.
 //
 // While Serve uses standard output, os.Stdout is standard error, so that a stray print in a
 // tool, or in a child process of a tool, cannot break the protocol.
@@ -55,6 +55,12 @@ func Serve(ctx context.Context, server transport.Binder, opts *ServeOptions) err
 	if o.Conn.Malformed == nil {
 		o.Conn.Malformed = duplex.LogMalformed(o.Logger)
 	}
+	served, stops := server.(transport.Server)
+	if stops {
+		in := &stoppableInput{o.In, served.Stopping()}
+		o.In = in
+		defer in.closeWhenStopping()()
+	}
 	lines := jsonrpc.NewLines(o.In, o.Out, o.In, o.MaxLine)
 	conn := duplex.Serve(lines, server, "", &o.Conn, nil)
 	err := conn.Run(ctx)
@@ -64,10 +70,10 @@ func Serve(ctx context.Context, server transport.Binder, opts *ServeOptions) err
 	case err != nil:
 		err = fmt.Errorf("stdio: %w", err)
 	}
-	if server, ok := server.(transport.Server); ok {
+	if stops {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
-		err = errors.Join(err, server.Shutdown(ending))
+		err = errors.Join(err, served.Shutdown(ending))
 	}
 	return err
 }
@@ -78,6 +84,42 @@ func Run(server transport.Binder, opts *ServeOptions) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return Serve(ctx, server, opts)
+}
+
+// A stoppableInput ends when a server shuts down.
+type stoppableInput struct {
+	io.ReadCloser
+	stopping <-chan struct{}
+}
+
+// Read returns io.EOF if the server shuts down, so that calls in progress are answered.
+func (in *stoppableInput) Read(p []byte) (int, error) {
+	n, err := in.ReadCloser.Read(p)
+	select {
+	case <-in.stopping:
+		if err != nil {
+			err = io.EOF
+		}
+	default:
+	}
+	return n, err
+}
+
+// closeWhenStopping closes the input when the server shuts down, unless stop is called before.
+func (in *stoppableInput) closeWhenStopping() (stop func()) {
+	ended, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-in.stopping:
+			_ = in.Close() // Read returns io.EOF, whatever the error
+		case <-ended:
+		}
+	}()
+	return func() {
+		close(ended)
+		<-watched
+	}
 }
 
 // interruptible returns a reader of a file whose Close does not end a blocked Read, such as

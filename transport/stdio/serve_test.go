@@ -10,11 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
@@ -90,6 +92,45 @@ type slow struct{ silent }
 func (slow) Handle(_ context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	<-time.After(time.Second)
 	return reply.Write(jsonrpc.Raw(`"done"`))
+}
+
+// Serve returns when something else shuts the server down, although its input is open. Calls in
+// progress are answered.
+func TestServeEndsWithShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, client := io.Pipe()
+		var out bytes.Buffer
+		server := &stoppable{stopping: make(chan struct{})}
+		ended := make(chan error, 1)
+		go func() { ended <- stdio.Serve(t.Context(), server, &stdio.ServeOptions{In: in, Out: &out}) }()
+		if _, err := io.WriteString(client, `{"jsonrpc":"2.0","id":1,"method":"slow"}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if got := out.String(); !strings.Contains(got, `"result":"done"`) {
+			t.Errorf("answered %q", got)
+		}
+	})
+}
+
+// A stoppable server works on slow calls until it is shut down.
+type stoppable struct {
+	stopping chan struct{}
+	once     sync.Once
+}
+
+func (s *stoppable) Bind(transport.Link) jsonrpc.Handler { return slow{} }
+func (s *stoppable) Start(context.Context) error         { return nil }
+func (s *stoppable) Stopping() <-chan struct{}           { return s.stopping }
+func (s *stoppable) Shutdown(context.Context) error {
+	s.once.Do(func() { close(s.stopping) })
+	return nil
 }
 
 // Given streams end with the context as well.

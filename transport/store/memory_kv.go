@@ -124,7 +124,10 @@ func (m *Memory) put(ctx context.Context, key string, value []byte, ttl time.Dur
 	if ttl == 0 {
 		m.kv.expiries.drop(item)
 	} else {
-		item.at = now + (min(ttl, longest)+time.Second-1)/time.Second*time.Second
+		item.at = now + min(ttl, longest)
+		if rest := ttl % time.Second; rest > 0 {
+			item.at += time.Second - rest
+		}
 		m.kv.expiries.add(item)
 	}
 	m.kv.notify(key)

@@ -509,6 +509,33 @@ func TestDialRefusesCallsOfModernServer(t *testing.T) {
 	}
 }
 
+// A late response is one to an earlier request, whose id it has by value.
+func TestDialReportsLateResponses(t *testing.T) {
+	ids := map[string]bool{`1`: true, `"1"`: true, `1.0`: true, `"\u0031"`: true, `7`: false, `"7"`: false, `0`: false, `-1`: false, `"one"`: false, `"1.0"`: false}
+	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
+		if r.call == "first" {
+			r.stream(w)(data("%s", r.response("{}")))
+			return
+		}
+		send := r.stream(w)
+		for id := range ids {
+			send(data(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id))
+		}
+		send(data("%s", r.response("{}")))
+	})
+	late := make(map[string]bool)
+	conn := s.dial(new(recorder), streamable.DialOptions{Conn: jsonrpc.Options{Malformed: func(err error) {
+		if unexpected, ok := errors.AsType[*jsonrpc.UnexpectedResponseError](err); ok {
+			late[unexpected.ID.String()] = unexpected.Late
+		}
+	}}})
+	s.call(conn, "first", modern(""))
+	s.call(conn, "second", modern(""))
+	if diff := cmp.Diff(ids, late); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Malformed messages are ignored.
 func TestDialIgnoresMalformedMessages(t *testing.T) {
 	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {

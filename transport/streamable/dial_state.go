@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
@@ -72,12 +73,16 @@ func (s *dialState) begin(cancel context.CancelFunc, limit int) (number int64, s
 	return s.lastID, s.session, nil
 }
 
-// made reports whether a request had the id of a response.
+// made reports whether a request had the id of a response, as [jsonrpc.ID.Matches] compares them.
 func (s *dialState) made(id jsonrpc.ID) bool {
-	number, err := strconv.ParseInt(id.String(), 10, 64)
+	text := []byte(id.String())
+	if jsonscan.KindOf(text) == jsonscan.String {
+		text = jsonscan.AppendUnquoted(nil, text)
+	}
+	number, err := strconv.ParseFloat(string(text), 64)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return err == nil && 0 < number && number <= s.lastID
+	return err == nil && 0 < number && number <= float64(s.lastID) && id.Matches(jsonrpc.IntID(int64(number)))
 }
 
 // finish removes a request.

@@ -15,8 +15,9 @@
 // session (2025-03-26 to 2025-11-25), which begins with initialize. The client detects what
 // the server supports, including HTTP+SSE of 2024-11-05.
 //
-// In a session, a client that loses a connection resumes its stream: an [EventStore] stores
-// recent events. With [Options.SessionKeys], sessions can move between replicas.
+// In a session, a client that loses a connection resumes its stream. Sessions and the recent
+// events of their streams are in [Options.Store]. Replicas with one store serve each other's
+// sessions.
 //
 // # Guarantees
 //
@@ -41,7 +42,7 @@
 //
 // The proxy must forward Host and Origin unchanged and must not buffer responses (the endpoint
 // sends X-Accel-Buffering for nginx). Its timeout for silent responses must be longer than
-// [Options.KeepAlive]. With several replicas, set [Options.SessionKeys] or route by
+// [Options.KeepAlive]. With several replicas, set [Options.Store] or route by
 // Mcp-Session-Id.
 //
 // # The http.Server
@@ -50,6 +51,4 @@
 // endpoint bounds each write and each body itself. Set ReadHeaderTimeout (5 s), IdleTimeout
 // (120 s) and MaxHeaderBytes (64 KiB). To stop, call the MCP server's Shutdown, then
 // [Endpoint.Close], then http.Server.Shutdown. [Serve] does all of this.
-//
-// Package storetest tests implementations of [EventStore].
 package streamable

@@ -2,15 +2,16 @@ package streamable_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -46,32 +47,34 @@ func ExampleDial() {
 	// Output: Hello, world! <nil>
 }
 
-// Stored events can be replayed from any number.
-func ExampleNewMemoryEvents() {
-	ctx := context.Background()
-	store := streamable.NewMemoryEvents(&streamable.MemoryLimits{EventsPerStream: 2})
-	stream := streamable.StreamID{Session: "4kd8", Stream: "b1"}
-	for number := range int64(3) {
-		event := streamable.StoredEvent{Number: number + 1, Message: fmt.Appendf(nil, `{"step":%d}`, number+1)}
-		if err := store.Append(ctx, stream, event); err != nil {
-			fmt.Println(err)
-			return
-		}
+// Two replicas with one store serve the same sessions. The store is usually one of store/nats or
+// store/redis.
+func ExampleOptions_replicas() {
+	shared, err := store.NewMemory(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
-	for _, seen := range []int64{0, 1, 3} {
-		missed, err := store.After(ctx, stream, seen)
-		if errors.Is(err, streamable.ErrPurged) {
-			fmt.Printf("after %d: %v\n", seen, err)
-			continue
-		}
-		for _, event := range missed {
-			fmt.Printf("after %d: event %d %s\n", seen, event.Number, event.Message)
-		}
+	defer shared.Close()
+	serve := func(request *http.Request) *http.Response { // by a new replica each time
+		s := server.New(mcp.Implementation{Name: "shop", Version: "1"}, nil)
+		endpoint := streamable.Handler(s, &streamable.Options{Store: shared})
+		defer endpoint.Close()
+		w := httptest.NewRecorder()
+		endpoint.ServeHTTP(w, request)
+		return w.Result()
 	}
-	// Output:
-	// after 0: the events after the requested one are no longer stored
-	// after 1: event 2 {"step":2}
-	// after 1: event 3 {"step":3}
+	post := func(session, body string) *http.Response {
+		request := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Mcp-Session-Id", session)
+		return serve(request)
+	}
+	opened := post("", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
+		"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	session := opened.Header.Get("Mcp-Session-Id")
+	fmt.Println(post(session, `{"jsonrpc":"2.0","id":2,"method":"ping"}`).Status)
+	// Output: 200 OK
 }
 
 // Behind your own middleware, the principal is the name that the middleware has put into the context.

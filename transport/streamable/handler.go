@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // Endpoint is an http.Handler that serves an MCP server at one URL. Its methods may be
@@ -25,6 +26,8 @@ type Endpoint struct {
 	modern       jsonrpc.Handler // of requests without a session
 	headerParams headerParams
 	sessions     *sessions
+	replicas     *replicas
+	memory       *store.Memory // Options.Store, if it is that of this endpoint
 	quota        *quota.Endpoint
 	buffers      bufpool.Pool
 
@@ -34,7 +37,7 @@ type Endpoint struct {
 }
 
 // Handler returns an endpoint for a server. opts may be nil. Handler panics if an option is
-// malformed: a host, an origin or a key that is too short.
+// malformed: a host or an origin.
 //
 // If server has a method InputSchema(tool string) json.RawMessage, as server.Server has,
 // the endpoint refuses calls whose Mcp-Param headers differ from their arguments.
@@ -46,9 +49,14 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 		panic("streamable.Handler: " + err.Error())
 	}
 	e.quota = quota.NewEndpoint(&e.opts.Limits)
-	if e.sessions, err = newSessions(&e.opts, e.quota.Sessions); err != nil {
-		panic("streamable.Handler: " + err.Error())
+	if e.opts.Store == nil {
+		if e.memory, err = store.NewMemory(&store.MemoryOptions{Limits: store.Limits{LogBytes: ownLogBytes}}); err != nil {
+			panic("streamable.Handler: " + err.Error())
+		}
+		e.opts.Store = e.memory
 	}
+	e.sessions = &sessions{opts: &e.opts, shared: e.memory == nil, quota: e.quota.Sessions, open: make(map[string]*session)}
+	e.replicas = newReplicas(e)
 	e.headerParams.tools = newCache[headerTool](maxHeaderTools)
 	e.headerParams.server, _ = server.(schemaProvider)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
@@ -64,8 +72,12 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 // session: use http.Server.Shutdown. It may be called more than once.
 func (e *Endpoint) Close() error {
 	e.cancel(jsonrpc.ErrClosed)
+	e.replicas.close()
 	e.sessions.close()
 	e.background.Wait()
+	if e.memory != nil {
+		return e.memory.Close()
+	}
 	return nil
 }
 

@@ -2,13 +2,13 @@ package streamable
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -28,11 +28,22 @@ func (e *Endpoint) legacy(w http.ResponseWriter, r *http.Request, accepts accept
 	}
 	defer e.sessions.leave(s)
 	if !isRequest || req.IsNotification() {
-		s.running.ReceiveMessage(context.Background(), s.unsolicited, answered{s.unsolicited, charge}, msg)
+		elsewhere, err := e.replicas.forward(r.Context(), s, msg)
+		if err != nil {
+			e.refuseUnstored(w, err)
+			return
+		}
+		if !elsewhere {
+			s.running.ReceiveMessage(context.Background(), s.unsolicited, answered{s.unsolicited, charge}, msg)
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s.serve(w, r, accepts, charge, req.ID, func(st *stream) { s.running.ReceiveMessage(r.Context(), st, st, msg) })
+	st := &stream{session: s, charge: charge, call: req.ID}
+	if changesRecord(req) {
+		st.changes = []*jsonrpc.Request{req}
+	}
+	s.serve(w, r, accepts, st, func() { s.running.ReceiveMessage(r.Context(), st, st, msg) })
 }
 
 // batch accepts an array of messages, which only sessions of 2025-03-26 may send.
@@ -64,40 +75,66 @@ func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts accepte
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, asError(err).Message)
 		return
 	}
+	st := &stream{session: s, charge: charge}
+	for _, msg := range msgs {
+		if _, err := e.replicas.forward(r.Context(), s, msg); err != nil {
+			e.refuseUnstored(w, err)
+			return
+		}
+		if req, ok := msg.(*jsonrpc.Request); ok && changesRecord(req) {
+			st.changes = append(st.changes, req)
+		}
+	}
 	if !calls {
 		s.running.Receive(context.Background(), s.unsolicited, answered{s.unsolicited, charge}, body)
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s.serve(w, r, accepts, charge, jsonrpc.ID{}, func(st *stream) { s.running.Receive(r.Context(), st, st, body) })
+	s.serve(w, r, accepts, st, func() { s.running.Receive(r.Context(), st, st, body) })
+}
+
+// refuseUnstored answers a request that needs the store, which has failed.
+func (e *Endpoint) refuseUnstored(w http.ResponseWriter, err error) {
+	e.opts.Logger.Warn("streamable: the store of sessions has failed", "error", err)
+	httpguard.RefuseBusy(w, "busy: the store of sessions cannot be used now")
 }
 
 // initialize opens a session if the server accepts the handshake.
 func (e *Endpoint) initialize(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, req *jsonrpc.Request) {
+	if err := e.replicas.start(); err != nil {
+		e.refuseUnstored(w, err)
+		return
+	}
 	principal := transport.Principal(r.Context())
 	if err := e.sessions.quota.Acquire(principal); err != nil {
 		httpguard.RefuseBusy(w, err.Error())
 		return
 	}
 	s := newSession(e, principal)
-	var reply jsonrpc.Reply
-	err := jsonrpc.Answer(r.Context(), s.handler, s.unsolicited, req, &reply)
-	if err == nil {
-		s.version, err = negotiated(reply.Buf)
-	}
-	if err == nil {
-		err = e.sessions.assignID(s, req)
-	}
-	if err != nil {
+	s.id = rand.Text()
+	abandon := func() {
 		e.sessions.quota.Release(principal)
 		s.close()
 	}
-	switch {
-	case errors.Is(err, errNoSession):
-		httpguard.RefuseBusy(w, "the server is shutting down")
-		return
-	case err != nil:
+	var reply jsonrpc.Reply
+	err := jsonrpc.Answer(r.Context(), s.handler, s.unsolicited, req, &reply)
+	if err == nil {
+		s.record, err = negotiated(principal, req, reply.Buf)
+	}
+	if err != nil {
+		abandon()
 		refuseCall(w, http.StatusOK, req, asError(err))
+		return
+	}
+	s.version = s.record.Handshake.ProtocolVersion
+	if s.revision, err = e.sessions.create(r.Context(), s.id, s.record); err != nil {
+		abandon()
+		e.refuseUnstored(w, err)
+		return
+	}
+	if !e.sessions.add(s, min(openingTTL, e.opts.Limits.SessionTTL)) {
+		abandon()
+		httpguard.RefuseBusy(w, "the server is shutting down")
 		return
 	}
 	w.Header().Set(headerSession, s.id)
@@ -105,21 +142,17 @@ func (e *Endpoint) initialize(w http.ResponseWriter, r *http.Request, accepts ac
 	x.finish(http.StatusOK, reply.Buf)
 }
 
-// negotiated returns the version in the answer to a handshake.
-func negotiated(answer []byte) (mcp.Version, error) {
+// negotiated returns the record of a session from the handshake and the answer to it.
+func negotiated(principal string, handshake *jsonrpc.Request, answer []byte) (*record, error) {
 	msg, err := jsonrpc.Decode(answer)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	resp, ok := msg.(*jsonrpc.Response)
-	if !ok {
-		return "", &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "internal error"}
+	if !ok || resp.Error != nil {
+		return nil, errors.New("the answer to initialize is no result")
 	}
-	version := resp.Member("protocolVersion")
-	if jsonscan.KindOf(version) != jsonscan.String {
-		return "", &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "internal error"}
-	}
-	return mcp.Version(jsonscan.Unquote(version)), nil
+	return newRecord(principal, handshake, resp)
 }
 
 // enter returns the session of a request, or answers the request and returns nil. The
@@ -137,22 +170,21 @@ func (e *Endpoint) enter(w http.ResponseWriter, r *http.Request) *session {
 	}
 	s, err := e.session(r.Context(), ids[0], transport.Principal(r.Context()))
 	if err != nil {
-		if !errors.Is(err, errNoSession) {
-			e.opts.Logger.Warn("streamable: restoring a session failed", "error", err)
+		if busy, ok := errors.AsType[busyError](err); ok {
+			httpguard.RefuseBusy(w, busy.Error())
+		} else if errors.Is(err, errNoSession) {
+			refuseSession(w)
+		} else {
+			e.refuseUnstored(w, err)
 		}
-		refuseSession(w, err)
 		return nil
 	}
 	return s
 }
 
-// refuseSession answers a request whose session does not exist or cannot be restored.
-func refuseSession(w http.ResponseWriter, err error) {
-	if errors.Is(err, errNoSession) {
-		httpguard.Refuse(w, http.StatusNotFound, jsonrpc.InvalidRequest, "the session does not exist; begin a new one with initialize")
-		return
-	}
-	httpguard.RefuseBusy(w, "busy: the session cannot be restored now")
+// refuseSession answers a request whose session does not exist.
+func refuseSession(w http.ResponseWriter) {
+	httpguard.Refuse(w, http.StatusNotFound, jsonrpc.InvalidRequest, "the session does not exist; begin a new one with initialize")
 }
 
 // delete ends a session.
@@ -163,8 +195,7 @@ func (e *Endpoint) delete(w http.ResponseWriter, r *http.Request) {
 	}
 	e.sessions.leave(s)
 	if err := e.sessions.end(r.Context(), s); err != nil {
-		e.opts.Logger.Error("streamable: recording the end of a session failed", "error", err)
-		httpguard.Refuse(w, http.StatusInternalServerError, jsonrpc.InternalError, "the session could not be ended")
+		e.refuseUnstored(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -193,57 +224,9 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
 		httpguard.Refuse(w, http.StatusConflict, jsonrpc.InvalidRequest, "this session has such a stream already")
 	default:
 		defer s.unsolicited.detach(c)
+		if err := e.replicas.send(r.Context(), &notice{Session: s.id, Listening: true}); err != nil {
+			e.opts.Logger.Warn("streamable: other replicas were not notified of a stream", "error", err)
+		}
 		c.wait(r.Context(), s)
 	}
-}
-
-// resume resumes an open stream, or replays the rest of a stream that has ended. If the events of
-// a call's stream are not available, it answers the request with an error, since the response to the
-// call will not come. Otherwise it returns false if it cannot resume: the client gets new events.
-func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c *response, lastEvent string) bool {
-	name, number, ok := parseEventID(lastEvent)
-	if !ok {
-		return false
-	}
-	st := s.findStream(name)
-	var err error
-	if st != nil {
-		err = st.resume(r.Context(), c, number)
-	} else {
-		err = e.resumeEnded(r.Context(), &stream{session: s, name: name}, c, number)
-	}
-	switch {
-	case err != nil && errors.Is(err, ErrPurged) && !isCallStream(name):
-		return false
-	case err != nil:
-		e.refusePurged(w, err)
-	case st != nil:
-		defer st.detach(c)
-		c.wait(r.Context(), s)
-	}
-	return true
-}
-
-// resumeEnded replays the rest of a stream that has ended, or that another process has.
-func (e *Endpoint) resumeEnded(ctx context.Context, st *stream, c *response, after int64) error {
-	missed, err := e.opts.Events.After(ctx, st.id(), after)
-	if err != nil {
-		return err
-	}
-	c.open()
-	c.replay(st, missed)
-	c.stop()
-	return nil
-}
-
-func (e *Endpoint) refusePurged(w http.ResponseWriter, err error) {
-	if !errors.Is(err, ErrPurged) {
-		e.opts.Logger.Error("streamable: reading stored events failed", "error", err)
-	}
-	refuseResumption(w)
-}
-
-func refuseResumption(w http.ResponseWriter) {
-	httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest,
-		"the events after Last-Event-ID are not available")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -174,17 +175,20 @@ func asPrincipal(next http.Handler) http.Handler {
 }
 
 func TestSessionBelongsToItsPrincipal(t *testing.T) {
-	for _, opts := range []*streamable.Options{nil, {SessionKeys: [][]byte{[]byte(strings.Repeat("k", 32))}}} {
-		r := serve(t, newServer(), opts)
+	shared := newStore(t)
+	one, other := serve(t, newServer(), &streamable.Options{Store: shared}), serve(t, newServer(), &streamable.Options{Store: shared})
+	for _, r := range []*rig{one, other} {
 		r.http.Config.Handler = asPrincipal(r.endpoint)
-		ann := r.with("X-User", "ann").open(mcp.Version20251125)
-		ann.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`).is(http.StatusOK)
+	}
+	ann := one.with("X-User", "ann").open(mcp.Version20251125)
+	ann.post(ping).is(http.StatusOK)
+	for _, r := range []*rig{one, other} {
 		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
-			body := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-			stolen := ann.with("X-User", "bob").send(t.Context(), method, body).is(http.StatusNotFound).body()
-			unknown := ann.with("X-User", "bob", "Mcp-Session-Id", "nonsense").send(t.Context(), method, body).is(http.StatusNotFound).body()
-			if stolen != unknown {
-				t.Errorf("%s: a stolen session id is answered with %s, an unknown one with %s", method, stolen, unknown)
+			stolen := r.with("X-User", "bob", "Mcp-Session-Id", ann.headers["Mcp-Session-Id"])
+			refused := stolen.send(t.Context(), method, ping).is(http.StatusNotFound).body()
+			unknown := stolen.with("Mcp-Session-Id", "nonsense").send(t.Context(), method, ping).is(http.StatusNotFound).body()
+			if refused != unknown {
+				t.Errorf("%s: a stolen session id is answered with %s, an unknown one with %s", method, refused, unknown)
 			}
 		}
 	}
@@ -200,29 +204,6 @@ func TestBatches(t *testing.T) {
 	s.post(`[`+initialize(mcp.Version20250326)+`]`).is(http.StatusBadRequest, `-32600`)
 	s.post(`[`+sum(1, 2, 3)+`]`).is(http.StatusBadRequest, `-32600`)
 	r.open(mcp.Version20250618).post(batch).is(http.StatusBadRequest, `-32600`)
-}
-
-// Replicas with the same keys serve each other's sessions. With a shared store, a deleted
-// session is deleted in all.
-func TestSealedSessions(t *testing.T) {
-	key := []byte(strings.Repeat("k", 32))
-	opts := func() *streamable.Options { return &streamable.Options{SessionKeys: [][]byte{key}} }
-	first, second, stranger := serve(t, newLegacyServer(), opts()), serve(t, newLegacyServer(), opts()), serve(t, newLegacyServer(), nil)
-	s := first.open(mcp.Version20250618)
-	id := s.headers["Mcp-Session-Id"]
-	if len(id) > 1024 {
-		t.Errorf("the id has %d bytes", len(id))
-	}
-	other := second.with("Mcp-Session-Id", id)
-	other.post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusOK, `"text":"5"`)
-	asked := other.post(call(2, "ask", `{}`)) // its capabilities are known there too
-	asked.message("elicitation/create")
-	stranger.with("Mcp-Session-Id", id).post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusNotFound)
-	s.with("Mcp-Session-Id", id+"A").post(call(1, "sum", `{}`)).is(http.StatusNotFound)
-
-	s.send(t.Context(), http.MethodDelete, "").is(http.StatusNoContent)
-	s.post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusNotFound)
-	other.post(call(3, "sum", `{"a":2,"b":3}`)).is(http.StatusOK)
 }
 
 func TestDisconnectDoesNotCancelSessionCall(t *testing.T) {
@@ -348,6 +329,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"initialize under a modern header", headers("2026-07-28", "", ""), initialize(mcp.Version20251125), 400, "-32020"},
 		{"a notification that describes itself", nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{` + modernMeta + `}}`, 202, ""},
 		{"a notification under a modern header", headers("2026-07-28", "", ""), initialized, 202, ""},
+		{"a notification with a null id", nil, `{"jsonrpc":"2.0","id":null,"method":"notifications/cancelled","params":{` + modernMeta + `}}`, 202, ""},
 		{"a call without session", nil, request("tools/list", ""), 400, "-32600"},
 		{"a call of an unknown session", []string{"Mcp-Session-Id", "nonsense"}, request("tools/list", ""), 404, "-32600"},
 		{"Accept", []string{"Accept", "text/html"}, `{`, 406, "-32600"},
@@ -409,6 +391,48 @@ func TestParametersInHeaders(t *testing.T) {
 		}
 	}
 	r.with("Mcp-Param-Region", "eu", "Mcp-Param-Other", "whatever").post(body(`{"region":"eu"}`)).is(http.StatusOK, "in eu")
+}
+
+// A secondNames provider offers an entry that is called under a second name too.
+type secondNames struct{ catalog *server.Catalog }
+
+func (p secondNames) Catalog() *server.Catalog { return p.catalog }
+func (p secondNames) Run(ctx context.Context, ready func(), _ func(mcp.Change)) error {
+	ready()
+	<-ctx.Done()
+	return nil
+}
+
+// Headers are compared too if a call names its tool by a second name, which no list has.
+func TestParametersInHeadersOfSecondNames(t *testing.T) {
+	entry, err := server.NewTool(server.Tool{Name: "regional"}, func(_ context.Context, _ *server.Request, in regional) (string, error) {
+		return "in " + in.Region, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(mcp.Implementation{Name: "names", Version: "1"}, nil)
+	resolve := func(_ context.Context, _ mcp.Kind, name string) (*server.Entry, error) {
+		if name != "local" {
+			return nil, nil
+		}
+		return entry, nil
+	}
+	if err := s.Mount(secondNames{server.NewCatalog([]*server.Entry{entry}, &server.CatalogOptions{Resolve: resolve})}, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+	for _, name := range []string{"regional", "local", "unknown"} {
+		r := serve(t, s, nil).modern("tools/call", name)
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":{"region":"eu"},` + modernMeta + `}}`
+		if name == "unknown" {
+			r.post(body).is(http.StatusOK, "-32602")
+			continue
+		}
+		r.with("Mcp-Param-Region", "eu").post(body).is(http.StatusOK, "in eu")
+		r.with("Mcp-Param-Region", "us").post(body).is(http.StatusBadRequest, "-32020")
+		r.post(body).is(http.StatusBadRequest, "-32020")
+	}
 }
 
 // A request of a version without sessions ignores them.
@@ -556,85 +580,6 @@ func TestLimitSessions(t *testing.T) {
 		}
 		d.open(ann)
 	})
-}
-
-func TestSealedIdsExpire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newMemoryEndpoint(t, newServer(), &streamable.Options{SessionKeys: [][]byte{make([]byte, 32)}})
-		id := d.open(t.Context())
-		d.wantStatus(id, http.StatusOK)
-		<-time.After(streamable.SealedSessionLifetime - time.Second) // idle for long, and yet known
-		d.wantStatus(id, http.StatusOK)
-		<-time.After(transport.Limits{}.WithDefaults().SessionTTL)
-		d.wantStatus(id, http.StatusNotFound)
-	})
-}
-
-// A sealed id ends at its time even if its session is in use until then.
-func TestSealedIdsInUseExpire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newMemoryEndpoint(t, newServer(), &streamable.Options{SessionKeys: [][]byte{make([]byte, 32)}})
-		id := d.open(t.Context())
-		for range 24 * 6 {
-			d.wantStatus(id, http.StatusOK)
-			<-time.After(10 * time.Minute)
-		}
-		<-time.After(time.Second)
-		d.wantStatus(id, http.StatusNotFound)
-	})
-}
-
-// sharedStore is a store of several processes.
-type sharedStore struct {
-	ended map[string]time.Time
-	err   error // of Ended
-	full  error // of End
-}
-
-func (s *sharedStore) End(_ context.Context, key string, until time.Time) error {
-	s.ended[key] = until
-	return s.full
-}
-
-func (s *sharedStore) Ended(_ context.Context, key string) (bool, error) {
-	_, ended := s.ended[key]
-	return ended, s.err
-}
-
-func TestSessionStoreIsShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &sharedStore{ended: map[string]time.Time{}}
-		opts := &streamable.Options{SessionKeys: [][]byte{make([]byte, 32)}, SessionStore: store, Logger: slog.New(slog.DiscardHandler)}
-		one, other := newMemoryEndpoint(t, newServer(), opts), newMemoryEndpoint(t, newServer(), opts)
-		id := one.open(t.Context())
-		other.wantStatus(id, http.StatusOK)
-		if w := one.send(t.Context(), http.MethodDelete, id, ""); w.Code != http.StatusNoContent {
-			t.Errorf("DELETE: %d %s", w.Code, w.Body)
-		}
-		one.wantStatus(id, http.StatusNotFound)
-		other.wantStatus(id, http.StatusNotFound)
-		for _, until := range store.ended {
-			if left := time.Until(until); left != streamable.SealedSessionLifetime {
-				t.Errorf("the store forgets the session in %v", left)
-			}
-		}
-		id = one.open(t.Context())
-		store.err = errors.New("the store is down")
-		other.wantStatus(id, http.StatusServiceUnavailable) // whether it has been ended is unknown
-		store.err, store.full = nil, errors.New("the store is full")
-		if w := one.send(t.Context(), http.MethodDelete, id, ""); w.Code != http.StatusInternalServerError {
-			t.Errorf("DELETE: %d %s", w.Code, w.Body)
-		}
-	})
-}
-
-func TestSealedIdsAreBounded(t *testing.T) {
-	d := newMemoryEndpoint(t, newServer(), &streamable.Options{SessionKeys: [][]byte{make([]byte, 32)}})
-	body := strings.Replace(initialize(mcp.Version20251125), `"name":"c"`, fmt.Sprintf(`"name":"%s"`, strings.Repeat("c", 1000)), 1)
-	w := d.send(t.Context(), http.MethodPost, "", body)
-	if w.Header().Get("Mcp-Session-Id") != "" || !strings.Contains(w.Body.String(), "at most 1024") {
-		t.Errorf("answered with %v %s", w.Header(), w.Body)
-	}
 }
 
 // Comments are sent on a silent stream.
@@ -785,106 +730,31 @@ func TestSessionEndsDuringCall(t *testing.T) {
 	}
 }
 
-// A sealed session cannot be restored while it is being ended.
-func TestSealedSessionEndsDuringDelete(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		defer close(release)
-		srv, _ := newStubbornServer(release)
-		d := newMemoryEndpoint(t, srv, &streamable.Options{SessionKeys: [][]byte{make([]byte, 32)}})
-		id := d.open(t.Context())
-		d.async(t.Context(), http.MethodPost, id, call(1, "stubborn", `{}`))
-		synctest.Wait()
-		deleted := d.async(t.Context(), http.MethodDelete, id, "")
-		synctest.Wait() // it waits for the call
-		d.wantStatus(id, http.StatusNotFound)
-		if w := <-deleted; w.Code != http.StatusNoContent {
-			t.Errorf("DELETE: %d %s", w.Code, w.Body)
-		}
-		d.wantStatus(id, http.StatusNotFound)
-	})
-}
-
-// slowStore is a shared store with a late first answer.
-type slowStore struct {
-	mu    sync.Mutex
-	ended map[string]bool
-	calls atomic.Int32
-	late  time.Duration
-}
-
-func (s *slowStore) End(_ context.Context, key string, _ time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended[key] = true
-	return nil
-}
-
-func (s *slowStore) Ended(_ context.Context, key string) (bool, error) {
-	s.mu.Lock()
-	ended := s.ended[key]
-	s.mu.Unlock()
-	if s.calls.Add(1) == 1 {
-		<-time.After(s.late)
-	}
-	return ended, nil
-}
-
-// A session that is ended during its restoration is not restored. A session that another
-// process has ended does not count toward the limit.
-func TestSealedSessionEndsDuringRestore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{ended: map[string]bool{}, late: time.Minute}
-		opts := &streamable.Options{Limits: transport.Limits{Sessions: 1}, SessionKeys: [][]byte{make([]byte, 32)}, SessionStore: store, Logger: quiet}
-		one, other := newMemoryEndpoint(t, newServer(), opts), newMemoryEndpoint(t, newServer(), opts)
-		id := one.open(t.Context())
-		restored := other.async(t.Context(), http.MethodPost, id, ping)
-		synctest.Wait()
-		one.send(t.Context(), http.MethodDelete, id, "")
-		if w := <-restored; w.Code != http.StatusNotFound {
-			t.Errorf("a session that has ended is served: %d %s", w.Code, w.Body)
-		}
-
-		id = one.open(t.Context())
-		other.wantStatus(id, http.StatusOK)
-		one.send(t.Context(), http.MethodDelete, id, "")
-		other.wantStatus(id, http.StatusNotFound)
-		other.open(t.Context()) // there is room
-	})
-}
-
-// flakyEvents is a store that fails or blocks for some events.
-type flakyEvents struct {
-	streamable.EventStore
-	fails func(streamable.StoredEvent) bool
+// A faultyStore is a store whose log fails or blocks for some entries.
+type faultyStore struct {
+	store.Store
+	fails func(number int, entry []byte) bool // the entries of all streams are counted from 1
 	hangs bool
+	count atomic.Int32
 }
 
-func (f *flakyEvents) Append(ctx context.Context, id streamable.StreamID, e streamable.StoredEvent) error {
+func (f *faultyStore) Append(ctx context.Context, stream string, data []byte) (uint64, error) {
 	if f.hangs {
 		<-ctx.Done()
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
-	if f.fails(e) {
-		return errors.New("the store is down")
+	if f.fails(int(f.count.Add(1)), data) {
+		return 0, errors.New("the store is down")
 	}
-	return f.EventStore.Append(ctx, id, e)
-}
-
-func (f *flakyEvents) Forget(ctx context.Context, session string) error {
-	if f.hangs {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	return f.EventStore.Forget(ctx, session)
+	return f.Store.Append(ctx, stream, data)
 }
 
 // A resumed stream never has a gap.
 func TestResumptionWithoutGaps(t *testing.T) {
-	for name, fails := range map[string]func(streamable.StoredEvent) bool{
-		"in the middle": func(e streamable.StoredEvent) bool { return e.Number == 2 },
-		"at the end":    func(e streamable.StoredEvent) bool { return e.Number == 3 },
-		"at all":        func(streamable.StoredEvent) bool { return true },
+	for name, fails := range map[string]func(int, []byte) bool{ // the first entry is the start of the stream
+		"in the middle": func(number int, _ []byte) bool { return number == 3 },
+		"at the end":    func(number int, _ []byte) bool { return number == 4 },
+		"too large":     func(_ int, entry []byte) bool { return strings.Contains(string(entry), `"progress":3`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			reached, release := make(chan struct{}), make(chan struct{})
@@ -899,7 +769,7 @@ func TestResumptionWithoutGaps(t *testing.T) {
 				<-release
 				return "done", nil
 			})
-			s := serve(t, srv, &streamable.Options{Events: &flakyEvents{EventStore: streamable.NewMemoryEvents(nil), fails: fails}, Logger: quiet}).open(mcp.Version20251125)
+			s := serve(t, srv, &streamable.Options{Store: &faultyStore{Store: newStore(t), fails: fails}, Logger: quiet}).open(mcp.Version20251125)
 			got := s.post(call(1, "three", `{}`))
 			prime := got.next()
 			first := got.next()
@@ -916,10 +786,23 @@ func TestResumptionWithoutGaps(t *testing.T) {
 	}
 }
 
+// A stream without a log has events without ids, and cannot be resumed.
+func TestStreamWithoutLog(t *testing.T) {
+	fails := func(int, []byte) bool { return true }
+	s := serve(t, newServer(), &streamable.Options{Store: &faultyStore{Store: newStore(t), fails: fails}, Logger: quiet}).open(mcp.Version20251125)
+	got := s.post(call(1, "steps", `{"a":2,"b":0}`))
+	for _, want := range []string{`"progress":1`, `"progress":2`, `"done"`} {
+		if event := got.message(want); event.ID != "" {
+			t.Errorf("an event that is not stored has the id %s", event.ID)
+		}
+	}
+	got.ends()
+}
+
 // An unknown Last-Event-ID opens the stream for unsolicited messages, unless the event may be one
 // of a call, whose response would never come.
 func TestUnknownLastEventID(t *testing.T) {
-	for _, id := range []string{"7", "", "x-y", "other-3", "u" + strings.Repeat("A", 26) + "-4"} {
+	for _, id := range []string{"7", "", "x-y", "other-3", "u" + strings.Repeat("A", 39) + "-4"} {
 		srv := newServer()
 		s := serve(t, srv, &streamable.Options{Logger: quiet}).open(mcp.Version20251125)
 		got := s.with("Last-Event-ID", id).send(t.Context(), http.MethodGet, "")
@@ -929,13 +812,13 @@ func TestUnknownLastEventID(t *testing.T) {
 		got.message("tools/list_changed")
 	}
 	s := serve(t, newServer(), &streamable.Options{Logger: quiet}).open(mcp.Version20251125)
-	s.with("Last-Event-ID", strings.Repeat("A", 26)+"-4").send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
+	s.with("Last-Event-ID", strings.Repeat("A", 39)+"-4").send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
 }
 
-// A blocked event store does not delay Close.
-func TestCloseWithBlockedEventStore(t *testing.T) {
+// A blocked store does not delay Close.
+func TestCloseWithBlockedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newMemoryEndpoint(t, newServer(), &streamable.Options{Events: &flakyEvents{EventStore: streamable.NewMemoryEvents(nil), hangs: true}, Logger: quiet})
+		d := newMemoryEndpoint(t, newServer(), &streamable.Options{Store: &faultyStore{Store: newStore(t), hangs: true}, Logger: quiet})
 		id := d.open(t.Context())
 		answered := d.async(t.Context(), http.MethodPost, id, call(1, "steps", `{"a":1,"b":0}`))
 		synctest.Wait()

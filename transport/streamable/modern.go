@@ -22,8 +22,12 @@ import (
 // answer answers a call without a session on the goroutine of its request. It is canceled
 // when the client disconnects. See MCP 2026-07-28, basic/transports/streamable-http.
 func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, req *jsonrpc.Request, declared []byte) {
+	ctx := r.Context()
 	if hasRequestMeta(req, declared) {
-		if err := e.checkHeaders(r.Header, req, declared); err != nil {
+		err := e.checkHeaders(r.Header, req, declared)
+		if err == errUnlistedTool {
+			ctx = e.withHeaderCheck(ctx, r.Header, req)
+		} else if err != nil {
 			refuseCall(w, http.StatusBadRequest, req, asError(err))
 			return
 		}
@@ -44,7 +48,7 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts accept
 		defer func() { memory.Bytes = x.reply.Buf; memory.Free() }()
 		x.reply.Buf = memory.Bytes
 	}
-	err := jsonrpc.Answer(r.Context(), e.modern, &x, req, &x.reply)
+	err := jsonrpc.Answer(ctx, e.modern, &x, req, &x.reply)
 	if errors.Is(r.Context().Err(), context.Canceled) { // a call that exceeded a deadline is answered
 		x.discard()
 	} else {
@@ -69,7 +73,7 @@ func status(err error) int {
 	switch asError(err).Code {
 	case jsonrpc.MethodNotFound:
 		return http.StatusNotFound
-	case mcp.CodeMissingClientCapability, mcp.CodeUnsupportedVersion:
+	case mcp.CodeMissingClientCapability, mcp.CodeUnsupportedVersion, mcp.CodeHeaderMismatch:
 		return http.StatusBadRequest
 	}
 	if _, rejected := errors.AsType[*transport.RejectedError](err); rejected {
@@ -236,8 +240,12 @@ func hasRequestMeta(req *jsonrpc.Request, declared json.RawMessage) bool {
 		(info == nil || jsonscan.KindOf(info) == jsonscan.Object)
 }
 
-// checkHeaders compares the headers with the request. See MCP 2026-07-28,
-// basic/transports/streamable-http, section Server Validation.
+// errUnlistedTool means that the parameters of a tool in headers are not known yet.
+var errUnlistedTool = errors.New("the tool is in no list")
+
+// checkHeaders compares the headers with the request. The error is errUnlistedTool if only the headers
+// of parameters were not compared. See MCP 2026-07-28, basic/transports/streamable-http, section
+// Server Validation.
 func (e *Endpoint) checkHeaders(header http.Header, req *jsonrpc.Request, declared json.RawMessage) error {
 	if err := checkVersion(header, declared); err != nil {
 		return err
@@ -252,14 +260,33 @@ func (e *Endpoint) checkHeaders(header http.Header, req *jsonrpc.Request, declar
 	if req.Method != mcp.MethodToolsCall {
 		return nil
 	}
-	params, err := e.headerParams.params(req)
+	return e.checkParams(header, req, req)
+}
+
+// checkParams compares the headers with the arguments of a call. The tool is the one that named names.
+func (e *Endpoint) checkParams(header http.Header, named, req *jsonrpc.Request) error {
+	params, err := e.headerParams.params(named)
 	if err != nil || params == nil {
 		return err
 	}
-	if err := params.Check(lines, req.Member("arguments")); err != nil {
+	if err := params.Check(func(name string) []string { return header[name] }, req.Member("arguments")); err != nil {
 		return headerMismatch(err.Error())
 	}
 	return nil
+}
+
+// withHeaderCheck returns the context of a call of a tool that is in no list under the caller's name.
+// The server authorizes the call again under the tool's own name, and the headers are compared then.
+func (e *Endpoint) withHeaderCheck(ctx context.Context, header http.Header, req *jsonrpc.Request) context.Context {
+	return transport.WithAuthorizer(ctx, func(_ context.Context, named *jsonrpc.Request) error {
+		if err := transport.Authorize(ctx, named); err != nil {
+			return err
+		}
+		if err := e.checkParams(header, named, req); err != errUnlistedTool {
+			return err
+		}
+		return nil
+	})
 }
 
 // A schemaProvider is a server that knows the input schemas of its tools.
@@ -281,7 +308,8 @@ type headerTool struct {
 	params *paramheader.Params
 }
 
-// params returns the header parameters of the tool that a request calls.
+// params returns the header parameters of the tool that a request calls. The error is errUnlistedTool
+// if the server does not know the tool.
 func (m *headerParams) params(req *jsonrpc.Request) (*paramheader.Params, error) {
 	name := req.Member("name")
 	if m.server == nil || jsonscan.KindOf(name) != jsonscan.String {
@@ -289,6 +317,9 @@ func (m *headerParams) params(req *jsonrpc.Request) (*paramheader.Params, error)
 	}
 	tool := jsonscan.Unquote(name)
 	schema := m.server.InputSchema(tool)
+	if schema == nil {
+		return nil, errUnlistedTool
+	}
 	if known, ok := m.tools.Get(tool); ok && sameBytes(known.schema, schema) {
 		return known.params, nil
 	}

@@ -186,10 +186,10 @@ func FuzzRequests(f *testing.F) {
 			return
 		}
 		opts := &streamable.Options{Limits: transport.Limits{MessageBytes: 4096, Sessions: 4, Subscriptions: 2}, Logger: quiet}
-		if program[0]%2 == 1 {
-			opts.SessionKeys = [][]byte{make([]byte, 32)}
-		}
 		synctest.Test(t, func(t *testing.T) {
+			if program[0]%2 == 1 {
+				opts.Store = newStore(t)
+			}
 			c := &requester{memoryEndpoint: newMemoryEndpoint(t, newFuzzServer(), opts)}
 			steps := slices.Collect(slices.Chunk(program[1:min(len(program), 1+30*7)], 7))
 			for _, step := range steps {

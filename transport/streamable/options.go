@@ -11,24 +11,26 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // Defaults of [Options].
 const (
 	// DefaultKeepAlive is the time without events after which a comment is sent.
 	DefaultKeepAlive = 15 * time.Second
-	// SealedSessionLifetime is how long a session id made with [Options.SessionKeys] is
-	// valid.
-	SealedSessionLifetime = 24 * time.Hour
-
 	// refusalTimeout bounds writing a refusal.
 	refusalTimeout = 10 * time.Second
 	// openingTTL is how long a session may be idle after its handshake.
 	openingTTL = 30 * time.Second
-	// forgetTimeout bounds how long an event store may take to forget a session.
-	forgetTimeout = 5 * time.Second
-	// maxSessionID is the maximum length of a session id in bytes.
-	maxSessionID = 1 << 10
+	// storeTimeout bounds operations of the store that belong to no request.
+	storeTimeout = 5 * time.Second
+	// firstIDShift leaves 52 bits of the first id of a session's requests to its client, so that
+	// later ids are exact in JavaScript.
+	firstIDShift = 12
+	// ownLogBytes bounds the events of an endpoint without Options.Store.
+	ownLogBytes = 10 << 20
+	// maxEntryBuffer is the largest memory for entries that a stream keeps.
+	maxEntryBuffer = 64 << 10
 	// minContentLength is the length in bytes from which net/http sends a body in chunks
 	// unless it has a Content-Length.
 	minContentLength = 2 << 10
@@ -53,24 +55,17 @@ type Options struct {
 	// [DefaultKeepAlive]; negative disables comments.
 	KeepAlive time.Duration
 
-	// SessionKeys makes session ids that other processes with the same keys accept. The
-	// first key encrypts, all keys decrypt; each has at least 32 bytes. The id contains,
-	// encrypted, the version, the name and capabilities of the client, its principal, and
-	// the expiry after at most 24 hours. A process that does not know the session restores
-	// it from that. Log level, subscriptions, pending questions and stored events stay in
-	// the process that has them. Default: a session belongs to one process and its id is
-	// random.
-	SessionKeys [][]byte
-	// SessionStore records which sessions with such ids have been ended. Default: this
-	// process records its latest 10,000, so that an id deleted here stays valid in other
-	// processes until it expires.
-	SessionStore SessionStore
-	// Events keeps events for clients that lose the connection. Default: [NewMemoryEvents].
-	Events EventStore
+	// Store holds the sessions of clients of earlier versions, and the events of their streams, so
+	// that any replica with the same store serves any request of a session, and a client that lost
+	// its connection receives the events that it has missed (Last-Event-ID). Requests without a
+	// session do not use it. The caller closes it after the endpoint. Default: a
+	// [store.Memory] of this endpoint with 10 MiB for events, so that a session belongs to one
+	// process.
+	Store store.Store
 
 	// Conn contains the limits of a session. Its Trace gets the messages of all requests.
 	Conn jsonrpc.Options
-	// Logger logs failures of the event store, the session store and the web server, and samples
+	// Logger logs failures of the store and the web server, and samples
 	// of malformed messages and unexpected responses. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -78,10 +73,10 @@ type Options struct {
 func (o *Options) withDefaults() Options {
 	opts := *cmp.Or(o, &Options{})
 	opts.Limits = opts.Limits.WithDefaults()
-	opts.KeepAlive = limit(opts.KeepAlive, DefaultKeepAlive, 1<<60)
-	if opts.Events == nil {
-		opts.Events = NewMemoryEvents(nil)
+	if opts.KeepAlive < 0 {
+		opts.KeepAlive = 1 << 60
 	}
+	opts.KeepAlive = cmp.Or(opts.KeepAlive, DefaultKeepAlive)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	if opts.Conn.Malformed == nil {
 		opts.Conn.Malformed = duplex.LogMalformed(opts.Logger)
@@ -93,6 +88,8 @@ func (o *Options) withDefaults() Options {
 const DefaultDialMaxMessage = 16 << 20
 
 const (
+	// maxSessionID is the maximum length in bytes of a session id that a client accepts.
+	maxSessionID = 1 << 10
 	// closeTimeout bounds the request that ends a session.
 	closeTimeout = 2 * time.Second
 	// lossTimeout is how long pending requests may take to fail by themselves after the
@@ -132,7 +129,7 @@ type DialOptions struct {
 	// MaxMessage is the maximum length of a message of the server in bytes. Default
 	// [DefaultDialMaxMessage].
 	MaxMessage int64
-	// Conn contains the limits of a connection. Drain and SkipMalformed have no effect.
+	// Conn contains the limits of a connection. Drain, SkipMalformed and Wrap have no effect.
 	Conn jsonrpc.Options
 	// Logger logs tools that are left out of lists because their definition is invalid, answers
 	// that could not be sent, and samples of malformed messages and unexpected responses.

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/internal/transporttests"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -38,6 +39,17 @@ func serve(t *testing.T, server transport.Binder, opts *streamable.Options) *rig
 		r.http.Close()
 	})
 	return r
+}
+
+// newStore returns a store in memory that outlasts the endpoints.
+func newStore(t *testing.T) *store.Memory {
+	t.Helper()
+	memory, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	return memory
 }
 
 // dialHTTP1 opens a connection for HTTP/1.1, with TLS if the server has it.

@@ -55,10 +55,11 @@ type ServeOptions struct {
 }
 
 // Serve serves an MCP server over HTTP at an address such as ":8080" or "127.0.0.1:0". It
-// blocks until ctx ends, the server fails to start, or the web server fails. opts may be
-// nil. Calls that arrive while the server starts wait for it; pings and handshakes do not.
+// blocks until ctx ends, the server fails to start or is shut down by something else, or the web
+// server fails. opts may be nil. Calls that arrive while the server starts wait for it; pings and
+// handshakes do not.
 //
-// When ctx ends, Serve refuses new calls, waits at most ShutdownTimeout for those in
+// When ctx ends, or the server is shut down, Serve refuses new calls, waits at most ShutdownTimeout for those in
 // progress, and then closes sessions and connections. It returns nil if all of that
 // succeeds.
 //
@@ -94,18 +95,29 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	}()
 	o.OnListen(listener.Addr())
 	var failure error
-	if err := server.Start(ctx); err != nil && ctx.Err() == nil {
-		failure = fmt.Errorf("streamable: starting the server: %w", err)
-	} else {
+	starting := server.Start(ctx)
+	select {
+	case <-server.Stopping():
+	case <-ctx.Done():
+	default:
+		if starting != nil {
+			failure = fmt.Errorf("streamable: starting the server: %w", starting)
+			break
+		}
 		select {
 		case err := <-served:
 			failure = fmt.Errorf("streamable: %w", err)
+		case <-server.Stopping():
 		case <-ctx.Done():
 		}
 	}
 	// First the server, since the answers of calls need their sessions. Then the endpoint,
 	// since the web server waits for streams.
-	err = errors.Join(failure, shutdown(ctx, server, &o), endpoint.Close(), o.closeOther(), closeWeb(ctx, web))
+	stopped := shutdown(ctx, server, &o)
+	if stopped == nil {
+		endpoint.sessions.waitForReplies() // a call has ended before its reply is sent
+	}
+	err = errors.Join(failure, stopped, endpoint.Close(), o.closeOther(), closeWeb(ctx, web))
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}

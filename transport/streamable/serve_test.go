@@ -18,11 +18,12 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 // startServe serves s until stop is called, which returns the error of Serve.
-func startServe(t *testing.T, s *server.Server, opts streamable.ServeOptions) (address string, stop func() error) {
+func startServe(t *testing.T, s transport.Server, opts streamable.ServeOptions) (address string, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan error, 1)
@@ -103,7 +104,108 @@ func TestServeFinishesCalls(t *testing.T) {
 	}
 }
 
+// A stoppedServer closes a channel when Shutdown returns.
+type stoppedServer struct {
+	*server.Server
+	stopped chan struct{}
+}
+
+func (s stoppedServer) Shutdown(ctx context.Context) error {
+	defer close(s.stopped)
+	return s.Server.Shutdown(ctx)
+}
+
+// Calls of a session that have ended are answered, also if the server has stopped before their
+// results are sent, as JSON or in a stream.
+func TestServeSendsLastResults(t *testing.T) {
+	const calls = 32
+	for name, streamed := range map[string]bool{"JSON": false, "stream": true} {
+		t.Run(name, func(t *testing.T) {
+			s := stoppedServer{newServer(), make(chan struct{})}
+			entered, finish := make(chan struct{}, calls), make(chan struct{})
+			server.AddTool(s.Server, server.Tool{Name: "wait"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+				if streamed {
+					_ = r.Progress(ctx, 1, 2, "")
+				}
+				entered <- struct{}{}
+				<-finish
+				return "done", nil
+			})
+			var opts streamable.ServeOptions
+			opts.Conn.Trace = func(sent bool, frame []byte) {
+				if sent && strings.Contains(string(frame), `"done"`) {
+					<-s.stopped
+				}
+			}
+			address, stop := startServe(t, s, opts)
+			session, err := client.Connect(t.Context(), streamable.Dial("http://"+address+"/mcp", nil), &client.Options{Era: client.Legacy})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			answered, ended := make(chan error, calls), make(chan error, 1)
+			for range calls {
+				go func() {
+					_, err := session.CallTool(t.Context(), "wait", nil, &client.CallOptions{Progress: func(*mcp.ProgressParams) {}})
+					answered <- err
+				}()
+			}
+			for range calls {
+				<-entered
+			}
+			go func() { ended <- stop() }()
+			close(finish)
+			for range calls {
+				if err := <-answered; err != nil {
+					t.Errorf("a call: %v", err)
+				}
+			}
+			if err := <-ended; err != nil {
+				t.Errorf("Serve returns %v", err)
+			}
+		})
+	}
+}
+
 // The endpoint is at Path behind Wrap. Other handles all other paths.
+// Serve returns when something else shuts the server down. A call in progress is answered.
+func TestServeEndsWithShutdown(t *testing.T) {
+	entered, finish := make(chan struct{}), make(chan struct{})
+	s := server.New(mcp.Implementation{Name: "slow", Version: "1"}, nil)
+	server.AddTool(s, server.Tool{Name: "wait"}, func(context.Context, *server.Request, struct{}) (string, error) {
+		close(entered)
+		<-finish
+		return "done", nil
+	})
+	listening, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- streamable.Serve(t.Context(), "127.0.0.1:0", s, &streamable.ServeOptions{OnListen: func(at net.Addr) { listening <- at.String() }})
+	}()
+	session, err := client.Connect(t.Context(), streamable.Dial("http://"+<-listening+"/mcp", nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := session.CallTool(t.Context(), "wait", nil, nil)
+		answered <- err
+	}()
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(t.Context()) }()
+	<-s.Stopping()
+	close(finish)
+	for what, result := range map[string]chan error{"the call": answered, "Shutdown": stopped, "Serve": ended} {
+		if err := <-result; err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := streamable.Serve(t.Context(), "127.0.0.1:0", s, nil); err != nil {
+		t.Errorf("Serve of a server that was shut down before: %v", err)
+	}
+}
+
 func TestServePaths(t *testing.T) {
 	other := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "other "+r.URL.Path) })
 	refuse := func(http.Handler) http.Handler {

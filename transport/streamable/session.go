@@ -3,38 +3,43 @@ package streamable
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A session is what a handshake opens: a handler and everything that runs for it. It has
-// one stream for unsolicited messages and one for each call.
+// A session is what a handshake opens: a handler and everything that runs for it in this replica.
+// It has one stream for unsolicited messages and one for each call.
 type session struct {
 	endpoint    *Endpoint
 	id          string
-	sealed      *sealedSession // content of the id, nil if the id is random
 	principal   string
 	version     mcp.Version
 	handler     jsonrpc.Handler
 	running     *jsonrpc.Conn
 	unsolicited *stream
 
-	mu      sync.Mutex
-	streams []*stream // those that a client can resume
+	applying sync.Mutex // held while the record or what follows from it changes
+
+	mu       sync.Mutex
+	record   *record // as applied here
+	revision uint64
+	streams  []*stream // those that a client can resume
 
 	// Guarded by sessions.mu.
-	users int // requests and calls in progress
-	idle  *time.Timer
-	until time.Time // when idle may end the session
+	users int         // requests and calls in progress
+	timer *time.Timer // of check
+	used  bool        // since the record was refreshed
+	until time.Time   // when the session ends if it is idle
 	ended bool
 }
 
@@ -43,6 +48,11 @@ func newSession(e *Endpoint, principal string) *session {
 	s.unsolicited = &stream{session: s}
 	conn := e.opts.Conn
 	conn.Limiter = e.quota.Client(principal)
+	if e.sessions.shared { // the answers to other replicas' questions must have other ids
+		var random [8]byte
+		rand.Read(random[:]) // never fails
+		conn.FirstID = 1 + int64(binary.BigEndian.Uint64(random[:])>>firstIDShift)
+	}
 	s.running = jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		s.unsolicited.Peer = c.PeerVia(s.unsolicited.Write)
 		s.handler = e.server.Bind(transport.Link{Peer: s.unsolicited, Input: c.Input(), Go: c.Go, Principal: principal})
@@ -61,25 +71,23 @@ func (s *session) checkBatch(batch []jsonrpc.Message) error {
 }
 
 // serve receives the messages of a request and writes the response, until everything has
-// been answered or the client disconnects, which cancels nothing. id is that of the call,
-// or zero for a batch.
-func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, charge *bufpool.Charge, id jsonrpc.ID, receive func(*stream)) {
+// been answered or the client disconnects, which cancels nothing.
+func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, st *stream, receive func()) {
 	if s.hasEnded() {
-		refuseSession(w, errNoSession)
+		refuseSession(w)
 		return
 	}
-	st := &stream{session: s, charge: charge}
 	st.Peer = s.running.PeerVia(st.Write)
 	c := newResponse(s.endpoint, w, accepts)
 	st.attach(c)
-	s.endpoint.sessions.enter(s) // the call may outlast its request
-	receive(st)
+	s.endpoint.sessions.beginCall(s) // the call may outlast its request
+	receive()
 	c.wait(r.Context(), s)
 	if st.detach(c) {
 		return
 	}
 	if s.hasEnded() { // a missing session would mean that the client may repeat the call
-		refuseCall(w, http.StatusOK, &jsonrpc.Request{ID: id}, errSessionEnded)
+		refuseCall(w, http.StatusOK, &jsonrpc.Request{ID: st.call}, errSessionEnded)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted) // the call was canceled
@@ -108,6 +116,19 @@ func (s *session) removeStream(st *stream) {
 	}
 }
 
+// streamKeys returns the names of the session's streams in the log.
+func (s *session) streamKeys() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keys []string
+	for _, st := range s.streams {
+		keys = append(keys, st.key)
+	}
+	return keys
+}
+
+func (s *session) streamKey(name string) string { return "stream/" + s.id + "/" + name }
+
 func (s *session) findStream(name string) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,51 +140,88 @@ func (s *session) findStream(name string) *stream {
 	return nil
 }
 
+// apply repeats the calls that have led to a record, unless a newer one has been applied. done are
+// those that this replica has served itself. The caller holds s.applying.
+func (s *session) apply(ctx context.Context, r *record, revision uint64, done ...*jsonrpc.Request) error {
+	s.mu.Lock()
+	before, known := *s.record, s.revision
+	s.mu.Unlock()
+	if revision <= known {
+		return nil
+	}
+	for _, req := range done {
+		before.apply(req)
+	}
+	requests, err := r.requestsFrom(&before)
+	if err != nil {
+		return err
+	}
+	for _, req := range requests {
+		var reply jsonrpc.Reply // a resource may have gone, which its subscriber need not know
+		_ = jsonrpc.Answer(ctx, s.handler, s.unsolicited, req, &reply)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record, s.revision = r, revision
+	return nil
+}
+
+// reload applies what other replicas have changed. It ends a session that no longer exists.
+func (s *session) reload(ctx context.Context) error {
+	r, revision, err := s.endpoint.sessions.load(ctx, s.id)
+	if errors.Is(err, errNoSession) {
+		s.endpoint.sessions.discard(ctx, s, true)
+	}
+	if err != nil {
+		return err
+	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	return s.apply(ctx, r, revision)
+}
+
+// save adds calls that have succeeded here to the record, for other replicas. Without calls, only
+// the record's time to live begins again.
+func (s *session) save(ctx context.Context, calls []*jsonrpc.Request) error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	r, revision, changed, err := s.endpoint.sessions.update(ctx, s.id, func(r *record) (changed bool) {
+		for _, req := range calls {
+			changed = r.apply(req) || changed
+		}
+		return changed
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.apply(ctx, r, revision, calls...); err != nil || !changed {
+		return err
+	}
+	return s.endpoint.replicas.publish(ctx, s.id, nil)
+}
+
 // close cancels the calls of the session and waits for them up to Options.Conn.Grace.
 func (s *session) close() { s.running.Close() }
 
-// sessions contains the open sessions of this process. A session of another principal is
+// sessions contains the sessions that are open in this replica. A session of another principal is
 // treated as unknown.
 type sessions struct {
 	opts   *Options
-	sealer *sealer // nil if ids are random
+	shared bool // other replicas may use the store
 	quota  *quota.Quota
 
-	mu     sync.Mutex
-	open   map[string]*session
-	closed bool
-	ending sync.WaitGroup // sessions whose end is in progress
+	mu      sync.Mutex
+	open    map[string]*session
+	closed  bool
+	calls   int            // without a reply
+	idle    chan struct{}  // closed when calls is 0; nil if nothing waits for that
+	working sync.WaitGroup // timers that have fired, and sessions that are ending
 }
 
 var errNoSession = errors.New("the session does not exist")
 
-func newSessions(opts *Options, q *quota.Quota) (*sessions, error) {
-	t := &sessions{opts: opts, quota: q, open: make(map[string]*session)}
-	if len(opts.SessionKeys) == 0 {
-		return t, nil
-	}
-	var err error
-	t.sealer, err = newSealer(opts)
-	return t, err
-}
-
-// assignID gives a new session its id and opens it.
-func (t *sessions) assignID(s *session, handshake *jsonrpc.Request) error {
-	s.id = rand.Text()
-	if t.sealer != nil {
-		var err error
-		if s.id, s.sealed, err = t.sealer.seal(s, handshake); err != nil {
-			return err
-		}
-	}
-	if !t.add(s, min(openingTTL, t.opts.Limits.SessionTTL)) {
-		return errNoSession
-	}
-	return nil
-}
-
-// add opens a session. It returns false if a session with its id is open, or the endpoint
-// is closed.
+// add opens a session in this replica. It returns false if a session with its id is open, or the
+// endpoint is closed.
 func (t *sessions) add(s *session, idle time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,137 +230,245 @@ func (t *sessions) add(s *session, idle time.Duration) bool {
 	}
 	t.open[s.id] = s
 	s.until = time.Now().Add(idle)
-	s.idle = time.AfterFunc(idle, func() { t.expire(s) })
+	s.timer = time.AfterFunc(t.untilCheck(s), func() { t.check(s) })
 	return true
 }
 
-// find returns the open session with an id and enters it, or returns nil if the session
+// find returns the open session with an id and enters it. It returns nil if there is none, or it
 // belongs to another principal.
 func (t *sessions) find(id, principal string) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.open[id]
-	if s == nil || s.principal != principal || s.sealed != nil && !time.Now().Before(s.sealed.Expires) {
+	if s == nil || s.principal != principal {
 		return nil
 	}
-	t.retain(s)
+	s.users++
 	return s
 }
 
-// enter keeps a session from being idle until leave is called.
-func (t *sessions) enter(s *session) {
+// local returns the open session with an id, or nil.
+func (t *sessions) local(id string) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.retain(s)
+	return t.open[id]
 }
 
-func (t *sessions) retain(s *session) {
+// all returns the open sessions.
+func (t *sessions) all() []*session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.open))
+}
+
+// beginCall keeps a session from being idle until endCall is called.
+func (t *sessions) beginCall(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.calls++
 	s.users++
-	s.idle.Stop()
+}
+
+// endCall must be called after the reply has been sent.
+func (t *sessions) endCall(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls--; t.calls == 0 && t.idle != nil {
+		close(t.idle)
+		t.idle = nil
+	}
+	t.release(s)
+}
+
+// waitForReplies waits until the calls in progress have their replies, for at most a second.
+func (t *sessions) waitForReplies() {
+	t.mu.Lock()
+	idle := make(chan struct{})
+	if t.calls > 0 {
+		t.idle = idle
+	} else {
+		close(idle)
+	}
+	t.mu.Unlock()
+	select {
+	case <-idle:
+	case <-time.After(time.Second):
+	}
 }
 
 func (t *sessions) leave(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.users--; s.users == 0 && !s.ended {
-		s.until = time.Now().Add(t.opts.Limits.SessionTTL)
-		s.idle.Reset(t.opts.Limits.SessionTTL)
-	}
+	t.release(s)
 }
 
-// expire ends an idle session.
-func (t *sessions) expire(s *session) {
-	if t.remove(s, true) {
-		t.finish(context.Background(), s)
-	}
+func (t *sessions) release(s *session) {
+	s.users--
+	s.used = true
+	s.until = time.Now().Add(t.opts.Limits.SessionTTL)
 }
 
-// end ends a session for its client. Its id ends first, since it could restore the session.
-func (t *sessions) end(ctx context.Context, s *session) error {
-	if t.sealer != nil {
-		if err := t.sealer.end(ctx, s.sealed); err != nil {
-			return err
-		}
+// untilCheck returns the time until the next check of a session. t.mu is held.
+func (t *sessions) untilCheck(s *session) time.Duration {
+	refresh := t.opts.Limits.SessionTTL / 4
+	if s.users > 0 {
+		return refresh
 	}
-	t.discard(ctx, s)
-	return nil
+	return min(refresh, time.Until(s.until))
 }
 
-// discard ends a session in this process, unless it has ended.
-func (t *sessions) discard(ctx context.Context, s *session) {
-	if t.remove(s, false) {
-		t.finish(ctx, s)
-	}
-}
-
-// remove removes a session and reports whether it was open. The caller finishes it. With
-// ifIdle, a session in use is kept.
-func (t *sessions) remove(s *session, ifIdle bool) bool {
+// check ends an idle session. It refreshes the record of a session that has been used.
+func (t *sessions) check(s *session) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s.ended || ifIdle && (s.users > 0 || time.Now().Before(s.until)) {
-		return false
+	if t.closed || s.ended {
+		t.mu.Unlock()
+		return
 	}
-	s.ended = true
-	s.idle.Stop()
-	delete(t.open, s.id)
-	t.ending.Add(1)
-	return true
-}
-
-func (t *sessions) finish(ctx context.Context, s *session) {
-	defer t.ending.Done()
-	s.close()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
+	idle := s.users == 0 && time.Until(s.until) <= 0
+	used := s.used || s.users > 0
+	s.used = false
+	if idle {
+		t.remove(s)
+	} else {
+		s.timer.Reset(t.untilCheck(s))
+		t.working.Add(1)
+	}
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	if err := t.opts.Events.Forget(ctx, s.id); err != nil {
-		t.opts.Logger.Warn("streamable: deleting the events of a session failed", "error", err)
+	if idle { // in this replica; in others, it may be used
+		t.finish(ctx, s, !t.shared)
+		return
 	}
-	t.quota.Release(s.principal)
+	defer t.working.Done()
+	if !used {
+		return
+	}
+	switch err := s.save(ctx, nil); {
+	case errors.Is(err, errNoSession):
+		t.discard(ctx, s, true)
+	case err != nil:
+		t.opts.Logger.Warn("streamable: extending the life of a session failed", "error", err)
+	}
 }
 
-// close ends all sessions and refuses new ones.
+// end ends a session for its client, in all replicas.
+func (t *sessions) end(ctx context.Context, s *session) error {
+	if err := t.opts.Store.Delete(ctx, recordKey(s.id), 0); err != nil {
+		return err
+	}
+	t.discard(ctx, s, true)
+	return s.endpoint.replicas.publish(ctx, s.id, nil)
+}
+
+// discard ends a session in this replica, unless it has ended. With forget, it deletes the session
+// from the store.
+func (t *sessions) discard(ctx context.Context, s *session, forget bool) {
+	t.mu.Lock()
+	open := !s.ended
+	if open {
+		t.remove(s)
+	}
+	t.mu.Unlock()
+	if open {
+		t.finish(ctx, s, forget)
+	}
+}
+
+// remove removes an open session, which the caller then finishes. t.mu is held.
+func (t *sessions) remove(s *session) {
+	s.ended = true
+	s.timer.Stop()
+	delete(t.open, s.id)
+	t.working.Add(1)
+}
+
+// finish ends what runs for a session that was removed. With forget, it deletes the session from
+// the store.
+func (t *sessions) finish(ctx context.Context, s *session, forget bool) {
+	defer t.working.Done()
+	s.close()
+	t.quota.Release(s.principal)
+	if !forget {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	err := t.opts.Store.Delete(ctx, recordKey(s.id), 0)
+	for _, key := range s.streamKeys() {
+		err = errors.Join(err, t.opts.Store.Drop(ctx, key))
+	}
+	if err != nil {
+		t.opts.Logger.Warn("streamable: deleting a session failed", "error", err)
+	}
+}
+
+// close ends all sessions in this replica and refuses new ones.
 func (t *sessions) close() {
 	t.mu.Lock()
 	t.closed = true
-	open := make([]*session, 0, len(t.open))
-	for _, s := range t.open {
-		open = append(open, s)
+	open := slices.Collect(maps.Values(t.open))
+	for _, s := range open {
+		t.remove(s)
 	}
 	t.mu.Unlock()
 	var all sync.WaitGroup
 	for _, s := range open {
-		all.Go(func() { t.discard(context.Background(), s) })
+		all.Go(func() { t.finish(context.Background(), s, false) })
 	}
 	all.Wait()
-	t.ending.Wait()
+	t.working.Wait()
 }
 
-// session returns the session with an id and enters it. It restores a session that is not
-// open from its sealed id.
+// session returns the session with an id and enters it. It restores a session that is not open in
+// this replica.
 func (e *Endpoint) session(ctx context.Context, id, principal string) (*session, error) {
-	if len(id) > maxSessionID {
-		return nil, errNoSession
-	}
-	sealer := e.sessions.sealer
-	s := e.sessions.find(id, principal)
-	switch {
-	case s == nil && sealer == nil:
-		return nil, errNoSession
-	case s == nil:
-		var err error
-		if s, err = e.restore(ctx, id, principal); err != nil {
-			return nil, err
-		}
-	case sealer == nil || !sealer.shared:
+	if s := e.sessions.find(id, principal); s != nil {
 		return s, nil
 	}
-	if err := sealer.check(ctx, s.sealed); err != nil { // another process or another request may have ended it
-		e.sessions.leave(s)
-		if errors.Is(err, errNoSession) {
-			e.sessions.discard(ctx, s)
-		}
+	r, _, err := e.sessions.load(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !r.belongsTo(principal):
+		return nil, errNoSession
+	}
+	if err := e.restore(ctx, id, principal, r); err != nil {
 		return nil, err
 	}
-	return s, nil
+	if s := e.sessions.find(id, principal); s != nil {
+		return s, nil
+	}
+	return nil, errNoSession
+}
+
+// A busyError is the error of a limit. Its text is meant for the client.
+type busyError struct{ error }
+
+// restore opens a session of the store in this replica.
+func (e *Endpoint) restore(ctx context.Context, id, principal string, r *record) error {
+	if err := e.replicas.start(); err != nil {
+		return err
+	}
+	if err := e.sessions.quota.Acquire(principal); err != nil {
+		return busyError{err}
+	}
+	s := newSession(e, principal)
+	s.id, s.version = id, r.Handshake.ProtocolVersion
+	s.record = &record{Principal: r.Principal, Handshake: r.Handshake, Lists: r.Lists}
+	handshake, err := r.handshake()
+	if err == nil {
+		err = s.handler.Handle(ctx, s.unsolicited, handshake, &jsonrpc.Reply{})
+	}
+	if err != nil || !e.sessions.add(s, e.opts.Limits.SessionTTL) {
+		e.sessions.quota.Release(principal)
+		s.close()
+		return err // nil if another request has restored it
+	}
+	// Earlier notices of changes were ignored, so the record is read again.
+	if err := s.save(ctx, nil); err != nil {
+		e.sessions.discard(ctx, s, false)
+		return err
+	}
+	return nil
 }

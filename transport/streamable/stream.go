@@ -3,8 +3,8 @@ package streamable
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,22 +15,37 @@ import (
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // A stream is a sequence of messages to a client. At most one response carries it: that of the
-// request that opened the stream, or of a later request that resumes it. Messages sent while
-// there is no response stay in the event store until the client resumes the stream.
+// request that opened the stream, or of a later request that resumes it. Events are stored before
+// they are sent, so that the client can resume the stream at any replica.
 type stream struct {
 	jsonrpc.Peer // sends by Write
 	session      *session
-	charge       *bufpool.Charge // of the message that opened the stream
+	charge       *bufpool.Charge    // of the message that opened the stream
+	call         jsonrpc.ID         // zero for a batch, and for unsolicited messages
+	changes      []*jsonrpc.Request // of the calls, those that change the record of the session
 
-	mu         sync.Mutex
-	response   *response // nil while the client is disconnected
-	name       string    // empty until the stream is an event stream
-	lastNumber int64     // of the last event
-	done       bool      // no message follows
+	mu       sync.Mutex
+	response *response // nil while the client is disconnected
+	name     string    // empty until the stream is an event stream
+	key      string    // of the stream in the log
+	entry    []byte    // memory for the next entry of the log
+	lastID   uint64    // of the last entry
+	lost     bool      // an event could not be stored, so the stream cannot be resumed
+	done     bool      // no message follows
 }
+
+// Kinds of entries of a stream in the log. The first byte of an entry is its kind.
+const (
+	entryStart   = 's' // the first entry; the rest is the id of the call, if the stream is that of one
+	entryMessage = 'm'
+	entryReply   = 'r' // the last message
+	entryEnd     = 'e' // the call was canceled and has no reply
+	entryMoved   = 'n' // the rest is the name of the stream that continues this one
+)
 
 var (
 	_ jsonrpc.Replier    = (*stream)(nil)
@@ -39,10 +54,10 @@ var (
 
 // Write sends a message that is not an answer. A call that the client cannot receive fails;
 // such a notification is dropped.
-func (st *stream) Write(ctx context.Context, msg []byte) error {
+func (st *stream) Write(_ context.Context, msg []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if !st.send(ctx, msg) && isCall(msg) {
+	if !st.send(entryMessage, msg) && isCall(msg) {
 		return errNoStream
 	}
 	return nil
@@ -58,19 +73,64 @@ func isCall(msg []byte) bool {
 
 // Reply sends the last message of a stream: as JSON if no other message preceded it.
 func (st *stream) Reply(msg []byte) {
+	if msg != nil && len(st.changes) > 0 {
+		msg = st.saveChanges(msg)
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	defer st.session.endpoint.sessions.leave(st.session)
+	defer st.session.endpoint.sessions.endCall(st.session)
 	switch c := st.response; {
-	case msg == nil: // the call was canceled
+	case msg == nil && st.name != "": // the call was canceled
+		st.store(entryEnd, nil)
+	case msg == nil:
 	case c != nil && st.name == "" && c.accepts.json:
 		c.answer(msg)
 	default:
-		st.send(st.session.running.Input(), msg)
+		st.send(entryReply, msg)
 	}
 	st.done = true
 	st.session.removeStream(st)
 	st.endResponse()
+}
+
+// saveChanges stores the changes that calls have made to the session. If that fails, the call fails.
+func (st *stream) saveChanges(reply []byte) []byte {
+	var succeeded []*jsonrpc.Request
+	for _, req := range st.changes {
+		if hasResult(reply, req.ID) {
+			succeeded = append(succeeded, req)
+		}
+	}
+	if len(succeeded) == 0 {
+		return reply
+	}
+	err := st.session.save(st.session.running.Input(), succeeded)
+	if err == nil {
+		return reply
+	}
+	st.session.endpoint.opts.Logger.Error("streamable: storing a change of a session failed", "error", err)
+	refusal, err := jsonrpc.Append(nil, &jsonrpc.Response{ID: st.call, Error: errNotStored})
+	if err != nil || st.call.IsZero() { // a batch keeps the replies to its other calls
+		return reply
+	}
+	return refusal
+}
+
+var errNotStored = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the change could not be stored; try again later"}
+
+// hasResult reports whether a reply, or one of a batch, is the result of the call with an id.
+func hasResult(reply []byte, id jsonrpc.ID) bool {
+	items, err := jsonrpc.SplitBatch(reply)
+	if err != nil || items == nil {
+		items = []json.RawMessage{reply}
+	}
+	for _, item := range items {
+		msg, err := jsonrpc.Decode(item)
+		if resp, ok := msg.(*jsonrpc.Response); err == nil && ok && resp.ID == id {
+			return resp.Error == nil
+		}
+	}
+	return false
 }
 
 // TakeCharge returns the charge of the message that opened the stream.
@@ -105,22 +165,44 @@ func (st *stream) Detach(retry time.Duration) {
 
 // send stores a message as an event and sends it if the client is connected. It reports
 // whether the client has received the event or can resume the stream for it.
-func (st *stream) send(ctx context.Context, msg []byte) bool {
+func (st *stream) send(kind byte, msg []byte) bool {
 	if st.done || st.response == nil && st.name == "" || st.response != nil && !st.response.accepts.events {
 		return false // the client does not know the stream
 	}
 	st.open()
 	msg = jsonscan.Line(msg) // some clients do not support several lines of data
-	st.lastNumber++
-	e := st.session.endpoint
-	err := e.opts.Events.Append(ctx, st.id(), StoredEvent{Number: st.lastNumber, Message: msg})
-	if err != nil {
-		e.opts.Logger.Warn("streamable: storing an event failed", "error", err)
+	event := sse.Event{Data: msg}
+	stored := st.store(kind, msg)
+	if stored {
+		event.ID = eventID(st.name, st.lastID)
 	}
-	if st.response != nil && st.response.send(sse.Event{ID: st.eventID(st.lastNumber), Data: msg}) != nil {
+	if st.response != nil && st.response.send(event) != nil {
 		st.endResponse()
 	}
-	return err == nil || st.response != nil
+	return stored || st.response != nil
+}
+
+// store adds an entry to the stream in the log. If that fails, the stream is deleted there: without
+// the entry, a client that resumes it would miss an event.
+func (st *stream) store(kind byte, data []byte) bool {
+	if st.lost {
+		return false
+	}
+	s := st.session
+	log := s.endpoint.opts.Store
+	st.entry = append(append(st.entry[:0], kind), data...)
+	id, err := log.Append(s.running.Input(), st.key, st.entry)
+	if cap(st.entry) > maxEntryBuffer {
+		st.entry = nil
+	}
+	if err != nil {
+		st.lost = true
+		s.endpoint.opts.Logger.Warn("streamable: storing an event failed", "error", err)
+		_ = log.Drop(s.running.Input(), st.key) // entries also expire
+		return false
+	}
+	st.lastID = id
+	return true
 }
 
 // open turns the response into an event stream, which the client can resume from its
@@ -131,15 +213,59 @@ func (st *stream) open() {
 		return
 	}
 	if st.name == "" {
-		st.name = rand.Text()
-		if st == st.session.unsolicited {
-			st.name = unsolicitedName + st.name
-		}
-		st.session.addStream(st)
+		st.begin()
 	}
-	if st.session.resumes() {
-		_ = c.send(sse.Event{ID: st.eventID(st.lastNumber)}) // if it fails, so does the next event
+	if st.session.resumes() && !st.lost {
+		_ = c.send(sse.Event{ID: eventID(st.name, st.lastID)}) // if it fails, so does the next event
 	}
+}
+
+// begin makes the stream resumable.
+func (st *stream) begin() {
+	st.name = st.session.endpoint.replicas.id + rand.Text()
+	if st == st.session.unsolicited {
+		st.name = unsolicitedName + st.name
+	}
+	st.key = st.session.streamKey(st.name)
+	st.store(entryStart, []byte(st.call.String()))
+	st.session.addStream(st)
+}
+
+// restart makes a new stream of the unsolicited messages, without a response. It returns the id of
+// its first entry.
+func (st *stream) restart() uint64 {
+	st.release()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.name == "" { // another request may have begun one
+		st.begin()
+	}
+	return st.lastID
+}
+
+// release ends the stream of unsolicited messages at this replica, since the client listens to
+// another one.
+func (st *stream) release() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.endResponse()
+	st.reset()
+}
+
+// reset forgets the stream that the client knows.
+func (st *stream) reset() {
+	st.session.removeStream(st)
+	st.name, st.lost = "", false
+}
+
+// state returns the state of the stream for other replicas.
+func (st *stream) state() string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.lost {
+		return streamLost
+	}
+	return streamOpen
 }
 
 // attach sets the response that carries the stream.
@@ -157,32 +283,32 @@ func (st *stream) attachFirst(c *response) bool {
 	if st.response != nil {
 		return false
 	}
+	if st.lost { // the client does not resume it
+		st.reset()
+	}
 	st.response = c
 	st.open()
 	return true
 }
 
-// resume sends the events after a number and sets the response that carries the stream. It
-// ends a previous response, whose client has disconnected.
-func (st *stream) resume(ctx context.Context, c *response, after int64) error {
+// resume sends missed events of earlier streams and the events after an entry of this one, and sets
+// the response that carries the stream. It ends a previous response, whose client has disconnected.
+func (st *stream) resume(ctx context.Context, c *response, after uint64, earlier ...storedPart) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if after > st.lastNumber {
-		return ErrPurged
+	if st.lost {
+		return store.ErrPurged
 	}
-	var missed []StoredEvent
-	if after < st.lastNumber {
-		var err error
-		if missed, err = st.session.endpoint.opts.Events.After(ctx, st.id(), after); err != nil {
-			return err
-		}
-		if int64(len(missed)) != st.lastNumber-after { // the store has refused some
-			return ErrPurged
-		}
+	missed, err := st.session.read(ctx, st.name, after)
+	if err != nil {
+		return err
 	}
 	st.endResponse()
 	c.open()
-	c.replay(st, missed)
+	for _, part := range earlier {
+		c.replay(part.stream, part.entries)
+	}
+	c.replay(st.name, missed)
 	if st.done {
 		c.end()
 		return nil
@@ -209,158 +335,37 @@ func (st *stream) endResponse() {
 	}
 }
 
-func (st *stream) id() StreamID { return StreamID{Session: st.session.id, Stream: st.name} }
-
 // eventID returns an event id that contains the name of the stream.
-func (st *stream) eventID(number int64) string {
-	return st.name + "-" + strconv.FormatInt(number, 10)
+func eventID(stream string, entry uint64) string {
+	var room [80]byte // avoids an allocation
+	id := append(append(room[:0], stream...), '-')
+	return string(strconv.AppendUint(id, entry, 10))
 }
 
 const (
-	// unsolicitedName begins the name of a stream for unsolicited messages.
+	// unsolicitedName begins the name of a stream for unsolicited messages. The name of any stream
+	// then has the id of its replica and a random text.
 	unsolicitedName = "u"
-	// callNameLength is the length of the name of a call's stream, from rand.Text.
-	callNameLength = 26
+	// streamNameLength is the length of these two in bytes.
+	streamNameLength = replicaIDLength + 26
 )
 
-// isCallStream reports whether a name has the form of that of a call's stream.
-func isCallStream(name string) bool {
-	return len(name) == callNameLength && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+// isStreamName reports whether a name has the form of that of a call's stream, or of a stream for
+// unsolicited messages.
+func isStreamName(name string) (call, unsolicited bool) {
+	rest, unsolicited := strings.CutPrefix(name, unsolicitedName)
+	valid := len(rest) == streamNameLength && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+	return valid && !unsolicited, valid && unsolicited
+}
+
+// streamOwner returns the id of the replica that has opened a stream. The name is valid.
+func streamOwner(name string) string {
+	return strings.TrimPrefix(name, unsolicitedName)[:replicaIDLength]
 }
 
 // parseEventID splits an event id.
-func parseEventID(id string) (stream string, number int64, ok bool) {
+func parseEventID(id string) (stream string, entry uint64, ok bool) {
 	stream, digits, _ := strings.Cut(id, "-")
-	unsigned, err := strconv.ParseUint(digits, 10, 63)
-	if stream == "" || err != nil {
-		return "", 0, false
-	}
-	return stream, int64(unsigned), true
-}
-
-// A response is one HTTP response that carries a stream. It is guarded by the lock of the
-// stream.
-type response struct {
-	endpoint *Endpoint
-	w        http.ResponseWriter
-	accepts  acceptedTypes
-	events   *eventStream  // nil until it is an event stream
-	answered bool          // with JSON
-	ended    chan struct{} // closed when nothing more will be sent
-}
-
-func newResponse(e *Endpoint, w http.ResponseWriter, accepts acceptedTypes) *response {
-	return &response{endpoint: e, w: w, accepts: accepts, ended: make(chan struct{})}
-}
-
-// open starts an event stream. It reports whether there was one already.
-func (c *response) open() bool {
-	if c.events != nil {
-		return true
-	}
-	c.events = startEventStream(c.w, &c.endpoint.opts)
-	return false
-}
-
-// send sends an event. It fails if the client has disconnected. It has no context, since a
-// numbered event must not be skipped.
-func (c *response) send(e sse.Event) error { return c.events.send(context.Background(), e) }
-
-// replay sends stored events until the client disconnects.
-func (c *response) replay(st *stream, missed []StoredEvent) {
-	for _, event := range missed {
-		if c.send(sse.Event{ID: st.eventID(event.Number), Data: event.Message}) != nil {
-			return
-		}
-	}
-}
-
-// answer answers with JSON.
-func (c *response) answer(msg []byte) {
-	c.answered = true
-	writeJSON(c.w, http.StatusOK, msg, c.endpoint.opts.Limits.WriteTimeout)
-}
-
-// wait waits for the end of the response, of the client or of the session.
-func (c *response) wait(client context.Context, s *session) {
-	select {
-	case <-c.ended:
-	case <-client.Done():
-	case <-s.running.Input().Done():
-	}
-}
-
-// end ends the response. It is called once.
-func (c *response) end() { close(c.ended) }
-
-// stop is called before the HTTP handler returns. It reports whether anything was sent.
-func (c *response) stop() bool {
-	if c.events != nil {
-		c.events.stop()
-		return true
-	}
-	return c.answered
-}
-
-// An eventStream sends keep-alive comments between events, without a goroutine of its own.
-// It must be stopped before the HTTP handler returns.
-type eventStream struct {
-	stream   *sse.Stream
-	interval time.Duration
-
-	mu      sync.Mutex
-	timer   *time.Timer
-	stopped bool
-}
-
-func startEventStream(w http.ResponseWriter, opts *Options) *eventStream {
-	p := &eventStream{stream: sse.Start(w, opts.Limits.WriteTimeout), interval: opts.KeepAlive}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.timer = time.AfterFunc(p.interval, p.keepAlive)
-	return p
-}
-
-func (p *eventStream) send(ctx context.Context, e sse.Event) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.timer.Reset(p.interval)
-	return p.stream.Send(ctx, e)
-}
-
-// keepAlive sends a comment. If that fails, the context of the request ends.
-func (p *eventStream) keepAlive() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.stopped && p.stream.SendComment() == nil {
-		p.timer.Reset(p.interval)
-	}
-}
-
-func (p *eventStream) stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopped = true
-	p.timer.Stop()
-	p.stream.Close()
-}
-
-// writeJSON answers with JSON. It writes pieces with a deadline each, so that a client that
-// is too slow is disconnected. net/http sends the last piece and removes the deadline.
-func writeJSON(w http.ResponseWriter, status int, body []byte, timeout time.Duration) {
-	header := w.Header()
-	header["Content-Type"] = typeJSON
-	if len(body) > minContentLength { // net/http sets it for shorter bodies
-		header.Set("Content-Length", strconv.Itoa(len(body)))
-	}
-	control := http.NewResponseController(w)
-	w.WriteHeader(status)
-	for len(body) > 0 {
-		_ = control.SetWriteDeadline(time.Now().Add(timeout)) // not every writer has deadlines
-		piece := body[:min(len(body), writePiece)]
-		if _, err := w.Write(piece); err != nil {
-			return
-		}
-		body = body[len(piece):]
-	}
+	entry, err := strconv.ParseUint(digits, 10, 64)
+	return stream, entry, err == nil
 }

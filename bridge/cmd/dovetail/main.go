@@ -19,9 +19,10 @@
 //	listen [URI…]                         show changes until interrupted
 //	ping                                  check that the server responds
 //	session                               read verbs from standard input, one per line
+//	logout                                delete the token of a login, and revoke it
 //
 // With -login, the program obtains an access token for a server at an http URL: it opens a
-// browser for the login and stores the token, encrypted, for later runs.
+// browser for the login and stores the token, encrypted, for later runs. logout ends that login.
 //
 // In a session, listen returns at once and wait prints the next change. A line that begins
 // with # is a comment. The lines after a call answer the questions of the server. Without a
@@ -109,7 +110,7 @@ func parseCommand(line []string, stderr io.Writer) (*command, error) {
 		fmt.Fprintln(stderr, "usage: dovetail [flags] VERB [ARGS] URL")
 		fmt.Fprintln(stderr, "       dovetail [flags] VERB [ARGS] -- COMMAND [ARG…]")
 		fmt.Fprintln(stderr, "       dovetail [flags] -config FILE VERB [ARGS]")
-		fmt.Fprintln(stderr, "verbs:", strings.Join(verbNames(), " "), sessionVerb)
+		fmt.Fprintln(stderr, "verbs:", strings.Join(verbNames(), " "), sessionVerb, logoutVerb)
 		flags.PrintDefaults()
 	}
 	era := flags.String("era", "auto", "protocol era: auto, modern or legacy")
@@ -139,8 +140,8 @@ func parseCommand(line []string, stderr io.Writer) (*command, error) {
 		return nil, exitStatus(1)
 	}
 	c.verb, rest = rest[0], rest[1:]
-	if c.verb != sessionVerb && !slices.Contains(verbNames(), c.verb) {
-		return nil, fmt.Errorf("unknown verb %q: expected one of %s, %s", c.verb, strings.Join(verbNames(), ", "), sessionVerb)
+	if all := append(verbNames(), sessionVerb, logoutVerb); !slices.Contains(all, c.verb) {
+		return nil, fmt.Errorf("unknown verb %q: expected one of %s", c.verb, strings.Join(all, ", "))
 	}
 	var err error
 	c.args, err = c.target.take(rest)
@@ -154,6 +155,9 @@ func run(ctx context.Context, line []string, stdin io.Reader, stdout, terminal i
 	c, err := parseCommand(line, stderr)
 	if err != nil {
 		return err
+	}
+	if c.verb == logoutVerb {
+		return c.logOut(ctx, stdout, stderr)
 	}
 	if err := c.target.logIn(ctx, stderr); err != nil { // before the timeout starts: the user may take long
 		return err

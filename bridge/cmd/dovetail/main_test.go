@@ -25,9 +25,16 @@ import (
 // asServer makes the test binary a server when it is run as dovetail's target.
 const asServer = "INSPECT_TEST_SERVER"
 
+// asProgram makes the test binary dovetail itself.
+const asProgram = "INSPECT_TEST_PROGRAM"
+
 func TestMain(m *testing.M) {
 	if path := os.Getenv(hostileFile); path != "" {
 		serveHostile(path)
+		return
+	}
+	if os.Getenv(asProgram) != "" {
+		main()
 		return
 	}
 	if os.Getenv(asServer) == "" {

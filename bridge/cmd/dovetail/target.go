@@ -268,15 +268,48 @@ func (t *target) logIn(ctx context.Context, stderr io.Writer) error {
 	if !t.login {
 		return nil
 	}
-	u, err := url.Parse(t.url)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return errors.New("-login is for a server at a URL that begins with http:// or https://")
+	var err error
+	if t.tokens, err = t.newTokens(stderr); err != nil {
+		return err
 	}
-	store, err := tokenStore()
+	return t.tokens.Login(ctx, t.url)
+}
+
+// logoutVerb is the verb that ends a login. It does not connect to the server.
+const logoutVerb = "logout"
+
+// logOut deletes the token of the target, and revokes it at its authorization server.
+func (c *command) logOut(ctx context.Context, stdout, stderr io.Writer) error {
+	if err := takes(c.args, 0, 0, logoutVerb+" URL"); err != nil {
+		return err
+	}
+	if c.target.login {
+		return errors.New("-login and logout exclude each other")
+	}
+	tokens, err := c.target.newTokens(stderr)
 	if err != nil {
 		return err
 	}
-	t.tokens, err = oauth.NewClient(&oauth.ClientOptions{
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	if err := tokens.Logout(ctx, c.target.url); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, "{}")
+	return err
+}
+
+// newTokens returns a client for logins at the target, with the tokens of earlier runs.
+func (t *target) newTokens(stderr io.Writer) (*oauth.Client, error) {
+	u, err := url.Parse(t.url)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("a login is for a server at a URL that begins with http:// or https://")
+	}
+	store, err := tokenStore()
+	if err != nil {
+		return nil, err
+	}
+	return oauth.NewClient(&oauth.ClientOptions{
 		Name: "Inspect", Store: store, AllowLoopback: isLoopback(u.Hostname()),
 		Flow: &oauth.CodeFlow{Open: func(ctx context.Context, to string) error {
 			fmt.Fprintf(stderr, "a browser opens to log in; if none does, open %s\n", shownURL(to))
@@ -284,10 +317,6 @@ func (t *target) logIn(ctx context.Context, stderr io.Writer) error {
 			return nil
 		}},
 	})
-	if err != nil {
-		return err
-	}
-	return t.tokens.Login(ctx, t.url)
 }
 
 // isLoopback reports whether a host is this machine. Its authorization server may be, too.

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// The sandbox survives mistakes and attacks of a model:
-// and no process is left behind.
+// The sandbox survives mistakes of a model, and no process is left behind.
 func TestContainment(t *testing.T) {
 	o := testOptions(t)
 	s, err := newSandbox(t.Context(), guard, o, nil)
@@ -41,6 +40,9 @@ func TestContainment(t *testing.T) {
 	}
 	deaf := `trap '' TERM INT HUP; setsid sh -c 'trap \"\" TERM; sleep 61' & sleep 61; sleep 61`
 	storm := `s() { if [ $1 -gt 0 ]; then s $(($1-1)) & s $(($1-1)) & fi; sleep 61; }; s 8`
+	for _, name := range []string{"a", "b"} {
+		u.call("session_open", `{"name":"`+name+`"}`)
+	}
 	var group sync.WaitGroup
 	for _, c := range []struct{ tool, arguments, want string }{
 		{"read_file", `{"path":"sparse"}`, "error: "},
@@ -62,6 +64,8 @@ func TestContainment(t *testing.T) {
 		{"run_command", `{"command":"` + storm + `"}`, "more than 256 processes"},
 		{"run_background", `{"command":"` + deaf + `"}`, `"running":true`},
 		{"run_background", `{"command":"setsid sleep 61 & sleep 61"}`, `"running":true`},
+		{"session_run", `{"session":"a","command":"` + deaf + `","timeout":0.3}`, `"closed":true`},
+		{"session_run", `{"session":"b","command":"setsid sleep 61 & sleep 61 &"}`, `"exit_code":0`},
 		{"run_command", `{"command":"cat pipe","timeout":0.3}`, `"timed_out":true`},
 		{"run_command", `{"command":"yes","timeout":3}`, `"truncated":true`},
 	} {

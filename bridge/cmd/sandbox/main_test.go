@@ -153,7 +153,7 @@ func newUser(t *testing.T, s *sandbox) *user {
 	return connected(t, transport.Pipe(s.face), client.Options{})
 }
 
-// told is what the user was told of changes since the last time. It waits for as many as are
+// told returns the changes that were reported since the last call. It waits for as many as are
 // expected, and a while for more.
 func (u *user) told(expected int) []mcp.Change {
 	u.t.Helper()

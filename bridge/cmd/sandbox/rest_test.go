@@ -34,7 +34,7 @@ func TestToolsOverHTTP(t *testing.T) {
 	for _, tool := range list.Tools {
 		names[tool.Name] = len(tool.InputSchema) > 0
 	}
-	for name := range strings.FieldsSeq(`read_file write_file list_directory create_directory delete_file run_command run_background search_files
+	for name := range strings.FieldsSeq(`read_file write_file list_directory create_directory delete_file run_command run_background session_run search_files
 		search_content browser_navigate browser_click browser_type browser_screenshot browser_scroll browser_evaluate register_port git_status`) {
 		if !names[name] {
 			t.Errorf("there is no tool %s", name)
@@ -44,8 +44,10 @@ func TestToolsOverHTTP(t *testing.T) {
 		`{"name":"read_file","arguments":{"path":"main.py"}}`:             `"text":"import os\nprint('hello')\n"`,
 		`{"name":"read_file","arguments":{"path":"main.py","raw":false}}`: `"text":"     1\timport os\n`,
 		`{"name":"read_file","arguments":{"path":"../x"}}`:                `"isError":true`,
-		`{"name":"no_such_tool","arguments":{}}`:                          `"status":`, // the browser may have it
-		`{"arguments":{}}`:                                                `"status":400`,
+		`{"name":"no_such_tool","arguments":{}}`:                          `"status":404`,
+		`{"name":"browser_no_such_tool","arguments":{}}`:                  `"status":404`,
+		`{"name":"browser_mouse_wheel","arguments":{}}`:                   `"status":404`, // its name is browser_scroll
+		`{"arguments":{}}`: `"status":400`,
 	} {
 		status, body := s.send("POST", "/mcp/tools/call", request)
 		if !strings.Contains(body, want) || (status == http.StatusOK) == strings.Contains(want, "status") {

@@ -89,6 +89,12 @@ func TestTools(t *testing.T) {
 		{"todo_write", `{"todos":[{"id":"1","content":"a","status":"done"}]}`, "error: "},
 		{"todo_write", `{"todos":[{"id":"1","content":"a","status":"pending"},{"id":"1","content":"b","status":"pending"}]}`, "error: .*twice"},
 		{"browser_navigate", `{"url":"http://127.0.0.1/"}`, "error: The browser cannot be used: .*no-such-npx.*not installed"},
+		{"session_open", `{"name":"main"}`, `{"name":"main","running":false,"began":".*"}`},
+		{"session_run", `{"session":"main","command":"cd src; export NAME=value"}`, `"exit_code":0,"output":"","directory":"` + regexp.QuoteMeta(s.files.Dir()) + `/src","truncated":false,"timed_out":false,"closed":false`},
+		{"session_run", `{"session":"main","command":"echo $NAME; cat a.txt"}`, `"output":"value\\nuno\\nTWO`},
+		{"session_run", `{"session":"other","command":"true"}`, "error: there is no open session"},
+		{"session_list", `{}`, `{"sessions":\[{"name":"main",`},
+		{"session_close", `{"session":"main"}`, "Closed the session main"},
 		{"background_read", `{"id":"job-99"}`, "error: .*there is no job"},
 	} {
 		if got := u.call(c.tool, c.arguments); !regexp.MustCompile(c.want).MatchString(got) {
@@ -100,7 +106,7 @@ func TestTools(t *testing.T) {
 // What tools say of themselves is what rules go by.
 func TestAnnotations(t *testing.T) {
 	tools := newUser(t, started(t, testOptions(t))).tools()
-	readers := "read_file list_directory search_files search_content git_status git_diff git_log background_list background_read todo_read"
+	readers := "read_file list_directory search_files search_content git_status git_diff git_log background_list background_read session_list todo_read"
 	for name := range strings.FieldsSeq(readers) {
 		if a := tools[name].Annotations; !*a.ReadOnlyHint || *a.OpenWorldHint {
 			t.Errorf("%s: %+v", name, a)
@@ -113,7 +119,7 @@ func TestAnnotations(t *testing.T) {
 			t.Errorf("%s says that it changes nothing", name)
 		}
 		switch name {
-		case "run_command", "run_background", "background_write":
+		case "run_command", "run_background", "background_write", "session_run":
 			if !*a.DestructiveHint || !*a.OpenWorldHint || *a.IdempotentHint {
 				t.Errorf("%s: %+v", name, a)
 			}

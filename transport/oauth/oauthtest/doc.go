@@ -22,9 +22,17 @@
 //   - ID tokens (OpenID Connect Core, section 2), for the scope openid;
 //   - introspection (RFC 7662) and revocation (RFC 7009).
 //
-// [Server.Rotate] replaces its key, [Server.Revoke] ends all logins, and [Server.Sign] makes
-// tokens with any claims, such as one that has expired.
+// [Server.Rotate] replaces its key, [Server.Revoke] deletes all refresh tokens, and [Server.Sign]
+// makes tokens with any claims, such as one that has expired.
 //
-// Its memory is bounded: when 10,000 clients, codes or tokens are known, it forgets all of
-// that kind.
+// # Guarantees
+//
+//  1. Methods may be called concurrently.
+//  2. [Server.Close] waits until the server of [Start] has ended.
+//  3. Memory is bounded: when 10,000 clients, codes or tokens are known, the server forgets all of
+//     that kind.
+//
+// # Related packages
+//
+// Package oauth has the two other parties: the client, and the server that checks tokens.
 package oauthtest

@@ -52,12 +52,12 @@ func testPublish(f *fixture) {
 	}
 	f.ok(f.store.Publish(f.ctx, "a/b", []byte("other")))
 	for _, messages := range subscribers {
-		next := [publishers]int{}
+		next := make([]int, publishers)
 		for range publishers * each {
 			m := await(f, "a message", messages)
 			publisher, number, _ := strings.Cut(string(m.Data), ":")
 			i, err := strconv.Atoi(publisher)
-			if err != nil || i >= publishers || number != fmt.Sprint(next[i]) || m.Missed || m.Reply != nil {
+			if err != nil || i < 0 || i >= publishers || number != fmt.Sprint(next[i]) || m.Missed || m.Reply != nil {
 				f.Fatalf("the message is %q, missed %t, after %v of the publishers", m.Data, m.Missed, next)
 			}
 			next[i]++

@@ -29,7 +29,7 @@ func (f *fixture) append(stream string, entries ...string) (ids []uint64) {
 func (f *fixture) read(s store.Store, stream string, after uint64) (ids []uint64, entries []string, failed error) {
 	for entry, err := range s.Read(f.ctx, stream, after) {
 		if failed != nil {
-			return nil, nil, fmt.Errorf("Read went on after the error %w", failed)
+			return nil, nil, fmt.Errorf("reading went on after the error %w", failed)
 		}
 		if err != nil {
 			failed = err

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// started runs the server at a free port. stop ends it as SIGTERM does and returns its result and log.
+func started(t *testing.T) (origin string, stop func() (log string, err error)) {
+	t.Helper()
+	read, write := io.Pipe()
+	previous := slog.Default()
+	slog.SetDefault(slog.New(slog.NewJSONHandler(write, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, "127.0.0.1:0", "config.json")
+		write.Close()
+	}()
+	lines := json.NewDecoder(read)
+	var first struct{ Address string }
+	if err := lines.Decode(&first); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(&log, read)
+	}()
+	return "http://" + first.Address, func() (string, error) {
+		cancel()
+		err := <-ended
+		<-copied
+		slog.SetDefault(previous)
+		return log.String(), err
+	}
+}
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func TestServer(t *testing.T) {
+	origin, stop := started(t)
+	connect := func(token string) (*client.Session, error) {
+		return client.Connect(t.Context(), streamable.Dial(origin+"/mcp", &streamable.DialOptions{
+			Header: func(_ context.Context, header http.Header) error {
+				header.Set("Authorization", "Bearer "+token)
+				return nil
+			},
+		}), nil)
+	}
+	_, err := connect("a-token-of-nobody")
+	if refused, ok := errors.AsType[*httptransport.StatusError](err); !ok || refused.Status != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %v", err)
+	}
+	session, err := connect("sesame-open-sesame")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := client.CallAs[float64](t.Context(), session, "divide", divideIn{1, 8}, nil); err != nil || got != 0.125 {
+		t.Errorf("1/8 is %v, %v", got, err)
+	}
+	if status, _ := get(t, origin+"/health"); status != http.StatusOK {
+		t.Errorf("the status of /health is %d", status)
+	}
+	const counted = `
+dovetail_calls_total{method="tools/call",server="",tool="divide",outcome="ok"} 1
+`
+	if _, text := get(t, origin+"/metrics"); !strings.Contains(text, counted) {
+		t.Errorf("want%sthe metrics are\n%s", counted, text)
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
+	}
+	log, err := stop()
+	if err != nil || !strings.Contains(log, `"msg":"call","principal":"ada","method":"tools/call"`) || strings.Contains(log, "sesame") {
+		t.Errorf("the server ends with %v and has logged\n%s", err, log)
+	}
+}
+
+func TestHealthAtShutdown(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	response := httptest.NewRecorder()
+	internal(ctx, http.NotFoundHandler()).ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/health", nil))
+	if response.Code != http.StatusServiceUnavailable {
+		t.Errorf("the status is %d", response.Code)
+	}
+}
+
+func TestInvalidConfig(t *testing.T) {
+	for text, want := range map[string]string{
+		`{`:                 "unexpected end",
+		`{"secret":"tiny"}`: "at least 32",
+		`{"host":"mcp.example.com","tokens":{"short":"ada"},"secret":"0123456789abcdef0123456789abcdef"}`: "token",
+	} {
+		file := filepath.Join(t.TempDir(), "config.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if err := run(ctx, "127.0.0.1:0", file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+		cancel()
+	}
+}

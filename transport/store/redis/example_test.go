@@ -1,0 +1,37 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/dovetail-go/dovetail/transport/store/redis"
+)
+
+func ExampleConnect() {
+	server, err := miniredis.Run() // stands in for a real server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+
+	ctx := context.Background()
+	s, err := redis.Connect(ctx, "redis://"+server.Addr(), &redis.Options{Prefix: "shop"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+
+	revision, err := s.Create(ctx, "session/1", []byte("open"), 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := s.Update(ctx, "session/1", []byte("closed"), revision, 0); err != nil {
+		log.Fatal(err)
+	}
+	item, err := s.Get(ctx, "session/1")
+	fmt.Println(string(item.Value), err)
+	// Output: closed <nil>
+}

@@ -1,0 +1,121 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/store/redis"
+	"github.com/dovetail-go/dovetail/transport/store/storetest"
+)
+
+func TestServer(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		s := newServer(t)
+		return storetest.Engine{
+			Connect: func() store.Store { return connect(t, s.url(), &redis.Options{Limits: limits}) },
+			Stop:    s.stop,
+			Start:   s.start,
+		}
+	})
+}
+
+func TestMiniredis(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		m := newMiniredis(t)
+		return storetest.Engine{
+			Connect: func() store.Store { return connect(t, "redis://"+m.Addr(), &redis.Options{Limits: limits}) },
+			Stop:    m.Close,
+			Start: func() {
+				if err := m.Restart(); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	})
+}
+
+func TestConnectErrors(t *testing.T) {
+	m := newMiniredis(t)
+	url := "redis://" + m.Addr()
+	for _, test := range []struct {
+		name, url string
+		opts      redis.Options
+	}{
+		{"scheme", "http://localhost", redis.Options{}},
+		{"prefix", url, redis.Options{Prefix: "a:b"}},
+		{"limits", url, redis.Options{Limits: store.Limits{Lease: 1}}},
+		{"timeout", url, redis.Options{Timeout: -1}},
+		{"no server", "unix://" + filepath.Join(t.TempDir(), "none"), redis.Options{Timeout: time.Second}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, err := redis.Connect(t.Context(), test.url, &test.opts)
+			if err == nil {
+				s.Close()
+				t.Error("Connect succeeded")
+			}
+		})
+	}
+}
+
+// Stores with other prefixes on the same server have other data.
+func TestPrefix(t *testing.T) {
+	url := "redis://" + newMiniredis(t).Addr()
+	a, b := connect(t, url, nil), connect(t, url, &redis.Options{Prefix: "b"})
+	if _, err := a.Create(t.Context(), "key", []byte("value"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Get(t.Context(), "key"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Get with another prefix: %v, want ErrNotFound", err)
+	}
+}
+
+// All followers and subscribers of a store share one connection.
+func TestOneSubscribedConnection(t *testing.T) {
+	const followers = 300
+	url := newServer(t).url()
+	s := connect(t, url, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	t.Cleanup(cancel)
+	entries := make(chan string, followers)
+	for i := range followers {
+		running.Go(func() {
+			for entry, err := range s.Follow(ctx, fmt.Sprint("stream/", i), 0) {
+				if err == nil {
+					entries <- string(entry.Data)
+				}
+			}
+		})
+	}
+	for i := range followers {
+		if _, err := s.Append(ctx, fmt.Sprint("stream/", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range followers {
+		<-entries
+	}
+	options, err := goredis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := goredis.NewClient(options)
+	defer client.Close()
+	clients, err := client.Do(ctx, "CLIENT", "LIST", "TYPE", "pubsub").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(clients, "\n"); n != 1 || !strings.Contains(clients, fmt.Sprintf(" sub=%d ", followers+1)) {
+		t.Errorf("%d connections for %d followers:\n%s", n, followers, clients)
+	}
+}

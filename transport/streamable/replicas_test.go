@@ -1,0 +1,468 @@
+package streamable_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+// A replica is an endpoint with a server of its own.
+type replica struct {
+	*rig
+	server *server.Server
+	store  *switchedStore
+}
+
+// in returns the replica with the session of another rig.
+func (r *replica) in(s *rig) *rig { return r.with("Mcp-Session-Id", s.headers["Mcp-Session-Id"]) }
+
+// serveReplicas serves n replicas with one store.
+func serveReplicas(t *testing.T, n int, newServer func() *server.Server) []*replica {
+	t.Helper()
+	shared := newStore(t)
+	var replicas []*replica
+	for range n {
+		r := &replica{server: newServer(), store: &switchedStore{Store: shared}}
+		r.rig = serve(t, r.server, &streamable.Options{Store: r.store, Logger: quiet})
+		replicas = append(replicas, r)
+	}
+	return replicas
+}
+
+// A switchedStore is a connection to a store that can fail. Cut off for good, it is the connection
+// of a process that was killed.
+type switchedStore struct {
+	store.Store
+	down   atomic.Bool
+	mu     sync.Mutex
+	killed bool
+	stops  []func()
+}
+
+var errDown = errors.New("the store is down")
+
+func (s *switchedStore) err() error {
+	if s.down.Load() {
+		return errDown
+	}
+	return nil
+}
+
+// kill ends all subscriptions and refuses all operations.
+func (s *switchedStore) kill() {
+	s.down.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.killed = true
+	for _, stop := range s.stops {
+		stop()
+	}
+}
+
+func (s *switchedStore) Get(ctx context.Context, key string) (store.Item, error) {
+	if err := s.err(); err != nil {
+		return store.Item{}, err
+	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s *switchedStore) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+	if err := s.err(); err != nil {
+		return 0, err
+	}
+	return s.Store.Create(ctx, key, value, ttl)
+}
+
+func (s *switchedStore) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	if err := s.err(); err != nil {
+		return 0, err
+	}
+	return s.Store.Update(ctx, key, value, revision, ttl)
+}
+
+func (s *switchedStore) Delete(ctx context.Context, key string, revision uint64) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, key, revision)
+}
+
+func (s *switchedStore) Append(ctx context.Context, stream string, data []byte) (uint64, error) {
+	if err := s.err(); err != nil {
+		return 0, err
+	}
+	return s.Store.Append(ctx, stream, data)
+}
+
+func (s *switchedStore) Read(ctx context.Context, stream string, after uint64) iter.Seq2[store.Entry, error] {
+	if err := s.err(); err != nil {
+		return func(yield func(store.Entry, error) bool) { yield(store.Entry{}, err) }
+	}
+	return s.Store.Read(ctx, stream, after)
+}
+
+func (s *switchedStore) Publish(ctx context.Context, subject string, data []byte) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	return s.Store.Publish(ctx, subject, data)
+}
+
+func (s *switchedStore) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return s.Store.Request(ctx, subject, data)
+}
+
+func (s *switchedStore) Subscribe(ctx context.Context, subject string, handle func(context.Context, store.Message)) (func(), error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	stop, err := s.Store.Subscribe(ctx, subject, handle)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stops = append(s.stops, stop)
+	return stop, err
+}
+
+// legacyVersions are the versions with sessions over streamable HTTP.
+var legacyVersions = []mcp.Version{mcp.Version20250326, mcp.Version20250618, mcp.Version20251125}
+
+// eachVersion runs a test for some versions with sessions.
+func eachVersion(t *testing.T, versions []mcp.Version, test func(t *testing.T, version mcp.Version)) {
+	for _, version := range versions {
+		t.Run(string(version), func(t *testing.T) { test(t, version) })
+	}
+}
+
+// questionID returns the id of a request of the server.
+func questionID(t *testing.T, event sse.Event) json.RawMessage {
+	t.Helper()
+	var req struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if err := json.Unmarshal(event.Data, &req); err != nil || req.ID == nil || req.Method == "" {
+		t.Fatalf("the event is no request: %s", event.Data)
+	}
+	return req.ID
+}
+
+// Any replica serves any request of a session, and the answer to a question may arrive at another
+// one than that which asks.
+func TestAnswerAtAnotherReplica(t *testing.T) {
+	eachVersion(t, legacyVersions[1:], func(t *testing.T, version mcp.Version) {
+		replicas := serveReplicas(t, 3, newLegacyServer)
+		s := replicas[0].open(version)
+		for i := range 100 {
+			asking, answering := replicas[i%3].in(s), replicas[(i+1+i/3)%3].in(s)
+			got := asking.post(call(i+1, "ask", `{}`))
+			event := got.next()
+			if len(event.Data) == 0 {
+				event = got.next()
+			}
+			id := questionID(t, event)
+			answering.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ann"}}}`, id)).is(http.StatusAccepted)
+			got.message(fmt.Sprintf(`"id":%d,"result"`, i+1), "hello Ann")
+			got.ends()
+		}
+	})
+}
+
+func TestCancellationAtAnotherReplica(t *testing.T) {
+	eachVersion(t, legacyVersions, func(t *testing.T, version mcp.Version) {
+		started, cancelled := make(chan struct{}), make(chan struct{})
+		replicas := serveReplicas(t, 2, func() *server.Server {
+			srv := newServer()
+			server.AddTool(srv, server.Tool{Name: "wait"}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+				close(started)
+				<-ctx.Done()
+				close(cancelled)
+				return "", ctx.Err()
+			})
+			return srv
+		})
+		s := replicas[0].open(version)
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			s.post(call(1, "wait", `{}`)).is(http.StatusAccepted)
+		}()
+		<-started
+		replicas[1].in(s).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`).is(http.StatusAccepted)
+		<-cancelled
+		<-answered
+	})
+}
+
+func TestDeletedSessionEndsAtAllReplicas(t *testing.T) {
+	eachVersion(t, legacyVersions, func(t *testing.T, version mcp.Version) {
+		replicas := serveReplicas(t, 3, newLegacyServer)
+		s := replicas[0].open(version)
+		own := replicas[1].in(s).send(t.Context(), http.MethodGet, "")
+		if version == mcp.Version20251125 {
+			own.next()
+		}
+		replicas[2].in(s).send(t.Context(), http.MethodDelete, "").is(http.StatusNoContent)
+		own.ends()
+		for _, r := range replicas {
+			r.in(s).post(ping).is(http.StatusNotFound)
+		}
+	})
+}
+
+// The log level of a session is that which the client has set at any replica.
+func TestLogLevelAtAnotherReplica(t *testing.T) {
+	replicas := serveReplicas(t, 2, func() *server.Server {
+		srv := newServer()
+		server.AddTool(srv, server.Tool{Name: "log"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+			r.Logger("tools").DebugContext(ctx, "a detail")
+			return "logged", nil
+		})
+		return srv
+	})
+	s := replicas[0].open(mcp.Version20250618)
+	other := replicas[1].in(s)
+	other.post(call(1, "log", `{}`)).is(http.StatusOK, `"text":"logged"`)
+	s.post(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"debug"}}`).is(http.StatusOK, `"result":{}`)
+	for { // until the notice has arrived
+		got := other.post(call(3, "log", `{}`))
+		if got.Header.Get("Content-Type") == "text/event-stream" {
+			got.message("a detail")
+			break
+		}
+		got.is(http.StatusOK)
+	}
+	third := serve(t, newServer(), &streamable.Options{Store: replicas[0].store}) // restores the session
+	third.with("Mcp-Session-Id", s.headers["Mcp-Session-Id"]).post(ping).is(http.StatusOK)
+}
+
+// A client resumes the stream of a call at another replica, while the call runs and after its end.
+func TestCallIsResumedAtAnotherReplica(t *testing.T) {
+	replicas := serveReplicas(t, 3, newLegacyServer)
+	s := replicas[0].open(mcp.Version20251125)
+	for i := range 100 {
+		got := replicas[i%3].in(s).post(call(i+1, "detach", `{}`))
+		prime := got.next()
+		got.ends()
+		for _, r := range replicas {
+			again := r.in(s).with("Last-Event-ID", prime.ID).send(t.Context(), http.MethodGet, "")
+			first := again.message(`"message":"alone"`)
+			last := again.message(`"text":"back"`, fmt.Sprintf(`"id":%d,`, i+1))
+			again.ends()
+			rest := r.in(s).with("Last-Event-ID", first.ID).send(t.Context(), http.MethodGet, "")
+			if same := rest.message(`"text":"back"`); same.ID != last.ID {
+				t.Errorf("the same event has the ids %s and %s", last.ID, same.ID)
+			}
+			rest.ends()
+		}
+	}
+}
+
+// newStepServer returns a server with a tool that makes a step each time it receives from next, and
+// ends when next is closed.
+func newStepServer(next <-chan struct{}) *server.Server {
+	srv := newServer()
+	server.AddTool(srv, server.Tool{Name: "walk"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		for i := 1; ; i++ {
+			select {
+			case _, more := <-next:
+				if !more {
+					return "arrived", nil
+				}
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+			if err := r.Progress(ctx, float64(i), 0, ""); err != nil {
+				return "", err
+			}
+		}
+	})
+	return srv
+}
+
+func TestCallIsFollowedAtAnotherReplica(t *testing.T) {
+	next := make(chan struct{}, 1)
+	replicas := serveReplicas(t, 2, func() *server.Server { return newStepServer(next) })
+	s := replicas[0].open(mcp.Version20251125)
+	ctx, disconnect := context.WithCancel(t.Context())
+	next <- struct{}{}
+	got := s.send(ctx, http.MethodPost, call(1, "walk", `{}`))
+	got.next()
+	first := got.message(`"progress":1}`)
+	disconnect()
+	again := replicas[1].in(s).with("Last-Event-ID", first.ID).send(t.Context(), http.MethodGet, "")
+	for i := range 10 {
+		next <- struct{}{}
+		again.message(fmt.Sprintf(`"progress":%d}`, i+2))
+	}
+	close(next)
+	again.message(`"id":1,"result"`, "arrived")
+	again.ends()
+}
+
+// When the replica that runs a call is killed, the client that resumes the call's stream at another
+// replica gets an error, once and for all.
+func TestCallOfKilledReplicaFails(t *testing.T) {
+	next := make(chan struct{}, 1)
+	replicas := serveReplicas(t, 3, func() *server.Server { return newStepServer(next) })
+	s := replicas[0].open(mcp.Version20251125)
+	next <- struct{}{}
+	got := s.post(call(9, "walk", `{}`))
+	got.next()
+	first := got.message(`"progress":1}`)
+	followed := replicas[1].in(s).with("Last-Event-ID", first.ID).send(t.Context(), http.MethodGet, "")
+	followed.is(http.StatusOK)
+	replicas[0].store.kill()
+	lost := followed.message(`"id":9,"error"`, "may have been executed")
+	followed.ends()
+	again := replicas[2].in(s).with("Last-Event-ID", first.ID).send(t.Context(), http.MethodGet, "")
+	if same := again.message(`"id":9,"error"`); same.ID != lost.ID {
+		t.Errorf("the call has two outcomes: events %s and %s", lost.ID, same.ID)
+	}
+	again.ends()
+}
+
+// A client that listens to another replica misses no change, and gets none twice.
+func TestUnsolicitedMessagesMove(t *testing.T) {
+	replicas := serveReplicas(t, 3, newLegacyServer)
+	s := replicas[0].open(mcp.Version20251125)
+	got := replicas[0].in(s).send(t.Context(), http.MethodGet, "")
+	got.next()
+	seen := map[string]bool{}
+	for i := range 100 {
+		change(replicas, i)
+		event := got.message("tools/list_changed")
+		if seen[event.ID] {
+			t.Errorf("the event %s comes again", event.ID)
+		}
+		seen[event.ID] = true
+		got = replicas[(i+1)%3].in(s).with("Last-Event-ID", event.ID).send(t.Context(), http.MethodGet, "")
+		got.is(http.StatusOK)
+	}
+}
+
+// change adds a tool to all replicas.
+func change(replicas []*replica, i int) {
+	for _, r := range replicas {
+		server.AddTool(r.server, server.Tool{Name: fmt.Sprintf("new%d", i)}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+	}
+}
+
+// A change that happens while the client is disconnected is sent by the replica that it
+// reconnects to.
+func TestUnsolicitedMessagesWait(t *testing.T) {
+	replicas := serveReplicas(t, 2, newLegacyServer)
+	s := replicas[0].open(mcp.Version20251125)
+	replicas[1].in(s).post(ping).is(http.StatusOK)
+	ctx, disconnect := context.WithCancel(t.Context())
+	got := s.send(ctx, http.MethodGet, "")
+	prime := got.next()
+	disconnect()
+	change(replicas, 0)
+	again := replicas[1].in(s).with("Last-Event-ID", prime.ID).send(t.Context(), http.MethodGet, "")
+	again.message("tools/list_changed")
+	change(replicas, 1)
+	again.message("tools/list_changed")
+}
+
+// A client whose replica was killed is notified of everything that may have changed.
+func TestUnsolicitedMessagesOfKilledReplica(t *testing.T) {
+	replicas := serveReplicas(t, 2, newLegacyServer)
+	s := replicas[0].open(mcp.Version20251125)
+	got := s.send(t.Context(), http.MethodGet, "")
+	prime := got.next()
+	replicas[0].store.kill()
+	again := replicas[1].in(s).with("Last-Event-ID", prime.ID).send(t.Context(), http.MethodGet, "")
+	again.message("tools/list_changed")
+	change(replicas[1:], 0)
+	again.message("tools/list_changed")
+}
+
+// While the store is down, sessions cannot be opened or restored. Calls without a session, and JSON
+// calls of a session that the replica has, go on. Afterwards everything works again.
+func TestStoreIsDown(t *testing.T) {
+	replicas := serveReplicas(t, 2, newLegacyServer)
+	one, other := replicas[0], replicas[1]
+	s := one.open(mcp.Version20251125)
+	one.store.down.Store(true)
+	other.store.down.Store(true)
+	one.post(initialize(mcp.Version20251125)).is(http.StatusServiceUnavailable, "store of sessions")
+	other.in(s).post(ping).is(http.StatusServiceUnavailable, "store of sessions")
+	other.modern("tools/call", "sum").post(sum(1, 2, 3)).is(http.StatusOK, `"text":"5"`)
+	s.post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusOK, `"text":"5"`)
+	s.post(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"debug"}}`).is(http.StatusOK, `"id":2,"error"`)
+	s.send(t.Context(), http.MethodDelete, "").is(http.StatusServiceUnavailable)
+	one.store.down.Store(false)
+	other.store.down.Store(false)
+	one.open(mcp.Version20251125)
+	other.in(s).post(ping).is(http.StatusOK)
+	s.post(`{"jsonrpc":"2.0","id":3,"method":"logging/setLevel","params":{"level":"debug"}}`).is(http.StatusOK, `"id":3,"result"`)
+	s.send(t.Context(), http.MethodDelete, "").is(http.StatusNoContent)
+}
+
+// A session lives as long as any replica uses it.
+func TestLifeOfSharedSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		one := newMemoryEndpoint(t, newServer(), &streamable.Options{Store: shared})
+		other := newMemoryEndpoint(t, newServer(), &streamable.Options{Store: shared})
+		ttl := transport.Limits{}.WithDefaults().SessionTTL
+		id := one.open(t.Context())
+		one.wantStatus(id, http.StatusOK)
+		for range 4 {
+			<-time.After(ttl - time.Minute)
+			other.wantStatus(id, http.StatusOK)
+		}
+		one.wantStatus(id, http.StatusOK)
+		<-time.After(2 * ttl)
+		one.wantStatus(id, http.StatusNotFound)
+		other.wantStatus(id, http.StatusNotFound)
+	})
+}
+
+// Sessions that a replica restores count toward its limit.
+func TestLimitOfRestoredSessions(t *testing.T) {
+	shared := newStore(t)
+	one := serve(t, newServer(), &streamable.Options{Store: shared})
+	full := serve(t, newServer(), &streamable.Options{Store: shared, Limits: transport.Limits{Sessions: 1}})
+	first, second := one.open(mcp.Version20251125), one.open(mcp.Version20251125)
+	full.with("Mcp-Session-Id", first.headers["Mcp-Session-Id"]).post(ping).is(http.StatusOK)
+	refused := full.with("Mcp-Session-Id", second.headers["Mcp-Session-Id"])
+	refused.post(ping).is(http.StatusServiceUnavailable, "at most 1 sessions")
+	first.send(t.Context(), http.MethodDelete, "").is(http.StatusNoContent)
+	for refused.post(ping).StatusCode != http.StatusOK { // until the notice has arrived
+	}
+}
+
+// Malformed messages of other replicas are ignored.
+func TestMalformedNotices(t *testing.T) {
+	replicas := serveReplicas(t, 1, newLegacyServer)
+	s := replicas[0].open(mcp.Version20251125)
+	for _, subject := range []string{"sessions", "replica/x"} {
+		for _, data := range []string{"", "{", `[]`, `{"session":7}`, `{"session":"` + s.headers["Mcp-Session-Id"] + `","message":{"x":1}}`} {
+			if err := replicas[0].store.Publish(t.Context(), subject, []byte(data)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	s.post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusOK, `"text":"5"`)
+	s.with("Last-Event-ID", strings.Repeat("B", 39)+"-1").send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
+}
