@@ -297,15 +297,16 @@ func testWatchValues(f *fixture) {
 // Watch yields each change that another replica makes.
 func testWatchChanges(f *fixture) {
 	watches := []<-chan yielded[store.Item]{f.watch(f.store, "a"), f.watch(f.other, "a"), f.watch(f.other, "a/b")}
-	want := func(operation, value string, revision uint64, deleted bool) {
+	want := func(operation, value string, revision uint64, deleted bool) (item store.Item) {
 		f.Helper()
 		for _, changes := range watches {
-			item := nextOf(f, "Watch after "+operation, changes)
+			item = nextOf(f, "Watch after "+operation, changes)
 			if item.Key != "a/b" || string(item.Value) != value || item.Revision < revision ||
 				item.Deleted != deleted || !deleted && item.Revision != revision {
 				f.Errorf("Watch yields %+v after %s at revision %d", item, operation, revision)
 			}
 		}
+		return item
 	}
 	for range 2 {
 		revision := f.create("a/b", "1")
@@ -316,7 +317,10 @@ func testWatchChanges(f *fixture) {
 		_, err = f.store.Update(f.ctx, "a/b", []byte("3"), revision-1, 0)
 		f.wantError("Update", err, store.ErrConflict)
 		f.ok(f.store.Delete(f.ctx, "a/b", revision))
-		want("Delete", "", revision+1, true)
+		deletion := want("Delete", "", revision+1, true).Revision
+		_, err = f.store.Update(f.ctx, "a/b", []byte("4"), deletion, 0)
+		f.wantError("Update with the revision of a deletion", err, store.ErrConflict)
+		f.wantError("Delete with the revision of a deletion", f.store.Delete(f.ctx, "a/b", deletion), store.ErrConflict)
 		f.ok(f.store.Delete(f.ctx, "a/b", 0)) // no change
 	}
 }

@@ -1,0 +1,146 @@
+package nats_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	driver "github.com/nats-io/nats.go"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/store/nats"
+)
+
+// After each member of a cluster in turn has been killed, nothing is lost: writers, readers and
+// workers that were connected to it continue with the others.
+func TestMemberFails(t *testing.T) {
+	t.Parallel()
+	members := newCluster(t)
+	var urls []string
+	for _, m := range members {
+		urls = append(urls, m.url())
+	}
+	opts := nats.Options{Replicas: 3, Timeout: 2 * time.Second}
+	createStreams(t, urls[0], opts)
+	stores := make([]*nats.Store, len(members))
+	for i := range stores { // connected to different members
+		order := append(urls[i:len(urls):len(urls)], urls[:i]...)
+		inOrder := opts
+		inOrder.Client = []driver.Option{driver.DontRandomize()}
+		stores[i] = connect(t, strings.Join(order, ","), &inOrder)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+
+	const count = 30 // per writer
+	var readers, writers sync.WaitGroup
+	total := count * len(stores)
+	followed := make([]map[string]int, len(stores))
+	watched := make([]map[string]bool, len(stores))
+	for i, s := range stores {
+		readers.Go(func() {
+			followed[i] = map[string]int{}
+			var last uint64
+			for entry, err := range s.Follow(ctx, "log", 0) {
+				if err != nil || entry.ID <= last {
+					t.Errorf("follower %d: entry %d after %d, %v", i, entry.ID, last, err)
+					return
+				}
+				last = entry.ID
+				followed[i][string(entry.Data)]++
+				if len(followed[i]) == total {
+					return
+				}
+			}
+		})
+		readers.Go(func() {
+			watched[i] = map[string]bool{}
+			for item, err := range s.Watch(ctx, "values") {
+				if err != nil {
+					t.Errorf("watcher %d: %v", i, err)
+					return
+				}
+				watched[i][item.Key] = true
+				if len(watched[i]) == total {
+					return
+				}
+			}
+		})
+	}
+	jobs := make(chan string, total)
+	working, stopWorkers := context.WithCancel(ctx)
+	for i, s := range stores {
+		readers.Go(func() {
+			for {
+				job, err := s.Pull(working, "jobs")
+				if working.Err() != nil {
+					return
+				}
+				if err != nil {
+					t.Errorf("worker %d: %v", i, err)
+					return
+				}
+				retry(t, ctx, "Ack", func() error { return s.Ack(ctx, job) })
+				jobs <- job.ID
+			}
+		})
+	}
+
+	for i, s := range stores {
+		writers.Go(func() {
+			for n := range count {
+				name := fmt.Sprintf("%d-%d", i, n)
+				retry(t, ctx, "Append", func() error {
+					_, err := s.Append(ctx, "log", []byte(name))
+					return err
+				})
+				retry(t, ctx, "Create", func() error {
+					_, err := s.Create(ctx, "values/"+name, nil, 0)
+					if err == store.ErrExists { // by an attempt that seemed to fail
+						err = nil
+					}
+					return err
+				})
+				retry(t, ctx, "Push", func() error { return s.Push(ctx, "jobs", name, nil) })
+				if n%10 == 5 && i == n/10 { // the member to which the writer is connected
+					members[i].stop()
+					members[i].start()
+				}
+			}
+		})
+	}
+	writers.Wait()
+	done := map[string]bool{}
+	for len(done) < total {
+		select {
+		case id := <-jobs:
+			done[id] = true
+		case <-ctx.Done():
+			t.Fatalf("%d of %d jobs are done", len(done), total)
+		}
+	}
+	stopWorkers()
+	readers.Wait()
+	for i := range stores {
+		if len(followed[i]) != total || len(watched[i]) != total {
+			t.Errorf("replica %d has received %d entries and %d values, want %d", i, len(followed[i]), len(watched[i]), total)
+		}
+	}
+}
+
+// retry repeats an operation until it succeeds.
+func retry(t *testing.T, ctx context.Context, name string, operation func() error) {
+	for {
+		err := operation()
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+const (
+	// deletionAge is how long the mark of a deleted key is stored, for watchers.
+	deletionAge = time.Hour
+	// heartbeat is the period in which the server says that it serves a consumer.
+	heartbeat = 2 * time.Second
+	// consumerAge is how long the server keeps a consumer that nobody reads.
+	consumerAge = time.Minute
+	// operationHeader is in the header of the mark of a deleted key.
+	operationHeader = "KV-Operation"
+)
+
+// errInterrupted means that messages of a consumer may have been lost.
+var errInterrupted = errors.New("the server cannot be reached")
+
+// Get implements [store.KV].
+func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
+	if err := store.CheckName(key); err != nil {
+		return store.Item{}, err
+	}
+	message, err := s.newest(ctx, key)
+	if err != nil {
+		return store.Item{}, err
+	}
+	if message == nil || isDeletion(message.Header) {
+		return store.Item{}, store.ErrNotFound
+	}
+	return store.Item{Key: key, Value: message.Data, Revision: message.Sequence}, nil
+}
+
+// newest returns the message of a key, from the leader of the stream, or nil.
+func (s *Store) newest(ctx context.Context, key string) (message *jetstream.RawStreamMsg, err error) {
+	err = s.do(ctx, func(ctx context.Context) error {
+		err = attempt(ctx, func(ctx context.Context) error {
+			message, err = s.values.GetLastMsgForSubject(ctx, s.valueSubject(key))
+			return err
+		})
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			err = nil
+		}
+		return err
+	})
+	return message, err
+}
+
+func isDeletion(header nats.Header) bool { return header.Get(operationHeader) != "" }
+
+// Create implements [store.KV].
+func (s *Store) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+	if err := checkValue(key, ttl); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var deletion uint64
+	for {
+		revision, err := s.write(ctx, key, value, deletion, nats.Header{}, ttl)
+		if !errors.Is(err, store.ErrConflict) {
+			return revision, err
+		}
+		message, err := s.newest(ctx, key)
+		switch {
+		case err != nil:
+			return 0, err
+		case message == nil:
+			deletion = 0
+		case isDeletion(message.Header):
+			deletion = message.Sequence
+		default:
+			return 0, store.ErrExists
+		}
+	}
+}
+
+func checkValue(key string, ttl time.Duration) error {
+	if ttl < 0 {
+		return fmt.Errorf("nats: a time to live of %v, expected 0 or more", ttl)
+	}
+	return store.CheckName(key)
+}
+
+// Update implements [store.KV].
+func (s *Store) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	if err := checkValue(key, ttl); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if err := s.checkRevision(ctx, key, revision); err != nil {
+		return 0, err
+	}
+	return s.write(ctx, key, value, revision, nats.Header{}, ttl)
+}
+
+// checkRevision returns ErrConflict unless a key has a value with a revision. The server
+// compares the revision when it writes, but for the server the mark of a deletion is a value.
+func (s *Store) checkRevision(ctx context.Context, key string, revision uint64) error {
+	message, err := s.newest(ctx, key)
+	if err == nil && (message == nil || message.Sequence != revision || isDeletion(message.Header)) {
+		err = store.ErrConflict
+	}
+	return err
+}
+
+// Delete implements [store.KV].
+func (s *Store) Delete(ctx context.Context, key string, revision uint64) error {
+	if err := store.CheckName(key); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if revision != 0 {
+		if err := s.checkRevision(ctx, key, revision); err != nil {
+			return err
+		}
+		return s.delete(ctx, key, revision)
+	}
+	for {
+		item, err := s.Get(ctx, key)
+		if err == nil {
+			err = s.delete(ctx, key, item.Revision)
+		}
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return nil
+		case !errors.Is(err, store.ErrConflict):
+			return err
+		}
+	}
+}
+
+func (s *Store) delete(ctx context.Context, key string, revision uint64) error {
+	header := nats.Header{operationHeader: {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
+	_, err := s.write(ctx, key, nil, revision, header, deletionAge)
+	return err
+}
+
+// write stores the message of a key if the one before has the sequence number last. With 0
+// there must be none.
+func (s *Store) write(ctx context.Context, key string, value []byte, last uint64, header nats.Header, ttl time.Duration) (sequence uint64, err error) {
+	header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(last, 10))
+	if ttl > 0 {
+		seconds := (ttl + time.Second - 1) / time.Second
+		header.Set(jetstream.MsgTTLHeader, strconv.FormatInt(int64(seconds), 10))
+	}
+	sequence, err = s.publish(ctx, &nats.Msg{Subject: s.valueSubject(key), Header: header, Data: value})
+	if code := codeOf(err); code == codeWrongLast || code == codeWrongLastConstant {
+		err = store.ErrConflict
+	}
+	return sequence, err
+}
+
+// publish stores a message in the stream of its subject.
+func (s *Store) publish(ctx context.Context, message *nats.Msg) (sequence uint64, err error) {
+	err = s.do(ctx, func(ctx context.Context) error {
+		ack, err := s.js.PublishMsg(ctx, message, jetstream.WithRetryAttempts(0)) // do repeats
+		if err == nil {
+			sequence = ack.Sequence
+		}
+		return err
+	})
+	return sequence, err
+}
+
+// Watch implements [store.KV]. It ends with an error if the server could not be reached for
+// more than an hour, because deletions may have been missed.
+func (s *Store) Watch(ctx context.Context, prefix string) iter.Seq2[store.Item, error] {
+	return func(yield func(store.Item, error) bool) {
+		running, cancel := s.until(ctx)
+		defer cancel()
+		if err := s.watch(running, prefix, yield); err != nil && !errors.Is(err, errStopped) {
+			yield(store.Item{}, s.failure(ctx, err))
+		}
+	}
+}
+
+// errStopped means that the receiver of a sequence wants no more.
+var errStopped = errors.New("stopped")
+
+func (s *Store) watch(ctx context.Context, prefix string, yield func(store.Item, error) bool) error {
+	if err := store.CheckName(prefix); err != nil {
+		return err
+	}
+	var start uint64 // deletions before are no changes
+	if err := s.do(ctx, func(ctx context.Context) error {
+		info, err := s.values.Info(ctx)
+		if err == nil {
+			start = info.State.LastSeq
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	var seen uint64
+	gaps := s.countGaps()
+	interrupted := time.Now()
+	for first := true; ; first = false {
+		// The number of reconnections comes before the consumer, so that none is overlooked.
+		epoch := s.currentEpoch()
+		consumer, err := s.valueConsumer(ctx, prefix, seen+1)
+		if err == nil {
+			first = false
+			if gaps != s.countGaps() {
+				return fmt.Errorf("%w for more than %v", errInterrupted, deletionAge)
+			}
+			err = changes(ctx, epoch, consumer, func(message jetstream.Msg, sequence uint64) bool {
+				seen = sequence
+				item := store.Item{Key: s.keyOf(message.Subject()), Value: message.Data(), Revision: sequence, Deleted: isDeletion(message.Headers())}
+				return item.Deleted && sequence <= start || yield(item, nil)
+			})
+			interrupted = time.Now()
+		}
+		if first || errors.Is(err, errStopped) || time.Since(interrupted) >= deletionAge || !wait(ctx, retryPause) {
+			return err
+		}
+	}
+}
+
+func (s *Store) keyOf(subject string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(subject, s.valueSubject("")), ".", "/")
+}
+
+// valueConsumer creates a consumer of the changes of keys. As there is one message for each
+// key, the first ones are the values.
+func (s *Store) valueConsumer(ctx context.Context, prefix string, start uint64) (consumer jetstream.Consumer, err error) {
+	err = s.do(ctx, func(ctx context.Context) error {
+		consumer, err = s.js.CreateConsumer(ctx, s.valueStream(), jetstream.ConsumerConfig{
+			FilterSubjects:    []string{s.valueSubject(prefix), s.valueSubject(prefix) + ".>"},
+			DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+			OptStartSeq:       start,
+			AckPolicy:         jetstream.AckNonePolicy,
+			MemoryStorage:     true,
+			Replicas:          1,
+			InactiveThreshold: consumerAge,
+		})
+		return err
+	})
+	return consumer, err
+}
+
+// changes calls do for the messages of a new consumer, until it returns false, ctx or epoch
+// ends, or a message may have been lost.
+func changes(ctx, epoch context.Context, consumer jetstream.Consumer, do func(message jetstream.Msg, sequence uint64) bool) error {
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(64), jetstream.PullExpiry(10*time.Second), jetstream.PullHeartbeat(heartbeat))
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	ctx, cancel := join(ctx, epoch)
+	defer cancel()
+	for n := uint64(1); ; n++ {
+		message, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		data, err := message.Metadata()
+		if err != nil {
+			return err
+		}
+		if data.Sequence.Consumer != n {
+			return errInterrupted
+		}
+		if !do(message, data.Sequence.Stream) {
+			return errStopped
+		}
+	}
+}

@@ -1,0 +1,354 @@
+package nats
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/dovetail-go/dovetail/internal/filelock"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// Defaults of [Options].
+const (
+	DefaultPrefix  = "dovetail"
+	DefaultTimeout = 5 * time.Second
+)
+
+// Options configure a [Store]. The zero value is ready to use. All replicas of a server must
+// have the same Prefix, Replicas and Limits.
+type Options struct {
+	// Prefix is the name of the bucket of values, and begins the names of the streams and of
+	// the subjects of messages. It consists of at most 32 ASCII letters, digits, "-" and "_".
+	// Default [DefaultPrefix].
+	Prefix string
+	// Limits bound what the store holds.
+	Limits store.Limits
+	// Timeout is how long an operation may take. Default [DefaultTimeout].
+	Timeout time.Duration
+	// Token is a secret that clients of the server show: those of the embedded server, or
+	// those of a server that expects one.
+	Token string
+
+	// Replicas is the number of servers of a cluster that store each value, 1, 3 or 5.
+	// Default 1. For [Connect] only.
+	Replicas int
+	// Client are further options of the connection, for example [nats.UserCredentials] or
+	// [nats.Secure]. Those for reconnection, handlers and time limits are the store's. For
+	// [Connect] only.
+	Client []nats.Option
+
+	// Listen is a loopback address, for example "127.0.0.1:4222", at which other processes of
+	// the machine reach the embedded server. It needs a Token. Port 0 chooses a port; see
+	// [Store.URL]. Default: none can. For [Embedded] only.
+	Listen string
+	// Sync is how long a stored value may remain in the memory of the operating system before
+	// it is written to disk. With 0, the default, an operation returns after that: nothing
+	// is lost if the machine fails. Otherwise what was stored during the last Sync is lost if
+	// the machine fails, and nothing if only the process ends. For [Embedded] only.
+	Sync time.Duration
+}
+
+var validPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+
+func (o *Options) withDefaults() (Options, error) {
+	var options Options
+	if o != nil {
+		options = *o
+	}
+	options.Prefix = cmp.Or(options.Prefix, DefaultPrefix)
+	options.Timeout = cmp.Or(options.Timeout, DefaultTimeout)
+	options.Replicas = cmp.Or(options.Replicas, 1)
+	if !validPrefix.MatchString(options.Prefix) {
+		return options, fmt.Errorf("Prefix %q, expected at most 32 letters, digits, - and _", options.Prefix)
+	}
+	if options.Timeout < 0 || options.Replicas < 0 || options.Sync < 0 {
+		return options, errors.New("Timeout, Replicas and Sync must not be negative")
+	}
+	var err error
+	options.Limits, err = options.Limits.WithDefaults()
+	return options, err
+}
+
+// Connect connects to a server, or to a cluster, with JetStream. url has the form
+// "nats://host:port"; the addresses of several servers are separated by commas. It tries each
+// once, for [Options].Timeout, and returns an error if none can be reached. The caller must close
+// the store.
+func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
+	options, err := opts.withDefaults()
+	if err == nil && (options.Listen != "" || options.Sync != 0) {
+		err = errors.New("Listen and Sync are options of Embedded")
+	}
+	var s *Store
+	if err == nil {
+		s, err = connect(ctx, url, &options)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("nats: connecting: %w", err)
+	}
+	return s, nil
+}
+
+// Embedded starts a server in this process, which stores its files in the folder dir, and
+// connects to it. It creates the folder. An error is returned if another process uses the
+// folder. The caller must close the store, which stops the server.
+func Embedded(dir string, opts *Options) (*Store, error) {
+	options, err := opts.withDefaults()
+	if err == nil && (options.Replicas != 1 || options.Client != nil) {
+		err = errors.New("Replicas and Client are options of Connect")
+	}
+	var s *Store
+	if err == nil {
+		s, err = embedded(dir, &options)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("nats: starting a server in %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func embedded(dir string, options *Options) (_ *Store, err error) {
+	config := server.Options{
+		ServerName: "embedded", // the same name each time, which JetStream expects
+		DontListen: true,
+		JetStream:  true,
+		StoreDir:   dir,
+		SyncAlways: options.Sync == 0, SyncInterval: options.Sync,
+		Authorization: options.Token,
+		NoSigs:        true,
+		NoLog:         true,
+	}
+	if options.Listen != "" {
+		host, port, err := loopback(options.Listen)
+		if err != nil {
+			return nil, err
+		}
+		if options.Token == "" {
+			return nil, errors.New("Listen needs a Token, because all users of the machine reach the address")
+		}
+		config.Host, config.Port, config.DontListen = host, port, false
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := start(&config, options.Timeout)
+	if err == nil {
+		options.Client = []nats.Option{nats.InProcessServer(engine)}
+		var s *Store
+		if s, err = connect(context.Background(), "", options); err == nil {
+			s.server, s.lock = engine, lock
+			if !config.DontListen {
+				s.url = engine.ClientURL()
+			}
+			return s, nil
+		}
+		stop(engine)
+	}
+	return nil, errors.Join(err, lock.Close())
+}
+
+// loopback splits an address of this machine. Without encryption, others must not be used.
+func loopback(address string) (host string, port int, err error) {
+	host, number, err := net.SplitHostPort(address)
+	if err == nil {
+		port, err = strconv.Atoi(number)
+	}
+	if err == nil && !net.ParseIP(host).IsLoopback() {
+		err = fmt.Errorf("%s is no loopback address; for several machines run nats-server, and use Connect", address)
+	}
+	if err == nil && port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, err
+}
+
+// lock locks a folder, because JetStream does not.
+func lock(dir string) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // for a process that is ending
+	defer cancel()
+	file, err := filelock.Open(ctx, filepath.Join(dir, "lock"))
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = filelock.ErrLocked
+	}
+	return file, err
+}
+
+// start starts a server.
+func start(config *server.Options, timeout time.Duration) (*server.Server, error) {
+	engine, err := server.NewServer(config)
+	if err != nil {
+		return nil, err
+	}
+	var failure fatalError
+	engine.SetLoggerV2(&failure, false, false, false)
+	engine.Start()
+	err = failure.get()
+	if err == nil && !engine.ReadyForConnections(timeout) {
+		err = errors.New("it does not become ready")
+	}
+	if err != nil {
+		stop(engine)
+		return nil, err
+	}
+	return engine, nil
+}
+
+func stop(engine *server.Server) {
+	engine.Shutdown()
+	engine.WaitForShutdown()
+}
+
+// fatalError is a logger that remembers why a server does not start.
+type fatalError struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (f *fatalError) get() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func (f *fatalError) Fatalf(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = fmt.Errorf(format, args...)
+}
+
+func (f *fatalError) Noticef(string, ...any) {}
+func (f *fatalError) Warnf(string, ...any)   {}
+func (f *fatalError) Errorf(string, ...any)  {}
+func (f *fatalError) Debugf(string, ...any)  {}
+func (f *fatalError) Tracef(string, ...any)  {}
+
+func connect(ctx context.Context, url string, options *Options) (*Store, error) {
+	s := &Store{
+		prefix:  options.Prefix,
+		limits:  options.Limits,
+		timeout: options.Timeout,
+		workers: map[string]bool{},
+		closed:  make(chan struct{}),
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.epoch, s.nextEpoch = context.WithCancel(context.Background())
+	client := append([]nats.Option{nats.Name("dovetail")}, options.Client...)
+	client = append(client,
+		nats.Timeout(options.Timeout),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(retryPause),
+		nats.ReconnectJitter(retryPause, retryPause),
+		nats.PingInterval(5*time.Second),
+		nats.MaxPingsOutstanding(2),
+		// What cannot be sent is an error, and must not be sent later.
+		nats.ReconnectBufSize(-1),
+		nats.SyncQueueLen(maxBehind),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // not to standard error
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { s.disconnected() }),
+		nats.ReconnectHandler(func(*nats.Conn) { s.reconnected() }),
+		nats.ClosedHandler(func(*nats.Conn) { close(s.closed) }),
+	)
+	if options.Token != "" {
+		client = append(client, nats.Token(options.Token))
+	}
+	conn, err := nats.Connect(url, client...)
+	if err != nil {
+		s.end()
+		s.nextEpoch()
+		return nil, err
+	}
+	s.conn = conn
+	if s.js, err = jetstream.New(conn); err == nil {
+		err = s.createStreams(ctx, options.Replicas)
+	}
+	if err == nil {
+		_, err = conn.Subscribe(s.storesSubject(), func(*nats.Msg) {}) // for settle
+	}
+	if err == nil {
+		err = s.settle(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// createStreams creates the streams, or updates them if the options have changed.
+func (s *Store) createStreams(ctx context.Context, replicas int) error {
+	for _, stream := range []struct {
+		handle *jetstream.Stream
+		config jetstream.StreamConfig
+	}{
+		{&s.values, jetstream.StreamConfig{
+			// As for a bucket of values, so that the tools for buckets know it.
+			Name:              s.valueStream(),
+			Subjects:          []string{s.valueSubject(">")},
+			MaxMsgsPerSubject: 1,
+			Discard:           jetstream.DiscardNew,
+			DenyDelete:        true,
+			AllowRollup:       true,
+			AllowMsgTTL:       true,
+			// Faster, but another server than the leader may return a value that has been changed.
+			AllowDirect: replicas == 1,
+		}},
+		{&s.log, jetstream.StreamConfig{
+			Name:              s.logStream(),
+			Subjects:          []string{s.logSubject(">")},
+			MaxAge:            s.limits.LogAge,
+			MaxBytes:          s.limits.LogBytes,
+			MaxMsgsPerSubject: int64(s.limits.LogEntries),
+			Discard:           jetstream.DiscardOld,
+			Duplicates:        min(s.limits.LogAge, store.DuplicateWindow),
+			AllowDirect:       true,
+			RePublish:         &jetstream.RePublish{Source: s.logSubject(">"), Destination: s.liveSubject(">")},
+		}},
+		{new(jetstream.Stream), jetstream.StreamConfig{
+			Name:       s.queueStream(),
+			Subjects:   []string{s.queueSubject(">")},
+			Retention:  jetstream.WorkQueuePolicy,
+			Discard:    jetstream.DiscardNew,
+			Duplicates: store.DuplicateWindow,
+		}},
+	} {
+		stream.config.Replicas = replicas
+		if err := s.do(ctx, func(ctx context.Context) (err error) {
+			*stream.handle, err = s.js.CreateOrUpdateStream(ctx, stream.config)
+			return err
+		}); err != nil {
+			return fmt.Errorf("creating the stream %s: %w", stream.config.Name, err)
+		}
+	}
+	return nil
+}
+
+// Names of JetStream have segments that are separated by dots.
+
+func (s *Store) valueStream() string { return "KV_" + s.prefix }
+func (s *Store) logStream() string   { return s.prefix + "-log" }
+func (s *Store) queueStream() string { return s.prefix + "-queue" }
+
+func (s *Store) valueSubject(key string) string   { return "$KV." + s.prefix + "." + dotted(key) }
+func (s *Store) logSubject(stream string) string  { return s.prefix + ".log." + dotted(stream) }
+func (s *Store) liveSubject(stream string) string { return s.prefix + ".live." + dotted(stream) }
+func (s *Store) queueSubject(queue string) string { return s.prefix + ".queue." + dotted(queue) }
+func (s *Store) storesSubject() string            { return s.prefix + ".stores" }
+func (s *Store) busSubject(subject string) string { return s.prefix + ".bus." + dotted(subject) }
+
+func dotted(name string) string { return strings.ReplaceAll(name, "/", ".") }

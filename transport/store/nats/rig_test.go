@@ -1,0 +1,223 @@
+package nats_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	driver "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/transport/store/nats"
+)
+
+// parallel is how many tests run concurrently. Most of them wait for something to expire.
+const parallel = "6"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		panic(err)
+	}
+	leaktest.Main(m)
+}
+
+// startTimeout is how long a server may take to start.
+const startTimeout = 30 * time.Second
+
+// embedded opens an embedded store.
+func embedded(t testing.TB, dir string, opts *nats.Options) *nats.Store {
+	t.Helper()
+	s, err := nats.Embedded(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, s)
+	return s
+}
+
+// connect connects to a server.
+func connect(t testing.TB, url string, opts *nats.Options) *nats.Store {
+	t.Helper()
+	s, err := nats.Connect(t.Context(), url, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, s)
+	return s
+}
+
+func closeAtEnd(t testing.TB, s *nats.Store) {
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A member is a server that can be stopped and started again, alone or in a cluster.
+type member struct {
+	t       testing.TB
+	options server.Options
+	server  *server.Server
+}
+
+// newMember starts a server that listens.
+func newMember(t testing.TB, options server.Options) *member {
+	t.Helper()
+	options.Host = "127.0.0.1"
+	options.Port = server.RANDOM_PORT
+	options.JetStream = true
+	options.StoreDir = t.TempDir()
+	options.NoSigs, options.NoLog = true, true
+	m := &member{t: t, options: options}
+	m.start()
+	t.Cleanup(m.stop)
+	m.options.Port = m.port() // the same one after a restart
+	return m
+}
+
+// start starts the server, without waiting for its cluster.
+func (m *member) start() {
+	m.t.Helper()
+	options := m.options
+	s, err := server.NewServer(&options)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(startTimeout) {
+		m.t.Fatal("the server is not ready")
+	}
+	m.server = s
+}
+
+func (m *member) stop() {
+	m.server.Shutdown()
+	m.server.WaitForShutdown()
+}
+
+func (m *member) url() string { return m.server.ClientURL() }
+
+func (m *member) port() int {
+	address, err := url.Parse(m.url())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var port int
+	if _, err := fmt.Sscan(address.Port(), &port); err != nil {
+		m.t.Fatal(err)
+	}
+	return port
+}
+
+// newCluster starts three servers, and waits for their leader.
+func newCluster(t testing.TB) []*member {
+	t.Helper()
+	members := make([]*member, 3)
+	ports := freePorts(t, len(members))
+	var routes []*url.URL // each member needs them from the beginning
+	for _, port := range ports {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))})
+	}
+	var starting sync.WaitGroup
+	for i := range members {
+		starting.Go(func() {
+			members[i] = newMember(t, server.Options{
+				ServerName: fmt.Sprint("member-", i),
+				Cluster:    server.ClusterOpts{Name: "cluster", Host: "127.0.0.1", Port: ports[i]},
+				Routes:     routes,
+			})
+		})
+	}
+	starting.Wait()
+	awaitLeader(t, members)
+	return members
+}
+
+// freePorts returns ports at which nobody listens.
+func freePorts(t testing.TB, n int) []int {
+	t.Helper()
+	var ports []int
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+// awaitLeader waits until the servers have a leader that knows all of them, and that all know.
+func awaitLeader(t testing.TB, members []*member) {
+	t.Helper()
+	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
+		led, ready := false, true
+		for _, m := range members {
+			led = led || m.server.JetStreamIsLeader() && len(m.server.JetStreamClusterPeers()) == len(members)
+			ready = ready && m.server.JetStreamIsCurrent()
+		}
+		if led && ready {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the cluster has no leader")
+		}
+	}
+}
+
+// createStreams creates the streams of a store in a cluster, which may take longer than its Timeout
+// while other tests use the machine.
+func createStreams(t testing.TB, url string, opts nats.Options) {
+	t.Helper()
+	opts.Timeout = startTimeout
+	s, err := nats.Connect(t.Context(), url, &opts)
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deleteStreams deletes the streams of a store, which cost a cluster as much as those in use.
+func deleteStreams(t testing.TB, url, prefix string) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conn, err := driver.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"KV_" + prefix, prefix + "-log", prefix + "-queue"} {
+		if err := js.DeleteStream(ctx, name); err != nil {
+			t.Errorf("deleting %s: %v", name, err)
+		}
+	}
+}
+
+// unique returns prefixes, so that the tests of a server have no common data.
+func unique() func() string {
+	var mu sync.Mutex
+	var n int
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return fmt.Sprint("test-", n)
+	}
+}

@@ -1,0 +1,220 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// retryPause is the time between two attempts to reach the server.
+const retryPause = 100 * time.Millisecond
+
+// A Store is a [store.Store] in the JetStream of a NATS server. Create one with [Connect] or
+// [Embedded]. Its methods are safe for concurrent use. No operation that does not wait for an
+// event takes longer than [Options].Timeout.
+type Store struct {
+	prefix  string
+	limits  store.Limits
+	timeout time.Duration
+	conn    *nats.Conn
+	js      jetstream.JetStream
+	values  jetstream.Stream
+	log     jetstream.Stream
+	server  *server.Server // of Embedded
+	url     string         // of a server that listens
+	lock    *os.File       // of Embedded
+
+	life    context.Context // ends when Close is called
+	end     context.CancelFunc
+	closed  chan struct{}  // closed when the connection has ended
+	running sync.WaitGroup // subscribers
+	close   sync.Once
+
+	mu        sync.Mutex
+	workers   map[string]bool // queues with a consumer
+	epoch     context.Context // ends at the next reconnection
+	nextEpoch context.CancelFunc
+	lost      time.Time // when the connection was lost
+	gaps      int       // interruptions that were too long to see all deletions
+}
+
+var _ store.Store = (*Store)(nil)
+
+// URL returns the address at which the embedded server listens, for [Connect], or "" if there
+// is none.
+func (s *Store) URL() string { return s.url }
+
+// Close ends all operations with [store.ErrClosed], closes the connection, and stops the
+// embedded server. It waits for the functions of subscribers.
+func (s *Store) Close() error {
+	var err error
+	s.close.Do(func() {
+		s.mu.Lock()
+		s.end()
+		s.mu.Unlock()
+		s.running.Wait()
+		s.conn.Close()
+		<-s.closed
+		s.nextEpoch()
+		if s.server != nil {
+			stop(s.server)
+			err = s.lock.Close()
+		}
+	})
+	return err
+}
+
+func (s *Store) disconnected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = time.Now()
+}
+
+func (s *Store) reconnected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.lost) >= deletionAge {
+		s.gaps++
+	}
+	s.nextEpoch()
+	s.epoch, s.nextEpoch = context.WithCancel(context.Background())
+}
+
+// currentEpoch returns a context that ends at the next reconnection.
+func (s *Store) currentEpoch() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.epoch
+}
+
+func (s *Store) countGaps() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gaps
+}
+
+// reconnects returns the number of reconnections. It increases before a message of the new
+// connection is received, unlike the epoch.
+func (s *Store) reconnects() uint64 { return s.conn.Stats().Reconnects }
+
+// until returns a context that ends with ctx and when the store is closed.
+func (s *Store) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	return join(ctx, s.life)
+}
+
+// join returns a context that ends with either context.
+func join(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(other, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// do runs an operation, which may take s.timeout. It waits for the server as long as it cannot
+// be reached; it does not repeat what may have been done.
+func (s *Store) do(ctx context.Context, operation func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	bounded, stop := s.until(bounded)
+	defer stop()
+	for {
+		err := bounded.Err()
+		if err == nil {
+			err = operation(bounded)
+		}
+		if err == nil {
+			return nil
+		}
+		if isRepeatable(err) && wait(bounded, retryPause) {
+			continue
+		}
+		return s.failure(ctx, err)
+	}
+}
+
+// attempt makes one attempt to read, which may be repeated: while a cluster elects the leader of a
+// stream, requests remain without an answer.
+func attempt(ctx context.Context, read func(context.Context) error) error {
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := read(short)
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		return nats.ErrNoResponders
+	}
+	return err
+}
+
+// wait waits, and reports whether ctx has not ended.
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Codes of errors of JetStream that package jetstream does not name.
+const (
+	codeAccountResources  jetstream.ErrorCode = 10002
+	codeNoPeers           jetstream.ErrorCode = 10005
+	codeNotAvailable      jetstream.ErrorCode = 10008
+	codeInsufficient      jetstream.ErrorCode = 10023
+	codeMemoryResources   jetstream.ErrorCode = 10028
+	codeStorageResources  jetstream.ErrorCode = 10047
+	codeStoreFailed       jetstream.ErrorCode = 10077
+	codeMessageTooLarge   jetstream.ErrorCode = 10054
+	codeDuplicateInWork   jetstream.ErrorCode = 10158
+	codeTooManyRequests   jetstream.ErrorCode = 10167
+	codeWrongLast         jetstream.ErrorCode = 10071
+	codeWrongLastConstant jetstream.ErrorCode = 10164
+)
+
+func codeOf(err error) jetstream.ErrorCode {
+	if problem, ok := errors.AsType[jetstream.JetStreamError](err); ok && problem.APIError() != nil {
+		return problem.APIError().ErrorCode
+	}
+	return 0
+}
+
+// isRepeatable reports whether an operation has not been done because the server, or the leader
+// of a stream, cannot be reached now or is doing the same operation.
+func isRepeatable(err error) bool {
+	switch codeOf(err) {
+	case codeNoPeers, codeNotAvailable, codeTooManyRequests, codeDuplicateInWork:
+		return true
+	}
+	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrDisconnected) ||
+		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+}
+
+// failure returns the error of an operation with the context ctx.
+func (s *Store) failure(ctx context.Context, err error) error {
+	switch {
+	case s.life.Err() != nil || s.conn.IsClosed():
+		return store.ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, nats.ErrMaxPayload):
+		return store.ErrTooLarge
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout):
+		return fmt.Errorf("nats: no answer within %v: %w", s.timeout, err)
+	}
+	switch codeOf(err) {
+	case codeMessageTooLarge:
+		return store.ErrTooLarge
+	case codeAccountResources, codeInsufficient, codeMemoryResources, codeStorageResources, codeStoreFailed:
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	}
+	return fmt.Errorf("nats: %w", err)
+}

@@ -1,0 +1,62 @@
+package nats_test
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/store/nats"
+	"github.com/dovetail-go/dovetail/transport/store/storetest"
+)
+
+// The first replica has the server, and the others connect to it.
+func TestEmbedded(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		opts := nats.Options{Limits: limits, Token: "secret"}
+		first := opts
+		first.Listen = "127.0.0.1:0"
+		var owner *nats.Store
+		return storetest.Engine{Connect: func() store.Store {
+			if owner == nil {
+				owner = embedded(t, t.TempDir(), &first)
+				return owner
+			}
+			return connect(t, owner.URL(), &opts)
+		}}
+	})
+}
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		m := newMember(t, server.Options{})
+		opts := nats.Options{Limits: limits}
+		return storetest.Engine{
+			Connect: func() store.Store { return connect(t, m.url(), &opts) },
+			Stop:    m.stop,
+			Start:   m.start,
+		}
+	})
+}
+
+// The replicas connect to different members of a cluster. The subtests that stop the engine are
+// skipped: how long the members elect their leaders after all of them have been stopped depends
+// too much on the machine. TestServer runs them, and TestMemberFails stops one member at a time.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	members := newCluster(t)
+	prefix := unique()
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		opts := nats.Options{Limits: limits, Replicas: 3, Prefix: prefix()}
+		next := 0
+		return storetest.Engine{Connect: func() store.Store {
+			if next++; next == 1 {
+				createStreams(t, members[0].url(), opts)
+				t.Cleanup(func() { deleteStreams(t, members[0].url(), opts.Prefix) })
+			}
+			return connect(t, members[next%len(members)].url(), &opts)
+		}}
+	})
+}
