@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -272,9 +273,9 @@ func TestManyResourcesAreWatched(t *testing.T) {
 func TestRefusedSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &fakeServer{era: client.Legacy, capabilities: `{"resources":{"subscribe":true}}`}
-		var peer jsonrpc.Peer
+		var peer atomic.Pointer[jsonrpc.Peer] // requests are handled concurrently
 		up.answer = func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
-			peer = from
+			peer.Store(&from)
 			switch req.Method {
 			case mcp.MethodResourcesList:
 				return `{"resources":[{"uri":"a://","name":"a"},{"uri":"b://","name":"b"},{"uri":"secret://","name":"s"},{"uri":"gone://","name":"g"}]}`, nil
@@ -315,7 +316,7 @@ func TestRefusedSubscription(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.received()
-		peer.Notify(t.Context(), mcp.NotificationResourceUpdated, jsonrpc.Raw(`{"uri":"b://"}`))
+		(*peer.Load()).Notify(t.Context(), mcp.NotificationResourceUpdated, jsonrpc.Raw(`{"uri":"b://"}`))
 		if got := g.received(); len(got) != 1 {
 			t.Errorf("received %v", got)
 		}
