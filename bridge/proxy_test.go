@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -272,15 +273,18 @@ func TestManyResourcesAreWatched(t *testing.T) {
 func TestRefusedSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &fakeServer{era: client.Legacy, capabilities: `{"resources":{"subscribe":true}}`}
-		var peer jsonrpc.Peer
+		var peer atomic.Pointer[jsonrpc.Peer] // requests are handled concurrently
 		up.answer = func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
-			peer = from
+			peer.Store(&from)
 			switch req.Method {
 			case mcp.MethodResourcesList:
-				return `{"resources":[{"uri":"a://","name":"a"},{"uri":"b://","name":"b"},{"uri":"secret://","name":"s"}]}`, nil
+				return `{"resources":[{"uri":"a://","name":"a"},{"uri":"b://","name":"b"},{"uri":"secret://","name":"s"},{"uri":"gone://","name":"g"}]}`, nil
 			case mcp.MethodResourcesSubscribe:
 				if string(req.Member("uri")) == `"secret://"` {
 					return "", &jsonrpc.Error{Code: -32042, Message: "secret"}
+				}
+				if string(req.Member("uri")) == `"gone://"` {
+					return "", mcp.ResourceNotFound("gone://")
 				}
 				return "{}", nil
 			case mcp.MethodResourcesUnsubscribe:
@@ -290,23 +294,29 @@ func TestRefusedSubscription(t *testing.T) {
 		}
 		p := bridge.Proxy(pipeTo(up), &bridge.ProxyOptions{Logger: quiet()})
 		g := newClient(t, mount(t, p), client.Legacy)
-		for _, uri := range []string{"a://", "secret://", "b://"} {
+		codes := map[string]jsonrpc.Code{"secret://": -32042, "gone://": mcp.CodeResourceNotFound}
+		for _, uri := range []string{"a://", "secret://", "gone://", "b://"} {
 			stop, err := subscribe(t, p, uri)
-			if failed, ok := errors.AsType[*jsonrpc.Error](err); ok != (uri == "secret://") || ok && failed.Code != -32042 {
+			var code jsonrpc.Code
+			if failed, ok := errors.AsType[*jsonrpc.Error](err); ok {
+				code = failed.Code
+			}
+			if code != codes[uri] {
 				t.Errorf("%s: %v", uri, err)
 			}
 			if err == nil {
 				defer stop()
 			}
 		}
-		if _, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"none://"}}); err == nil {
-			t.Error("an unknown resource can be subscribed to")
+		sub, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"none://"}})
+		if err != nil || len(sub.Agreed().ResourceSubscriptions) > 0 {
+			t.Errorf("subscribing to an unknown resource gives %+v, %v", sub, err)
 		}
 		if _, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"b://"}}); err != nil {
 			t.Fatal(err)
 		}
 		g.received()
-		peer.Notify(t.Context(), mcp.NotificationResourceUpdated, jsonrpc.Raw(`{"uri":"b://"}`))
+		(*peer.Load()).Notify(t.Context(), mcp.NotificationResourceUpdated, jsonrpc.Raw(`{"uri":"b://"}`))
 		if got := g.received(); len(got) != 1 {
 			t.Errorf("received %v", got)
 		}

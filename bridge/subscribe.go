@@ -165,6 +165,13 @@ func (l *listener) update(ctx context.Context, all map[string]*subscribedResourc
 	if err != nil && refusalOf(err) == nil {
 		l.missed = true
 	}
+	if resources := l.session.Capabilities().Resources; err == nil && resources != nil && resources.Subscribe {
+		for _, uri := range l.accepted(all) {
+			if !slices.Contains(sub.Agreed().ResourceSubscriptions, uri) {
+				all[uri].setAnswer(mcp.ResourceNotFound(uri))
+			}
+		}
+	}
 	for _, r := range all {
 		r.setAnswer(nil)
 	}

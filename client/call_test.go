@@ -169,7 +169,8 @@ func TestCallAs(t *testing.T) {
 		if err.Error() != `tool "fail": the oven is cold` {
 			t.Errorf("the error reads %q", err)
 		}
-		if _, err := client.CallAs[[]string](ctx, session, "add", sumIn{2, 3}, nil); err == nil || !strings.Contains(err.Error(), `tool "add" has run; its result does not fit []string`) {
+		_, err = client.CallAs[[]string](ctx, session, "add", sumIn{2, 3}, nil)
+		if misfit, ok := errors.AsType[*client.ResultError](err); !ok || misfit.Tool != "add" || !strings.Contains(err.Error(), `tool "add" has run; its result does not fit []string`) {
 			t.Errorf("a wrong type: %v", err)
 		}
 		if _, err := client.CallAs[int](ctx, session, "say", map[string]string{"word": "oak"}, nil); err == nil {

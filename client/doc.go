@@ -26,8 +26,7 @@
 //     [Session.Stream] a *[ToolError].
 //  3. A failure of the client or of the connection, and an invalid answer, is a
 //     *[jsonrpc.CallError], which says whether the request may have been executed.
-//  4. A result that does not fit the type of [CallAs] is an error of no special type. The tool has
-//     run.
+//  4. A result that does not fit the type of [CallAs] is a *[ResultError]. The tool has run.
 //
 // # Timeouts
 //

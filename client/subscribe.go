@@ -35,8 +35,10 @@ type Subscription struct {
 
 // Subscribe subscribes to changes, and returns when the server has accepted. If ctx has no deadline,
 // it waits for at most [Options].CallTimeout, one minute by default. The subscription lasts until it
-// is closed, the session ends, or the server ends it. In the legacy era, changes of lists are reported
-// without a subscription. The error is the server's *[jsonrpc.Error], or a *[jsonrpc.CallError].
+// is closed, the session ends, or the server ends it. The server may accept a part of the filter, and
+// resources that do not exist are left out: see [Subscription.Agreed]. In the legacy era, changes of
+// lists are reported without a subscription. The error is the server's *[jsonrpc.Error], or a
+// *[jsonrpc.CallError].
 func (s *Session) Subscribe(ctx context.Context, filter mcp.SubscriptionFilter) (*Subscription, error) {
 	if timeout := cmp.Or(s.opts.CallTimeout, subscribeTimeout); timeout > 0 && !deadline.Has(ctx) {
 		var stop context.CancelFunc

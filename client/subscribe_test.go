@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -101,6 +102,46 @@ func TestSubscriptionToUnsupportedChanges(t *testing.T) {
 		defer sub.Close()
 		if diff := cmp.Diff(mcp.SubscriptionFilter{ToolsListChanged: true}, sub.Agreed()); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// TestSubscriptionToUnknownResource checks that a resource that the server does not know is left out.
+func TestSubscriptionToUnknownResource(t *testing.T) {
+	const unknown = "app://unknown"
+	tests := []struct{ uris, want []string }{
+		{[]string{unknown}, nil},
+		{[]string{unknown, motto}, []string{motto}},
+		{[]string{motto, unknown}, []string{motto}},
+	}
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newLogServer()
+		session := connect(t, transporttests.Dialer(t, s), client.Options{Era: era})
+		for _, test := range tests {
+			sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: test.uris})
+			if err != nil {
+				t.Errorf("%q: %v", test.uris, err)
+				continue
+			}
+			if got := sub.Agreed().ResourceSubscriptions; !slices.Equal(got, test.want) {
+				t.Errorf("%q: the server accepts %q, want %q", test.uris, got, test.want)
+			}
+			sub.Close()
+		}
+	})
+}
+
+// TestSubscriptionRefused checks that any other refusal is the error of the server.
+func TestSubscriptionRefused(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{Capabilities: &offersAll})
+		refusal := &jsonrpc.Error{Code: -32050, Message: "not today"}
+		closed := mcp.Guard{Name: "closed", Check: func(context.Context, *mcp.Call) error { return refusal }}
+		server.AddResource(s, server.Resource{URI: motto, Guards: []mcp.Guard{closed}}, func(context.Context, *server.Request) (string, error) { return "measure twice", nil })
+		session := connect(t, transporttests.Dialer(t, s), client.Options{Era: era})
+		_, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{motto}})
+		if refused, ok := err.(*jsonrpc.Error); !ok || refused.Code != refusal.Code || refused.Message != refusal.Message {
+			t.Errorf("subscribing gives a %T: %v", err, err)
 		}
 	})
 }

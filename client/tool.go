@@ -116,10 +116,26 @@ func (e *ToolError) Error() string {
 	return fmt.Sprintf("tool %q: %s", e.Tool, e.Result.Text())
 }
 
+// A ResultError means that a tool has run and that its result does not fit the type of [CallAs].
+type ResultError struct {
+	// Tool is the name of the tool.
+	Tool string
+	// Err explains why the result does not fit.
+	Err error
+}
+
+// Error contains the name of the tool, and that it has run.
+func (e *ResultError) Error() string {
+	return fmt.Sprintf("tool %q has run; %v", e.Tool, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *ResultError) Unwrap() error { return e.Err }
+
 // CallAs calls a tool and decodes its structured content. If there is none, CallAs decodes the JSON
 // in its text. If Out is string and the structured content is no string, the result is the text. A
-// failure that the tool reports is a *[ToolError]. Other errors are as in [Session.Call], or say that
-// the result of the call does not fit Out; the tool has run then. opts may be nil.
+// failure that the tool reports is a *[ToolError]. A result that does not fit Out is a *[ResultError].
+// Other errors are as in [Session.Call]. opts may be nil.
 func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any, opts *CallOptions) (Out, error) {
 	var out Out
 	resp, held, err := s.callTool(ctx, name, arguments, opts)
@@ -144,7 +160,7 @@ func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any
 		err = decodeText(result, &out)
 	}
 	if err != nil {
-		return out, fmt.Errorf("tool %q has run; its result does not fit %T: %w", name, out, err)
+		return out, &ResultError{Tool: name, Err: fmt.Errorf("its result does not fit %T: %w", out, err)}
 	}
 	return out, nil
 }

@@ -90,6 +90,8 @@
 //  3. An error of a guard's Check is logged. The client gets the name of the guard.
 //  4. An error of middleware, and any panic, is logged with a reference. The client gets the
 //     reference only.
+//  5. Middleware gets errors before they are converted: a [FunctionError] for the first kind, and a
+//     [RefusedError] for the third.
 //
 // # Questions
 //

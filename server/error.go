@@ -11,18 +11,29 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A functionError is an error that a registered function returned, or an error of its arguments. It
-// is the only kind whose text is sent to the model.
-type functionError struct{ error }
+// A FunctionError is an error that a registered function returned, its timeout, or the error of
+// invalid arguments of a tool. It is the only kind whose text is sent to the model. Middleware gets
+// it; the server converts it afterwards, to a result of a tool or to a protocol error. The
+// *[jsonrpc.Error] or *[mcp.InputRequired] that a function returns is not wrapped in a FunctionError.
+type FunctionError struct {
+	// Arguments reports whether the arguments are invalid. The function has not run then.
+	Arguments bool
+	// Err is the error of the function, or what is wrong with the arguments.
+	Err error
+}
 
-func (e *functionError) Unwrap() error { return e.error }
+// Error returns the text of Err.
+func (e *FunctionError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *FunctionError) Unwrap() error { return e.Err }
 
 // functionErrorOf marks an error as that of a function. It returns protocol errors unchanged.
 func functionErrorOf(err error) error {
 	if err == nil || isProtocolError(err) {
 		return err
 	}
-	return &functionError{err}
+	return &FunctionError{Err: err}
 }
 
 // isProtocolError reports whether an error is sent as it is: an error of JSON-RPC, or a question.
@@ -43,7 +54,7 @@ func (s *Server) convertError(ctx context.Context, call *mcp.Call, err error) (m
 	if isProtocolError(err) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return nil, err
 	}
-	if _, ok := errors.AsType[*functionError](err); ok {
+	if _, ok := errors.AsType[*FunctionError](err); ok {
 		if call.Method() == mcp.MethodToolsCall {
 			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(err.Error())}, IsError: true}, nil
 		}

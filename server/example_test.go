@@ -2,10 +2,13 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -87,6 +90,66 @@ func ExampleOptions_middleware() {
 	// before tools/call "add"
 	// after
 	// 5
+}
+
+// A middleware tells the errors of calls apart, for metrics.
+func ExampleFunctionError() {
+	outcomeOf := func(err error) string {
+		if err == nil {
+			return "answered"
+		}
+		if _, asks := mcp.AsInputRequired(err); asks {
+			return "asks its caller"
+		}
+		if _, refused := errors.AsType[*server.RefusedError](err); refused {
+			return "refused by a guard"
+		}
+		if failed, ok := errors.AsType[*server.FunctionError](err); ok && failed.Arguments {
+			return "invalid arguments"
+		} else if ok {
+			return "failed"
+		}
+		if _, protocol := errors.AsType[*jsonrpc.Error](err); protocol {
+			return "protocol error"
+		}
+		return "internal error"
+	}
+	count := func(next mcp.Handler) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			result, err := next(ctx, call)
+			fmt.Println(outcomeOf(err))
+			return result, err
+		}
+	}
+	closed := mcp.Guard{Name: "closed", Check: func(context.Context, *mcp.Call) error { return errors.New("on Sunday") }}
+	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, &server.Options{
+		Middleware: []mcp.Middleware{count}, Logger: slog.New(slog.DiscardHandler),
+	})
+	add := func(ctx context.Context, r *server.Request, in AddIn) (int, error) {
+		if in.A == in.B {
+			return 0, errors.New("use double instead")
+		}
+		if in.A > 100 {
+			panic("too many")
+		}
+		return in.A + in.B, nil
+	}
+	server.AddTool(s, server.Tool{Name: "add"}, add)
+	server.AddTool(s, server.Tool{Name: "sum", Guards: []mcp.Guard{closed}}, add)
+	session := dial(s, nil)
+	defer session.Close()
+	for _, in := range []AddIn{{A: 2, B: 3}, {A: 2, B: 2}, {A: 2, B: -1}, {A: 101, B: 1}} {
+		session.CallTool(context.Background(), "add", in, nil)
+	}
+	session.CallTool(context.Background(), "sum", AddIn{A: 2, B: 3}, nil)
+	session.CallTool(context.Background(), "none", nil, nil)
+	// Output:
+	// answered
+	// failed
+	// invalid arguments
+	// internal error
+	// refused by a guard
+	// protocol error
 }
 
 // Shutdown waits for running calls and rejects new ones.

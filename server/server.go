@@ -42,8 +42,11 @@ type Options struct {
 	StateKeys [][]byte
 	// Middleware handles every request except those of the protocol itself, such as initialize, ping
 	// and subscriptions. It also sees lists and calls that are refused. The first is outermost. The
-	// error of a tool's function, and of invalid arguments, is an error there too: the server converts
-	// it to a result afterwards. A call that asks is handled once for each run.
+	// error of a tool's function, and of invalid arguments, is an error there too, a *[FunctionError]:
+	// the server converts it to a result afterwards. The failure of a proxied tool is a result with
+	// IsError. A refusal by a guard is a *[RefusedError], a question an *[mcp.InputRequired], and a
+	// protocol error a *[jsonrpc.Error]; clients see any other error as an [InternalError]. A call that
+	// asks is handled once for each run.
 	// [mcp.Call.Target] returns the entry that a call is for. If a middleware passes on a call with
 	// another name, the server looks that name up.
 	Middleware []mcp.Middleware

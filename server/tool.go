@@ -152,7 +152,10 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 					return none, invalidParams("arguments must be an object")
 				}
 				in, err := decode(ctx, arguments)
-				return in, functionErrorOf(err)
+				if err != nil && !isProtocolError(err) {
+					err = &FunctionError{Arguments: true, Err: err}
+				}
+				return in, err
 			}, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
 				result, err := run(ctx, r, in, &o)
 				if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
 )
 
 // An Audit logs one record for each call, including refused ones, and one for each decision of
@@ -35,7 +36,7 @@ import (
 // gateway lists tools in order to answer a refused call, the attribute for has the method of
 // that call. The outcome is one of
 //
-//	ok, tool_error                   the tool returned a result
+//	ok, tool_error                   the tool returned a result, or its function an error
 //	input_required                   the tool asks its caller for input
 //	forbidden                        a guard, such as a policy, refuses the call
 //	rejected, approval_timeout, no_approver, approver_lost, approval_failed,
@@ -44,7 +45,7 @@ import (
 //	upstream_unavailable, upstream_lost, upstream_timeout, upstream_busy, upstream_malformed,
 //	upstream_limit_exceeded
 //	                                 the failures of package bridge
-//	invalid_params, server_error     protocol errors
+//	invalid_params, server_error     protocol errors, or invalid arguments
 //	unknown_tool                     there is no such tool
 //	unknown_server, launch_refused, conflict, start_failed, reset, closed, busy
 //	                                 the codes of package toolserver
@@ -91,6 +92,14 @@ func (a *Audit) Middleware(next mcp.Handler) mcp.Handler {
 		switch {
 		case err != nil:
 			outcome = frontend.CallFailureOf(call, err).Code
+			failed, ok := errors.AsType[*server.FunctionError](err)
+			switch {
+			case !ok || outcome != frontend.Internal || call.Method() != mcp.MethodToolsCall:
+			case failed.Arguments:
+				outcome = frontend.BadParams
+			default:
+				outcome = outcomeToolError
+			}
 		case call.Method() == mcp.MethodToolsCall:
 			outcome, result, err = toolOutcome(result)
 		default:

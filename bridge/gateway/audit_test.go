@@ -132,6 +132,15 @@ func TestAuditOutcomes(t *testing.T) {
 			t.Errorf("%v is %q, want %q", result, got, outcome)
 		}
 	}
+	for outcome, err := range map[string]error{
+		"tool_error":       &server.FunctionError{Err: errors.New("the oven is cold")},
+		"invalid_params":   &server.FunctionError{Arguments: true, Err: errors.New("at /bread: missing")},
+		"upstream_timeout": &server.FunctionError{Err: upstream(bridge.TimedOut)},
+	} {
+		if got := outcomeOf(t, func() (mcp.Result, error) { return nil, err }); got != outcome {
+			t.Errorf("%v of a function is %q, want %q", err, got, outcome)
+		}
+	}
 	if got := outcomeOf(t, func() (mcp.Result, error) { panic(errTest) }); got != "panic" {
 		t.Errorf("a panic is %q", got)
 	}

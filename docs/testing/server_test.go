@@ -52,13 +52,14 @@ func managers() mcp.Guard {
 	}}
 }
 
-// audit logs each call with its target.
+// audit logs each call with its target. A call that asks its caller has not failed.
 func audit(logger *slog.Logger) mcp.Middleware {
 	return func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			result, err := next(ctx, call)
 			if target := call.Target(); target != nil {
-				logger.Info("call", "kind", target.Kind, "name", target.Name, "refused", err != nil)
+				_, asks := mcp.AsInputRequired(err)
+				logger.Info("call", "kind", target.Kind, "name", target.Name, "failed", err != nil && !asks)
 			}
 			return result, err
 		}

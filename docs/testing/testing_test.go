@@ -114,8 +114,8 @@ func TestAudit(t *testing.T) {
 	for _, name := range []string{"split", "void", "missing"} {
 		_, _ = session.CallTool(t.Context(), name, map[string]int{"cents": 4, "people": 2}, nil)
 	}
-	want := "level=INFO msg=call kind=tool name=split refused=false\n" +
-		"level=INFO msg=call kind=tool name=void refused=true\n"
+	want := "level=INFO msg=call kind=tool name=split failed=false\n" +
+		"level=INFO msg=call kind=tool name=void failed=true\n"
 	if log.String() != want {
 		t.Errorf("the log is\n%swant\n%s", &log, want)
 	}

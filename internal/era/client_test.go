@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -376,9 +377,26 @@ func TestClientStopsListening(t *testing.T) {
 	})
 }
 
-// TestClientSubscribes checks legacy subscriptions, which are a request for each resource.
+// TestClientSubscribes checks legacy subscriptions, which are a request for each resource. A resource
+// that does not exist is left out; any other error ends the subscription.
 func TestClientSubscribes(t *testing.T) {
-	for _, refuse := range []string{"", "b:2"} {
+	type outcome struct {
+		accepted, sent []string
+		refused        jsonrpc.Code
+	}
+	both := []string{"resources/subscribe a:1", "resources/subscribe b:2"}
+	tests := []struct {
+		refuse string
+		code   jsonrpc.Code
+		want   outcome
+	}{
+		{"", 0, outcome{[]string{"a:1", "b:2"}, append(both[:2:2], "resources/unsubscribe a:1", "resources/unsubscribe b:2"), 0}},
+		{"b:2", mcp.CodeResourceNotFound, outcome{[]string{"a:1"}, append(both[:2:2], "resources/unsubscribe a:1"), 0}},
+		{"a:1", mcp.CodeResourceNotFound, outcome{[]string{"b:2"}, append(both[:2:2], "resources/unsubscribe b:2"), 0}},
+		{"b:2", jsonrpc.InvalidParams, outcome{nil, append(both[:2:2], "resources/unsubscribe a:1"), jsonrpc.InvalidParams}},
+		{"a:1", jsonrpc.InvalidParams, outcome{nil, both[:1], jsonrpc.InvalidParams}},
+	}
+	for _, test := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			h := eratest.NewHost(t, func(frame string) []string {
 				switch eratest.Text(frame, "method") {
@@ -389,8 +407,8 @@ func TestClientSubscribes(t *testing.T) {
 				case mcp.NotificationInitialized:
 					return nil
 				}
-				if refuse != "" && eratest.Text(frame, "params", "uri") == refuse {
-					return []string{eratest.Fail(frame, jsonrpc.InvalidParams, "")}
+				if test.refuse != "" && eratest.Text(frame, "params", "uri") == test.refuse {
+					return []string{eratest.Fail(frame, test.code, "")}
 				}
 				return []string{eratest.Reply(frame, "{}")}
 			})
@@ -398,27 +416,24 @@ func TestClientSubscribes(t *testing.T) {
 			sub, err := s.Subscribe(t.Context(), mcp.SubscriptionFilter{
 				ToolsListChanged: true, PromptsListChanged: true, ResourceSubscriptions: []string{"a:1", "b:2"},
 			})
-			if err == nil {
-				if got := sub.Agreed(); !got.ToolsListChanged || got.PromptsListChanged || len(got.ResourceSubscriptions) != 2 {
-					t.Errorf("the server accepts %+v", got)
+			var got outcome
+			if refused, ok := err.(*jsonrpc.Error); ok {
+				got.refused = refused.Code
+			} else if err != nil {
+				t.Errorf("subscribing gives a %T: %v", err, err)
+			} else {
+				accepted := sub.Agreed()
+				if got.accepted = accepted.ResourceSubscriptions; !accepted.ToolsListChanged || accepted.PromptsListChanged {
+					t.Errorf("the server accepts %+v", accepted)
 				}
 				sub.Close()
 			}
-			var refused *jsonrpc.Error
-			if (refuse != "") != errors.As(err, &refused) {
-				t.Errorf("subscribing gives %v", err)
-			}
 			synctest.Wait()
-			var sent []string
 			for _, frame := range h.Received()[3:] {
-				sent = append(sent, fmt.Sprint(eratest.Text(frame, "method"), " ", eratest.Text(frame, "params", "uri")))
+				got.sent = append(got.sent, fmt.Sprint(eratest.Text(frame, "method"), " ", eratest.Text(frame, "params", "uri")))
 			}
-			want := []string{"resources/subscribe a:1", "resources/subscribe b:2", "resources/unsubscribe a:1", "resources/unsubscribe b:2"}
-			if refuse != "" {
-				want = want[:3]
-			}
-			if !slices.Equal(sent, want) {
-				t.Errorf("the client sends %q, want %q", sent, want)
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("with %q refused by %v: %+v, want %+v", test.refuse, test.code, got, test.want)
 			}
 		})
 	}

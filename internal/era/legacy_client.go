@@ -149,6 +149,7 @@ func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.Subscr
 	if err != nil {
 		return err
 	}
+	filter.ResourceSubscriptions = watched
 	if ready != nil {
 		ready(filter)
 	}
@@ -160,9 +161,9 @@ func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.Subscr
 	}
 }
 
-// watch subscribes to resources and returns those to unwatch. It holds the lock until the
-// server has answered: a server may handle requests in any order, and a late unsubscribe must
-// not end a new subscription.
+// watch subscribes to resources and returns those to unwatch. As in the modern era, it leaves out
+// resources that do not exist. It holds the lock until the server has answered: a server may handle
+// requests in any order, and a late unsubscribe must not end a new subscription.
 func (l *legacyClient) watch(ctx context.Context, s *Session, uris []string) (watched []string, err error) {
 	if len(uris) == 0 {
 		return nil, nil
@@ -171,15 +172,20 @@ func (l *legacyClient) watch(ctx context.Context, s *Session, uris []string) (wa
 		return nil, err
 	}
 	defer l.release()
-	for i, uri := range uris {
+	for _, uri := range uris {
 		if l.watched[uri] == 0 {
-			if _, err := s.call(ctx, mcp.MethodResourcesSubscribe, &mcp.ResourceParams{URI: uri}, 0); err != nil {
-				return uris[:i], fmt.Errorf("subscribing to %s: %w", jsonscan.Quote(uri), err)
+			_, err := s.call(ctx, mcp.MethodResourcesSubscribe, &mcp.ResourceParams{URI: uri}, 0)
+			if mcp.IsResourceNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return watched, err
 			}
 		}
 		l.watched[uri]++
+		watched = append(watched, uri)
 	}
-	return uris, nil
+	return watched, nil
 }
 
 // unwatch runs after the end of the listener's context, so it has a timeout of its own. Errors
