@@ -20,7 +20,7 @@ import (
 // [Request.Call] identifies the call in all its runs. Over HTTP, the context of the function has the
 // values of the request's context, in each run: an HTTP middleware can put headers there, and with
 // them the session id, Mcp-Session-Id, of versions that have sessions. Over WebSocket and HTTP+SSE
-// it is the request that has opened the session. The Example of Request shows it.
+// it is the request that has opened the session.
 type Request struct {
 	call   *mcp.Call
 	server *Server                      // nil if the function belongs to no server
