@@ -345,7 +345,7 @@ func TestDialNoFallBack(t *testing.T) {
 
 // A server that answers a POST with the stream of HTTP+SSE is one of HTTP+SSE.
 func TestDialFallsBackAfterEndpointEvent(t *testing.T) {
-	messages := make(chan string)
+	messages, ended := make(chan string), make(chan struct{}, 10)
 	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 		if r.URL.Path != "/mcp" {
 			w.WriteHeader(http.StatusAccepted)
@@ -363,6 +363,7 @@ func TestDialFallsBackAfterEndpointEvent(t *testing.T) {
 			case text := <-messages:
 				send(data("%s", text))
 			case <-r.Context().Done():
+				ended <- struct{}{}
 				return
 			}
 		}
@@ -371,6 +372,7 @@ func TestDialFallsBackAfterEndpointEvent(t *testing.T) {
 	if failed := s.failure(conn, "ping", `{}`); failed.Delivery != jsonrpc.Rejected || !strings.Contains(failed.Error(), "HTTP+SSE") {
 		t.Errorf("another call fails with %v", failed)
 	}
+	<-ended // its stream takes no messages of the next one
 	s.open(conn)
 	s.call(conn, "ping", `{}`)
 	conn.Close()
