@@ -18,9 +18,13 @@ import (
 	"github.com/dovetail-go/dovetail/server/process"
 )
 
-// interruptGrace is the time in which a command of a session may end after SIGINT. Then its
-// session is closed.
-const interruptGrace = 2 * time.Second
+const (
+	// interruptGrace is the time in which a command of a session may end after SIGINT. Then its
+	// session is closed.
+	interruptGrace = 5 * time.Second
+	// interruptEvery is the interval of SIGINT until then.
+	interruptEvery = 500 * time.Millisecond
+)
 
 // sessions is the service for shells that keep their directory and variables.
 type sessions struct {
@@ -93,8 +97,10 @@ func (s *sessions) start(name string, command *process.Command) (*session, error
 		return nil, err
 	}
 	// Descriptor 9 is where the shell reports the ends of commands; they do not inherit it. Each
-	// command is in a loop, which SIGINT leaves: a trap alone would continue the command.
-	if _, err := opened.shell.WriteWithin(writeTime, []byte("exec 9>&1; trap 'break 99 2>/dev/null' INT\n")); err != nil {
+	// command is in a loop, which SIGINT leaves: a trap alone would continue the command. In a
+	// function, break leaves only the loops of that function. The order matters: bash 5.2 hangs
+	// if a trap returns from a function out of a loop.
+	if _, err := opened.shell.WriteWithin(writeTime, []byte("exec 9>&1; trap 'break 99 2>/dev/null; return 130 2>/dev/null' INT\n")); err != nil {
 		opened.shell.Stop()
 		return nil, err
 	}
@@ -248,11 +254,14 @@ func (s *session) run(ctx context.Context, command string, report func(written i
 				report(written, last)
 			}
 		case <-expired:
-			expired, again, kill = nil, time.After(interruptGrace/2), time.After(interruptGrace)
+			repeat := time.NewTicker(interruptEvery)
+			defer repeat.Stop()
+			expired, again, kill = nil, repeat.C, time.After(interruptGrace)
 			result.TimedOut = true
 			s.shell.Interrupt()
 		case <-again:
-			s.shell.Interrupt() // the shell may not have begun the command before the first one
+			// The shell may not have begun the command before, or has left one function of several.
+			s.shell.Interrupt()
 		case <-kill:
 			s.shell.Stop()
 		}
