@@ -223,6 +223,7 @@ type session struct {
 	turn       chan struct{} // has an element while a command runs
 	shell      *process.Process
 	transcript *transcript
+	status     int // of the last command
 }
 
 func (s *session) state() sessionState {
@@ -232,7 +233,7 @@ func (s *session) state() sessionState {
 // run runs a command. When ctx ends, it interrupts the command, and closes the session if that has
 // no effect. The caller must hold s.turn.
 func (s *session) run(ctx context.Context, command string, report func(written int64, last []byte)) (sessionResult, error) {
-	if _, err := s.shell.WriteWithin(writeTime, s.transcript.script(command)); err != nil {
+	if _, err := s.shell.WriteWithin(writeTime, s.transcript.script(command, s.status)); err != nil {
 		s.shell.Stop() // it may have read a part of the script
 		return sessionResult{}, err
 	}
@@ -244,6 +245,7 @@ func (s *session) run(ctx context.Context, command string, report func(written i
 	for expired := ctx.Done(); ; {
 		select {
 		case end := <-s.transcript.ends:
+			s.status = end.status
 			return end.result(result), nil
 		case <-s.shell.Done():
 			result.Closed = true
@@ -292,11 +294,13 @@ func newTranscript(maxOutput int) *transcript {
 	return &transcript{marker: "\x00end " + rand.Text() + " ", ends: make(chan commandEnd, 1), output: &process.Output{Max: maxOutput}}
 }
 
-// script returns the text with which a shell runs a command and writes the marker.
-func (t *transcript) script(command string) []byte {
+// script returns the text with which a shell runs a command and writes the marker. The command
+// sees status as $?.
+func (t *transcript) script(command string, status int) []byte {
 	quoted := "'" + strings.ReplaceAll(command, "'", `'\''`) + "'"
 	// Without "command", a syntax error would end some shells (POSIX.1-2024, section 2.8.1).
-	return []byte("for _ in 1; do command eval " + quoted + "; done </dev/null 9>&-\n" +
+	// A failure in the words of "for" sets $? and, after "set -e", does not end the shell.
+	return []byte("for _ in 1$(exit " + strconv.Itoa(status) + "); do command eval " + quoted + "; done </dev/null 9>&-\n" +
 		`{ printf '\0` + t.marker[1:] + `%d %.4096s\0' "$?" "${PWD-}" >&9; } 2>/dev/null` + "\n")
 }
 
