@@ -301,7 +301,7 @@ func (t *transcript) script(command string, status int) []byte {
 	// Without "command", a syntax error would end some shells (POSIX.1-2024, section 2.8.1).
 	// A failure in the words of "for" sets $? and, after "set -e", does not end the shell.
 	return []byte("for _ in 1$(exit " + strconv.Itoa(status) + "); do command eval " + quoted + "; done </dev/null 9>&-\n" +
-		`{ printf '\0` + t.marker[1:] + `%d %.4096s\0' "$?" "${PWD-}" >&9; } 2>/dev/null` + "\n")
+		`{ command printf '\0` + t.marker[1:] + `%d %.4096s\0' "$?" "${PWD-}" >&9; } 2>/dev/null` + "\n")
 }
 
 // Write adds output of the shell. It never fails.

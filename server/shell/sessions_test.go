@@ -64,6 +64,7 @@ func TestSession(t *testing.T) {
 		{"false", 60, sessionResult{ExitCode: 1, Directory: src}},
 		{"echo $?", 60, sessionResult{Output: "1\n", Directory: src}},
 		{"echo $?", 60, sessionResult{Output: "0\n", Directory: src}},
+
 		{"echo $NAME; cd ..", 60, sessionResult{Output: "value\n", Directory: dir}},
 		{"exec >/dev/null; echo hidden", 60, sessionResult{Directory: dir}},
 		{"exec >&2; echo shown", 60, sessionResult{Output: "shown\n", Directory: dir}},
