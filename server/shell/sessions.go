@@ -256,9 +256,16 @@ func (s *session) run(ctx context.Context, command string, report func(written i
 				report(written, last)
 			}
 		case <-expired:
+			expired = nil
+			select {
+			case end := <-s.transcript.ends: // the command ended with the timeout
+				s.status = end.status
+				return end.result(result), nil
+			default:
+			}
 			repeat := time.NewTicker(interruptEvery)
 			defer repeat.Stop()
-			expired, again, kill = nil, repeat.C, time.After(interruptGrace)
+			again, kill = repeat.C, time.After(interruptGrace)
 			result.TimedOut = true
 			s.shell.Interrupt()
 		case <-again:

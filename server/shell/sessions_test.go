@@ -3,6 +3,7 @@
 package shell
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -64,7 +65,6 @@ func TestSession(t *testing.T) {
 		{"false", 60, sessionResult{ExitCode: 1, Directory: src}},
 		{"echo $?", 60, sessionResult{Output: "1\n", Directory: src}},
 		{"echo $?", 60, sessionResult{Output: "0\n", Directory: src}},
-
 		{"echo $NAME; cd ..", 60, sessionResult{Output: "value\n", Directory: dir}},
 		{"exec >/dev/null; echo hidden", 60, sessionResult{Directory: dir}},
 		{"exec >&2; echo shown", 60, sessionResult{Output: "shown\n", Directory: dir}},
@@ -272,6 +272,26 @@ func TestTranscript(t *testing.T) {
 		got := fmt.Sprintf("%d %s %q %q", end.status, end.directory, end.output.String(), script.current().String()+string(script.held))
 		if want := fmt.Sprintf("3 /a b %q %q", "one\x00two"+script.marker[:5], "later\x00"); got != want {
 			t.Errorf("%d bytes at a time: %s, want %s", size, got, want)
+		}
+	}
+}
+
+// A command that ends as its timeout passes is not interrupted.
+func TestSessionEndsWithTimeout(t *testing.T) {
+	u := newUser(t, nil)
+	u.call("session_open", `{"name":"a"}`)
+	opened, err := u.shell.sessions.find("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The end of no command reaches this transcript.
+	ended := &session{shell: opened.shell, transcript: newTranscript(1000)}
+	expired, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 30 {
+		ended.transcript.ends <- commandEnd{status: 7, output: new(process.Output)}
+		if got, err := ended.run(expired, "true", nil); err != nil || got != (sessionResult{ExitCode: 7}) {
+			t.Fatalf("%+v %v", got, err)
 		}
 	}
 }
