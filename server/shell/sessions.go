@@ -24,6 +24,10 @@ const (
 	interruptGrace = 5 * time.Second
 	// interruptEvery is the interval of SIGINT until then.
 	interruptEvery = 500 * time.Millisecond
+	// maxDirectory is the length of a directory in a marker, in characters.
+	maxDirectory = 4096
+	// maxReport is the length of a status and a directory, in bytes.
+	maxReport = 16 + 4*maxDirectory
 )
 
 // sessions is the service for shells that keep their directory and variables.
@@ -278,14 +282,17 @@ func (s *session) run(ctx context.Context, command string, report func(written i
 }
 
 // A transcript is the output of a session. The shell writes a marker at the end of each command. It
-// contains a random token, which no command knows, so that no output looks like a marker.
+// contains a random token, so that no output looks like a marker by chance. A command can find out
+// its token, for example in a DEBUG trap, and end its own result early. Each command has another
+// token and one end, so this changes no result of other commands.
 type transcript struct {
-	// marker begins a marker. A letter follows NUL, because printf reads digits after \0 as a part
-	// of the number. The exit status, the directory and NUL follow.
-	marker string
-	ends   chan commandEnd
+	ends chan commandEnd
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// marker begins the marker of the current command; it is empty if there is none. A letter
+	// follows NUL, because printf reads digits after \0 as a part of the number. The exit status,
+	// the directory and NUL follow.
+	marker string
 	output *process.Output // of the current command
 	held   []byte          // the end of the output, which may belong to a marker
 }
@@ -298,17 +305,21 @@ type commandEnd struct {
 }
 
 func newTranscript(maxOutput int) *transcript {
-	return &transcript{marker: "\x00end " + rand.Text() + " ", ends: make(chan commandEnd, 1), output: &process.Output{Max: maxOutput}}
+	return &transcript{ends: make(chan commandEnd, 1), output: &process.Output{Max: maxOutput}}
 }
 
 // script returns the text with which a shell runs a command and writes the marker. The command
 // sees status as $?.
 func (t *transcript) script(command string, status int) []byte {
+	marker := "end " + rand.Text() + " "
+	t.mu.Lock()
+	t.marker = "\x00" + marker
+	t.mu.Unlock()
 	quoted := "'" + strings.ReplaceAll(command, "'", `'\''`) + "'"
 	// Without "command", a syntax error would end some shells (POSIX.1-2024, section 2.8.1).
 	// A failure in the words of "for" sets $? and, after "set -e", does not end the shell.
 	return []byte("for _ in 1$(exit " + strconv.Itoa(status) + "); do command eval " + quoted + "; done </dev/null 9>&-\n" +
-		`{ command printf '\0` + t.marker[1:] + `%d %.4096s\0' "$?" "${PWD-}" >&9; } 2>/dev/null` + "\n")
+		`{ command printf '\0` + marker + `%d %.` + strconv.Itoa(maxDirectory) + `s\0' "$?" "${PWD-}" >&9; } 2>/dev/null` + "\n")
 }
 
 // Write adds output of the shell. It never fails.
@@ -316,18 +327,29 @@ func (t *transcript) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := append(t.held, p...)
-	for {
-		before, after, found := bytes.Cut(text, []byte(t.marker))
-		report, rest, complete := bytes.Cut(after, []byte{0})
-		if !found || !complete {
+	for t.marker != "" {
+		i := bytes.Index(text, []byte(t.marker))
+		if i < 0 {
 			break
 		}
-		_, _ = t.output.Write(before) // never fails
-		t.end(string(report))
+		after := i + len(t.marker)
+		report, rest, complete := bytes.Cut(text[after:], []byte{0})
+		if !complete && len(report) <= maxReport {
+			break
+		}
+		status, directory, _ := strings.Cut(string(report), " ")
+		code, err := strconv.Atoi(status)
+		if !complete || len(report) > maxReport || err != nil { // written by the command
+			_, _ = t.output.Write(text[:after]) // never fails
+			text = text[after:]
+			continue
+		}
+		_, _ = t.output.Write(text[:i])
+		t.end(code, directory)
 		text = rest
 	}
 	keep := len(text)
-	if i := bytes.Index(text, []byte(t.marker)); i >= 0 {
+	if i := bytes.Index(text, []byte(t.marker)); t.marker != "" && i >= 0 {
 		keep = i
 	} else if i := bytes.LastIndexByte(text, 0); i >= 0 && strings.HasPrefix(t.marker, string(text[i:])) {
 		keep = i
@@ -337,15 +359,11 @@ func (t *transcript) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end reports the end of a command. What follows belongs to the next command.
-func (t *transcript) end(report string) {
-	status, directory, _ := strings.Cut(report, " ")
-	code, err := strconv.Atoi(status)
-	if err != nil {
-		code = -1 // impossible: the shell has formatted it
-	}
+// end reports the end of the current command. What follows belongs to the next command.
+func (t *transcript) end(status int, directory string) {
+	t.marker = ""
 	select {
-	case t.ends <- commandEnd{code, directory, t.output}:
+	case t.ends <- commandEnd{status, directory, t.output}:
 		t.output = &process.Output{Max: t.output.Max}
 	default: // impossible: the shell runs one command after the other
 	}

@@ -259,10 +259,12 @@ func TestCredentialsOfSession(t *testing.T) {
 func TestTranscript(t *testing.T) {
 	for size := 1; size < 40; size++ {
 		script := newTranscript(1000)
+		script.script("true", 0)
 		if c := script.marker[1]; '0' <= c && c <= '9' {
 			t.Fatalf("printf reads %q as a part of the number", c)
 		}
-		text := "one\x00two" + script.marker[:5] + script.marker + "3 /a b\x00later\x00"
+		marker := script.marker
+		text := "one\x00two" + marker[:5] + marker + "3 /a b\x00later\x00"
 		for rest := text; rest != ""; rest = rest[min(size, len(rest)):] {
 			if n, err := script.Write([]byte(rest[:min(size, len(rest))])); err != nil || n != min(size, len(rest)) {
 				t.Fatal(n, err)
@@ -270,7 +272,7 @@ func TestTranscript(t *testing.T) {
 		}
 		end := <-script.ends
 		got := fmt.Sprintf("%d %s %q %q", end.status, end.directory, end.output.String(), script.current().String()+string(script.held))
-		if want := fmt.Sprintf("3 /a b %q %q", "one\x00two"+script.marker[:5], "later\x00"); got != want {
+		if want := fmt.Sprintf("3 /a b %q %q", "one\x00two"+marker[:5], "later\x00"); got != want {
 			t.Errorf("%d bytes at a time: %s, want %s", size, got, want)
 		}
 	}
@@ -293,5 +295,42 @@ func TestSessionEndsWithTimeout(t *testing.T) {
 		if got, err := ended.run(expired, "true", nil); err != nil || got != (sessionResult{ExitCode: 7}) {
 			t.Fatalf("%+v %v", got, err)
 		}
+	}
+}
+
+// A command that knows the text of its marker harms no later command, and what follows a marker
+// takes no memory.
+func TestForgedMarkers(t *testing.T) {
+	u := newUser(t, nil)
+	u.call("session_open", `{"name":"a"}`)
+	u.in("a", "set -v; exec 2>log", 60)
+	forged := `printf "\0end $(sed -n 's/.*end \([A-Z0-9]*\) .*/\1/p' log | tail -n 1) 7 /forged\0"; exec 2>&1; set +v`
+	if got := u.in("a", forged, 60); got.ExitCode != 0 || !strings.Contains(got.Output, " 7 /forged\x00") {
+		t.Errorf("the marker of the command before: %+v", got)
+	}
+	for range 2 {
+		if got := u.in("a", "echo yes", 60); got.Output != "yes\n" {
+			t.Errorf("the command after it: %+v", got)
+		}
+	}
+
+	script := newTranscript(100)
+	script.script("true", 0)
+	endless := script.marker + strings.Repeat("x", 1000)
+	for range 100 {
+		if n, err := script.Write([]byte(endless)); err != nil || n != len(endless) {
+			t.Fatal(n, err)
+		}
+		endless = endless[len(endless)-1000:]
+	}
+	if len(script.held) > 2*maxReport || script.current().Written() < 80000 {
+		t.Errorf("%d bytes are held, %d written", len(script.held), script.current().Written())
+	}
+	script.Write([]byte(script.marker + "no status\x00" + script.marker + "3 /a\x00" + script.marker + "4 /b\x00"))
+	if end := <-script.ends; end.status != 3 || end.directory != "/a" {
+		t.Errorf("%+v", end)
+	}
+	if len(script.ends) > 0 {
+		t.Error("a command has two ends")
 	}
 }
