@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/process"
 )
@@ -62,10 +63,12 @@ func (s *sessions) SessionOpen(_ context.Context, in sessionOpenIn) (sessionStat
 	}
 	command := s.shell.command(process.Shell(""))
 	command.Args, command.Input = nil, true // the shell reads its commands from the standard input
-	var err error
-	if command.Secrets, err = s.shell.credentials.secrets(in.Credentials); err != nil {
+	variables, err := s.shell.credentials.secrets(in.Credentials)
+	if err != nil {
 		return sessionState{}, err
 	}
+	// The transcript redacts them. command.Secrets would redact its markers too.
+	command.Env = slices.Concat(command.Env, variables)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -78,7 +81,7 @@ func (s *sessions) SessionOpen(_ context.Context, in sessionOpenIn) (sessionStat
 	if len(s.byName) >= s.limit {
 		return sessionState{}, fmt.Errorf("%d sessions are open: close one first", s.limit)
 	}
-	opened, err := s.start(in.Name, command)
+	opened, err := s.start(in.Name, command, variables)
 	if err != nil {
 		return sessionState{}, err
 	}
@@ -89,11 +92,16 @@ func (s *sessions) SessionOpen(_ context.Context, in sessionOpenIn) (sessionStat
 	return opened.state(), nil
 }
 
-// start starts the shell of a session.
-func (s *sessions) start(name string, command *process.Command) (*session, error) {
+// start starts the shell of a session. variables are its credentials as "name=value".
+func (s *sessions) start(name string, command *process.Command, variables []string) (*session, error) {
+	var secrets []string
+	for _, variable := range variables {
+		_, value, _ := strings.Cut(variable, "=")
+		secrets = append(secrets, value)
+	}
 	opened := &session{
 		name: name, began: time.Now(), turn: make(chan struct{}, 1),
-		transcript: newTranscript(s.shell.maxOutput),
+		transcript: newTranscript(s.shell.maxOutput, secrets),
 	}
 	command.Stdout, command.Stderr = opened.transcript, opened.transcript
 	var err error
@@ -286,15 +294,17 @@ func (s *session) run(ctx context.Context, command string, report func(written i
 // its token, for example in a DEBUG trap, and end its own result early. Each command has another
 // token and one end, so this changes no result of other commands.
 type transcript struct {
-	ends chan commandEnd
+	ends    chan commandEnd
+	secrets []string // values that the outputs and directories must not contain
 
 	mu sync.Mutex
 	// marker begins the marker of the current command; it is empty if there is none. A letter
 	// follows NUL, because printf reads digits after \0 as a part of the number. The exit status,
 	// the directory and NUL follow.
-	marker string
-	output *process.Output // of the current command
-	held   []byte          // the end of the output, which may belong to a marker
+	marker   string
+	output   *process.Output           // of the current command
+	redacted *peertext.RedactingWriter // writes to output
+	held     []byte                    // the end of the output, which may belong to a marker
 }
 
 // A commandEnd is the end of a command.
@@ -304,8 +314,16 @@ type commandEnd struct {
 	output    *process.Output
 }
 
-func newTranscript(maxOutput int) *transcript {
-	return &transcript{ends: make(chan commandEnd, 1), output: &process.Output{Max: maxOutput}}
+func newTranscript(maxOutput int, secrets []string) *transcript {
+	t := &transcript{ends: make(chan commandEnd, 1), secrets: secrets}
+	t.begin(maxOutput)
+	return t
+}
+
+// begin begins the output of a command.
+func (t *transcript) begin(maxOutput int) {
+	t.output = &process.Output{Max: maxOutput}
+	t.redacted = peertext.NewRedactingWriter(t.output, t.secrets)
 }
 
 // script returns the text with which a shell runs a command and writes the marker. The command
@@ -340,11 +358,11 @@ func (t *transcript) Write(p []byte) (int, error) {
 		status, directory, _ := strings.Cut(string(report), " ")
 		code, err := strconv.Atoi(status)
 		if !complete || len(report) > maxReport || err != nil { // written by the command
-			_, _ = t.output.Write(text[:after]) // never fails
+			_, _ = t.redacted.Write(text[:after]) // never fails
 			text = text[after:]
 			continue
 		}
-		_, _ = t.output.Write(text[:i])
+		_, _ = t.redacted.Write(text[:i])
 		t.end(code, directory)
 		text = rest
 	}
@@ -354,7 +372,7 @@ func (t *transcript) Write(p []byte) (int, error) {
 	} else if i := bytes.LastIndexByte(text, 0); i >= 0 && strings.HasPrefix(t.marker, string(text[i:])) {
 		keep = i
 	}
-	_, _ = t.output.Write(text[:keep])
+	_, _ = t.redacted.Write(text[:keep])
 	t.held = bytes.Clone(text[keep:])
 	return len(p), nil
 }
@@ -362,9 +380,14 @@ func (t *transcript) Write(p []byte) (int, error) {
 // end reports the end of the current command. What follows belongs to the next command.
 func (t *transcript) end(status int, directory string) {
 	t.marker = ""
+	_ = t.redacted.Close() // never fails
+	var shown bytes.Buffer
+	redacted := peertext.NewRedactingWriter(&shown, t.secrets)
+	_, _ = redacted.Write([]byte(directory)) // never fails
+	_ = redacted.Close()
 	select {
-	case t.ends <- commandEnd{status, directory, t.output}:
-		t.output = &process.Output{Max: t.output.Max}
+	case t.ends <- commandEnd{status, shown.String(), t.output}:
+		t.begin(t.output.Max)
 	default: // impossible: the shell runs one command after the other
 	}
 }
@@ -382,7 +405,10 @@ func (t *transcript) last(status int) commandEnd {
 	case end := <-t.ends:
 		return end
 	default:
-		return commandEnd{status: status, output: t.current()}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		_ = t.redacted.Close() // never fails
+		return commandEnd{status: status, output: t.output}
 	}
 }
 

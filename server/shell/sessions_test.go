@@ -258,7 +258,7 @@ func TestCredentialsOfSession(t *testing.T) {
 // A marker is found however the output is divided, and only a complete one.
 func TestTranscript(t *testing.T) {
 	for size := 1; size < 40; size++ {
-		script := newTranscript(1000)
+		script := newTranscript(1000, nil)
 		script.script("true", 0)
 		if c := script.marker[1]; '0' <= c && c <= '9' {
 			t.Fatalf("printf reads %q as a part of the number", c)
@@ -287,7 +287,7 @@ func TestSessionEndsWithTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The end of no command reaches this transcript.
-	ended := &session{shell: opened.shell, transcript: newTranscript(1000)}
+	ended := &session{shell: opened.shell, transcript: newTranscript(1000, nil)}
 	expired, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 30 {
@@ -314,7 +314,7 @@ func TestForgedMarkers(t *testing.T) {
 		}
 	}
 
-	script := newTranscript(100)
+	script := newTranscript(100, nil)
 	script.script("true", 0)
 	endless := script.marker + strings.Repeat("x", 1000)
 	for range 100 {
@@ -332,5 +332,24 @@ func TestForgedMarkers(t *testing.T) {
 	}
 	if len(script.ends) > 0 {
 		t.Error("a command has two ends")
+	}
+}
+
+// Credentials that occur in markers are redacted only in outputs and directories.
+func TestShortCredentialsOfSession(t *testing.T) {
+	u := newUser(t, nil)
+	for variable, value := range map[string]string{"WORD": "end", "DIGIT": "0", "DIR": "secret-directory"} {
+		if err := u.shell.Credentials().Set(variable, variable, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.call("session_open", `{"name":"a","credentials":["WORD","DIGIT","DIR"]}`)
+	got := u.in("a", `mkdir "$DIR"; cd "$DIR"; echo $WORD $DIGIT; printf secret-`, 5)
+	want := strings.ReplaceAll(u.files.Dir(), "0", "[redacted]") + "/[redacted]"
+	if got != (sessionResult{Output: "[redacted] [redacted]\nsecret-", Directory: want}) {
+		t.Errorf("%+v", got)
+	}
+	if got := u.in("a", "printf directory; exit", 5); got != (sessionResult{Output: "directory", Closed: true}) {
+		t.Errorf("%+v", got)
 	}
 }
