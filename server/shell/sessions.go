@@ -138,8 +138,10 @@ type sessionResult struct {
 
 // SessionRun runs a command in an open session and waits for its end. After the timeout the
 // command is interrupted, as with Ctrl+C, and the session stays open; it is closed only if the
-// command ignores that. A session runs one command at a time. Processes started with & continue
-// until the session ends. The command exit closes the session. Commands have no standard input.
+// command goes on for five seconds more. A session runs one command at a time. Processes started
+// with & continue until the session ends, except that a timeout also ends those that handle SIGINT:
+// use run_background for servers. The command exit closes the session. Commands have no standard
+// input.
 func (s *sessions) SessionRun(ctx context.Context, r *server.Request, in sessionRunIn) (sessionResult, error) {
 	if strings.ContainsRune(in.Command, 0) {
 		return sessionResult{}, errors.New("command: expected a text without NUL")
