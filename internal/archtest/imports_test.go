@@ -97,7 +97,7 @@ server/openapi:           jsonrpc mcp schema server internal/httpclient internal
 server/resources:         mcp server internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/process:           internal/peertext internal/procgroup os/exec golang.org/x/sys
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
-server/shell:             mcp server server/process server/workspace net/http
+server/shell:             mcp server server/process server/workspace internal/peertext net/http
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
 policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan

@@ -36,7 +36,8 @@ type supervisor struct {
 	status        int // exit status of the guard process: that of the command
 	limitExceeded bool
 	exits         chan exit        // closed when no child is left
-	signals       chan os.Signal   // requests to interrupt or end the command
+	ends          chan os.Signal   // requests to end the command
+	interrupts    chan os.Signal   // requests to interrupt it; nil after its end
 	graceOver     <-chan time.Time // when to kill what has not ended after SIGTERM
 	killAgain     <-chan time.Time
 	giveUp        <-chan time.Time // when to stop killing
@@ -53,8 +54,10 @@ func supervise(c config, argv []string) int {
 	// The kernel ties a parent death signal to the thread that requested it, and sends it
 	// when the parent's thread ends.
 	runtime.LockOSThread()
-	s := &supervisor{config: c, exits: make(chan exit), signals: make(chan os.Signal, 4)}
-	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	s := &supervisor{config: c, exits: make(chan exit), ends: make(chan os.Signal, 1), interrupts: make(chan os.Signal, 1)}
+	// A full channel drops signals, so that interrupts must not fill that of the others.
+	signal.Notify(s.ends, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(s.interrupts, syscall.SIGINT)
 	if err := s.start(argv); err != nil {
 		printError(err)
 		return statusNotStarted
@@ -141,11 +144,10 @@ func (s *supervisor) run() {
 			if e.pid == s.leader {
 				s.leaderExited(e.status)
 			}
-		case received := <-s.signals:
-			switch {
-			case received == syscall.SIGINT:
-				_ = syscall.Kill(-s.leader, syscall.SIGINT) // fails if the group has ended
-			case s.graceOver == nil:
+		case <-s.interrupts:
+			_ = syscall.Kill(-s.leader, syscall.SIGINT) // fails if the group has ended
+		case <-s.ends:
+			if s.graceOver == nil {
 				s.graceOver = time.After(s.grace)
 				signalDescendants(syscall.SIGTERM)
 			}
@@ -164,9 +166,11 @@ func (s *supervisor) run() {
 	}
 }
 
-// leaderExited records the status of the command. Its descendants are killed, after the grace
+// leaderExited records the status of the command and ignores further interrupts, because its
+// process id may be that of another process now. Its descendants are killed, after the grace
 // period if they have received SIGTERM.
 func (s *supervisor) leaderExited(status syscall.WaitStatus) {
+	s.interrupts = nil
 	s.status = status.ExitStatus()
 	if status.Signaled() {
 		s.status = signalBase + int(status.Signal())

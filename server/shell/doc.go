@@ -37,8 +37,14 @@
 // there is none, sh: cd, export and functions affect later commands, and processes started with &
 // continue. Several sessions may be open. Each runs one command at a time and refuses a second one
 // until then. A command that exceeds its timeout is interrupted with SIGINT, as Ctrl+C does in a
-// terminal, and the session stays open. The session is closed if the command ignores SIGINT, and
-// when the shell ends, for example at exit or at a failure after "set -e". Windows has no sessions.
+// terminal, and the session stays open. One SIGINT leaves one function, and the caller of the
+// function goes on; so SIGINT is repeated every 500 milliseconds. The session is closed if the
+// command has not ended after five seconds, and when the shell ends, for example at exit or at a
+// failure after "set -e". Windows has no sessions.
+//
+// SIGINT also reaches the processes that earlier commands have started with &. Shells start them
+// so that they ignore it, but programs with a handler of their own, such as many servers, end. Use
+// run_background for servers.
 //
 // # Credentials
 //

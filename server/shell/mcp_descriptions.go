@@ -67,7 +67,7 @@ func (*sessions) Descriptions() server.Descriptions {
 		"SessionOpen":             "Starts a named shell in the workspace. Commands of session_run in it share a directory, variables and functions, so that cd and export affect later commands. The session ends with session_close or the server.",
 		"SessionOpen.name":        "name for later calls: letters, digits, _ and -",
 		"SessionOpen.credentials": "names of credentials: each is an environment variable of the session",
-		"SessionRun":              "Runs a command in an open session and waits for its end. After the timeout the command is interrupted, as with Ctrl+C, and the session stays open; it is closed only if the command ignores that. A session runs one command at a time. Processes started with & continue until the session ends. The command exit closes the session. Commands have no standard input.",
+		"SessionRun":              "Runs a command in an open session and waits for its end. After the timeout the command is interrupted, as with Ctrl+C, and the session stays open; it is closed only if the command goes on for five seconds more. A session runs one command at a time. Processes started with & continue until the session ends, except that a timeout also ends those that handle SIGINT: use run_background for servers. The command exit closes the session. Commands have no standard input.",
 		"SessionRun.session":      "name given to session_open",
 		"SessionRun.command":      "shell command",
 		"SessionRun.timeout":      "seconds until the command is interrupted",

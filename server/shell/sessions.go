@@ -14,13 +14,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/process"
 )
 
-// interruptGrace is the time in which a command of a session may end after SIGINT. Then its
-// session is closed.
-const interruptGrace = 2 * time.Second
+const (
+	// interruptGrace is the time in which a command of a session may end after SIGINT. Then its
+	// session is closed.
+	interruptGrace = 5 * time.Second
+	// interruptEvery is the interval of SIGINT until then.
+	interruptEvery = 500 * time.Millisecond
+	// maxDirectory is the length of a directory in a marker, in characters.
+	maxDirectory = 4096
+	// maxReport is the length of a status and a directory, in bytes.
+	maxReport = 16 + 4*maxDirectory
+)
 
 // sessions is the service for shells that keep their directory and variables.
 type sessions struct {
@@ -54,10 +63,12 @@ func (s *sessions) SessionOpen(_ context.Context, in sessionOpenIn) (sessionStat
 	}
 	command := s.shell.command(process.Shell(""))
 	command.Args, command.Input = nil, true // the shell reads its commands from the standard input
-	var err error
-	if command.Secrets, err = s.shell.credentials.secrets(in.Credentials); err != nil {
+	variables, err := s.shell.credentials.secrets(in.Credentials)
+	if err != nil {
 		return sessionState{}, err
 	}
+	// The transcript redacts them. command.Secrets would redact its markers too.
+	command.Env = slices.Concat(command.Env, variables)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -70,7 +81,7 @@ func (s *sessions) SessionOpen(_ context.Context, in sessionOpenIn) (sessionStat
 	if len(s.byName) >= s.limit {
 		return sessionState{}, fmt.Errorf("%d sessions are open: close one first", s.limit)
 	}
-	opened, err := s.start(in.Name, command)
+	opened, err := s.start(in.Name, command, variables)
 	if err != nil {
 		return sessionState{}, err
 	}
@@ -81,11 +92,16 @@ func (s *sessions) SessionOpen(_ context.Context, in sessionOpenIn) (sessionStat
 	return opened.state(), nil
 }
 
-// start starts the shell of a session.
-func (s *sessions) start(name string, command *process.Command) (*session, error) {
+// start starts the shell of a session. variables are its credentials as "name=value".
+func (s *sessions) start(name string, command *process.Command, variables []string) (*session, error) {
+	var secrets []string
+	for _, variable := range variables {
+		_, value, _ := strings.Cut(variable, "=")
+		secrets = append(secrets, value)
+	}
 	opened := &session{
 		name: name, began: time.Now(), turn: make(chan struct{}, 1),
-		transcript: newTranscript(s.shell.maxOutput),
+		transcript: newTranscript(s.shell.maxOutput, secrets),
 	}
 	command.Stdout, command.Stderr = opened.transcript, opened.transcript
 	var err error
@@ -93,8 +109,10 @@ func (s *sessions) start(name string, command *process.Command) (*session, error
 		return nil, err
 	}
 	// Descriptor 9 is where the shell reports the ends of commands; they do not inherit it. Each
-	// command is in a loop, which SIGINT leaves: a trap alone would continue the command.
-	if _, err := opened.shell.WriteWithin(writeTime, []byte("exec 9>&1; trap 'break 99 2>/dev/null' INT\n")); err != nil {
+	// command is in a loop, which SIGINT leaves: a trap alone would continue the command. In a
+	// function, break leaves only the loops of that function. The order matters: bash 5.2 hangs
+	// if a trap returns from a function out of a loop.
+	if _, err := opened.shell.WriteWithin(writeTime, []byte("exec 9>&1; trap 'break 99 2>/dev/null; return 130 2>/dev/null' INT\n")); err != nil {
 		opened.shell.Stop()
 		return nil, err
 	}
@@ -120,8 +138,10 @@ type sessionResult struct {
 
 // SessionRun runs a command in an open session and waits for its end. After the timeout the
 // command is interrupted, as with Ctrl+C, and the session stays open; it is closed only if the
-// command ignores that. A session runs one command at a time. Processes started with & continue
-// until the session ends. The command exit closes the session. Commands have no standard input.
+// command goes on for five seconds more. A session runs one command at a time. Processes started
+// with & continue until the session ends, except that a timeout also ends those that handle SIGINT:
+// use run_background for servers. The command exit closes the session. Commands have no standard
+// input.
 func (s *sessions) SessionRun(ctx context.Context, r *server.Request, in sessionRunIn) (sessionResult, error) {
 	if strings.ContainsRune(in.Command, 0) {
 		return sessionResult{}, errors.New("command: expected a text without NUL")
@@ -217,6 +237,7 @@ type session struct {
 	turn       chan struct{} // has an element while a command runs
 	shell      *process.Process
 	transcript *transcript
+	status     int // of the last command
 }
 
 func (s *session) state() sessionState {
@@ -226,7 +247,7 @@ func (s *session) state() sessionState {
 // run runs a command. When ctx ends, it interrupts the command, and closes the session if that has
 // no effect. The caller must hold s.turn.
 func (s *session) run(ctx context.Context, command string, report func(written int64, last []byte)) (sessionResult, error) {
-	if _, err := s.shell.WriteWithin(writeTime, s.transcript.script(command)); err != nil {
+	if _, err := s.shell.WriteWithin(writeTime, s.transcript.script(command, s.status)); err != nil {
 		s.shell.Stop() // it may have read a part of the script
 		return sessionResult{}, err
 	}
@@ -238,6 +259,7 @@ func (s *session) run(ctx context.Context, command string, report func(written i
 	for expired := ctx.Done(); ; {
 		select {
 		case end := <-s.transcript.ends:
+			s.status = end.status
 			return end.result(result), nil
 		case <-s.shell.Done():
 			result.Closed = true
@@ -248,11 +270,21 @@ func (s *session) run(ctx context.Context, command string, report func(written i
 				report(written, last)
 			}
 		case <-expired:
-			expired, again, kill = nil, time.After(interruptGrace/2), time.After(interruptGrace)
+			expired = nil
+			select {
+			case end := <-s.transcript.ends: // the command ended with the timeout
+				s.status = end.status
+				return end.result(result), nil
+			default:
+			}
+			repeat := time.NewTicker(interruptEvery)
+			defer repeat.Stop()
+			again, kill = repeat.C, time.After(interruptGrace)
 			result.TimedOut = true
 			s.shell.Interrupt()
 		case <-again:
-			s.shell.Interrupt() // the shell may not have begun the command before the first one
+			// The shell may not have begun the command before, or has left one function of several.
+			s.shell.Interrupt()
 		case <-kill:
 			s.shell.Stop()
 		}
@@ -260,16 +292,21 @@ func (s *session) run(ctx context.Context, command string, report func(written i
 }
 
 // A transcript is the output of a session. The shell writes a marker at the end of each command. It
-// contains a random token, which no command knows, so that no output looks like a marker.
+// contains a random token, so that no output looks like a marker by chance. A command can find out
+// its token, for example in a DEBUG trap, and end its own result early. Each command has another
+// token and one end, so this changes no result of other commands.
 type transcript struct {
-	// marker begins a marker. A letter follows NUL, because printf reads digits after \0 as a part
-	// of the number. The exit status, the directory and NUL follow.
-	marker string
-	ends   chan commandEnd
+	ends    chan commandEnd
+	secrets []string // values that the outputs and directories must not contain
 
-	mu     sync.Mutex
-	output *process.Output // of the current command
-	held   []byte          // the end of the output, which may belong to a marker
+	mu sync.Mutex
+	// marker begins the marker of the current command; it is empty if there is none. A letter
+	// follows NUL, because printf reads digits after \0 as a part of the number. The exit status,
+	// the directory and NUL follow.
+	marker   string
+	output   *process.Output           // of the current command
+	redacted *peertext.RedactingWriter // writes to output
+	held     []byte                    // the end of the output, which may belong to a marker
 }
 
 // A commandEnd is the end of a command.
@@ -279,16 +316,30 @@ type commandEnd struct {
 	output    *process.Output
 }
 
-func newTranscript(maxOutput int) *transcript {
-	return &transcript{marker: "\x00end " + rand.Text() + " ", ends: make(chan commandEnd, 1), output: &process.Output{Max: maxOutput}}
+func newTranscript(maxOutput int, secrets []string) *transcript {
+	t := &transcript{ends: make(chan commandEnd, 1), secrets: secrets}
+	t.begin(maxOutput)
+	return t
 }
 
-// script returns the text with which a shell runs a command and writes the marker.
-func (t *transcript) script(command string) []byte {
+// begin begins the output of a command.
+func (t *transcript) begin(maxOutput int) {
+	t.output = &process.Output{Max: maxOutput}
+	t.redacted = peertext.NewRedactingWriter(t.output, t.secrets)
+}
+
+// script returns the text with which a shell runs a command and writes the marker. The command
+// sees status as $?.
+func (t *transcript) script(command string, status int) []byte {
+	marker := "end " + rand.Text() + " "
+	t.mu.Lock()
+	t.marker = "\x00" + marker
+	t.mu.Unlock()
 	quoted := "'" + strings.ReplaceAll(command, "'", `'\''`) + "'"
 	// Without "command", a syntax error would end some shells (POSIX.1-2024, section 2.8.1).
-	return []byte("for _ in 1; do command eval " + quoted + "; done </dev/null 9>&-\n" +
-		`{ printf '\0` + t.marker[1:] + `%d %.4096s\0' "$?" "${PWD-}" >&9; } 2>/dev/null` + "\n")
+	// A failure in the words of "for" sets $? and, after "set -e", does not end the shell.
+	return []byte("for _ in 1$(exit " + strconv.Itoa(status) + "); do command eval " + quoted + "; done </dev/null 9>&-\n" +
+		`{ command printf '\0` + marker + `%d %.` + strconv.Itoa(maxDirectory) + `s\0' "$?" "${PWD-}" >&9; } 2>/dev/null` + "\n")
 }
 
 // Write adds output of the shell. It never fails.
@@ -296,37 +347,49 @@ func (t *transcript) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := append(t.held, p...)
-	for {
-		before, after, found := bytes.Cut(text, []byte(t.marker))
-		report, rest, complete := bytes.Cut(after, []byte{0})
-		if !found || !complete {
+	for t.marker != "" {
+		i := bytes.Index(text, []byte(t.marker))
+		if i < 0 {
 			break
 		}
-		_, _ = t.output.Write(before) // never fails
-		t.end(string(report))
+		after := i + len(t.marker)
+		report, rest, complete := bytes.Cut(text[after:], []byte{0})
+		if !complete && len(report) <= maxReport {
+			break
+		}
+		status, directory, _ := strings.Cut(string(report), " ")
+		code, err := strconv.Atoi(status)
+		if !complete || len(report) > maxReport || err != nil { // written by the command
+			_, _ = t.redacted.Write(text[:after]) // never fails
+			text = text[after:]
+			continue
+		}
+		_, _ = t.redacted.Write(text[:i])
+		t.end(code, directory)
 		text = rest
 	}
 	keep := len(text)
-	if i := bytes.Index(text, []byte(t.marker)); i >= 0 {
+	if i := bytes.Index(text, []byte(t.marker)); t.marker != "" && i >= 0 {
 		keep = i
 	} else if i := bytes.LastIndexByte(text, 0); i >= 0 && strings.HasPrefix(t.marker, string(text[i:])) {
 		keep = i
 	}
-	_, _ = t.output.Write(text[:keep])
+	_, _ = t.redacted.Write(text[:keep])
 	t.held = bytes.Clone(text[keep:])
 	return len(p), nil
 }
 
-// end reports the end of a command. What follows belongs to the next command.
-func (t *transcript) end(report string) {
-	status, directory, _ := strings.Cut(report, " ")
-	code, err := strconv.Atoi(status)
-	if err != nil {
-		code = -1 // impossible: the shell has formatted it
-	}
+// end reports the end of the current command. What follows belongs to the next command.
+func (t *transcript) end(status int, directory string) {
+	t.marker = ""
+	_ = t.redacted.Close() // never fails
+	var shown bytes.Buffer
+	redacted := peertext.NewRedactingWriter(&shown, t.secrets)
+	_, _ = redacted.Write([]byte(directory)) // never fails
+	_ = redacted.Close()
 	select {
-	case t.ends <- commandEnd{code, directory, t.output}:
-		t.output = &process.Output{Max: t.output.Max}
+	case t.ends <- commandEnd{status, shown.String(), t.output}:
+		t.begin(t.output.Max)
 	default: // impossible: the shell runs one command after the other
 	}
 }
@@ -344,7 +407,10 @@ func (t *transcript) last(status int) commandEnd {
 	case end := <-t.ends:
 		return end
 	default:
-		return commandEnd{status: status, output: t.current()}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		_ = t.redacted.Close() // never fails
+		return commandEnd{status: status, output: t.output}
 	}
 }
 

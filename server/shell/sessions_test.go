@@ -3,6 +3,7 @@
 package shell
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -58,6 +59,12 @@ func TestSession(t *testing.T) {
 		{"sleep 63; echo not reached", 0.1, sessionResult{ExitCode: 130, Directory: src, TimedOut: true}},
 		{"while true; do sleep 1; done", 0.1, sessionResult{ExitCode: 130, Directory: src, TimedOut: true}},
 		{"sh -c 'sleep 63; echo $?' | cat; echo not reached", 0.1, sessionResult{ExitCode: 130, Directory: src, TimedOut: true}},
+		{"f() { sleep 63; echo not reached; }; f", 0.1, sessionResult{ExitCode: 130, Directory: src, TimedOut: true}},
+		{"g() { for i in 1 2 3; do f; done; }; g", 0.1, sessionResult{ExitCode: 130, Directory: src, TimedOut: true}},
+		{"printf() { echo function; }; printf", 60, sessionResult{Output: "function\n", Directory: src}},
+		{"false", 60, sessionResult{ExitCode: 1, Directory: src}},
+		{"echo $?", 60, sessionResult{Output: "1\n", Directory: src}},
+		{"echo $?", 60, sessionResult{Output: "0\n", Directory: src}},
 		{"echo $NAME; cd ..", 60, sessionResult{Output: "value\n", Directory: dir}},
 		{"exec >/dev/null; echo hidden", 60, sessionResult{Directory: dir}},
 		{"exec >&2; echo shown", 60, sessionResult{Output: "shown\n", Directory: dir}},
@@ -251,11 +258,13 @@ func TestCredentialsOfSession(t *testing.T) {
 // A marker is found however the output is divided, and only a complete one.
 func TestTranscript(t *testing.T) {
 	for size := 1; size < 40; size++ {
-		script := newTranscript(1000)
+		script := newTranscript(1000, nil)
+		script.script("true", 0)
 		if c := script.marker[1]; '0' <= c && c <= '9' {
 			t.Fatalf("printf reads %q as a part of the number", c)
 		}
-		text := "one\x00two" + script.marker[:5] + script.marker + "3 /a b\x00later\x00"
+		marker := script.marker
+		text := "one\x00two" + marker[:5] + marker + "3 /a b\x00later\x00"
 		for rest := text; rest != ""; rest = rest[min(size, len(rest)):] {
 			if n, err := script.Write([]byte(rest[:min(size, len(rest))])); err != nil || n != min(size, len(rest)) {
 				t.Fatal(n, err)
@@ -263,8 +272,84 @@ func TestTranscript(t *testing.T) {
 		}
 		end := <-script.ends
 		got := fmt.Sprintf("%d %s %q %q", end.status, end.directory, end.output.String(), script.current().String()+string(script.held))
-		if want := fmt.Sprintf("3 /a b %q %q", "one\x00two"+script.marker[:5], "later\x00"); got != want {
+		if want := fmt.Sprintf("3 /a b %q %q", "one\x00two"+marker[:5], "later\x00"); got != want {
 			t.Errorf("%d bytes at a time: %s, want %s", size, got, want)
 		}
+	}
+}
+
+// A command that ends as its timeout passes is not interrupted.
+func TestSessionEndsWithTimeout(t *testing.T) {
+	u := newUser(t, nil)
+	u.call("session_open", `{"name":"a"}`)
+	opened, err := u.shell.sessions.find("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The end of no command reaches this transcript.
+	ended := &session{shell: opened.shell, transcript: newTranscript(1000, nil)}
+	expired, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 30 {
+		ended.transcript.ends <- commandEnd{status: 7, output: new(process.Output)}
+		if got, err := ended.run(expired, "true", nil); err != nil || got != (sessionResult{ExitCode: 7}) {
+			t.Fatalf("%+v %v", got, err)
+		}
+	}
+}
+
+// A command that knows the text of its marker harms no later command, and what follows a marker
+// takes no memory.
+func TestForgedMarkers(t *testing.T) {
+	u := newUser(t, nil)
+	u.call("session_open", `{"name":"a"}`)
+	u.in("a", "set -v; exec 2>log", 60)
+	forged := `printf "\0end $(sed -n 's/.*end \([A-Z0-9]*\) .*/\1/p' log | tail -n 1) 7 /forged\0"; exec 2>&1; set +v`
+	if got := u.in("a", forged, 60); got.ExitCode != 0 || !strings.Contains(got.Output, " 7 /forged\x00") {
+		t.Errorf("the marker of the command before: %+v", got)
+	}
+	for range 2 {
+		if got := u.in("a", "echo yes", 60); got.Output != "yes\n" {
+			t.Errorf("the command after it: %+v", got)
+		}
+	}
+
+	script := newTranscript(100, nil)
+	script.script("true", 0)
+	endless := script.marker + strings.Repeat("x", 1000)
+	for range 100 {
+		if n, err := script.Write([]byte(endless)); err != nil || n != len(endless) {
+			t.Fatal(n, err)
+		}
+		endless = endless[len(endless)-1000:]
+	}
+	if len(script.held) > 2*maxReport || script.current().Written() < 80000 {
+		t.Errorf("%d bytes are held, %d written", len(script.held), script.current().Written())
+	}
+	script.Write([]byte(script.marker + "no status\x00" + script.marker + "3 /a\x00" + script.marker + "4 /b\x00"))
+	if end := <-script.ends; end.status != 3 || end.directory != "/a" {
+		t.Errorf("%+v", end)
+	}
+	if len(script.ends) > 0 {
+		t.Error("a command has two ends")
+	}
+}
+
+// Credentials that occur in markers are redacted only in outputs and directories.
+func TestShortCredentialsOfSession(t *testing.T) {
+	u := newUser(t, nil)
+	for variable, value := range map[string]string{"WORD": "end", "DIGIT": "0", "DIR": "secret-directory"} {
+		if err := u.shell.Credentials().Set(variable, variable, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.call("session_open", `{"name":"a","credentials":["WORD","DIGIT","DIR"]}`)
+	got := u.in("a", `mkdir "$DIR"; cd "$DIR"; echo $WORD $DIGIT; printf secret-`, 5)
+	want := strings.ReplaceAll(u.files.Dir(), "0", "[redacted]") + "/[redacted]"
+	if got != (sessionResult{Output: "[redacted] [redacted]\nsecret-", Directory: want}) {
+		t.Errorf("%+v", got)
+	}
+	if got := u.in("a", "printf directory; exit", 5); got != (sessionResult{Output: "directory", Closed: true}) {
+		t.Errorf("%+v", got)
 	}
 }
