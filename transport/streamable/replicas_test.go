@@ -477,7 +477,7 @@ func (d *memoryEndpoint) resume(ctx context.Context, session, event string) <-ch
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil)
 		r.Header.Set("Accept", "text/event-stream")
 		r.Header.Set("Mcp-Session-Id", session)
-		r.Header.Set("Last-Event-Id", event)
+		r.Header.Set("Last-Event-ID", event)
 		w := httptest.NewRecorder()
 		d.endpoint.ServeHTTP(w, r)
 		answered <- w
