@@ -32,7 +32,7 @@ type Catalog struct {
 	// Of a merged catalog:
 	bridges []string // see CatalogOptions; also of a catalog that is not merged
 	// rootsChanged is CatalogOptions.RootsChanged; also of a catalog that is not merged.
-	rootsChanged func(ctx context.Context, caller *mcp.Caller)
+	rootsChanged rootsChange
 	parts        []Part
 	owners       [kindCount]map[string]string
 }
@@ -87,7 +87,7 @@ type CatalogOptions struct {
 func NewCatalog(entries []*Entry, opts *CatalogOptions) *Catalog {
 	c := &Catalog{}
 	if opts != nil {
-		c.partial, c.bridges, c.rootsChanged = opts.Partial, opts.Bridges, opts.RootsChanged
+		c.partial, c.bridges, c.rootsChanged = opts.Partial, opts.Bridges, newRootsChange(opts.RootsChanged)
 	}
 	if opts != nil && opts.Resolve != nil {
 		finished := newMapping(func(e *Entry) *Entry { return e })

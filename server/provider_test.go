@@ -374,6 +374,46 @@ func TestProviderRun(t *testing.T) {
 	}
 }
 
+// TestRootsChangedPanics checks that a panic while roots change is logged, and does not keep the
+// change from other providers.
+func TestRootsChangedPanics(t *testing.T) {
+	for _, panicking := range []int{1, 2} {
+		t.Run(fmt.Sprint(panicking), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				s := newServer(&server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				var passed atomic.Int32
+				mountChanged := func(name string, changed func(context.Context, *mcp.Caller)) {
+					m := newTestProvider()
+					m.catalog.Store(server.NewCatalog(m.toolEntries(name), &server.CatalogOptions{RootsChanged: changed}))
+					mountProvider(t, s, m, "")
+				}
+				for i := range panicking {
+					name := fmt.Sprint("broken", i)
+					mountChanged(name, func(context.Context, *mcp.Caller) { panic(name) })
+				}
+				if panicking > 1 {
+					mountChanged("sound", func(context.Context, *mcp.Caller) { passed.Add(1) })
+				}
+				roots := func(context.Context) ([]mcp.Root, error) { return nil, nil }
+				session := connectInMemory(t, s, &client.Options{Era: client.Legacy, Roots: roots})
+				if err := session.RootsChanged(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				for i := range panicking {
+					if !strings.Contains(log.String(), fmt.Sprint("panic: broken", i)) {
+						t.Errorf("the log has no panic of broken%d: %s", i, log.String())
+					}
+				}
+				if want := int32(panicking - 1); passed.Load() != want {
+					t.Errorf("%d other providers got the change, want %d", passed.Load(), want)
+				}
+			})
+		})
+	}
+}
+
 // TestProviderRunForever checks that Shutdown returns at its deadline if Run does not end.
 func TestProviderRunForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
