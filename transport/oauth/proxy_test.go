@@ -387,6 +387,8 @@ func TestProxyRefreshRefused(t *testing.T) {
 		{http.StatusUnauthorized, "invalid_grant", true},
 		{http.StatusForbidden, "access_denied", true},
 		{http.StatusBadRequest, "interaction_required", true},
+		{http.StatusBadRequest, "login_required", true},
+		{http.StatusBadRequest, "consent_required", true},
 		{http.StatusOK, "bad_refresh_token", true},
 
 		{http.StatusBadRequest, "invalid_request", false},
@@ -394,6 +396,8 @@ func TestProxyRefreshRefused(t *testing.T) {
 		{http.StatusBadRequest, "unauthorized_client", false},
 		{http.StatusBadRequest, "unsupported_grant_type", false},
 		{http.StatusBadRequest, "invalid_scope", false},
+		{http.StatusOK, "incorrect_client_credentials", false},
+		{http.StatusBadRequest, "something_new", false},
 		{http.StatusBadRequest, "temporarily_unavailable", false},
 		{http.StatusBadRequest, "server_error", false},
 		{http.StatusBadRequest, "slow_down", false},

@@ -246,21 +246,22 @@ func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values)
 	}
 }
 
-// endsLogin reports whether the provider's error means that the person has to log in again: its
-// code says so (invalid_grant), or is not of RFC 6749, section 5.2. The other codes there are about
-// the proxy and its request, until a configuration is corrected. A response without a code does not
-// follow that section, so it says nothing about the refresh token.
+// endsLogin reports whether the provider's error means that the person has to log in again.
+//
+// These codes say so: invalid_grant (RFC 6749, section 5.2), access_denied (RFC 6749, section 4.1.2.1),
+// bad_refresh_token of GitHub, and interaction_required, login_required and consent_required (OpenID
+// Connect Core 1.0, section 3.1.2.6). An error with any other code, or with none, may be about the
+// proxy, its configuration or the provider. The login then lasts until that is corrected.
 func endsLogin(err error) bool {
 	refused, ok := errors.AsType[*Error](err)
 	if !ok || !isFinal(err) {
 		return false
 	}
 	switch refused.Code {
-	case "", codeInvalidRequest, "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
-		"temporarily_unavailable", "server_error", "slow_down":
-		return false
+	case "invalid_grant", "bad_refresh_token", "access_denied", "interaction_required", "login_required", "consent_required":
+		return true
 	}
-	return true
+	return false
 }
 
 // requestToken sends a token request to the provider.
