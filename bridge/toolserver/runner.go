@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -100,17 +101,19 @@ func (r *Runner) RunRaw(ctx context.Context, tool string, arguments any) (*mcp.C
 }
 
 // RunAs calls a tool as [Runner.Run] does, and decodes its result. Names of members are matched
-// exactly. A result that is a text is decoded as JSON, unless T is a string type.
+// exactly. A result that is a text is decoded as JSON, unless T is a string type. A time.Duration is a
+// number of nanoseconds.
 func RunAs[T any](ctx context.Context, r *Runner, tool string, arguments any) (T, error) {
 	var value T
 	result, err := r.Run(ctx, tool, arguments)
 	if err != nil {
 		return value, err
 	}
-	err = jsonv2.Unmarshal(result, &value)
+	nanoseconds := jsonv1.FormatDurationAsNano(true)
+	err = jsonv2.Unmarshal(result, &value, nanoseconds)
 	if err != nil && jsonscan.KindOf(result) == jsonscan.String {
 		var said T
-		if jsonv2.Unmarshal([]byte(jsonscan.Unquote(result)), &said) == nil {
+		if jsonv2.Unmarshal([]byte(jsonscan.Unquote(result)), &said, nanoseconds) == nil {
 			return said, nil
 		}
 	}

@@ -155,6 +155,15 @@ func TestRunAsDecodes(t *testing.T) {
 			t.Errorf("%s: %d, %v", answer, got.Sum, err)
 		}
 	}
+	type wait struct {
+		For time.Duration `json:"for"`
+	}
+	for _, answer := range []string{`{"result":{"for":1500000000}}`, `{"result":"{\"for\":1500000000}"}`} {
+		runner, _ := answering(t, toolserver.RunnerOptions{}, 200, answer)
+		if got, err := toolserver.RunAs[wait](t.Context(), runner, "t", nil); err != nil || got.For != 1500*time.Millisecond {
+			t.Errorf("%s: %v, %v", answer, got.For, err)
+		}
+	}
 	runner, _ := answering(t, toolserver.RunnerOptions{}, 200, `{"result":"{\"sum\":2}"}`)
 	if got, err := toolserver.RunAs[string](t.Context(), runner, "t", nil); err != nil || got != `{"sum":2}` {
 		t.Errorf("%q, %v", got, err)
