@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -83,7 +84,7 @@ func (t *faultyTransport) lose(r *http.Request, body []byte) (*http.Response, er
 	}, nil
 }
 
-// duplicate sends a message once more. Nobody gets the response.
+// duplicate sends a message once more. The response is discarded.
 func (t *faultyTransport) duplicate(r *http.Request, body []byte) {
 	again := r.Clone(t.lifetime)
 	again.Body = io.NopCloser(bytes.NewReader(body))
@@ -132,8 +133,9 @@ type faultyEvents struct {
 	events *sse.Reader
 	ended  context.Context
 	end    context.CancelFunc
-	lost   bool   // a message was lost: the client must not learn that by the end of the stream
-	rest   []byte // of the current event
+	lost   bool          // a response was lost: the client must not learn that by the end of the stream
+	rest   []byte        // of the current event
+	retry  time.Duration // the last retry time that the client has
 }
 
 func (t *faultyTransport) newEvents(ctx context.Context, body io.Closer, events *sse.Reader) *faultyEvents {
@@ -163,20 +165,27 @@ func (s *faultyEvents) Read(p []byte) (int, error) {
 // next reads an event.
 func (s *faultyEvents) next() error {
 	event, err := s.events.Next()
+	if err == io.EOF && s.changeRetry() {
+		s.rest, err = sse.Append(nil, sse.Event{Retry: s.retry}) // the reader then returns EOF again
+		return err
+	}
 	if err == io.EOF && s.lost {
 		<-s.ended.Done()
 	}
 	if err != nil {
 		return err
 	}
-	event.Retry = s.events.Retry()
+	event.Retry = 0
+	if s.changeRetry() {
+		event.Retry = s.retry
+	}
 	s.rest, err = sse.Append(nil, event)
 	if err != nil {
 		return err
 	}
 	switch s.faults.of(true, event.Data) {
 	case Drop:
-		s.rest, s.lost = nil, true
+		s.rest, s.lost = nil, s.lost || isResponse(event.Data)
 	case Duplicate:
 		s.rest = append(s.rest, s.rest...)
 	case Cut:
@@ -185,4 +194,18 @@ func (s *faultyEvents) next() error {
 	case Deliver:
 	}
 	return nil
+}
+
+// changeRetry reports whether the server has sent another retry time, also in an event without data,
+// which the reader does not return.
+func (s *faultyEvents) changeRetry() bool {
+	changed := s.retry != s.events.Retry()
+	s.retry = s.events.Retry()
+	return changed
+}
+
+func isResponse(frame []byte) bool {
+	message, err := jsonrpc.Decode(frame)
+	_, ok := message.(*jsonrpc.Response)
+	return err == nil && ok
 }

@@ -135,6 +135,73 @@ func TestFaultsOfProgress(t *testing.T) {
 	}
 }
 
+// The stream of a call can be closed and resumed after one of its notifications was lost.
+func TestDropBeforeDetach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(nil)
+		server.AddTool(s, server.Tool{Name: "long"}, func(ctx context.Context, r *server.Request, _ none) (string, error) {
+			if err := r.Progress(ctx, 1, 0, ""); err != nil {
+				return "", err
+			}
+			r.Detach(time.Second)
+			<-time.After(time.Second / 2)
+			return "done", nil
+		})
+		session := servertest.Connect(t, s, &servertest.Options{
+			Mode: servertest.Mode{Transport: servertest.Streamable, Era: client.Legacy},
+			Fault: func(m servertest.Message) servertest.Fault {
+				if m.Method == mcp.NotificationProgress {
+					return servertest.Drop
+				}
+				return servertest.Deliver
+			},
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		got, err := client.CallAs[string](ctx, session, "long", nil, &client.CallOptions{Progress: func(*mcp.ProgressParams) { t.Error("the progress was reported") }})
+		if err != nil || got != "done" {
+			t.Fatalf("the call: %q, %v", got, err)
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("the client resumed the stream after %v, want the time that the server has sent", took)
+		}
+	})
+}
+
+// A client gets the notifications of the GET stream that follow a lost one.
+func TestDropOfUnsolicited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		dropped := 0
+		changes := 0
+		s := newServer(nil)
+		_ = servertest.Connect(t, s, &servertest.Options{
+			Mode:   servertest.Mode{Transport: servertest.Streamable, Era: client.Legacy},
+			Client: client.Options{OnChange: func(context.Context, mcp.Change) { mu.Lock(); changes++; mu.Unlock() }},
+			Fault: func(m servertest.Message) servertest.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				if m.Method == mcp.NotificationToolsListChanged {
+					if dropped++; dropped == 1 {
+						return servertest.Drop
+					}
+				}
+				return servertest.Deliver
+			},
+		})
+		for i := range 2 {
+			server.AddTool(s, server.Tool{Name: fmt.Sprint("late", i)}, func(context.Context, *server.Request, none) (string, error) { return "", nil })
+			<-time.After(time.Minute)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if dropped != 2 || changes != 1 {
+			t.Errorf("the server sent %d changes and the client got %d, want 2 and 1", dropped, changes)
+		}
+	})
+}
+
 // A call that arrives twice does not break the session. Each HTTP request is handled; a connection
 // may refuse an id that is in use.
 func TestDuplicateCall(t *testing.T) {
