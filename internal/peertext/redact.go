@@ -94,8 +94,10 @@ func (w *RedactingWriter) Close() error {
 // A secret is a text to search for by the algorithm of Knuth, Morris and Pratt. So the work for
 // each byte is bounded even if the secret and the text repeat themselves.
 type secret struct {
-	text  string
-	again []int32 // again[n] is how much of text the first n bytes of text end with, less than n
+	text string
+	// border[n] is the length of the longest proper prefix of text[:n] that is also its suffix (the
+	// failure function of Knuth, Morris and Pratt).
+	border []int32
 }
 
 // newSecrets returns different secrets, the longest first.
@@ -106,7 +108,7 @@ func newSecrets(texts []string) []secret {
 	for _, text := range slices.Compact(texts) {
 		s := secret{text, make([]int32, len(text)+1)}
 		for n := 2; n <= len(text); n++ {
-			s.again[n] = int32(s.match(int(s.again[n-1]), text[n-1]))
+			s.border[n] = int32(s.match(int(s.border[n-1]), text[n-1]))
 		}
 		all = append(all, s)
 	}
@@ -120,7 +122,7 @@ func (s *secret) match(n int, b byte) int {
 		if n == 0 {
 			return 0
 		}
-		n = int(s.again[n])
+		n = int(s.border[n])
 	}
 	return n + 1
 }
@@ -131,12 +133,16 @@ type search struct {
 	matched []int  // how much of each secret the text ends with
 	held    []byte // the end of the text that may be the beginning of a secret
 	lengths []int  // the length of the longest secret that begins at each byte of held
-	covered int    // bytes at the beginning of held that the last Redacted replaces
+	// coveredBytes is how many bytes at the beginning of held the last Redacted replaces.
+	coveredBytes int
 }
 
 func newSearch(secrets []secret) search {
 	return search{secrets: secrets, matched: make([]int, len(secrets))}
 }
+
+// compactAfter is how many released bytes a search keeps, at least, before it discards them.
+const compactAfter = 4 << 10
 
 // add adds a piece of the text. It appends to dst what needs not be held back.
 func (s *search) add(dst, piece []byte) []byte {
@@ -150,12 +156,16 @@ func (s *search) add(dst, piece []byte) []byte {
 			if n == len(s.secrets[i].text) {
 				at := len(s.held) - n
 				s.lengths[at] = max(s.lengths[at], n)
-				n = int(s.secrets[i].again[n])
+				n = int(s.secrets[i].border[n])
 			}
 			longest = max(longest, n)
 		}
 		for ; from < len(s.held)-longest; from++ {
 			dst = s.release(dst, from)
+		}
+		if from > compactAfter && from > len(s.held)/2 {
+			s.held, s.lengths = slices.Delete(s.held, 0, from), slices.Delete(s.lengths, 0, from)
+			from = 0
 		}
 	}
 	s.held, s.lengths = bytes.Clone(s.held[from:]), slices.Clone(s.lengths[from:])
@@ -173,13 +183,13 @@ func (s *search) end(dst []byte) []byte {
 
 // release appends a byte of held to dst, or what replaces it.
 func (s *search) release(dst []byte, at int) []byte {
-	length := max(s.covered, s.lengths[at])
+	length := max(s.coveredBytes, s.lengths[at])
 	switch {
 	case length == 0:
 		dst = append(dst, s.held[at])
-	case s.covered == 0:
+	case s.coveredBytes == 0:
 		dst = append(dst, Redacted...)
 	}
-	s.covered = max(length-1, 0)
+	s.coveredBytes = max(length-1, 0)
 	return dst
 }
