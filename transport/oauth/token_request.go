@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -128,11 +127,12 @@ func tokenEndpointError(err error, server *serverMetadata, params url.Values, re
 
 // excerptWithout returns the beginning of a peer's text without secrets, which it may repeat.
 func excerptWithout(text string, secrets ...string) string {
-	for _, secret := range slices.Clone(secrets) {
-		secrets = append(secrets, url.QueryEscape(secret))
+	forms := make([]string, 0, 2*len(secrets))
+	for _, secret := range secrets {
+		forms = append(forms, secret, url.QueryEscape(secret))
 	}
 	var b strings.Builder
-	w := peertext.NewRedactingWriter(&b, secrets)
+	w := peertext.NewRedactingWriter(&b, forms)
 	_, _ = io.WriteString(w, text) // a strings.Builder never fails
 	_ = w.Close()
 	return excerpt(b.String())
