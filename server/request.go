@@ -63,8 +63,8 @@ func (r *Request) Progress(ctx context.Context, done, total float64, message str
 
 // SetChunks says how many chunks a stream has; see [AddStream]. The progress notifications of later
 // chunks have it as their total, so that the caller can show how far the stream is. A stream that does
-// not know the number does not call SetChunks. Outside of a stream it does nothing. Unlike other methods,
-// it must not be called concurrently: the function calls it, or the sequence that it returns.
+// not know the number does not call SetChunks. A total of 0 or less means that the number is not known.
+// Outside of a stream SetChunks does nothing. Unlike other methods, it must not be called concurrently: the function calls it, or the sequence that it returns.
 func (r *Request) SetChunks(total int) { r.call.Set(chunksKey{}, total) }
 
 // chunksKey is the key of the number of chunks in the values of a call.

@@ -260,7 +260,7 @@ func (tailor) Measure(ctx context.Context, r *server.Request, in measureIn) iter
 // ofTotal states the total, if there is one, and sends two chunks.
 func ofTotal(_ context.Context, r *server.Request, in totalIn) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
-		if in.Total > 0 {
+		if in.Total != 0 {
 			r.SetChunks(in.Total)
 		}
 		_ = yield(1, nil) && yield(2, nil)
@@ -288,7 +288,7 @@ func TestStreamHasItsTotal(t *testing.T) {
 		server.AddService(s, tailor{})
 		session := connect(t, s, era)
 		for _, tool := range []string{"cut", "measure"} {
-			for total, want := range map[int]string{0: "0 of unknown, 1 of unknown", 2: "0 of 2, 1 of 2", 3: "0 of 3, 1 of 3"} {
+			for total, want := range map[int]string{-1: "0 of unknown, 1 of unknown", 0: "0 of unknown, 1 of unknown", 2: "0 of 2, 1 of 2", 3: "0 of 3, 1 of 3"} {
 				var got []string
 				report := func(p *mcp.ProgressParams) {
 					of := "unknown"
