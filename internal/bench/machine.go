@@ -50,16 +50,16 @@ func (m *Machine) String() string {
 		m.Date, m.Commit, m.Processor, m.Cores, m.System, m.Go, m.Modules[official], m.Modules[other], m.Rounds, m.Time)
 }
 
-// commit is that of the working directory, as git tells it.
+// commit returns the commit of the working directory, with the suffix -dirty if files differ from it.
 func commit() string {
-	out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	out, err := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*").Output()
 	if err != nil {
 		return "unknown"
 	}
 	return strings.TrimSpace(string(out))
 }
 
-// processor is its name where the system tells it.
+// processor returns the name of the processor, if /proc/cpuinfo has it.
 func processor() string {
 	file, err := os.Open("/proc/cpuinfo")
 	if err != nil {
