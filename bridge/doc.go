@@ -34,7 +34,8 @@
 // changes its roots, the bridge passes that on to servers of the legacy era, in the sessions that
 // carry calls of the client. A server that then asks for the roots gets the answer if the client
 // has a call in flight, or makes one within 5 seconds. Clients of the modern era do not report
-// changes of roots, so a server of the legacy era that keeps the roots of a call does not hear of them.
+// changes of roots, so a server of the legacy era that keeps the roots of a call is not
+// notified.
 //
 // # Guarantees
 //

@@ -162,7 +162,7 @@ func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *
 // rootsTimeout bounds how long a change of roots waits for one server to take it.
 const rootsTimeout = 5 * time.Second
 
-// rootsChanged tells the server that the client has changed its roots, on the open sessions that
+// rootsChanged notifies the server that the client has changed its roots, on the open sessions that
 // carry calls of the client.
 func (p *pool) rootsChanged(ctx context.Context, caller *mcp.Caller) {
 	ctx, cancel := context.WithTimeout(ctx, rootsTimeout)
@@ -171,7 +171,7 @@ func (p *pool) rootsChanged(ctx context.Context, caller *mcp.Caller) {
 	for _, session := range p.carrying(caller) {
 		notifying.Go(func() {
 			if err := session.RootsChanged(ctx); err != nil {
-				p.opts.Logger.Warn("the server was not told that roots have changed", "error", err)
+				p.opts.Logger.Warn("could not notify the server that roots have changed", "error", err)
 			}
 		})
 	}

@@ -164,19 +164,19 @@ func TestSessionsByWhatCanBeAsked(t *testing.T) {
 	})
 }
 
-// A legacy server hears of changed roots on the sessions that carry calls of the client that has
+// A legacy server is notified of changed roots on the sessions that carry calls of the client that has
 // changed them, and on no others.
 func TestRootsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var told []string
+		var notified []string
 		dialAs := func(_ context.Context, principal string) (transport.Dialer, error) {
 			up := toolsOnly(client.Legacy, "who")
 			up.received = func(note *jsonrpc.Request) {
 				if note.Method == mcp.NotificationRootsListChanged {
 					mu.Lock()
 					defer mu.Unlock()
-					told = append(told, principal)
+					notified = append(notified, principal)
 				}
 			}
 			return pipeTo(up), nil
@@ -207,7 +207,7 @@ func TestRootsChanged(t *testing.T) {
 				}
 			}
 			mu.Lock()
-			told = nil
+			notified = nil
 			mu.Unlock()
 			if err := session.RootsChanged(t.Context()); err != nil {
 				t.Error(err)
@@ -218,8 +218,8 @@ func TestRootsChanged(t *testing.T) {
 			if c.calls && c.opts.Era == client.Legacy {
 				want = 1
 			}
-			if len(told) != want || want > 0 && told[0] != c.want {
-				t.Errorf("%q: sessions of %q were told", c.principal, told)
+			if len(notified) != want || want > 0 && notified[0] != c.want {
+				t.Errorf("%q: sessions of %q were notified", c.principal, notified)
 			}
 			mu.Unlock()
 		}

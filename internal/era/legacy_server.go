@@ -17,7 +17,7 @@ import (
 type legacySession struct {
 	caller  atomic.Pointer[mcp.Caller] // nil before the handshake
 	changes changeQueue
-	roots   changeQueue // has one change while the core must hear of changed roots
+	roots   changeQueue // has one change while the core must be notified of changed roots
 
 	subscribe atomic.Bool // the handshake has declared resources.subscribe
 
