@@ -1,17 +1,19 @@
 // Server is the server of docs/production.md: one tool, with tokens, logs, metrics and an orderly
 // shutdown.
 //
-//	go run ./docs/production/server [-http ADDRESS] [-config FILE]
+//	go run ./docs/production/server [-http ADDRESS] [-internal ADDRESS] [-config FILE]
 package main
 
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -28,23 +30,24 @@ import (
 type config struct {
 	Host   string            // the public name of the server
 	Tokens map[string]string // the name of each caller, by its token
-	Secret string            // the same random text in all replicas
+	Secret string            // 64 random hexadecimal digits, the same in all replicas
 }
 
 func main() {
 	address := flag.String("http", ":8080", "the `address` to serve HTTP at")
+	internalAddress := flag.String("internal", "127.0.0.1:9090", "the `address` to serve /metrics and /health at, without tokens")
 	file := flag.String("config", "config.json", "the `file` with the settings")
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *address, *file); err != nil {
+	if err := run(ctx, *address, *internalAddress, *file); err != nil {
 		slog.Error("the server failed", "error", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, address, file string) error {
+func run(ctx context.Context, address, internalAddress, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -53,20 +56,33 @@ func run(ctx context.Context, address, file string) error {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if len(c.Secret) < 32 {
-		return errors.New("the secret needs at least 32 random characters")
+	if secret, err := hex.DecodeString(c.Secret); err != nil || len(secret) != 32 {
+		return errors.New("the secret must be 64 random hexadecimal digits")
 	}
 	callers, err := gateway.NewAuthenticator(&gateway.AuthenticatorOptions{Tokens: c.Tokens, Hosts: []string{c.Host}})
 	if err != nil {
 		return err
 	}
+	var listening net.ListenConfig
+	listener, err := listening.Listen(ctx, "tcp", internalAddress)
+	if err != nil {
+		return err
+	}
+	slog.Info("serving /metrics and /health", "address", listener.Addr().String())
 	metrics := &gateway.Metrics{}
-	return streamable.Serve(ctx, address, newServer(c.key("state"), metrics), &streamable.ServeOptions{
+	internalServer := &http.Server{Handler: internal(ctx, metrics), ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- internalServer.Serve(listener) }()
+	err = streamable.Serve(ctx, address, newServer(c.key("state"), metrics), &streamable.ServeOptions{
 		Options:         streamable.Options{Hosts: []string{c.Host}},
 		Wrap:            callers.Handler,
-		Other:           internal(ctx, metrics),
 		ShutdownTimeout: 20 * time.Second, // the orchestrator kills the process after 30 s
 	})
+	err = errors.Join(err, internalServer.Close()) // last, so that /health answers during the shutdown
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return err
 }
 
 // key derives a key for one purpose from the secret.
@@ -97,7 +113,7 @@ func divide(_ context.Context, _ *server.Request, in divideIn) (float64, error) 
 	return in.Dividend / in.Divisor, nil
 }
 
-// internal serves what the reverse proxy must not forward.
+// internal serves what needs no token, for the orchestrator and Prometheus only.
 func internal(ctx context.Context, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

@@ -23,21 +23,32 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// started runs the server at a free port. stop ends it as SIGTERM does and returns its result and log.
-func started(t *testing.T) (origin string, stop func() (log string, err error)) {
+// written returns a file with settings.
+func written(t *testing.T, settings string) string {
 	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// started runs the server at free ports. stop ends it as SIGTERM does and returns its result and log.
+func started(t *testing.T) (origin, internalOrigin string, stop func() (log string, err error)) {
+	t.Helper()
+	file := written(t, `{"host":"mcp.example.com","tokens":{"sesame-open-sesame":"ada"},"secret":"`+strings.Repeat("0a", 32)+`"}`)
 	read, write := io.Pipe()
 	previous := slog.Default()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(write, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, "127.0.0.1:0", "config.json")
+		ended <- run(ctx, "127.0.0.1:0", "127.0.0.1:0", file)
 		write.Close()
 	}()
 	lines := json.NewDecoder(read)
-	var first struct{ Address string }
-	if err := lines.Decode(&first); err != nil {
+	var internalServer, public struct{ Address string }
+	if err := errors.Join(lines.Decode(&internalServer), lines.Decode(&public)); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
@@ -46,7 +57,7 @@ func started(t *testing.T) (origin string, stop func() (log string, err error)) 
 		defer close(copied)
 		_, _ = io.Copy(&log, read)
 	}()
-	return "http://" + first.Address, func() (string, error) {
+	return "http://" + public.Address, "http://" + internalServer.Address, func() (string, error) {
 		cancel()
 		err := <-ended
 		<-copied
@@ -70,7 +81,7 @@ func get(t *testing.T, url string) (status int, body string) {
 }
 
 func TestServer(t *testing.T) {
-	origin, stop := started(t)
+	origin, internalOrigin, stop := started(t)
 	connect := func(token string) (*client.Session, error) {
 		return client.Connect(t.Context(), streamable.Dial(origin+"/mcp", &streamable.DialOptions{
 			Header: func(_ context.Context, header http.Header) error {
@@ -90,13 +101,18 @@ func TestServer(t *testing.T) {
 	if got, err := client.CallAs[float64](t.Context(), session, "divide", divideIn{1, 8}, nil); err != nil || got != 0.125 {
 		t.Errorf("1/8 is %v, %v", got, err)
 	}
-	if status, _ := get(t, origin+"/health"); status != http.StatusOK {
+	if status, _ := get(t, internalOrigin+"/health"); status != http.StatusOK {
 		t.Errorf("the status of /health is %d", status)
+	}
+	for _, path := range []string{"/health", "/metrics"} {
+		if status, _ := get(t, origin+path); status != http.StatusNotFound {
+			t.Errorf("the status of %s at the public address is %d", path, status)
+		}
 	}
 	const counted = `
 dovetail_calls_total{method="tools/call",server="",tool="divide",outcome="ok"} 1
 `
-	if _, text := get(t, origin+"/metrics"); !strings.Contains(text, counted) {
+	if _, text := get(t, internalOrigin+"/metrics"); !strings.Contains(text, counted) {
 		t.Errorf("want%sthe metrics are\n%s", counted, text)
 	}
 	if err := session.Close(); err != nil {
@@ -119,17 +135,23 @@ func TestHealthAtShutdown(t *testing.T) {
 }
 
 func TestInvalidConfig(t *testing.T) {
+	published, err := os.ReadFile("config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const placeholder = "replace this by the output of: openssl rand -hex 32"
+	digits := strings.Repeat("0a", 32)
 	for text, want := range map[string]string{
-		`{`:                 "unexpected end",
-		`{"secret":"tiny"}`: "at least 32",
-		`{"host":"mcp.example.com","tokens":{"short":"ada"},"secret":"0123456789abcdef0123456789abcdef"}`: "token",
+		`{`:               "unexpected end",
+		string(published): "64 random hexadecimal digits",
+		strings.Replace(string(published), placeholder, digits, 1):                      "token",
+		`{"secret":"` + digits[2:] + `"}`:                                               "64 random hexadecimal digits",
+		`{"secret":"` + digits + `0a"}`:                                                 "64 random hexadecimal digits",
+		`{"host":"mcp.example.com","tokens":{"short":"ada"},"secret":"` + digits + `"}`: "token",
 	} {
-		file := filepath.Join(t.TempDir(), "config.json")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file := written(t, text)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if err := run(ctx, "127.0.0.1:0", file); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(ctx, "127.0.0.1:0", "127.0.0.1:0", file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 		cancel()
