@@ -3,6 +3,7 @@ package archtest
 import (
 	"go/ast"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // limitFolders are the packages whose type Limits has the limits of one side.
-var limitFolders = []string{"transport", "client"}
+var limitFolders = []string{"transport", "transport/store", "client"}
 
 // Each field of a type Limits has a test that reaches the limit, named TestLimit and the field,
 // and a row in the guide with its default and its reason.
@@ -30,7 +31,7 @@ func TestLimitsAreTested(t *testing.T) {
 			}
 		} else if slices.Contains(limitFolders, file.folder()) {
 			for _, name := range limitFields(file.syntax) {
-				fields = append(fields, file.folder()+".Limits."+name)
+				fields = append(fields, path.Base(file.folder())+".Limits."+name)
 			}
 		}
 	}

@@ -180,8 +180,42 @@ func compareWithModel(t *testing.T, data []byte) {
 	}
 }
 
+// A stream keeps its newest entries.
+func TestLimitLogEntries(t *testing.T) {
+	m := open(t, &MemoryOptions{Limits: Limits{LogEntries: 2}})
+	var ids []uint64
+	for range 3 {
+		id, err := m.Append(t.Context(), "1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if got := readIDs(t, m, "1"); !slices.Equal(got, ids[1:]) {
+		t.Errorf("the stream has the entries %d, want %d", got, ids[1:])
+	}
+}
+
+// An entry is deleted at its age.
+func TestLimitLogAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := open(t, &MemoryOptions{Limits: Limits{LogAge: time.Second}})
+		if _, err := m.Append(t.Context(), "1", nil); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second - 1)
+		if got := readIDs(t, m, "1"); len(got) != 1 {
+			t.Errorf("before its age, the stream has the entries %d", got)
+		}
+		pass(1)
+		if got := readIDs(t, m, "1"); len(got) != 0 {
+			t.Errorf("at its age, the stream has the entries %d", got)
+		}
+	})
+}
+
 // The oldest entries are deleted first, whatever their stream.
-func TestMemoryLogBytes(t *testing.T) {
+func TestLimitLogBytes(t *testing.T) {
 	const size = 1000
 	m := open(t, &MemoryOptions{Limits: Limits{LogBytes: 5*(size+entryOverhead) + 2*(streamOverhead+1)}})
 	var ids []uint64

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,28 @@ func TestMemoryDuplicateWindow(t *testing.T) {
 				t.Errorf("the queue has %d jobs, want %d", jobs, round+1)
 			}
 			pass(1)
+		}
+	})
+}
+
+// A job is delivered again when its lease has expired.
+func TestLimitLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := open(t, &MemoryOptions{Limits: Limits{Lease: time.Second}})
+		if err := m.Push(t.Context(), "queue", "id", nil); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		first, err := m.Pull(t.Context(), "queue")
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := m.Pull(t.Context(), "queue")
+		if err != nil || second.Attempt != 2 || time.Since(began) != time.Second {
+			t.Errorf("the second delivery: %+v, %v after %v", second, err, time.Since(began))
+		}
+		if err := m.Extend(t.Context(), first); !errors.Is(err, ErrLost) {
+			t.Errorf("the first lease is extended: %v", err)
 		}
 	})
 }
