@@ -127,11 +127,15 @@ type Handlers struct {
 //
 // What the client supports is declared when the session is opened. A handler can therefore be
 // replaced only if [Options] had one, or else SetHandlers returns an error and replaces none. A
-// client that gets its handler later starts with one that returns an error. After a new Roots, call
-// [Session.RootsChanged].
+// client that gets its handler later starts with one that returns an error. SetHandlers also returns
+// an error if Options.Capabilities is set, because handlers do not answer then. After a new Roots,
+// call [Session.RootsChanged].
 func (s *Session) SetHandlers(replacements Handlers) error { return s.handlers.replace(replacements) }
 
 func (h *handlers) replace(with Handlers) error {
+	if h.opts.Capabilities != nil {
+		return errors.New("client: handlers cannot be set after Connect: Options.Capabilities is set")
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, handler := range []struct {
@@ -142,7 +146,7 @@ func (h *handlers) replace(with Handlers) error {
 		{"Sample", with.Sample != nil, h.current.Sample != nil},
 		{"Roots", with.Roots != nil, h.current.Roots != nil},
 	} {
-		if handler.set && (!handler.offered || h.opts.Capabilities != nil) {
+		if handler.set && !handler.offered {
 			return fmt.Errorf("client: %[1]s cannot be set after Connect: the server was not offered it, since Options had no %[1]s", handler.name)
 		}
 	}

@@ -166,6 +166,17 @@ func TestSetHandlers(t *testing.T) {
 	})
 }
 
+// TestSetHandlersWithCapabilities checks the error of a session whose handlers are not called.
+func TestSetHandlersWithCapabilities(t *testing.T) {
+	session := connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{
+		Elicit: elicits(mcp.ElicitDecline, ""), Capabilities: &mcp.ClientCapabilities{},
+	})
+	err := session.SetHandlers(client.Handlers{Elicit: elicits(mcp.ElicitAccept, "")})
+	if err == nil || !strings.Contains(err.Error(), "Options.Capabilities") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // TestDefaultsAreFilledIn checks that the client adds defaults to the answer.
 func TestDefaultsAreFilledIn(t *testing.T) {
 	const ask = `{"message":"m","requestedSchema":{"type":"object","properties":{
