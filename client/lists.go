@@ -72,7 +72,7 @@ type listPage[R, T any, P unmarshaler[R], E unmarshaler[T]] struct {
 // UnmarshalJSON checks and decodes a page. Unless an entry is invalid, it decodes the page as a
 // whole, which is faster.
 func (p *listPage[R, T, P, E]) UnmarshalJSON(page []byte) error {
-	if err := p.list.check(page); err != nil || p.list.array == nil && p.list.ended {
+	if err := p.list.check(page); err != nil || p.list.isRepeated {
 		return err
 	}
 	if !p.list.hasInvalid {
@@ -111,6 +111,7 @@ type listReader struct {
 	array      json.RawMessage // the entries of the page, or nil
 	cursor     json.RawMessage // of the next page, or nil
 	hasInvalid bool            // an entry is no object, or exceeds a limit
+	isRepeated bool            // the page is the same as one before; array is nil
 	ended      bool            // the list ends with this page, whatever its cursor
 	cursors    paging.Cursors
 }
@@ -153,7 +154,7 @@ func (r *listReader) follow() {
 	}
 	r.session.opts.Logger.Warn(end, "method", r.method)
 	r.ended = true
-	if end == paging.RepeatedPage {
+	if r.isRepeated = end == paging.RepeatedPage; r.isRepeated {
 		r.array = nil
 	}
 }
