@@ -62,6 +62,20 @@ func TestRepetitiveSecretsAreCheap(t *testing.T) {
 	}
 }
 
+// Secrets are found wherever they are in a text of many KiB that comes in one piece.
+func TestRedactLongPiece(t *testing.T) {
+	const secret = "abcabcabd-secret"
+	var text, want strings.Builder
+	for i := range 2000 {
+		filler := strings.Repeat("abc", i%7)
+		text.WriteString(filler + "x" + secret + secret)
+		want.WriteString(filler + "x" + Redacted + Redacted)
+	}
+	if got := NewRedactor(secret).Redact(text.String()); got != want.String() {
+		t.Errorf("%d bytes became %d, want %d", text.Len(), len(got), want.Len())
+	}
+}
+
 // Redact replaces the same as a comparison with each secret at each byte.
 func TestRedactEverySplit(t *testing.T) {
 	secrets := []string{"aab", "abaab", "b", "aabaa"}
