@@ -396,7 +396,7 @@ func TestRootsChangedPanics(t *testing.T) {
 					mountChanged("sound", func(context.Context, *mcp.Caller) { passed.Add(1) })
 				}
 				roots := func(context.Context) ([]mcp.Root, error) { return nil, nil }
-				session := connectWith(t, s, &client.Options{Era: client.Legacy, Roots: roots})
+				session := connectInMemory(t, s, &client.Options{Era: client.Legacy, Roots: roots})
 				if err := session.RootsChanged(t.Context()); err != nil {
 					t.Fatal(err)
 				}
