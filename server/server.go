@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // Options configures a [Server]. The zero value is valid.
@@ -40,6 +41,11 @@ type Options struct {
 	// Replicas with the same keys can continue each other's calls. Default: one random key for this
 	// process.
 	StateKeys [][]byte
+	// Store is the state that the replicas of the server share, so that any replica serves any
+	// request: the sessions of clients of earlier versions over streamable HTTP, and the events of
+	// their streams. The caller closes it after the server and its endpoints. Default: none; a
+	// session belongs to the process that has opened it.
+	Store store.Store
 	// Middleware handles every request except those of the protocol itself, such as initialize, ping
 	// and subscriptions. It also sees lists and calls that are refused. The first is outermost. The
 	// error of a tool's function, and of invalid arguments, is an error there too, a *[FunctionError]:
@@ -420,6 +426,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Stopping returns a channel that is closed when [Server.Shutdown] is called.
 func (s *Server) Stopping() <-chan struct{} { return s.stopping }
+
+// Store returns [Options].Store, for transports.
+func (s *Server) Store() store.Store { return s.options.Store }
 
 // A callCounter counts running calls.
 type callCounter struct {

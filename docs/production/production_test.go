@@ -72,9 +72,10 @@ func Example_shutdown() {
 }
 
 // ordering returns one replica of a server that asks.
-func ordering(name string, key []byte) *server.Server {
+func ordering(name string, key []byte, shared store.Store) *server.Server {
 	s := server.New(mcp.Implementation{Name: "shop", Version: "1.0.0"}, &server.Options{
 		StateKeys: [][]byte{key}, // the first seals, all open
+		Store:     shared,
 	})
 	server.AddTool(s, server.Tool{Name: "order"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 		fmt.Println(name, "runs the call")
@@ -93,8 +94,7 @@ func Example_replicas() {
 		log.Fatal(err)
 	}
 	defer shared.Close()
-	opts := &streamable.Options{Store: shared}
-	first, second := streamable.Handler(ordering("replica 1", key[:]), opts), streamable.Handler(ordering("replica 2", key[:]), opts)
+	first, second := streamable.Handler(ordering("replica 1", key[:], shared), nil), streamable.Handler(ordering("replica 2", key[:], shared), nil)
 	defer first.Close()
 	defer second.Close()
 	var requests atomic.Int64

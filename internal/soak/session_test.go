@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -34,6 +35,14 @@ var requests = map[string]struct{ method, header, body string }{
 	"the end, as a batch": {"POST", "", `[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]`},
 }
 
+// sharing is a server whose sessions are in a store.
+type sharing struct {
+	*server.Server
+	store store.Store
+}
+
+func (s sharing) Store() store.Store { return s.store }
+
 func newStore(t *testing.T) *store.Memory {
 	t.Helper()
 	memory, err := store.NewMemory(nil)
@@ -47,12 +56,12 @@ func newStore(t *testing.T) *store.Memory {
 // A client with the session ID of another one gets the same response, byte for byte, as
 // with an unknown ID.
 func TestForeignSessions(t *testing.T) {
-	for name, opts := range map[string]*streamable.Options{
+	for name, shared := range map[string]store.Store{
 		"own store":    nil,
-		"shared store": {Store: newStore(t)},
+		"shared store": newStore(t),
 	} {
 		t.Run(name, func(t *testing.T) {
-			addr := serveOver(t, streamable.Handler(newTarget().mcp, opts))
+			addr := serveOver(t, streamable.Handler(sharing{newTarget().mcp, shared}, nil))
 			owner := dialRaw(t, addr)
 			defer owner.Close()
 			own := as("owner")

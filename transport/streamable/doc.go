@@ -16,7 +16,7 @@
 // the server supports, including HTTP+SSE of 2024-11-05.
 //
 // In a session, a client that loses a connection resumes its stream. Sessions and the recent
-// events of their streams are in [Options.Store]. Replicas with one store serve each other's
+// events of their streams are in the server's store. Replicas with one store serve each other's
 // sessions.
 //
 // # Guarantees
@@ -42,7 +42,7 @@
 //
 // The proxy must forward Host and Origin unchanged and must not buffer responses (the endpoint
 // sends X-Accel-Buffering for nginx). Its timeout for silent responses must be longer than
-// [Options.KeepAlive]. With several replicas, set [Options.Store] or route by
+// [Options.KeepAlive]. With several replicas, set server.Options.Store or route by
 // Mcp-Session-Id.
 //
 // # The http.Server

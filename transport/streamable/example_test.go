@@ -49,7 +49,7 @@ func ExampleDial() {
 
 // Two replicas with one store serve the same sessions. The store is usually one of store/nats or
 // store/redis.
-func ExampleOptions_replicas() {
+func ExampleHandler_replicas() {
 	shared, err := store.NewMemory(nil)
 	if err != nil {
 		fmt.Println(err)
@@ -57,8 +57,8 @@ func ExampleOptions_replicas() {
 	}
 	defer shared.Close()
 	serve := func(request *http.Request) *http.Response { // by a new replica each time
-		s := server.New(mcp.Implementation{Name: "shop", Version: "1"}, nil)
-		endpoint := streamable.Handler(s, &streamable.Options{Store: shared})
+		s := server.New(mcp.Implementation{Name: "shop", Version: "1"}, &server.Options{Store: shared})
+		endpoint := streamable.Handler(s, nil)
 		defer endpoint.Close()
 		w := httptest.NewRecorder()
 		endpoint.ServeHTTP(w, request)

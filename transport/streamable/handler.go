@@ -28,7 +28,8 @@ type Endpoint struct {
 	headerParams headerParams
 	sessions     *sessions
 	replicas     *replicas
-	memory       *store.Memory // Options.Store, if it is that of this endpoint
+	store        store.Store
+	memory       *store.Memory // the store, if it is that of this endpoint
 	quota        *quota.Endpoint
 	buffers      bufpool.Pool
 
@@ -37,11 +38,21 @@ type Endpoint struct {
 	background sync.WaitGroup // goroutines of the modern handler
 }
 
+type storeProvider interface{ Store() store.Store }
+
 // Handler returns an endpoint for a server. opts may be nil. Handler panics if an option is
 // malformed: a host or an origin.
 //
-// If server has a method InputSchema(tool string) json.RawMessage, as server.Server has,
-// the endpoint refuses calls whose Mcp-Param headers differ from their arguments.
+// A *server.Server has two methods that the endpoint uses if server has them, too:
+//
+//   - Store() store.Store returns the store for the sessions of clients of earlier versions, and for
+//     the events of their streams. Any replica with the same store serves any request of a session,
+//     and a client that lost its connection receives the events that it has missed (Last-Event-ID).
+//     Requests without a session do not use it. The caller closes it after the endpoint. By default,
+//     the endpoint has a [store.Memory] with 10 MiB for events, so that a session belongs to one
+//     process.
+//   - InputSchema(tool string) json.RawMessage returns the schema of a tool. The endpoint refuses
+//     calls whose Mcp-Param headers differ from their arguments.
 func Handler(server transport.Binder, opts *Options) *Endpoint {
 	e := &Endpoint{server: server, opts: opts.withDefaults()}
 	e.principals = httpguard.NewPrincipalCheck(e.opts.Logger)
@@ -50,16 +61,19 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 		panic("streamable.Handler: " + err.Error())
 	}
 	e.quota = quota.NewEndpoint(&e.opts.Limits)
-	if e.opts.Store == nil {
+	if server, ok := server.(storeProvider); ok {
+		e.store = server.Store()
+	}
+	if e.store == nil {
 		if e.memory, err = store.NewMemory(&store.MemoryOptions{
 			Limits: store.Limits{LogBytes: ownLogBytes},
 			Bytes:  math.MaxInt64, // Options.Limits bounds the sessions
 		}); err != nil {
 			panic("streamable.Handler: " + err.Error())
 		}
-		e.opts.Store = e.memory
+		e.store = e.memory
 	}
-	e.sessions = &sessions{opts: &e.opts, shared: e.memory == nil, quota: e.quota.Sessions, open: make(map[string]*session)}
+	e.sessions = &sessions{opts: &e.opts, store: e.store, shared: e.memory == nil, quota: e.quota.Sessions, open: make(map[string]*session)}
 	e.replicas = newReplicas(e)
 	e.headerParams.tools = newCache[headerTool](maxHeaderTools)
 	e.headerParams.server, _ = server.(schemaProvider)

@@ -176,7 +176,7 @@ func asPrincipal(next http.Handler) http.Handler {
 
 func TestSessionBelongsToItsPrincipal(t *testing.T) {
 	shared := newStore(t)
-	one, other := serve(t, newServer(), &streamable.Options{Store: shared}), serve(t, newServer(), &streamable.Options{Store: shared})
+	one, other := serve(t, sharing{newServer(), shared}, nil), serve(t, sharing{newServer(), shared}, nil)
 	for _, r := range []*rig{one, other} {
 		r.http.Config.Handler = asPrincipal(r.endpoint)
 	}
@@ -769,7 +769,7 @@ func TestResumptionWithoutGaps(t *testing.T) {
 				<-release
 				return "done", nil
 			})
-			s := serve(t, srv, &streamable.Options{Store: &faultyStore{Store: newStore(t), fails: fails}, Logger: quiet}).open(mcp.Version20251125)
+			s := serve(t, sharing{srv, &faultyStore{Store: newStore(t), fails: fails}}, &streamable.Options{Logger: quiet}).open(mcp.Version20251125)
 			got := s.post(call(1, "three", `{}`))
 			prime := got.next()
 			first := got.next()
@@ -789,7 +789,7 @@ func TestResumptionWithoutGaps(t *testing.T) {
 // A stream without a log has events without ids, and cannot be resumed.
 func TestStreamWithoutLog(t *testing.T) {
 	fails := func(int, []byte) bool { return true }
-	s := serve(t, newServer(), &streamable.Options{Store: &faultyStore{Store: newStore(t), fails: fails}, Logger: quiet}).open(mcp.Version20251125)
+	s := serve(t, sharing{newServer(), &faultyStore{Store: newStore(t), fails: fails}}, &streamable.Options{Logger: quiet}).open(mcp.Version20251125)
 	got := s.post(call(1, "steps", `{"a":2,"b":0}`))
 	for _, want := range []string{`"progress":1`, `"progress":2`, `"done"`} {
 		if event := got.message(want); event.ID != "" {
@@ -818,7 +818,7 @@ func TestUnknownLastEventID(t *testing.T) {
 // A blocked store does not delay Close.
 func TestCloseWithBlockedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newMemoryEndpoint(t, newServer(), &streamable.Options{Store: &faultyStore{Store: newStore(t), hangs: true}, Logger: quiet})
+		d := newMemoryEndpoint(t, sharing{newServer(), &faultyStore{Store: newStore(t), hangs: true}}, &streamable.Options{Logger: quiet})
 		id := d.open(t.Context())
 		answered := d.async(t.Context(), http.MethodPost, id, call(1, "steps", `{"a":1,"b":0}`))
 		synctest.Wait()

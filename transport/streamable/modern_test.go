@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -187,10 +188,11 @@ func FuzzRequests(f *testing.F) {
 		}
 		opts := &streamable.Options{Limits: transport.Limits{MessageBytes: 4096, Sessions: 4, Subscriptions: 2}, Logger: quiet}
 		synctest.Test(t, func(t *testing.T) {
+			var shared store.Store
 			if program[0]%2 == 1 {
-				opts.Store = newStore(t)
+				shared = newStore(t)
 			}
-			c := &requester{memoryEndpoint: newMemoryEndpoint(t, newFuzzServer(), opts)}
+			c := &requester{memoryEndpoint: newMemoryEndpoint(t, sharing{newFuzzServer(), shared}, opts)}
 			steps := slices.Collect(slices.Chunk(program[1:min(len(program), 1+30*7)], 7))
 			for _, step := range steps {
 				if len(step) < 7 {

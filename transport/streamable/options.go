@@ -11,7 +11,6 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
-	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // Defaults of [Options].
@@ -27,7 +26,7 @@ const (
 	// firstIDShift leaves 52 bits of the first id of a session's requests to its client, so that
 	// later ids are exact in JavaScript.
 	firstIDShift = 12
-	// ownLogBytes bounds the events of an endpoint without Options.Store.
+	// ownLogBytes bounds the events of an endpoint whose server has no store.
 	ownLogBytes = 10 << 20
 	// maxEntryBuffer is the largest memory for entries that a stream keeps.
 	maxEntryBuffer = 64 << 10
@@ -54,14 +53,6 @@ type Options struct {
 	// KeepAlive is the time without events after which a comment is sent. Default
 	// [DefaultKeepAlive]; negative disables comments.
 	KeepAlive time.Duration
-
-	// Store holds the sessions of clients of earlier versions, and the events of their streams, so
-	// that any replica with the same store serves any request of a session, and a client that lost
-	// its connection receives the events that it has missed (Last-Event-ID). Requests without a
-	// session do not use it. The caller closes it after the endpoint. Default: a
-	// [store.Memory] of this endpoint with 10 MiB for events, so that a session belongs to one
-	// process.
-	Store store.Store
 
 	// Conn contains the limits of a session. Its Trace gets the messages of all requests.
 	Conn jsonrpc.Options

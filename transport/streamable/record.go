@@ -140,7 +140,7 @@ func (t *sessions) create(ctx context.Context, id string, r *record) (revision u
 	if err != nil {
 		return 0, err
 	}
-	return t.opts.Store.Create(ctx, recordKey(id), data, t.ttl(openingTTL))
+	return t.store.Create(ctx, recordKey(id), data, t.ttl(openingTTL))
 }
 
 // load returns the record of a session, or [errNoSession].
@@ -148,7 +148,7 @@ func (t *sessions) load(ctx context.Context, id string) (*record, uint64, error)
 	if store.CheckName(recordKey(id)) != nil { // an endpoint makes no such id
 		return nil, 0, errNoSession
 	}
-	item, err := t.opts.Store.Get(ctx, recordKey(id))
+	item, err := t.store.Get(ctx, recordKey(id))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, 0, errNoSession
@@ -178,7 +178,7 @@ func (t *sessions) update(ctx context.Context, id string, change func(*record) b
 		if len(data) > store.MaxValue {
 			return nil, 0, false, store.ErrTooLarge
 		}
-		revision, err = t.opts.Store.Update(ctx, recordKey(id), data, revision, t.ttl(t.opts.Limits.SessionTTL))
+		revision, err = t.store.Update(ctx, recordKey(id), data, revision, t.ttl(t.opts.Limits.SessionTTL))
 		if !errors.Is(err, store.ErrConflict) {
 			return r, revision, changed, err
 		}

@@ -49,11 +49,11 @@ func (r *replicas) start() error {
 }
 
 func (r *replicas) subscribe() error {
-	stopNotices, err := r.endpoint.opts.Store.Subscribe(r.endpoint.ctx, "sessions", r.handleNotice)
+	stopNotices, err := r.endpoint.store.Subscribe(r.endpoint.ctx, "sessions", r.handleNotice)
 	if err != nil {
 		return err
 	}
-	stopRequests, err := r.endpoint.opts.Store.Subscribe(r.endpoint.ctx, "replica/"+r.id, r.handleRequest)
+	stopRequests, err := r.endpoint.store.Subscribe(r.endpoint.ctx, "replica/"+r.id, r.handleRequest)
 	if err != nil {
 		stopNotices()
 		return err
@@ -108,7 +108,7 @@ func (r *replicas) send(ctx context.Context, n *notice) error {
 	if n.message != nil {
 		data = append(append(data, '\n'), n.message...)
 	}
-	return r.endpoint.opts.Store.Publish(ctx, "sessions", data)
+	return r.endpoint.store.Publish(ctx, "sessions", data)
 }
 
 // handleNotice handles a notice. Messages of the client are received in order. What may wait for the
@@ -222,7 +222,7 @@ func (r *replicas) ask(ctx context.Context, req *streamRequest) (streamState, er
 	if err != nil {
 		return streamState{}, err
 	}
-	reply, err := r.endpoint.opts.Store.Request(ctx, "replica/"+owner, data)
+	reply, err := r.endpoint.store.Request(ctx, "replica/"+owner, data)
 	if errors.Is(err, store.ErrNoResponder) {
 		return streamState{streamGone, req.After}, nil
 	}

@@ -40,7 +40,7 @@ func serveReplicas(t *testing.T, n int, newServer func() *server.Server) []*repl
 	var replicas []*replica
 	for range n {
 		r := &replica{server: newServer(), store: &switchedStore{Store: shared}}
-		r.rig = serve(t, r.server, &streamable.Options{Store: r.store, Logger: quiet})
+		r.rig = serve(t, sharing{r.server, r.store}, &streamable.Options{Logger: quiet})
 		replicas = append(replicas, r)
 	}
 	return replicas
@@ -251,7 +251,7 @@ func TestLogLevelAtAnotherReplica(t *testing.T) {
 		}
 		got.is(http.StatusOK)
 	}
-	third := serve(t, replicas[1].server, &streamable.Options{Store: replicas[0].store}) // restores the session
+	third := serve(t, sharing{replicas[1].server, replicas[0].store}, nil) // restores the session
 	third.with("Mcp-Session-Id", s.headers["Mcp-Session-Id"]).post(call(4, "log", `{}`)).message("a detail")
 }
 
@@ -444,7 +444,7 @@ func TestSilentStreamsAreResumed(t *testing.T) {
 				<-release
 				return "done", nil
 			})
-			return newMemoryEndpoint(t, srv, &streamable.Options{Store: shared, Logger: quiet})
+			return newMemoryEndpoint(t, sharing{srv, shared}, &streamable.Options{Logger: quiet})
 		}
 		one, other := newEndpoint(), newEndpoint()
 		id := one.open(t.Context())
@@ -540,8 +540,8 @@ func TestStoreIsDown(t *testing.T) {
 func TestLifeOfSharedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newStore(t)
-		one := newMemoryEndpoint(t, newServer(), &streamable.Options{Store: shared})
-		other := newMemoryEndpoint(t, newServer(), &streamable.Options{Store: shared})
+		one := newMemoryEndpoint(t, sharing{newServer(), shared}, nil)
+		other := newMemoryEndpoint(t, sharing{newServer(), shared}, nil)
 		ttl := transport.Limits{}.WithDefaults().SessionTTL
 		id := one.open(t.Context())
 		one.wantStatus(id, http.StatusOK)
@@ -559,8 +559,8 @@ func TestLifeOfSharedSession(t *testing.T) {
 // Sessions that a replica restores count toward its limit.
 func TestLimitOfRestoredSessions(t *testing.T) {
 	shared := newStore(t)
-	one := serve(t, newServer(), &streamable.Options{Store: shared})
-	full := serve(t, newServer(), &streamable.Options{Store: shared, Limits: transport.Limits{Sessions: 1}})
+	one := serve(t, sharing{newServer(), shared}, nil)
+	full := serve(t, sharing{newServer(), shared}, &streamable.Options{Limits: transport.Limits{Sessions: 1}})
 	first, second := one.open(mcp.Version20251125), one.open(mcp.Version20251125)
 	full.with("Mcp-Session-Id", first.headers["Mcp-Session-Id"]).post(ping).is(http.StatusOK)
 	refused := full.with("Mcp-Session-Id", second.headers["Mcp-Session-Id"])

@@ -58,7 +58,7 @@ func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c 
 // read returns the entries of a stream after one.
 func (s *session) read(ctx context.Context, stream string, after uint64) ([]store.Entry, error) {
 	var entries []store.Entry
-	for entry, err := range s.endpoint.opts.Store.Read(ctx, s.streamKey(stream), after) {
+	for entry, err := range s.endpoint.store.Read(ctx, s.streamKey(stream), after) {
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (s *session) follow(ctx context.Context, c *response, name string, after ui
 	defer watch.Wait()
 	defer cancel(nil)
 	watch.Go(func() { cancel(s.awaitEnd(ctx, name)) })
-	for entry, err := range s.endpoint.opts.Store.Follow(ctx, s.streamKey(name), last) {
+	for entry, err := range s.endpoint.store.Follow(ctx, s.streamKey(name), last) {
 		if err != nil {
 			break
 		}
@@ -144,7 +144,7 @@ type follower struct{ end func() }
 // that is the end of the stream. It opens the response unless there are none, or reading fails first.
 func (s *session) sendStored(ctx context.Context, c *response, name string, after uint64) (last uint64, ended bool, err error) {
 	last = after
-	for entry, err := range s.endpoint.opts.Store.Read(ctx, s.streamKey(name), after) {
+	for entry, err := range s.endpoint.store.Read(ctx, s.streamKey(name), after) {
 		switch {
 		case err != nil && last == after:
 			return last, false, err
@@ -208,7 +208,7 @@ func (s *session) finishStream(ctx context.Context, c *response, name string, af
 		s.endpoint.opts.Logger.Warn("streamable: a call of another replica could not be answered", "error", err)
 		return // the client is refused when it resumes the stream
 	}
-	id, err := s.endpoint.opts.Store.Append(ctx, s.streamKey(name), append([]byte{entryReply}, reply...))
+	id, err := s.endpoint.store.Append(ctx, s.streamKey(name), append([]byte{entryReply}, reply...))
 	if err != nil {
 		s.endpoint.opts.Logger.Warn("streamable: storing an event failed", "error", err)
 		return
@@ -218,7 +218,7 @@ func (s *session) finishStream(ctx context.Context, c *response, name string, af
 
 // lostReply returns the reply to the call of a stream whose replica has ended.
 func (s *session) lostReply(ctx context.Context, name string) ([]byte, error) {
-	for entry, err := range s.endpoint.opts.Store.Read(ctx, s.streamKey(name), 0) {
+	for entry, err := range s.endpoint.store.Read(ctx, s.streamKey(name), 0) {
 		if err != nil {
 			return nil, err
 		}
@@ -299,7 +299,7 @@ func (s *session) takeOver(ctx context.Context, c *response, name string, after 
 	}
 	missed = append(missed, storedPart{name, entries})
 	moved := append([]byte{entryMoved}, newName...)
-	if _, err := s.endpoint.opts.Store.Append(ctx, s.streamKey(name), moved); err != nil {
+	if _, err := s.endpoint.store.Append(ctx, s.streamKey(name), moved); err != nil {
 		return err
 	}
 	if err := here.resume(ctx, c, newName, start, missed...); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/internal/transporttests"
+	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -29,9 +30,9 @@ type rig struct {
 	headers  map[string]string // of every request
 }
 
-func serve(t *testing.T, server transport.Binder, opts *streamable.Options) *rig {
+func serve(t *testing.T, binder transport.Binder, opts *streamable.Options) *rig {
 	t.Helper()
-	r := &rig{T: t, endpoint: streamable.Handler(server, opts), headers: map[string]string{}}
+	r := &rig{T: t, endpoint: streamable.Handler(binder, opts), headers: map[string]string{}}
 	r.http = httptest.NewUnstartedServer(r.endpoint)
 	transporttests.StartWeb(r.http)
 	t.Cleanup(func() {
@@ -40,6 +41,14 @@ func serve(t *testing.T, server transport.Binder, opts *streamable.Options) *rig
 	})
 	return r
 }
+
+// sharing is a server whose sessions are in a store.
+type sharing struct {
+	*server.Server
+	store store.Store
+}
+
+func (s sharing) Store() store.Store { return s.store }
 
 // newStore returns a store in memory that outlasts the endpoints.
 func newStore(t *testing.T) *store.Memory {

@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // A session is what a handshake opens: a handler and everything that runs for it in this replica.
@@ -257,6 +258,7 @@ func (s *session) close() { s.running.Close() }
 // treated as unknown.
 type sessions struct {
 	opts   *Options
+	store  store.Store
 	shared bool // other replicas may use the store
 	quota  *quota.Quota
 
@@ -420,7 +422,7 @@ func (t *sessions) retry(s *session) {
 func (t *sessions) end(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := t.opts.Store.Delete(ctx, recordKey(s.id), 0); err != nil {
+	if err := t.store.Delete(ctx, recordKey(s.id), 0); err != nil {
 		return err
 	}
 	err := s.endpoint.replicas.publish(ctx, s.id, nil)
@@ -461,9 +463,9 @@ func (t *sessions) finish(ctx context.Context, s *session, forget bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	err := t.opts.Store.Delete(ctx, recordKey(s.id), 0)
+	err := t.store.Delete(ctx, recordKey(s.id), 0)
 	for _, key := range s.streamKeys() {
-		err = errors.Join(err, t.opts.Store.Drop(ctx, key))
+		err = errors.Join(err, t.store.Drop(ctx, key))
 	}
 	if err != nil {
 		t.opts.Logger.Warn("streamable: deleting a session failed", "error", err)

@@ -198,7 +198,7 @@ func (st *stream) store(kind byte, data []byte) bool {
 		return false
 	}
 	s := st.session
-	log := s.endpoint.opts.Store
+	log := s.endpoint.store
 	st.entry = append(append(st.entry[:0], kind), data...)
 	id, err := log.Append(s.running.Input(), st.key, st.entry)
 	if cap(st.entry) > maxEntryBuffer {
