@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
@@ -17,7 +18,7 @@ import (
 // library that the general validator uses, called without anything around it.
 func TestLibraryAgrees(t *testing.T) {
 	rounds := 1_500
-	if testing.Short() {
+	if testing.Short() || racetest.Enabled {
 		rounds = 500
 	}
 	general, invalid := 0, 0

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -23,6 +24,14 @@ import (
 
 // concurrency is the number of concurrent clients.
 const concurrency = 64
+
+// calls returns how many calls the clients make together without the build tag soak.
+func calls() int {
+	if racetest.Enabled {
+		return 320
+	}
+	return 1_280
+}
 
 // Concurrent clients with the same request IDs get their own responses and questions.
 func TestConcurrentClients(t *testing.T) {
@@ -37,7 +46,7 @@ func TestConcurrentClients(t *testing.T) {
 			name = mode.transport + " legacy"
 		}
 		t.Run(name, func(t *testing.T) {
-			each := scaled(t, 1_280, 200_000) / concurrency
+			each := scaled(t, calls(), 200_000) / concurrency
 			target := newTarget()
 			mux, closeAll := target.mux()
 			httpServer := httptest.NewServer(mux)
@@ -175,7 +184,7 @@ func TestConcurrentClientsThroughBridge(t *testing.T) {
 			defer overStreamable.Close()
 			defer overWS.Close()
 
-			each := (scaled(t, 1_280, mode.full) + concurrency*callsPerClient - 1) / (concurrency * callsPerClient)
+			each := (scaled(t, calls(), mode.full) + concurrency*callsPerClient - 1) / (concurrency * callsPerClient)
 			clients := make([]*bridgeClient, concurrency)
 			began := time.Now()
 			var all sync.WaitGroup
