@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -36,15 +37,20 @@ func newBalancer(replicas int) *balancer {
 	return b
 }
 
-// ServeHTTP forwards a request. Without EnableFullDuplex, net/http sometimes closes the body of a request
-// when its response begins, and ReverseProxy then ends the response.
+// ServeHTTP reads a request and forwards it. The body is read first because net/http may close it when
+// the response begins, and ReverseProxy would then end the response.
 func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
-		refuse(w, r, err)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	b.proxy.ServeHTTP(w, r)
 }
+
+// maxBody is the maximum length of a request in bytes.
+const maxBody = 4 << 20
 
 // refuse answers a request that has failed. Retry-After says that no replica has received it.
 func refuse(w http.ResponseWriter, _ *http.Request, err error) {

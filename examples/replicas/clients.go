@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	workers      = 4                // of each era, each with a session
-	callsPerTime = 20               // in one session
-	callTimeout  = 30 * time.Second // after which a call has no outcome
+	workers  = 4                // of each era, each with a session
+	maxCalls = 20               // in one session
+	patience = 30 * time.Second // after which what is missing at the end is lost
 )
 
 // load is the clients of the server.
@@ -27,7 +27,7 @@ type load struct {
 	url    string
 	counts *ledger
 
-	stopping    []context.CancelFunc
+	stopping    chan struct{} // closed at the end
 	running     sync.WaitGroup
 	subscribers []*subscriber
 }
@@ -39,25 +39,32 @@ func (l *load) start(ctx context.Context, era client.Era) error {
 		return err
 	}
 	l.subscribers = append(l.subscribers, s)
-	running, stop := context.WithCancel(ctx)
-	l.stopping = append(l.stopping, stop)
 	for worker := range workers {
 		l.running.Go(func() {
-			for visit := 0; running.Err() == nil; visit++ {
-				l.visit(ctx, running, era, fmt.Sprintf("%v-%d-%d", era, worker, visit))
+			for visit := 0; !l.isStopping(); visit++ {
+				l.visit(ctx, era, fmt.Sprintf("%v-%d-%d", era, worker, visit))
 			}
 		})
 	}
 	return nil
 }
 
-// stop ends the workers after their calls. After a last order, every subscriber must read the number
-// of orders.
-func (l *load) stop(ctx context.Context) error {
-	for _, stop := range l.stopping {
-		stop()
+func (l *load) isStopping() bool {
+	select {
+	case <-l.stopping:
+		return true
+	default:
+		return false
 	}
+}
+
+// stop ends the workers after their calls. After a last order, every subscriber must read the number
+// of orders. abandon ends calls that take too long.
+func (l *load) stop(ctx context.Context, abandon func()) error {
+	close(l.stopping)
+	timer := time.AfterFunc(patience, abandon)
 	l.running.Wait()
+	timer.Stop()
 	if len(l.subscribers) > 0 {
 		l.call(ctx, l.subscribers[0].session, "order", "last")
 	}
@@ -72,8 +79,8 @@ func (l *load) stop(ctx context.Context) error {
 func (l *load) connect(ctx context.Context, era client.Era, onChange func(context.Context, mcp.Change)) (*client.Session, error) {
 	dialer := streamable.Dial(l.url, &streamable.DialOptions{Conn: jsonrpc.Options{Trace: l.trace}})
 	for {
-		session, err := client.Connect(ctx, dialer, &client.Options{Era: era, Elicit: l.answer, OnChange: onChange})
-		if err == nil || ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+		session, err := client.Connect(ctx, dialer, &client.Options{Era: era, Elicit: l.answer, OnChange: onChange, CallTimeout: -1})
+		if err == nil || ctx.Err() != nil {
 			return session, err
 		}
 		time.Sleep(50 * time.Millisecond) // the replica was killed
@@ -97,7 +104,7 @@ func (l *load) answer(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, er
 }
 
 // visit opens a session and makes some calls.
-func (l *load) visit(ctx, running context.Context, era client.Era, name string) {
+func (l *load) visit(ctx context.Context, era client.Era, name string) {
 	session, err := l.connect(ctx, era, nil)
 	if err != nil {
 		l.counts.lose("%s cannot connect: %v", name, err)
@@ -105,15 +112,13 @@ func (l *load) visit(ctx, running context.Context, era client.Era, name string) 
 	}
 	defer session.Close()
 	tools := []string{"order", "ask", "stream"}
-	for i := 0; i < callsPerTime && running.Err() == nil; i++ {
+	for i := 0; i < maxCalls && !l.isStopping(); i++ {
 		l.call(ctx, session, tools[i%len(tools)], name+"-"+strconv.Itoa(i))
 	}
 }
 
 // call calls a tool until there is an outcome. It repeats only what was certainly not executed.
 func (l *load) call(ctx context.Context, session *client.Session, tool, id string) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	events := 0
 	if tool == "stream" {
 		events = stages
@@ -167,7 +172,7 @@ func (l *load) subscribe(ctx context.Context, era client.Era) (*subscriber, erro
 
 // close waits until the subscriber has read what it must hear of, and ends it.
 func (s *subscriber) close(ctx context.Context, want string) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	defer s.session.Close()
 	defer s.subscription.Close()

@@ -46,7 +46,7 @@ func main() {
 // run starts the replicas and the clients, kills replicas, restarts all of them one after the
 // other, and prints the counts.
 func run(storeURL string, kills int, pause time.Duration) error {
-	limit := time.Minute + time.Duration(kills)*(pause+2*time.Second)
+	limit := 2*patience + time.Duration(kills)*(pause+time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 
@@ -80,15 +80,15 @@ func run(storeURL string, kills int, pause time.Duration) error {
 	}
 	fmt.Printf("three replicas of one server, behind %s\n", balancerServer.URL)
 
-	load := &load{url: balancerServer.URL + "/mcp", counts: counts}
+	load := &load{url: balancerServer.URL + "/mcp", counts: counts, stopping: make(chan struct{})}
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		if err := load.start(ctx, era); err != nil {
-			return errors.Join(err, load.stop(ctx))
+			return errors.Join(err, load.stop(ctx, cancel))
 		}
 	}
 	err := fleet.killSome(ctx, kills, pause)
 	if err == nil {
 		err = fleet.restartAll(ctx)
 	}
-	return errors.Join(err, load.stop(ctx), counts.report())
+	return errors.Join(err, load.stop(ctx, cancel), counts.report())
 }
