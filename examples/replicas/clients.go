@@ -68,7 +68,7 @@ func (l *load) stop(ctx context.Context, abandon func()) error {
 	if len(l.subscribers) > 0 {
 		l.call(ctx, l.subscribers[0].session, "order", "last")
 	}
-	want := strconv.Itoa(l.counts.executed())
+	want := l.counts.orders()
 	for _, s := range l.subscribers {
 		s.close(ctx, want)
 	}
@@ -99,7 +99,7 @@ func (l *load) trace(sent bool, frame []byte) {
 
 // answer answers the questions of the server in place of a user.
 func (l *load) answer(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	l.counts.ask()
+	l.counts.count(&l.counts.questions)
 	return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"sure":true}`)}, nil
 }
 
@@ -157,7 +157,7 @@ func (l *load) subscribe(ctx context.Context, era client.Era) (*subscriber, erro
 	s := &subscriber{name: era.String(), counts: l.counts, changed: make(chan struct{}, 1)}
 	var err error
 	s.session, err = l.connect(ctx, era, func(context.Context, mcp.Change) {
-		l.counts.hear()
+		l.counts.count(&l.counts.changes)
 		select {
 		case s.changed <- struct{}{}:
 		default: // it has yet to read

@@ -65,7 +65,7 @@ func (f *fleet) startOne(ctx context.Context, i int) error {
 
 // killSome kills random replicas, and starts another process in place of each.
 func (f *fleet) killSome(ctx context.Context, kills int, pause time.Duration) error {
-	for n := range kills {
+	for range kills {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -82,7 +82,7 @@ func (f *fleet) killSome(ctx context.Context, kills int, pause time.Duration) er
 		if err != nil {
 			return err
 		}
-		fmt.Printf("kill %d: replica %d, and %s\n", n+1, i+1, f.counts.progress())
+		f.counts.say("killed", i)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (f *fleet) restartAll(ctx context.Context) error {
 		if err := f.startOne(ctx, i); err != nil {
 			return err
 		}
-		fmt.Printf("restart: replica %d, and %s\n", i+1, f.counts.progress())
+		f.counts.say("restarted", i)
 	}
 	return nil
 }
