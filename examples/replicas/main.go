@@ -11,7 +11,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -50,8 +49,9 @@ func run(storeURL string, kills int, pause time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 
-	token := rand.Text()
+	token := os.Getenv(envToken)
 	if storeURL == "" {
+		token = rand.Text()
 		dir, err := os.MkdirTemp("", "replicas")
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func run(storeURL string, kills int, pause time.Duration) error {
 	defer balancerServer.Close()
 
 	fleet := &fleet{balancer: balancer, counts: counts, env: append(os.Environ(),
-		envStore+"="+storeURL, envToken+"="+cmp.Or(os.Getenv(envToken), token), envLedger+"="+ledgerServer.URL, envKey+"="+rand.Text())}
+		envStore+"="+storeURL, envToken+"="+token, envLedger+"="+ledgerServer.URL, envKey+"="+rand.Text())}
 	defer fleet.stop()
 	if err := fleet.start(ctx); err != nil {
 		return err
