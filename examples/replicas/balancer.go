@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+)
+
+// A balancer sends each request to the next replica, whichever session it belongs to. If that
+// replica accepts no connection, it tries the others.
+type balancer struct {
+	proxy httputil.ReverseProxy
+
+	mu        sync.Mutex
+	addresses []string // "" while a replica gets no requests
+	next      int
+}
+
+var errNoReplica = errors.New("no replica accepts connections")
+
+func newBalancer(replicas int) *balancer {
+	b := &balancer{addresses: make([]string, replicas)}
+	b.proxy.Rewrite = func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = "http", "replica" // b.dial chooses one
+	}
+	b.proxy.Transport = &http.Transport{DialContext: b.dial, DisableKeepAlives: true}
+	b.proxy.FlushInterval = -1 // events are sent when they come
+	b.proxy.ErrorHandler = refuse
+	b.proxy.ErrorLog = log.New(io.Discard, "", 0) // clients disconnect, replicas are killed
+	return b
+}
+
+// ServeHTTP reads a request and forwards it. The body is read first because net/http may close it when
+// the response begins, and ReverseProxy would then end the response.
+func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	b.proxy.ServeHTTP(w, r)
+}
+
+// maxBody is the maximum length of a request in bytes.
+const maxBody = 4 << 20
+
+// refuse answers a request that has failed. Retry-After says that no replica has received it.
+func refuse(w http.ResponseWriter, _ *http.Request, err error) {
+	if errors.Is(err, errNoReplica) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	http.Error(w, err.Error(), http.StatusBadGateway)
+}
+
+func (b *balancer) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	var dialer net.Dialer
+	for range b.addresses {
+		address := b.choose()
+		if address == "" {
+			continue
+		}
+		if conn, err := dialer.DialContext(ctx, network, address); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, errNoReplica
+}
+
+func (b *balancer) choose() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next = (b.next + 1) % len(b.addresses)
+	return b.addresses[b.next]
+}
+
+// set sets the address of a replica. With "" the replica gets no more requests.
+func (b *balancer) set(replica int, address string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.addresses[replica] = address
+}

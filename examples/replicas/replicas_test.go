@@ -1,0 +1,91 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain runs the program if a test or the program has started this process.
+func TestMain(m *testing.M) {
+	if os.Getenv("REPLICAS_TEST") != "" || os.Getenv(envStore) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// defaultKills is how many replicas are killed, unless DOVETAIL_KILLS says otherwise.
+const defaultKills = 10
+
+// While replicas are killed and restarted, nothing is lost or doubled.
+func TestKills(t *testing.T) {
+	for _, engine := range []struct {
+		name string
+		url  func(t *testing.T) string
+	}{
+		{"embedded NATS", func(*testing.T) string { return "" }},
+		{"redis-server", redisServer},
+	} {
+		t.Run(engine.name, func(t *testing.T) {
+			kills, err := strconv.Atoi(cmp.Or(os.Getenv("DOVETAIL_KILLS"), strconv.Itoa(defaultKills)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			program := exec.CommandContext(t.Context(), os.Args[0], "-kills", strconv.Itoa(kills), "-pause", "200ms", "-store", engine.url(t))
+			program.Env = append(os.Environ(), "REPLICAS_TEST=1")
+			output, err := program.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, output)
+			}
+			lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+			last := lines[len(lines)-1]
+			want := regexp.MustCompile(`^calls [1-9]\d* answers [1-9]\d* failures \d+ questions [1-9]\d* events [1-9]\d* changes [1-9]\d* kills ` +
+				strconv.Itoa(kills) + ` lost 0 doubled 0$`)
+			if !want.MatchString(last) {
+				t.Errorf("the last line is %q, want %v", last, want)
+			}
+			t.Log(last)
+		})
+	}
+}
+
+// redisServer starts a Redis server that syncs each write to its file.
+func redisServer(t *testing.T) string {
+	binary := os.Getenv("DOVETAIL_REDIS_SERVER")
+	if binary == "" {
+		t.Skip("DOVETAIL_REDIS_SERVER is not set")
+	}
+	dir, err := os.MkdirTemp("", "redis") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "socket")
+	server := exec.Command(binary, "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = server.Wait() // it says that the process was killed
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 500 {
+		if _, err := os.Stat(socket); err == nil {
+			return "unix://" + socket
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("redis-server does not start")
+	return ""
+}
