@@ -38,12 +38,13 @@ type Options struct {
 	Capabilities *mcp.ServerCapabilities
 	// StateKeys encrypt the state that a client carries between the runs of a call that asks
 	// questions. The first key encrypts, and all keys decrypt. Each key has at least 32 bytes.
-	// Replicas with the same keys can continue each other's calls. Default: one random key for this
-	// process.
+	// Replicas with the same keys can continue each other's calls. Default: with a Store, keys that the
+	// replicas create there and change every day; otherwise one random key for this process.
 	StateKeys [][]byte
 	// Store is the state that the replicas of the server share, so that any replica serves any
-	// request: the sessions of clients of earlier versions over streamable HTTP, and the events of
-	// their streams. The caller closes it after the server and its endpoints. Default: none; a
+	// request: the sessions of clients of earlier versions over streamable HTTP, the events of their
+	// streams, and StateKeys. Whoever can read the store can read the state of calls that ask, unless
+	// StateKeys are set. The caller closes it after the server and its endpoints. Default: none; a
 	// session belongs to the process that has opened it.
 	Store store.Store
 	// Middleware handles every request except those of the protocol itself, such as initialize, ping
@@ -91,6 +92,7 @@ type Server struct {
 	life     lifecycle
 	changes  changes
 	handle   mcp.Handler // Options.Middleware, then dispatch
+	keys     era.StateKeys
 	era      *era.Server
 
 	forms  sync.Map // reflect.Type to *form
@@ -129,7 +131,11 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.life.server = s
 	s.recheckFunc = s.recheck
 	s.handle = applyMiddleware(compose(nil, s.options.Middleware), s.dispatch)
-	s.era = era.NewServer(core{s}, keys)
+	s.keys = ownKeys{keys}
+	if s.options.Store != nil && len(s.options.StateKeys) == 0 {
+		s.keys = newSharedKeys(s.options.Store, s.options.Logger)
+	}
+	s.era = era.NewServer(core{s}, s.keys)
 	return s
 }
 
