@@ -43,7 +43,8 @@ type Options struct {
 	StateKeys [][]byte
 	// Store is the state that the replicas of the server share, so that any replica serves any
 	// request: the sessions of clients of earlier versions over streamable HTTP, the events of their
-	// streams, and StateKeys. Whoever can read the store can read the state of calls that ask, unless
+	// streams, StateKeys, and notifications of changes to the server's own lists and resources, which
+	// reach the subscribers of all replicas. Whoever can read the store can read the state of calls that ask, unless
 	// StateKeys are set. The caller closes it after the server and its endpoints. Default: none; a
 	// session belongs to the process that has opened it.
 	Store store.Store
@@ -91,6 +92,7 @@ type Server struct {
 	exported *mapping
 	life     lifecycle
 	changes  changes
+	exchange *exchange   // nil without a store
 	handle   mcp.Handler // Options.Middleware, then dispatch
 	keys     era.StateKeys
 	era      *era.Server
@@ -134,6 +136,9 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.keys = ownKeys{keys}
 	if s.options.Store != nil && len(s.options.StateKeys) == 0 {
 		s.keys = newSharedKeys(s.options.Store, s.options.Logger)
+	}
+	if s.options.Store != nil {
+		s.exchange = newExchange(s)
 	}
 	s.era = era.NewServer(core{s}, s.keys)
 	return s
@@ -427,7 +432,11 @@ func (s *Server) Scopes(method, name string) []string {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
 	err := await(ctx, s.calls.stop())
-	return errors.Join(err, s.life.stop(ctx))
+	err = errors.Join(err, s.life.stop(ctx))
+	if s.exchange != nil {
+		s.exchange.close()
+	}
+	return err
 }
 
 // Stopping returns a channel that is closed when [Server.Shutdown] is called.
