@@ -39,7 +39,7 @@ const (
 	// keysRetry is the pause after a failure, and after a token that does not open.
 	keysRetry = time.Second
 	// keysTimeout bounds reading and changing the keys.
-	keysTimeout = 5 * time.Second
+	keysTimeout = 2 * time.Second
 )
 
 // sharedKeys are keys that the replicas of the server create and change in the store. They are read
