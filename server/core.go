@@ -289,6 +289,22 @@ func (c *changes) notify(change mcp.Change) {
 	}
 }
 
+// notifyMissed calls the watchers of everything, since changes may have been missed.
+func (c *changes) notifyMissed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.watchers {
+		for _, kind := range []mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource} {
+			if change := listChange(kind); w.all || w.matches(change) {
+				w.notify(change)
+			}
+		}
+		for _, uri := range w.filter.ResourceSubscriptions {
+			w.notify(mcp.Change{Kind: mcp.KindResource, URI: uri})
+		}
+	}
+}
+
 func (w *watcher) matches(change mcp.Change) bool {
 	if change.For != "" && change.For != w.principal {
 		return false
@@ -334,6 +350,7 @@ func (c core) Watch(ctx context.Context, call *mcp.Call, filter mcp.Subscription
 		agreed.ResourceSubscriptions = append(agreed.ResourceSubscriptions, uri)
 		stops = append(stops, ended)
 	}
+	c.watchReplicas(ctx)
 	stops = append(stops, c.changes.watch(call.Caller.Principal, agreed, notify))
 	return agreed, stop, nil
 }

@@ -55,6 +55,29 @@ func (s *Server) Start(ctx context.Context) error {
 	return err
 }
 
+// Ready returns nil if the server accepts calls. Otherwise the error says that it has not been started,
+// is starting, could not start or is shutting down. Ready does not start the server and does not
+// block. It may be called concurrently, for example by a readiness probe.
+func (s *Server) Ready() error {
+	select {
+	case <-s.stopping:
+		return errors.New(errStopping.Message)
+	default:
+	}
+	if s.life.ready.Load() {
+		return nil
+	}
+	s.life.mu.Lock()
+	defer s.life.mu.Unlock()
+	switch {
+	case s.life.err != nil:
+		return fmt.Errorf("the server could not start: %w", s.life.err)
+	case s.life.done == nil:
+		return errors.New("the server has not been started")
+	}
+	return errors.New("the server is starting")
+}
+
 // await waits until done is closed or ctx ends.
 func await(ctx context.Context, done <-chan struct{}) error {
 	select {

@@ -629,3 +629,37 @@ func TestShutdownWithEndedContext(t *testing.T) {
 		}
 	}
 }
+
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		want := func(s *server.Server, part string) {
+			t.Helper()
+			if err := s.Ready(); part == "" && err != nil || part != "" && (err == nil || !strings.Contains(err.Error(), part)) {
+				t.Errorf("Ready returns %v, want %q", err, part)
+			}
+		}
+		start := make(chan error)
+		newSlow := func() *server.Server {
+			return newServer(&server.Options{Logger: discardLogger(), Dependencies: []server.Dependency{
+				server.Provide(func(context.Context) (int, func(context.Context) error, error) { return 0, nil, <-start }),
+			}})
+		}
+		for _, test := range []struct {
+			err  error
+			want string
+		}{{nil, ""}, {errors.New("no database"), "could not start"}} {
+			s := newSlow()
+			want(s, "has not been started")
+			go s.Start(t.Context())
+			synctest.Wait()
+			want(s, "is starting")
+			start <- test.err
+			synctest.Wait()
+			want(s, test.want)
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+			want(s, "shutting down")
+		}
+	})
+}

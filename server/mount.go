@@ -44,6 +44,7 @@ type serverProvider struct{ *Server }
 func (p serverProvider) Catalog() *Catalog { return p.exported.apply(p.Server.Catalog()) }
 
 func (p serverProvider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
+	p.watchReplicas(ctx)
 	defer p.changes.watchAll(changed)()
 	err := p.Start(ctx)
 	if err == nil {

@@ -235,7 +235,7 @@ func (s *Server) Replace(entries ...*Entry) error {
 // concurrently.
 func (s *Server) Remove(kind mcp.Kind, names ...string) {
 	if s.registry.remove(kind, names) {
-		s.changes.notify(listChange(kind))
+		s.raise(listChange(kind))
 	}
 }
 
@@ -248,7 +248,7 @@ func (s *Server) ResourceUpdated(uri string) { s.ResourceUpdatedFor("", uri) }
 // authentication cannot be told apart.
 func (s *Server) ResourceUpdatedFor(principal, uri string) {
 	if uri != "" {
-		s.changes.notify(mcp.Change{Kind: mcp.KindResource, URI: uri, For: principal})
+		s.raise(mcp.Change{Kind: mcp.KindResource, URI: uri, For: principal})
 	}
 }
 
@@ -257,7 +257,7 @@ func (s *Server) notifyLists(entries []*Entry) {
 	for _, e := range entries {
 		if change := listChange(e.Kind); e.isListed() && !slices.Contains(notified, change) {
 			notified = append(notified, change)
-			s.changes.notify(change)
+			s.raise(change)
 		}
 	}
 }

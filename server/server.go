@@ -38,12 +38,14 @@ type Options struct {
 	Capabilities *mcp.ServerCapabilities
 	// StateKeys encrypt the state that a client carries between the runs of a call that asks
 	// questions. The first key encrypts, and all keys decrypt. Each key has at least 32 bytes.
-	// Replicas with the same keys can continue each other's calls. Default: one random key for this
-	// process.
+	// Replicas with the same keys can continue each other's calls. Default: with a Store, keys that the
+	// replicas create there and change every day; otherwise one random key for this process.
 	StateKeys [][]byte
 	// Store is the state that the replicas of the server share, so that any replica serves any
-	// request: the sessions of clients of earlier versions over streamable HTTP, and the events of
-	// their streams. The caller closes it after the server and its endpoints. Default: none; a
+	// request: the sessions of clients of earlier versions over streamable HTTP, the events of their
+	// streams, StateKeys, and notifications of changes to the server's own lists and resources, which
+	// reach the subscribers of all replicas. Whoever can read the store can read the state of calls that ask, unless
+	// StateKeys are set. The caller closes it after the server and its endpoints. Default: none; a
 	// session belongs to the process that has opened it.
 	Store store.Store
 	// Middleware handles every request except those of the protocol itself, such as initialize, ping
@@ -90,7 +92,9 @@ type Server struct {
 	exported *mapping
 	life     lifecycle
 	changes  changes
+	exchange *exchange   // nil without a store
 	handle   mcp.Handler // Options.Middleware, then dispatch
+	keys     era.StateKeys
 	era      *era.Server
 
 	forms  sync.Map // reflect.Type to *form
@@ -129,7 +133,14 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.life.server = s
 	s.recheckFunc = s.recheck
 	s.handle = applyMiddleware(compose(nil, s.options.Middleware), s.dispatch)
-	s.era = era.NewServer(core{s}, keys)
+	s.keys = ownKeys{keys}
+	if s.options.Store != nil && len(s.options.StateKeys) == 0 {
+		s.keys = newSharedKeys(s.options.Store, s.options.Logger)
+	}
+	if s.options.Store != nil {
+		s.exchange = newExchange(s)
+	}
+	s.era = era.NewServer(core{s}, s.keys)
 	return s
 }
 
@@ -421,7 +432,11 @@ func (s *Server) Scopes(method, name string) []string {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
 	err := await(ctx, s.calls.stop())
-	return errors.Join(err, s.life.stop(ctx))
+	err = errors.Join(err, s.life.stop(ctx))
+	if s.exchange != nil {
+		s.exchange.close()
+	}
+	return err
 }
 
 // Stopping returns a channel that is closed when [Server.Shutdown] is called.

@@ -3,7 +3,6 @@ package production_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,11 +71,8 @@ func Example_shutdown() {
 }
 
 // ordering returns one replica of a server that asks.
-func ordering(name string, key []byte, shared store.Store) *server.Server {
-	s := server.New(mcp.Implementation{Name: "shop", Version: "1.0.0"}, &server.Options{
-		StateKeys: [][]byte{key}, // the first seals, all open
-		Store:     shared,
-	})
+func ordering(name string, shared store.Store) *server.Server {
+	s := server.New(mcp.Implementation{Name: "shop", Version: "1.0.0"}, &server.Options{Store: shared})
 	server.AddTool(s, server.Tool{Name: "order"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 		fmt.Println(name, "runs the call")
 		count, err := server.Elicit[int](r, "count", "How many?")
@@ -85,16 +81,14 @@ func ordering(name string, key []byte, shared store.Store) *server.Server {
 	return s
 }
 
-// Two replicas share their keys and a store: one of them asks, the other one continues the call.
+// Two replicas share a store: one of them asks, the other one continues the call.
 func Example_replicas() {
-	secret := "a random secret that all replicas read from their configuration"
-	key := sha256.Sum256([]byte("state\x00" + secret))
 	shared, err := store.NewMemory(nil) // in one process; others need an engine
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer shared.Close()
-	first, second := streamable.Handler(ordering("replica 1", key[:], shared), nil), streamable.Handler(ordering("replica 2", key[:], shared), nil)
+	first, second := streamable.Handler(ordering("replica 1", shared), nil), streamable.Handler(ordering("replica 2", shared), nil)
 	defer first.Close()
 	defer second.Close()
 	var requests atomic.Int64

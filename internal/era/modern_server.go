@@ -37,13 +37,13 @@ func (b *binding) handleModern(ctx context.Context, from jsonrpc.Peer, req *json
 func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
 	c := newCall(ctx, from, req, caller)
 	defer c.close()
-	if err := b.server.resume(c); err != nil {
+	if err := b.server.resume(ctx, c); err != nil {
 		return err
 	}
 	result, err := b.server.core.Serve(ctx, &c.Call)
 	c.endRun()
 	if question, ok := mcp.AsInputRequired(err); ok {
-		return b.server.ask(c, question, reply)
+		return b.server.ask(ctx, c, question, reply)
 	}
 	if err != nil {
 		return errorFor(caller.Version, err)
@@ -182,7 +182,7 @@ func mayNotAsk(method string) error { return fmt.Errorf("%s may not ask its call
 // ask answers a modern call with its questions. The sealed state has the answers of earlier
 // rounds, because a client sends only those of the last one. MCP 2026-07-28,
 // basic/patterns/mrtr.
-func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply) error {
+func (s *Server) ask(ctx context.Context, c *call, question *mcp.InputRequired, reply *jsonrpc.Reply) error {
 	if !MayAsk(c.Method()) {
 		return mayNotAsk(c.Method())
 	}
@@ -198,13 +198,16 @@ func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply)
 	if err != nil {
 		return err
 	}
-	token, err := s.keys.Seal(plain, stateBinding(c), time.Now().Add(StateLifetime))
-	if err != nil {
+	state, err := s.keys.Seal(ctx, plain, stateBinding(c), time.Now().Add(StateLifetime))
+	if _, ok := errors.AsType[*token.SizeError](err); ok {
 		return fmt.Errorf("the state of the call between its rounds is too large: %w", err)
+	}
+	if err != nil {
+		return err
 	}
 	err = reply.Write(&mcp.InputRequiredResult{
 		InputRequests: question.Requests,
-		RequestState:  token,
+		RequestState:  state,
 		Meta:          mcp.Meta(`{"` + mcp.MetaServerInfo + `":` + string(s.serverInfo.of(description).encoded) + `}`),
 	})
 	c.isSuspended = err == nil
@@ -213,9 +216,9 @@ func (s *Server) ask(c *call, question *mcp.InputRequired, reply *jsonrpc.Reply)
 
 // resume restores the state of earlier rounds of the call: the sealed state and the answers
 // in this request.
-func (s *Server) resume(c *call) error {
-	if token := c.Member("requestState"); token != nil {
-		if err := s.open(c, token); err != nil {
+func (s *Server) resume(ctx context.Context, c *call) error {
+	if state := c.Member("requestState"); state != nil {
+		if err := s.open(ctx, c, state); err != nil {
 			return err
 		}
 	}
@@ -236,13 +239,15 @@ func (s *Server) resume(c *call) error {
 	return nil
 }
 
-func (s *Server) open(c *call, state json.RawMessage) error {
+func (s *Server) open(ctx context.Context, c *call, state json.RawMessage) error {
 	var text string
 	if err := json.Unmarshal(state, &text); err != nil {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "requestState must be the string that came with the questions"}
 	}
-	plain, err := s.keys.Open(text, stateBinding(c), time.Now())
+	plain, err := s.keys.Open(ctx, text, stateBinding(c), time.Now())
 	switch {
+	case err != nil && (ctx.Err() != nil || isForCaller(err)):
+		return err
 	case errors.Is(err, token.ErrExpired):
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "requestState has expired: make the call again from its beginning"}
 	case err != nil:

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -75,15 +74,23 @@ const (
 // A Server serves a [Core] over links of both eras.
 type Server struct {
 	core       Core
-	keys       *token.Ring
+	keys       StateKeys
 	callers    callers
 	serverInfo serverInfoCache
 	lists      listCache
 }
 
-// NewServer returns a server. keys seal the state that a client carries between the rounds of
-// a call.
-func NewServer(core Core, keys *token.Ring) *Server {
+// StateKeys seal the state that a client carries between the rounds of a call. The errors are those
+// of [token.Ring], that of ctx, or a *[jsonrpc.Error] for the client.
+type StateKeys interface {
+	// Seal is like [token.Ring.Seal].
+	Seal(ctx context.Context, plaintext, binding []byte, expires time.Time) (string, error)
+	// Open is like [token.Ring.Open].
+	Open(ctx context.Context, token string, binding []byte, now time.Time) ([]byte, error)
+}
+
+// NewServer returns a server.
+func NewServer(core Core, keys StateKeys) *Server {
 	return &Server{core: core, keys: keys}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,6 +47,13 @@ type ServeOptions struct {
 	// ShutdownTimeout bounds how long calls may take to finish after the context has ended.
 	// Default [DefaultShutdownTimeout].
 	ShutdownTimeout time.Duration
+	// ReadyPath is the path at which the state is served to balancers and orchestrators, without Wrap:
+	// status 200 if the server accepts calls, and 503 while it starts and from the end of the context
+	// on. Default "/readyz".
+	ReadyPath string
+	// Drain is how long calls are still accepted after the context has ended, so that balancers notice
+	// that the server is not ready. Default 0.
+	Drain time.Duration
 	// OnShutdown is called when calls have finished, before connections are closed, to end
 	// the streams and WebSockets of Other. Serve returns its error.
 	OnShutdown func() error
@@ -59,9 +67,9 @@ type ServeOptions struct {
 // server fails. opts may be nil. Calls that arrive while the server starts wait for it; pings and
 // handshakes do not.
 //
-// When ctx ends, or the server is shut down, Serve refuses new calls, waits at most ShutdownTimeout for those in
-// progress, and then closes sessions and connections. It returns nil if all of that
-// succeeds.
+// When ctx ends, Serve first goes on for the time of Drain. Then, or when the server is shut down, it
+// refuses new calls, waits at most ShutdownTimeout for those in progress, and closes sessions and
+// connections. It returns nil if all of that succeeds.
 //
 // The error joins those of listening, starting, serving and shutting down. Serve panics, as
 // [Handler] does, if an option is malformed.
@@ -78,8 +86,9 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	if o.OnListen == nil {
 		o.OnListen = func(address net.Addr) { o.Logger.Info("serving MCP", "address", address.String(), "path", o.path()) }
 	}
+	ready := &readiness{server: server, ended: ctx.Done()}
 	web := &http.Server{
-		Handler: o.route(endpoint), TLSConfig: o.TLS,
+		Handler: o.route(endpoint, ready), TLSConfig: o.TLS,
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(o.MaxStreams, DefaultMaxStreams)},
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
@@ -96,6 +105,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	o.OnListen(listener.Addr())
 	var failure error
 	starting := server.Start(ctx)
+	ready.started.Store(starting == nil)
 	select {
 	case <-server.Stopping():
 	case <-ctx.Done():
@@ -104,12 +114,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 			failure = fmt.Errorf("streamable: starting the server: %w", starting)
 			break
 		}
-		select {
-		case err := <-served:
-			failure = fmt.Errorf("streamable: %w", err)
-		case <-server.Stopping():
-		case <-ctx.Done():
-		}
+		failure = o.wait(ctx, server, served)
 	}
 	// First the server, since the answers of calls need their sessions. Then the endpoint,
 	// since the web server waits for streams.
@@ -132,6 +137,50 @@ func Run(address string, server transport.Server, opts *ServeOptions) error {
 	return Serve(ctx, address, server, opts)
 }
 
+// wait waits until ctx ends, and then for the time of Drain, or until the server is shut down or the
+// web server fails.
+func (o *ServeOptions) wait(ctx context.Context, server transport.Server, served <-chan error) error {
+	ended, drained := ctx.Done(), (<-chan time.Time)(nil)
+	for {
+		select {
+		case err := <-served:
+			return fmt.Errorf("streamable: %w", err)
+		case <-server.Stopping():
+			return nil
+		case <-drained:
+			return nil
+		case <-ended:
+			if o.Drain <= 0 {
+				return nil
+			}
+			o.Logger.Info("not ready; calls are accepted until other servers get them", "for", o.Drain)
+			ended, drained = nil, time.After(o.Drain)
+		}
+	}
+}
+
+// readiness says whether a server accepts calls, and will do so for longer than Drain.
+type readiness struct {
+	server  transport.Server
+	ended   <-chan struct{}
+	started atomic.Bool
+}
+
+func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	select {
+	case <-r.ended:
+	case <-r.server.Stopping():
+	default:
+		if r.started.Load() {
+			fmt.Fprintln(w, "ready")
+			return
+		}
+		http.Error(w, "starting", http.StatusServiceUnavailable)
+		return
+	}
+	http.Error(w, "shutting down", http.StatusServiceUnavailable)
+}
+
 func (o *ServeOptions) path() string { return cmp.Or(o.Path, "/mcp") }
 
 func (o *ServeOptions) closeOther() error {
@@ -141,12 +190,13 @@ func (o *ServeOptions) closeOther() error {
 	return o.OnShutdown()
 }
 
-func (o *ServeOptions) route(endpoint http.Handler) http.Handler {
+func (o *ServeOptions) route(endpoint, ready http.Handler) http.Handler {
 	if o.Wrap != nil {
 		endpoint = o.Wrap(endpoint)
 	}
 	mux := http.NewServeMux()
 	mux.Handle(o.path(), endpoint)
+	mux.Handle("GET "+cmp.Or(o.ReadyPath, "/readyz"), ready)
 	if o.Other != nil {
 		mux.Handle("/", o.Other)
 	}

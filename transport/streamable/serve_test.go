@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -203,6 +204,104 @@ func TestServeEndsWithShutdown(t *testing.T) {
 	}
 	if err := streamable.Serve(t.Context(), "127.0.0.1:0", s, nil); err != nil {
 		t.Errorf("Serve of a server that was shut down before: %v", err)
+	}
+}
+
+// The server is ready from its start to the end of the context. It then accepts calls for the time of
+// Drain, and finishes those in progress.
+func TestServeDrains(t *testing.T) {
+	start, finish := make(chan struct{}), make(chan struct{})
+	entered := make(chan struct{})
+	s := server.New(mcp.Implementation{Name: "slow", Version: "1"}, &server.Options{Logger: quiet, Dependencies: []server.Dependency{
+		server.Provide(func(context.Context) (int, func(context.Context) error, error) { <-start; return 0, nil, nil }),
+	}})
+	server.AddTool(s, server.Tool{Name: "wait"}, func(context.Context, *server.Request, struct{}) (string, error) {
+		close(entered)
+		<-finish
+		return "done", nil
+	})
+	server.AddTool(s, server.Tool{Name: "quick"}, func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })
+	refuse := func(endpoint http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Key") == "" {
+				http.Error(w, "no key", http.StatusUnauthorized)
+				return
+			}
+			endpoint.ServeHTTP(w, r)
+		})
+	}
+	ctx, end := context.WithCancel(t.Context())
+	listening, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- streamable.Serve(ctx, "127.0.0.1:0", s, &streamable.ServeOptions{
+			Options: streamable.Options{Logger: quiet}, Wrap: refuse, Drain: time.Hour, OnListen: func(at net.Addr) { listening <- at.String() },
+		})
+	}()
+	address := "http://" + <-listening
+	if status, body := getText(t, address+"/readyz"); status != http.StatusServiceUnavailable || body != "starting\n" {
+		t.Errorf("before the start: %d %q", status, body)
+	}
+	close(start)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for { // until Serve has noticed it
+		if status, body := getText(t, address+"/readyz"); status == http.StatusOK && body == "ready\n" {
+			break
+		}
+	}
+	web := &http.Client{Transport: keyed{}}
+	session, err := client.Connect(t.Context(), streamable.Dial(address+"/mcp", &streamable.DialOptions{HTTPClient: web}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := session.CallTool(t.Context(), "wait", nil, nil)
+		answered <- err
+	}()
+	<-entered
+	end()
+	for range 3 {
+		if status, body := getText(t, address+"/readyz"); status != http.StatusServiceUnavailable || body != "shutting down\n" {
+			t.Errorf("after the end of the context: %d %q", status, body)
+		}
+		if text, err := client.CallAs[string](t.Context(), session, "quick", struct{}{}, nil); err != nil || text != "done" {
+			t.Errorf("a call while the server drains returns %q, %v", text, err)
+		}
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(t.Context()) }() // does not wait for the hour
+	<-s.Stopping()
+	if status, _ := getText(t, address+"/readyz"); status != http.StatusServiceUnavailable {
+		t.Errorf("during the shutdown: %d", status)
+	}
+	close(finish)
+	for what, result := range map[string]chan error{"the call": answered, "Shutdown": stopped, "Serve": ended} {
+		if err := <-result; err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// keyed adds the key that TestServeDrains requires.
+type keyed struct{}
+
+func (keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Key", "k")
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func TestServeDrainEnds(t *testing.T) {
+	const drain = 50 * time.Millisecond
+	address, stop := startServe(t, greeter(), streamable.ServeOptions{Options: streamable.Options{Logger: quiet}, Drain: drain, ReadyPath: "/state"})
+	for status := 0; status != http.StatusOK; status, _ = getText(t, "http://"+address+"/state") {
+	}
+	began := time.Now()
+	if err := stop(); err != nil || time.Since(began) < drain {
+		t.Errorf("Serve returns %v after %v", err, time.Since(began))
 	}
 }
 

@@ -35,19 +35,20 @@ type config struct {
 
 func main() {
 	address := flag.String("http", ":8080", "the `address` to serve HTTP at")
-	internalAddress := flag.String("internal", "127.0.0.1:9090", "the `address` to serve /metrics and /health at, without tokens")
+	internalAddress := flag.String("internal", "127.0.0.1:9090", "the `address` to serve /metrics at, without tokens")
+	drain := flag.Duration("drain", 5*time.Second, "how long calls are accepted after SIGTERM, so that a balancer notices that /readyz says 503")
 	file := flag.String("config", "config.json", "the `file` with the settings")
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *address, *internalAddress, *file); err != nil {
+	if err := run(ctx, *address, *internalAddress, *drain, *file); err != nil {
 		slog.Error("the server failed", "error", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, address, internalAddress, file string) error {
+func run(ctx context.Context, address, internalAddress string, drain time.Duration, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -68,17 +69,18 @@ func run(ctx context.Context, address, internalAddress, file string) error {
 	if err != nil {
 		return err
 	}
-	slog.Info("serving /metrics and /health", "address", listener.Addr().String())
+	slog.Info("serving /metrics", "address", listener.Addr().String())
 	metrics := &gateway.Metrics{}
-	internalServer := &http.Server{Handler: internal(ctx, metrics), ReadHeaderTimeout: 5 * time.Second}
+	internalServer := &http.Server{Handler: internal(metrics), ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- internalServer.Serve(listener) }()
 	err = streamable.Serve(ctx, address, newServer(c.key("state"), metrics), &streamable.ServeOptions{
 		Options:         streamable.Options{Hosts: []string{c.Host}},
 		Wrap:            callers.Handler,
-		ShutdownTimeout: 20 * time.Second, // the orchestrator kills the process after 30 s
+		Drain:           drain,
+		ShutdownTimeout: 20 * time.Second, // with Drain less than the 30 s after which the orchestrator kills the process
 	})
-	err = errors.Join(err, internalServer.Close()) // last, so that /health answers during the shutdown
+	err = errors.Join(err, internalServer.Close()) // last, so that /metrics has all calls
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}
@@ -113,14 +115,9 @@ func divide(_ context.Context, _ *server.Request, in divideIn) (float64, error) 
 	return in.Dividend / in.Divisor, nil
 }
 
-// internal serves what needs no token, for the orchestrator and Prometheus only.
-func internal(ctx context.Context, metrics http.Handler) http.Handler {
+// internal serves what needs no token and is meant for Prometheus only.
+func internal(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
-		if ctx.Err() != nil {
-			http.Error(w, "shutting down", http.StatusServiceUnavailable)
-		}
-	})
 	return mux
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,7 +42,7 @@ func started(t *testing.T) (origin, internalOrigin string, stop func() (log stri
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, "127.0.0.1:0", "127.0.0.1:0", file)
+		ended <- run(ctx, "127.0.0.1:0", "127.0.0.1:0", 0, file)
 		write.Close()
 	}()
 	lines := json.NewDecoder(read)
@@ -101,13 +100,11 @@ func TestServer(t *testing.T) {
 	if got, err := client.CallAs[float64](t.Context(), session, "divide", divideIn{1, 8}, nil); err != nil || got != 0.125 {
 		t.Errorf("1/8 is %v, %v", got, err)
 	}
-	if status, _ := get(t, internalOrigin+"/health"); status != http.StatusOK {
-		t.Errorf("the status of /health is %d", status)
+	if status, _ := get(t, origin+"/readyz"); status != http.StatusOK {
+		t.Errorf("the status of /readyz is %d", status)
 	}
-	for _, path := range []string{"/health", "/metrics"} {
-		if status, _ := get(t, origin+path); status != http.StatusNotFound {
-			t.Errorf("the status of %s at the public address is %d", path, status)
-		}
+	if status, _ := get(t, origin+"/metrics"); status != http.StatusNotFound {
+		t.Errorf("the status of /metrics at the public address is %d", status)
 	}
 	const counted = `
 dovetail_calls_total{method="tools/call",server="",tool="divide",outcome="ok"} 1
@@ -121,16 +118,6 @@ dovetail_calls_total{method="tools/call",server="",tool="divide",outcome="ok"} 1
 	log, err := stop()
 	if err != nil || !strings.Contains(log, `"msg":"call","principal":"ada","method":"tools/call"`) || strings.Contains(log, "sesame") {
 		t.Errorf("the server ends with %v and has logged\n%s", err, log)
-	}
-}
-
-func TestHealthAtShutdown(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	response := httptest.NewRecorder()
-	internal(ctx, http.NotFoundHandler()).ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/health", nil))
-	if response.Code != http.StatusServiceUnavailable {
-		t.Errorf("the status is %d", response.Code)
 	}
 }
 
@@ -151,7 +138,7 @@ func TestInvalidConfig(t *testing.T) {
 	} {
 		file := written(t, text)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if err := run(ctx, "127.0.0.1:0", "127.0.0.1:0", file); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(ctx, "127.0.0.1:0", "127.0.0.1:0", 0, file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 		cancel()

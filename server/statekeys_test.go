@@ -1,0 +1,291 @@
+package server_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/era/eratest"
+	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// An asker is a connection to a replica with a tool that asks and one that does not.
+type asker struct {
+	*eratest.Peer
+	store *switchedStore
+}
+
+func newAsker(t testing.TB, shared store.Store) asker {
+	t.Helper()
+	a := asker{store: &switchedStore{Store: shared}}
+	s := newServer(&server.Options{Store: a.store, Logger: discardLogger()})
+	asksFor[string](s, "ask")
+	server.AddTool(s, server.Tool{Name: "plain"}, nothing[struct{}])
+	a.Peer = eratest.Open(t, s, mcp.LatestVersion, eratest.Askable)
+	return a
+}
+
+// ask makes a call that asks, and returns its state.
+func (a asker) ask() (state string) {
+	a.T.Helper()
+	round := a.Call(mcp.MethodToolsCall, `{"name":"ask"}`)
+	eratest.Want(a.T, round, `"input_required"`, "result", "resultType")
+	return eratest.Text(round, "result", "requestState")
+}
+
+func (a asker) answer(state string) (reply string) {
+	a.T.Helper()
+	return a.Call(mcp.MethodToolsCall, fmt.Sprintf(`{"name":"ask","requestState":%q,"inputResponses":{"q":{"action":"accept","content":{"value":"yes"}}}}`, state))
+}
+
+// finish answers a call that was asked at any replica.
+func (a asker) finish(state string) {
+	a.T.Helper()
+	if reply := a.answer(state); reply == "" || eratest.At(reply, "error") != "" || eratest.ResultText(reply) != "yes" {
+		a.T.Errorf("the call ends with %s", reply)
+	}
+}
+
+// storedKeys returns the keys in a store, oldest first.
+func storedKeys(t testing.TB, kv store.KV) (keys []string) {
+	t.Helper()
+	item, err := kv.Get(t.Context(), "server/state-keys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record struct {
+		Keys []struct {
+			Key  string
+			From time.Time
+		}
+	}
+	if err := json.Unmarshal(item.Value, &record); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range record.Keys {
+		keys = append(keys, key.Key)
+	}
+	return keys
+}
+
+func TestReplicasShareStateKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		one, other := newAsker(t, shared), newAsker(t, shared)
+		for range 100 {
+			other.finish(one.ask())
+			one.finish(other.ask())
+		}
+		for i, a := range []asker{one, other} {
+			if n := a.store.values.Load(); n > 2 {
+				t.Errorf("replica %d has read the store %d times for 200 requests", i+1, n)
+			}
+		}
+		if n := len(storedKeys(t, shared)); n != 1 {
+			t.Errorf("the store has %d keys, want 1", n)
+		}
+	})
+}
+
+// Replicas that begin at the same time agree on one key.
+func TestStateKeysAreCreatedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		replicas := make([]asker, 100)
+		for i := range replicas {
+			replicas[i] = newAsker(t, shared)
+		}
+		for _, a := range replicas {
+			a.Start(mcp.MethodToolsCall, `{"name":"ask"}`)
+		}
+		var states []string
+		for _, a := range replicas {
+			states = append(states, eratest.Text(a.Next(), "result", "requestState"))
+		}
+		for i, state := range states {
+			replicas[(i+37)%len(replicas)].finish(state)
+		}
+		if n := len(storedKeys(t, shared)); n != 1 {
+			t.Errorf("the store has %d keys, want 1", n)
+		}
+	})
+}
+
+// Keys change every day. A call continues at any replica for as long as its state is valid.
+func TestStateKeysRotate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		one, other := newAsker(t, shared), newAsker(t, shared)
+		all := map[string]bool{}
+		const step = 20 * time.Second
+		type asked struct {
+			state string
+			until time.Time
+		}
+		var open []asked
+		check := func() {
+			for i, a := range open {
+				[]asker{one, other}[i%2].finish(a.state)
+			}
+			keys := storedKeys(t, shared)
+			if len(keys) > 2 {
+				t.Fatalf("the store has %d keys, want at most 2", len(keys))
+			}
+			for _, key := range keys {
+				all[key] = true
+			}
+		}
+		for range 4 {
+			// Around a rotation in small steps, which show that no replica seals with a key that
+			// the other does not know.
+			for range 15 {
+				open = append(open, asked{one.ask(), time.Now().Add(era.StateLifetime)}, asked{other.ask(), time.Now().Add(era.StateLifetime)})
+				eratest.Pass(step)
+				check()
+			}
+			eratest.Pass(era.StateLifetime - 16*step)
+			check()
+			open = nil
+			eratest.Pass(24*time.Hour - era.StateLifetime)
+		}
+		if n := len(all); n != 4 {
+			t.Errorf("there were %d keys in 4 days, want 4", n)
+		}
+		eratest.Pass(10 * time.Minute)
+		one.ask()
+		eratest.Pass(2 * time.Hour)
+		one.ask()
+		if n := len(storedKeys(t, shared)); n != 1 {
+			t.Errorf("the store has %d keys after the states of the previous one have expired, want 1", n)
+		}
+	})
+}
+
+// A replica that cannot reach the store uses the keys that it knows, and later the new ones.
+func TestReplicaIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		one, other := newAsker(t, shared), newAsker(t, shared)
+		other.finish(one.ask())
+		other.store.down.Store(true)
+		eratest.Pass(25 * time.Hour)
+		one.ask() // adds a key
+		eratest.Pass(2 * time.Minute)
+		state := one.ask()
+		one.finish(other.ask())
+		eratest.WantError(t, other.answer(state), jsonrpc.InternalError)
+		other.store.down.Store(false)
+		eratest.Pass(time.Second)
+		other.finish(state)
+		one.finish(other.ask())
+	})
+}
+
+// Without the store, a replica that knows no keys fails calls that ask, and no others.
+func TestStateKeysCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		one, other := newAsker(t, shared), newAsker(t, shared)
+		state := one.ask()
+		other.store.down.Store(true)
+		for range 10 {
+			reply := other.Call(mcp.MethodToolsCall, `{"name":"ask"}`)
+			eratest.WantError(t, reply, jsonrpc.InternalError)
+			if text := eratest.Text(reply, "error", "message"); !strings.Contains(text, "state keys") || strings.Contains(text, errDown.Error()) {
+				t.Errorf("the client gets %q", text)
+			}
+			eratest.WantError(t, other.answer(state), jsonrpc.InternalError)
+		}
+		if n := other.store.values.Load(); n != 1 {
+			t.Errorf("the store was tried %d times in no time, want once", n)
+		}
+		eratest.WantIf(t, other.Call(mcp.MethodToolsCall, `{"name":"plain"}`), true, "result")
+		if n := other.store.values.Load(); n != 1 {
+			t.Error("a call that does not ask has tried the store")
+		}
+		other.store.down.Store(false)
+		eratest.Pass(time.Second)
+		other.finish(state)
+		one.finish(other.ask())
+	})
+}
+
+// Replicas that know the keys store them again if the store has lost its data.
+func TestStateKeysAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		one := newAsker(t, shared)
+		state := one.ask()
+		before := storedKeys(t, shared)
+		if err := shared.Delete(t.Context(), "server/state-keys", 0); err != nil {
+			t.Fatal(err)
+		}
+		eratest.Pass(time.Minute)
+		one.ask()
+		if after := storedKeys(t, shared); !slices.Equal(after, before) {
+			t.Error("the store has other keys than before")
+		}
+		newAsker(t, shared).finish(state)
+	})
+}
+
+func TestMalformedStateKeys(t *testing.T) {
+	key := base64.StdEncoding.EncodeToString(make([]byte, token.MinKey))
+	one := fmt.Sprintf(`{"key":%q,"from":"2026-01-01T00:00:00Z"}`, key)
+	for _, record := range []string{
+		``, `null`, `{}`, `{"keys":[]}`, `{"keys":[{"key":"","from":"2026-01-01T00:00:00Z"}]}`, `{"keys":[{"key":"*"}]}`,
+		`{"keys":[` + strings.Repeat(one+",", token.MaxKeys) + one + `]}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			shared := newStore(t)
+			if _, err := shared.Create(t.Context(), "server/state-keys", []byte(record), 0); err != nil {
+				t.Fatal(err)
+			}
+			a := newAsker(t, shared)
+			eratest.WantError(t, a.Call(mcp.MethodToolsCall, `{"name":"ask"}`), jsonrpc.InternalError)
+			if item, err := shared.Get(t.Context(), "server/state-keys"); err != nil || string(item.Value) != record {
+				t.Errorf("the record is now %s, %v", item.Value, err)
+			}
+		})
+	}
+}
+
+// Tokens that do not open cause few operations of the store.
+func TestForgedStatesSpareTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsker(t, newStore(t))
+		state := a.ask()
+		for range 100 {
+			eratest.WantError(t, a.answer(state[:len(state)-8]+"AAAAAAAA"), jsonrpc.InvalidParams)
+			eratest.Pass(100 * time.Millisecond)
+		}
+		if n := a.store.values.Load(); n > 12 {
+			t.Errorf("the store was read %d times in 10 seconds", n)
+		}
+	})
+}
+
+// Keys in Options.StateKeys are used alone.
+func TestStateKeysOfOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		s := newServer(&server.Options{Store: shared, StateKeys: [][]byte{make([]byte, token.MinKey)}})
+		asksFor[string](s, "ask")
+		a := asker{Peer: eratest.Open(t, s, mcp.LatestVersion, eratest.Askable)}
+		a.finish(a.ask())
+		if _, err := shared.Get(context.Background(), "server/state-keys"); err == nil {
+			t.Error("there are keys in the store")
+		}
+	})
+}
