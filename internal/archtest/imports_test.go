@@ -68,11 +68,11 @@ transport/httptransport:  transport internal/jsonscan net/http
 internal/httpclient:      jsonrpc transport transport/httptransport internal/deadline internal/bufpool internal/jsonscan internal/peertext net/http
 transport/sse:            jsonrpc transport transport/httptransport internal/deadline internal/bufpool internal/duplex internal/httpguard internal/jsonscan internal/quota internal/sse internal/httpclient net/http
 transport/ws:             jsonrpc transport transport/httptransport internal/bufpool internal/duplex internal/httpguard internal/jsonscan internal/quota internal/httpclient internal/wsconn net/http github.com/gorilla/websocket
-transport/store:
+transport/store:          internal/token
 transport/store/storetest: transport/store testing
 transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
                           internal/paramheader internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2 golang.org/x/sync
-transport/oauth:          jsonrpc mcp transport internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
+transport/oauth:          jsonrpc mcp transport transport/store internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
 transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4

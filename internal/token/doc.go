@@ -8,6 +8,8 @@
 //
 //	salt (12 bytes) | nonce (12 bytes) | AES-256-GCM(expiry (8 bytes) | plaintext)
 //
+// [Ring.SealBytes] seals data of any size that do not expire, without the text encoding.
+//
 // Guarantees:
 //
 //  1. Each token has its own key, derived by HKDF-SHA-256 (RFC 5869) from the ring's key

@@ -25,12 +25,13 @@ const (
 )
 
 const (
-	version    = "dt1."
+	version    = "dt1." // of tokens
+	rawVersion = "db1." // of data without expiry
 	saltSize   = 12
 	expirySize = 8
 	nonceSize  = 12
 	tagSize    = 16
-	overhead   = saltSize + nonceSize + expirySize + tagSize
+	overhead   = saltSize + nonceSize + tagSize
 )
 
 var (
@@ -94,21 +95,17 @@ func NewRing(keys ...[]byte) (*Ring, error) {
 // milliseconds. The token opens only with the same binding; see [Binding]. Two tokens of
 // one plaintext differ. The error is a [*SizeError].
 func (r *Ring) Seal(plaintext, binding []byte, expires time.Time) (string, error) {
-	size := len(version) + base64.RawURLEncoding.EncodedLen(overhead+len(plaintext))
+	size := len(version) + base64.RawURLEncoding.EncodedLen(overhead+expirySize+len(plaintext))
 	if size > MaxToken {
 		return "", &SizeError{size}
 	}
-	sealed := make([]byte, saltSize, overhead+len(plaintext))
-	rand.Read(sealed) // never fails
 	content := make([]byte, expirySize, expirySize+len(plaintext))
 	binary.BigEndian.PutUint64(content, uint64(expires.UnixMilli()))
 	content = append(content, plaintext...)
 
-	sealed = tokenCipher(r.keys[0], sealed).Seal(sealed, nil, content, authenticated(binding))
-
 	token := make([]byte, len(version), size)
 	copy(token, version)
-	return string(base64.RawURLEncoding.AppendEncode(token, sealed)), nil
+	return string(base64.RawURLEncoding.AppendEncode(token, r.seal(version, content, binding))), nil
 }
 
 // Open returns the plaintext of a token. The error is [ErrForged] unless a key of the ring
@@ -118,18 +115,46 @@ func (r *Ring) Open(token string, binding []byte, now time.Time) ([]byte, error)
 	if !ok {
 		return nil, ErrForged
 	}
+	content, err := r.open(version, sealed, binding)
+	if err != nil {
+		return nil, err
+	}
+	expires := time.UnixMilli(int64(binary.BigEndian.Uint64(content)))
+	if !now.Before(expires) {
+		return nil, ErrExpired
+	}
+	return content[expirySize:], nil
+}
+
+// SealBytes is like [Ring.Seal], but the data do not expire, have no maximum size and are not
+// encoded as text. They are 40 bytes longer than plaintext.
+func (r *Ring) SealBytes(plaintext, binding []byte) []byte {
+	return r.seal(rawVersion, plaintext, binding)
+}
+
+// OpenBytes returns the plaintext of what [Ring.SealBytes] returned. The error is [ErrForged].
+func (r *Ring) OpenBytes(sealed, binding []byte) ([]byte, error) {
+	if len(sealed) < overhead {
+		return nil, ErrForged
+	}
+	return r.open(rawVersion, sealed, binding)
+}
+
+// seal returns salt, nonce and ciphertext.
+func (r *Ring) seal(version string, content, binding []byte) []byte {
+	sealed := make([]byte, saltSize, overhead+len(content))
+	rand.Read(sealed) // never fails
+	return newCipher(version, r.keys[0], sealed).Seal(sealed, nil, content, authenticated(version, binding))
+}
+
+// open opens what seal returned. sealed has at least overhead bytes.
+func (r *Ring) open(version string, sealed, binding []byte) ([]byte, error) {
 	salt, ciphertext := sealed[:saltSize], sealed[saltSize:]
-	data := authenticated(binding)
+	data := authenticated(version, binding)
 	for _, key := range r.keys {
-		content, err := tokenCipher(key, salt).Open(nil, nil, ciphertext, data)
-		if err != nil {
-			continue
+		if content, err := newCipher(version, key, salt).Open(nil, nil, ciphertext, data); err == nil {
+			return content, nil
 		}
-		expires := time.UnixMilli(int64(binary.BigEndian.Uint64(content)))
-		if !now.Before(expires) {
-			return nil, ErrExpired
-		}
-		return content[expirySize:], nil
 	}
 	return nil, ErrForged
 }
@@ -142,11 +167,11 @@ func decode(token string) (sealed []byte, ok bool) {
 		return nil, false
 	}
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	return sealed, err == nil && len(sealed) >= overhead
+	return sealed, err == nil && len(sealed) >= overhead+expirySize
 }
 
-// tokenCipher returns the AEAD of one token. It puts the nonce before the ciphertext.
-func tokenCipher(key, salt []byte) cipher.AEAD {
+// newCipher returns the AEAD of one token. It puts the nonce before the ciphertext.
+func newCipher(version string, key, salt []byte) cipher.AEAD {
 	derived, err := hkdf.Expand(sha256.New, key, version+string(salt), 32)
 	if err != nil {
 		panic(err) // only for more than 255 hashes, or a length that FIPS 140 forbids
@@ -162,7 +187,7 @@ func tokenCipher(key, salt []byte) cipher.AEAD {
 	return aead
 }
 
-func authenticated(binding []byte) []byte {
+func authenticated(version string, binding []byte) []byte {
 	return append([]byte(version), binding...)
 }
 

@@ -252,6 +252,43 @@ func TestConcurrentUse(t *testing.T) {
 // earlier is a token with the plaintext "state", sealed with key(1) and binding until later.
 const earlier = "dt1.8lUUWwB4pvzL05oQ-Vv4KHBwgDxt9iDmqdv1P2yFW4X_W3Zd6_Zoof483GdaMt1HMnUgQvA"
 
+// Sealed bytes open with a key of the ring, with the same binding, unchanged, and are no token.
+func TestSealBytes(t *testing.T) {
+	r, other := ring(t, key(2), key(1)), ring(t, key(3))
+	large := bytes.Repeat([]byte("x"), 2*token.MaxToken)
+	for _, plaintext := range [][]byte{nil, []byte("data"), large} {
+		sealed := ring(t, key(1)).SealBytes(plaintext, binding)
+		if got, err := r.OpenBytes(sealed, binding); err != nil || !bytes.Equal(got, plaintext) {
+			t.Errorf("OpenBytes of %d bytes: %d bytes, %v", len(plaintext), len(got), err)
+		}
+		if len(sealed) != len(plaintext)+40 {
+			t.Errorf("%d bytes are %d when sealed, want 40 more", len(plaintext), len(sealed))
+		}
+		for name, open := range map[string]func() ([]byte, error){
+			"another key":     func() ([]byte, error) { return other.OpenBytes(sealed, binding) },
+			"another binding": func() ([]byte, error) { return r.OpenBytes(sealed, nil) },
+			"cut":             func() ([]byte, error) { return r.OpenBytes(sealed[:len(sealed)-1], binding) },
+			"short":           func() ([]byte, error) { return r.OpenBytes(sealed[:39], binding) },
+			"empty":           func() ([]byte, error) { return r.OpenBytes(nil, binding) },
+			"as a token": func() ([]byte, error) {
+				return r.Open("dt1."+base64.RawURLEncoding.EncodeToString(sealed), binding, now)
+			},
+		} {
+			if got, err := open(); !errors.Is(err, token.ErrForged) || got != nil {
+				t.Errorf("%s: %d bytes, %v, want ErrForged", name, len(got), err)
+			}
+		}
+	}
+	text := strings.TrimPrefix(newToken(t, r, "state"), "dt1.")
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.OpenBytes(raw, binding); !errors.Is(err, token.ErrForged) {
+		t.Errorf("a token as bytes: %v, want ErrForged", err)
+	}
+}
+
 // TestFormatIsStable checks that tokens of earlier versions open.
 func TestFormatIsStable(t *testing.T) {
 	got, err := ring(t, key(1)).Open(earlier, binding, now)

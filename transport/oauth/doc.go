@@ -54,7 +54,7 @@
 //     at most twice for the same challenge.
 //  4. With [ClientOptions].DPoP, or when a server demands it, tokens are bound to a key of
 //     the client (RFC 9449). [Protect] requires a proof with each bound token, and refuses a
-//     proof that was used before.
+//     proof that was used before, with [ProtectOptions].Store at any process.
 //  5. Peers name the URLs that are fetched. These must be https at public addresses, except
 //     this machine with AllowLoopback, and the networks and plain-http hosts that options
 //     name. Redirects, sizes and times are bounded. Proxy

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"cmp"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -11,8 +12,10 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,6 +28,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 const (
@@ -36,6 +40,8 @@ const (
 	maxNonceAge = 5 * time.Minute
 	// maxProofAge is the default and the maximum of DPoPOptions.MaxAge.
 	maxProofAge = 5 * time.Minute
+	// maxClockSkew is how much the clocks of processes with a common store may differ.
+	maxClockSkew = time.Minute
 
 	proofType = "dpop+jwt"
 	// proofAlgorithmNames are the signature algorithms of proofs that servers accept.
@@ -119,10 +125,11 @@ type proofChecker struct {
 	maxAge   time.Duration
 	nonces   *token.Ring // nil if proofs need no nonce
 	used     *usedProofs
+	shared   store.KV // nil if proofs are used in this process only
 }
 
-func newProofChecker(resource *url.URL, o *DPoPOptions) (*proofChecker, error) {
-	p := &proofChecker{origin: resource, offered: o != nil, maxAge: maxProofAge}
+func newProofChecker(resource *url.URL, o *DPoPOptions, shared store.KV) (*proofChecker, error) {
+	p := &proofChecker{origin: resource, offered: o != nil, maxAge: maxProofAge, shared: shared}
 	if o == nil {
 		o = &DPoPOptions{}
 	}
@@ -210,7 +217,7 @@ func (p *proofChecker) checkProof(r *http.Request, token Secret, thumbprint stri
 	case p.nonces == nil && (issued.Before(now.Add(-p.maxAge)) || issued.After(now.Add(p.maxAge))):
 		refused.err = errProofTime
 	default:
-		switch err := p.used.add(now, key, claims.ID); {
+		switch err := p.use(r.Context(), now, key, claims.ID); {
 		case err == nil:
 			return nil
 		case errors.Is(err, errProofUsed):
@@ -220,6 +227,23 @@ func (p *proofChecker) checkProof(r *http.Request, token Secret, thumbprint stri
 		}
 	}
 	return refused
+}
+
+// use marks the proof with a key and an ID as used. It returns errProofUsed if it was used before.
+// The limits of this process hold with a store too.
+func (p *proofChecker) use(ctx context.Context, now time.Time, key, id string) error {
+	if err := p.used.add(now, key, id); err != nil || p.shared == nil {
+		return err
+	}
+	hash := hashOf(p.origin.String() + "\x00" + key + "\x00" + id)
+	_, err := p.shared.Create(ctx, "oauth/proof/"+hex.EncodeToString(hash[:]), nil, p.used.life+maxClockSkew)
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return errProofUsed
+	case err != nil:
+		return fmt.Errorf("the store of used DPoP proofs: %w", err)
+	}
+	return nil
 }
 
 func nonceBinding() []byte { return token.Binding("DPoP-Nonce") }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	shared "github.com/dovetail-go/dovetail/transport/store"
 )
 
 // thumbprint returns the thumbprint of the public key. RFC 7638.
@@ -179,6 +180,63 @@ func TestProofBelowPrefix(t *testing.T) {
 	mux.Handle("/mcp", http.StripPrefix("/mcp", h))
 	if res := do(mux, "POST", "/mcp", withProof(token, holder.proof(t, validProof(token, nil))), ""); res.StatusCode != http.StatusOK {
 		t.Errorf("status %d: %s", res.StatusCode, bodyOf(t, res))
+	}
+}
+
+// A proof is used once at all processes with one store, for as long as it is valid. Another resource
+// has other proofs.
+func TestProofsOfOneStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, holder, common := newSigner(t, "k"), newSigner(t, ""), newSharedStore(t)
+		with := func(nonces bool) http.Handler {
+			return protected(t, m, &recordingHandler{}, func(o *oauth.ProtectOptions) {
+				o.Store, o.DPoP = common, &oauth.DPoPOptions{Nonces: nonces, NonceKey: []byte("0123456789abcdef0123456789abcdef")}
+			})
+		}
+		token := m.token(t, validClaims(claimSet{"cnf": claimSet{"jkt": holder.thumbprint(t)}}))
+		for _, nonces := range []bool{false, true} {
+			first, second := with(nonces), with(nonces)
+			claims := validProof(token, claimSet{"iat": time.Now().Add(290 * time.Second).Unix()})
+			if nonces {
+				res := do(first, "POST", "/mcp", withProof(token, holder.proof(t, claims)), "")
+				claims["nonce"] = res.Header.Get("DPoP-Nonce")
+			}
+			proof := withProof(token, holder.proof(t, claims))
+			if res := do(first, "POST", "/mcp", proof, ""); res.StatusCode != http.StatusOK {
+				t.Fatalf("nonces %t: status %d: %s", nonces, res.StatusCode, bodyOf(t, res))
+			}
+			wantRefused(t, "a replay at the other", do(second, "POST", "/mcp", proof, ""), "DPoP", "invalid_dpop_proof")
+			wantRefused(t, "a replay at the same", do(first, "POST", "/mcp", proof, ""), "DPoP", "invalid_dpop_proof")
+			<-time.After(295 * time.Second)
+			wantRefused(t, "a late replay at a new one", do(with(nonces), "POST", "/mcp", proof, ""), "DPoP", "invalid_dpop_proof")
+			fresh := validProof(token, claimSet{"nonce": claims["nonce"]})
+			if res := do(second, "POST", "/mcp", withProof(token, holder.proof(t, fresh)), ""); res.StatusCode != http.StatusOK {
+				t.Errorf("nonces %t: another proof: status %d: %s", nonces, res.StatusCode, bodyOf(t, res))
+			}
+		}
+	})
+}
+
+// While the store fails, requests with a proof are refused and the log says why. Others go on.
+func TestProofsWithoutTheStore(t *testing.T) {
+	m, holder, common, inner, log := newSigner(t, "k"), newSigner(t, ""), newSharedStore(t), &recordingHandler{}, &logBuffer{}
+	h := protected(t, m, inner, func(o *oauth.ProtectOptions) { o.Store, o.Logger = common, log.logger() })
+	if err := common.Close(); err != nil {
+		t.Fatal(err)
+	}
+	token := m.token(t, validClaims(claimSet{"cnf": claimSet{"jkt": holder.thumbprint(t)}}))
+	res := do(h, "POST", "/mcp", withProof(token, holder.proof(t, validProof(token, nil))), "")
+	if body := bodyOf(t, res); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "cannot be verified") {
+		t.Errorf("status %d, %v: %s", res.StatusCode, res.Header, body)
+	}
+	if inner.takeRequests() != nil {
+		t.Error("a request with a proof got through")
+	}
+	if !strings.Contains(log.String(), "the store of used DPoP proofs: "+shared.ErrClosed.Error()) {
+		t.Errorf("the log is %q", log)
+	}
+	if res := do(h, "POST", "/mcp", bearer(m.token(t, validClaims(nil))), ""); res.StatusCode != http.StatusOK {
+		t.Errorf("a request without a proof: status %d", res.StatusCode)
 	}
 }
 

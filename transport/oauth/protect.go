@@ -91,7 +91,7 @@ func newProtector(handler http.Handler, opts *ProtectOptions) (*protector, error
 	if p.guard, err = httpguard.NewGuard(nil, options.Origins); err != nil {
 		return nil, err
 	}
-	p.proofs, err = newProofChecker(resource, options.DPoP)
+	p.proofs, err = newProofChecker(resource, options.DPoP, options.Store)
 	return p, err
 }
 

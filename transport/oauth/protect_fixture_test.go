@@ -24,6 +24,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	shared "github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -244,9 +245,12 @@ func (v *recordingHandler) takeRequests() []*http.Request {
 }
 
 // shop returns a server whose tools declare scopes.
-func shop(t testing.TB) *server.Server {
+func shop(t testing.TB) *server.Server { return shopWith(t, nil) }
+
+// shopWith is like shop, with a store for the server.
+func shopWith(t testing.TB, common shared.Store) *server.Server {
 	t.Helper()
-	s := server.New(mcp.Implementation{Name: "shop", Version: "1"}, &server.Options{Logger: quiet()})
+	s := server.New(mcp.Implementation{Name: "shop", Version: "1"}, &server.Options{Logger: quiet(), Store: common})
 	server.AddTool(s, server.Tool{Name: "look"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 		return "hello " + r.Caller().Principal, nil
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/netguard"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // DefaultTokenGrace is the default of [ProtectOptions].Grace.
@@ -59,6 +60,11 @@ type ProtectOptions struct {
 	// DPoP, when set, offers clients to bind their tokens to a key (RFC 9449). A token that
 	// is bound needs a proof in any case.
 	DPoP *DPoPOptions
+	// Store makes a DPoP proof that was used at one process invalid at all others with the same
+	// Store and Resource. Then Nonces need a NonceKey. While the store fails, requests with a
+	// proof are refused with status 503. Default: each process remembers the proofs that it has
+	// accepted, in memory.
+	Store store.KV
 
 	// Origins are the web origins whose scripts may read refusals, as in the options of the
 	// handler. Every origin may read the metadata.
@@ -87,11 +93,11 @@ type DPoPOptions struct {
 	// ago. Then proofs cannot be made in advance, and clients' clocks do not matter.
 	Nonces bool
 	// NonceKey authenticates nonces. Processes with the same key accept each other's nonces.
-	// It needs at least 32 bytes. Default a random key.
+	// It needs at least 32 bytes. Default a random key. Required with [ProtectOptions].Store.
 	NonceKey []byte
 	// MaxAge is the maximum difference between the time of a proof and now. Proofs are
 	// remembered for twice that time, or for 5 min with Nonces, to refuse replays. In that
-	// time a server accepts 262,144 proofs, and 32,768 of one key; it refuses further requests
+	// time a process accepts 262,144 proofs, and 32,768 of one key; it refuses further requests
 	// with status 503. So a server with more than 400 requests per second needs a lower
 	// MaxAge. Default and maximum 5 min.
 	MaxAge time.Duration
@@ -160,6 +166,9 @@ func (o *ProtectOptions) check() error {
 	}
 	if err := checkScopes(slices.Concat(o.Scopes, o.ScopesSupported)); err != nil {
 		return err
+	}
+	if o.Store != nil && o.DPoP != nil && o.DPoP.Nonces && o.DPoP.NonceKey == nil {
+		return errors.New("expected a NonceKey, which processes with the same Store need to accept each other's nonces")
 	}
 	return o.DPoP.check()
 }

@@ -278,6 +278,7 @@ func TestProtectOptions(t *testing.T) {
 		"no scope":           func(o *oauth.ProtectOptions) { o.Scopes = []string{"a b"} },
 		"an empty scope":     func(o *oauth.ProtectOptions) { o.ScopesSupported = []string{""} },
 		"no origin":          func(o *oauth.ProtectOptions) { o.Origins = []string{"*"} },
+		"no nonce key":       func(o *oauth.ProtectOptions) { o.Store, o.DPoP = newSharedStore(t), &oauth.DPoPOptions{Nonces: true} },
 		"a short key":        func(o *oauth.ProtectOptions) { o.DPoP = &oauth.DPoPOptions{Nonces: true, NonceKey: make([]byte, 31)} },
 		"old proofs":         func(o *oauth.ProtectOptions) { o.DPoP = &oauth.DPoPOptions{MaxAge: 1 << 40} },
 	} {

@@ -23,6 +23,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // ProxyOptions configure a [Proxy].
@@ -68,6 +69,12 @@ type ProxyOptions struct {
 	// serve the same clients. Default a random key: then all clients have to register again after
 	// a restart.
 	Keys [][]byte
+	// Store makes a code or refresh token that was used at one process invalid at all others with
+	// the same Store and Keys, also after restarts. Then Keys are required. It needs a value of about
+	// 100 bytes for each login. While it fails, tokens are neither issued nor refreshed, with status
+	// 503; access tokens are verified without it. If it has lost the value of a login, its person has
+	// to log in again. Default: each process remembers its latest 100,000 uses, in memory.
+	Store store.KV
 	// TokenLife is how long an access token is valid. Default 1 h, at most 24 h.
 	TokenLife time.Duration
 	// LoginLife is how long after a login its tokens can be refreshed. Default 30 days, at most a
@@ -175,11 +182,13 @@ const (
 //  3. The state of a login is in a cookie, which is set after the person has agreed, and only in
 //     the browser of that person. It is valid for ten minutes and once.
 //  4. Client IDs, codes and tokens are sealed, not stored. So anonymous registrations need no
-//     memory, and processes with the same [ProxyOptions].Keys need no shared store.
+//     memory, and processes with the same [ProxyOptions].Keys serve the same clients.
 //  5. A code or refresh token can be used once; a second use ends the login. Revocation
-//     (RFC 7009) ends it too. Each process remembers its latest 100,000 uses, and ends of logins,
-//     in memory. Another process, or this one after a restart, accepts a used refresh token or
-//     the access token of an ended login until it expires, unless the provider refuses.
+//     (RFC 7009) ends it too. Processes with the same [ProxyOptions].Store know each other's uses
+//     and ends of logins. Without one, each process remembers its latest 100,000 in memory: another
+//     process, or this one after a restart, accepts a used refresh token unless the provider
+//     refuses. In both cases another process accepts the access token of an ended login until it
+//     expires.
 type Proxy struct {
 	options  *ProxyOptions // a pointer, so that fmt does not print it as part of another struct
 	base     string        // path of the issuer, without a slash at the end
@@ -288,6 +297,9 @@ func (o *ProxyOptions) prepare() error {
 	}
 	if o.Client.Issuer != "" && o.Client.Issuer != o.Provider {
 		return fmt.Errorf("the Client: %w", &IssuerError{Expected: o.Provider, Got: o.Client.Issuer})
+	}
+	if o.Store != nil && len(o.Keys) == 0 {
+		return errors.New("expected Keys, which processes with the same Store need to open each other's tokens")
 	}
 	o.Client.Issuer = o.Provider
 	if err := o.Client.check(); err != nil {
@@ -445,17 +457,6 @@ func (p *Proxy) open(sealed string, value any, purpose ...string) error {
 func (p *Proxy) binding(purpose []string) []byte {
 	return token.Binding(append([]string{"oauth.Proxy", p.options.Issuer}, purpose...)...)
 }
-
-// use reports whether a code or refresh token is used for the first time.
-func (p *Proxy) use(text string) bool {
-	known, _ := p.used.ContainsOrAdd(hashOf(text), struct{}{})
-	return !known
-}
-
-// end ends a login: its tokens are no longer accepted.
-func (p *Proxy) end(login string) { p.ended.Add(hashOf(login), struct{}{}) }
-
-func (p *Proxy) hasEnded(login string) bool { return p.ended.Contains(hashOf(login)) }
 
 // clientHash returns the short name of a client ID, which is long.
 func clientHash(id string) string {

@@ -740,6 +740,7 @@ func TestProxyOptionsThatAreRefused(t *testing.T) {
 		"a scheme":    func(o *oauth.ProxyOptions) { o.RedirectSchemes = []string{"javascript"} },
 		"a scope":     func(o *oauth.ProxyOptions) { o.Scopes = []string{"a b"} },
 		"a short key": func(o *oauth.ProxyOptions) { o.Keys = [][]byte{{1}} },
+		"no keys":     func(o *oauth.ProxyOptions) { o.Store = newSharedStore(t) },
 		"a long life": func(o *oauth.ProxyOptions) { o.TokenLife = 25 * time.Hour },
 	} {
 		opts := &oauth.ProxyOptions{

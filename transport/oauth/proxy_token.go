@@ -34,7 +34,8 @@ type proxyGrant struct {
 	Client  string    `json:"c"` // hash of the client ID
 	Subject string    `json:"s"`
 	Scopes  []string  `json:"p,omitempty"`
-	Expires time.Time `json:"e"` // of an access token, or of the login
+	Expires time.Time `json:"e"`           // of an access token, or of the login
+	Uses    int       `json:"u,omitempty"` // the code and refresh tokens of the login used before, with a store
 
 	Refresh   string `json:"f,omitempty"` // the provider's refresh token, not in an access token
 	Redirect  string `json:"r,omitempty"` // only in a code
@@ -165,7 +166,7 @@ func (p *Proxy) serveToken(w http.ResponseWriter, r *http.Request) {
 	}
 	switch form.Get("grant_type") {
 	case "authorization_code":
-		p.redeemCode(w, form)
+		p.redeemCode(w, r, form)
 	case "refresh_token":
 		p.refresh(w, r, form)
 	default:
@@ -182,24 +183,42 @@ func (p *Proxy) isResource(text string) bool {
 	return err == nil && ownErr == nil && u.RawQuery == "" && canonical(u) == canonical(own)
 }
 
-func (p *Proxy) redeemCode(w http.ResponseWriter, form url.Values) {
+func (p *Proxy) redeemCode(w http.ResponseWriter, r *http.Request, form url.Values) {
 	var g proxyGrant
 	err := p.open(form.Get("code"), &g, sealedCode)
 	sum := sha256.Sum256([]byte(form.Get("code_verifier")))
 	challenge := base64.RawURLEncoding.EncodeToString(sum[:])
-	switch {
-	case err != nil || g.Client != clientHash(form.Get("client_id")) || g.Redirect != form.Get("redirect_uri") ||
-		subtle.ConstantTimeCompare([]byte(challenge), []byte(g.Challenge)) != 1:
+	if err != nil || g.Client != clientHash(form.Get("client_id")) || g.Redirect != form.Get("redirect_uri") ||
+		subtle.ConstantTimeCompare([]byte(challenge), []byte(g.Challenge)) != 1 || p.hasEnded(g.Login) {
 		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "")
-	case p.hasEnded(g.Login):
-		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "")
-	case !p.use(form.Get("code")): // RFC 6749, section 4.1.2: revoke the tokens of the first use
-		p.end(g.Login)
-		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "the code was used before")
-	default:
-		g.Redirect, g.Challenge = "", ""
-		p.issue(w, &g, g.Scopes)
+		return
 	}
+	// RFC 6749, section 4.1.2: a second use revokes the tokens of the first.
+	if _, err := p.spend(r.Context(), &g, form.Get("code")); err != nil {
+		p.refuseSpent(w, r, &g, err, "the code was used before")
+		return
+	}
+	g.Redirect, g.Challenge = "", ""
+	p.issue(w, &g, g.Scopes)
+}
+
+// refuseSpent refuses a code or token after the error of spend. A second use ends the login.
+func (p *Proxy) refuseSpent(w http.ResponseWriter, r *http.Request, g *proxyGrant, err error, description string) {
+	if errors.Is(err, errSpent) {
+		err = p.end(r.Context(), g)
+	}
+	if err != nil {
+		p.refuseWithoutStore(w, err)
+		return
+	}
+	refuseOAuth(w, http.StatusBadRequest, "invalid_grant", description)
+}
+
+// refuseWithoutStore refuses a request because the store fails.
+func (p *Proxy) refuseWithoutStore(w http.ResponseWriter, err error) {
+	p.options.Logger.Error("oauth: the store of logins fails", "error", err)
+	w.Header().Set("Retry-After", "5")
+	refuseOAuth(w, http.StatusServiceUnavailable, "temporarily_unavailable", "the server cannot check now whether the login has ended")
 }
 
 // refresh requests a token from the provider, so that a person without access there any more loses
@@ -220,9 +239,9 @@ func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values)
 			return
 		}
 	}
-	if !p.use(sealed) { // RFC 9700, section 4.14.2
-		p.end(g.Login)
-		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "the refresh token was used before")
+	restore, err := p.spend(r.Context(), &g, sealed)
+	if err != nil { // RFC 9700, section 4.14.2
+		p.refuseSpent(w, r, &g, err, "the refresh token was used before")
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), refreshTimeout)
@@ -236,10 +255,12 @@ func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values)
 		p.issue(w, &g, scopes)
 	case endsLogin(err):
 		p.options.Logger.Info("oauth: the provider refuses to refresh a login", "subject", quote(g.Subject), "error", err)
-		p.end(g.Login)
+		if err := p.end(ctx, &g); err != nil { // the refresh token cannot be used again in any case
+			p.options.Logger.Error("oauth: the store of logins fails", "error", err)
+		}
 		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "the login has ended at the identity provider")
 	default:
-		p.used.Remove(hashOf(sealed)) // the client may try again
+		restore() // the client may try again
 		p.options.Logger.Error("oauth: the provider cannot refresh a login", "error", err)
 		w.Header().Set("Retry-After", "5")
 		refuseOAuth(w, http.StatusServiceUnavailable, "temporarily_unavailable", "the identity provider cannot refresh the login now")
@@ -307,7 +328,10 @@ func (p *Proxy) revoke(w http.ResponseWriter, r *http.Request) {
 		err = p.open(text, &g, sealedAccess, p.options.Resource)
 	}
 	if err == nil && g.Client == client && !p.hasEnded(g.Login) {
-		p.end(g.Login)
+		if err := p.end(r.Context(), &g); err != nil {
+			p.refuseWithoutStore(w, err) // RFC 7009, section 2.2.1
+			return
+		}
 		p.revokeAtProvider(r.Context(), g.Refresh)
 	}
 	w.Header().Set("Cache-Control", "no-store")

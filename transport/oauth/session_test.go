@@ -21,7 +21,8 @@ import (
 
 const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 
-func newSharedStore(t *testing.T) *shared.Memory {
+// newSharedStore returns a store that the end of the test closes.
+func newSharedStore(t testing.TB) *shared.Memory {
 	t.Helper()
 	memory, err := shared.NewMemory(nil)
 	if err != nil {
@@ -38,13 +39,12 @@ func TestSessionOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, opts := range map[string]streamable.Options{
-		"own store":    {},
-		"shared store": {Store: newSharedStore(t)},
+	for name, common := range map[string]shared.Store{
+		"own store":    nil,
+		"shared store": newSharedStore(t),
 	} {
 		t.Run(name, func(t *testing.T) {
-			opts.Logger, opts.Hosts = quiet(), []string{"mcp.example.com"}
-			endpoint := streamable.Handler(shop(t), &opts)
+			endpoint := streamable.Handler(shopWith(t, common), &streamable.Options{Logger: quiet(), Hosts: []string{"mcp.example.com"}})
 			defer endpoint.Close()
 			h := protected(t, m, endpoint, func(o *oauth.ProtectOptions) {
 				o.AuthorizationServers = append(o.AuthorizationServers, "https://other.example.com")

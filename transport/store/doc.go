@@ -9,5 +9,6 @@
 //  4. [Bus]: messages between the replicas that are running.
 //
 // [NewMemory] is a store for one process. The packages store/nats and store/redis, each a
-// module of its own, are stores for several. Package storetest tests an implementation.
+// module of its own, are stores for several. [Sealed] encrypts what reaches such a store, if its
+// operators are not trusted. Package storetest tests an implementation.
 package store

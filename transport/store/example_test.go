@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log"
@@ -44,6 +45,32 @@ func ExampleNewMemory() {
 	// <nil>
 	// store: the value has been changed true
 	// second
+}
+
+func ExampleSealed() {
+	ctx := context.Background()
+	engine, err := store.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	key := make([]byte, 32)
+	rand.Read(key) // all replicas read the same key from their configuration
+	s, err := store.Sealed(engine, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	if _, err := s.Create(ctx, "sessions/42", []byte("open"), time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	item, err := s.Get(ctx, "sessions/42")
+	fmt.Printf("%s %v\n", item.Value, err)
+	_, err = engine.Get(ctx, "sessions/42")
+	fmt.Println(err)
+	// Output:
+	// open <nil>
+	// store: the key does not exist
 }
 
 func ExampleCheckName() {

@@ -26,7 +26,7 @@ type Store interface {
 }
 
 // MaxValue is the size in bytes of values, entries, jobs and messages that every implementation accepts. An
-// implementation may refuse a larger value with [ErrTooLarge].
+// implementation may refuse a larger value with [ErrTooLarge]. See also [SealOverhead].
 const MaxValue = 512 << 10
 
 // Errors of operations, to be compared with [errors.Is].

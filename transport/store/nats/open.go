@@ -328,9 +328,11 @@ func (s *Store) createStreams(ctx context.Context, replicas int) error {
 		}},
 	} {
 		stream.config.Replicas = replicas
-		if err := s.do(ctx, func(ctx context.Context) (err error) {
-			*stream.handle, err = s.js.CreateOrUpdateStream(ctx, stream.config)
-			return err
+		if err := s.do(ctx, func(ctx context.Context) error {
+			return attempt(ctx, func(ctx context.Context) (err error) {
+				*stream.handle, err = s.js.CreateOrUpdateStream(ctx, stream.config)
+				return err
+			})
 		}); err != nil {
 			return fmt.Errorf("creating the stream %s: %w", stream.config.Name, err)
 		}

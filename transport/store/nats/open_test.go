@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	driver "github.com/nats-io/nats.go"
 
 	"github.com/dovetail-go/dovetail/internal/filelock"
@@ -75,6 +76,36 @@ func TestConnectErrors(t *testing.T) {
 }
 
 // A folder has one server.
+// A request to create a stream that remains without an answer is repeated within Timeout: the leader of
+// a new cluster may be elected after it has been sent.
+func TestUnansweredCreation(t *testing.T) {
+	t.Parallel()
+	m := newMember(t, server.Options{})
+	m.stop()
+	m.options.JetStream = false
+	m.start()
+	conn, err := driver.Connect(m.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	requests := map[string]int{}
+	if _, err := conn.Subscribe("$JS.API.STREAM.*.*", func(request *driver.Msg) {
+		if requests[request.Subject]++; requests[request.Subject] == 1 {
+			return
+		}
+		if err := request.Respond(fmt.Appendf(nil, `{"config":%s}`, request.Data)); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	connect(t, m.url(), nil)
+}
+
 func TestFolderInUse(t *testing.T) {
 	dir := t.TempDir()
 	s := embedded(t, dir, nil)

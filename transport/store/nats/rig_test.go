@@ -119,7 +119,7 @@ func (m *member) port() int {
 	return port
 }
 
-// newCluster starts three servers, and waits for their leader.
+// newCluster starts three servers, without waiting for their leader.
 func newCluster(t testing.TB) []*member {
 	t.Helper()
 	members := make([]*member, 3)
@@ -139,7 +139,6 @@ func newCluster(t testing.TB) []*member {
 		})
 	}
 	starting.Wait()
-	awaitLeader(t, members)
 	return members
 }
 
@@ -158,26 +157,9 @@ func freePorts(t testing.TB, n int) []int {
 	return ports
 }
 
-// awaitLeader waits until the servers have a leader that knows all of them, and that all know.
-func awaitLeader(t testing.TB, members []*member) {
-	t.Helper()
-	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
-		led, ready := false, true
-		for _, m := range members {
-			led = led || m.server.JetStreamIsLeader() && len(m.server.JetStreamClusterPeers()) == len(members)
-			ready = ready && m.server.JetStreamIsCurrent()
-		}
-		if led && ready {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("the cluster has no leader")
-		}
-	}
-}
-
-// createStreams creates the streams of a store in a cluster, which may take longer than its Timeout
-// while other tests use the machine.
+// createStreams creates the streams of a store in a cluster. It waits until the servers have a leader
+// that knows all of them, which may take longer than the Timeout of a store while other tests use the
+// machine.
 func createStreams(t testing.TB, url string, opts nats.Options) {
 	t.Helper()
 	opts.Timeout = startTimeout

@@ -140,12 +140,12 @@ func (s *Store) do(ctx context.Context, operation func(context.Context) error) e
 	}
 }
 
-// attempt makes one attempt to read, which may be repeated: while a cluster elects the leader of a
-// stream, requests remain without an answer.
-func attempt(ctx context.Context, read func(context.Context) error) error {
+// attempt makes one attempt of an operation that may be repeated, such as reading: while a cluster
+// elects a leader, requests remain without an answer.
+func attempt(ctx context.Context, operation func(context.Context) error) error {
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	err := read(short)
+	err := operation(short)
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		return nats.ErrNoResponders
 	}

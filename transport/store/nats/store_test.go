@@ -28,6 +28,23 @@ func TestEmbedded(t *testing.T) {
 	})
 }
 
+// The server accepts what Sealed makes of names and values.
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	m := newMember(t, server.Options{})
+	prefix := unique()
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		opts := nats.Options{Limits: limits, Prefix: prefix()}
+		return storetest.Engine{Connect: func() store.Store {
+			encrypted, err := store.Sealed(connect(t, m.url(), &opts), make([]byte, 32))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return encrypted
+		}}
+	})
+}
+
 func TestServer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {

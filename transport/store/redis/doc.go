@@ -7,6 +7,9 @@
 //	}
 //	defer s.Close()
 //
+// rediss verifies the certificate of the server with the authorities of the operating system. On
+// Linux, the environment variable SSL_CERT_FILE names a file of others.
+//
 // It needs Redis 6.2 or later, or Valkey. The server must have the eviction policy noeviction,
 // since any other deletes sessions and jobs when the memory is full. With noeviction, the store
 // returns [store.ErrFull].

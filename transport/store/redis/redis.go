@@ -37,7 +37,7 @@ type Options struct {
 }
 
 // A Store is a [store.Store] on a Redis or Valkey server. Its methods may be called
-// concurrently. They refuse values of more than [store.MaxValue] bytes with
+// concurrently. They refuse values of more than [store.MaxValue] + [store.SealOverhead] bytes with
 // [store.ErrTooLarge].
 type Store struct {
 	client   *redis.Client
@@ -223,8 +223,8 @@ func isTemporary(err error) bool {
 
 // checkSize returns an error for a value that is too large.
 func checkSize(data []byte) error {
-	if len(data) > store.MaxValue {
-		return fmt.Errorf("%w: %d bytes, the maximum is %d", store.ErrTooLarge, len(data), store.MaxValue)
+	if limit := store.MaxValue + store.SealOverhead; len(data) > limit {
+		return fmt.Errorf("%w: %d bytes, the maximum is %d", store.ErrTooLarge, len(data), limit)
 	}
 	return nil
 }

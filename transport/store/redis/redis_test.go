@@ -43,6 +43,20 @@ func TestMiniredis(t *testing.T) {
 	})
 }
 
+// The server accepts what Sealed makes of names and values.
+func TestSealed(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		s := newServer(t)
+		return storetest.Engine{Connect: func() store.Store {
+			encrypted, err := store.Sealed(connect(t, s.url(), &redis.Options{Limits: limits}), make([]byte, 32))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return encrypted
+		}}
+	})
+}
+
 func TestConnectErrors(t *testing.T) {
 	m := newMiniredis(t)
 	url := "redis://" + m.Addr()

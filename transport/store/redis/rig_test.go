@@ -39,12 +39,13 @@ type server struct {
 	t       testing.TB
 	binary  string
 	dir     string
+	options []string
 	process *exec.Cmd
 }
 
 // newServer starts a server. It skips the test if none is installed, unless
 // DOVETAIL_REDIS_SERVER is set, which is its path.
-func newServer(t testing.TB) *server {
+func newServer(t testing.TB, options ...string) *server {
 	t.Helper()
 	configured := os.Getenv("DOVETAIL_REDIS_SERVER")
 	binary, err := exec.LookPath(cmp.Or(configured, "redis-server"))
@@ -58,7 +59,7 @@ func newServer(t testing.TB) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, binary: binary, dir: dir}
+	s := &server{t: t, binary: binary, dir: dir, options: options}
 	t.Cleanup(func() {
 		s.stop()
 		if err := os.RemoveAll(dir); err != nil {
@@ -76,8 +77,8 @@ func (s *server) socket() string { return filepath.Join(s.dir, "socket") }
 // start starts the process and waits until it accepts connections.
 func (s *server) start() {
 	s.t.Helper()
-	s.process = exec.Command(s.binary, "--port", "0", "--unixsocket", s.socket(), "--dir", s.dir,
-		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--daemonize", "no")
+	s.process = exec.Command(s.binary, append([]string{"--port", "0", "--unixsocket", s.socket(), "--dir", s.dir,
+		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--daemonize", "no"}, s.options...)...)
 	output, err := s.process.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)

@@ -165,6 +165,7 @@ var faults = map[string]struct {
 	"replaces in Create":            {func(s store.Store) store.Store { return replacing{s} }, "KVCreate"},
 	"creates in Update":             {func(s store.Store) store.Store { return creating{s} }, "KVUpdate"},
 	"ignores revisions":             {func(s store.Store) store.Store { return careless{s} }, "KVConcurrentUpdates"},
+	"updates a deleted value":       {func(s store.Store) store.Store { return reviving{s} }, "WatchChanges"},
 	"ignores the time to live":      {func(s store.Store) store.Store { return eternal{s} }, "KVExpiry"},
 	"watches all keys":              {func(s store.Store) store.Store { return watchful{s} }, "WatchValues"},
 	"does not watch the prefix key": {func(s store.Store) store.Store { return narrow{s} }, "WatchValues"},
@@ -240,6 +241,17 @@ func (s careless) Update(ctx context.Context, key string, value []byte, revision
 		return 0, err
 	}
 	return s.Store.Update(ctx, key, value, max(revision, item.Revision), ttl)
+}
+
+// reviving is a store that creates a key again when it updates a deletion.
+type reviving struct{ store.Store }
+
+func (s reviving) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	newRevision, err := s.Store.Update(ctx, key, value, revision, ttl)
+	if _, missing := s.Get(ctx, key); errors.Is(err, store.ErrConflict) && errors.Is(missing, store.ErrNotFound) {
+		return s.Create(ctx, key, value, ttl)
+	}
+	return newRevision, err
 }
 
 type eternal struct{ store.Store }
