@@ -69,7 +69,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"approval/terminal.go":                 "reads the terminal, which nothing can interrupt; it lasts as long as the process",
 		"approval/channel/channel.go":          "writes to one approver, and follows the requests of other replicas; the connection's handler waits for both",
 		"approval/channel/client.go":           "the client's Run, pings and handlers; Close waits for them",
-		"approval/channel/replicas.go":         "yields the changes of a record; Approve waits for it",
+		"approval/channel/record.go":           "yields the changes of a record; Approve waits for it",
 		"bridge/bridge.go":                     "runs each server, and a bridge that is not mounted; starts and stops servers together; Run, stop and Update wait for them",
 		"bridge/upstream.go":                   "runs the sessions of a proxy; Run waits for them",
 		"bridge/lists.go":                      "refreshes the lists while a session is open; the session waits for it",
