@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // Defaults of [Options].
@@ -46,8 +47,18 @@ type Options struct {
 	// MaxPerCaller is the maximum number of open requests of one caller. Default
 	// [DefaultMaxPerCaller].
 	MaxPerCaller int
-	// Journal records the events of requests. Default none.
+	// Store keeps the approvals of calls that have asked their caller for input, so that any
+	// replica with the same store can continue such a call, once. It contains neither arguments
+	// nor names. While it cannot be reached, these calls fail with [Failed]. Calls that wait for
+	// their caller are then not counted as open, and an answer that never comes is not recorded.
+	// Remembered approvals are not shared. Default none: the process that has asked continues
+	// the call.
+	Store store.Store
+	// Journal records the events of requests. Each replica has its own. Default none.
 	Journal Journal
+	// Replica names this process in the entries of the journal, such as its host name. Default
+	// "".
+	Replica string
 	// RecordArguments makes the journal record the arguments, including secrets. By default
 	// it records their digest.
 	RecordArguments bool
@@ -143,25 +154,25 @@ func (g *guard) runApproved(ctx context.Context, call *mcp.Call, next mcp.Handle
 	target := Target{
 		Server: t.Origin.Server, Launch: t.Origin.Launch, Tool: cmp.Or(t.Origin.Name, t.Name), ToolDigest: t.Definition.Digest(),
 	}
-	grant, err := g.grant(own, target)
+	grant, err := g.grant(ctx, own, target)
 	if err != nil {
 		return nil, g.refuse(&target, codeOf(err, Failed), err)
 	}
-	own.OnDone(func() {
-		if g.grants.endIdle(grant) {
-			g.recordEnd(grant, Lost, "the caller disconnected")
-		}
-	})
+	own.OnDone(func() { g.callDone(ctx, grant) })
 	r := &run{guard: g, grant: grant, call: own}
 	returned := false
-	defer func() { r.finish(!returned, err) }()
+	defer func() {
+		if refused := r.finish(ctx, !returned, err); refused != nil {
+			result, err = nil, refused
+		}
+	}()
 	result, err = r.invoke(ctx, next)
 	returned = true
 	return result, err
 }
 
 // grant returns the grant of an earlier run of the call, or opens one.
-func (g *guard) grant(call *mcp.Call, target Target) (*grant, error) {
+func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target) (*grant, error) {
 	request := newRequest(target, call, g.opts.Expiry)
 	// The tool is part of the id: a tool that calls another one gets a request for each.
 	id := callID{call.ID(), target.Server, target.Tool}
@@ -170,6 +181,9 @@ func (g *guard) grant(call *mcp.Call, target Target) (*grant, error) {
 		var token resumeToken
 		if err := json.Unmarshal(stored, &token); err != nil {
 			return nil, err
+		}
+		if g.opts.Store != nil {
+			return g.take(ctx, request, id, key, token)
 		}
 		found, err := g.grants.resume(id, token, time.Now())
 		if err != nil {
@@ -234,9 +248,9 @@ func (g *guard) record(now time.Time, grant *grant, event Event, a Answer) error
 	}
 	e := Entry{
 		Time: now, Event: event, ID: r.ID, Digest: grant.digest,
-		By: peertext.Cut(a.By, MaxReason), Reason: peertext.Cut(a.Reason, MaxReason),
+		Replica: g.opts.Replica, By: peertext.Cut(a.By, MaxReason), Reason: peertext.Cut(a.Reason, MaxReason),
 	}
-	if event == EventAsked {
+	if event == EventAsked || event == EventResumed {
 		e.Server, e.Launch, e.Tool, e.ToolDigest = r.Server, r.Launch, r.Tool, r.ToolDigest
 		e.Caller, e.Deadline, e.ArgumentsDigest = r.Caller, r.Deadline, r.ArgumentsDigest()
 		if g.opts.RecordArguments {

@@ -23,17 +23,20 @@ type Entry struct {
 	ID     string `json:"id,omitempty"`
 	Digest Digest `json:"digest,omitzero"`
 	// Server, Launch, Tool, ToolDigest, Caller and Deadline are those of the request. They
-	// are set for [EventAsked] only.
+	// are set for [EventAsked] and [EventResumed] only.
 	Server     string    `json:"server,omitempty"`
 	Launch     string    `json:"launch,omitempty"`
 	Tool       string    `json:"tool,omitempty"`
 	ToolDigest string    `json:"toolDigest,omitempty"`
 	Caller     string    `json:"caller,omitempty"`
 	Deadline   time.Time `json:"deadline,omitzero"`
-	// ArgumentsDigest is set for [EventAsked] only, and Arguments also requires
+	// ArgumentsDigest is set for the same events, and Arguments also requires
 	// [Options.RecordArguments].
 	ArgumentsDigest Digest `json:"argumentsDigest,omitzero"`
 	Arguments       string `json:"arguments,omitempty"`
+	// Replica is [Options.Replica] of the process that handles the call. The person may have
+	// decided at another one.
+	Replica string `json:"replica,omitempty"`
 	// By names the person who approved or rejected.
 	By string `json:"by,omitempty"`
 	// Reason is the reason that the person gave, or describes a failure.
@@ -43,7 +46,7 @@ type Entry struct {
 // repairText makes all texts valid UTF-8, so that reading a line returns what was written.
 func (e *Entry) repairText() {
 	for _, text := range []*string{
-		(*string)(&e.Event), &e.ID, &e.Server, &e.Launch, &e.Tool, &e.ToolDigest, &e.Caller, &e.Arguments, &e.By, &e.Reason,
+		(*string)(&e.Event), &e.ID, &e.Server, &e.Launch, &e.Tool, &e.ToolDigest, &e.Caller, &e.Arguments, &e.Replica, &e.By, &e.Reason,
 	} {
 		*text = strings.ToValidUTF8(*text, "\uFFFD")
 	}
@@ -53,7 +56,9 @@ func (e *Entry) repairText() {
 type Event string
 
 // The events. A request is asked, approved, executing, and finally executed or failed. Before
-// it is executing, it may also end as rejected, expired or withdrawn.
+// it is executing, it may also end as rejected, expired or withdrawn. With [Options.Store], a call
+// that asks its caller is paused. The replica that continues it records that it is asked again or,
+// if it has been approved, resumed.
 const (
 	EventAsked     Event = "asked"
 	EventApproved  Event = "approved"
@@ -63,6 +68,8 @@ const (
 	EventExecuting Event = "executing" // the call begins
 	EventExecuted  Event = "executed"  // the call has returned a result or a tool error
 	EventFailed    Event = "failed"    // the call has failed, or its result is unknown
+	EventPaused    Event = "paused"    // the call waits for its caller in the store
+	EventResumed   Event = "resumed"   // the approved call continues after a pause, at this replica
 	EventRecovered Event = "recovered" // of the journal: an incomplete last line was removed
 )
 
@@ -85,7 +92,7 @@ func (m stateMachine) check(e *Entry) error {
 	if e.Event == EventRecovered {
 		return nil
 	}
-	if e.Event == EventAsked {
+	if e.Event == EventAsked || e.Event == EventResumed { // the approval of the latter may be in the journal of another replica
 		switch {
 		case e.ID == "" || e.Digest.IsZero():
 			return refuse("the id or digest is missing")
@@ -108,6 +115,8 @@ func (m stateMachine) check(e *Entry) error {
 		valid = state.event == EventApproved
 	case EventRejected, EventExpired, EventWithdrawn:
 		valid = state.event != EventExecuting
+	case EventPaused:
+		valid = state.event == EventAsked || state.event == EventExecuting
 	case EventExecuted, EventFailed:
 		valid = state.event == EventExecuting
 	default:
@@ -127,6 +136,8 @@ func (m stateMachine) apply(e *Entry) {
 	switch e.Event {
 	case EventAsked:
 		m[e.ID] = &requestState{e.Digest, e.Event, e.Deadline}
+	case EventResumed:
+		m[e.ID] = &requestState{e.Digest, EventExecuting, e.Deadline}
 	case EventApproved, EventExecuting:
 		m[e.ID].event = e.Event
 	case EventRecovered:

@@ -148,10 +148,11 @@ func (r *run) end() {
 	r.ended = true
 }
 
-// finish ends the grant, or keeps it for the next run if the call asks its caller.
-func (r *run) finish(panicking bool, err error) {
+// finish ends the grant, or keeps it for the next run if the call asks its caller. The error
+// refuses the call.
+func (r *run) finish(ctx context.Context, panicking bool, err error) error {
 	if r.ended {
-		return
+		return nil
 	}
 	g := r.guard
 	if _, asks := mcp.AsInputRequired(err); asks && !panicking {
@@ -163,8 +164,7 @@ func (r *run) finish(panicking bool, err error) {
 		if last := now.Add(maxPause); until.After(last) {
 			until = last
 		}
-		r.call.Store(r.grant.key, g.grants.pause(r.grant, until).json())
-		return
+		return r.pause(ctx, until)
 	}
 	event, reason := EventExecuted, ""
 	switch {
@@ -177,6 +177,7 @@ func (r *run) finish(panicking bool, err error) {
 	}
 	_ = g.record(time.Now(), r.grant, event, Answer{Reason: reason}) // record logs the error; the call has been made
 	r.end()
+	return nil
 }
 
 // A grant is a request and its approval, from the first run of its call to the end of the
@@ -192,6 +193,7 @@ type grant struct {
 	running  bool      // a run has the grant
 	run      int       // number of the run, from 1
 	until    time.Time // deadline for the next run; set between runs
+	revision uint64    // of the grant in Options.Store; 0 before it was stored
 }
 
 // A callID identifies a call of a tool.
@@ -233,19 +235,21 @@ func newGrants(opts *Options) *grants {
 	}
 }
 
-// begin adds a grant, which its first run has.
+// begin adds a grant for its first run, or for the next run after it was stored.
 func (s *grants) begin(g *grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.open[g.id] != nil:
 		return Spent
+	case g.run > 0: // it was counted before
 	case len(s.open) >= s.maxOpen:
 		return Errorf(TooMany, "at most %d requests may be open", s.maxOpen)
 	case s.callers[g.request.Caller] >= s.maxPerCaller:
 		return Errorf(TooMany, "at most %d requests of one caller may be open", s.maxPerCaller)
 	}
-	g.running, g.run = true, 1
+	g.running = true
+	g.run++
 	s.open[g.id] = g
 	s.callers[g.request.Caller]++
 	return nil
@@ -279,6 +283,20 @@ func (s *grants) setApproved(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g.approved = true
+}
+
+// storedAs notes that a grant is in the store.
+func (s *grants) storedAs(g *grant, revision uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.revision = revision
+}
+
+// revision returns the revision with which a grant was stored.
+func (s *grants) revision(g *grant) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return g.revision
 }
 
 // end removes a grant that a run has.

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/wsconn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // Channel sends requests to the approver that is connected. At most one approver is
@@ -36,14 +38,15 @@ type Channel struct {
 	running  sync.WaitGroup
 	// malformed logs samples of malformed answers.
 	malformed *quota.Samples
+	replicas  *replicas // nil without Options.Store
 
 	mu           sync.Mutex
 	token        string
 	tokenVersion int // incremented by SetToken
 	closed       bool
-	waiting      int         // connections that wait for active
-	conn         *connection // the approver's; nil if none is connected
-	pending      pendingRequests
+	waiting      int             // connections that wait for active
+	conn         *connection     // the approver's; nil if none is connected
+	pending      pendingRequests // with Options.Store, those that are shown to conn
 }
 
 // Format prints a constant, so that the token is not printed.
@@ -55,7 +58,7 @@ var (
 )
 
 // New returns a channel without an approver. opts may be nil. The error describes a
-// malformed host, origin or token.
+// malformed host, origin, token or name, or options that exclude each other.
 func New(opts *Options) (*Channel, error) {
 	o := opts.withDefaults()
 	guard, err := httpguard.NewGuard(o.Hosts, o.Origins)
@@ -73,6 +76,15 @@ func New(opts *Options) (*Channel, error) {
 
 		malformed: quota.NewSamples(o.Logger),
 		pending:   pendingRequests{byID: make(map[string]*pendingRequest)},
+	}
+	if o.Store != nil {
+		if err := store.CheckName(o.Name); err != nil || strings.Contains(o.Name, "/") || len(o.Name) > maxName {
+			return nil, fmt.Errorf("channel: Options.Name: %q must have 1 to %d letters, digits, - and _", o.Name, maxName)
+		}
+		if o.FailOnDisconnect {
+			return nil, errors.New("channel: Options.FailOnDisconnect cannot be used with Options.Store")
+		}
+		c.replicas = &replicas{o.Store, o.Name}
 	}
 	return c, c.SetToken(o.Token)
 }
@@ -98,7 +110,8 @@ func (c *Channel) SetToken(token string) error {
 	return nil
 }
 
-// Connected reports whether an approver is connected.
+// Connected reports whether an approver is connected to this channel. With [Options].Store,
+// others may be connected to its replicas.
 func (c *Channel) Connected() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +119,8 @@ func (c *Channel) Connected() bool {
 }
 
 // Close disconnects the approver, fails pending requests, and waits until nothing of the
-// channel runs, at most a few seconds. It may be called more than once.
+// channel runs, at most a few seconds. With [Options].Store, the failed requests stay open for the
+// next equal calls. Close may be called more than once.
 func (c *Channel) Close() error {
 	c.mu.Lock()
 	if !c.closed {
@@ -124,7 +138,14 @@ func (c *Channel) Close() error {
 // [Options] says what happens if no approver is connected or it disconnects. The error is
 // an *approval.Error or the cause of ctx.
 func (c *Channel) Approve(ctx context.Context, r *approval.Request) (approval.Answer, error) {
-	o, err := c.add(r)
+	frame, err := requestFrame(r)
+	if err != nil {
+		return approval.Answer{}, approval.Errorf(approval.Failed, "%v", err)
+	}
+	if c.replicas != nil {
+		return c.approveShared(ctx, r, frame)
+	}
+	o, err := c.add(r, frame)
 	if err != nil {
 		return approval.Answer{}, err
 	}
@@ -158,11 +179,7 @@ func disconnected() error {
 }
 
 // add adds a pending request.
-func (c *Channel) add(r *approval.Request) (*pendingRequest, error) {
-	frame, err := requestFrame(r)
-	if err != nil {
-		return nil, approval.Errorf(approval.Failed, "%v", err)
-	}
+func (c *Channel) add(r *approval.Request, frame []byte) (*pendingRequest, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -240,7 +257,7 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.endWait()
 	c.opts.Logger.Info("approver connected", "approver", conn.approver, "client", r.RemoteAddr)
-	c.serve(conn)
+	c.serve(r.Context(), conn)
 	c.opts.Logger.Info("approver disconnected", "approver", conn.approver, "client", r.RemoteAddr)
 }
 
@@ -308,20 +325,25 @@ func (c *Channel) activate(conn *connection, change int) (refusal string) {
 }
 
 // serve reads answers until the connection ends.
-func (c *Channel) serve(conn *connection) {
-	var writing sync.WaitGroup
+func (c *Channel) serve(ctx context.Context, conn *connection) {
+	var running sync.WaitGroup
 	defer func() { <-c.active }()
-	defer writing.Wait()
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx of a hijacked connection may end early
+	defer cancel()
 	defer conn.abort()
 	defer c.connectionEnded(conn)
-	writing.Go(func() { conn.write(&c.mu) })
+	running.Go(func() { conn.write(&c.mu) })
+	if c.replicas != nil {
+		running.Go(func() { c.showAll(ctx, conn) })
+	}
 	for {
 		frame, err := conn.read()
 		if err != nil {
 			c.opts.Logger.Debug("approval connection ended", "error", err)
 			return
 		}
-		c.receive(conn, frame)
+		c.receive(ctx, conn, frame)
 	}
 }
 
@@ -348,6 +370,10 @@ func (c *Channel) disconnect(code int, reason string) {
 // clearConn removes the approver. The lock is held.
 func (c *Channel) clearConn() {
 	c.conn = nil
+	if c.replicas != nil {
+		clear(c.pending.byID)
+		return
+	}
 	if c.opts.FailOnDisconnect {
 		c.pending.fail(disconnected())
 		return
@@ -358,32 +384,44 @@ func (c *Channel) clearConn() {
 }
 
 // receive handles an answer. Any other frame changes nothing.
-func (c *Channel) receive(conn *connection, frame []byte) {
+func (c *Channel) receive(ctx context.Context, conn *connection, frame []byte) {
+	o, r := c.answered(conn, frame)
+	switch {
+	case o == nil:
+	case c.replicas != nil:
+		c.answerShared(ctx, conn, o, r)
+	case r.failed:
+		o.outcome <- outcome{err: failed(r.reason)}
+	default:
+		o.outcome <- outcome{answer: approval.Answer{Approved: r.approved, Reason: r.reason, By: conn.approver}}
+	}
+}
+
+// answered removes and returns the request that a frame answers, or refuses the frame and returns
+// nil.
+func (c *Channel) answered(conn *connection, frame []byte) (*pendingRequest, reply) {
 	r, err := readReply(frame)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if bad, ok := errors.AsType[*badReply](err); ok {
 		c.malformed.Log(slog.LevelWarn, "malformed answer", "error", bad, "approver", conn.approver)
 		conn.notify(notificationFrame(methodRefused, bad.id, bad.reason))
-		return
+		return nil, r
 	}
 	o := c.pending.byID[r.id]
 	if o == nil || o.shown != conn {
 		c.opts.Logger.Debug("answer to a request that is not pending", "approver", conn.approver)
-		conn.notify(notificationFrame(methodRefused, r.id, "the request is not pending"))
-		return
+		conn.notify(notificationFrame(methodRefused, r.id, errDecided.Error()))
+		return nil, r
 	}
 	c.pending.remove(o)
-	if r.failed {
-		o.outcome <- outcome{err: approval.Errorf(approval.Failed, "the approver failed: %s", r.reason)}
-		return
-	}
-	o.outcome <- outcome{answer: approval.Answer{Approved: r.approved, Reason: r.reason, By: conn.approver}}
+	return o, r
 }
 
 // A pendingRequest is a request without an answer. It is guarded by the channel's lock.
 type pendingRequest struct {
 	id      string
+	key     string // of its record in the store, "" without a store
 	frame   []byte
 	order   int
 	shown   *connection  // the connection that may answer it; nil before it was sent
@@ -405,7 +443,7 @@ type pendingRequests struct {
 
 func (s *pendingRequests) add(id string, frame []byte) (*pendingRequest, error) {
 	if s.byID[id] != nil {
-		return nil, errors.New("channel: the request is already pending")
+		return nil, errPending
 	}
 	s.last++
 	o := &pendingRequest{id: id, frame: frame, order: s.last, open: true, outcome: make(chan outcome, 1)}

@@ -30,11 +30,13 @@
 // # Guarantees
 //
 //  1. A Channel and a Client may be used concurrently.
-//  2. At most one approver is connected at a time.
-//  3. Each request gets at most one answer, from the connection that it was sent to.
+//  2. At most one approver is connected to a channel at a time.
+//  3. Each request gets at most one answer, from a connection that it was sent to.
 //  4. An approver must present the token, which is compared in constant time, and an allowed
 //     Host and Origin, because it decides about everything.
 //  5. Frames, queues and waiting approvers are bounded.
+//  6. With [Options].Store, each answer is for one call, whatever replica is killed when. If it is
+//     not known whether the call has got the answer, no call gets it.
 //
 // Package approval defines requests, answers and the guard that asks. Package approval/page is
 // a web page that uses this channel.

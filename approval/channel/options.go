@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // Defaults of [Options] and [ClientOptions].
@@ -28,6 +30,8 @@ const (
 	writeTimeout = 10 * time.Second
 	// closeTimeout is how long a peer may take to answer a close frame.
 	closeTimeout = time.Second
+	// maxName is the maximum length of Options.Name.
+	maxName = 64
 )
 
 // Options configures a [Channel]. The zero value is valid; see [Channel.Token].
@@ -50,6 +54,18 @@ type Options struct {
 	// FailOnDisconnect fails the pending requests when the approver disconnects, as older
 	// programs expect. Default: the next approver gets them, until they expire.
 	FailOnDisconnect bool
+	// Store shares the open requests with other replicas: a request of one of them can be
+	// decided at any other, and the first decision counts. A request that a killed or closed
+	// replica leaves stays open until it expires, and the next call with the same target,
+	// arguments and caller, at any replica, waits for its decision instead of asking again. The
+	// records contain the arguments and the names of callers. While the store cannot be reached,
+	// requests fail with [approval.Failed]. All replicas must have the same Token. Default none:
+	// the requests are those of this channel. It excludes FailOnDisconnect.
+	Store store.Store
+	// Name is the name of the channel in Store: 1 to 64 letters, digits, "-" and "_". Channels
+	// with the same store and name are replicas of one. Channels for different persons, such as
+	// those of an [approval.Quorum], must have different names. Default "default".
+	Name string
 	// Identify returns the name of an approver for the journal. Default: "channel".
 	Identify func(r *http.Request) string
 	// KeepAlive is the interval of pings. An approver is disconnected when nothing, not
@@ -68,6 +84,7 @@ func (o *Options) withDefaults() Options {
 		opts.KeepAlive = DefaultKeepAlive
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
+	opts.Name = cmp.Or(opts.Name, "default")
 	if opts.Identify == nil {
 		opts.Identify = func(*http.Request) string { return "channel" }
 	}

@@ -31,6 +31,30 @@ func pass(d time.Duration) { <-time.After(d) }
 type rig struct {
 	*channel.Channel
 	network *memnet.Network
+	stop    func() // closes the channel
+}
+
+// start serves a channel on a network of its own.
+func start(t *testing.T, opts *channel.Options) *rig {
+	t.Helper()
+	opts.Logger = quiet()
+	c, err := channel.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{Channel: c, network: memnet.New()}
+	server := &http.Server{Handler: c, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	served := make(chan error)
+	go func() { served <- server.Serve(r.network) }()
+	r.stop = func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+		<-served
+		r.network.Cut()
+	}
+	return r
 }
 
 // virtual runs a test with a channel and checks for leaks.
@@ -40,23 +64,8 @@ func virtual(t *testing.T, opts *channel.Options, test func(t *testing.T, r *rig
 		if opts == nil {
 			opts = &channel.Options{}
 		}
-		opts.Logger = quiet()
-		c, err := channel.New(opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := &rig{c, memnet.New()}
-		server := &http.Server{Handler: c, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
-		served := make(chan error)
-		go func() { served <- server.Serve(r.network) }()
-		defer func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-			server.Close()
-			<-served
-			r.network.Cut()
-		}()
+		r := start(t, opts)
+		defer r.stop()
 		test(t, r)
 	})
 }

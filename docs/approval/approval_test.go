@@ -6,17 +6,21 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -135,4 +139,61 @@ func Example_journal() {
 	// Output:
 	// deleted /tmp/a <nil>
 	// 4 entries, 0 without an outcome
+}
+
+// newReplica returns a guard of one replica, and the channel of its page.
+func newReplica(compiled *policy.Compiled, shared store.Store, token, host string) (mcp.Guard, *channel.Channel, error) {
+	ch, err := channel.New(&channel.Options{Store: shared, Token: token, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return mcp.Guard{}, nil, err
+	}
+	guard := approval.Guard(compiled, ch, &approval.Options{Store: shared, Replica: host, Logger: slog.New(slog.DiscardHandler)})
+	return guard, ch, nil
+}
+
+// A call at one replica is approved by a person who is connected to another.
+func Example_replicas() {
+	shared, err := store.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer shared.Close()
+	compiled, err := policy.Compile(&policy.Policy{Rules: []policy.Rule{{Effect: policy.Ask}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	const token = "a-token-of-all-replicas"
+	guard, asking, err := newReplica(compiled, shared, token, "host-1")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer asking.Close()
+	_, deciding, err := newReplica(compiled, shared, token, "host-2")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer deciding.Close()
+	page := httptest.NewServer(deciding)
+	defer page.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	person, err := channel.Dial(ctx, "ws"+strings.TrimPrefix(page.URL, "http"), func(ctx context.Context, p *approval.Prompt) {
+		fmt.Println("asked:", p.Request)
+		_ = p.Accept(ctx)
+	}, &channel.ClientOptions{Token: token, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer person.Close()
+
+	s := server.New(mcp.Implementation{Name: "files", Version: "1.0.0"}, &server.Options{
+		Guards: []mcp.Guard{guard}, Logger: slog.New(slog.DiscardHandler),
+	})
+	server.AddTool(s, server.Tool{Name: "delete"}, func(ctx context.Context, r *server.Request, in PathIn) (string, error) {
+		return "deleted " + in.Path, nil
+	})
+	call(s, "delete", "/tmp/a", nil)
+	// Output:
+	// asked: delete(path='/tmp/a')
+	// deleted /tmp/a <nil>
 }

@@ -13,6 +13,7 @@ func TestTimesKeepTheMonotonicClock(t *testing.T) {
 	enforce(t, dropsMonotonicClock, exceptions{
 		"approval/channel/frame.go":       "times of a request as text; the client counts its own time",
 		"approval/journal_file.go":        "times in the file; the guard compares its own",
+		"approval/paused.go":              "times in a store; the guard adds them to its own",
 		"approval/request.go":             "times as text",
 		"internal/httpfixture/main.go":    "a request for a browser",
 		"internal/killbench/kill.go":      "a duration as text",

@@ -103,8 +103,8 @@ server/shell:             mcp server server/process server/workspace internal/pe
 policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp policy internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/token golang.org/x/sys
-approval/channel:         jsonrpc approval internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
+approval:                 jsonrpc mcp transport/store policy internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/token golang.org/x/sys
+approval/channel:         jsonrpc transport/store approval internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
 approval/page:            internal/httpguard net/http
 

@@ -1,0 +1,148 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// storeTimeout bounds what is done in the store after a run has ended.
+const storeTimeout = 5 * time.Second
+
+// A pausedGrant is the state of a grant between two runs of its call, in Options.Store. Whoever
+// deletes it has the grant, so one replica continues the call. While the call runs, nothing is
+// stored: a call that was running in a process that was killed cannot be continued.
+type pausedGrant struct {
+	ID       string `json:"id"`      // of the request
+	Digest   Digest `json:"digest"`  // of the request
+	Created  int64  `json:"created"` // these times are in Unix milliseconds
+	Deadline int64  `json:"deadline"`
+	Until    int64  `json:"until"`
+	Run      int    `json:"run"`
+	Approved bool   `json:"approved,omitempty"`
+}
+
+// unreachable is the error of a call whose state cannot be read or written.
+func unreachable(err error) error {
+	return fmt.Errorf("%w: %w", Errorf(Failed, "the store of the approvals cannot be reached"), err)
+}
+
+// storeKey returns the key of a paused grant.
+func (g *guard) storeKey(id callID) string {
+	return "approval/grant/" + digestOf("dovetail paused grant 1", g.opts.Name, id.call, id.server, id.tool).String()
+}
+
+// store puts a grant into the store until the next run.
+func (g *guard) store(ctx context.Context, grant *grant, until time.Time) (resumeToken, error) {
+	r := grant.request
+	value, err := json.Marshal(pausedGrant{
+		r.ID, grant.digest, r.Created.UnixMilli(), r.Deadline.UnixMilli(), until.UnixMilli(), grant.run, grant.approved,
+	})
+	if err != nil {
+		return resumeToken{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	revision, err := g.opts.Store.Create(ctx, g.storeKey(grant.id), value, max(time.Second, time.Until(until)))
+	if err != nil {
+		return resumeToken{}, unreachable(err)
+	}
+	g.grants.storedAs(grant, revision)
+	return resumeToken{r.ID, grant.run, until.UnixMilli()}, nil
+}
+
+// take takes a grant from the store for the next run of its call, which has made request.
+func (g *guard) take(ctx context.Context, request *Request, id callID, key string, token resumeToken) (*grant, error) {
+	now := time.Now()
+	item, err := g.opts.Store.Get(ctx, g.storeKey(id))
+	var paused pausedGrant
+	switch {
+	case errors.Is(err, store.ErrNotFound) && now.UnixMilli() >= token.Until:
+		return nil, Expired
+	case errors.Is(err, store.ErrNotFound):
+		return nil, Spent
+	case err != nil:
+		return nil, unreachable(err)
+	}
+	if err := json.Unmarshal(item.Value, &paused); err != nil {
+		return nil, err
+	}
+	switch {
+	case paused.ID != token.Request || paused.Run != token.Run:
+		return nil, Spent
+	case now.UnixMilli() >= paused.Until:
+		return nil, Expired
+	}
+	switch err := g.opts.Store.Delete(ctx, item.Key, item.Revision); {
+	case errors.Is(err, store.ErrConflict):
+		return nil, Spent
+	case err != nil:
+		return nil, unreachable(err)
+	}
+	request.ID, request.Created, request.Deadline = paused.ID, atMilli(now, paused.Created), atMilli(now, paused.Deadline)
+	if request.Digest() != paused.Digest {
+		g.opts.Logger.Info("the call has changed since it was paused", "request", paused.ID)
+		return nil, Changed
+	}
+	taken := &grant{request: request, digest: paused.Digest, id: id, key: key, approved: paused.Approved, run: paused.Run}
+	if err := g.grants.begin(taken); err != nil {
+		return nil, err
+	}
+	event := EventAsked
+	if taken.approved {
+		event = EventResumed
+	}
+	if err := g.record(now, taken, event, Answer{}); err != nil {
+		g.grants.end(taken)
+		return nil, err
+	}
+	return taken, nil
+}
+
+// atMilli returns a time with a reading of the monotonic clock.
+func atMilli(now time.Time, milli int64) time.Time { return now.Add(time.UnixMilli(milli).Sub(now)) }
+
+// callDone ends a grant that waits for the next run of a call that has ended.
+func (g *guard) callDone(ctx context.Context, grant *grant) {
+	const reason = "the caller disconnected"
+	if g.opts.Store == nil {
+		if g.grants.endIdle(grant) {
+			g.recordEnd(grant, Lost, reason)
+		}
+		return
+	}
+	revision := g.grants.revision(grant)
+	if revision == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	err := g.opts.Store.Delete(ctx, g.storeKey(grant.id), revision)
+	if err != nil && !errors.Is(err, store.ErrConflict) { // with ErrConflict, it has been continued
+		g.opts.Logger.Warn("a paused call stays in the store until it expires", "request", grant.request.ID, "error", err)
+	}
+}
+
+// pause keeps the grant for the next run of its call.
+func (r *run) pause(ctx context.Context, until time.Time) error {
+	g := r.guard
+	if g.opts.Store == nil {
+		r.call.Store(r.grant.key, g.grants.pause(r.grant, until).json())
+		return nil
+	}
+	token, err := g.store(ctx, r.grant, until)
+	if err != nil {
+		return r.refuse(codeOf(err, Failed), err)
+	}
+	g.grants.end(r.grant)
+	r.call.Store(r.grant.key, token.json())
+	if err := g.record(time.Now(), r.grant, EventPaused, Answer{}); err != nil {
+		r.ended = true
+		return g.refuse(&r.grant.request.Target, Failed, err)
+	}
+	return nil
+}
