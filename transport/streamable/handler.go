@@ -93,6 +93,7 @@ func (e *Endpoint) Close() error {
 	e.replicas.close()
 	e.sessions.close()
 	e.background.Wait()
+	e.replicas.endLease()
 	if e.memory != nil {
 		return e.memory.Close()
 	}

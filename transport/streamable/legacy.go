@@ -31,7 +31,7 @@ func (e *Endpoint) legacy(w http.ResponseWriter, r *http.Request, accepts accept
 	if !isRequest || req.IsNotification() {
 		elsewhere, err := e.replicas.forward(r.Context(), s, msg)
 		if err != nil {
-			e.refuseUnstored(w, err)
+			e.refuseForwarding(w, err)
 			return
 		}
 		if !elsewhere {
@@ -79,7 +79,7 @@ func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts accepte
 	st := &stream{session: s, charge: charge}
 	for _, msg := range msgs {
 		if _, err := e.replicas.forward(r.Context(), s, msg); err != nil {
-			e.refuseUnstored(w, err)
+			e.refuseForwarding(w, err)
 			return
 		}
 		if req, ok := msg.(*jsonrpc.Request); ok && changesRecord(req) {
@@ -94,12 +94,22 @@ func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts accepte
 	s.serve(w, r, accepts, st, func() { s.running.Receive(r.Context(), st, st, body) })
 }
 
+// refuseForwarding answers a request with a message that other replicas have not received.
+func (e *Endpoint) refuseForwarding(w http.ResponseWriter, err error) {
+	switch busy, ok := errors.AsType[busyError](err); {
+	case ok:
+		httpguard.RefuseBusy(w, busy.Error())
+	case errors.Is(err, errAskerEnded):
+		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, err.Error())
+	case errors.Is(err, store.ErrTooLarge):
+		httpguard.Refuse(w, http.StatusRequestEntityTooLarge, jsonrpc.InvalidRequest, "the message is too large to be passed to another replica")
+	default:
+		e.refuseUnstored(w, err)
+	}
+}
+
 // refuseUnstored answers a request that needs the store, which has failed.
 func (e *Endpoint) refuseUnstored(w http.ResponseWriter, err error) {
-	if errors.Is(err, store.ErrTooLarge) {
-		httpguard.Refuse(w, http.StatusRequestEntityTooLarge, jsonrpc.InvalidRequest, "the message is too large to be passed to another replica")
-		return
-	}
 	if !errors.Is(err, context.Canceled) { // the client has disconnected
 		e.opts.Logger.Warn("streamable: the store of sessions has failed", "error", err)
 	}
@@ -231,7 +241,7 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
 		httpguard.Refuse(w, http.StatusConflict, jsonrpc.InvalidRequest, "this session has such a stream already")
 	default:
 		defer s.unsolicited.detach(c)
-		if err := e.replicas.send(r.Context(), &notice{Session: s.id, Listening: true}); err != nil {
+		if err := e.replicas.publish(r.Context(), notice{Session: s.id, Listening: true}, nil); err != nil {
 			e.opts.Logger.Warn("streamable: other replicas were not notified of a stream", "error", err)
 		}
 		if len(ids) == 1 { // it could not be resumed

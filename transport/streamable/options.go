@@ -23,9 +23,9 @@ const (
 	openingTTL = 30 * time.Second
 	// storeTimeout bounds operations of the store that belong to no request.
 	storeTimeout = 5 * time.Second
-	// firstIDShift leaves 52 bits of the first id of a session's requests to its client, so that
-	// later ids are exact in JavaScript.
-	firstIDShift = 12
+	// leaseTTL is how long the lease of a replica lasts. A replica that cannot reach the store for
+	// longer is considered dead.
+	leaseTTL = 6 * time.Second
 	// ownLogBytes bounds the events of an endpoint whose server has no store.
 	ownLogBytes = 10 << 20
 	// maxEntryBuffer is the largest memory for entries that a stream keeps.

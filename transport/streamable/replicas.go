@@ -3,12 +3,12 @@ package streamable
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -16,21 +16,26 @@ import (
 
 // replicas exchanges messages with the other replicas that have sessions in the same store.
 type replicas struct {
-	endpoint *Endpoint
-	id       string // of this replica, a part of the names of its streams
+	endpoint   *Endpoint
+	id         string        // of this replica, a part of the names of its streams
+	missed     chan struct{} // has a value if notices may have been lost
+	forwarding *quota.Quota  // messages of clients that are being passed to other replicas
 
 	mu      sync.Mutex
 	stop    []func() // of the subscriptions, which the first session begins
 	stopped bool
 	failed  time.Time // when subscribing failed
 	failure error
+
+	lease lease
 }
 
-// replicaIDLength is the length of a replica's id in bytes.
-const replicaIDLength = 13
-
 func newReplicas(e *Endpoint) *replicas {
-	return &replicas{endpoint: e, id: rand.Text()[:replicaIDLength]}
+	limits := &e.opts.Limits
+	return &replicas{
+		endpoint: e, id: newReplicaID(), missed: make(chan struct{}, 1),
+		forwarding: quota.New("messages to other replicas", limits.Calls, limits.CallsPerPrincipal),
+	}
 }
 
 // start subscribes to the messages of other replicas, unless it has succeeded before. Requests that
@@ -49,6 +54,9 @@ func (r *replicas) start() error {
 }
 
 func (r *replicas) subscribe() error {
+	if err := r.createLease(); err != nil {
+		return err
+	}
 	stopNotices, err := r.endpoint.store.Subscribe(r.endpoint.ctx, "sessions", r.handleNotice)
 	if err != nil {
 		return err
@@ -59,6 +67,8 @@ func (r *replicas) subscribe() error {
 		return err
 	}
 	r.stop = []func(){stopNotices, stopRequests}
+	r.endpoint.background.Go(r.keepLease)
+	r.endpoint.background.Go(r.reloadMissed)
 	return nil
 }
 
@@ -78,37 +88,31 @@ type notice struct {
 	// Listening means that the replica has opened a stream for the session's unsolicited messages.
 	Listening bool `json:"listening,omitempty"`
 
-	// message is a notification of the client, or its answer to a question of an unknown replica. It
-	// follows the JSON of the notice after a line break, so that its bytes do not change. If there is
-	// no message, and the replica does not listen, the record has changed or has been deleted.
-	message []byte
+	// A notification of the client may follow. If none does, and the replica does not listen, the record
+	// has changed or has been deleted.
 }
 
-// publish sends a notice with a message of the client, or nil.
-func (r *replicas) publish(ctx context.Context, session string, msg jsonrpc.Message) error {
-	n := notice{Session: session}
-	if msg != nil {
-		var err error
-		if n.message, err = jsonrpc.Append(nil, msg); err != nil {
-			return err
-		}
-	}
-	return r.send(ctx, &n)
-}
-
-func (r *replicas) send(ctx context.Context, n *notice) error {
+// publish sends a notice with a notification of the client, or nil.
+func (r *replicas) publish(ctx context.Context, n notice, msg jsonrpc.Message) error {
 	if !r.endpoint.sessions.shared {
 		return nil
 	}
 	n.From = r.id
-	data, err := json.Marshal(n)
+	data, err := encode(n, msg)
 	if err != nil {
 		return err
 	}
-	if n.message != nil {
-		data = append(append(data, '\n'), n.message...)
-	}
 	return r.endpoint.store.Publish(ctx, "sessions", data)
+}
+
+// encode returns the JSON of a header and, after a line break, a message of the client or nothing, so
+// that the bytes of the message do not change.
+func encode(header any, msg jsonrpc.Message) ([]byte, error) {
+	data, err := json.Marshal(header)
+	if err != nil || msg == nil {
+		return data, err
+	}
+	return jsonrpc.Append(append(data, '\n'), msg)
 }
 
 // handleNotice handles a notice. Messages of the client are received in order. What may wait for the
@@ -116,8 +120,9 @@ func (r *replicas) send(ctx context.Context, n *notice) error {
 func (r *replicas) handleNotice(_ context.Context, m store.Message) {
 	e := r.endpoint
 	if m.Missed {
-		for _, s := range e.sessions.all() {
-			e.background.Go(func() { r.reload(s) })
+		select {
+		case r.missed <- struct{}{}:
+		default:
 		}
 		return
 	}
@@ -138,7 +143,23 @@ func (r *replicas) handleNotice(_ context.Context, m store.Message) {
 		name := s.unsolicitedName()
 		e.background.Go(func() { s.unsolicited.release(name) })
 	default:
-		e.background.Go(func() { r.reload(s) })
+		if !s.stale.Swap(true) { // otherwise it will be reloaded anyway
+			e.background.Go(func() { r.reload(s) })
+		}
+	}
+}
+
+// reloadMissed reloads the sessions, one after the other, whenever notices may have been lost.
+func (r *replicas) reloadMissed() {
+	for {
+		select {
+		case <-r.missed:
+		case <-r.endpoint.ctx.Done():
+			return
+		}
+		for _, s := range r.endpoint.sessions.all() {
+			r.reload(s)
+		}
 	}
 }
 
@@ -157,41 +178,53 @@ func (r *replicas) receive(s *session, data []byte) {
 		r.endpoint.opts.Logger.Warn("streamable: a message of another replica is malformed", "error", err)
 		return
 	}
-	switch msg := msg.(type) {
-	case *jsonrpc.Response:
-		if !s.running.Awaits(msg.ID) {
-			return // it is for a third replica
-		}
-	case *jsonrpc.Request:
-		if !msg.IsNotification() {
-			return // a call is served by the replica that receives it
-		}
+	if req, ok := msg.(*jsonrpc.Request); ok && !req.IsNotification() {
+		return // a call is served by the replica that receives it
 	}
 	s.running.ReceiveMessage(context.Background(), s.unsolicited, answered{stream: s.unsolicited}, msg)
 }
 
 // forward passes a message of the client that needs no reply to other replicas, if it may be meant
-// for them. It reports whether it is meant for them only.
+// for them. It reports whether it is meant for them only. The answer to a question has then been
+// received by the replica that asked; a notification may be lost.
 func (r *replicas) forward(ctx context.Context, s *session, msg jsonrpc.Message) (elsewhere bool, err error) {
+	asker := ""
+	switch msg := msg.(type) {
+	case *jsonrpc.Response:
+		if asker = askedBy(msg.ID); asker == "" || asker == r.id || s.running.Awaits(msg.ID) {
+			return false, nil
+		}
+	case *jsonrpc.Request:
+		if msg.Method != mcp.NotificationCancelled && msg.Method != mcp.NotificationRootsListChanged {
+			return false, nil
+		}
+	}
 	if !r.endpoint.sessions.shared {
 		return false, nil
 	}
-	switch msg := msg.(type) {
-	case *jsonrpc.Response:
-		if s.running.Awaits(msg.ID) {
-			return false, nil
-		}
-		return true, r.publish(ctx, s.id, msg)
-	case *jsonrpc.Request:
-		switch msg.Method {
-		case mcp.NotificationCancelled, mcp.NotificationRootsListChanged:
-			return false, r.publish(ctx, s.id, msg)
+	if err := r.forwarding.Acquire(s.principal); err != nil {
+		return false, busyError{err}
+	}
+	defer r.forwarding.Release(s.principal)
+	if asker == "" {
+		return false, r.publish(ctx, notice{Session: s.id}, msg)
+	}
+	data, err := encode(streamRequest{Session: s.id}, msg)
+	if err != nil {
+		return true, err
+	}
+	if _, err = r.endpoint.store.Request(ctx, "replica/"+asker, data); errors.Is(err, store.ErrNoResponder) {
+		if alive, failed := r.hasLease(ctx, asker); !alive && failed == nil {
+			err = errAskerEnded
 		}
 	}
-	return false, nil
+	return true, err
 }
 
-// A streamRequest asks the replica that owns a stream about it.
+var errAskerEnded = errors.New("the process that asked the question has ended")
+
+// A streamRequest asks the replica that owns a stream about it. With an answer of the client after it,
+// it is for the replica that has asked the question.
 type streamRequest struct {
 	Session string `json:"session"`
 	Stream  string `json:"stream"`
@@ -209,7 +242,8 @@ type streamState struct {
 const (
 	streamOpen = "open"
 	streamLost = "lost" // an event could not be stored
-	streamGone = "gone" // the replica does not have the stream
+	streamGone = "gone" // the replica does not have the stream, or has ended
+	streamAway = "away" // the replica cannot be reached, but may have the stream
 )
 
 // ask returns the state of a stream at the replica that owns it.
@@ -223,20 +257,28 @@ func (r *replicas) ask(ctx context.Context, req *streamRequest) (streamState, er
 		return streamState{}, err
 	}
 	reply, err := r.endpoint.store.Request(ctx, "replica/"+owner, data)
-	if errors.Is(err, store.ErrNoResponder) {
-		return streamState{streamGone, req.After}, nil
-	}
 	var state streamState
 	if err == nil {
 		err = json.Unmarshal(reply, &state)
+		return state, err
 	}
-	return state, err
+	switch alive, failed := r.hasLease(ctx, owner); {
+	case failed != nil:
+		return state, failed
+	case alive:
+		return streamState{streamAway, req.After}, nil
+	}
+	return streamState{streamGone, req.After}, nil
 }
 
 func (r *replicas) handleRequest(_ context.Context, m store.Message) {
 	var req streamRequest
-	if m.Reply == nil || json.Unmarshal(m.Data, &req) != nil {
+	header, message, _ := bytes.Cut(m.Data, []byte{'\n'})
+	if m.Reply == nil || json.Unmarshal(header, &req) != nil {
 		return
+	}
+	if s := r.endpoint.sessions.local(req.Session); s != nil && len(message) > 0 {
+		r.receive(s, message)
 	}
 	r.endpoint.background.Go(func() { // ending a stream waits for its client
 		ctx, cancel := context.WithTimeout(r.endpoint.ctx, storeTimeout)

@@ -50,10 +50,16 @@ func serveReplicas(t *testing.T, n int, newServer func() *server.Server) []*repl
 // of a process that was killed.
 type switchedStore struct {
 	store.Store
-	down   atomic.Bool
-	mu     sync.Mutex
-	killed bool
-	stops  []func()
+	down          atomic.Bool
+	mu            sync.Mutex
+	subscriptions []*subscription
+}
+
+// A subscription is one of a [switchedStore].
+type subscription struct {
+	subject string
+	handle  func(context.Context, store.Message)
+	stop    func()
 }
 
 var errDown = errors.New("the store is down")
@@ -65,14 +71,28 @@ func (s *switchedStore) err() error {
 	return nil
 }
 
-// kill ends all subscriptions and refuses all operations.
-func (s *switchedStore) kill() {
+// disconnect ends all subscriptions and refuses all operations.
+func (s *switchedStore) disconnect() {
 	s.down.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.killed = true
-	for _, stop := range s.stops {
-		stop()
+	for _, sub := range s.subscriptions {
+		sub.stop()
+	}
+}
+
+// reconnect begins the subscriptions again.
+func (s *switchedStore) reconnect(t *testing.T) {
+	s.down.Store(false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sub := range s.subscriptions {
+		stop, err := s.Store.Subscribe(t.Context(), sub.subject, sub.handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub.stop = stop
+		sub.handle(t.Context(), store.Message{Missed: true})
 	}
 }
 
@@ -139,7 +159,7 @@ func (s *switchedStore) Subscribe(ctx context.Context, subject string, handle fu
 	stop, err := s.Store.Subscribe(ctx, subject, handle)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stops = append(s.stops, stop)
+	s.subscriptions = append(s.subscriptions, &subscription{subject, handle, stop})
 	return stop, err
 }
 
@@ -280,7 +300,7 @@ func TestCallIsResumedAtAnotherReplica(t *testing.T) {
 // newStepServer returns a server with a tool that makes a step each time it receives from next, and
 // ends when next is closed.
 func newStepServer(next <-chan struct{}) *server.Server {
-	srv := newServer()
+	srv := newLegacyServer()
 	server.AddTool(srv, server.Tool{Name: "walk"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
 		for i := 1; ; i++ {
 			select {
@@ -319,6 +339,143 @@ func TestCallIsFollowedAtAnotherReplica(t *testing.T) {
 	again.ends()
 }
 
+// The answer to a question is accepted only when the replica that has asked has received it.
+func TestAnswerWhileAskerIsDisconnected(t *testing.T) {
+	replicas := serveReplicas(t, 2, newLegacyServer)
+	s := replicas[0].open(mcp.Version20250618)
+	asked := s.post(call(1, "ask", `{}`))
+	answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ann"}}}`, questionID(t, asked.next()))
+	other := replicas[1].in(s)
+	replicas[0].store.disconnect()
+	refused := other.post(answer).is(http.StatusServiceUnavailable)
+	if refused.Header.Get("Retry-After") == "" {
+		t.Error("the refusal has no Retry-After")
+	}
+	replicas[0].store.reconnect(t)
+	other.post(answer).is(http.StatusAccepted)
+	asked.message(`"id":1,"result"`, "hello Ann")
+	asked.ends()
+	for range 2 { // the question is not open any more
+		other.post(answer).is(http.StatusAccepted)
+	}
+	for _, id := range []string{`"x"`, "-1", "1e300", "0.5"} { // no replica has asked
+		other.post(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+	}
+}
+
+// A blockedStore is a store whose messages are sent when a value arrives.
+type blockedStore struct {
+	store.Store
+	publishing, publish chan struct{}
+}
+
+func (s blockedStore) Publish(ctx context.Context, subject string, data []byte) error {
+	s.publishing <- struct{}{}
+	<-s.publish
+	return s.Store.Publish(ctx, subject, data)
+}
+
+// The messages of clients that are on the way to other replicas at a time are limited.
+func TestLimitOfForwardedMessages(t *testing.T) {
+	blocked := blockedStore{newStore(t), make(chan struct{}), make(chan struct{})}
+	s := serve(t, sharing{newServer(), blocked}, &streamable.Options{Limits: transport.Limits{Calls: 1}}).open(mcp.Version20251125)
+	const cancellation = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`
+	first := make(chan struct{})
+	go func() {
+		defer close(first)
+		s.post(cancellation).is(http.StatusAccepted)
+	}()
+	<-blocked.publishing
+	s.post(cancellation).is(http.StatusServiceUnavailable, "at most 1 messages to other replicas")
+	s.post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusOK, `"text":"5"`)
+	blocked.publish <- struct{}{}
+	<-first
+}
+
+// A replica that was disconnected ends the sessions that no longer exist.
+func TestMissedNotices(t *testing.T) {
+	replicas := serveReplicas(t, 2, newLegacyServer)
+	var streams []*answer
+	var sessions []*rig
+	for range 20 {
+		s := replicas[0].open(mcp.Version20251125)
+		got := replicas[1].in(s).send(t.Context(), http.MethodGet, "")
+		got.next()
+		sessions, streams = append(sessions, s), append(streams, got)
+	}
+	replicas[1].store.disconnect()
+	for _, s := range sessions {
+		s.send(t.Context(), http.MethodDelete, "").is(http.StatusNoContent)
+	}
+	replicas[1].store.reconnect(t)
+	for _, got := range streams {
+		got.ends()
+	}
+}
+
+// A call has one outcome, also if the replica that runs it was considered dead in the meantime.
+func TestOneOutcomeOfCall(t *testing.T) {
+	for name, stays := range map[string]bool{"client disconnects": false, "client stays": true} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testOneOutcome(t, stays) }) })
+	}
+}
+
+func testOneOutcome(t *testing.T, stays bool) {
+	shared := newStore(t)
+	next := make(chan struct{})
+	connection := &switchedStore{Store: shared}
+	one := newMemoryEndpoint(t, sharing{newStepServer(next), connection}, &streamable.Options{Logger: quiet, KeepAlive: -1})
+	other := newMemoryEndpoint(t, sharing{newStepServer(next), shared}, &streamable.Options{Logger: quiet, KeepAlive: -1})
+	id := one.open(t.Context())
+	ctx, disconnect := context.WithCancel(t.Context())
+	defer disconnect()
+	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", strings.NewReader(call(1, "walk", `{}`)))
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Mcp-Session-Id", id)
+	first, answered := httptest.NewRecorder(), make(chan struct{})
+	go func() {
+		defer close(answered)
+		one.endpoint.ServeHTTP(first, request)
+	}()
+	next <- struct{}{}
+	synctest.Wait()
+	last := lastEventID(first.Body.String())
+	if !stays {
+		disconnect()
+		<-answered
+	}
+	connection.disconnect()
+	want := (<-other.resume(t.Context(), id, last)).Body.String()
+	if !strings.Contains(want, `"id":1,"error"`) {
+		t.Errorf("the outcome is %s, want an error", want)
+	}
+	connection.reconnect(t)
+	<-time.After(time.Minute)
+	check := func() {
+		for _, d := range []*memoryEndpoint{one, other, one} {
+			if got := (<-d.resume(t.Context(), id, last)).Body.String(); got != want {
+				t.Errorf("the outcome is %q, want %q", got, want)
+			}
+		}
+	}
+	if !stays {
+		check()
+	}
+	close(next)
+	<-answered
+	if got := first.Body.String(); stays && !strings.HasSuffix(got, want) {
+		t.Errorf("the outcome is %q, want %q", got, want)
+	}
+	synctest.Wait()
+	check()
+}
+
+// lastEventID returns the last event id of a stream.
+func lastEventID(events string) string {
+	id, _, _ := strings.Cut(events[strings.LastIndex(events, "id: ")+len("id: "):], "\n")
+	return id
+}
+
 // When the replica that runs a call is killed, the client that resumes the call's stream at another
 // replica gets an error, once and for all.
 func TestCallOfKilledReplicaFails(t *testing.T) {
@@ -331,7 +488,10 @@ func TestCallOfKilledReplicaFails(t *testing.T) {
 	first := got.message(`"progress":1}`)
 	followed := replicas[1].in(s).with("Last-Event-ID", first.ID).send(t.Context(), http.MethodGet, "")
 	followed.is(http.StatusOK)
-	replicas[0].store.kill()
+	asked := s.post(call(10, "ask", `{}`))
+	asked.next()
+	answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, questionID(t, asked.next()))
+	replicas[0].store.disconnect()
 	lost := followed.message(`"id":9,"error"`, "may have been executed")
 	followed.ends()
 	again := replicas[2].in(s).with("Last-Event-ID", first.ID).send(t.Context(), http.MethodGet, "")
@@ -339,6 +499,7 @@ func TestCallOfKilledReplicaFails(t *testing.T) {
 		t.Errorf("the call has two outcomes: events %s and %s", lost.ID, same.ID)
 	}
 	again.ends()
+	replicas[1].in(s).post(answer).is(http.StatusBadRequest, "the process that asked the question has ended")
 }
 
 // unsolicited reads the next event with a message.
@@ -423,7 +584,7 @@ func TestUnsolicitedMessagesOfKilledReplica(t *testing.T) {
 	s := replicas[0].open(mcp.Version20251125)
 	got := s.send(t.Context(), http.MethodGet, "")
 	prime := got.next()
-	replicas[0].store.kill()
+	replicas[0].store.disconnect()
 	again := replicas[1].in(s).with("Last-Event-ID", prime.ID).send(t.Context(), http.MethodGet, "")
 	again.unsolicited("tools/list_changed")
 	change(replicas[1:], 0)
@@ -452,9 +613,7 @@ func TestSilentStreamsAreResumed(t *testing.T) {
 		first := one.async(ctx, http.MethodPost, id, call(1, "slow", `{}`))
 		synctest.Wait()
 		disconnect()
-		events := (<-first).Body.String()
-		_, last, _ := strings.Cut(events[strings.LastIndex(events, "id: "):], "id: ")
-		last, _, _ = strings.Cut(last, "\n")
+		last := lastEventID((<-first).Body.String())
 		<-time.After(2 * store.DefaultLogAge)
 		var answered []<-chan *httptest.ResponseRecorder
 		for _, d := range []*memoryEndpoint{other, one} { // the second resumption ends nothing of the first
@@ -581,5 +740,5 @@ func TestMalformedNotices(t *testing.T) {
 		}
 	}
 	s.post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusOK, `"text":"5"`)
-	s.with("Last-Event-ID", strings.Repeat("B", 39)+"-1").send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
+	s.with("Last-Event-ID", strings.Repeat("0", 33)+"-1").send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
 }

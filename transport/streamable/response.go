@@ -39,18 +39,21 @@ func (c *response) open() bool {
 // numbered event must not be skipped.
 func (c *response) send(e sse.Event) error { return c.events.send(context.Background(), e) }
 
-// replay sends the messages of stored entries until the client disconnects. It ends with a reply: a
-// later one would be that of a replica that was considered dead.
-func (c *response) replay(stream string, entries []store.Entry) {
+// replay sends the messages of stored entries until the client disconnects. It reports whether one of
+// them is the last of a call, after which there may be that of a replica that was considered dead.
+func (c *response) replay(stream string, entries []store.Entry) (ended bool) {
 	for _, entry := range entries {
 		kind := entryKind(entry)
-		if kind != entryMessage && kind != entryReply {
-			continue
+		if kind == entryMessage || kind == entryReply {
+			if c.send(sse.Event{ID: eventID(stream, entry.ID), Data: entry.Data[1:]}) != nil {
+				return false
+			}
 		}
-		if c.send(sse.Event{ID: eventID(stream, entry.ID), Data: entry.Data[1:]}) != nil || kind == entryReply {
-			return
+		if isLast(entry) {
+			return true
 		}
 	}
+	return false
 }
 
 // entryKind returns the kind of an entry, or 0 if it is empty.

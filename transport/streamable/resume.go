@@ -10,7 +10,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -170,21 +169,18 @@ func isLast(entry store.Entry) bool {
 var errNoOwner = errors.New("no replica has the stream")
 
 // awaitEnd returns [errNoOwner] when the replica that has opened a stream no longer has it, or the
-// error of ctx. It asks twice, since the replica may be reconnecting to the store.
+// error of ctx.
 func (s *session) awaitEnd(ctx context.Context, name string) error {
 	ticker := time.NewTicker(askInterval)
 	defer ticker.Stop()
-	for gone := 0; ; {
+	for {
 		asked, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name})
 		switch {
 		case err != nil: // the replica may have it
-		case asked.State == streamOpen:
-			gone = 0
-		default:
-			gone++
-		}
-		if gone > 1 {
+		case asked.State == streamGone:
 			return errNoOwner
+		case asked.State == streamLost: // the client is refused when it resumes the stream
+			return store.ErrPurged
 		}
 		select {
 		case <-ticker.C:
@@ -199,7 +195,7 @@ func (s *session) awaitEnd(ctx context.Context, name string) error {
 func (s *session) finishStream(ctx context.Context, c *response, name string, after uint64) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	_, ended, err := s.sendStored(ctx, c, name, after)
+	after, ended, err := s.sendStored(ctx, c, name, after)
 	if err != nil || ended {
 		return // if reading has failed, the client resumes the stream again
 	}
@@ -208,12 +204,21 @@ func (s *session) finishStream(ctx context.Context, c *response, name string, af
 		s.endpoint.opts.Logger.Warn("streamable: a call of another replica could not be answered", "error", err)
 		return // the client is refused when it resumes the stream
 	}
-	id, err := s.endpoint.store.Append(ctx, s.streamKey(name), append([]byte{entryReply}, reply...))
-	if err != nil {
+	if _, err := s.endpoint.store.Append(ctx, s.streamKey(name), append([]byte{entryReply}, reply...)); err != nil {
 		s.endpoint.opts.Logger.Warn("streamable: storing an event failed", "error", err)
 		return
 	}
-	_ = c.send(sse.Event{ID: eventID(name, id), Data: reply}) // a client that has disconnected may resume again
+	_, _, _ = s.sendStored(ctx, c, name, after) // another replica may have been first; after an error, the client resumes again
+}
+
+// outcome returns the last entry of the stream of a call that has ended.
+func (s *session) outcome(ctx context.Context, name string) (store.Entry, error) {
+	for entry, err := range s.endpoint.store.Read(ctx, s.streamKey(name), 0) {
+		if err != nil || isLast(entry) {
+			return entry, err
+		}
+	}
+	return store.Entry{}, store.ErrPurged
 }
 
 // lostReply returns the reply to the call of a stream whose replica has ended.
@@ -305,7 +310,7 @@ func (s *session) takeOver(ctx context.Context, c *response, name string, after 
 	if err := here.resume(ctx, c, newName, start, missed...); err != nil {
 		return err
 	}
-	if asked.State == streamGone {
+	if asked.State != streamOpen {
 		s.announceChanges(ctx)
 	}
 	return nil

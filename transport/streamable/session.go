@@ -2,13 +2,12 @@ package streamable
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"maps"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -32,7 +31,8 @@ type session struct {
 	running     *jsonrpc.Conn
 	unsolicited *stream
 
-	applying sync.Mutex // held while the record or what follows from it changes
+	applying sync.Mutex  // held while the record or what follows from it changes
+	stale    atomic.Bool // another replica has changed the record, and it will be reloaded
 
 	mu        sync.Mutex
 	record    *record // as applied here
@@ -53,10 +53,8 @@ func newSession(e *Endpoint, principal string) *session {
 	s.unsolicited = &stream{session: s}
 	conn := e.opts.Conn
 	conn.Limiter = e.quota.Client(principal)
-	if e.sessions.shared { // the answers to other replicas' questions must have other ids
-		var random [8]byte
-		rand.Read(random[:]) // never fails
-		conn.FirstID = 1 + int64(binary.BigEndian.Uint64(random[:])>>firstIDShift)
+	if e.sessions.shared {
+		conn.FirstID = firstQuestion(e.replicas.id)
 	}
 	s.running = jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		s.unsolicited.Peer = c.PeerVia(s.unsolicited.Write)
@@ -212,15 +210,21 @@ func (s *session) undo(calls []*jsonrpc.Request) {
 
 // reload applies what other replicas have changed. It ends a session that no longer exists.
 func (s *session) reload(ctx context.Context) error {
-	r, revision, err := s.endpoint.sessions.load(ctx, s.id)
+	err := s.reloadRecord(ctx)
 	if errors.Is(err, errNoSession) {
 		s.endpoint.sessions.discard(ctx, s, true)
 	}
+	return err
+}
+
+func (s *session) reloadRecord(ctx context.Context) error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.stale.Store(false) // later changes may not be in the record that is read now
+	r, revision, err := s.endpoint.sessions.load(ctx, s.id)
 	if err != nil {
 		return err
 	}
-	s.applying.Lock()
-	defer s.applying.Unlock()
 	return s.apply(ctx, r, revision)
 }
 
@@ -245,7 +249,7 @@ func (s *session) save(ctx context.Context, calls []*jsonrpc.Request) error {
 	if err := s.apply(ctx, r, revision, calls...); err != nil || !changed {
 		return err
 	}
-	if err := s.endpoint.replicas.publish(ctx, s.id, nil); err != nil { // they apply the record when they refresh it
+	if err := s.endpoint.replicas.publish(ctx, notice{Session: s.id}, nil); err != nil { // they apply the record when they refresh it
 		s.endpoint.opts.Logger.Warn("streamable: other replicas were not notified of a change", "error", err)
 	}
 	return nil
@@ -425,7 +429,7 @@ func (t *sessions) end(ctx context.Context, s *session) error {
 	if err := t.store.Delete(ctx, recordKey(s.id), 0); err != nil {
 		return err
 	}
-	err := s.endpoint.replicas.publish(ctx, s.id, nil)
+	err := s.endpoint.replicas.publish(ctx, notice{Session: s.id}, nil)
 	t.discard(ctx, s, true)
 	return err
 }

@@ -35,6 +35,7 @@ type stream struct {
 	entry    []byte    // memory for the next entry of the log
 	lastID   uint64    // of the last entry
 	lastSent uint64    // of the last entry that is no mark
+	lapses   int       // of the replica's lease when the stream began
 	lost     bool      // an event could not be stored, so the stream cannot be resumed
 	done     bool      // no message follows
 }
@@ -185,6 +186,14 @@ func (st *stream) send(kind byte, msg []byte) bool {
 	if stored {
 		event.ID = eventID(st.name, st.lastID)
 	}
+	if stored && kind == entryReply && !st.held() {
+		outcome, err := st.session.outcome(st.session.running.Input(), st.name)
+		if err != nil { // the client resumes the stream
+			st.endResponse()
+			return true
+		}
+		event = sse.Event{ID: eventID(st.name, outcome.ID), Data: outcome.Data[1:]}
+	}
 	if st.response != nil && st.response.send(event) != nil {
 		st.endResponse()
 	}
@@ -239,6 +248,7 @@ func (st *stream) begin() {
 		st.name = unsolicitedName + st.name
 	}
 	st.key = st.session.streamKey(st.name)
+	st.lapses = st.session.endpoint.replicas.lapseCount()
 	st.store(entryStart, []byte(st.call.String()))
 	st.session.addStream(st)
 }
@@ -292,8 +302,14 @@ func (st *stream) answer(req *streamRequest) streamState {
 	return streamState{streamOpen, after}
 }
 
+// held reports whether no other replica can have added entries to the stream, since this one has held
+// its lease from the beginning of the stream.
+func (st *stream) held() bool { return st.session.endpoint.replicas.holds(st.lapses) }
+
 // missedNothing reports whether no event follows an entry.
-func (st *stream) missedNothing(after uint64) bool { return st.lastSent <= after && after <= st.lastID }
+func (st *stream) missedNothing(after uint64) bool {
+	return st.lastSent <= after && after <= st.lastID && st.held()
+}
 
 var errMoved = errors.New("another request of the client has resumed the stream")
 
@@ -343,11 +359,11 @@ func (st *stream) resume(ctx context.Context, c *response, name string, after ui
 	for _, part := range earlier {
 		c.replay(part.stream, part.entries)
 	}
-	c.replay(st.name, missed)
+	ended := c.replay(st.name, missed)
 	if len(earlier) > 0 && st.session.resumes() {
 		_ = c.send(sse.Event{ID: eventID(st.name, st.lastID)}) // the client then knows the new name
 	}
-	if st.done {
+	if st.done || ended {
 		c.end()
 		return nil
 	}
@@ -392,7 +408,7 @@ const (
 // unsolicited messages.
 func isStreamName(name string) (call, unsolicited bool) {
 	rest, unsolicited := strings.CutPrefix(name, unsolicitedName)
-	valid := len(rest) == streamNameLength && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+	valid := len(rest) == streamNameLength && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789abcdef") == ""
 	return valid && !unsolicited, valid && unsolicited
 }
 
