@@ -18,6 +18,7 @@ const (
 	idleTable     = "Memory of the server for each idle session"
 	waysTable     = "Ways of a call"
 	growthTable   = "Growth"
+	replicasTable = "Replicas behind a balancer, each a process"
 )
 
 // A place is a transport with an era.
@@ -54,7 +55,7 @@ func (p place) at(kind Kind) Work {
 
 // contests are all there are.
 func contests() []Contest {
-	return slices.Concat(calls(), lists(), loads(), starts(), ways(), growths())
+	return slices.Concat(calls(), lists(), loads(), starts(), ways(), growths(), replicas())
 }
 
 func calls() []Contest {
@@ -185,6 +186,28 @@ func growths() []Contest {
 		grow("1 KB to 1 MB (by byte), streamable, modern", place{Streamable, Modern}.at(Call), size(1<<10), size(1<<20)),
 	}
 }
+
+// replicas compare three with one, which has no store.
+func replicas() []Contest {
+	var all []Contest
+	for _, p := range places(Streamable) {
+		w := p.at(Call)
+		w.InFlight = 16
+		one, three := w, w
+		one.Replicas, three.Replicas = 1, 3
+		all = append(all, Contest{
+			Name: fmt.Sprintf("replicas x16, %s", p), Table: replicasTable,
+			Entries: []Entry{of(oneReplica, one), of(threeReplicas, three)},
+		})
+	}
+	return all
+}
+
+// Names of entries of replicas.
+const (
+	oneReplica    = "one"
+	threeReplicas = "three"
+)
 
 func small(is bool) string {
 	if is {

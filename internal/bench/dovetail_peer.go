@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/store/nats"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
@@ -23,25 +24,39 @@ type dovetail struct{}
 func (dovetail) Name() string { return "dovetail" }
 
 func (dovetail) Serve(ctx context.Context, w Work) error {
-	s, err := dovetailServer(w)
+	s, err := dovetailServer(w, new(server.Options))
 	if err != nil {
 		return err
 	}
 	return stdio.Serve(ctx, s, nil)
 }
 
-func (dovetail) Build(w Work) (any, error) { return dovetailServer(w) }
+func (dovetail) Build(w Work) (any, error) { return dovetailServer(w, new(server.Options)) }
 
 func (dovetail) Handler(w Work) (http.Handler, func() error, error) {
 	if w.Transport != Streamable {
 		return nil, nil, errAbsent
 	}
-	s, err := dovetailServer(w)
+	var (
+		opts    server.Options
+		closing closers
+	)
+	if w.Store != "" {
+		shared, err := nats.Connect(context.Background(), w.Store, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		closing.add(shared.Close)
+		opts.Store = shared
+	}
+	s, err := dovetailServer(w, &opts)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, closing.after(err)
 	}
 	endpoint := dovetailEndpoint(s, w)
-	return endpoint, endpoint.Close, nil
+	closing.add(func() error { return s.Shutdown(context.Background()) })
+	closing.add(endpoint.Close)
+	return endpoint, closing.close, nil
 }
 
 // dovetailEndpoint has room for the sessions that idle.
@@ -53,7 +68,7 @@ func (dovetail) Open(ctx context.Context, w Work) (Rig, error) {
 	if w.Transport == SSE && w.Era == Modern || w.Transport == Bytes && w.Kind != Call {
 		return nil, errAbsent
 	}
-	s, err := dovetailServer(w)
+	s, err := dovetailServer(w, new(server.Options))
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +125,10 @@ func dovetailDialer(ctx context.Context, s transport.Binder, w Work, closing *cl
 		}
 		return stdio.Command(cmd.Path, cmd.Args[1:], &stdio.CommandOptions{Env: cmd.Env}), nil
 	case Streamable:
+		if w.Replicas > 0 {
+			url, err := dovetailReplicas(ctx, w, closing)
+			return streamable.Dial(url, nil), err
+		}
 		endpoint := dovetailEndpoint(s, w)
 		url, err := closing.serve(endpoint, endpoint.Close)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-func dovetailServer(w Work) (*server.Server, error) {
-	opts := &server.Options{Logger: slog.New(slog.DiscardHandler)}
+func dovetailServer(w Work, opts *server.Options) (*server.Server, error) {
+	opts.Logger = slog.New(slog.DiscardHandler)
 	if w.Way == Policed || w.Way == Approved {
 		rules, err := hundredRules()
 		if err != nil {

@@ -65,6 +65,8 @@ func goals() []Goal {
 		flat("1 to 10,000 sessions, streamable, legacy"),
 		flat("1 KB to 1 MB (by byte), pipe, legacy"),
 		flat("1 KB to 1 MB (by byte), streamable, modern"),
+		replicated("replicas x16, streamable, legacy", 0.5),
+		replicated("replicas x16, streamable, modern", 0.8),
 	}
 }
 
@@ -84,6 +86,11 @@ func faster(contest string, times float64) Goal {
 // near compares with the limit.
 func near(contest string, share float64) Goal {
 	return Goal{Contest: contest, Entry: ours, Measure: Rate, Against: []string{bare}, AtLeast: share}
+}
+
+// replicated compares three replicas with one.
+func replicated(contest string, share float64) Goal {
+	return Goal{Contest: contest, Entry: threeReplicas, Measure: Rate, Against: []string{oneReplica}, AtLeast: share}
 }
 
 // flat compares large with small; a fifth may be noise.

@@ -38,6 +38,17 @@ func TestWire(t *testing.T) {
 	}, func(err error) bool { return err == nil })
 }
 
+// Replicas have the sessions of one another.
+func TestDovetailReplicas(t *testing.T) {
+	for _, c := range replicas() {
+		for _, e := range c.Entries {
+			t.Run(c.Name+"/"+e.Name, func(t *testing.T) {
+				rehearseOne(t, dovetail{}, e.Work, false, func(err error) bool { return err == nil })
+			})
+		}
+	}
+}
+
 func TestWireHasNoOtherWays(t *testing.T) { refuse(t, wire{}) }
 
 // Every peer that can be started cold is, and so are the others absent.

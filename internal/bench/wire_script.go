@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"github.com/dovetail-go/dovetail/server"
 )
 
 // A script is one request and what is answered, always.
@@ -36,7 +37,7 @@ func newScript(ctx context.Context, w Work) (*script, error) {
 	default:
 		return nil, errAbsent
 	}
-	host, err := dovetailServer(w)
+	host, err := dovetailServer(w, new(server.Options))
 	if err != nil {
 		return nil, err
 	}

@@ -80,6 +80,10 @@ type Work struct {
 	Sessions int
 	// Streams has a client listen in each of them.
 	Streams bool
+	// Replicas is how many processes serve, behind a balancer. 0: this process, without one.
+	Replicas int
+	// Store is the URL of the store of replicas, if there is one.
+	Store string
 	// Units is how many units of work one operation is; at least 1.
 	Units int
 }

@@ -2,11 +2,11 @@
 // (https://github.com/modelcontextprotocol/conformance) against an MCP
 // server or client, and compares the results with checks.txt:
 //
-//	conformance -server PROGRAM -suite FOLDER [-rounds N] [-without VERSION]
+//	conformance -server PROGRAM -suite FOLDER [-rounds N] [-without VERSION] [-- ARGUMENT…]
 //	conformance -client PROGRAM -suite FOLDER [-rounds N]
 //
 // The suite starts a client for each scenario. FOLDER contains the suite and Node.js, as installed by npm. The server is started once,
-// as PROGRAM -http 127.0.0.1:0, for all runs of all rounds and all protocol versions. It
+// as PROGRAM -http 127.0.0.1:0 ARGUMENT…, for all runs of all rounds and all protocol versions. It
 // must print its URL to standard error and end after an interrupt.
 //
 // Every check must succeed. A warning or a skipped check is a failure; there are no expected
@@ -54,7 +54,7 @@ func conform(ctx context.Context, line []string) (err error) {
 	if err := flags.Parse(line); err != nil {
 		return err
 	}
-	if (*program == "") == (*client == "") || *folder == "" || *rounds < 1 || flags.NArg() > 0 {
+	if (*program == "") == (*client == "") || *folder == "" || *rounds < 1 || flags.NArg() > 0 && *client != "" {
 		flags.Usage()
 		return fmt.Errorf("expected -server or -client PROGRAM and -suite FOLDER, got %q", line)
 	}
@@ -70,7 +70,7 @@ func conform(ctx context.Context, line []string) (err error) {
 	if side == clientSide {
 		return runRounds(ctx, suite{*folder, *client}, runs, *rounds)
 	}
-	server, err := start(ctx, *program)
+	server, err := start(ctx, *program, flags.Args()...)
 	if err != nil {
 		return err
 	}

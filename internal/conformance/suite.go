@@ -131,9 +131,9 @@ var serverURL = regexp.MustCompile(`http://\S+`)
 
 // start starts a server and returns when it has printed its URL. It copies the server's
 // standard error to its own.
-func start(ctx context.Context, program string) (*process, error) {
+func start(ctx context.Context, program string, arguments ...string) (*process, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, program, "-http", "127.0.0.1:0") //nolint:gosec // the program is an argument of this command
+	cmd := exec.CommandContext(ctx, program, append([]string{"-http", "127.0.0.1:0"}, arguments...)...) //nolint:gosec // the program is an argument of this command
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTimeout
 	stderr, err := cmd.StderrPipe()

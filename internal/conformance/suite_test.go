@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,7 +85,7 @@ func TestServer(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Setenv(behaviorVariable, how)
-			server, err := start(t.Context(), os.Args[0])
+			server, err := start(t.Context(), os.Args[0], "-replicas", "3")
 			if err == nil {
 				if server.url != "http://127.0.0.1:1/mcp" {
 					t.Errorf("the URL is %q", server.url)
@@ -126,6 +127,9 @@ func serve(how string) int {
 	signal.Notify(interrupts, syscall.SIGTERM)
 	if how == "ends at once" {
 		return 3
+	}
+	if want := []string{"-http", "127.0.0.1:0", "-replicas", "3"}; !slices.Equal(os.Args[1:], want) {
+		return 6
 	}
 	fmt.Fprintln(os.Stderr, "something else")
 	fmt.Fprintln(os.Stderr, "serving http://127.0.0.1:1/mcp and more")

@@ -2,9 +2,11 @@
 // resources, prompts and completions that the official conformance suite
 // (github.com/modelcontextprotocol/conformance) expects, and more tools to test clients:
 //
-//	go run ./internal/conformance/everything [-http ADDRESS]
+//	go run ./internal/conformance/everything [-http ADDRESS [-replicas N]]
 //
-// It serves standard input and output, or HTTP at an address such as 127.0.0.1:8080.
+// It serves standard input and output, or HTTP at an address such as 127.0.0.1:8080. With
+// -replicas, N servers with a common store serve streamable HTTP behind a balancer without
+// affinity.
 package main
 
 import (
@@ -31,19 +33,26 @@ import (
 
 func main() {
 	address := flag.String("http", "", "the `address` to serve HTTP at; port 0 means a free port")
+	servers := flag.Int("replicas", 1, "the `number` of servers behind the address")
 	flag.Parse()
-	if err := run(*address); err != nil {
+	if err := run(*address, *servers); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(address string) error {
+func run(address string, servers int) error {
+	if servers < 1 || address == "" && servers > 1 {
+		return errors.New("-replicas needs -http, and at least one replica")
+	}
 	if address == "" {
-		return stdio.Serve(context.Background(), newServer(), nil)
+		return stdio.Serve(context.Background(), newServer(new(replicas)), nil)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return serveHTTP(ctx, newServer(), address, os.Stderr)
+	if servers > 1 {
+		return serveReplicas(ctx, servers, address, os.Stderr)
+	}
+	return serveHTTP(ctx, newServer(new(replicas)), address, os.Stderr)
 }
 
 // serveHTTP serves every HTTP transport until ctx ends, and writes its address to output.
@@ -62,11 +71,13 @@ func serveHTTP(ctx context.Context, s *server.Server, address string, output io.
 	})
 }
 
-// newServer returns the server with all entries.
-func newServer() *server.Server {
+// newServer returns a server with all entries, which is one of the replicas.
+func newServer(all *replicas) *server.Server {
 	s := server.New(mcp.Implementation{Name: "everything", Title: "Everything", Version: "1.0.0"}, &server.Options{
 		Instructions: "Every tool here tries one feature of the protocol.",
 		CacheHint:    mcp.CacheHint{TTLMs: time.Minute.Milliseconds(), Scope: mcp.CachePublic},
+		Store:        all.store,
+		StateKeys:    all.stateKeys,
 	})
 	addContent(s)
 	addSchemas(s)
@@ -74,7 +85,7 @@ func newServer() *server.Server {
 	addQuestions(s)
 	addForms(s)
 	addRounds(s)
-	addChanges(s)
+	all.addChanges(s)
 	addWaiting(s)
 	addJobs(s)
 	addResources(s)

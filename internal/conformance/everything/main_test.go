@@ -79,7 +79,7 @@ func inBothEras(t *testing.T, test func(t *testing.T, s *client.Session)) {
 	for name, era := range map[string]client.Era{"modern": client.Modern, "legacy": client.Legacy} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				session, err := client.Connect(t.Context(), transport.Pipe(newServer()), answering(era))
+				session, err := client.Connect(t.Context(), transport.Pipe(newServer(new(replicas))), answering(era))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -257,14 +257,24 @@ func outcomeOf(result *mcp.CallToolResult, err error) string {
 	return strings.Join(parts, " | ")
 }
 
-// startHTTP serves until end is called, which returns the error of serveHTTP. base is the URL
-// without a path.
-func startHTTP(t *testing.T) (base string, end func() error) {
+type serveFunc = func(ctx context.Context, address string, output io.Writer) error
+
+func serveOne(ctx context.Context, address string, output io.Writer) error {
+	return serveHTTP(ctx, newServer(new(replicas)), address, output)
+}
+
+func serveThree(ctx context.Context, address string, output io.Writer) error {
+	return serveReplicas(ctx, 3, address, output)
+}
+
+// startHTTP calls serve, until end is called, which returns its error. base is the URL without a
+// path.
+func startHTTP(t *testing.T, serve serveFunc) (base string, end func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	read, output := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- serveHTTP(ctx, newServer(), "127.0.0.1:0", output) }()
+	go func() { ended <- serve(ctx, "127.0.0.1:0", output) }()
 	line, err := bufio.NewReader(read).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +290,7 @@ func startHTTP(t *testing.T) (base string, end func() error) {
 }
 
 func TestHTTP(t *testing.T) {
-	base, end := startHTTP(t)
+	base, end := startHTTP(t, serveOne)
 	for path, dialer := range map[string]transport.Dialer{
 		"/mcp": streamable.Dial(base+"/mcp", nil),
 		"/sse": sse.Dial(base+"/sse", nil),
@@ -315,7 +325,12 @@ func TestHTTP(t *testing.T) {
 
 // At shutdown, running calls are answered, and open streams are closed.
 func TestHTTPEnds(t *testing.T) {
-	base, end := startHTTP(t)
+	t.Run("one server", func(t *testing.T) { testHTTPEnds(t, serveOne) })
+	t.Run("replicas", func(t *testing.T) { testHTTPEnds(t, serveThree) })
+}
+
+func testHTTPEnds(t *testing.T, serve serveFunc) {
+	base, end := startHTTP(t, serve)
 	session, err := client.Connect(t.Context(), streamable.Dial(base+"/mcp", nil), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -338,11 +353,49 @@ func TestHTTPEnds(t *testing.T) {
 	}
 }
 
+// Replicas answer the questions of one another, and have the same entries.
+func TestReplicas(t *testing.T) {
+	base, end := startHTTP(t, serveThree)
+	for _, era := range []client.Era{client.Legacy, client.Modern} {
+		session, err := client.Connect(t.Context(), streamable.Dial(base+"/mcp", nil), answering(era))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		if got := outcomeOf(session.CallTool(t.Context(), "test_trigger_tool_change", nil, nil)); got != "Mutation triggered" {
+			t.Errorf("got %q", got)
+		}
+		for range 4 {
+			want := "Multi-round complete for Ada who likes my color"
+			if got := outcomeOf(session.CallTool(t.Context(), "test_input_required_result_multi_round", nil, nil)); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			listed := 0
+			for tool, err := range session.Tools(t.Context(), nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tool.Name == "test_dynamic_tool" {
+					listed++
+				}
+			}
+			if want := map[client.Era]int{client.Legacy: 1, client.Modern: 0}[era]; listed != want { // the second call removes it
+				t.Errorf("the dynamic tool is listed %d times, want %d", listed, want)
+			}
+		}
+	}
+	if err := end(); err != nil {
+		t.Errorf("the replicas ended with %v", err)
+	}
+}
+
 func TestHTTPAddressInUse(t *testing.T) {
-	base, end := startHTTP(t)
+	base, end := startHTTP(t, serveOne)
 	defer end()
-	err := serveHTTP(t.Context(), newServer(), strings.TrimPrefix(base, "http://"), io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("an address in use gives %v", err)
+	for name, serve := range map[string]serveFunc{"one server": serveOne, "replicas": serveThree} {
+		err := serve(t.Context(), strings.TrimPrefix(base, "http://"), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("%s: an address in use gives %v", name, err)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -163,37 +162,47 @@ func addJobs(s *server.Server) {
 		})
 }
 
-// addChanges adds tools that add and remove an entry while clients are connected.
-func addChanges(s *server.Server) {
+// addChanges adds tools that add and remove an entry of all replicas while clients are connected.
+func (all *replicas) addChanges(s *server.Server) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.present == nil {
+		all.present = make(map[string]bool)
+	}
+	all.servers = append(all.servers, s)
+
 	tool, err := server.NewTool(server.Tool{Name: "test_dynamic_tool", Description: "Added and removed by a tool."},
 		func(context.Context, *server.Request, struct{}) (string, error) { return "Still here", nil })
-	addToggle(s, "test_trigger_tool_change", tool, err, func() { s.Remove(mcp.KindTool, "test_dynamic_tool") })
+	all.addToggle(s, "test_trigger_tool_change", tool, err, func(s *server.Server) { s.Remove(mcp.KindTool, "test_dynamic_tool") })
 
 	prompt, err := server.NewPrompt(server.Prompt{Name: "test_dynamic_prompt", Description: "Added and removed by a tool."},
 		func(context.Context, *server.Request, struct{}) (string, error) { return "Still here", nil })
-	addToggle(s, "test_trigger_prompt_change", prompt, err, func() { s.Remove(mcp.KindPrompt, "test_dynamic_prompt") })
+	all.addToggle(s, "test_trigger_prompt_change", prompt, err, func(s *server.Server) { s.Remove(mcp.KindPrompt, "test_dynamic_prompt") })
 
 	resource, err := server.NewResource(server.Resource{URI: "test://dynamic-resource", Description: "Added and removed by a tool."},
 		func(context.Context, *server.Request) (string, error) { return "Still here", nil })
-	addToggle(s, "test_trigger_resource_change", resource, err, func() { s.Remove(mcp.KindResource, "test://dynamic-resource") })
+	all.addToggle(s, "test_trigger_resource_change", resource, err, func(s *server.Server) { s.Remove(mcp.KindResource, "test://dynamic-resource") })
 }
 
 // addToggle adds a tool that alternately adds and removes an entry.
-func addToggle(s *server.Server, name string, entry *server.Entry, err error, remove func()) {
+func (all *replicas) addToggle(s *server.Server, name string, entry *server.Entry, err error, remove func(*server.Server)) {
 	if err != nil {
 		panic(err)
 	}
-	var mu sync.Mutex
-	present := false
 	server.AddTool(s, server.Tool{Name: name, Description: "Adds the dynamic entry, or removes it."},
 		func(context.Context, *server.Request, struct{}) (string, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			present = !present
-			if present {
-				return "Mutation triggered", s.Replace(entry)
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			present := !all.present[name]
+			all.present[name] = present
+			var errs []error
+			for _, s := range all.servers {
+				if present {
+					errs = append(errs, s.Replace(entry))
+				} else {
+					remove(s)
+				}
 			}
-			remove()
-			return "Mutation triggered", nil
+			return "Mutation triggered", errors.Join(errs...)
 		})
 }

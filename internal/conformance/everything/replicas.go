@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+// A replicas is what the replicas of the server have in common. The zero value is for one server.
+type replicas struct {
+	store     store.Store
+	stateKeys [][]byte
+
+	mu      sync.Mutex
+	servers []*server.Server
+	present map[string]bool // whether the entry of a tool of addToggle is registered
+}
+
+// serveReplicas serves n replicas of the server until ctx ends, behind a balancer that sends each
+// request to the next one, whatever its session. It writes the address of the balancer to output.
+func serveReplicas(ctx context.Context, n int, address string, output io.Writer) (err error) {
+	shared, err := store.NewMemory(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shared.Close()) }()
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	all := &replicas{store: shared, stateKeys: [][]byte{key}}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+
+	ctx, stop := context.WithCancel(ctx) // when one ends, all end
+	defer stop()
+	ended, targets := make(chan error, n), make([]*url.URL, n)
+	for i := range targets {
+		listening := make(chan net.Addr, 1)
+		go func() {
+			defer stop()
+			ended <- streamable.Serve(ctx, "127.0.0.1:0", newServer(all), &streamable.ServeOptions{OnListen: func(at net.Addr) { listening <- at }})
+		}()
+		select {
+		case at := <-listening:
+			targets[i] = &url.URL{Scheme: "http", Host: at.String()}
+		case <-ctx.Done():
+		}
+	}
+	upstream := &http.Transport{MaxIdleConnsPerHost: 100}
+	defer upstream.CloseIdleConnections()
+	balancer := &http.Server{Handler: roundRobin(targets, upstream), ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() {
+		defer stop()
+		served <- balancer.Serve(listener)
+	}()
+	fmt.Fprintf(output, "serving http://%s/mcp from %d replicas\n", listener.Addr(), n)
+
+	<-ctx.Done()
+	for range n { // before the balancer, which forwards their last answers
+		err = errors.Join(err, <-ended)
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if balancer.Shutdown(ending) != nil { // a connection has had no request
+		err = errors.Join(err, balancer.Close())
+	}
+	if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+		err = errors.Join(err, end)
+	}
+	return err
+}
+
+// roundRobin forwards each request to the next target.
+func roundRobin(targets []*url.URL, upstream http.RoundTripper) http.Handler {
+	var next atomic.Uint64
+	return &httputil.ReverseProxy{
+		Transport:     upstream,
+		FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(targets[next.Add(1)%uint64(len(targets))])
+			r.Out.Host = r.In.Host // which the server checks
+		},
+	}
+}
