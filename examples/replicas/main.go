@@ -73,7 +73,7 @@ func run(storeURL string, kills int, pause time.Duration) error {
 	defer balancerServer.Close()
 
 	fleet := &fleet{balancer: balancer, counts: counts, env: append(os.Environ(),
-		envStore+"="+storeURL, envToken+"="+token, envLedger+"="+ledgerServer.URL, envKey+"="+rand.Text())}
+		envStore+"="+storeURL, envToken+"="+token, envLedger+"="+ledgerServer.URL)}
 	defer fleet.stop()
 	if err := fleet.start(ctx); err != nil {
 		return err

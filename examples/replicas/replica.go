@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,7 +24,6 @@ const (
 	envStore  = "REPLICAS_STORE"  // URL of the store
 	envToken  = "REPLICAS_TOKEN"  // token of a NATS server
 	envLedger = "REPLICAS_LEDGER" // URL of the ledger
-	envKey    = "REPLICAS_KEY"    // secret of all replicas
 )
 
 // drain is how long a replica that ends serves requests that are on the way to it.
@@ -37,7 +35,6 @@ func runReplica() error {
 	defer cancel()
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // it ends when the parent closes it, or ends
-		time.Sleep(drain)
 		cancel()
 	}()
 	shared, err := openStore(ctx, os.Getenv(envStore))
@@ -45,11 +42,8 @@ func runReplica() error {
 		return err
 	}
 	defer shared.Close()
-	srv, err := newServer(context.WithoutCancel(ctx), shared)
-	if err != nil {
-		return err
-	}
-	return streamable.Serve(ctx, "127.0.0.1:0", srv, &streamable.ServeOptions{
+	return streamable.Serve(ctx, "127.0.0.1:0", newServer(shared), &streamable.ServeOptions{
+		Drain:    drain,
 		OnListen: func(address net.Addr) { fmt.Println(address) },
 	})
 }
@@ -81,23 +75,17 @@ const (
 )
 
 // newServer returns the server of which every replica runs a copy.
-func newServer(ctx context.Context, shared store.Store) (*server.Server, error) {
-	key := sha256.Sum256([]byte(os.Getenv(envKey)))
+func newServer(shared store.Store) *server.Server {
 	s := server.New(mcp.Implementation{Name: "orders", Version: "1.0.0"}, &server.Options{
-		Store:     shared,
-		StateKeys: [][]byte{key[:]},
-		Logger:    slog.New(slog.DiscardHandler),
+		Store:  shared,
+		Logger: slog.New(slog.DiscardHandler),
 	})
-	// A change that one replica makes is announced by all of them.
-	_, err := shared.Subscribe(ctx, "orders", func(context.Context, store.Message) { s.ResourceUpdated(ordersURI) })
-	if err != nil {
-		return nil, err
-	}
 	execute := func(ctx context.Context, call string) (string, error) {
 		if err := execute(ctx, call); err != nil {
 			return "", err
 		}
-		return "done " + call, shared.Publish(ctx, "orders", nil)
+		s.ResourceUpdated(ordersURI) // for the subscribers of all replicas
+		return "done " + call, nil
 	}
 
 	server.AddTool(s, server.Tool{Name: "order", Description: "Place an order."},
@@ -137,7 +125,7 @@ func newServer(ctx context.Context, shared store.Store) (*server.Server, error) 
 		func(ctx context.Context, _ *server.Request) (string, error) {
 			return visitLedger(ctx, http.MethodGet, "")
 		})
-	return s, nil
+	return s
 }
 
 // execute has the side effect of a call. The ledger counts it.

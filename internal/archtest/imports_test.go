@@ -153,7 +153,7 @@ docs/production/server:   mcp transport/streamable server bridge/gateway net/htt
 internal/httpfixture:     approval approval/channel approval/page net/http
 
 # The server that the official conformance suite runs against, and its runner.
-internal/conformance/everything: jsonrpc schema mcp transport transport/sse transport/stdio transport/streamable transport/ws
+internal/conformance/everything: jsonrpc schema mcp transport transport/store transport/sse transport/stdio transport/streamable transport/ws
                           server net/http
 internal/conformance:     os/exec
 internal/conformance/client: mcp transport/oauth transport/streamable client net/http

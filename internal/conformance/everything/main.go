@@ -77,7 +77,6 @@ func newServer(all *replicas) *server.Server {
 		Instructions: "Every tool here tries one feature of the protocol.",
 		CacheHint:    mcp.CacheHint{TTLMs: time.Minute.Milliseconds(), Scope: mcp.CachePublic},
 		Store:        all.store,
-		StateKeys:    all.stateKeys,
 	})
 	addContent(s)
 	addSchemas(s)

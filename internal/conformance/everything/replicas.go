@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +20,7 @@ import (
 
 // A replicas is what the replicas of the server have in common. The zero value is for one server.
 type replicas struct {
-	store     store.Store
-	stateKeys [][]byte
+	store store.Store
 
 	mu      sync.Mutex
 	servers []*server.Server
@@ -37,9 +35,7 @@ func serveReplicas(ctx context.Context, n int, address string, output io.Writer)
 		return err
 	}
 	defer func() { err = errors.Join(err, shared.Close()) }()
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // never fails
-	all := &replicas{store: shared, stateKeys: [][]byte{key}}
+	all := &replicas{store: shared}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
