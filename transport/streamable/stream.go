@@ -215,7 +215,9 @@ func (st *stream) store(kind byte, data []byte) bool {
 	}
 	if err != nil {
 		st.lost = true
-		s.endpoint.opts.Logger.Warn("streamable: storing an event failed", "error", err)
+		if !s.hasEnded() {
+			s.endpoint.opts.Logger.Warn("streamable: storing an event failed", "error", err)
+		}
 		_ = log.Drop(s.running.Input(), st.key) // entries also expire
 		return false
 	}
