@@ -539,7 +539,7 @@ func TestKilledReplicas(t *testing.T) {
 		}()
 		killed, calls := 0, 0
 		for ; killed < kills; calls++ {
-			arguments := string(numbered("", calls).Arguments)
+			arguments := numbered("", calls).Arguments
 			executed := 0
 			for attempt := 0; ; attempt++ {
 				if attempt == 100 {
@@ -567,7 +567,7 @@ func TestKilledReplicas(t *testing.T) {
 				}
 			}
 			mu.Lock()
-			if n := len(said[arguments]); executed < 1 || executed > n {
+			if n := len(said[string(arguments)]); executed < 1 || executed > n {
 				t.Errorf("call %d was executed %d times with %d approvals", calls, executed, n)
 			}
 			mu.Unlock()

@@ -69,7 +69,7 @@ func TestReplicas(t *testing.T) {
 				if got := <-done; got.status != 200 || !strings.Contains(got.body, `{ \"a\" : 1.0 }`) {
 					t.Errorf("the answer is %d %s", got.status, got.body)
 				}
-				if n := int32(files.Calls.Load()); n != calls {
+				if n := files.Calls.Load(); n != calls {
 					t.Errorf("%d calls were made, want %d", n, calls)
 				}
 			}

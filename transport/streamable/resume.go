@@ -208,7 +208,10 @@ func (s *session) finishStream(ctx context.Context, c *response, name string, af
 		s.endpoint.opts.Logger.Warn("streamable: storing an event failed", "error", err)
 		return
 	}
-	_, _, _ = s.sendStored(ctx, c, name, after) // another replica may have been first; after an error, the client resumes again
+	// Another replica may have been first, so the entry is read.
+	if _, _, err := s.sendStored(ctx, c, name, after); err != nil {
+		s.endpoint.opts.Logger.Warn("streamable: reading a stream failed", "error", err) // the client resumes it again
+	}
 }
 
 // outcome returns the last entry of the stream of a call that has ended.
