@@ -329,8 +329,13 @@ func (s *session) announceChanges(ctx context.Context) {
 		_ = s.unsolicited.Notify(ctx, "notifications/"+list+"/list_changed", nil) // a client that has disconnected may resume again
 	}
 	for _, uri := range r.Resources {
-		_ = s.unsolicited.Notify(ctx, mcp.NotificationResourceUpdated, mcp.Raw(fmt.Sprintf(`{"uri":%s}`, jsonscan.Quote(uri))))
+		s.notifyUpdated(ctx, uri)
 	}
+}
+
+// notifyUpdated tells the client that a resource may have changed, if it listens at this replica.
+func (s *session) notifyUpdated(ctx context.Context, uri string) {
+	_ = s.unsolicited.Notify(ctx, mcp.NotificationResourceUpdated, mcp.Raw(fmt.Sprintf(`{"uri":%s}`, jsonscan.Quote(uri))))
 }
 
 // movedTo returns the name of the stream that continues the one with these last entries, or "".

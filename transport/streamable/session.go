@@ -179,6 +179,12 @@ func (s *session) apply(ctx context.Context, r *record, revision uint64, done ..
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	// A change between the subscription at another replica and now has not been reported here.
+	for _, uri := range r.Resources {
+		if !slices.Contains(before.Resources, uri) {
+			s.notifyUpdated(ctx, uri)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record, s.revision = r, revision
