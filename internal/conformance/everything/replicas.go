@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -81,10 +82,14 @@ func serveReplicas(ctx context.Context, n int, address string, output io.Writer)
 	return err
 }
 
-// roundRobin forwards each request to the next target.
+// maxBody is the maximum length of a request in bytes.
+const maxBody = 16 << 20
+
+// roundRobin forwards each request to the next target. It reads the request's body first: net/http closes
+// the connection to a server that answers before it has been sent the whole body.
 func roundRobin(targets []*url.URL, upstream http.RoundTripper) http.Handler {
 	var next atomic.Uint64
-	return &httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Transport:     upstream,
 		FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -92,4 +97,13 @@ func roundRobin(targets []*url.URL, upstream http.RoundTripper) http.Handler {
 			r.Out.Host = r.In.Host // which the server checks
 		},
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	})
 }
