@@ -13,8 +13,8 @@ import (
 // storeTimeout bounds what is done in the store after a run has ended.
 const storeTimeout = 5 * time.Second
 
-// A pausedGrant is the state of a grant between two runs of its call, in Options.Store. Whoever
-// deletes it has the grant, so one replica continues the call. While the call runs, nothing is
+// A pausedGrant is the state of a grant between two runs of its call, in Options.Store. The replica
+// that deletes it has the grant, so one replica continues the call. While the call runs, nothing is
 // stored: a call that was running in a process that was killed cannot be continued.
 type pausedGrant struct {
 	ID       string `json:"id"`      // of the request

@@ -44,8 +44,8 @@ type Options struct {
 	// Store is the state that the replicas of the server share, so that any replica serves any
 	// request: the sessions of clients of earlier versions over streamable HTTP, the events of their
 	// streams, StateKeys, and notifications of changes to the server's own lists and resources, which
-	// reach the subscribers of all replicas. Whoever can read the store can read the state of calls that ask, unless
-	// StateKeys are set. The caller closes it after the server and its endpoints. Default: none; a
+	// reach the subscribers of all replicas. A person who can read the store can read the state of
+	// calls that ask, unless StateKeys are set. The caller closes it after the server and its endpoints. Default: none; a
 	// session belongs to the process that has opened it.
 	Store store.Store
 	// Middleware handles every request except those of the protocol itself, such as initialize, ping

@@ -92,7 +92,7 @@ func (s *replicas) key(subject string, n int) string {
 func (s *replicas) answersFor(ctx context.Context, subject string) (stop func(), err error) {
 	return s.store.Subscribe(ctx, subject, func(ctx context.Context, m store.Message) {
 		if m.Reply != nil {
-			_ = m.Reply(ctx, []byte("yes")) // whoever asks has a timeout
+			_ = m.Reply(ctx, []byte("yes")) // a request without a reply fails after a timeout
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-
 	"log"
 	"net"
 	"net/http"

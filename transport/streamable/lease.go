@@ -17,8 +17,8 @@ import (
 
 // A lease tells other replicas that this one has not ended. It is a key of the store that expires.
 //
-// Every call with a stream has one outcome: the first last entry of the stream, which everybody who reads the
-// stream stops at. Another replica adds one, an error, only after it has seen that the lease does not
+// Every call with a stream has one outcome: the first last entry of the stream, at which all readers of the
+// stream stop. Another replica adds one, an error, only after it has seen that the lease does not
 // exist. So a replica that has held its lease from the beginning of the stream until after it has added
 // the last entry knows that its entry is the first. Otherwise it reads the stream, and sends the client
 // the outcome that it finds there. A call thus needs no further operation of the store.
