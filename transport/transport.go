@@ -57,6 +57,8 @@ type Server interface {
 	Binder
 	// Start returns when the server can answer calls.
 	Start(ctx context.Context) error
+	// Ready returns nil if the server accepts calls. It does not block.
+	Ready() error
 	// Shutdown refuses new calls. It returns when the running calls have finished or ctx has
 	// ended.
 	Shutdown(ctx context.Context) error

@@ -127,6 +127,7 @@ type stoppable struct {
 
 func (s *stoppable) Bind(transport.Link) jsonrpc.Handler { return slow{} }
 func (s *stoppable) Start(context.Context) error         { return nil }
+func (s *stoppable) Ready() error                        { return nil }
 func (s *stoppable) Stopping() <-chan struct{}           { return s.stopping }
 func (s *stoppable) Shutdown(context.Context) error {
 	s.once.Do(func() { close(s.stopping) })

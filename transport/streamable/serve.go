@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -86,9 +85,8 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	if o.OnListen == nil {
 		o.OnListen = func(address net.Addr) { o.Logger.Info("serving MCP", "address", address.String(), "path", o.path()) }
 	}
-	ready := &readiness{server: server, ended: ctx.Done()}
 	web := &http.Server{
-		Handler: o.route(endpoint, ready), TLSConfig: o.TLS,
+		Handler: o.route(endpoint, readiness(ctx, server)), TLSConfig: o.TLS,
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(o.MaxStreams, DefaultMaxStreams)},
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
@@ -105,7 +103,6 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	o.OnListen(listener.Addr())
 	var failure error
 	starting := server.Start(ctx)
-	ready.started.Store(starting == nil)
 	select {
 	case <-server.Stopping():
 	case <-ctx.Done():
@@ -159,26 +156,16 @@ func (o *ServeOptions) wait(ctx context.Context, server transport.Server, served
 	}
 }
 
-// readiness says whether a server accepts calls, and will do so for longer than Drain.
-type readiness struct {
-	server  transport.Server
-	ended   <-chan struct{}
-	started atomic.Bool
-}
-
-func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	select {
-	case <-r.ended:
-	case <-r.server.Stopping():
-	default:
-		if r.started.Load() {
-			fmt.Fprintln(w, "ready")
+// readiness serves whether a server accepts calls, and will do so for longer than Drain. It gives no
+// reason, since callers are not authenticated.
+func readiness(ctx context.Context, server transport.Server) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if ctx.Err() != nil || server.Ready() != nil {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
 			return
 		}
-		http.Error(w, "starting", http.StatusServiceUnavailable)
-		return
-	}
-	http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		fmt.Fprintln(w, "ready")
+	})
 }
 
 func (o *ServeOptions) path() string { return cmp.Or(o.Path, "/mcp") }

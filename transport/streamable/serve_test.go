@@ -238,7 +238,7 @@ func TestServeDrains(t *testing.T) {
 		})
 	}()
 	address := "http://" + <-listening
-	if status, body := getText(t, address+"/readyz"); status != http.StatusServiceUnavailable || body != "starting\n" {
+	if status, body := getText(t, address+"/readyz"); status != http.StatusServiceUnavailable || body != "not ready\n" {
 		t.Errorf("before the start: %d %q", status, body)
 	}
 	close(start)
@@ -264,7 +264,7 @@ func TestServeDrains(t *testing.T) {
 	<-entered
 	end()
 	for range 3 {
-		if status, body := getText(t, address+"/readyz"); status != http.StatusServiceUnavailable || body != "shutting down\n" {
+		if status, body := getText(t, address+"/readyz"); status != http.StatusServiceUnavailable || body != "not ready\n" {
 			t.Errorf("after the end of the context: %d %q", status, body)
 		}
 		if text, err := client.CallAs[string](t.Context(), session, "quick", struct{}{}, nil); err != nil || text != "done" {
