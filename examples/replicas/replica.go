@@ -31,12 +31,8 @@ const drain = 200 * time.Millisecond
 
 // runReplica serves until the standard input ends. It prints its address.
 func runReplica() error {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := untilInputEnds()
 	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // it ends when the parent closes it, or ends
-		cancel()
-	}()
 	shared, err := openStore(ctx, os.Getenv(envStore))
 	if err != nil {
 		return err
@@ -46,6 +42,16 @@ func runReplica() error {
 		Drain:    drain,
 		OnListen: func(address net.Addr) { fmt.Println(address) },
 	})
+}
+
+// untilInputEnds returns a context that ends when the parent process closes the standard input, or ends.
+func untilInputEnds() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 // A closableStore is what the engines return.

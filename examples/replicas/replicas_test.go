@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,13 @@ import (
 
 // TestMain runs the program if a test or the program has started this process.
 func TestMain(m *testing.M) {
-	if os.Getenv("REPLICAS_TEST") != "" || os.Getenv(envStore) != "" {
+	switch {
+	case os.Getenv(envApprovals) != "":
+		if err := runApprovalReplica(); err != nil {
+			log.Fatal(err)
+		}
+		return
+	case os.Getenv("REPLICAS_TEST") != "", os.Getenv(envStore) != "":
 		main()
 		return
 	}
@@ -24,20 +31,32 @@ func TestMain(m *testing.M) {
 // defaultKills is how many replicas are killed, unless DOVETAIL_KILLS says otherwise.
 const defaultKills = 10
 
-// While replicas are killed and restarted, nothing is lost or doubled.
-func TestKills(t *testing.T) {
-	for _, engine := range []struct {
-		name string
-		url  func(t *testing.T) string
-	}{
+func killsOf(t *testing.T) int {
+	kills, err := strconv.Atoi(cmp.Or(os.Getenv("DOVETAIL_KILLS"), strconv.Itoa(defaultKills)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kills
+}
+
+// An engine has a URL, "" for an embedded server.
+type engine struct {
+	name string
+	url  func(t *testing.T) string
+}
+
+func engines() []engine {
+	return []engine{
 		{"embedded NATS", func(*testing.T) string { return "" }},
 		{"redis-server", redisServer},
-	} {
+	}
+}
+
+// While replicas are killed and restarted, nothing is lost or doubled.
+func TestKills(t *testing.T) {
+	for _, engine := range engines() {
 		t.Run(engine.name, func(t *testing.T) {
-			kills, err := strconv.Atoi(cmp.Or(os.Getenv("DOVETAIL_KILLS"), strconv.Itoa(defaultKills)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			kills := killsOf(t)
 			program := exec.CommandContext(t.Context(), os.Args[0], "-kills", strconv.Itoa(kills), "-pause", "200ms", "-store", engine.url(t))
 			program.Env = append(os.Environ(), "REPLICAS_TEST=1")
 			output, err := program.CombinedOutput()
