@@ -23,8 +23,8 @@ const (
 	InvalidParams Code = -32602
 	// InternalError means that the receiver failed to execute the method.
 	InternalError Code = -32603
-	// Busy means that a limit such as [Options.MaxInFlight] is reached. The call was not
-	// executed. JSON-RPC does not define this code.
+	// Busy means that a limit such as [Options.MaxInFlight] is reached, or that the receiver is
+	// shutting down. The call was not executed. JSON-RPC does not define this code.
 	Busy Code = 429
 )
 

@@ -161,5 +161,5 @@ func ExampleServer_Shutdown() {
 	say(session, "add", nil)
 	// Output:
 	// <nil>
-	// protocol error: jsonrpc: -32603 "the server is shutting down"
+	// protocol error: tools/call: jsonrpc: 429 "the server is shutting down" (rejected before execution)
 }

@@ -433,7 +433,7 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("while a call runs, shutting down gives %v", err)
 		}
 		_, err = session.CallTool(t.Context(), "slow", jsonRaw(`{"seconds":1}`), nil)
-		wantCode(t, err, jsonrpc.InternalError)
+		wantCode(t, err, jsonrpc.Busy)
 		synctest.Wait()
 		if era == client.Modern {
 			select {
@@ -549,7 +549,8 @@ func TestShutdownBeforeStart(t *testing.T) {
 		t.Errorf("starting gives %v", err)
 	}
 	_, err := client.Connect(t.Context(), transport.Pipe(s), nil)
-	if wantCode(t, err, jsonrpc.InternalError); message(err) != "the server is shutting down" {
+	wantNotExecuted(t, err)
+	if wantCode(t, err, jsonrpc.Busy); message(err) != "the server is shutting down" {
 		t.Errorf("a client is told %v", err)
 	}
 	if err := s.Mount(newServer(nil).Provider(), &server.MountOptions{Prefix: "a_"}); err == nil {

@@ -103,6 +103,14 @@ func wantCode(t testing.TB, err error, code jsonrpc.Code) {
 	}
 }
 
+// wantNotExecuted checks that the error says that a call can be sent to another replica.
+func wantNotExecuted(t testing.TB, err error) {
+	t.Helper()
+	if e, ok := errors.AsType[*jsonrpc.CallError](err); !ok || e.Delivery != jsonrpc.Rejected {
+		t.Errorf("the error is %v (%T), which does not say that the call was not executed", err, err)
+	}
+}
+
 // message returns the message of a protocol error.
 func message(err error) string {
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {

@@ -233,7 +233,8 @@ func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, 
 	return s.invoke(ctx, call, entry)
 }
 
-var errStopping = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the server is shutting down"}
+// errStopping says that the call was not executed, so that the caller may send it to another replica.
+var errStopping = &jsonrpc.Error{Code: jsonrpc.Busy, Message: "the server is shutting down"}
 
 // A resolution is the result of looking up a name. It is stored as a value of the call.
 type resolution struct {

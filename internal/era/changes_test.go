@@ -198,7 +198,7 @@ func TestListenUntilShutdown(t *testing.T) {
 		eratest.Want(t, end, `"x"`, "id")
 		eratest.Want(t, end, `"complete"`, "result", "resultType")
 		eratest.Want(t, end, `"x"`, "result", "_meta", mcp.MetaSubscriptionID)
-		eratest.WantError(t, p.Call(mcp.MethodToolsList, ""), jsonrpc.InternalError)
+		eratest.WantError(t, p.Call(mcp.MethodToolsList, ""), jsonrpc.Busy)
 		eratest.Want(t, p.Call(mcp.MethodDiscover, ""), `"complete"`, "result", "resultType")
 	})
 }

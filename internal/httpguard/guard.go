@@ -253,9 +253,12 @@ func Refuse(w http.ResponseWriter, status int, code jsonrpc.Code, message string
 // RefuseBusy answers a request that exceeds a limit with status 503. The client may try again
 // after 5 seconds.
 func RefuseBusy(w http.ResponseWriter, message string) {
-	w.Header().Set("Retry-After", "5")
+	SetRetryAfter(w)
 	Refuse(w, http.StatusServiceUnavailable, jsonrpc.Busy, message)
 }
+
+// SetRetryAfter says that the client may try again after 5 seconds.
+func SetRetryAfter(w http.ResponseWriter) { w.Header().Set("Retry-After", "5") }
 
 // CopyWrites returns a writer that retains nothing after Write has returned. The HTTP/2
 // writer of net/http may read its argument after a failed write, when a pooled buffer holds

@@ -214,7 +214,7 @@ func admit(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request) bool {
 	if err == nil {
 		return true
 	}
-	challenge(w, err)
+	addErrorHeaders(w, err)
 	refuseCall(w, status(err), req, asError(err))
 	return false
 }
@@ -227,7 +227,7 @@ func admitAll(w http.ResponseWriter, r *http.Request, batch []jsonrpc.Message) b
 			continue
 		}
 		if err := transport.Authorize(r.Context(), req); err != nil {
-			challenge(w, err)
+			addErrorHeaders(w, err)
 			e := asError(err)
 			httpguard.Refuse(w, status(err), e.Code, e.Message)
 			return false
@@ -236,10 +236,13 @@ func admitAll(w http.ResponseWriter, r *http.Request, batch []jsonrpc.Message) b
 	return true
 }
 
-// challenge adds the challenge of a missing scope to the header of the response. It is
-// called before the status is written.
-func challenge(w http.ResponseWriter, err error) {
+// addErrorHeaders adds the challenge of a missing scope to the header of the response, and says that
+// a busy server can be called again. It is called before the status is written.
+func addErrorHeaders(w http.ResponseWriter, err error) {
 	if e, ok := errors.AsType[*transport.ScopeError](err); ok && e.Challenge != "" {
 		w.Header().Add("WWW-Authenticate", e.Challenge)
+	}
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code == jsonrpc.Busy {
+		httpguard.SetRetryAfter(w)
 	}
 }

@@ -52,7 +52,7 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts accept
 	if errors.Is(r.Context().Err(), context.Canceled) { // a call that exceeded a deadline is answered
 		x.discard()
 	} else {
-		challenge(w, err) // no effect if the response has begun
+		addErrorHeaders(w, err) // no effect if the response has begun
 		x.finish(status(err), x.reply.Buf)
 	}
 }
@@ -75,6 +75,8 @@ func status(err error) int {
 		return http.StatusNotFound
 	case mcp.CodeMissingClientCapability, mcp.CodeUnsupportedVersion, mcp.CodeHeaderMismatch:
 		return http.StatusBadRequest
+	case jsonrpc.Busy:
+		return http.StatusServiceUnavailable
 	}
 	if _, rejected := errors.AsType[*transport.RejectedError](err); rejected {
 		return http.StatusBadRequest

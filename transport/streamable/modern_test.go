@@ -53,6 +53,19 @@ func (r *rig) modern(method, name string) *rig {
 	return r.with("MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name)
 }
 
+// A server that is shutting down says that it has not executed a call.
+func TestModernCallDuringShutdown(t *testing.T) {
+	s := newServer()
+	r := serve(t, s, nil).modern("tools/call", "sum")
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := r.post(sum(1, 2, 3)).is(http.StatusServiceUnavailable, `"id":1`, `"code":429`, "shutting down")
+	if got.Header.Get("Retry-After") == "" {
+		t.Error("the refusal has no Retry-After")
+	}
+}
+
 func TestModernCallIsJSON(t *testing.T) {
 	r := serve(t, newServer(), nil).modern("tools/call", "sum")
 	got := r.post(sum(1, 2, 3)).is(http.StatusOK, `"id":1`, `"text":"5"`, `"resultType":"complete"`)
