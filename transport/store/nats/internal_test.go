@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -49,6 +50,27 @@ func TestJobOfEndedReceiver(t *testing.T) {
 				t.Errorf("Pull: %+v, %v, after %v", job, err, time.Since(begin))
 			}
 		})
+	}
+}
+
+// A sequence that has ended leaves nothing on the server.
+func TestWatchLeavesNoConsumer(t *testing.T) {
+	s := open(t)
+	if _, err := s.Create(t.Context(), "a", nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		for range s.Watch(t.Context(), "a") {
+			break
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for range s.Watch(ctx, "a") {
+			cancel()
+		}
+	}
+	info, err := s.values.Info(t.Context())
+	if err != nil || info.State.Consumers != 0 {
+		t.Errorf("%d consumers are left, %v", info.State.Consumers, err)
 	}
 }
 

@@ -22,6 +22,8 @@ const (
 	heartbeat = 2 * time.Second
 	// consumerAge is how long the server keeps a consumer that nobody reads.
 	consumerAge = time.Minute
+	// deleteTimeout bounds how long the end of Watch waits for the deletion of its consumer.
+	deleteTimeout = time.Second
 	// operationHeader is in the header of the mark of a deleted key.
 	operationHeader = "KV-Operation"
 )
@@ -225,6 +227,7 @@ func (s *Store) watch(ctx context.Context, prefix string, yield func(store.Item,
 				return item.Deleted && sequence <= start || yield(item, nil)
 			})
 			interrupted = time.Now()
+			s.deleteConsumer(consumer)
 		}
 		if first || errors.Is(err, errStopped) || time.Since(interrupted) >= deletionAge || !wait(ctx, retryPause) {
 			return err
@@ -252,6 +255,16 @@ func (s *Store) valueConsumer(ctx context.Context, prefix string, start uint64) 
 		return err
 	})
 	return consumer, err
+}
+
+// deleteConsumer deletes a consumer. If that fails, the server keeps it for consumerAge.
+func (s *Store) deleteConsumer(consumer jetstream.Consumer) {
+	if !s.conn.IsConnected() {
+		return // it would only delay the end of Watch
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
+	defer cancel()
+	_ = s.js.DeleteConsumer(ctx, s.valueStream(), consumer.CachedInfo().Name)
 }
 
 // changes calls do for the messages of a new consumer, until it returns false, ctx or epoch
