@@ -67,6 +67,7 @@ func TestWatchLeavesNoConsumer(t *testing.T) {
 		for range s.Watch(ctx, "a") {
 			cancel()
 		}
+		cancel()
 	}
 	info, err := s.values.Info(t.Context())
 	if err != nil || info.State.Consumers != 0 {

@@ -22,6 +22,8 @@ const (
 	heartbeat = 2 * time.Second
 	// consumerAge is how long the server keeps a consumer that nobody reads.
 	consumerAge = time.Minute
+	// valueSuffix ends the subject of each key.
+	valueSuffix = ".value"
 	// deleteTimeout bounds how long the end of Watch waits for the deletion of its consumer.
 	deleteTimeout = time.Second
 	// operationHeader is in the header of the mark of a deleted key.
@@ -236,7 +238,8 @@ func (s *Store) watch(ctx context.Context, prefix string, yield func(store.Item,
 }
 
 func (s *Store) keyOf(subject string) string {
-	return strings.ReplaceAll(strings.TrimPrefix(subject, s.valueSubject("")), ".", "/")
+	key := strings.TrimPrefix(strings.TrimSuffix(subject, valueSuffix), "$KV."+s.prefix+".")
+	return strings.ReplaceAll(key, ".", "/")
 }
 
 // valueConsumer creates a consumer of the changes of keys. As there is one message for each
@@ -244,7 +247,7 @@ func (s *Store) keyOf(subject string) string {
 func (s *Store) valueConsumer(ctx context.Context, prefix string, start uint64) (consumer jetstream.Consumer, err error) {
 	err = s.do(ctx, func(ctx context.Context) error {
 		consumer, err = s.js.CreateConsumer(ctx, s.valueStream(), jetstream.ConsumerConfig{
-			FilterSubjects:    []string{s.valueSubject(prefix), s.valueSubject(prefix) + ".>"},
+			FilterSubject:     s.valuesBelow(prefix),
 			DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
 			OptStartSeq:       start,
 			AckPolicy:         jetstream.AckNonePolicy,

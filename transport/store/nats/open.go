@@ -299,7 +299,7 @@ func (s *Store) createStreams(ctx context.Context, replicas int) error {
 		{&s.values, jetstream.StreamConfig{
 			// As for a bucket of values, so that the tools for buckets know it.
 			Name:              s.valueStream(),
-			Subjects:          []string{s.valueSubject(">")},
+			Subjects:          []string{s.valuesBelow("")},
 			MaxMsgsPerSubject: 1,
 			Discard:           jetstream.DiscardNew,
 			DenyDelete:        true,
@@ -346,7 +346,20 @@ func (s *Store) valueStream() string { return "KV_" + s.prefix }
 func (s *Store) logStream() string   { return s.prefix + "-log" }
 func (s *Store) queueStream() string { return s.prefix + "-queue" }
 
-func (s *Store) valueSubject(key string) string   { return "$KV." + s.prefix + "." + dotted(key) }
+// valuesBelow returns the subjects of the keys that begin with the segments of prefix.
+func (s *Store) valuesBelow(prefix string) string {
+	if prefix != "" {
+		prefix = dotted(prefix) + "."
+	}
+	return "$KV." + s.prefix + "." + prefix + ">"
+}
+
+// valueSubject returns the subject of a key. It ends with one more segment, so that one filter finds a key and all keys that
+// begin with it. The server is slow with several filters.
+func (s *Store) valueSubject(key string) string {
+	return "$KV." + s.prefix + "." + dotted(key) + valueSuffix
+}
+
 func (s *Store) logSubject(stream string) string  { return s.prefix + ".log." + dotted(stream) }
 func (s *Store) liveSubject(stream string) string { return s.prefix + ".live." + dotted(stream) }
 func (s *Store) queueSubject(queue string) string { return s.prefix + ".queue." + dotted(queue) }
