@@ -21,7 +21,8 @@ import (
 
 // A FileJournal is a [Journal] in an append-only file. Each line is a JSON object with the
 // digest of the line before. It refuses invalid transitions of a request, such as an execution
-// without an approval that is in time and unused. The file is locked while it is open. Its
+// without an approval that is in time and unused. [EventResumed] counts as such an approval, since
+// the decision may be in the journal of another replica. The file is locked while it is open. Its
 // methods may be called concurrently.
 type FileJournal struct {
 	logger *slog.Logger
@@ -203,7 +204,9 @@ type Summary struct {
 }
 
 // Verify reads a journal without changing it. It checks the chain of digests, and that each
-// execution has an approval that was in time and unused; otherwise the error is [ErrBroken].
+// execution follows an approval that was in time and unused, or [EventResumed]; otherwise the error is
+// [ErrBroken]. With [Options].Store, the approval of a resumed request may be in the journal of another
+// replica. Verify reads one journal and does not look for it there: it has the same request id and digest.
 func Verify(path string) (Summary, error) {
 	file, err := os.Open(path)
 	if err != nil {

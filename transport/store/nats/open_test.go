@@ -196,7 +196,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// Users of the main module do not link NATS.
+// Users of the main module link neither NATS nor Redis.
 func TestMainModule(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-test", "./...")
 	cmd.Dir = filepath.Join("..", "..", "..")
@@ -208,7 +208,7 @@ func TestMainModule(t *testing.T) {
 		t.Fatalf("go list: %.200s", out)
 	}
 	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, "nats") {
+		if strings.Contains(line, "nats") || strings.Contains(line, "redis") {
 			t.Errorf("the main module depends on %s", line)
 		}
 	}
