@@ -36,9 +36,12 @@ type exchange struct {
 	server *Server
 	bus    store.Bus
 	id     string // of this replica
-	ctx    context.Context
+	ctx    context.Context // ends when the exchange is closed
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup // the sender and the subscriber
+
+	publishing context.Context // ends when closing takes too long
+	abort      context.CancelFunc
 
 	mu          sync.Mutex
 	closed      bool
@@ -54,6 +57,7 @@ type exchange struct {
 func newExchange(s *Server) *exchange {
 	e := &exchange{server: s, bus: s.options.Store, id: rand.Text(), isUnsent: make(map[mcp.Change]bool)}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.publishing, e.abort = context.WithCancel(context.Background())
 	return e
 }
 
@@ -211,7 +215,7 @@ func (e *exchange) take() *published {
 
 // publish does not end with the exchange, so that changes before a shutdown are published.
 func (e *exchange) publish(message *published) error {
-	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
+	ctx, cancel := context.WithTimeout(e.publishing, publishTimeout)
 	defer cancel()
 	data, err := json.Marshal(message)
 	if err != nil {
@@ -224,14 +228,17 @@ func (e *exchange) publish(message *published) error {
 	return e.bus.Publish(ctx, changesSubject, []byte(sealed))
 }
 
-// close ends the subscription, and waits until changes that wait have been published or that has
-// failed.
-func (e *exchange) close() {
+// close ends the subscription, and waits until changes that wait have been published, that has failed,
+// or ctx ends.
+func (e *exchange) close(ctx context.Context) {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
 	e.cancel()
+	stop := context.AfterFunc(ctx, e.abort)
 	e.tasks.Wait()
+	stop()
+	e.abort()
 	e.mu.Lock()
 	unsubscribe := e.unsubscribe
 	e.unsubscribe = nil

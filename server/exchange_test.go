@@ -270,6 +270,22 @@ func TestShutdownWithoutTheStore(t *testing.T) {
 	})
 }
 
+// A shutdown takes no longer than its context while the store does not answer.
+func TestShutdownWithSilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newBookReplica(t, newStore(t))
+		l.subscribe(t)
+		l.store.silent.Store(true)
+		l.ResourceUpdated("book:1")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := l.Shutdown(ctx); err != nil || time.Since(began) != time.Second {
+			t.Errorf("Shutdown returns %v after %v", err, time.Since(began))
+		}
+	})
+}
+
 // Malformed messages of other replicas change nothing.
 func TestMalformedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,10 +10,12 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// A switchedStore is a connection to a store that can fail. It counts the operations on values.
+// A switchedStore is a connection to a store that can fail, or not answer what is published. It counts
+// the operations on values.
 type switchedStore struct {
 	store.Store
 	down   atomic.Bool
+	silent atomic.Bool
 	values atomic.Int32
 }
 
@@ -51,6 +53,10 @@ func (s *switchedStore) Update(ctx context.Context, key string, value []byte, re
 func (s *switchedStore) Publish(ctx context.Context, subject string, data []byte) error {
 	if err := s.err(); err != nil {
 		return err
+	}
+	if s.silent.Load() {
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	return s.Store.Publish(ctx, subject, data)
 }

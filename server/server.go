@@ -435,7 +435,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	err := await(ctx, s.calls.stop())
 	err = errors.Join(err, s.life.stop(ctx))
 	if s.exchange != nil {
-		s.exchange.close()
+		s.exchange.close(ctx)
 	}
 	return err
 }
