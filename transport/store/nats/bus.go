@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 
@@ -64,11 +65,10 @@ func (s *Store) Subscribe(ctx context.Context, subject string, handle func(conte
 		return nil, err
 	}
 	epoch := s.currentEpoch()
+	b := subscriber{s: s, handle: handle, wake: make(chan struct{}, 1), reconnects: s.reconnects()}
 	var subscription *nats.Subscription
 	if err := s.do(ctx, func(context.Context) (err error) {
-		if subscription, err = s.conn.SubscribeSync(s.busSubject(subject)); err == nil {
-			err = subscription.SetPendingLimits(maxBehind, maxBehindBytes)
-		}
+		subscription, err = s.conn.Subscribe(s.busSubject(subject), b.receive)
 		return err
 	}); err != nil {
 		return nil, err
@@ -82,7 +82,6 @@ func (s *Store) Subscribe(ctx context.Context, subject string, handle func(conte
 		return nil, store.ErrClosed
 	}
 	running, end := s.until(ctx)
-	b := subscriber{s: s, subscription: subscription, handle: handle}
 	ended := make(chan struct{})
 	s.running.Go(func() {
 		defer close(ended)
@@ -141,53 +140,87 @@ func (s *Store) settle(ctx context.Context) error {
 	})
 }
 
-// A subscriber calls handle for the messages of a subscription.
+// A subscriber calls handle for the messages of a subscription. The queue is its own, since a
+// [nats.Subscription] does not say after which message it has lost others.
 type subscriber struct {
-	s            *Store
-	subscription *nats.Subscription
-	handle       func(context.Context, store.Message)
-	missed       bool
-	before       int // messages that were received before others were lost
+	s      *Store
+	handle func(context.Context, store.Message)
+	wake   chan struct{} // has a value if a message may wait
+
+	mu         sync.Mutex
+	waiting    []*nats.Msg // nil where messages have been lost
+	bytes      int         // of waiting
+	reconnects uint64      // that are considered
 }
 
-func (b *subscriber) run(ctx, epoch context.Context) {
-	for ctx.Err() == nil {
-		current, cancel := join(ctx, epoch)
-		err := b.receive(ctx, current)
-		cancel()
-		switch {
-		case epoch.Err() != nil:
-			epoch = b.s.currentEpoch()
-			b.lost()
-		case errors.Is(err, nats.ErrSlowConsumer):
-			b.lost()
-		case err != nil:
-			return
-		}
+// receive adds a message to those that wait. The connection calls it.
+func (b *subscriber) receive(message *nats.Msg) {
+	b.noteReconnects()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) >= maxBehind || b.bytes+len(message.Data) > maxBehindBytes {
+		message = nil
+	}
+	b.add(message)
+}
+
+// noteReconnects notes that messages have been lost if there was a reconnection.
+func (b *subscriber) noteReconnects() {
+	reconnects := b.s.reconnects()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reconnects != reconnects {
+		b.reconnects = reconnects
+		b.add(nil)
 	}
 }
 
-// lost notes that messages have been lost after those that have been received.
-func (b *subscriber) lost() {
-	b.missed = true
-	b.before, _, _ = b.subscription.Pending() // 0 if the connection is closed
+// add adds a message, or nil where messages have been lost. The caller holds mu.
+func (b *subscriber) add(message *nats.Msg) {
+	switch n := len(b.waiting); {
+	case message != nil:
+		b.bytes += len(message.Data)
+	case n > 0 && b.waiting[n-1] == nil:
+		return
+	}
+	b.waiting = append(b.waiting, message)
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
 }
 
-// receive handles messages until it fails, or current ends.
-func (b *subscriber) receive(ctx, current context.Context) error {
-	for {
-		if b.missed && b.before <= 0 {
-			b.missed = false
+// next removes the first message that waits.
+func (b *subscriber) next() (message *nats.Msg, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		return nil, false
+	}
+	message, b.waiting = b.waiting[0], b.waiting[1:]
+	if message != nil {
+		b.bytes -= len(message.Data)
+	}
+	return message, true
+}
+
+// run handles messages until ctx ends.
+func (b *subscriber) run(ctx, epoch context.Context) {
+	for ctx.Err() == nil {
+		switch message, ok := b.next(); {
+		case ok && message == nil:
 			b.handle(ctx, store.Message{Missed: true})
+			continue
+		case ok:
+			b.handle(ctx, b.message(message))
+			continue
 		}
-		message, err := b.subscription.NextMsgWithContext(current)
-		if err != nil {
-			return err
-		}
-		b.before--
-		b.handle(ctx, b.message(message))
-		if ctx.Err() != nil {
-			return ctx.Err()
+		select {
+		case <-b.wake:
+		case <-epoch.Done():
+			epoch = b.s.currentEpoch()
+			b.noteReconnects()
+		case <-ctx.Done():
 		}
 	}
 }
