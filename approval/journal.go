@@ -74,7 +74,7 @@ const (
 )
 
 // A stateMachine tracks open requests by id, and refuses invalid transitions: above all an
-// execution without an approval that is in time and unused.
+// execution that follows neither an approval that is in time and unused, nor [EventResumed].
 type stateMachine map[string]*requestState
 
 type requestState struct {

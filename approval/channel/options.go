@@ -57,8 +57,8 @@ type Options struct {
 	// Store shares the open requests with other replicas: a request of one of them can be
 	// decided at any other, and the first decision counts. A request that a killed or closed
 	// replica leaves stays open until it expires, and the next call with the same target,
-	// arguments and caller, at any replica, waits for its decision instead of asking again. The
-	// records contain the arguments and the names of callers. While the store cannot be reached,
+	// arguments and caller, at any replica, waits for its decision instead of asking again; all
+	// unauthenticated callers count as one. The records contain the arguments and the names of callers. While the store cannot be reached,
 	// requests fail with [approval.Failed]. All replicas must have the same Token. Default none:
 	// the requests are those of this channel. It excludes FailOnDisconnect.
 	Store store.Store

@@ -218,8 +218,11 @@ func TestApprovalsWhileReplicasAreKilled(t *testing.T) {
 			}
 			close(a.release)
 			running.Wait()
-			if len(a.shown) != 1 || a.approved[pendingCall] != 1 || a.record(pendingCall).executed != 1 {
-				t.Errorf("the pending call had %d requests, %d approvals and %d executions", len(a.shown), a.approved[pendingCall], a.record(pendingCall).executed)
+			a.mu.Lock()
+			requests, approved := len(a.shown), a.approved[pendingCall]
+			a.mu.Unlock()
+			if executed := a.record(pendingCall).executed; requests != 1 || approved != 1 || executed != 1 {
+				t.Errorf("the pending call had %d requests, %d approvals and %d executions", requests, approved, executed)
 			}
 
 			stopping := make(chan struct{})
@@ -242,7 +245,7 @@ func TestApprovalsWhileReplicasAreKilled(t *testing.T) {
 			if err := errors.Join(err, a.report()); err != nil {
 				t.Error(err)
 			}
-			if a.answers < kills || a.refused == 0 {
+			if a.answers <= a.failures || a.refused == 0 { // kills fail some calls, not most
 				t.Errorf("%d calls were answered, and %d refused", a.answers, a.refused)
 			}
 			t.Logf("%d answered, %d refused, %d failed, %d kills", a.answers, a.refused, a.failures, a.kills)
