@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -100,14 +101,23 @@ type callReceiver struct {
 func (r *callReceiver) CallContext() context.Context { return r.call }
 
 // Reply posts the handler's response to a call of the server. msg is nil if the call was
-// canceled.
+// canceled. If the server cannot be reached, such as a replica that was killed, it posts the response
+// again: a server ignores one that it has already received.
 func (c *clientConn) Reply(msg []byte) {
 	if msg == nil {
 		return
 	}
-	// net/http may read the body after the request has ended.
-	if err := c.postResponse(c.ctx, bytes.Clone(msg)); err != nil && c.state.endReason() == nil {
-		c.dialer.opts.Logger.Warn("streamable: sending a response to the server failed", "error", err)
+	var pause backoff.Backoff
+	for failures := 1; ; failures++ {
+		// net/http may read the body after the request has ended.
+		err := c.postResponse(c.ctx, bytes.Clone(msg))
+		if err == nil || c.state.endReason() != nil {
+			return
+		}
+		if !errors.Is(err, transport.ErrNotReached) || failures == maxReplies || pause.Wait(c.ctx) != nil {
+			c.dialer.opts.Logger.Warn("streamable: sending a response to the server failed", "error", err)
+			return
+		}
 	}
 }
 

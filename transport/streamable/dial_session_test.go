@@ -383,6 +383,53 @@ func TestDialCancellation(t *testing.T) {
 	})
 }
 
+// An answer to a call of the server is sent again if the server could not be reached.
+func TestDialAnswersAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		statuses []int // of the first answers; 0 breaks the connection
+		want     int   // number of attempts
+	}{
+		"once":              {nil, 1},
+		"bad gateway":       {[]int{502}, 2},
+		"unavailable twice": {[]int{503, 503}, 3},
+		"lost connection":   {[]int{0, 504}, 3},
+		"never":             {[]int{502, 502, 502, 502, 502, 502}, 5},
+		"refused":           {[]int{400}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var answers atomic.Int32
+				s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
+					switch {
+					case r.opening(w, "1"):
+					case r.call == "response":
+						n := int(answers.Add(1))
+						switch {
+						case n > len(test.statuses):
+							w.WriteHeader(http.StatusAccepted)
+						case test.statuses[n-1] == 0:
+							panic(http.ErrAbortHandler)
+						default:
+							w.WriteHeader(test.statuses[n-1])
+						}
+					case r.call == "tools/call":
+						send := r.stream(w)
+						send(data(`{"jsonrpc":"2.0","id":"q","method":"ask"}`))
+						<-time.After(20 * time.Second)
+						send(data("%s", r.response("{}")))
+					}
+				})
+				client := s.dial(&recorder{answer: pong}, streamable.DialOptions{})
+				s.open(client)
+				s.call(client, "tools/call", `{}`)
+				if n := int(answers.Load()); n != test.want {
+					t.Errorf("%d answers were sent, want %d", n, test.want)
+				}
+			})
+		})
+	}
+}
+
 // Calls of the server on a stream are answered by POST, within the limit of the options.
 func TestDialCallsOfServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -89,6 +89,8 @@ const (
 	// listenTimeout bounds how long opening a session waits for the stream of unsolicited
 	// messages. Messages that the server sends before it is open are lost.
 	listenTimeout = 250 * time.Millisecond
+	// maxReplies is how often a response to a call of the server is sent at most.
+	maxReplies = 5
 	// maxResumes is how often in a row resuming a stream may fail.
 	maxResumes = 5
 	// stableAfter is how long a silent stream must have been open before the backoff is
