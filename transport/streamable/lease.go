@@ -35,7 +35,8 @@ type lease struct {
 const (
 	replicaIDLength = 7
 	// questionBits is how many bits of a question's id count the questions of one session. With the id
-	// of the replica, they are the 53 bits that are exact in JavaScript.
+	// of the replica, they are the 53 bits that are exact in JavaScript. A replica can ask 2^25
+	// questions in a session.
 	questionBits = 53 - 4*replicaIDLength
 )
 

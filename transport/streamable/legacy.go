@@ -35,7 +35,7 @@ func (e *Endpoint) legacy(w http.ResponseWriter, r *http.Request, accepts accept
 			return
 		}
 		if !elsewhere {
-			s.running.ReceiveMessage(context.Background(), s.unsolicited, answered{s.unsolicited, charge}, msg)
+			s.conn.ReceiveMessage(context.Background(), s.unsolicited, answered{s.unsolicited, charge}, msg)
 		}
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -44,7 +44,7 @@ func (e *Endpoint) legacy(w http.ResponseWriter, r *http.Request, accepts accept
 	if changesRecord(req) {
 		st.changes = []*jsonrpc.Request{req}
 	}
-	s.serve(w, r, accepts, st, func() { s.running.ReceiveMessage(r.Context(), st, st, msg) })
+	s.serve(w, r, accepts, st, func() { s.conn.ReceiveMessage(r.Context(), st, st, msg) })
 }
 
 // batch accepts an array of messages, which only sessions of 2025-03-26 may send.
@@ -87,11 +87,11 @@ func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts accepte
 		}
 	}
 	if !calls {
-		s.running.Receive(context.Background(), s.unsolicited, answered{s.unsolicited, charge}, body)
+		s.conn.Receive(context.Background(), s.unsolicited, answered{s.unsolicited, charge}, body)
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s.serve(w, r, accepts, st, func() { s.running.Receive(r.Context(), st, st, body) })
+	s.serve(w, r, accepts, st, func() { s.conn.Receive(r.Context(), st, st, body) })
 }
 
 // refuseForwarding answers a request with a message that other replicas have not received.

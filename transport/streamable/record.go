@@ -86,8 +86,8 @@ func changesRecord(req *jsonrpc.Request) bool {
 	return false
 }
 
-// apply changes the record as a call that has succeeded. It reports whether anything changed.
-func (r *record) apply(req *jsonrpc.Request) bool {
+// update changes the record as a call that has succeeded does. It reports whether anything changed.
+func (r *record) update(req *jsonrpc.Request) bool {
 	switch req.Method {
 	case mcp.MethodSetLevel:
 		level := jsonscan.Unquote(req.Member("level"))

@@ -181,7 +181,7 @@ func (r *replicas) receive(s *session, data []byte) {
 	if req, ok := msg.(*jsonrpc.Request); ok && !req.IsNotification() {
 		return // a call is served by the replica that receives it
 	}
-	s.running.ReceiveMessage(context.Background(), s.unsolicited, answered{stream: s.unsolicited}, msg)
+	s.conn.ReceiveMessage(context.Background(), s.unsolicited, answered{stream: s.unsolicited}, msg)
 }
 
 // forward passes a message of the client that needs no reply to other replicas, if it may be meant
@@ -191,7 +191,7 @@ func (r *replicas) forward(ctx context.Context, s *session, msg jsonrpc.Message)
 	asker := ""
 	switch msg := msg.(type) {
 	case *jsonrpc.Response:
-		if asker = askedBy(msg.ID); asker == "" || asker == r.id || s.running.Awaits(msg.ID) {
+		if asker = askedBy(msg.ID); asker == "" || asker == r.id || s.conn.Awaits(msg.ID) {
 			return false, nil
 		}
 	case *jsonrpc.Request:

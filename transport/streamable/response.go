@@ -75,7 +75,7 @@ func (c *response) wait(client context.Context, s *session) {
 	select {
 	case <-c.ended:
 	case <-client.Done():
-	case <-s.running.Input().Done():
+	case <-s.conn.Input().Done():
 	}
 }
 

@@ -57,7 +57,7 @@ func (e *Endpoint) restore(ctx context.Context, id, principal string) error {
 		err = s.handler.Handle(ctx, s.unsolicited, handshake, &jsonrpc.Reply{})
 	}
 	if err == nil {
-		err = s.apply(ctx, r, revision)
+		err = s.adopt(ctx, r, revision)
 	}
 	if err == nil && !e.sessions.add(s, e.opts.Limits.SessionTTL) {
 		err = busyError{errShuttingDown}

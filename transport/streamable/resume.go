@@ -75,7 +75,7 @@ func (s *session) follow(ctx context.Context, c *response, name string, after ui
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer s.beginFollowing(name, func() { cancel(errMoved) })()
-	defer context.AfterFunc(s.running.Input(), func() { cancel(errNoSession) })()
+	defer context.AfterFunc(s.conn.Input(), func() { cancel(errNoSession) })()
 	asked, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, After: after})
 	switch {
 	case err != nil: // the replica may still store events

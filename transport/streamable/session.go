@@ -28,11 +28,11 @@ type session struct {
 	principal   string
 	version     mcp.Version
 	handler     jsonrpc.Handler
-	running     *jsonrpc.Conn
+	conn        *jsonrpc.Conn
 	unsolicited *stream
 
-	applying sync.Mutex  // held while the record or what follows from it changes
-	stale    atomic.Bool // another replica has changed the record, and it will be reloaded
+	applyMu sync.Mutex  // held while the record or what follows from it changes
+	stale   atomic.Bool // another replica has changed the record, and it will be reloaded
 
 	mu        sync.Mutex
 	record    *record // as applied here
@@ -56,7 +56,7 @@ func newSession(e *Endpoint, principal string) *session {
 	if e.sessions.shared {
 		conn.FirstID = firstQuestion(e.replicas.id)
 	}
-	s.running = jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
+	s.conn = jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		s.unsolicited.Peer = c.PeerVia(s.unsolicited.Write)
 		s.handler = e.server.Bind(transport.Link{Peer: s.unsolicited, Input: c.Input(), Go: c.Go, Principal: principal})
 		return s.handler
@@ -84,7 +84,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts accepted
 		}
 		return
 	}
-	st.Peer = s.running.PeerVia(st.Write)
+	st.Peer = s.conn.PeerVia(st.Write)
 	c := newResponse(s.endpoint, w, accepts)
 	st.attach(c)
 	s.endpoint.sessions.beginCall(s) // the call may outlast its request
@@ -102,7 +102,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts accepted
 
 var errSessionEnded = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the session ended during the call; the call may have been executed"}
 
-func (s *session) hasEnded() bool { return s.running.Input().Err() != nil }
+func (s *session) hasEnded() bool { return s.conn.Input().Err() != nil }
 
 // resumes reports whether a client of this session's version accepts events without data
 // and resumes streams.
@@ -159,9 +159,9 @@ func (s *session) findStream(name string) *stream {
 	return nil
 }
 
-// apply repeats the calls that have led to a record, unless a newer one has been applied. done are
-// those that this replica has served itself. The caller holds s.applying.
-func (s *session) apply(ctx context.Context, r *record, revision uint64, done ...*jsonrpc.Request) error {
+// adopt repeats the calls that have led to a record, unless a newer one has been applied. done are
+// those that this replica has served itself. The caller holds s.applyMu.
+func (s *session) adopt(ctx context.Context, r *record, revision uint64, done ...*jsonrpc.Request) error {
 	s.mu.Lock()
 	before, known := *s.record, s.revision
 	s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *session) apply(ctx context.Context, r *record, revision uint64, done ..
 		return nil
 	}
 	for _, req := range done {
-		before.apply(req)
+		before.update(req)
 	}
 	requests, err := r.requestsFrom(&before)
 	if err != nil {
@@ -200,17 +200,17 @@ func (s *session) repeat(ctx context.Context, requests []*jsonrpc.Request) {
 	}
 }
 
-// undo reverses calls that have succeeded here and could not be stored. s.applying is held.
+// undo reverses calls that have succeeded here and could not be stored. s.applyMu is held.
 func (s *session) undo(calls []*jsonrpc.Request) {
 	s.mu.Lock()
 	before := *s.record
 	s.mu.Unlock()
 	changed := before
 	for _, req := range calls {
-		changed.apply(req)
+		changed.update(req)
 	}
 	if requests, err := before.requestsFrom(&changed); err == nil {
-		s.repeat(s.running.Input(), requests)
+		s.repeat(s.conn.Input(), requests)
 	}
 }
 
@@ -224,14 +224,14 @@ func (s *session) reload(ctx context.Context) error {
 }
 
 func (s *session) reloadRecord(ctx context.Context) error {
-	s.applying.Lock()
-	defer s.applying.Unlock()
+	s.applyMu.Lock()
+	defer s.applyMu.Unlock()
 	s.stale.Store(false) // later changes may not be in the record that is read now
 	r, revision, err := s.endpoint.sessions.load(ctx, s.id)
 	if err != nil {
 		return err
 	}
-	return s.apply(ctx, r, revision)
+	return s.adopt(ctx, r, revision)
 }
 
 // refresh begins the time to live of the record again, and applies what other replicas have changed.
@@ -240,11 +240,11 @@ func (s *session) refresh(ctx context.Context) error { return s.save(ctx, nil) }
 // save adds calls that have succeeded here to the record, for other replicas. If that fails, it
 // reverses them.
 func (s *session) save(ctx context.Context, calls []*jsonrpc.Request) error {
-	s.applying.Lock()
-	defer s.applying.Unlock()
+	s.applyMu.Lock()
+	defer s.applyMu.Unlock()
 	r, revision, changed, err := s.endpoint.sessions.update(ctx, s.id, func(r *record) (changed bool) {
 		for _, req := range calls {
-			changed = r.apply(req) || changed
+			changed = r.update(req) || changed
 		}
 		return changed
 	})
@@ -252,7 +252,7 @@ func (s *session) save(ctx context.Context, calls []*jsonrpc.Request) error {
 		s.undo(calls)
 		return err
 	}
-	if err := s.apply(ctx, r, revision, calls...); err != nil || !changed {
+	if err := s.adopt(ctx, r, revision, calls...); err != nil || !changed {
 		return err
 	}
 	if err := s.endpoint.replicas.publish(ctx, notice{Session: s.id}, nil); err != nil { // they apply the record when they refresh it
@@ -262,7 +262,7 @@ func (s *session) save(ctx context.Context, calls []*jsonrpc.Request) error {
 }
 
 // close cancels the calls of the session and waits for them up to Options.Conn.Grace.
-func (s *session) close() { s.running.Close() }
+func (s *session) close() { s.conn.Close() }
 
 // sessions contains the sessions that are open in this replica. A session of another principal is
 // treated as unknown.

@@ -107,7 +107,7 @@ func (st *stream) saveChanges(reply []byte) []byte {
 	if len(succeeded) == 0 {
 		return reply
 	}
-	err := st.session.save(st.session.running.Input(), succeeded)
+	err := st.session.save(st.session.conn.Input(), succeeded)
 	if err == nil {
 		return reply
 	}
@@ -187,7 +187,7 @@ func (st *stream) send(kind byte, msg []byte) bool {
 		event.ID = eventID(st.name, st.lastID)
 	}
 	if stored && kind == entryReply && !st.held() {
-		outcome, err := st.session.outcome(st.session.running.Input(), st.name)
+		outcome, err := st.session.outcome(st.session.conn.Input(), st.name)
 		if err != nil { // the client resumes the stream
 			st.endResponse()
 			return true
@@ -209,7 +209,7 @@ func (st *stream) store(kind byte, data []byte) bool {
 	s := st.session
 	log := s.endpoint.store
 	st.entry = append(append(st.entry[:0], kind), data...)
-	id, err := log.Append(s.running.Input(), st.key, st.entry)
+	id, err := log.Append(s.conn.Input(), st.key, st.entry)
 	if cap(st.entry) > maxEntryBuffer {
 		st.entry = nil
 	}
@@ -218,7 +218,7 @@ func (st *stream) store(kind byte, data []byte) bool {
 		if !s.hasEnded() {
 			s.endpoint.opts.Logger.Warn("streamable: storing an event failed", "error", err)
 		}
-		_ = log.Drop(s.running.Input(), st.key) // entries also expire
+		_ = log.Drop(s.conn.Input(), st.key) // entries also expire
 		return false
 	}
 	st.lastID = id
