@@ -35,7 +35,7 @@ const (
 type exchange struct {
 	server *Server
 	bus    store.Bus
-	id     string // of this replica
+	id     string          // of this replica
 	ctx    context.Context // ends when the exchange is closed
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup // the sender and the subscriber
