@@ -373,7 +373,7 @@ func (s disorderly) Subscribe(ctx context.Context, subject string, handle func(c
 	stop, err := s.Store.Subscribe(ctx, subject, func(ctx context.Context, m store.Message) {
 		delay := time.Duration(calls.Add(1)%3) * time.Millisecond
 		handling.Go(func() {
-			<-time.After(delay)
+			time.Sleep(delay)
 			handle(ctx, m)
 		})
 	})
