@@ -372,8 +372,9 @@ func (s disorderly) Subscribe(ctx context.Context, subject string, handle func(c
 	var handling sync.WaitGroup
 	stop, err := s.Store.Subscribe(ctx, subject, func(ctx context.Context, m store.Message) {
 		delay := time.Duration(calls.Add(1)%3) * time.Millisecond
-		handling.Go(func() {
-			time.Sleep(delay)
+		handling.Add(1)
+		time.AfterFunc(delay, func() {
+			defer handling.Done()
 			handle(ctx, m)
 		})
 	})
