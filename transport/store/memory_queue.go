@@ -108,7 +108,9 @@ func (m *Memory) Pull(ctx context.Context, queue string) (*Job, error) {
 	for {
 		now := m.now()
 		if len(q.jobs) > 0 && q.jobs[0].at <= now {
-			return q.deliver(q.jobs[0], later(now, m.limits.Lease)), nil
+			delivered := q.deliver(q.jobs[0], later(now, m.limits.Lease))
+			delivered.HeldFor = m.limits.Lease
+			return delivered, nil
 		}
 		if err := m.waitForJob(ctx, q, now); err != nil {
 			return nil, err

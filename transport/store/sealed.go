@@ -336,7 +336,7 @@ func (s *sealed) Pull(ctx context.Context, queue string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	job := &Job{Queue: queue, Attempt: inner.Attempt, Lease: inner}
+	job := &Job{Queue: queue, Attempt: inner.Attempt, Lease: inner, HeldFor: inner.HeldFor}
 	job.ID, job.Data, err = cutNamed(content)
 	if err != nil {
 		return nil, err

@@ -136,6 +136,8 @@ type Job struct {
 	Data    []byte // owned by the worker
 	Attempt int    // 1 for the first delivery
 	Lease   any    // identifies the delivery, for the implementation
+	// HeldFor is how long the worker holds the job after Pull or Extend; see [Limits.Lease].
+	HeldFor time.Duration
 }
 
 // Bus carries messages between the replicas that are running. It stores nothing.

@@ -208,6 +208,7 @@ func (s *Store) job(queue string, message *nats.Msg) (*store.Job, error) {
 		Data:    message.Data,
 		Attempt: int(data.NumDelivered),
 		Lease:   &lease{reply: message.Reply, until: time.Now().Add(s.limits.Lease)},
+		HeldFor: s.limits.Lease,
 	}, nil
 }
 

@@ -150,7 +150,7 @@ func (s *Store) pull(ctx context.Context, queue string) (job *store.Job, next ti
 		data, _ := reply[1].(string)
 		attempt, _ := reply[2].(int64)
 		token, _ := reply[3].(string)
-		job = &store.Job{Queue: queue, ID: id, Data: []byte(data), Attempt: int(attempt), Lease: lease(token)}
+		job = &store.Job{Queue: queue, ID: id, Data: []byte(data), Attempt: int(attempt), Lease: lease(token), HeldFor: s.limits.Lease}
 		return nil
 	}, queue)
 	return job, next, err
