@@ -69,6 +69,8 @@ func (e *exchange) OnDone(fn func()) {
 
 func (e *exchange) Detach(time.Duration) {}
 
+func (e *exchange) TaskID() string { return "" }
+
 // copy returns the state of a call, for a replay.
 func (e *exchange) copy() *exchange {
 	e.mu.Lock()

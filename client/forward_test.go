@@ -188,6 +188,7 @@ func (g *guest) Store(string, json.RawMessage)       {}
 func (g *guest) ID() string                          { return g.name }
 func (g *guest) OnDone(func())                       {}
 func (g *guest) Detach(time.Duration)                {}
+func (g *guest) TaskID() string                      { return "" }
 
 // An echo asks each caller for its own text, once all callers are waiting.
 type echo struct {

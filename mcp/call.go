@@ -55,6 +55,9 @@ type Guard struct {
 	// wait and record. A mounted entry validates its arguments itself: Run of the server or mount
 	// that offers it runs before that.
 	Run Middleware
+	// Waits says that Run may call [Call.BecomeTask], because it waits for long. A server declares then
+	// that it supports tasks.
+	Waits bool
 }
 
 // A Responder connects a call with its caller. The implementation depends on the era of the
@@ -74,6 +77,8 @@ type Responder interface {
 	OnDone(fn func())
 	// Detach disconnects the caller, which reconnects for the result.
 	Detach(retry time.Duration)
+	// TaskID identifies the task that the call runs as; "" if it is none.
+	TaskID() string
 }
 
 // A Call is one request with everything that its handlers need. Its methods may be called
@@ -280,6 +285,25 @@ func (c *Call) Detach(retry time.Duration) {
 	if c.responder != nil {
 		c.responder.Detach(retry)
 	}
+}
+
+// TaskID identifies the task that the call runs as. It is "" if the caller waits for the result.
+func (c *Call) TaskID() string {
+	if c.responder == nil {
+		return ""
+	}
+	return c.responder.TaskID()
+}
+
+// BecomeTask returns nil if the call runs as a task already, or if its caller does not support tasks.
+// Otherwise it returns an *[InputRequired], which the handler must return: the server answers the
+// caller with a task and runs the call again, in the background. A handler that is about to wait for
+// long calls it. SEP-2663.
+func (c *Call) BecomeTask(request TaskRequest) error {
+	if c.Method() != MethodToolsCall || c.responder == nil || c.TaskID() != "" || !c.Caller.Capabilities.HasExtension(ExtensionTasks) {
+		return nil
+	}
+	return &InputRequired{Task: &request}
 }
 
 // A Caller describes the caller of a call. It is shared between calls and must not be changed.

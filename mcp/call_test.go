@@ -26,6 +26,7 @@ func (diary) Input(string, mcp.InputRequest) (json.RawMessage, error) {
 func (d diary) Load(key string) (json.RawMessage, bool) { value, ok := d[key]; return value, ok }
 func (d diary) Store(key string, value json.RawMessage) { d[key] = value }
 func (diary) Detach(time.Duration)                      {}
+func (diary) TaskID() string                            { return "" }
 func (diary) ID() string                                { return "the only one" }
 func (diary) OnDone(func())                             {}
 

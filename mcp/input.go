@@ -18,16 +18,22 @@ type InputRequest struct {
 	Params json.RawMessage `json:"params,omitzero"`
 }
 
-// An InputRequired is the error of a call that needs an answer of its caller. It is not a failure:
-// the protocol layer asks the question and runs the call again. Middleware must return it
-// unchanged.
+// An InputRequired is the error of a call that needs an answer of its caller, or that continues as a
+// task. It is not a failure: the protocol layer asks the question or creates the task, and runs the
+// call again. Middleware must return it unchanged.
 type InputRequired struct {
 	// Requests has the open questions by key.
 	Requests map[string]InputRequest
+	// Task, if not nil, makes the call a task of the server that has received it; see
+	// [Call.BecomeTask]. The questions are asked first.
+	Task *TaskRequest
 }
 
 // Error lists the keys of the questions.
 func (e *InputRequired) Error() string {
+	if len(e.Requests) == 0 {
+		return "the call continues as a task"
+	}
 	return "input required: " + strings.Join(slices.Sorted(maps.Keys(e.Requests)), ", ")
 }
 
@@ -41,7 +47,7 @@ func AsInputRequired(err error) (*InputRequired, bool) {
 		return question, true
 	}
 	all := &InputRequired{Requests: make(map[string]InputRequest)}
-	if !all.collect(err) || len(all.Requests) == 0 {
+	if !all.collect(err) || len(all.Requests) == 0 && all.Task == nil {
 		return nil, false
 	}
 	return all, true
@@ -54,6 +60,9 @@ func (e *InputRequired) collect(err error) bool {
 		return true
 	case *InputRequired:
 		maps.Copy(e.Requests, err.Requests)
+		if err.Task != nil {
+			e.Task = err.Task
+		}
 		return true
 	case interface{ Unwrap() error }:
 		inner := err.Unwrap()

@@ -47,8 +47,8 @@ const (
 	NotificationAcknowledged         = "notifications/subscriptions/acknowledged"
 )
 
-// Subject returns what a request is about: the name of a tool or prompt, the URI of a resource, or
-// the prompt or resource of a completion. It returns "" for other methods, and if the params lack
+// Subject returns what a request is about: the name of a tool or prompt, the URI of a resource, the
+// prompt or resource of a completion, or the id of a task. It returns "" for other methods, and if the params lack
 // it. member returns a member of the params, such as the method Member of [jsonrpc.Request] and
 // [Call].
 func Subject(method string, member func(path ...string) json.RawMessage) string {
@@ -57,6 +57,8 @@ func Subject(method string, member func(path ...string) json.RawMessage) string 
 		return textOf(member("name"))
 	case MethodResourcesRead, MethodResourcesSubscribe, MethodResourcesUnsubscribe:
 		return textOf(member("uri"))
+	case MethodTasksGet, MethodTasksUpdate, MethodTasksCancel:
+		return textOf(member("taskId"))
 	case MethodComplete:
 		if textOf(member("ref", "type")) == RefPrompt {
 			return textOf(member("ref", "name"))

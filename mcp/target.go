@@ -161,13 +161,15 @@ func (k *Kind) UnmarshalText(text []byte) error {
 	return fmt.Errorf("mcp: a kind is one of %q, not %.40q", kindNames[1:], text)
 }
 
-// A Change reports that a list of a server, or the content of a resource, has changed.
+// A Change reports that a list of a server, the content of a resource, or a task has changed.
 type Change struct {
 	// Kind says which list has changed. The lists of resources and of templates change together, as
 	// [KindResource].
 	Kind Kind
 	// URI is the resource whose content has changed; "" if a list has changed.
 	URI string
+	// TaskID is the task that has changed. Kind is 0 then.
+	TaskID string
 	// For is the principal (see [Caller]) whose subscribers are notified, or "" for all. Servers
 	// use it; it is not sent.
 	For string

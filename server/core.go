@@ -102,6 +102,10 @@ func (s *Server) capabilities(c *Catalog, more bool) mcp.ServerCapabilities {
 	if more || c.completes() {
 		has.Completions = &mcp.CompletionsCapability{}
 	}
+	if c.hasTasks() {
+		has.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")}
+		has.Tasks = json.RawMessage(`{"cancel":{},"requests":{"tools":{"call":{}}}}`)
+	}
 	return has
 }
 
@@ -333,8 +337,14 @@ func (c core) Watch(ctx context.Context, call *mcp.Call, filter mcp.Subscription
 			stop()
 		}
 	}
+	var watching func()
+	if agreed.TaskIDs, watching, err = c.watchTasks(ctx, call.Caller, filter.TaskIDs, notify); err != nil {
+		return agreed, nil, c.taskError(ctx, call, err)
+	}
+	stops = append(stops, watching)
 	if len(filter.ResourceSubscriptions) > 0 {
 		if err := c.ready(ctx); err != nil {
+			stop()
 			return agreed, nil, err
 		}
 	}

@@ -41,6 +41,8 @@ type Entry struct {
 	// nil means that changes are reported without it. ctx is the context of the subscribe request,
 	// not of the subscription.
 	Subscribe func(ctx context.Context, call *mcp.Call) (stop func(), err error)
+	// Task says whether calls of the tool may continue as tasks.
+	Task TaskMode
 
 	pending  *pending // nil once the entry is in a catalog
 	composed bool     // Visible includes the guards, and calls are checked against it
@@ -125,6 +127,9 @@ func (e *Entry) compose(s *Server) *Entry {
 	}
 	if len(guards) > 0 && (e.Kind == mcp.KindResource || e.Kind == mcp.KindResourceTemplate) {
 		done.Handle = withoutPublicCache(done.Handle)
+	}
+	if e.Kind == mcp.KindTool && e.Task == TaskForbidden && slices.ContainsFunc(d.guards, func(g mcp.Guard) bool { return g.Waits }) {
+		done.Task = TaskOptional
 	}
 	done.Handle = withTimeout(d.timeout, &done.Target, authorize(guards, &done.Target, done.Handle))
 	done.Complete = authorize(guards, &done.Target, applyMiddleware(middleware, e.Complete))

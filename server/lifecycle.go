@@ -141,6 +141,7 @@ func (l *lifecycle) begin() <-chan struct{} {
 	if len(l.server.options.Dependencies)+len(l.server.mounted()) == 0 {
 		l.ready.Store(true)
 		close(l.done)
+		l.server.startTasks()
 		return l.done
 	}
 	var ctx context.Context
@@ -156,6 +157,7 @@ func (l *lifecycle) start(ctx context.Context) {
 	defer cancel()
 	stops, err := l.startAll(ctx)
 	if err == nil {
+		l.server.startTasks()
 		return
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), startTimeout)

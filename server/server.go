@@ -38,13 +38,14 @@ type Options struct {
 	Capabilities *mcp.ServerCapabilities
 	// StateKeys encrypt the state that a client carries between the runs of a call that asks
 	// questions. The first key encrypts, and all keys decrypt. Each key has at least 32 bytes.
-	// Replicas with the same keys can continue each other's calls. Default: with a Store, keys that the
+	// Replicas with the same keys can continue each other's calls. They also encrypt tasks in the Store; a
+	// key must stay in the list until the tasks that it has encrypted have expired. Default: with a Store, keys that the
 	// replicas create there and change every day; otherwise one random key for this process.
 	StateKeys [][]byte
 	// Store is the state that the replicas of the server share, so that any replica serves any
 	// request: the sessions of clients of earlier versions over streamable HTTP, the events of their
 	// streams, StateKeys, and notifications of changes to the server's own lists and resources, which
-	// reach the subscribers of all replicas. A person who can read the store can read the state of
+	// reach the subscribers of all replicas, and tasks (see [TaskMode]), which any replica runs. A person who can read the store can read the state of
 	// calls that ask, unless StateKeys are set. The caller closes it after the server and its endpoints. Default: none; a
 	// session belongs to the process that has opened it.
 	Store store.Store
@@ -69,6 +70,10 @@ type Options struct {
 	// Dependencies are started in order before the server answers calls, and stopped in reverse
 	// order at shutdown. See [Provide].
 	Dependencies []Dependency
+	// MaxTasks is how many calls run as tasks at the same time, and how many tasks that have not ended
+	// one principal may have, at this replica. More tasks wait, and more of one principal are refused
+	// with [jsonrpc.Busy]. Default [DefaultMaxTasks].
+	MaxTasks int
 	// ValidationMemory is how many bytes the validation of large arguments and results may use at a
 	// time. A call waits while other calls use them, and fails if its arguments alone need more.
 	// Arguments that need less than 64 KiB are not counted. Default: [schema.DefaultMaxMemory], 48 MiB.
@@ -95,6 +100,8 @@ type Server struct {
 	exchange *exchange   // nil without a store
 	handle   mcp.Handler // Options.Middleware, then dispatch
 	keys     era.StateKeys
+	ring     *token.Ring // of Options.StateKeys, or of a random key
+	tasks    tasks
 	era      *era.Server
 
 	forms  sync.Map // reflect.Type to *form
@@ -127,13 +134,16 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	if err := errors.Join(err, checkGuards(s.options.Guards), checkDependencies(s.options.Dependencies)); err != nil {
 		panic(fmt.Sprintf("server.New: %v", err))
 	}
+	if s.options.MaxTasks <= 0 {
+		s.options.MaxTasks = DefaultMaxTasks
+	}
 	s.memory = schema.NewMemory(s.options.ValidationMemory)
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)
 	s.life.server = s
 	s.recheckFunc = s.recheck
 	s.handle = applyMiddleware(compose(nil, s.options.Middleware), s.dispatch)
-	s.keys = ownKeys{keys}
+	s.keys, s.ring = ownKeys{keys}, keys
 	if s.options.Store != nil && len(s.options.StateKeys) == 0 {
 		s.keys = newSharedKeys(s.options.Store, s.options.Logger)
 	}
@@ -374,6 +384,10 @@ func (s *Server) invoke(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.
 		return s.list(ctx, call, mcp.KindResource)
 	case mcp.MethodResourceTemplatesList:
 		return s.list(ctx, call, mcp.KindResourceTemplate)
+	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		if s.Catalog().hasTasks() {
+			return s.answerTask(ctx, call)
+		}
 	}
 	return nil, methodNotFound(call.Method())
 }
@@ -432,7 +446,9 @@ func (s *Server) Scopes(method, name string) []string {
 // joins those of ctx and of everything that could not be stopped.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
+	s.drainTasks()
 	err := await(ctx, s.calls.stop())
+	err = errors.Join(err, s.stopTasks(ctx))
 	err = errors.Join(err, s.life.stop(ctx))
 	if s.exchange != nil {
 		s.exchange.close(ctx)

@@ -38,6 +38,14 @@ type Tool struct {
 	// reply is sent when the function returns. Time spent waiting for a person does not count.
 	// Default: no bound.
 	Timeout time.Duration
+	// Task says whether calls continue as tasks. Default: [TaskForbidden].
+	Task TaskMode
+	// TTL is how long after its start a task and its result are kept. A call that takes longer is
+	// cancelled. Default 24 hours, at most a year.
+	TTL time.Duration
+	// NoRestart says that a call must not begin again when the replica that runs its task has ended.
+	// The task fails then. Default: another replica begins the call again, with the values of [Once].
+	NoRestart bool
 	// Guards and CallMiddleware apply to calls of the function; see [mcp.Guard].
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
@@ -128,6 +136,9 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 	if err := checkInput(tool.InputSchema); err != nil {
 		return fail("arguments: ", err)
 	}
+	if err := tool.checkTask(); err != nil {
+		return fail("", err)
+	}
 	o, err := newOutput(out, tool.OutputSchema)
 	if err != nil {
 		return fail("", err)
@@ -135,7 +146,7 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 	definition, err := (&mcp.Tool{
 		Name: tool.Name, Title: tool.Title, Description: tool.Description,
 		InputSchema: tool.InputSchema, OutputSchema: o.schema,
-		Annotations: tool.Annotations, Icons: tool.Icons, Meta: tool.Meta,
+		Annotations: tool.Annotations, Icons: tool.Icons, Execution: tool.Task.execution(), Meta: tool.Meta,
 	}).AppendJSON(make([]byte, 0, 128+len(tool.Description)+len(tool.InputSchema)+len(o.schema)))
 	if err != nil {
 		return fail("", err)
@@ -157,6 +168,9 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 				}
 				return in, err
 			}, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
+				if err := tool.becomeTask(r.call); err != nil {
+					return nil, err
+				}
 				result, err := run(ctx, r, in, &o)
 				if err != nil {
 					return nil, err
@@ -165,6 +179,7 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 			})
 		},
 	})
+	e.Task = tool.Task
 	return e, e.validate()
 }
 

@@ -20,6 +20,9 @@ type call struct {
 	ctx  context.Context // ends when the caller no longer waits for the result
 	from jsonrpc.Peer
 
+	taskID string // "" unless the call runs as a task
+	save   func() // of a task: stores the state; called with the lock held
+
 	mu          sync.Mutex
 	state       state
 	progress    float64 // the last value sent, valid if hasProgress
@@ -132,7 +135,13 @@ func (c *call) Store(key string, value json.RawMessage) {
 		c.state.Stored = make(map[string]json.RawMessage)
 	}
 	c.state.Stored[key] = value
+	if c.save != nil {
+		c.save()
+	}
 }
+
+// TaskID identifies the task that the call runs as.
+func (c *call) TaskID() string { return c.taskID }
 
 // ID identifies the call through all its runs.
 func (c *call) ID() string {

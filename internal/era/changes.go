@@ -103,5 +103,8 @@ func accepted(want mcp.SubscriptionFilter, has *mcp.ServerCapabilities) mcp.Subs
 	if has.Resources != nil && has.Resources.Subscribe {
 		filter.ResourceSubscriptions = want.ResourceSubscriptions
 	}
+	if has.HasExtension(mcp.ExtensionTasks) {
+		filter.TaskIDs = want.TaskIDs
+	}
 	return filter
 }

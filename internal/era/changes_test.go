@@ -2,6 +2,8 @@ package era_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -348,6 +350,13 @@ func (*watchedCore) Serve(context.Context, *mcp.Call) (mcp.Result, error) { retu
 func (*watchedCore) Failed(_ string, err error) error                     { return err }
 func (*watchedCore) Stopping() <-chan struct{}                            { return nil }
 func (*watchedCore) RootsChanged(context.Context, *mcp.Caller)            {}
+func (*watchedCore) BecomesTask(string) bool                              { return false }
+func (*watchedCore) Task(context.Context, *mcp.Caller, string) (*mcp.Task, error) {
+	return nil, errors.New("no tasks")
+}
+func (*watchedCore) CreateTask(context.Context, *mcp.Call, mcp.TaskRequest, json.RawMessage) (*mcp.Task, error) {
+	return nil, errors.New("no tasks")
+}
 
 func (c *watchedCore) Watch(_ context.Context, _ *mcp.Call, filter mcp.SubscriptionFilter, _ func(mcp.Change)) (mcp.SubscriptionFilter, func(), error) {
 	c.watches.Add(1)

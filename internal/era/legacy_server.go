@@ -60,6 +60,11 @@ func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *json
 		return b.unsubscribe(req, reply)
 	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
 		return methodNotFound(req.Method)
+	case mcp.MethodTasksGet, mcp.MethodTasksResult, mcp.MethodTasksCancel, mcp.MethodTasksUpdate:
+		if caller.Version != mcp.Version20251125 || req.Method == mcp.MethodTasksUpdate {
+			return methodNotFound(req.Method)
+		}
+		return b.handleLegacyTask(ctx, from, req, caller, reply)
 	}
 	return b.callLegacy(ctx, from, req, caller, reply)
 }
@@ -367,6 +372,10 @@ func tooLongURI(n int) error {
 // callLegacy runs a call. While the call asks questions, callLegacy asks the client and runs the
 // call again.
 func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
+	caller, err := b.taskCaller(req, caller)
+	if err != nil {
+		return err
+	}
 	c := newCall(ctx, from, req, caller)
 	defer c.close()
 	for {
@@ -375,11 +384,21 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		question, asks := mcp.AsInputRequired(err)
 		switch {
 		case err == nil:
+			if task, ok := result.(*mcp.Task); ok {
+				return writeLegacyTask(task, reply)
+			}
 			return b.server.writeLegacy(req.Method, caller.Version, result, reply)
 		case !asks:
 			return errorFor(caller.Version, err)
 		case !MayAsk(req.Method):
 			return mayNotAsk(req.Method)
+		case len(question.Requests) == 0:
+			requestTTL(c, question.Task)
+			task, err := b.server.becomeTask(ctx, c, question.Task)
+			if err != nil {
+				return errorFor(caller.Version, err)
+			}
+			return writeLegacyTask(task, reply)
 		}
 		if err := c.beginRound(); err != nil {
 			return err

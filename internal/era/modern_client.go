@@ -139,7 +139,7 @@ func (*modernClient) exchange(ctx context.Context, s *Session, method string, pa
 		}
 		kind := resp.Member("resultType")
 		switch {
-		case kind == nil, isString(kind, "complete"):
+		case kind == nil, isString(kind, "complete"), IsTask(method, kind):
 			return resp, nil, nil
 		case !isString(kind, "input_required"):
 			return nil, nil, fmt.Errorf("the result is of an unknown type %s", jsonscan.Quote(string(kind)))
@@ -160,6 +160,12 @@ func (*modernClient) exchange(ctx context.Context, s *Session, method string, pa
 		}
 	}
 	return nil, nil, errors.New("the server repeatedly returned a state without a question")
+}
+
+// IsTask reports whether the type of a result says that a call continues as a task. Only calls of tools
+// may. SEP-2663, "Supported Methods".
+func IsTask(method string, resultType json.RawMessage) bool {
+	return method == mcp.MethodToolsCall && isString(resultType, string(mcp.ResultTask))
 }
 
 // afterRounds returns the error of a later round: earlier rounds may have been executed,

@@ -43,10 +43,16 @@ func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	result, err := b.server.core.Serve(ctx, &c.Call)
 	c.endRun()
 	if question, ok := mcp.AsInputRequired(err); ok {
-		return b.server.ask(ctx, c, question, reply)
+		if len(question.Requests) > 0 {
+			return b.server.ask(ctx, c, question, reply)
+		}
+		result, err = b.server.becomeTask(ctx, c, question.Task)
 	}
 	if err != nil {
 		return errorFor(caller.Version, err)
+	}
+	if task, ok := result.(*mcp.Task); ok && req.Method == mcp.MethodToolsCall {
+		return b.server.writeTask(task, caller.Version, reply)
 	}
 	return b.server.writeModern(req.Method, caller.Version, result, reply)
 }
@@ -346,8 +352,11 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 	if err := decodeObject(req.Member("notifications"), &want); err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "notifications must be an object that says what to listen to: " + err.Error()}
 	}
-	if n := len(want.ResourceSubscriptions); n > MaxSubscribed {
-		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched, not %d", MaxSubscribed, n)}
+	if err := checkTasks(caller, &want); err != nil {
+		return nil, err
+	}
+	if n := len(want.ResourceSubscriptions) + len(want.TaskIDs); n > MaxSubscribed {
+		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources and tasks can be watched, not %d", MaxSubscribed, n)}
 	}
 	if open > MaxListens && !b.link.Shared {
 		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("at most %d subscriptions can be open on one connection", MaxListens)}
@@ -358,7 +367,12 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 	}
 	filter := accepted(want, &description.Capabilities)
 	s := &subscription{tag: subscriptionTag(req.ID), changes: newChangeQueue()}
-	s.notify = func(change mcp.Change) error { return notifyChange(ctx, from, change, s.tag) }
+	s.notify = func(change mcp.Change) error {
+		if change.TaskID != "" {
+			return b.server.notifyTask(ctx, from, caller, change.TaskID, s.tag)
+		}
+		return notifyChange(ctx, from, change, s.tag)
+	}
 	call := mcp.NewCall(req, caller, nil)
 	if filter, s.stop, err = b.server.core.Watch(ctx, &call, filter, func(change mcp.Change) { s.changes.add(change) }); err != nil {
 		return nil, errorFor(caller.Version, err)

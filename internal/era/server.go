@@ -32,6 +32,13 @@ type Core interface {
 	// Watch returns the accepted part of the filter, without the resources that do not exist
 	// for the caller. notify does not block.
 	Watch(ctx context.Context, call *mcp.Call, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (accepted mcp.SubscriptionFilter, stop func(), err error)
+	// CreateTask continues a call in the background, with the state of its runs so far. It returns
+	// when every replica can find the task.
+	CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRequest, state json.RawMessage) (*mcp.Task, error)
+	// BecomesTask reports whether calls of a tool may continue as tasks.
+	BecomesTask(tool string) bool
+	// Task returns the state of a task of the caller.
+	Task(ctx context.Context, caller *mcp.Caller, id string) (*mcp.Task, error)
 	// RootsChanged is called when a legacy client has changed its roots. A modern server asks for
 	// them in each call.
 	RootsChanged(ctx context.Context, caller *mcp.Caller)

@@ -146,6 +146,8 @@ func (c *testCall) ID() string           { return c.id }
 func (c *testCall) OnDone(fn func())     { c.onDone = append(c.onDone, fn) }
 func (c *testCall) Detach(time.Duration) {}
 
+func (c *testCall) TaskID() string { return "" }
+
 // An askingServer is a legacy server that asks during each call, as often as the argument
 // "asks" says. Its result contains the answers.
 type askingServer struct {

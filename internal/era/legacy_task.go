@@ -1,0 +1,252 @@
+package era
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// Tasks of 2025-11-25, basic/utilities/tasks: a client asks for a task in the params of the call, and
+// waits for its result with tasks/result, during which it is asked.
+
+// legacyTaskPoll is how often a client that waits for a result asks for the state, in case that a
+// message between replicas was lost.
+const legacyTaskPoll = 2 * time.Second
+
+// A legacyTask is a [mcp.Task] in the form of 2025-11-25.
+type legacyTask struct {
+	TaskID        string         `json:"taskId"`
+	Status        mcp.TaskStatus `json:"status"`
+	StatusMessage string         `json:"statusMessage,omitempty"`
+	CreatedAt     string         `json:"createdAt"`
+	LastUpdatedAt string         `json:"lastUpdatedAt"`
+	TTL           *int64         `json:"ttl"`
+	PollInterval  int64          `json:"pollInterval,omitempty"`
+}
+
+func encodeLegacyTask(t *mcp.Task) (json.RawMessage, error) {
+	return json.Marshal(legacyTask{t.TaskID, t.Status, t.StatusMessage, t.CreatedAt, t.LastUpdatedAt, t.TTLMs, t.PollIntervalMs})
+}
+
+// writeLegacyTask appends the result of a call that continues as a task.
+func writeLegacyTask(task *mcp.Task, reply *jsonrpc.Reply) error {
+	encoded, err := encodeLegacyTask(task)
+	if err != nil {
+		return err
+	}
+	return reply.Write(mcp.Raw(`{"task":` + string(encoded) + `}`))
+}
+
+// withTasks returns a caller that supports tasks.
+func withTasks(caller *mcp.Caller) *mcp.Caller {
+	with := *caller
+	with.Capabilities.Extensions = maps.Clone(caller.Capabilities.Extensions)
+	if with.Capabilities.Extensions == nil {
+		with.Capabilities.Extensions = make(map[string]json.RawMessage, 1)
+	}
+	with.Capabilities.Extensions[mcp.ExtensionTasks] = json.RawMessage(emptyObject)
+	return &with
+}
+
+// taskCaller returns the caller of a call that its client wants to become a task, and the caller
+// unchanged for other calls.
+func (b *binding) taskCaller(req *jsonrpc.Request, caller *mcp.Caller) (*mcp.Caller, error) {
+	if caller.Version != mcp.Version20251125 || req.Method != mcp.MethodToolsCall || req.Member("task") == nil {
+		return caller, nil
+	}
+	if !b.server.core.BecomesTask(mcp.Subject(req.Method, req.Member)) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "the tool does not run as a task: call it without the parameter task"}
+	}
+	return withTasks(caller), nil
+}
+
+// requestTTL sets the time to live that the client wants, if it is shorter than the tool's.
+func requestTTL(c *call, request *mcp.TaskRequest) {
+	var ttl int64 // milliseconds
+	if raw := c.Member("task", "ttl"); raw == nil || json.Unmarshal(raw, &ttl) != nil || ttl <= 0 {
+		return
+	}
+	if wanted := time.Duration(min(ttl, int64(forever/time.Millisecond))) * time.Millisecond; request.TTL == 0 || wanted < request.TTL {
+		request.TTL = wanted
+	}
+}
+
+// handleLegacyTask answers the requests about tasks of a session of 2025-11-25.
+func (b *binding) handleLegacyTask(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
+	t := &taskClient{server: b.server, from: from, req: req, caller: withTasks(caller)}
+	task, err := t.get(ctx)
+	if err != nil {
+		return errorFor(caller.Version, err)
+	}
+	switch req.Method {
+	case mcp.MethodTasksResult:
+		return t.result(ctx, reply)
+	case mcp.MethodTasksCancel:
+		if task.Status.Ended() {
+			return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task has ended already: it is " + string(task.Status)}
+		}
+		if _, err := t.serve(ctx, mcp.MethodTasksCancel, nil); err != nil {
+			return errorFor(caller.Version, err)
+		}
+		if task, err = t.get(ctx); err != nil {
+			return errorFor(caller.Version, err)
+		}
+	}
+	encoded, err := encodeLegacyTask(task)
+	if err != nil {
+		return err
+	}
+	return reply.Write(mcp.Raw(encoded))
+}
+
+// A taskClient is a session of 2025-11-25 that asks about one task.
+type taskClient struct {
+	server *Server
+	from   jsonrpc.Peer
+	req    *jsonrpc.Request
+	caller *mcp.Caller
+}
+
+// serve makes one request of the extension for the task.
+func (t *taskClient) serve(ctx context.Context, method string, answers json.RawMessage) (mcp.Result, error) {
+	params, err := jsonscan.Splice(nil, []byte(emptyObject),
+		jsonscan.Edit{Name: "taskId", Value: t.req.Member("taskId")}, jsonscan.Edit{Name: memberResponses, Value: answers})
+	if err != nil {
+		return nil, err
+	}
+	req, err := jsonrpc.NewRequest(t.req.ID, method, params)
+	if err != nil {
+		return nil, err
+	}
+	c := newCall(ctx, t.from, req, t.caller)
+	defer c.close()
+	return t.server.core.Serve(ctx, &c.Call)
+}
+
+func (t *taskClient) get(ctx context.Context) (*mcp.Task, error) {
+	result, err := t.serve(ctx, mcp.MethodTasksGet, nil)
+	if err != nil {
+		return nil, err
+	}
+	if task, ok := result.(*mcp.Task); ok {
+		return task, nil
+	}
+	encoded, err := result.AppendJSON(nil) // of a proxied task
+	if err != nil {
+		return nil, err
+	}
+	task := new(mcp.Task)
+	return task, task.UnmarshalJSON(encoded)
+}
+
+// result waits for the result of the task and asks its questions.
+func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
+	changed := make(chan struct{}, 1)
+	call := mcp.NewCall(t.req, t.caller, nil)
+	filter := mcp.SubscriptionFilter{TaskIDs: []string{mcp.Subject(mcp.MethodTasksGet, t.req.Member)}}
+	_, stop, err := t.server.core.Watch(ctx, &call, filter, func(mcp.Change) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	poll := time.NewTicker(legacyTaskPoll)
+	defer poll.Stop()
+	for {
+		task, err := t.get(ctx)
+		if err != nil {
+			return err
+		}
+		if task.Status.Ended() {
+			return t.writeResult(task, reply)
+		}
+		if task.Status == mcp.TaskInputRequired {
+			if err := t.ask(ctx, task.InputRequests); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-changed:
+		case <-poll.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// related returns the _meta of a message that belongs to the task.
+func (t *taskClient) related() json.RawMessage {
+	return json.RawMessage(`{"` + mcp.MetaRelatedTask + `":{"taskId":` + string(t.req.Member("taskId")) + `}}`)
+}
+
+func (t *taskClient) writeResult(task *mcp.Task, reply *jsonrpc.Reply) error {
+	switch task.Status {
+	case mcp.TaskFailed:
+		failure := &jsonrpc.Error{Code: jsonrpc.InternalError, Message: task.StatusMessage}
+		if err := json.Unmarshal(task.Error, failure); err != nil {
+			return err
+		}
+		return errorFor(t.caller.Version, failure)
+	case mcp.TaskCancelled:
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task was cancelled"}
+	}
+	members, err := jsonscan.ReadObject(task.Result)
+	if err != nil {
+		return err
+	}
+	meta := t.related()
+	if has := members.Get(memberMeta); jsonscan.KindOf(has) == jsonscan.Object {
+		own, err := jsonscan.ReadObject(meta)
+		if err != nil {
+			return err
+		}
+		if meta, err = jsonscan.Splice(nil, has, jsonscan.Edit{Name: mcp.MetaRelatedTask, Value: own.Get(mcp.MetaRelatedTask)}); err != nil {
+			return err
+		}
+	}
+	result, err := jsonscan.Splice(nil, task.Result, jsonscan.Edit{Name: memberMeta, Value: meta})
+	if err != nil {
+		return err
+	}
+	return t.server.writeLegacy(mcp.MethodToolsCall, t.caller.Version, mcp.Raw(result), reply)
+}
+
+// ask asks the questions of the task one after the other. The error is that of the client; the questions
+// stay open then.
+func (t *taskClient) ask(ctx context.Context, questions map[string]mcp.InputRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, InputTimeout)
+	defer cancel()
+	for _, key := range sortedKeys(questions) {
+		params, err := questionFor(t.caller.Version, questions[key])
+		if err != nil {
+			return err
+		}
+		encoded, err := appendParams(nil, params)
+		if err != nil {
+			return err
+		}
+		if encoded, err = jsonscan.Splice(nil, encoded, jsonscan.Edit{Name: memberMeta, Value: t.related()}); err != nil {
+			return err
+		}
+		resp, err := t.from.Call(ctx, questions[key].Method, mcp.Raw(encoded))
+		if err != nil {
+			return err
+		}
+		answers := append(jsonscan.AppendString([]byte{'{'}, key), ':')
+		answers = append(append(answers, resp.Result...), '}')
+		if _, err := t.serve(ctx, mcp.MethodTasksUpdate, answers); err != nil {
+			return err
+		}
+	}
+	return nil
+}

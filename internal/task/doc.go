@@ -1,0 +1,16 @@
+// Package task runs calls in the background, on state that the replicas of a server share.
+//
+// A task is a record in a [store.KV], sealed, under a random id. [Engine.Create] stores the record and
+// adds a job to a [store.Queue]; a worker of any replica takes the job, runs the call and stores the
+// outcome. Questions of the call end the run; [Engine.Answer] adds the next job when all are answered.
+//
+// Guarantees:
+//
+//  1. The record is stored before Create returns.
+//  2. A task has one outcome. The record changes by revision, and never after its end.
+//  3. A job whose worker has died is delivered again when its lease ends. The call then begins again,
+//     with the values that earlier runs have saved, unless its task has NoRestart.
+//  4. A task exists for its principal only.
+//  5. Arguments, answers and results are sealed before they reach the store. A principal cannot be read
+//     in the store either.
+package task

@@ -1,0 +1,464 @@
+package task
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+const (
+	// queueName and subject are the queue of jobs, and the subject of messages about tasks.
+	queueName = "tasks"
+	subject   = "tasks"
+	// DefaultTTL is how long a task is kept unless it says otherwise.
+	DefaultTTL = 24 * time.Hour
+	// pollInterval is how often clients should ask for the state of a task.
+	pollInterval = time.Second
+	// requeueAfter is how long an answered task may wait before a reader adds its job again, in case the
+	// replica that has stored the answers ended before it added the job.
+	requeueAfter = 2 * time.Second
+	// operationTimeout bounds the operations of the store that belong to no request.
+	operationTimeout = 5 * time.Second
+)
+
+// ErrUnknown means that there is no task with the id for the principal.
+var ErrUnknown = errors.New("task: unknown id")
+
+// Config configures an [Engine]. All fields are required.
+type Config struct {
+	Store store.Store
+	// Ring returns the keys that seal records. They must be the same at all replicas, and for as long
+	// as a task is kept.
+	Ring func(ctx context.Context) (*token.Ring, error)
+	// Run runs a call. It returns when ctx ends.
+	Run func(ctx context.Context, run *Run) Outcome
+	// Max is how many tasks run at the same time, and how many tasks of one principal that have not
+	// ended this replica accepts.
+	Max    int
+	Logger *slog.Logger
+}
+
+// An Engine creates tasks and runs the tasks of all replicas. Its methods may be called concurrently.
+type Engine struct {
+	records
+	config Config
+
+	pulling    context.Context // ends when no more jobs are taken
+	stopPull   context.CancelFunc
+	working    context.Context // ends when runs are interrupted
+	interrupt  context.CancelCauseFunc
+	background sync.WaitGroup // the worker, the subscriber and the runs
+
+	mu       sync.Mutex
+	started  bool
+	stopped  bool
+	running  map[string]*Run
+	watchers map[string]map[*watcher]struct{}
+	open     map[string]map[string]time.Time // by principal and id: when a task of this replica ends at the latest
+}
+
+// A watcher is notified of the changes of one task.
+type watcher struct{ notify func() }
+
+// New returns an engine. [Engine.Stop] must be called.
+func New(config Config) *Engine {
+	e := &Engine{
+		records: records{config.Store, config.Ring}, config: config,
+		running: make(map[string]*Run), watchers: make(map[string]map[*watcher]struct{}), open: make(map[string]map[string]time.Time),
+	}
+	e.pulling, e.stopPull = context.WithCancel(context.Background())
+	e.working, e.interrupt = context.WithCancelCause(context.Background())
+	return e
+}
+
+// Start begins to run tasks, in the background. Later calls do nothing.
+func (e *Engine) Start() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.started || e.stopped {
+		return
+	}
+	e.started = true
+	e.background.Go(e.receive)
+	e.background.Go(e.pull)
+}
+
+// errStopped is the cause of the end of runs at the shutdown.
+var errStopped = errors.New("the server is shutting down")
+
+// Drain makes the engine take no more jobs. It does not wait.
+func (e *Engine) Drain() {
+	e.mu.Lock()
+	e.stopped = true
+	e.mu.Unlock()
+	e.stopPull()
+}
+
+// Stop drains the engine and waits for the running calls until ctx ends. Those that still run are then
+// interrupted, so that another replica begins them again. The error says that some do not end within
+// 5 s after that.
+func (e *Engine) Stop(ctx context.Context) error {
+	e.Drain()
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		e.background.Wait()
+	}()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+	}
+	e.interrupt(errStopped)
+	select {
+	case <-idle:
+		return nil
+	case <-time.After(operationTimeout):
+		return errors.New("calls that run as tasks have not ended with their contexts")
+	}
+}
+
+// A Spec describes a task to create.
+type Spec struct {
+	Principal string
+	mcp.TaskRequest
+	// Call and State are JSON for [Config.Run].
+	Call, State json.RawMessage
+}
+
+// Create stores a task and adds its first job. When it returns, the task can be found at every replica.
+// The error is a [*SizeError], a [*jsonrpc.Error] with [jsonrpc.Busy] if the principal has too many
+// tasks, or that of the store.
+func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
+	e.Start()
+	if spec.TTL <= 0 {
+		spec.TTL = DefaultTTL
+	}
+	now := time.Now()
+	rec := &record{
+		Principal: spec.Principal, Status: mcp.TaskWorking, Created: now, Updated: now,
+		TTL: spec.TTL, NoRestart: spec.NoRestart, Round: 1,
+	}
+	id := rand.Text()
+	if err := e.admit(spec.Principal, id, rec.until()); err != nil {
+		return nil, err
+	}
+	if err := e.store(ctx, id, rec, &spec); err != nil {
+		e.ended(spec.Principal, id)
+		return nil, err
+	}
+	return e.describe(id, rec), nil
+}
+
+func (e *Engine) store(ctx context.Context, id string, rec *record, spec *Spec) (err error) {
+	if rec.Call, err = e.write(ctx, id, "call", spec.Call, rec.until()); err != nil {
+		return err
+	}
+	if rec.State, err = e.write(ctx, id, "state", spec.State, rec.until()); err != nil {
+		return err
+	}
+	if err := e.create(ctx, id, rec); err != nil {
+		return fmt.Errorf("storing a task: %w", err)
+	}
+	return e.push(ctx, id, rec.Round)
+}
+
+// A job is the data of a job of the queue.
+type job struct {
+	ID    string `json:"id"`
+	Round int    `json:"round"`
+}
+
+func (e *Engine) push(ctx context.Context, id string, round int) error {
+	data, err := json.Marshal(job{id, round})
+	if err != nil {
+		return err
+	}
+	if err := e.config.Store.Push(ctx, queueName, fmt.Sprintf("%s-%d", id, round), data); err != nil {
+		return fmt.Errorf("adding a job for a task: %w", err)
+	}
+	return nil
+}
+
+// admit counts a task that has not ended.
+func (e *Engine) admit(principal, id string, until time.Time) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	tasks := e.open[principal]
+	if tasks == nil {
+		tasks = make(map[string]time.Time)
+		e.open[principal] = tasks
+	}
+	if len(tasks) >= e.config.Max {
+		now := time.Now()
+		maps.DeleteFunc(tasks, func(_ string, until time.Time) bool { return !now.Before(until) })
+	}
+	if len(tasks) >= e.config.Max {
+		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: fmt.Sprintf("the caller has %d tasks that have not ended; cancel some, or try again later", len(tasks))}
+	}
+	tasks[id] = until
+	return nil
+}
+
+// ended stops to count a task.
+func (e *Engine) ended(principal, id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.open[principal], id)
+	if len(e.open[principal]) == 0 {
+		delete(e.open, principal)
+	}
+}
+
+// own loads a record for its principal.
+func (e *Engine) own(ctx context.Context, id, principal string) (*record, error) {
+	rec, _, err := e.load(ctx, id)
+	if err == nil && rec.Principal != principal {
+		return nil, ErrUnknown
+	}
+	return rec, err
+}
+
+// Get returns the state of a task, with its questions, result or error. The error is [ErrUnknown], or
+// that of the store.
+func (e *Engine) Get(ctx context.Context, id, principal string) (*mcp.Task, error) {
+	rec, err := e.own(ctx, id, principal)
+	if err != nil {
+		return nil, err
+	}
+	if rec.isQueued() && time.Since(rec.Updated) > requeueAfter {
+		if err := e.push(ctx, id, rec.Round); err != nil {
+			return nil, err
+		}
+	}
+	t := e.describe(id, rec)
+	t.InputRequests, t.Error = rec.Questions, rec.Error
+	if rec.Status == mcp.TaskCompleted {
+		t.Result, err = e.read(ctx, id, &rec.Result)
+	}
+	return t, err
+}
+
+// describe returns the state of a task without its questions, result and error.
+func (e *Engine) describe(id string, rec *record) *mcp.Task {
+	ttl := rec.TTL.Milliseconds()
+	t := &mcp.Task{
+		TaskID: id, Status: rec.Status, StatusMessage: rec.Message,
+		CreatedAt: timeText(rec.Created), LastUpdatedAt: timeText(rec.Updated),
+		TTLMs: &ttl, PollIntervalMs: pollInterval.Milliseconds(),
+	}
+	if rec.Progress != nil {
+		if value, err := json.Marshal(rec.Progress); err == nil {
+			_ = t.Meta.Set(mcp.MetaTaskProgress, value) // the key and the value are valid
+		}
+	}
+	return t
+}
+
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Answer stores the answers to open questions, and ignores others. When no question is open any more, the
+// task runs again. The error is [ErrUnknown], a [*SizeError], or that of the store.
+func (e *Engine) Answer(ctx context.Context, id, principal string, answers map[string]json.RawMessage) error {
+	rec, err := e.own(ctx, id, principal)
+	if err != nil {
+		return err
+	}
+	stored := make(map[string]part)
+	for key := range rec.Questions {
+		if answer, ok := answers[key]; ok {
+			if stored[key], err = e.write(ctx, id, "answer", answer, rec.until()); err != nil {
+				return err
+			}
+		}
+	}
+	if len(stored) == 0 {
+		return nil
+	}
+	rec, err = e.update(ctx, id, func(rec *record) bool {
+		changed := false
+		for key, answer := range stored {
+			if _, open := rec.Questions[key]; !open {
+				continue // another request was faster, or the task has ended
+			}
+			changed = true
+			delete(rec.Questions, key)
+			if rec.Answers == nil {
+				rec.Answers = make(map[string]part)
+			}
+			rec.Answers[key] = answer
+		}
+		if changed && len(rec.Questions) == 0 {
+			rec.Status, rec.Message = mcp.TaskWorking, ""
+			rec.Round++
+		}
+		return changed
+	})
+	if err != nil {
+		return err
+	}
+	e.changed(ctx, id, rec)
+	if rec.isQueued() {
+		return e.push(ctx, id, rec.Round)
+	}
+	return nil
+}
+
+// Cancel records that the client wants to cancel a task. A task that waits ends; a running call is
+// cancelled, and its outcome is that of its function. The error is [ErrUnknown], or that of the store.
+func (e *Engine) Cancel(ctx context.Context, id, principal string) error {
+	if _, err := e.own(ctx, id, principal); err != nil {
+		return err
+	}
+	rec, err := e.update(ctx, id, func(rec *record) bool {
+		if rec.Cancelled || rec.Status.Ended() {
+			return false
+		}
+		rec.Cancelled = true
+		if rec.Status == mcp.TaskInputRequired || rec.isQueued() {
+			rec.end(mcp.TaskCancelled, cancelledMessage)
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	e.changed(ctx, id, rec)
+	return nil
+}
+
+const cancelledMessage = "the task was cancelled by its client"
+
+// Watch calls notify after each change of a task, at any replica, until stop is called. notify must not
+// block. The error is [ErrUnknown], or that of the store.
+func (e *Engine) Watch(ctx context.Context, id, principal string, notify func()) (stop func(), err error) {
+	if _, err := e.own(ctx, id, principal); err != nil {
+		return nil, err
+	}
+	e.Start()
+	w := &watcher{notify}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.watchers[id] == nil {
+		e.watchers[id] = make(map[*watcher]struct{})
+	}
+	e.watchers[id][w] = struct{}{}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.watchers[id], w)
+		if len(e.watchers[id]) == 0 {
+			delete(e.watchers, id)
+		}
+	}, nil
+}
+
+// A message tells the replicas that a task has changed.
+type message struct {
+	ID        string `json:"id"`
+	Principal string `json:"principal,omitempty"`
+	Ended     bool   `json:"ended,omitempty"`
+	Cancelled bool   `json:"cancelled,omitempty"`
+}
+
+// changed notifies the watchers of a task at all replicas. A message that is lost delays clients until
+// they ask again.
+func (e *Engine) changed(ctx context.Context, id string, rec *record) {
+	m := message{ID: id, Principal: rec.Principal, Ended: rec.Status.Ended(), Cancelled: rec.Cancelled}
+	e.handle(m)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
+	defer cancel()
+	data, err := json.Marshal(m)
+	if err == nil {
+		data, err = e.seal(ctx, subject, data)
+	}
+	if err == nil {
+		err = e.config.Store.Publish(ctx, subject, data)
+	}
+	if err != nil && !errors.Is(err, store.ErrClosed) {
+		e.config.Logger.Warn("a change of a task cannot be passed to other replicas", "error", err)
+	}
+}
+
+// handle notifies the watchers of this replica, and cancels a run of this replica.
+func (e *Engine) handle(m message) {
+	if m.Ended {
+		e.ended(m.Principal, m.ID)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for w := range e.watchers[m.ID] {
+		w.notify()
+	}
+	if run := e.running[m.ID]; run != nil && m.Cancelled {
+		run.cancel(errCancelled)
+	}
+}
+
+// receive handles the messages of other replicas until the engine stops. It subscribes again after
+// failures.
+func (e *Engine) receive() {
+	var pause backoff.Backoff
+	for {
+		stop, err := e.config.Store.Subscribe(e.pulling, subject, e.receiveMessage)
+		if err == nil {
+			<-e.pulling.Done()
+			stop()
+			return
+		}
+		if e.pulling.Err() != nil || errors.Is(err, store.ErrClosed) {
+			return
+		}
+		e.config.Logger.Warn("messages about tasks cannot be received; it is tried again", "error", err)
+		if pause.Wait(e.pulling) != nil {
+			return
+		}
+	}
+}
+
+func (e *Engine) receiveMessage(ctx context.Context, received store.Message) {
+	if received.Missed {
+		e.missed()
+		return
+	}
+	ring, err := e.config.Ring(ctx)
+	if err != nil {
+		return
+	}
+	data, err := ring.OpenBytes(received.Data, token.Binding("task", subject))
+	var m message
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil {
+		e.config.Logger.Warn("a message about a task cannot be read", "error", err)
+		return
+	}
+	e.handle(m)
+}
+
+// missed assumes that all tasks have changed.
+func (e *Engine) missed() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, watchers := range e.watchers {
+		for w := range watchers {
+			w.notify()
+		}
+	}
+	for _, run := range e.running {
+		run.look()
+	}
+}

@@ -1,0 +1,244 @@
+package task
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+const (
+	// keyPrefix is the prefix of the keys of records: task/<id>, with the parts of a record below it.
+	keyPrefix = "task/"
+	// maxInline is the size in bytes up to which a part is in the record itself.
+	maxInline = 64 << 10
+	// chunkSize is the size in bytes of the pieces of a larger part.
+	chunkSize = 256 << 10
+	// maxPart is the maximum size in bytes of a part: of the call, its state or its result.
+	maxPart = 16 << 20
+	// maxQuestions is the maximum size in bytes of the open questions of a task.
+	maxQuestions = 128 << 10
+	// keptLonger is how much longer than its time to live a record is stored, so that clocks may differ.
+	keptLonger = time.Minute
+)
+
+// A record is the state of a task in the store.
+type record struct {
+	Principal string         `json:"principal,omitempty"`
+	Status    mcp.TaskStatus `json:"status"`
+	Message   string         `json:"message,omitempty"`
+	Progress  *Progress      `json:"progress,omitempty"`
+	Created   time.Time      `json:"created"`
+	Updated   time.Time      `json:"updated"`
+	TTL       time.Duration  `json:"ttl"`
+	NoRestart bool           `json:"noRestart,omitempty"`
+	Cancelled bool           `json:"cancelled,omitempty"` // the client has asked to cancel the task
+
+	// Round counts the jobs of the task from 1: the first run, and one after each answered round of
+	// questions. Started is the last round that a worker has begun.
+	Round   int `json:"round"`
+	Started int `json:"started,omitempty"`
+
+	Questions map[string]mcp.InputRequest `json:"questions,omitempty"` // without an answer
+	Answers   map[string]part             `json:"answers,omitempty"`   // for the next run
+	Call      part                        `json:"call"`
+	State     part                        `json:"state"`
+	Result    part                        `json:"result"`
+	Error     json.RawMessage             `json:"error,omitempty"`
+}
+
+// A Progress is the last progress that a task has reported.
+type Progress struct {
+	Progress float64 `json:"progress"`
+	Total    float64 `json:"total,omitempty"` // 0 if it is unknown
+}
+
+// A part is a JSON value of a record. A large one is stored in chunks, under keys of its own that are
+// never written again.
+type part struct {
+	Inline json.RawMessage `json:"inline,omitempty"`
+	Name   string          `json:"name,omitempty"` // of the chunks
+	Chunks int             `json:"chunks,omitempty"`
+}
+
+// until returns when the record ends.
+func (r *record) until() time.Time { return r.Created.Add(r.TTL) }
+
+// isQueued reports whether the task waits for a worker.
+func (r *record) isQueued() bool { return r.Status == mcp.TaskWorking && r.Started < r.Round }
+
+// end ends the task.
+func (r *record) end(status mcp.TaskStatus, message string) {
+	r.Status, r.Message = status, message
+	r.Questions, r.Answers = nil, nil
+}
+
+func keyOf(id string) string { return keyPrefix + id }
+
+// A SizeError says that a part of a task is too large to be stored.
+type SizeError struct {
+	Part      string
+	Size, Max int // in bytes
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the %s of the task has %d bytes, at most %d can be stored", e.Part, e.Size, e.Max)
+}
+
+// records reads and writes records.
+type records struct {
+	kv   store.KV
+	ring func(ctx context.Context) (*token.Ring, error)
+}
+
+// seal seals a value that is stored under a key.
+func (r *records) seal(ctx context.Context, key string, value []byte) ([]byte, error) {
+	ring, err := r.ring(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ring.SealBytes(value, token.Binding("task", key)), nil
+}
+
+func (r *records) get(ctx context.Context, key string) ([]byte, uint64, error) {
+	item, err := r.kv.Get(ctx, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	ring, err := r.ring(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	value, err := ring.OpenBytes(item.Value, token.Binding("task", key))
+	return value, item.Revision, err
+}
+
+// load returns a record and its revision. The error is [ErrUnknown] if there is no record with the id, or
+// if it cannot be opened with the keys of this server.
+func (r *records) load(ctx context.Context, id string) (*record, uint64, error) {
+	if store.CheckName(id) != nil {
+		return nil, 0, ErrUnknown
+	}
+	value, revision, err := r.get(ctx, keyOf(id))
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, token.ErrForged) {
+		return nil, 0, ErrUnknown
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	rec := new(record)
+	if err := json.Unmarshal(value, rec); err != nil {
+		return nil, 0, fmt.Errorf("the record of a task is malformed: %w", err)
+	}
+	if !time.Now().Before(rec.until()) {
+		return nil, 0, ErrUnknown
+	}
+	return rec, revision, nil
+}
+
+// encode returns a sealed record and its remaining time to live.
+func (r *records) encode(ctx context.Context, id string, rec *record) ([]byte, time.Duration, error) {
+	value, err := json.Marshal(rec)
+	if err != nil {
+		return nil, 0, err
+	}
+	sealed, err := r.seal(ctx, keyOf(id), value)
+	return sealed, time.Until(rec.until()) + keptLonger, err
+}
+
+func (r *records) create(ctx context.Context, id string, rec *record) error {
+	value, ttl, err := r.encode(ctx, id, rec)
+	if err != nil {
+		return err
+	}
+	_, err = r.kv.Create(ctx, keyOf(id), value, ttl)
+	return err
+}
+
+// maxConflicts is how often one change is tried again because another one came first.
+const maxConflicts = 100
+
+// update changes a record. change gets the current record, and may be called several times; if it
+// returns false, nothing is written. The result is the record that is stored now.
+func (r *records) update(ctx context.Context, id string, change func(*record) bool) (*record, error) {
+	for range maxConflicts {
+		rec, revision, err := r.load(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !change(rec) {
+			return rec, nil
+		}
+		rec.Updated = time.Now()
+		value, ttl, err := r.encode(ctx, id, rec)
+		if err != nil {
+			return nil, err
+		}
+		_, err = r.kv.Update(ctx, keyOf(id), value, revision, ttl)
+		if err == nil {
+			return rec, nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return nil, err
+		}
+	}
+	return nil, errors.New("the task is changed too often")
+}
+
+// write stores a part. what names it in errors.
+func (r *records) write(ctx context.Context, id, what string, value json.RawMessage, until time.Time) (part, error) {
+	if len(value) > maxPart {
+		return part{}, &SizeError{what, len(value), maxPart}
+	}
+	if len(value) <= maxInline {
+		return part{Inline: value}, nil
+	}
+	p := part{Name: rand.Text()}
+	for len(value) > 0 {
+		chunk := value[:min(len(value), chunkSize)]
+		value = value[len(chunk):]
+		key := p.key(id, p.Chunks)
+		sealed, err := r.seal(ctx, key, chunk)
+		if err != nil {
+			return part{}, err
+		}
+		if _, err := r.kv.Create(ctx, key, sealed, time.Until(until)+keptLonger); err != nil {
+			return part{}, fmt.Errorf("storing the %s of the task: %w", what, err)
+		}
+		p.Chunks++
+	}
+	return p, nil
+}
+
+func (p *part) key(id string, chunk int) string {
+	return fmt.Sprintf("%s%s/%s/%d", keyPrefix, id, p.Name, chunk)
+}
+
+// read returns the value of a part.
+func (r *records) read(ctx context.Context, id string, p *part) (json.RawMessage, error) {
+	if p.Chunks == 0 {
+		return p.Inline, nil
+	}
+	var value []byte
+	for i := range p.Chunks {
+		chunk, _, err := r.get(ctx, p.key(id, i))
+		if err != nil {
+			return nil, fmt.Errorf("reading a part of the task: %w", err)
+		}
+		value = append(value, chunk...)
+	}
+	return value, nil
+}
+
+// drop deletes the chunks of a part that no record names any more. What remains after an error expires.
+func (r *records) drop(ctx context.Context, id string, p part) {
+	for i := range p.Chunks {
+		_ = r.kv.Delete(ctx, p.key(id, i), 0)
+	}
+}

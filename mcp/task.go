@@ -1,0 +1,154 @@
+package mcp
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+)
+
+// ExtensionTasks identifies the extension that lets a server answer a call with a task (SEP-2663).
+const ExtensionTasks = "io.modelcontextprotocol/tasks"
+
+// Methods of [ExtensionTasks]. The params of the first three name the task, as taskId.
+const (
+	MethodTasksGet    = "tasks/get"
+	MethodTasksUpdate = "tasks/update"
+	MethodTasksCancel = "tasks/cancel"
+	// MethodTasksResult waits for the result of a task (2025-11-25 only).
+	MethodTasksResult = "tasks/result"
+
+	// NotificationTasks reports the new state of a task to its subscribers.
+	NotificationTasks = "notifications/tasks"
+)
+
+// ResultTask is the type of a result that is a [Task]: the server continues the call in the background.
+const ResultTask ResultType = "task"
+
+// MetaTaskProgress is the key, in the `_meta` of a [Task], of the last progress that the task has
+// reported: an object with the members progress and total of [ProgressParams]. It is defined by this
+// module.
+const MetaTaskProgress = "io.github.dovetail-go/progress"
+
+// A TaskRequest says how a call continues as a task; see [InputRequired].
+type TaskRequest struct {
+	// TTL is how long after its start the task and its result are kept. The call is cancelled if it
+	// takes longer. 0 means the default of the server.
+	TTL time.Duration
+	// NoRestart says that the call must not begin again on another replica when the replica that runs
+	// it has ended. The task then fails.
+	NoRestart bool
+}
+
+// A TaskStatus is the state of a task.
+type TaskStatus string
+
+// The states of a task. A task in one of the last three has ended, and does not change any more.
+const (
+	// TaskWorking: the server works on the call.
+	TaskWorking TaskStatus = "working"
+	// TaskInputRequired: the task waits for answers of the client.
+	TaskInputRequired TaskStatus = "input_required"
+	// TaskCompleted: the call has a result, which may be a failure that the tool reports.
+	TaskCompleted TaskStatus = "completed"
+	// TaskFailed: the call has ended with a protocol error.
+	TaskFailed TaskStatus = "failed"
+	// TaskCancelled: the call was cancelled before it was complete.
+	TaskCancelled TaskStatus = "cancelled"
+)
+
+// Ended reports whether a task in this state does not change any more.
+func (s TaskStatus) Ended() bool {
+	return s == TaskCompleted || s == TaskFailed || s == TaskCancelled
+}
+
+// A Task is a call that a server continues in the background: the result of the call itself, with the
+// type [ResultTask], the result of tasks/get, and the parameters of notifications/tasks. SEP-2663.
+type Task struct {
+	// TaskID identifies the task. It is secret: a server may accept it as an authorization.
+	TaskID string     `json:"taskId"`
+	Status TaskStatus `json:"status"`
+	// StatusMessage describes the state for people and models, such as the progress.
+	StatusMessage string `json:"statusMessage,omitzero"`
+	// CreatedAt and LastUpdatedAt are times in the format of ISO 8601.
+	CreatedAt     string `json:"createdAt"`
+	LastUpdatedAt string `json:"lastUpdatedAt"`
+	// TTLMs is how long after CreatedAt the server keeps the task, in milliseconds. nil means without
+	// limit.
+	TTLMs *int64 `json:"ttlMs"`
+	// PollIntervalMs is how often clients should ask for the state, in milliseconds. 0 means that the
+	// server has no preference.
+	PollIntervalMs int64 `json:"pollIntervalMs,omitzero"`
+	// InputRequests are the open questions of a task with [TaskInputRequired], by key. A key is never
+	// used for two questions of one task.
+	InputRequests map[string]InputRequest `json:"inputRequests,omitzero"`
+	// Result is the result of the call after [TaskCompleted].
+	Result json.RawMessage `json:"result,omitzero"`
+	// Error is the JSON-RPC error of the call after [TaskFailed].
+	Error      json.RawMessage `json:"error,omitzero"`
+	ResultType ResultType      `json:"resultType,omitzero"`
+	Meta       Meta            `json:"_meta,omitzero"`
+	Extra      Extra           `json:",embed"`
+}
+
+// AppendJSON appends the task as a JSON object.
+func (t *Task) AppendJSON(dst []byte) ([]byte, error) {
+	type fields Task
+	return appendFields(dst, (*fields)(t))
+}
+
+// MarshalJSON returns the task as a JSON object.
+func (t Task) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+
+// UnmarshalJSON decodes the task. The error is a *[DecodeError].
+func (t *Task) UnmarshalJSON(data []byte) error {
+	type fields Task
+	return decode(data, (*fields)(t))
+}
+
+// TaskParams are the parameters of tasks/get and tasks/cancel, and of tasks/update with its answers.
+type TaskParams struct {
+	TaskID string `json:"taskId"`
+	// InputResponses are the answers to open questions by key: an [ElicitResult],
+	// [CreateMessageResult] or [ListRootsResult].
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitzero"`
+	Meta           Meta                       `json:"_meta,omitzero"`
+	Extra          Extra                      `json:",embed"`
+}
+
+// AppendJSON appends the parameters as a JSON object.
+func (t *TaskParams) AppendJSON(dst []byte) ([]byte, error) {
+	type fields TaskParams
+	return appendFields(dst, (*fields)(t))
+}
+
+// MarshalJSON returns the parameters as a JSON object.
+func (t TaskParams) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+
+// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
+func (t *TaskParams) UnmarshalJSON(data []byte) error {
+	type fields TaskParams
+	return decode(data, (*fields)(t))
+}
+
+// HasExtension reports whether the client has declared an extension, such as [ExtensionTasks].
+func (c *ClientCapabilities) HasExtension(name string) bool {
+	_, declared := c.Extensions[name]
+	return declared
+}
+
+// HasExtension reports whether the server has declared an extension, such as [ExtensionTasks].
+func (s *ServerCapabilities) HasExtension(name string) bool {
+	_, declared := s.Extensions[name]
+	return declared
+}
+
+// MissingExtension returns the error of a request that needs an extension which the client has not
+// declared. MCP 2026-07-28, basic/versioning, "Extension Negotiation".
+func MissingExtension(name string) *jsonrpc.Error {
+	return &jsonrpc.Error{
+		Code:    CodeMissingClientCapability,
+		Message: "the client did not declare the extension " + name,
+		Data:    json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + name + `":{}}}}`),
+	}
+}

@@ -1,0 +1,446 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/task"
+	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// A TaskMode says whether calls of a tool continue as tasks, for clients that support tasks (SEP-2663,
+// and the tasks of 2025-11-25). The client gets the id of the task immediately, and asks for the result
+// later, also over another connection and after a restart. The function stays the same: [Elicit] and
+// [Sample] make the task wait for input, [Request.Progress] sets its status message, and [Once] keeps a
+// value when the call begins again. Arguments are validated, and guards decide, before a task is
+// created, and again when it runs.
+//
+// A task survives what [Options].Store survives. When the replica that runs a task has ended, another
+// replica begins the call again from its first line; see [Tool].NoRestart.
+type TaskMode int
+
+const (
+	// TaskForbidden: the caller waits for the result.
+	TaskForbidden TaskMode = iota
+	// TaskOptional: calls continue as tasks if the client supports tasks. Other clients wait.
+	TaskOptional
+	// TaskRequired is like TaskOptional, and other clients get an error: for calls that take longer than
+	// a connection lasts.
+	TaskRequired
+)
+
+// String returns the name of the mode in the protocol: forbidden, optional or required.
+func (m TaskMode) String() string {
+	switch m {
+	case TaskForbidden:
+		return "forbidden"
+	case TaskOptional:
+		return "optional"
+	case TaskRequired:
+		return "required"
+	}
+	return fmt.Sprintf("TaskMode(%d)", int(m))
+}
+
+// DefaultMaxTasks is the default of [Options].MaxTasks.
+const DefaultMaxTasks = 1000
+
+// execution returns the member execution of a tool's definition, which clients of 2025-11-25 read.
+func (m TaskMode) execution() *mcp.ToolExecution {
+	if m == TaskForbidden {
+		return nil
+	}
+	return &mcp.ToolExecution{TaskSupport: m.String()}
+}
+
+// becomeTask returns the error of a call that must continue as a task, and nil for a call that runs now.
+func (t *Tool) becomeTask(call *mcp.Call) error {
+	switch {
+	case t.Task == TaskForbidden || call.TaskID() != "":
+		return nil
+	case t.Task == TaskRequired && !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks):
+		return mcp.MissingExtension(mcp.ExtensionTasks)
+	}
+	return call.BecomeTask(mcp.TaskRequest{TTL: t.TTL, NoRestart: t.NoRestart})
+}
+
+// tasks are the tasks of a server. The zero value has none.
+type tasks struct {
+	mu      sync.Mutex
+	engine  *task.Engine  // nil until it is needed
+	memory  *store.Memory // the store of a server without Options.Store
+	ring    *token.Ring   // the shared keys; nil until they are read
+	stopped bool
+}
+
+// taskEngine returns the engine, which it creates when it is needed first.
+func (s *Server) taskEngine() (*task.Engine, error) {
+	s.tasks.mu.Lock()
+	defer s.tasks.mu.Unlock()
+	switch {
+	case s.tasks.engine != nil:
+		return s.tasks.engine, nil
+	case s.tasks.stopped:
+		return nil, errStopping
+	}
+	shared := s.options.Store
+	if shared == nil {
+		memory, err := store.NewMemory(nil)
+		if err != nil {
+			return nil, err
+		}
+		s.tasks.memory, shared = memory, memory
+	}
+	s.tasks.engine = task.New(task.Config{
+		Store: shared, Ring: s.taskKeys, Run: s.runTask, Max: s.options.MaxTasks, Logger: s.options.Logger,
+	})
+	return s.tasks.engine, nil
+}
+
+// startTasks begins to run tasks that other replicas, or an earlier process, have created.
+func (s *Server) startTasks() {
+	if s.options.Store == nil || !s.Catalog().hasTasks() {
+		return
+	}
+	if engine, err := s.taskEngine(); err == nil {
+		engine.Start()
+	}
+}
+
+// drainTasks makes this replica begin no more tasks.
+func (s *Server) drainTasks() {
+	s.tasks.mu.Lock()
+	defer s.tasks.mu.Unlock()
+	s.tasks.stopped = true
+	if s.tasks.engine != nil {
+		s.tasks.engine.Drain()
+	}
+}
+
+// stopTasks waits for the tasks that run until ctx ends, and then interrupts them.
+func (s *Server) stopTasks(ctx context.Context) error {
+	s.drainTasks()
+	var err error
+	if s.tasks.engine != nil {
+		err = s.tasks.engine.Stop(ctx)
+	}
+	if s.tasks.memory != nil {
+		err = errors.Join(err, s.tasks.memory.Close())
+	}
+	return err
+}
+
+// taskKeyName is the key of the store that has the key for tasks. Unlike the keys of requestState, it
+// does not change, since tasks are kept for long.
+const taskKeyName = "server/task-key"
+
+// taskKeys returns the keys that seal tasks: Options.StateKeys, or a key that the replicas share in
+// their store.
+func (s *Server) taskKeys(ctx context.Context) (*token.Ring, error) {
+	if s.options.Store == nil || len(s.options.StateKeys) > 0 {
+		return s.ring, nil
+	}
+	s.tasks.mu.Lock()
+	ring := s.tasks.ring
+	s.tasks.mu.Unlock()
+	if ring != nil {
+		return ring, nil
+	}
+	key := make([]byte, token.MinKey)
+	rand.Read(key) // never fails
+	_, err := s.options.Store.Create(ctx, taskKeyName, key, 0)
+	if errors.Is(err, store.ErrExists) {
+		var item store.Item
+		item, err = s.options.Store.Get(ctx, taskKeyName)
+		key = item.Value
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the key of tasks: %w", err)
+	}
+	if ring, err = token.NewRing(key); err != nil {
+		return nil, err
+	}
+	s.tasks.mu.Lock()
+	defer s.tasks.mu.Unlock()
+	s.tasks.ring = ring
+	return ring, nil
+}
+
+// hasTasks reports whether calls of any tool may continue as tasks.
+func (c *Catalog) hasTasks() bool {
+	for e := range c.All(mcp.KindTool) {
+		if e.Task != TaskForbidden {
+			return true
+		}
+	}
+	return false
+}
+
+// BecomesTask implements [era.Core].
+func (c core) BecomesTask(tool string) bool {
+	e := c.Catalog().Lookup(mcp.KindTool, tool)
+	return e != nil && e.Task != TaskForbidden
+}
+
+// A storedCall is what a task stores of its call.
+type storedCall struct {
+	Params json.RawMessage `json:"params"`
+	Caller storedCaller    `json:"caller"`
+}
+
+// A storedCaller is an [mcp.Caller] in JSON.
+type storedCaller struct {
+	Version      mcp.Version            `json:"version"`
+	Info         *mcp.Implementation    `json:"info,omitempty"`
+	Capabilities mcp.ClientCapabilities `json:"capabilities"`
+	LogLevel     mcp.LoggingLevel       `json:"logLevel,omitempty"`
+	Principal    string                 `json:"principal,omitempty"`
+}
+
+// CreateTask implements [era.Core].
+func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRequest, state json.RawMessage) (*mcp.Task, error) {
+	engine, err := c.taskEngine()
+	if err != nil {
+		return nil, err
+	}
+	// The state has the answers. A function that reports progress finds a token.
+	params, err := withoutState(call)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := encode(storedCall{params, storedCaller(*call.Caller)})
+	if err != nil {
+		return nil, err
+	}
+	created, err := engine.Create(ctx, task.Spec{Principal: call.Caller.Principal, TaskRequest: request, Call: stored, State: state})
+	return created, c.taskError(ctx, call, err)
+}
+
+// withoutState returns the params of a call without the members that belong to one of its requests, and
+// with a progress token.
+func withoutState(call *mcp.Call) (json.RawMessage, error) {
+	meta := call.Member("_meta")
+	if jsonscan.KindOf(meta) != jsonscan.Object {
+		meta = json.RawMessage("{}")
+	}
+	meta, err := jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaProgressToken, Value: json.RawMessage("0")})
+	if err != nil {
+		return nil, err
+	}
+	return jsonscan.Splice(nil, call.Params(), jsonscan.Edit{Name: "_meta", Value: meta},
+		jsonscan.Edit{Name: "requestState"}, jsonscan.Edit{Name: "inputResponses"}, jsonscan.Edit{Name: "task"})
+}
+
+// taskError returns the error for the client.
+func (s *Server) taskError(ctx context.Context, call *mcp.Call, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, task.ErrUnknown) {
+		return invalidParams("there is no such task: it has another owner, has expired or never existed")
+	}
+	if tooLarge, ok := errors.AsType[*task.SizeError](err); ok {
+		return invalidParams("%v", tooLarge)
+	}
+	if errors.Is(err, store.ErrFull) {
+		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: "the server has no room for another task; try again later"}
+	}
+	_, err = s.convertError(ctx, call, err)
+	return err
+}
+
+// Task implements [era.Core].
+func (c core) Task(ctx context.Context, caller *mcp.Caller, id string) (*mcp.Task, error) {
+	engine, err := c.taskEngine()
+	if err != nil {
+		return nil, err
+	}
+	return engine.Get(ctx, id, caller.Principal)
+}
+
+// watchTasks calls notify for each change of the caller's tasks in the list. It returns those that exist.
+func (s *Server) watchTasks(ctx context.Context, caller *mcp.Caller, ids []string, notify func(mcp.Change)) (watched []string, stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+	if len(ids) == 0 {
+		return nil, stop, nil
+	}
+	engine, err := s.taskEngine()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, id := range ids {
+		ended, err := engine.Watch(ctx, id, caller.Principal, func() { notify(mcp.Change{TaskID: id}) })
+		if errors.Is(err, task.ErrUnknown) {
+			continue
+		}
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		watched = append(watched, id)
+		stops = append(stops, ended)
+	}
+	return watched, stop, nil
+}
+
+// answerTask answers a method of [mcp.ExtensionTasks].
+func (s *Server) answerTask(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	if !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks) {
+		return nil, mcp.MissingExtension(mcp.ExtensionTasks)
+	}
+	id, err := stringMember(call, "taskId")
+	if err != nil {
+		return nil, err
+	}
+	engine, err := s.taskEngine()
+	if err != nil {
+		return nil, err
+	}
+	var result mcp.Result = mcp.Raw("{}")
+	switch principal := call.Caller.Principal; call.Method() {
+	case mcp.MethodTasksGet:
+		result, err = engine.Get(ctx, id, principal)
+	case mcp.MethodTasksCancel:
+		err = engine.Cancel(ctx, id, principal)
+	case mcp.MethodTasksUpdate:
+		var answers map[string]json.RawMessage
+		if answers, err = answersOf(call); err == nil {
+			err = engine.Answer(ctx, id, principal, answers)
+		}
+	}
+	if err != nil {
+		return nil, s.taskError(ctx, call, err)
+	}
+	return result, nil
+}
+
+// answersOf returns the answers of tasks/update by key.
+func answersOf(call *mcp.Call) (map[string]json.RawMessage, error) {
+	raw := call.Member("inputResponses")
+	members, err := jsonscan.ReadObject(raw)
+	if jsonscan.KindOf(raw) != jsonscan.Object || err != nil {
+		return nil, invalidParams("inputResponses must be an object of answers by their keys")
+	}
+	answers := make(map[string]json.RawMessage, members.Len())
+	for m := range members.All() {
+		if jsonscan.KindOf(m.Value) != jsonscan.Object {
+			return nil, invalidParams("inputResponses: the answer to %.80q must be an object", m.Name())
+		}
+		answers[m.Name()] = m.Value
+	}
+	return answers, nil
+}
+
+// A taskSink receives the progress of a call that runs as a task.
+type taskSink struct{ run *task.Run }
+
+// Notify sets the progress of the task. Log messages of tasks are not sent: SEP-2663, "Task Status
+// Notifications".
+func (t taskSink) Notify(_ context.Context, method string, params jsonrpc.Appender) error {
+	if method != mcp.NotificationProgress {
+		return nil
+	}
+	encoded, err := params.AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	var progress mcp.ProgressParams
+	if err := progress.UnmarshalJSON(encoded); err != nil {
+		return err
+	}
+	reported := task.Progress{Progress: progress.Progress}
+	if progress.Total != nil {
+		reported.Total = *progress.Total
+	}
+	message := progress.Message
+	switch {
+	case message != "":
+	case reported.Total > 0:
+		message = fmt.Sprintf("%v of %v", reported.Progress, reported.Total)
+	default:
+		message = fmt.Sprint(reported.Progress)
+	}
+	t.run.Report(message, reported)
+	return nil
+}
+
+// Save stores the state of the call.
+func (t taskSink) Save(ctx context.Context, state json.RawMessage) { t.run.Save(ctx, state) }
+
+// runTask runs the call of a task.
+func (s *Server) runTask(ctx context.Context, run *task.Run) task.Outcome {
+	outcome, err := s.runTaskCall(ctx, run)
+	if err == nil {
+		return outcome
+	}
+	if errors.Is(err, errStopping) {
+		return task.Outcome{Again: true}
+	}
+	failure, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok {
+		failure, _ = errors.AsType[*jsonrpc.Error](core{s}.Failed(mcp.MethodToolsCall, err))
+	}
+	return task.Outcome{Error: failure}
+}
+
+func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, error) {
+	var stored storedCall
+	if err := json.Unmarshal(run.Call, &stored); err != nil {
+		return task.Outcome{}, err
+	}
+	caller := mcp.Caller(stored.Caller)
+	request, err := jsonrpc.NewRequest(jsonrpc.IntID(0), mcp.MethodToolsCall, stored.Params)
+	if err != nil {
+		return task.Outcome{}, err
+	}
+	call, err := era.NewTaskCall(ctx, run.ID, request, &caller, run.State, run.Answers, taskSink{run})
+	if err != nil {
+		return task.Outcome{}, err
+	}
+	defer call.Close()
+	result, err := core{s}.Serve(ctx, &call.Call)
+	if question, asks := mcp.AsInputRequired(err); asks {
+		state, err := call.Ask()
+		return task.Outcome{Questions: question.Requests, State: state}, err
+	}
+	if err != nil {
+		return task.Outcome{}, err
+	}
+	encoded, err := result.AppendJSON(nil)
+	if err != nil {
+		return task.Outcome{}, err
+	}
+	failed, err := jsonscan.Find(encoded, "isError")
+	return task.Outcome{Result: encoded, Failed: string(failed) == "true"}, err
+}
+
+// maxTTL is the longest time to live of a task.
+const maxTTL = 365 * 24 * time.Hour
+
+// checkTask rejects options of a tool that contradict each other.
+func (t *Tool) checkTask() error {
+	switch {
+	case t.Task < TaskForbidden || t.Task > TaskRequired:
+		return fmt.Errorf("there is no mode %v of tasks", t.Task)
+	case t.Task == TaskForbidden && (t.TTL != 0 || t.NoRestart):
+		return errors.New("TTL and NoRestart need Task")
+	case t.TTL < 0 || t.TTL > maxTTL:
+		return fmt.Errorf("TTL is %v, expected at most %v", t.TTL, maxTTL)
+	}
+	return nil
+}
