@@ -392,7 +392,11 @@ func (s *Server) runTask(ctx context.Context, run *task.Run) task.Outcome {
 		return task.Outcome{Again: true}
 	}
 	failure, ok := errors.AsType[*jsonrpc.Error](err)
-	if !ok {
+	switch {
+	case ok:
+	case ctx.Err() != nil:
+		failure = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: context.Cause(ctx).Error()}
+	default:
 		failure, _ = errors.AsType[*jsonrpc.Error](core{s}.Failed(mcp.MethodToolsCall, err))
 	}
 	return task.Outcome{Error: failure}
