@@ -1,15 +1,29 @@
-// Shows the view of examples/shop in a host in a browser: see .ci/apps.
+// Shows the view of examples/shop in a host in a browser, from the shop and through a bridge: see
+// .ci/apps. The arguments are the programs of both.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer, request } from "node:http";
 import { createInterface } from "node:readline";
 import { eventually, launch, visit } from "./browser.mjs";
 
-const shop = spawn(process.argv[2], ["-http", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
-const [line] = await once(createInterface({ input: shop.stderr }), "line");
-const server = new URL(line.match(/http:\S+/)[0]);
+const [shop, bridge] = process.argv.slice(2);
+await writeFile("mcp.json", JSON.stringify({ mcpServers: { shop: { command: shop, dovetail: { required: true } } } }));
+
+/** Starts a program that serves HTTP. */
+async function serve(...command) {
+  const child = spawn(command[0], [...command.slice(1), "-http", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
+  const url = Promise.withResolvers();
+  createInterface({ input: child.stderr }).on("line", (line) => {
+    const [found] = line.match(/http:\/\/[0-9.:]+\/mcp/) ?? [];
+    if (found) url.resolve(new URL(found));
+  });
+  child.once("exit", () => url.reject(new Error(`${command[0]} has ended`)));
+  return { child, url: await url.promise };
+}
+
+let server; // URL of the server of a test
 
 // One origin has the page of the host and the server, since the server allows no other.
 const called = []; // bodies of requests to the server
@@ -35,14 +49,13 @@ const url = `http://127.0.0.1:${web.address().port}/`;
 
 const calls = () => called.filter((body) => body && JSON.parse(body).method === "tools/call").map((body) => JSON.parse(body).params);
 
-async function showsCart(browser, version) {
+async function showsCart(browser, tool, version) {
   const { page, troubles } = await visit(browser, url, { colorScheme: "light" });
   await page.waitForFunction(() => globalThis.host);
   const tools = await page.evaluate((version) => host.connect(version), version);
-  assert.deepEqual(tools.find(({ name }) => name === "cart"), { name: "cart", view: "ui://shop/cart", appOnly: false });
-  assert.deepEqual(tools.filter(({ view }) => view).length, 1);
+  assert.deepEqual(tools.filter(({ view }) => view), [{ name: tool, view: "ui://shop/cart", appOnly: false }]);
 
-  const app = await page.evaluate(() => host.show("cart", { items: [{ item: 2, quantity: 11 }, { item: 5, quantity: 1 }] }));
+  const app = await page.evaluate((tool) => host.show(tool, { items: [{ item: 2, quantity: 11 }, { item: 5, quantity: 1 }] }), tool);
   assert.deepEqual(app, { name: "cart", version: "1.0.0" });
   const view = page.frameLocator("iframe");
   const rows = async (...want) => eventually(async () => assert.deepEqual(await view.locator("tr").allInnerTexts(), want));
@@ -56,7 +69,7 @@ async function showsCart(browser, version) {
   await view.getByRole("button", { name: "more Baguette" }).click();
   await rows(row("Baguette", "−12+", "21.60 €"), row("Honey", "−1+", "8.50 €"), row("Total", "", "30.10 €"));
   assert.deepEqual(calls().slice(before).map(({ name, arguments: args }) => ({ name, args })),
-    [{ name: "cart", args: { items: [{ item: 2, quantity: 12 }, { item: 5, quantity: 1 }] } }]);
+    [{ name: tool, args: { items: [{ item: 2, quantity: 12 }, { item: 5, quantity: 1 }] } }]);
   await eventually(async () => assert.equal((await page.evaluate(() => host.contexts))[0]?.structuredContent.total, 3010));
 
   // The error of a tool is shown, and the cart stays.
@@ -79,13 +92,21 @@ async function showsCart(browser, version) {
 
 const browser = await launch();
 try {
-  for (const version of ["2026-07-28", "2025-11-25", "2025-06-18"]) {
-    await showsCart(browser, version);
-    console.log(`ok the cart, over ${version}`);
+  for (const [tool, ...command] of [["cart", shop], ["shop__cart", bridge, "-config", "mcp.json"]]) {
+    const { child, url } = await serve(...command);
+    server = url;
+    try {
+      for (const version of ["2026-07-28", "2025-11-25", "2025-06-18"]) {
+        await showsCart(browser, tool, version);
+        console.log(`ok ${tool}, ${version}`);
+      }
+    } finally {
+      child.kill();
+      await once(child, "exit");
+    }
   }
 } finally {
   await browser.close();
   web.closeAllConnections();
   web.close();
-  shop.kill();
 }
