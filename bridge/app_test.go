@@ -13,7 +13,7 @@ import (
 )
 
 // appServer returns a server with a tool that has a view. The tool says whether its caller shows
-// apps.
+// apps. Another tool is offered only to callers that show apps.
 func appServer(uri, view string) *server.Server {
 	s := newServer("app")
 	server.AddTool(s, server.Tool{Name: "cart", UI: &mcp.ToolUI{ResourceURI: uri}}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
@@ -22,6 +22,11 @@ func appServer(uri, view string) *server.Server {
 		}
 		return "told", nil
 	})
+	server.AddTool(s, server.Tool{Name: "empty", UI: &mcp.ToolUI{Visibility: []mcp.ToolVisibility{mcp.VisibleToApp}}, Guards: []mcp.Guard{{
+		Name: "apps", Visible: func(_ context.Context, caller *mcp.Caller, _ *mcp.Target) bool {
+			return caller.Capabilities.ShowsApps()
+		},
+	}}}, func(context.Context, *server.Request, struct{}) (string, error) { return "empty", nil })
 	server.AddResource(s, server.Resource{URI: uri, UI: &mcp.ResourceUI{
 		CSP: &mcp.CSP{ConnectDomains: []string{"https://shop.example"}}, PrefersBorder: new(true), Extra: []byte(`{"x/Y":[ 1.0 ]}`),
 	}, Meta: mcp.Meta(`{"z": "\u00e9"}`)}, func(context.Context, *server.Request) (string, error) {
@@ -44,16 +49,18 @@ func TestViewsThroughBridge(t *testing.T) {
 			frontend := mount(t, b)
 			session := connect(t, pipeTo(frontend), client.Options{Era: caller, ShowsApps: true})
 
-			var tool *mcp.Tool
-			for listed, err := range session.Tools(t.Context(), nil) {
+			tools := map[string]mcp.ToolUI{}
+			for tool, err := range session.Tools(t.Context(), nil) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				tool = listed
+				if tools[tool.Name], err = tool.Meta.ToolUI(); err != nil {
+					t.Fatal(err)
+				}
 			}
-			ui, err := tool.Meta.ToolUI()
-			if err != nil || tool.Name != "shop__cart" || ui.ResourceURI != "ui://shop/cart" {
-				t.Fatalf("the tool %s has the view %q, %v", tool.Name, ui.ResourceURI, err)
+			ui, forApps := tools["shop__cart"], tools["shop__empty"]
+			if len(tools) != 2 || ui.ResourceURI != "ui://shop/cart" || forApps.VisibleTo(mcp.VisibleToModel) || !forApps.VisibleTo(mcp.VisibleToApp) {
+				t.Fatalf("the tools are %+v", tools)
 			}
 			read := func(s *client.Session) string {
 				result, err := s.Call(t.Context(), mcp.MethodResourcesRead, jsonRaw(`{"uri":"`+ui.ResourceURI+`"}`), nil)
@@ -78,6 +85,9 @@ func TestViewsThroughBridge(t *testing.T) {
 				t.Errorf("through the bridge the list has\n%s, not\n%s", got, want)
 			}
 
+			if result, err := session.CallTool(t.Context(), "shop__empty", nil, nil); err != nil || result.Text() != "empty" {
+				t.Errorf("the tool for apps returns %v, %v", result, err)
+			}
 			plain := connect(t, pipeTo(frontend), client.Options{Era: caller})
 			for s, want := range map[*client.Session]string{session: "shown", plain: "told"} {
 				if result, err := s.CallTool(t.Context(), "shop__cart", nil, nil); err != nil || result.Text() != want {

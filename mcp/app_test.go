@@ -102,7 +102,7 @@ func TestResourceUI(t *testing.T) {
 func TestResourceUIRejectsOrigins(t *testing.T) {
 	for _, origin := range []string{
 		"", "example.com", "*", "https://", "https://*", "https://*.", "https://a.*.example.com", "https://example.com/path", "data:", "'unsafe-eval'",
-		"https://example.com; script-src *", "https://example.com https://evil.example", "https://example.com,x", "https://a@example.com",
+		"https://example.com; script-src *", "https://example.com;x", "https://example.com'x", "https://example.com*", "https://example.com https://evil.example", "https://example.com,x", "https://a@example.com",
 		"https://example.com\r\nX: y", "javascript://example.com", "HTTPS://example.com", "https://exämple.com", "https://example.com?q", "https://example.com#f",
 	} {
 		for name, csp := range map[string]mcp.CSP{
