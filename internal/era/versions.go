@@ -256,9 +256,6 @@ func capabilitiesFor(version mcp.Version, has mcp.ServerCapabilities) mcp.Server
 	if version != mcp.Version20251125 {
 		has.Tasks = nil
 	}
-	if !version.Modern() {
-		has.Extensions = nil
-	}
 	return has
 }
 
@@ -280,9 +277,6 @@ func capabilitiesAs(version mcp.Version, has mcp.ClientCapabilities) mcp.ClientC
 	}
 	if version.Modern() && has.Roots != nil {
 		has.Roots = &mcp.RootsCapability{}
-	}
-	if !version.Modern() {
-		has.Extensions = nil
 	}
 	return has
 }
