@@ -141,24 +141,28 @@ func TestBundleFaults(t *testing.T) {
 		change func(b *describe.Bundle)
 		field  string
 	}{
-		"no files":          {func(b *describe.Bundle) { b.Files = nil }, "Bundle.Files"},
-		"no programs":       {func(b *describe.Bundle) { b.Programs = nil }, "Bundle.Programs"},
-		"operating system":  {func(b *describe.Bundle) { b.Programs["plan9"] = "text" }, "Bundle.Programs"},
-		"path of program":   {func(b *describe.Bundle) { b.Programs["linux"] = "../a" }, "Bundle.Programs[linux]"},
-		"path of icon":      {func(b *describe.Bundle) { b.Icon = "/icon.png" }, "Bundle.Icon"},
-		"documentation":     {func(b *describe.Bundle) { b.Documentation = "http://example.com" }, "Bundle.Documentation"},
-		"support":           {func(b *describe.Bundle) { b.Support = "a" }, "Bundle.Support"},
-		"privacy policy":    {func(b *describe.Bundle) { b.PrivacyPolicies[0] = "" }, "Bundle.PrivacyPolicies"},
-		"unknown setting":   {func(b *describe.Bundle) { b.Args[1] = "${user_config.x}" }, "Bundle.Args"},
-		"unknown variable":  {func(b *describe.Bundle) { b.Environment["A"] = "${SECRET}" }, "Bundle.Environment[A]"},
-		"environment name":  {func(b *describe.Bundle) { b.Environment["A="] = "" }, "Bundle.Environment"},
-		"too many args":     {func(b *describe.Bundle) { b.Args = repeat("a", 101) }, "Bundle.Args"},
-		"type of setting":   {func(b *describe.Bundle) { set(b, "exact", func(s *describe.Setting) { s.Type = "bool"; s.Default = nil }) }, "Bundle.Settings[exact].Type"},
-		"no title":          {func(b *describe.Bundle) { set(b, "exact", func(s *describe.Setting) { s.Title = "" }) }, "Bundle.Settings[exact]"},
-		"bounds of string":  {func(b *describe.Bundle) { set(b, "token", func(s *describe.Setting) { s.Min = new(float64) }) }, "Bundle.Settings[token]"},
-		"multiple strings":  {func(b *describe.Bundle) { set(b, "token", func(s *describe.Setting) { s.Multiple = true }) }, "Bundle.Settings[token].Multiple"},
-		"published secret":  {func(b *describe.Bundle) { set(b, "token", func(s *describe.Setting) { s.Default = "abc" }) }, "Bundle.Settings[token].Default"},
-		"sensitive number":  {func(b *describe.Bundle) { set(b, "digits", func(s *describe.Setting) { s.Sensitive, s.Default = true, nil }) }, "Bundle.Settings[digits].Sensitive"},
+		"no files":         {func(b *describe.Bundle) { b.Files = nil }, "Bundle.Files"},
+		"no programs":      {func(b *describe.Bundle) { b.Programs = nil }, "Bundle.Programs"},
+		"operating system": {func(b *describe.Bundle) { b.Programs["plan9"] = "text" }, "Bundle.Programs"},
+		"path of program":  {func(b *describe.Bundle) { b.Programs["linux"] = "../a" }, "Bundle.Programs[linux]"},
+		"path of icon":     {func(b *describe.Bundle) { b.Icon = "/icon.png" }, "Bundle.Icon"},
+		"documentation":    {func(b *describe.Bundle) { b.Documentation = "http://example.com" }, "Bundle.Documentation"},
+		"support":          {func(b *describe.Bundle) { b.Support = "a" }, "Bundle.Support"},
+		"privacy policy":   {func(b *describe.Bundle) { b.PrivacyPolicies[0] = "" }, "Bundle.PrivacyPolicies"},
+		"unknown setting":  {func(b *describe.Bundle) { b.Args[1] = "${user_config.x}" }, "Bundle.Args"},
+		"unknown variable": {func(b *describe.Bundle) { b.Environment["A"] = "${SECRET}" }, "Bundle.Environment[A]"},
+		"environment name": {func(b *describe.Bundle) { b.Environment["A="] = "" }, "Bundle.Environment"},
+		"too many args":    {func(b *describe.Bundle) { b.Args = repeat("a", 101) }, "Bundle.Args"},
+		"type of setting": {func(b *describe.Bundle) {
+			set(b, "exact", func(s *describe.Setting) { s.Type = "bool"; s.Default = nil })
+		}, "Bundle.Settings[exact].Type"},
+		"no title":         {func(b *describe.Bundle) { set(b, "exact", func(s *describe.Setting) { s.Title = "" }) }, "Bundle.Settings[exact]"},
+		"bounds of string": {func(b *describe.Bundle) { set(b, "token", func(s *describe.Setting) { s.Min = new(float64) }) }, "Bundle.Settings[token]"},
+		"multiple strings": {func(b *describe.Bundle) { set(b, "token", func(s *describe.Setting) { s.Multiple = true }) }, "Bundle.Settings[token].Multiple"},
+		"published secret": {func(b *describe.Bundle) { set(b, "token", func(s *describe.Setting) { s.Default = "abc" }) }, "Bundle.Settings[token].Default"},
+		"sensitive number": {func(b *describe.Bundle) {
+			set(b, "digits", func(s *describe.Setting) { s.Sensitive, s.Default = true, nil })
+		}, "Bundle.Settings[digits].Sensitive"},
 		"default of number": {func(b *describe.Bundle) { set(b, "digits", func(s *describe.Setting) { s.Default = "3" }) }, "Bundle.Settings[digits].Default"},
 		"default of list":   {func(b *describe.Bundle) { set(b, "folders", func(s *describe.Setting) { s.Default = []int{1} }) }, "Bundle.Settings[folders].Default"},
 		"default without JSON": {func(b *describe.Bundle) {
