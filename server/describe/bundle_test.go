@@ -235,7 +235,7 @@ func (g growing) Open(name string) (fs.File, error) {
 
 func (g growing) Stat(name string) (fs.FileInfo, error) { return g.MapFS.Stat(name) }
 
-// A failed write and a file that changes meanwhile are errors.
+// A failed write, and a file that changes while it is written, are errors.
 func TestBundleIsIncomplete(t *testing.T) {
 	b := fullBundle()
 	b.Files, b.Icon = growing{b.Files.(fstest.MapFS)}, ""

@@ -1,6 +1,7 @@
 package describe_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -106,7 +107,9 @@ func TestBesideEndpoint(t *testing.T) {
 	web := httptest.NewServer(mux)
 	endpoint := streamable.Handler(s, nil)
 	t.Cleanup(func() {
-		s.Shutdown(t.Context())
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
 		endpoint.Close()
 		web.Close()
 	})

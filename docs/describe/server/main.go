@@ -82,7 +82,7 @@ func write(folder string, d describe.Server) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "server.json"), text, 0o644)
+	return os.WriteFile(filepath.Join(folder, "server.json"), text, 0o600)
 }
 
 func main() {
