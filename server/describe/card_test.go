@@ -195,7 +195,7 @@ func TestParseCard(t *testing.T) {
 		"no URL":            {card(`, "remotes": [{"type": "sse"}]`), "Remotes[0].URL"},
 		"script":            {card(`, "remotes": [{"type": "sse", "url": "javascript:alert(1)"}]`), "Remotes[0].URL"},
 		"control character": {card(`, "remotes": [{"type": "sse", "url": "https://a.example/\u0007"}]`), "Remotes[0].URL"},
-		"too long":          {card(strings.Repeat(" ", describe.MaxCard)), "may have 65536 bytes"},
+		"too long":          {card(strings.Repeat(" ", describe.MaxCard+1-len(card("")))), "may have 65536 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := describe.ParseCard([]byte(test.text))

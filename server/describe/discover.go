@@ -108,7 +108,8 @@ func fetchCard(ctx context.Context, guard *netguard.Guard, entry *catalogEntry) 
 	return s, nil
 }
 
-// fetch returns the body of a response.
+// fetch returns the body of a response, of which it reads one byte more than the limit. Parsing refuses
+// that.
 func fetch(ctx context.Context, guard *netguard.Guard, at, mediaType string, limit int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
 	if err != nil {
@@ -123,9 +124,5 @@ func fetch(ctx context.Context, guard *netguard.Guard, at, mediaType string, lim
 	if res.StatusCode != http.StatusOK {
 		return nil, &netguard.StatusError{Status: res.StatusCode}
 	}
-	text, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
-	if err == nil && int64(len(text)) > limit {
-		err = &netguard.SizeError{Max: limit}
-	}
-	return text, err
+	return io.ReadAll(io.LimitReader(res.Body, limit+1))
 }

@@ -63,6 +63,7 @@ func TestRegistryFaults(t *testing.T) {
 		"other host":           {func(s *describe.Server) { s.Repository.URL = "https://example.com/example/calc" }, "Repository"},
 		"folder of repository": {func(s *describe.Server) { s.Repository.URL += "/tree/main" }, "Repository"},
 		"loopback":             {func(s *describe.Server) { s.Remotes[1].URL = "http://localhost:8080/mcp" }, "Remotes[1].URL"},
+		"https on loopback":    {func(s *describe.Server) { s.Remotes[1].URL = "https://127.0.0.1/mcp" }, "Remotes[1].URL"},
 		"too many packages":    {func(s *describe.Server) { s.Packages = repeat(s.Packages[1], 101) }, "Packages"},
 		"registry":             {func(s *describe.Server) { s.Packages[0].Registry = "go" }, "Packages[0].Registry"},
 		"identifier":           {func(s *describe.Server) { s.Packages[0].Identifier = "a b" }, "Packages[0].Identifier"},
