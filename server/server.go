@@ -154,6 +154,9 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	return s
 }
 
+// Info returns the name and version that clients get. The caller must not change its icons.
+func (s *Server) Info() mcp.Implementation { return s.info }
+
 // Bind returns the handler for one link. It is called by transports.
 func (s *Server) Bind(link transport.Link) jsonrpc.Handler { return s.era.Bind(link) }
 

@@ -19,6 +19,7 @@ func TestTimesKeepTheMonotonicClock(t *testing.T) {
 		"internal/killbench/kill.go":      "a duration as text",
 		"internal/sse/stream.go":          "a deadline in the past, which ends a write",
 		"internal/token/token.go":         "the expiry in a token, which any process with the key may open",
+		"server/describe/bundle.go":       "the fixed time of the files in an archive",
 		"server/process/jobs.go":          "a time as text",
 		"server/shell/sessions.go":        "a time as text",
 		"transport/oauth/dpop.go":         "the time in a proof of another machine",

@@ -95,6 +95,7 @@ server/memory/memorytest: server/memory testing
 server/openapi:           jsonrpc mcp schema server internal/httpclient internal/jsonpointer internal/jsonscan internal/pattern internal/uritemplate net/http
                           github.com/getkin/kin-openapi github.com/oasdiff/yaml3
 server/resources:         mcp server internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
+server/describe:          mcp server internal/jsonscan internal/netguard net/http github.com/go-json-experiment/json
 server/process:           internal/peertext internal/procgroup os/exec golang.org/x/sys
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp server server/process server/workspace internal/peertext net/http
@@ -146,6 +147,7 @@ bridge/cmd/sandbox:       jsonrpc mcp transport transport/stdio transport/stream
 
 # The programs of the guides.
 docs/start/client:        transport transport/stdio transport/streamable client
+docs/describe/server:     mcp transport/stdio transport/streamable server server/describe net/http
 docs/start/server:        mcp transport/stdio transport/streamable server
 docs/production/server:   mcp transport/streamable server bridge/gateway net/http
 
