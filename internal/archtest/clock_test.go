@@ -18,6 +18,7 @@ func TestTimesKeepTheMonotonicClock(t *testing.T) {
 		"internal/httpfixture/main.go":    "a request for a browser",
 		"internal/killbench/kill.go":      "a duration as text",
 		"internal/sse/stream.go":          "a deadline in the past, which ends a write",
+		"internal/task/engine.go":         "the times of a task in its description",
 		"internal/token/token.go":         "the expiry in a token, which any process with the key may open",
 		"server/describe/bundle.go":       "the fixed time of the files in an archive",
 		"server/process/jobs.go":          "a time as text",

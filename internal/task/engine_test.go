@@ -256,7 +256,7 @@ func TestTaskGoesOnAtAnotherReplica(t *testing.T) {
 		alive := r.replica(func(_ context.Context, run *task.Run) task.Outcome { return task.Outcome{Result: run.State} })
 		alive.Start()
 		r.expect(alive, id, mcp.TaskWorking)
-		time.Sleep(store.DefaultLease + time.Second)
+		<-time.After(store.DefaultLease + time.Second)
 		if got := r.expect(alive, id, mcp.TaskCompleted); string(got.Result) != `{"paid":true}` {
 			t.Errorf("the second run has the state %s", got.Result)
 		}
@@ -275,7 +275,7 @@ func TestTaskThatMustNotRunTwice(t *testing.T) {
 			return result("")
 		})
 		alive.Start()
-		time.Sleep(store.DefaultLease + time.Second)
+		<-time.After(store.DefaultLease + time.Second)
 		if got := r.expect(alive, id, mcp.TaskFailed); !strings.Contains(string(got.Error), "must not run twice") {
 			t.Errorf("the error is %s", got.Error)
 		}
@@ -296,7 +296,7 @@ func TestTaskHasOneOutcome(t *testing.T) {
 		slow.kill() // its lease ends
 		fast := r.replica(func(context.Context, *task.Run) task.Outcome { return result("fast") })
 		fast.Start()
-		time.Sleep(store.DefaultLease + time.Second)
+		<-time.After(store.DefaultLease + time.Second)
 		r.expect(fast, id, mcp.TaskCompleted)
 		slow.link.cut.Store(false)
 		close(release)
@@ -312,13 +312,13 @@ func TestLongTaskKeepsItsLease(t *testing.T) {
 		var runs atomic.Int32
 		run := func(context.Context, *task.Run) task.Outcome {
 			runs.Add(1)
-			time.Sleep(10 * store.DefaultLease)
+			<-time.After(10 * store.DefaultLease)
 			return result("long")
 		}
 		e, other := r.replica(run), r.replica(run)
 		other.Start()
 		id := r.create(e, task.Spec{})
-		time.Sleep(11 * store.DefaultLease)
+		<-time.After(11 * store.DefaultLease)
 		r.expect(e, id, mcp.TaskCompleted)
 		if n := runs.Load(); n != 1 {
 			t.Errorf("the task has run %d times", n)
@@ -452,7 +452,7 @@ func TestAnsweredTaskWithoutJob(t *testing.T) {
 			t.Fatalf("Answer: %v", err)
 		}
 		r.expect(e, id, mcp.TaskWorking)
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		r.get(e, id) // adds the job
 		r.expect(e, id, mcp.TaskCompleted)
 	})
@@ -515,9 +515,9 @@ func TestTaskExpires(t *testing.T) {
 		r := newRig(t)
 		e := r.replica(untilEnd)
 		id := r.create(e, task.Spec{TaskRequest: mcp.TaskRequest{TTL: time.Minute}})
-		time.Sleep(59 * time.Second)
+		<-time.After(59 * time.Second)
 		r.expect(e, id, mcp.TaskWorking)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		synctest.Wait()
 		if _, err := e.Get(t.Context(), id, ann); !errors.Is(err, task.ErrUnknown) {
 			t.Errorf("after its time to live: %v", err)
@@ -531,7 +531,7 @@ func TestProgressOfTasks(t *testing.T) {
 		e := r.replica(func(_ context.Context, run *task.Run) task.Outcome {
 			for i := range 100 {
 				run.Report(fmt.Sprint("step ", i), task.Progress{Progress: float64(i), Total: 100})
-				time.Sleep(100 * time.Millisecond)
+				<-time.After(100 * time.Millisecond)
 			}
 			return result("done")
 		})
@@ -544,12 +544,12 @@ func TestProgressOfTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop()
-		time.Sleep(5*time.Second + 50*time.Millisecond)
+		<-time.After(5*time.Second + 50*time.Millisecond)
 		got := r.expect(e, id, mcp.TaskWorking)
 		if step := strings.TrimPrefix(got.StatusMessage, "step "); step < "45" || step > "50" || got.Meta.Get(mcp.MetaTaskProgress) == nil {
 			t.Errorf("after 5 s the task is %+v", got)
 		}
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		r.expect(e, id, mcp.TaskCompleted)
 		if n := changes.Load(); n < 10 || n > 30 {
 			t.Errorf("%d changes in 10 s, want about 20", n)
@@ -568,7 +568,7 @@ func TestStoreFailsForAWhile(t *testing.T) {
 			return result("late")
 		})
 		id := r.create(e, task.Spec{})
-		time.Sleep(20 * time.Second)
+		<-time.After(20 * time.Second)
 		r.expect(e, id, mcp.TaskCompleted)
 	})
 }
@@ -591,7 +591,7 @@ func TestUnsavedStateEndsTheRun(t *testing.T) {
 			return result("saved")
 		})
 		id := r.create(e, task.Spec{})
-		time.Sleep(2 * store.DefaultLease)
+		<-time.After(2 * store.DefaultLease)
 		r.expect(e, id, mcp.TaskCompleted)
 		if n := runs.Load(); n != 2 {
 			t.Errorf("the task has run %d times, want 2", n)
