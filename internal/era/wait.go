@@ -152,9 +152,13 @@ func (w *TaskWait) next(ctx context.Context, interval time.Duration) (*mcp.Task,
 			}
 			w.unwatchable = true
 		case err := <-w.unwatched:
-			w.unwatchable = w.unwatchable || !w.watched && !w.Peer.MayRetry(err, 1)
-			w.isWatching, w.watched, w.begun, w.pause = false, false, time.Now(), 0
-			return w.get(ctx)
+			wasWatched := w.watched
+			w.isWatching, w.watched, w.begun = false, false, time.Now()
+			if wasWatched {
+				w.pause = 0
+				return w.get(ctx)
+			}
+			w.unwatchable = w.unwatchable || !w.Peer.MayRetry(err, 1)
 		case <-timer.C:
 			return w.get(ctx)
 		case <-ctx.Done():
