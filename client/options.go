@@ -81,7 +81,7 @@ type Options struct {
 	// own.
 	SuspendedCalls *SuspendedCalls
 
-	// OnChange is called for each change of the server's lists and resources: those that
+	// OnChange is called for each change of the server's lists, resources and tasks: those that
 	// [Session.Subscribe] has subscribed to and, in the legacy era, all changes of lists. Calls of
 	// OnChange and OnLog run one at a time, in order. Equal changes that wait are reported once. If
 	// more wait than [Limits] permit, the oldest are dropped.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -21,8 +23,8 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 type greeting struct {
@@ -778,4 +780,87 @@ func TestTaskSurvivesServer(t *testing.T) {
 	})
 }
 
-var _ transport.Dialer = script(nil)
+// TestTaskSurvivesProxy fails requests about a task over HTTP, as a proxy does while a server restarts.
+func TestTaskSurvivesProxy(t *testing.T) {
+	for name, refuse := range map[string]func(http.ResponseWriter){
+		"status 503": func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"no answer":  func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newGreeter(t, nil)
+			handler := streamable.Handler(s, nil)
+			var requests atomic.Int32
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				method := r.Header.Get("Mcp-Method")
+				if strings.HasPrefix(method, "tasks/") && r.Header.Get("Mcp-Name") == "" {
+					t.Errorf("%s lacks the header Mcp-Name", method)
+				}
+				if strings.HasPrefix(method, "tasks/") && requests.Add(1)%2 == 1 {
+					refuse(w)
+					return
+				}
+				handler.ServeHTTP(w, r)
+			}))
+			defer web.Close()
+			defer handler.Close()
+			var asked atomic.Int32
+			opts := answers(&asked)
+			opts.Era = client.Modern
+			session := connect(t, streamable.Dial(web.URL, nil), opts)
+			got, err := client.CallAs[greeting](t.Context(), session, "greet", nil, nil)
+			if want := (greeting{"hello Ann", true}); err != nil || got != want || asked.Load() != 1 {
+				t.Errorf("the call returns %+v, %v, and the user was asked %d times", got, err, asked.Load())
+			}
+			session.Close()
+		})
+	}
+}
+
+// TestTaskSubscription subscribes to tasks as to resources.
+func TestTaskSubscription(t *testing.T) {
+	if !transporttests.CarriesModern() {
+		return
+	}
+	s := newGreeter(t, nil)
+	changed := make(chan mcp.Change, 16)
+	session := connect(t, transporttests.Dialer(t, s), client.Options{
+		Era:      client.Modern,
+		OnChange: func(_ context.Context, change mcp.Change) { changed <- change },
+	})
+	_, err := session.CallTool(t.Context(), "hang", nil, &client.CallOptions{OnTask: func(task *mcp.Task) {
+		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{TaskIDs: []string{task.TaskID, "unknown"}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if agreed := sub.Agreed().TaskIDs; !slices.Equal(agreed, []string{task.TaskID}) {
+			t.Errorf("the server has accepted %q", agreed)
+		}
+		if err := session.Task(task.TaskID).Cancel(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if change := <-changed; change != (mcp.Change{TaskID: task.TaskID}) {
+			t.Errorf("the change is %+v", change)
+		}
+	}})
+	if !errors.Is(err, client.ErrTaskCancelled) {
+		t.Errorf("the call returns %v", err)
+	}
+}
+
+// TestTaskForbidden: a refusal is not repeated.
+func TestTaskForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &taskScript{states: []string{state("working", "")}}
+		s.get = func(int) func(*jsonrpc.Request) string {
+			return func(req *jsonrpc.Request) string {
+				return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no","data":{"type":"FORBIDDEN"}}}`, req.ID)
+			}
+		}
+		session := connect(t, script(s.answer), client.Options{Era: client.Modern})
+		_, err := session.CallTool(t.Context(), "tool", nil, nil)
+		if !client.IsForbidden(err) || s.gets != 1 {
+			t.Errorf("the call returns %v after %d requests", err, s.gets)
+		}
+	})
+}

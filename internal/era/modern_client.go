@@ -355,10 +355,18 @@ func (s *Session) handleAcknowledged(notification *jsonrpc.Request) {
 	}
 }
 
-// handleTask passes on the state of a task.
+// handleTask passes on the state of a task, or reports the change if the subscription does not read
+// states.
 func (s *Session) handleTask(notification *jsonrpc.Request) {
-	if l := s.listener(notification.Member("_meta", mcp.MetaSubscriptionID)); l != nil && l.task != nil {
+	l := s.listener(notification.Member("_meta", mcp.MetaSubscriptionID))
+	switch {
+	case l == nil:
+	case l.task != nil:
 		l.task(notification.Params)
+	default:
+		if id := notification.Member("taskId"); jsonscan.KindOf(id) == jsonscan.String && len(id) <= maxTaskID {
+			s.config.Answerer.Changed(mcp.Change{TaskID: jsonscan.Unquote(id)})
+		}
 	}
 }
 

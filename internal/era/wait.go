@@ -66,12 +66,11 @@ type TaskWait struct {
 
 	watching    sync.WaitGroup // the goroutine of a subscription
 	stopWatch   context.CancelFunc
-	isWatching  bool // a subscription is open or requested
-	watched     bool // the server has accepted it
-	unwatchable bool // the server does not accept subscriptions
-	accepted    chan bool
+	accepted    chan bool            // whether the server has accepted it
+	unwatched   chan error           // the end of the subscription; nil if there is none
 	changed     chan json.RawMessage // the newest state
-	unwatched   chan error
+	watched     bool                 // the server has accepted the subscription
+	unwatchable bool                 // the server does not accept subscriptions
 
 	message  string // the last status message that was reported
 	progress float64
@@ -87,8 +86,7 @@ func (w *TaskWait) Wait(ctx context.Context, state *mcp.Task) (*jsonrpc.Response
 	if w.ID == "" || len(w.ID) > maxTaskID {
 		return nil, fmt.Errorf("the id of the task has %d bytes, expected 1 to %d", len(w.ID), maxTaskID)
 	}
-	w.answered, w.begun = make(map[string]bool), time.Now()
-	w.accepted, w.changed, w.unwatched = make(chan bool, 1), make(chan json.RawMessage, 1), make(chan error, 1)
+	w.answered, w.begun, w.changed = make(map[string]bool), time.Now(), make(chan json.RawMessage, 1)
 	ctx, w.stopWatch = context.WithCancel(ctx)
 	defer w.watching.Wait()
 	defer w.stopWatch()
@@ -130,7 +128,7 @@ func pollInterval(ms int64) time.Duration {
 
 // next returns the next state, after a pause or when the server sends it.
 func (w *TaskWait) next(ctx context.Context, interval time.Duration) (*mcp.Task, error) {
-	if !w.isWatching && !w.unwatchable && time.Since(w.begun) >= watchAfter {
+	if w.unwatched == nil && !w.unwatchable && time.Since(w.begun) >= watchAfter {
 		w.watch(ctx)
 	}
 	w.pause = min(max(2*w.pause, firstPoll), interval)
@@ -152,8 +150,13 @@ func (w *TaskWait) next(ctx context.Context, interval time.Duration) (*mcp.Task,
 			}
 			w.unwatchable = true
 		case err := <-w.unwatched:
+			select {
+			case w.watched = <-w.accepted:
+			default:
+			}
 			wasWatched := w.watched
-			w.isWatching, w.watched, w.begun = false, false, time.Now()
+			w.accepted, w.unwatched = nil, nil
+			w.watched, w.begun = false, time.Now()
 			if wasWatched {
 				w.pause = 0
 				return w.get(ctx)
@@ -170,10 +173,11 @@ func (w *TaskWait) next(ctx context.Context, interval time.Duration) (*mcp.Task,
 // watch subscribes to the states of the task.
 func (w *TaskWait) watch(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
-	w.isWatching = true
+	answer, end := make(chan bool, 1), make(chan error, 1)
+	w.accepted, w.unwatched = answer, end
 	ready := func(accepted bool) {
 		select {
-		case w.accepted <- accepted:
+		case answer <- accepted:
 		default: // a server accepts once
 		}
 		if !accepted {
@@ -192,7 +196,7 @@ func (w *TaskWait) watch(ctx context.Context) {
 	}
 	w.watching.Go(func() {
 		defer stop()
-		w.unwatched <- w.Peer.WatchTask(ctx, w.ID, ready, changed)
+		end <- w.Peer.WatchTask(ctx, w.ID, ready, changed)
 	})
 }
 
