@@ -256,7 +256,13 @@ func ExampleSession_Task() {
 			return "dry " + wood, err
 		})
 
-	before, err := client.Connect(ctx, transport.Pipe(workshop), nil)
+	opts := &client.Options{
+		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			fmt.Println(p.Message)
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"value":"oak"}`)}, nil
+		},
+	}
+	before, err := client.Connect(ctx, transport.Pipe(workshop), opts)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -269,12 +275,7 @@ func ExampleSession_Task() {
 	fmt.Println(errors.Is(err, context.Canceled))
 	before.Close()
 
-	after, err := client.Connect(ctx, transport.Pipe(workshop), &client.Options{
-		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			fmt.Println(p.Message)
-			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"value":"oak"}`)}, nil
-		},
-	})
+	after, err := client.Connect(ctx, transport.Pipe(workshop), opts)
 	if err != nil {
 		log.Fatal(err)
 	}

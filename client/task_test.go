@@ -769,7 +769,7 @@ func TestTaskSurvivesServer(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		_ = first.Shutdown(ended) // interrupts the task
-		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		b.mu.Lock()
 		b.server = second
 		b.mu.Unlock()

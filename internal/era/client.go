@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -418,21 +417,6 @@ func (s *Session) Ping(ctx context.Context) error {
 // filter that the server has accepted.
 func (s *Session) Listen(ctx context.Context, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
 	return s.era.listen(ctx, s, filter, listener{ready: ready})
-}
-
-// WatchTask subscribes to the states of a task until ctx ends. It returns nil if the server ends the
-// subscription. ready is called when the server has accepted the subscription, or has left out the task,
-// and changed with each state. Both run on the read loop, and must not block.
-func (s *Session) WatchTask(ctx context.Context, id string, ready func(accepted bool), changed func(state json.RawMessage)) error {
-	return s.era.listen(ctx, s, mcp.SubscriptionFilter{TaskIDs: []string{id}}, listener{
-		ready: func(accepted mcp.SubscriptionFilter) { ready(slices.Contains(accepted.TaskIDs, id)) },
-		task:  changed,
-	})
-}
-
-// IsTask reports whether a call that the client has made continues as a task.
-func (s *Session) IsTask(method string, resp *jsonrpc.Response) bool {
-	return s.version.Modern() && IsTask(method, resp.Member("resultType"))
 }
 
 func setDefault(field *time.Duration, value time.Duration) {

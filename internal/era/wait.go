@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,21 @@ const (
 
 // ErrTaskCancelled means that a task was cancelled before its call was complete.
 var ErrTaskCancelled = errors.New("the task was cancelled")
+
+// WatchTask subscribes to the states of a task until ctx ends. It returns nil if the server ends the
+// subscription. ready is called when the server has accepted the subscription, or has left out the task,
+// and changed with each state. Both run on the read loop, and must not block.
+func (s *Session) WatchTask(ctx context.Context, id string, ready func(accepted bool), changed func(state json.RawMessage)) error {
+	return s.era.listen(ctx, s, mcp.SubscriptionFilter{TaskIDs: []string{id}}, listener{
+		ready: func(accepted mcp.SubscriptionFilter) { ready(slices.Contains(accepted.TaskIDs, id)) },
+		task:  changed,
+	})
+}
+
+// IsTask reports whether a call that the client has made continues as a task.
+func (s *Session) IsTask(method string, resp *jsonrpc.Response) bool {
+	return s.version.Modern() && IsTask(method, resp.Member("resultType"))
+}
 
 // A TaskPeer is the server of a task. It may have several connections, one after the other.
 type TaskPeer interface {
