@@ -66,7 +66,7 @@ type TaskPeer interface {
 	MaxRounds() int
 }
 
-// A TaskWait waits for the outcome of one task. It must be used once.
+// A TaskWait waits for the outcome of one task. Wait must be called at most once.
 type TaskWait struct {
 	Peer TaskPeer
 	ID   string
