@@ -109,6 +109,8 @@ func (c *cache) invalidate(change mcp.Change) {
 
 func isAffected(change mcp.Change, key cacheKey) bool {
 	switch {
+	case change.TaskID != "":
+		return false
 	case change.URI != "":
 		// The URI may be that of a parent, or of a part, of the resource.
 		return key.method == mcp.MethodResourcesRead &&
