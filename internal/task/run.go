@@ -50,8 +50,7 @@ type Run struct {
 	message  string
 	progress *Progress
 	unsaved  bool          // the progress is not stored
-	unsure   bool          // the record may say that the task is cancelled
-	wake     chan struct{} // has a value after a change of unsaved or unsure
+	wake     chan struct{} // has a value when the record must be read or written
 }
 
 // An Outcome is how a run has ended: exactly one of the fields is set.
@@ -74,18 +73,20 @@ func (r *Run) Report(message string, progress Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.message, r.progress, r.unsaved = message, &progress, true
-	r.signal()
+	r.look()
+}
+
+// reported sets the last progress in the record.
+func (r *Run) reported(rec *record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.progress != nil {
+		rec.Message, rec.Progress = r.message, r.progress
+	}
 }
 
 // look makes the run check whether the task was cancelled.
 func (r *Run) look() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unsure = true
-	r.signal()
-}
-
-func (r *Run) signal() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -314,16 +315,12 @@ func (r *Run) extend(ctx context.Context) {
 // store stores the progress, and cancels the run if the task was cancelled.
 func (r *Run) store(ctx context.Context) {
 	r.mu.Lock()
-	message, progress, unsaved := r.message, r.progress, r.unsaved
-	r.unsaved, r.unsure = false, false
+	unsaved := r.unsaved
+	r.unsaved = false
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
 	defer cancel()
-	rec, err := r.update(ctx, func(rec *record) {
-		if unsaved {
-			rec.Message, rec.Progress = message, progress
-		}
-	})
+	rec, err := r.update(ctx, r.reported)
 	switch {
 	case errors.Is(err, errLost):
 		r.cancel(errLost)
@@ -394,6 +391,7 @@ func (r *Run) conclude(ctx context.Context, cancelled bool, outcome *Outcome) er
 	}
 	var old part
 	rec, err := r.update(ctx, func(rec *record) {
+		r.reported(rec)
 		switch {
 		case cancelled, outcome.Questions != nil && rec.Cancelled:
 			rec.end(mcp.TaskCancelled, cancelledMessage)
