@@ -296,7 +296,7 @@ func (s *Skill) Validate() error {
 		return fail("", "its URI: %v", err)
 	}
 	name := s.Name()
-	if err := CheckSkillName(name); err != nil {
+	if err := checkSkillName(name); err != nil {
 		return fail("", "%v", err)
 	}
 	if last := root[strings.LastIndexByte(root, '/')+1:]; last != name {
@@ -340,9 +340,9 @@ func (s *Skill) Validate() error {
 // maxSkillName is the maximum length of the name of a skill: Agent Skills, name field.
 const maxSkillName = 64
 
-// CheckSkillName returns an error unless a name follows the rules of Agent Skills: 1 to 64 lowercase
+// checkSkillName returns an error unless a name follows the rules of Agent Skills: 1 to 64 lowercase
 // letters a–z, digits and hyphens, without a hyphen at the beginning, at the end or after another.
-func CheckSkillName(name string) error {
+func checkSkillName(name string) error {
 	valid := name != "" && len(name) <= maxSkillName && name[0] != '-' && name[len(name)-1] != '-' && !strings.Contains(name, "--")
 	for _, c := range []byte(name) {
 		valid = valid && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-')

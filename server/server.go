@@ -423,10 +423,7 @@ func (s *Server) Scopes(method, name string) []string {
 	case mcp.MethodSkillsGet:
 		kind = mcp.KindSkill
 	case mcp.MethodDirectoryRead:
-		if e := s.Catalog().skillOf(name); e != nil {
-			return e.Scopes
-		}
-		return s.options.Scopes
+		return s.directoryScopes(name)
 	case mcp.MethodComplete:
 		kind = mcp.KindPrompt
 	default:

@@ -150,6 +150,14 @@ func (c *Catalog) skillOf(uri string) *Entry {
 	return nil
 }
 
+// directoryScopes is [Server.Scopes] for a directory.
+func (s *Server) directoryScopes(uri string) []string {
+	if e := s.Catalog().skillOf(uri); e != nil {
+		return e.Scopes
+	}
+	return s.options.Scopes
+}
+
 type skillKey struct{ entry *Entry }
 
 // skill returns the decoded definition of a skill, or nil if it is invalid.
