@@ -160,9 +160,9 @@ internal/httpfixture:     approval approval/channel approval/page net/http
 
 # The server that the official conformance suite runs against, and its runner.
 internal/conformance/everything: jsonrpc schema mcp transport transport/store transport/sse transport/stdio transport/streamable transport/ws
-                          server net/http
+                          server server/skills net/http
 internal/conformance:     os/exec
-internal/conformance/client: mcp transport/oauth transport/streamable client net/http
+internal/conformance/client: mcp transport/oauth transport/streamable client client/skills net/http
 # Kills servers behind examples/bridge.
 internal/killbench:       jsonrpc mcp transport/streamable client os/exec
 internal/conformance/proxied: mcp transport/stdio transport/streamable server client bridge net/http

@@ -40,12 +40,17 @@ func (r run) onlyFirstRound() bool {
 	return slices.ContainsFunc(r.scenarios, func(s scenario) bool { return s.checks == optional })
 }
 
+// isForced reports whether the run names the scenarios that it consists of, such as those of an
+// extension, which belong to no suite and no version.
+func (r run) isForced() bool { return slices.Contains(r.arguments, "--force") }
+
 // command is the beginning of a run's line in checks.txt.
 const command = "conformance "
 
 // parseRuns reads lines of the form "conformance server ARGUMENT…" or "conformance client
 // ARGUMENT…", each followed by indented lines of the form "SCENARIO CHECKS", "SCENARIO
-// CHECKS skipping CHECKS" or "SCENARIO extension". A # begins a comment.
+// CHECKS skipping CHECKS" or "SCENARIO extension". With the argument --force, the suite is called for
+// each scenario. A # begins a comment.
 func parseRuns(text string) ([]run, error) {
 	var runs []run
 	number := 0

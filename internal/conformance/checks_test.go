@@ -47,12 +47,6 @@ func TestParseRunsRefuses(t *testing.T) {
 	}
 }
 
-// notImplemented lists the scenarios of a client for an extension that is not implemented:
-// skills, files that a client fetches and verifies.
-var notImplemented = []string{
-	"sep-2640-client-no-prefetch", "sep-2640-client-verify-digest", "sep-2640-client-verify-size", "sep-2640-client-verify-frontmatter",
-}
-
 // Only scenarios of extensions are optional.
 func TestChecks(t *testing.T) {
 	runs, err := parseRuns(checks)
@@ -61,10 +55,7 @@ func TestChecks(t *testing.T) {
 	}
 	for _, run := range runs {
 		for _, scenario := range run.scenarios {
-			extension := strings.HasPrefix(scenario.name, "tasks-")
-			if run.side == clientSide {
-				extension = slices.Contains(notImplemented, scenario.name)
-			}
+			extension := strings.HasPrefix(scenario.name, "tasks-") && !run.isForced()
 			if extension != (scenario.checks == optional) {
 				t.Errorf("%q: %s is optional, want %v", run.arguments, scenario.name, extension)
 			}
