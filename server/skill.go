@@ -182,8 +182,9 @@ func (s *Server) readDirectory(ctx context.Context, call *mcp.Call, entry *Entry
 	d := &directory{catalog: catalog, uri: jsonscan.Unquote(name), seen: make(map[string]bool)}
 	d.sees = func(e *Entry) bool { return e.Visible == nil || e.Visible(ctx, call.Caller) }
 	switch {
-	case entry == nil:
+	case entry == nil && strings.Contains(d.uri, "://"):
 		d.addSkills()
+	case entry == nil:
 	case !d.sees(entry):
 		return nil, notDirectory(d.uri)
 	default:
