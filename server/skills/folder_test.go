@@ -338,42 +338,55 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// A countingFS counts how often files are opened.
+// A countingFS counts how often files are opened. Its files may be replaced concurrently.
 type countingFS struct {
-	fs.FS
 	mu     sync.Mutex
+	files  fstest.MapFS
 	opened map[string]int
 }
 
 func (c *countingFS) Open(name string) (fs.File, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.opened[name]++
-	c.mu.Unlock()
-	return c.FS.Open(name)
+	return c.files.Open(name)
+}
+
+// count returns how often a file was opened.
+func (c *countingFS) count(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.opened[name]
+}
+
+func (c *countingFS) replace(name, content string, modified int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.files[name] = &fstest.MapFile{Data: []byte(content), ModTime: time.Unix(modified, 0)}
 }
 
 // While a folder is mounted it is scanned in an interval. Files that look the same are not read.
 func TestInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := fileSystem(map[string]string{"a/SKILL.md": skillFile("a"), "a/x.md": "x"})
-		counting := &countingFS{FS: fsys, opened: make(map[string]int)}
+		counting := &countingFS{files: fsys, opened: make(map[string]int)}
 		var log bytes.Buffer
 		folder, err := skills.FS(counting, &skills.Options{Interval: time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		r := serve(t, folder, err)
 		if _, err := r.session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourcesListChanged: true}); err != nil {
 			t.Fatal(err)
 		}
-		first, scans := counting.opened["a/x.md"], counting.opened["."]
+		first, scans := counting.count("a/x.md"), counting.count(".")
 		time.Sleep(3500 * time.Millisecond)
-		if got := r.changed(); got != nil || counting.opened["a/x.md"] != first || counting.opened["."] != scans+3 {
+		if got := r.changed(); got != nil || counting.count("a/x.md") != first || counting.count(".") != scans+3 {
 			t.Errorf("without a change: %q, opened %v", got, counting.opened)
 		}
-		fsys["a/x.md"] = &fstest.MapFile{Data: []byte("y"), ModTime: time.Unix(1, 0)}
+		counting.replace("a/x.md", "y", 1)
 		time.Sleep(time.Second)
-		if got := r.changed(); !slices.Equal(got, []string{"resource"}) || counting.opened["a/x.md"] == first {
+		if got := r.changed(); !slices.Equal(got, []string{"resource"}) || counting.count("a/x.md") == first {
 			t.Errorf("after a change: %q, opened %v", got, counting.opened)
 		}
-		fsys["a/SKILL.md"] = &fstest.MapFile{Data: []byte("invalid"), ModTime: time.Unix(2, 0)}
+		counting.replace("a/SKILL.md", "invalid", 2)
 		time.Sleep(3 * time.Second)
 		if got := r.changed(); got != nil || strings.Count(log.String(), "does not begin with front matter") != 1 {
 			t.Errorf("an invalid folder: %q, logged %s", got, log.String())
