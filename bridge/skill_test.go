@@ -202,7 +202,7 @@ func TestSkillsChange(t *testing.T) {
 		if _, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourcesListChanged: true}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		advance(time.Second)
 		changed, err := server.NewSkill(skillOf("one", "pdf", "more.md"))
 		if err == nil {
 			err = s.Replace(changed)
@@ -210,7 +210,7 @@ func TestSkillsChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		advance(time.Second)
 		synctest.Wait()
 		if len(changes) != 1 || <-changes != (mcp.Change{Kind: mcp.KindResource}) {
 			t.Errorf("%d changes, want that of the list of resources", len(changes))

@@ -1,7 +1,6 @@
 package mcp_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,7 +149,7 @@ func FuzzSkill(f *testing.F) {
 		if err := again.UnmarshalJSON(encoded); err != nil || again.Validate() != nil {
 			t.Fatalf("%s: %v, %v", encoded, err, again.Validate())
 		}
-		if name := skill.Name(); !strings.HasSuffix(skill.Root(), "/"+name) || bytes.ContainsAny([]byte(name), "/.") {
+		if name := skill.Name(); !strings.HasSuffix(skill.Root(), "/"+name) || strings.ContainsAny(name, "/.") {
 			t.Fatalf("the name %q of %q", name, skill.URI)
 		}
 	})

@@ -87,7 +87,7 @@ mkdir "$4/server-$8-2026-01-02T03-04-05-678Z"
 echo '[{"id":"good","status":"SUCCESS"}]' >"$4/server-$8-2026-01-02T03-04-05-678Z/checks.json"
 test "$8" = a
 `
-	if err := os.WriteFile(node, []byte(script), 0o700); err != nil { //nolint:gosec // it is executed
+	if err := os.WriteFile(node, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	forced := run{serverSide, []string{"--force"}, []scenario{{"a", 1, 0}, {"b", 1, 0}}}

@@ -377,17 +377,17 @@ func TestInterval(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, scans := counting.count("a/x.md"), counting.count(".")
-		time.Sleep(3500 * time.Millisecond)
+		<-time.After(3500 * time.Millisecond)
 		if got := r.changed(); got != nil || counting.count("a/x.md") != first || counting.count(".") != scans+3 {
 			t.Errorf("without a change: %q, opened %v", got, counting.opened)
 		}
 		counting.replace("a/x.md", "y", 1)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if got := r.changed(); !slices.Equal(got, []string{"resource"}) || counting.count("a/x.md") == first {
 			t.Errorf("after a change: %q, opened %v", got, counting.opened)
 		}
 		counting.replace("a/SKILL.md", "invalid", 2)
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		if got := r.changed(); got != nil || strings.Count(log.String(), "does not begin with front matter") != 1 {
 			t.Errorf("an invalid folder: %q, logged %s", got, log.String())
 		}
