@@ -184,6 +184,23 @@ func TestDynamicSkill(t *testing.T) {
 	}
 }
 
+// A list has the hint of the server, a skill its own or none, and a directory none.
+func TestSkillCacheHints(t *testing.T) {
+	s := server.New(mcp.Implementation{Name: "s", Version: "1"}, &server.Options{CacheHint: mcp.CacheHint{TTLMs: 7000, Scope: mcp.CachePublic}})
+	server.AddSkill(s, skillOf("pdf"))
+	session := connectModern(t, s)
+	for _, c := range []struct{ method, params, ttl, scope string }{
+		{mcp.MethodSkillsList, `{}`, "7000", `"public"`}, {mcp.MethodSkillsGet, `{"uri":"skill://pdf/SKILL.md"}`, "0", `"private"`},
+		{mcp.MethodDirectoryRead, `{"uri":"skill://pdf"}`, "", ""},
+	} {
+		result, err := session.Call(t.Context(), c.method, json.RawMessage(c.params), nil)
+		var got struct{ TTLMs, CacheScope json.RawMessage }
+		if err != nil || json.Unmarshal(result, &got) != nil || string(got.TTLMs) != c.ttl || string(got.CacheScope) != c.scope {
+			t.Errorf("%s: %s, %v, want %s and %s", c.method, result, err, c.ttl, c.scope)
+		}
+	}
+}
+
 func TestInvalidSkills(t *testing.T) {
 	for name, change := range map[string]func(*server.Skill){
 		"no SKILL.md":  func(s *server.Skill) { s.URI = "skill://a" },
