@@ -81,7 +81,9 @@ func TestInvalidSkillIsSkipped(t *testing.T) {
 	skill := func(uri, definition string) *server.Entry {
 		return &server.Entry{
 			Target: mcp.Target{Kind: mcp.KindSkill, Name: uri, Definition: mcp.NewDefinition(json.RawMessage(definition))},
-			Handle: func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{"skill":` + definition + `}`), nil },
+			Handle: func(context.Context, *mcp.Call) (mcp.Result, error) {
+				return mcp.Raw(`{"skill":` + definition + `}`), nil
+			},
 		}
 	}
 	err := s.Replace(skill("skill://a/SKILL.md", `{"uri":"skill://a/SKILL.md","frontmatter":{}}`),
