@@ -132,11 +132,11 @@ func pageOfChildren(call *mcp.Call, children []*Entry, size int) (mcp.Result, er
 	return page, nil
 }
 
-// maxDirectories bounds the segments of the path in a URI whose skill is looked up.
+// maxDirectories bounds the segments of the path in a URI for which a skill is looked up.
 const maxDirectories = 64
 
-// skillOf returns the skill whose directory has a URI: that of the directory itself, of a file or of
-// a directory below. For a nested skill it is the innermost one. It returns nil if there is none.
+// skillOf returns the skill of a URI: that of the directory of the skill, of a file or of a directory
+// below. For a nested skill it is the innermost one. It returns nil if there is none.
 func (c *Catalog) skillOf(uri string) *Entry {
 	skills := c.index[mcp.KindSkill]
 	if len(skills) == 0 || strings.Count(uri, "/") > maxDirectories {

@@ -22,7 +22,7 @@ import (
 
 // Options configure [Open] and [Get]. The zero value is ready to use.
 type Options struct {
-	// Dynamic accepts skills whose content is generated: they have no list of files and no digests,
+	// Dynamic accepts skills with generated content: they have no list of files and no digests,
 	// so only the front matter is verified.
 	Dynamic bool
 	// MaxFiles is the maximum number of files of a skill. Default: [mcp.MaxSkillResources].
@@ -111,7 +111,7 @@ func (s *Skill) Entry() *mcp.Skill { return s.entry }
 
 // Digest returns the SHA-256, in hexadecimal, of the URIs and digests of all files. An approval that
 // is stored is for this digest: after any change of the skill the digest differs. It is "" for a
-// dynamic skill, whose approval must not be stored.
+// dynamic skill: an approval of it must not be stored.
 func (s *Skill) Digest() string {
 	if s.entry.Dynamic {
 		return ""

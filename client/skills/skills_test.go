@@ -27,7 +27,7 @@ const (
 	text     = "---\nname: pdf\ndescription: Fills forms\nversion: 1.10\n---\nUse ref/a b.md.\n"
 )
 
-// A peer is a server whose answers a test chooses.
+// A peer is a server with answers that a test chooses.
 type peer struct {
 	entry *mcp.Skill
 	files map[string]any // text or bytes, or a result

@@ -16,8 +16,8 @@
 //	skills/acme/billing/refunds/email.md       skill://acme/billing/refunds/email.md
 //
 // [Directory] and [FS] return a [Folder], which is a [server.Provider] of the skills, and of a
-// resource for each file. Guards, scopes and metadata are in [server.MountOptions]. For a skill whose
-// content is generated, use [server.NewSkill].
+// resource for each file. Guards, scopes and metadata are in [server.MountOptions]. For a skill with
+// generated content, use [server.NewSkill].
 //
 // # What is served
 //

@@ -37,8 +37,8 @@ type Options struct {
 	URI string
 	// MaxSkills is the maximum number of skills. More are an error. Default: [DefaultMaxSkills].
 	MaxSkills int
-	// Interval is the time between two scans while the folder is mounted. A scan reads only files
-	// whose size or modification time has changed. Negative: the folder is scanned by
+	// Interval is the time between two scans while the folder is mounted. A scan reads a file
+	// only if its size or modification time has changed. Negative: the folder is scanned by
 	// [Folder.Reload] only. Default: [DefaultInterval].
 	Interval time.Duration
 	// CacheHint says how long, and for whom, clients may cache the files and the answers to
