@@ -120,7 +120,8 @@ func isAffected(change mcp.Change, key cacheKey) bool {
 	case change.Kind == mcp.KindPrompt:
 		return key.method == mcp.MethodPromptsList
 	default:
-		return key.method == mcp.MethodResourcesList || key.method == mcp.MethodResourceTemplatesList
+		return key.method == mcp.MethodResourcesList || key.method == mcp.MethodResourceTemplatesList ||
+			key.method == mcp.MethodSkillsList || key.method == mcp.MethodSkillsGet || key.method == mcp.MethodDirectoryRead
 	}
 }
 
