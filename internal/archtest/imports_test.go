@@ -164,8 +164,9 @@ docs/production/server:   mcp transport/streamable server bridge/gateway net/htt
 internal/httpfixture:     approval approval/channel approval/page net/http
 
 # The server that the official conformance suite runs against, and its runner.
-internal/conformance/everything: jsonrpc schema mcp transport transport/store transport/sse transport/stdio transport/streamable transport/ws
+internal/conformance/features: jsonrpc schema mcp transport transport/store transport/sse transport/streamable transport/ws
                           server server/skills net/http
+internal/conformance/everything: internal/conformance/features transport/stdio transport/store
 internal/conformance:     os/exec
 internal/conformance/client: mcp transport/oauth transport/streamable client client/skills net/http
 # Kills servers behind examples/bridge.
