@@ -2,9 +2,13 @@ package webhook
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/token"
 )
 
 // A Deliverer keeps webhook subscriptions and delivers events to their callback URLs. Its methods
@@ -26,7 +30,7 @@ type Deliverer interface {
 	// woken; that one is read at the next sweep.
 	Wake(ctx context.Context, event string, match func(*Subscription) bool) error
 	// Run delivers until ctx ends, and waits for the deliveries in progress. Several replicas
-	// may run with one store. Run is called once; it returns an error if the store fails.
+	// may run with one store. Run is called once. While the store fails, it tries again.
 	Run(ctx context.Context, source Source) error
 }
 
@@ -55,6 +59,12 @@ type Request struct {
 	// Start returns the position at which a new subscription begins. It is not called when a
 	// live subscription is refreshed. It may be called more than once.
 	Start func(ctx context.Context, id string) (position string, err error)
+}
+
+// ID returns the id of the subscription, which is derived from the key.
+func (k *Key) ID() string {
+	sum := sha256.Sum256(token.Binding("subscription", k.Principal, k.URL, k.Event, string(k.Arguments)))
+	return "sub_" + hex.EncodeToString(sum[:16])
 }
 
 // A Grant is the answer to a Request.
@@ -102,8 +112,9 @@ type Batch struct {
 	Events []Event
 	// Position follows the events. It is kept even if there are none.
 	Position string
-	// Gap says that events before these were lost. The endpoint receives a control body with
-	// GapCursor, a JSON string or null, before the events.
+	// Gap says that events before Position were lost. The endpoint receives a control body with
+	// GapCursor, a JSON string or null; then the source is read from Position. Events is
+	// ignored.
 	Gap       bool
 	GapCursor json.RawMessage
 	// More says that the source has more events already.
@@ -130,7 +141,8 @@ var ErrNoSubscription = errors.New("webhook: there is no such subscription")
 
 // A RequestError says that a request is invalid (InvalidParams).
 type RequestError struct {
-	// Field is the invalid member: "delivery.url" or "delivery.secret".
+	// Field is the invalid member: "delivery.url" or "delivery.secret", or "principal" if there
+	// is none (Forbidden).
 	Field string
 	// Problem completes "the field …". It does not contain the value.
 	Problem string
