@@ -31,5 +31,10 @@ type Control struct {
 	Challenge string          `json:"challenge,omitempty"`
 }
 
+// A Challenge is the answer to a verification: the challenge of its body.
+type Challenge struct {
+	Challenge string `json:"challenge"`
+}
+
 // NewMessageID returns a webhook-id for a control body of a type.
 func NewMessageID(kind string) string { return "msg_" + kind + "_" + rand.Text() }

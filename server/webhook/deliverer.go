@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
@@ -36,6 +37,7 @@ type Deliverer struct {
 	store   store.Store
 	records records
 	guard   *netguard.Guard
+	client  *http.Client // of guard
 	index   *index
 	hosts   *hosts
 	source  webhook.Source // set by Run
@@ -67,6 +69,8 @@ func New(opts *Options) (*Deliverer, error) {
 		Timeout: options.Timeout, KeepAlive: keepAlive,
 		MaxBody: math.MaxInt64 - 1, // a long response is cut, and its status counts
 	})
+	d.client = d.guard.Client()
+	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return d, nil
 }
 

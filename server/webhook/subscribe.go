@@ -328,9 +328,7 @@ func (d *Deliverer) challenge(ctx context.Context, sub *subscription) error {
 		}
 		return &webhook.EndpointError{Reason: reason}
 	}
-	var answer struct {
-		Challenge string `json:"challenge"`
-	}
+	var answer webhook.Challenge
 	if json.Unmarshal(sent.body, &answer) != nil || subtle.ConstantTimeCompare([]byte(answer.Challenge), []byte(nonce)) != 1 {
 		return &webhook.EndpointError{Reason: webhook.ChallengeFailed}
 	}
