@@ -79,7 +79,7 @@ func reasonOf(err error) webhook.Reason {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		return webhook.Timeout
 	}
-	if isType[*tls.CertificateVerificationError](err) || isType[tls.RecordHeaderError](err) || isType[tls.AlertError](err) ||
+	if errors.Is(err, http.ErrSchemeMismatch) || isType[*tls.CertificateVerificationError](err) || isType[tls.RecordHeaderError](err) || isType[tls.AlertError](err) ||
 		isType[x509.UnknownAuthorityError](err) || isType[x509.HostnameError](err) || isType[x509.CertificateInvalidError](err) {
 		return webhook.TLSError
 	}
