@@ -222,6 +222,52 @@ func TestStoppedReplica(t *testing.T) {
 	})
 }
 
+// The lease of a job ends while its worker waits for the endpoint: no other worker delivers.
+func TestShortLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, err := store.NewMemory(&store.MemoryOptions{Limits: store.Limits{Lease: time.Second}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer memory.Close()
+		e, f := &endpoint{}, &feed{}
+		e.handle = func(http.ResponseWriter, delivery) { <-time.After(9 * time.Second) }
+		first := newDeliverer(t, e, webhook.Options{Store: memory})
+		second := newDeliverer(t, e, webhook.Options{Store: memory})
+		stop1, stop2 := run(t, first, f.read), run(t, second, f.read)
+		f.add(3)
+		subscribe(t, first, request("alice", callback))
+		sleep(5 * time.Minute)
+		wantIDs(t, e, "evt_1", "evt_2", "evt_3")
+		stop1()
+		stop2()
+	})
+}
+
+// A replica that was stopped for minutes, for example with its machine, has lost its subscription.
+func TestStalledReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := newMemory(t)
+		e, f := &endpoint{}, &feed{}
+		stalled := func(ctx context.Context, sub *shared.Subscription, position string) (shared.Batch, error) {
+			<-time.After(100 * time.Second)
+			return f.read(ctx, sub, position)
+		}
+		e.handle = func(http.ResponseWriter, delivery) { <-time.After(25 * time.Second) }
+		opts := webhook.Options{Store: memory, Timeout: 30 * time.Second}
+		first, second := newDeliverer(t, e, opts), newDeliverer(t, e, opts)
+		stop1 := run(t, first, stalled)
+		f.add(3)
+		subscribe(t, first, request("alice", callback))
+		synctest.Wait()
+		stop2 := run(t, second, f.read)
+		sleep(5 * time.Minute)
+		wantIDs(t, e, "evt_1", "evt_2", "evt_3")
+		stop1()
+		stop2()
+	})
+}
+
 // The queue lost a job, because the replica was killed between two changes of the store.
 func TestLostJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

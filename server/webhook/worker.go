@@ -380,7 +380,7 @@ func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance fu
 	if len(body) > webhook.MaxBody || !signature.CheckID(id) {
 		log.Error("an event is abandoned, because its body is too long or its id cannot be in a header", "bytes", len(body))
 	} else {
-		if err := r.extend(ctx, first); err != nil {
+		if err := r.renew(ctx, first); err != nil {
 			return err
 		}
 		var err error
@@ -422,15 +422,20 @@ func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance fu
 	return nil
 }
 
-// extend begins the lease of the job again, if it is old.
-func (r *run) extend(ctx context.Context, now time.Time) error {
+// renew makes sure that the run remains the worker for the time of an attempt.
+func (r *run) renew(ctx context.Context, now time.Time) error {
+	if r.state.Due.Sub(now) < maxTimeout {
+		if err := r.change(ctx, func(*state, time.Time) {}); err != nil {
+			return err
+		}
+	}
 	if now.Sub(r.extended) < extendAfter {
 		return nil
 	}
 	r.extended = now
 	err := r.d.store.Extend(ctx, r.job)
 	if errors.Is(err, store.ErrLost) {
-		return nil // the state says who delivers
+		return nil // the state decides which worker delivers
 	}
 	return err
 }
