@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,8 +250,11 @@ func TestStalledReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := newMemory(t)
 		e, f := &endpoint{}, &feed{}
+		var again atomic.Bool
 		stalled := func(ctx context.Context, sub *shared.Subscription, position string) (shared.Batch, error) {
-			<-time.After(100 * time.Second)
+			if !again.Swap(true) {
+				<-time.After(100 * time.Second)
+			}
 			return f.read(ctx, sub, position)
 		}
 		e.handle = func(http.ResponseWriter, delivery) { <-time.After(25 * time.Second) }

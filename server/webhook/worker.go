@@ -278,7 +278,8 @@ func (r *run) deliverBatch(stop, ctx context.Context, batch *webhook.Batch) (don
 	}
 	events := batch.Events[:min(len(batch.Events), maxBatch)]
 	for i := range events {
-		if stop.Err() != nil || time.Now().After(r.ended) {
+		// A slow source still makes progress: its first event is delivered.
+		if stop.Err() != nil || i > 0 && time.Now().After(r.ended) {
 			return false, nil // deliver pauses
 		}
 		if err := r.refresh(ctx); err != nil {
