@@ -50,10 +50,10 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-MCP-Subscription-Id", "sub_1")
-	req.Header.Set("webhook-id", "evt_1")
-	req.Header.Set("webhook-timestamp", fmt.Sprint(now.Unix()))
-	req.Header.Set("webhook-signature", signed)
+	req.Header.Set("X-Mcp-Subscription-Id", "sub_1")
+	req.Header.Set("Webhook-Id", "evt_1")
+	req.Header.Set("Webhook-Timestamp", fmt.Sprint(now.Unix()))
+	req.Header.Set("Webhook-Signature", signed)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		log.Fatal(err)

@@ -40,6 +40,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/store/memory_bus.go":        "calls a subscriber; stop and Close wait for it",
 		"transport/store/storetest/run.go":     "concurrent users of a store; the test waits for them",
 		"server/shell/sessions.go":             "stops sessions concurrently; close waits for it",
+		"server/webhook/deliverer.go":          "workers, the watch and the sweep, and calls of the store; Run and Wake wait for them",
 		"server/exchange.go":                   "publishes changes, and subscribes to those of other replicas; Shutdown waits for both",
 		"server/lifecycle.go":                  "starts what the server depends on; Start and Shutdown wait for it",
 		"server/servertest/dial.go":            "the web server, and both ends of a connection; the end of the test and Close wait for them",

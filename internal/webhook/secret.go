@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
+const secretPrefix = "whsec_"
+
+// Limits of a secret, in bytes.
 const (
-	secretPrefix = "whsec_"
-	// MinSecret and MaxSecret bound a secret, in bytes.
 	MinSecret = 24
 	MaxSecret = 64
 )

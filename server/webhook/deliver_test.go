@@ -66,28 +66,28 @@ func TestAttempts(t *testing.T) {
 		reason  shared.Reason
 	}{
 		{"accepted", func(int, http.ResponseWriter) {}, "evt_1", 0, 0, ""},
-		{"accepted without content", func(_ int, w http.ResponseWriter) { w.WriteHeader(204) }, "evt_1", 0, 0, ""},
-		{"gone", func(_ int, w http.ResponseWriter) { w.WriteHeader(410) }, "evt_1", 0, 0, ""},
-		{"too large", func(_ int, w http.ResponseWriter) { w.WriteHeader(413) }, "evt_1", 0, 0, ""},
+		{"accepted without content", func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }, "evt_1", 0, 0, ""},
+		{"gone", func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }, "evt_1", 0, 0, ""},
+		{"too large", func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusRequestEntityTooLarge) }, "evt_1", 0, 0, ""},
 		{"fails twice", func(n int, w http.ResponseWriter) {
 			if n <= 2 {
-				w.WriteHeader(500)
+				w.WriteHeader(http.StatusInternalServerError)
 			}
 		}, "evt_1 evt_1 evt_1", 15 * time.Second, 45 * time.Second, ""},
-		{"fails", func(_ int, w http.ResponseWriter) { w.WriteHeader(404) }, strings.Repeat("evt_1 ", 5), 75 * time.Second, 225 * time.Second, ""},
+		{"fails", func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, strings.Repeat("evt_1 ", 5), 75 * time.Second, 225 * time.Second, ""},
 		{"redirects", func(_ int, w http.ResponseWriter) {
 			w.Header().Set("Location", "https://elsewhere.example.com/")
-			w.WriteHeader(307)
+			w.WriteHeader(http.StatusTemporaryRedirect)
 		}, strings.Repeat("evt_1 ", 5), 75 * time.Second, 225 * time.Second, ""},
 		{"is busy", func(n int, w http.ResponseWriter) {
 			if n == 1 {
 				w.Header().Set("Retry-After", "120")
-				w.WriteHeader(503)
+				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		}, "evt_1 evt_1", 120 * time.Second, 121 * time.Second, ""},
 		{"is busy for too long", func(_ int, w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "100000")
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		}, "evt_1", 0, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestReplicas(t *testing.T) {
 			mu.Unlock()
 			<-time.After(delay)
 			if fails {
-				w.WriteHeader(503)
+				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		}
 		type replica struct {
@@ -405,7 +405,7 @@ func TestControlBodies(t *testing.T) {
 				e.handle = func(w http.ResponseWriter, d delivery) {
 					if !failed && strings.HasPrefix(d.id, "msg_") {
 						failed = true
-						w.WriteHeader(500)
+						w.WriteHeader(http.StatusInternalServerError)
 					}
 				}
 				d := newDeliverer(t, e, webhook.Options{Store: newMemory(t)})

@@ -121,8 +121,8 @@ func TestVerification(t *testing.T) {
 			if err == nil && got.Get(shared.SubscriptionHeader) != grant.ID {
 				t.Errorf("the challenge is for %q", got.Get(shared.SubscriptionHeader))
 			}
-			if !strings.HasPrefix(got.Get("webhook-id"), "msg_verification_") {
-				t.Errorf("the id is %q", got.Get("webhook-id"))
+			if !strings.HasPrefix(got.Get("Webhook-Id"), "msg_verification_") {
+				t.Errorf("the id is %q", got.Get("Webhook-Id"))
 			}
 		})
 	}
@@ -272,7 +272,7 @@ func TestUnreachableEndpoints(t *testing.T) {
 	release := make(chan struct{})
 	handler.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) { <-release })
 	handler.HandleFunc("/endless", func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
 		<-release
 	})

@@ -43,10 +43,10 @@ func TestSign(t *testing.T) {
 		mac.Write([]byte("evt_789." + unix + "." + string(body)))
 		want = append(want, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	}
-	if got := header.Get("webhook-signature"); got != strings.Join(want, " ") {
+	if got := header.Get("Webhook-Signature"); got != strings.Join(want, " ") {
 		t.Errorf("the signature is %q, want %q", got, want)
 	}
-	if header.Get("webhook-id") != "evt_789" || header.Get("webhook-timestamp") != unix {
+	if header.Get("Webhook-Id") != "evt_789" || header.Get("Webhook-Timestamp") != unix {
 		t.Errorf("the header is %v", header)
 	}
 	for _, id := range []string{"", "two words", "a\nb", "ü", strings.Repeat("x", 257)} {
@@ -74,24 +74,24 @@ func TestVerify(t *testing.T) {
 		{"too early", []string{"a"}, -5*time.Minute - time.Second, nil, body, signature.ErrTime},
 		{"another secret", []string{"b"}, 0, nil, body, signature.ErrSignature},
 		{"another body", []string{"a"}, 0, nil, body + " ", signature.ErrSignature},
-		{"another id", []string{"a"}, 0, func(h http.Header) { h.Set("webhook-id", "evt_790") }, body, signature.ErrSignature},
-		{"no id", []string{"a"}, 0, func(h http.Header) { h.Del("webhook-id") }, body, signature.ErrHeader},
-		{"two ids", []string{"a"}, 0, func(h http.Header) { h.Add("webhook-id", "evt_789") }, body, signature.ErrHeader},
-		{"no timestamp", []string{"a"}, 0, func(h http.Header) { h.Del("webhook-timestamp") }, body, signature.ErrHeader},
-		{"timestamp is no number", []string{"a"}, 0, func(h http.Header) { h.Set("webhook-timestamp", "now") }, body, signature.ErrHeader},
-		{"huge timestamp", []string{"a"}, 0, func(h http.Header) { h.Set("webhook-timestamp", strings.Repeat("9", 20)) }, body, signature.ErrHeader},
-		{"no signature", []string{"a"}, 0, func(h http.Header) { h.Del("webhook-signature") }, body, signature.ErrHeader},
+		{"another id", []string{"a"}, 0, func(h http.Header) { h.Set("Webhook-Id", "evt_790") }, body, signature.ErrSignature},
+		{"no id", []string{"a"}, 0, func(h http.Header) { h.Del("Webhook-Id") }, body, signature.ErrHeader},
+		{"two ids", []string{"a"}, 0, func(h http.Header) { h.Add("Webhook-Id", "evt_789") }, body, signature.ErrHeader},
+		{"no timestamp", []string{"a"}, 0, func(h http.Header) { h.Del("Webhook-Timestamp") }, body, signature.ErrHeader},
+		{"timestamp is no number", []string{"a"}, 0, func(h http.Header) { h.Set("Webhook-Timestamp", "now") }, body, signature.ErrHeader},
+		{"huge timestamp", []string{"a"}, 0, func(h http.Header) { h.Set("Webhook-Timestamp", strings.Repeat("9", 20)) }, body, signature.ErrHeader},
+		{"no signature", []string{"a"}, 0, func(h http.Header) { h.Del("Webhook-Signature") }, body, signature.ErrHeader},
 		{"long signature", []string{"a"}, 0, func(h http.Header) {
-			h.Set("webhook-signature", strings.Repeat("v1,x ", 1000)+h.Get("webhook-signature"))
+			h.Set("Webhook-Signature", strings.Repeat("v1,x ", 1000)+h.Get("Webhook-Signature"))
 		}, body, signature.ErrHeader},
 		{"another version", []string{"a"}, 0, func(h http.Header) {
-			h.Set("webhook-signature", strings.Replace(h.Get("webhook-signature"), "v1,", "v1a,", 1))
+			h.Set("Webhook-Signature", strings.Replace(h.Get("Webhook-Signature"), "v1,", "v1a,", 1))
 		}, body, signature.ErrSignature},
 		{"versions beside it", []string{"a"}, 0, func(h http.Header) {
-			h.Set("webhook-signature", "v1a,abc v2 , "+h.Get("webhook-signature"))
+			h.Set("Webhook-Signature", "v1a,abc v2 , "+h.Get("Webhook-Signature"))
 		}, body, nil},
-		{"beginning", []string{"a"}, 0, func(h http.Header) { h.Set("webhook-signature", h.Get("webhook-signature")[:10]) }, body, signature.ErrSignature},
-		{"empty signature", []string{"a"}, 0, func(h http.Header) { h.Set("webhook-signature", "v1,") }, body, signature.ErrSignature},
+		{"beginning", []string{"a"}, 0, func(h http.Header) { h.Set("Webhook-Signature", h.Get("Webhook-Signature")[:10]) }, body, signature.ErrSignature},
+		{"empty signature", []string{"a"}, 0, func(h http.Header) { h.Set("Webhook-Signature", "v1,") }, body, signature.ErrSignature},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
