@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// The header that names the subscription of a delivery.
+// SubscriptionHeader is the header that names the subscription of a delivery.
 const SubscriptionHeader = "X-MCP-Subscription-Id"
 
 // Limits of deliveries.

@@ -13,9 +13,9 @@ import (
 
 // The names of the headers.
 const (
-	HeaderID        = standardwebhooks.HeaderWebhookID
-	HeaderTimestamp = standardwebhooks.HeaderWebhookTimestamp
-	HeaderSignature = standardwebhooks.HeaderWebhookSignature
+	HeaderID        = "Webhook-Id"
+	HeaderTimestamp = "Webhook-Timestamp"
+	HeaderSignature = "Webhook-Signature"
 )
 
 const (
