@@ -57,7 +57,7 @@ type Request struct {
 	// grant the longest lifetime.
 	Forever bool
 	// Start returns the position at which a new subscription begins. It is not called when a
-	// live subscription is refreshed. It may be called more than once.
+	// live subscription is refreshed. It is required.
 	Start func(ctx context.Context, id string) (position string, err error)
 }
 

@@ -70,7 +70,7 @@ func FuzzParseSecret(f *testing.F) {
 			return
 		}
 		if n := len(secret.Bytes()); n < webhook.MinSecret || n > webhook.MaxSecret || secret.Text() != text {
-			t.Errorf("%q is a secret of %d bytes, whose text is %q", text, n, secret.Text())
+			t.Errorf("%q is a secret of %d bytes with the text %q", text, n, secret.Text())
 		}
 	})
 }

@@ -114,7 +114,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// The zero value of a secret, whose key is empty, verifies nothing.
+// The zero value of a secret has an empty key and verifies nothing.
 func TestNoSecret(t *testing.T) {
 	header := http.Header{}
 	if err := signature.Sign(header, []webhook.Secret{{}}, "evt_1", time.Now(), nil); err != nil {
