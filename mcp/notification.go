@@ -189,7 +189,9 @@ type SubscriptionFilter struct {
 	ResourcesListChanged bool `json:"resourcesListChanged,omitzero"`
 	// ResourceSubscriptions are the URIs of resources.
 	ResourceSubscriptions []string `json:"resourceSubscriptions,omitzero"`
-	Extra                 Extra    `json:",embed"`
+	// EventsListChanged belongs to [ExtensionEvents].
+	EventsListChanged bool  `json:"eventsListChanged,omitzero"`
+	Extra             Extra `json:",embed"`
 }
 
 // MarshalJSON returns the filter as a JSON object.
