@@ -58,7 +58,8 @@ func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *json
 		return b.subscribe(ctx, req, caller, reply)
 	case mcp.MethodResourcesUnsubscribe:
 		return b.unsubscribe(req, reply)
-	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
+	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen,
+		mcp.MethodEventsList, mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
 		return methodNotFound(req.Method)
 	}
 	return b.callLegacy(ctx, from, req, caller, reply)

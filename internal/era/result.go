@@ -213,7 +213,8 @@ func (s *Server) envelopeFor(method string, d *Description) envelope {
 
 func isList(method string) bool {
 	switch method {
-	case mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList:
+	case mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList,
+		mcp.MethodEventsList:
 		return true
 	}
 	return false
