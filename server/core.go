@@ -102,7 +102,19 @@ func (s *Server) capabilities(c *Catalog, more bool) mcp.ServerCapabilities {
 	if more || c.completes() {
 		has.Completions = &mcp.CompletionsCapability{}
 	}
+	if more || c.Len(mcp.KindEvent) > 0 {
+		has.Extensions = withExtension(has.Extensions, mcp.ExtensionEvents, `{"listChanged":true}`)
+	}
 	return has
+}
+
+// withExtension adds the settings of an extension.
+func withExtension(all map[string]json.RawMessage, extension, settings string) map[string]json.RawMessage {
+	if all == nil {
+		all = make(map[string]json.RawMessage, 1)
+	}
+	all[extension] = json.RawMessage(settings)
+	return all
 }
 
 // completes reports whether any prompt or template has completions.
@@ -128,6 +140,7 @@ type list struct {
 // listMembers are the names of the members that hold the entries.
 var listMembers = [kindCount]string{
 	mcp.KindTool: "tools", mcp.KindPrompt: "prompts", mcp.KindResource: "resources", mcp.KindResourceTemplate: "resourceTemplates",
+	mcp.KindEvent: "events",
 }
 
 func (c *Catalog) list(kind mcp.Kind) *list {
@@ -294,7 +307,7 @@ func (c *changes) notifyMissed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for w := range c.watchers {
-		for _, kind := range []mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource} {
+		for _, kind := range []mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource, mcp.KindEvent} {
 			if change := listChange(kind); w.all || w.matches(change) {
 				w.notify(change)
 			}
@@ -316,6 +329,8 @@ func (w *watcher) matches(change mcp.Change) bool {
 		return w.filter.ToolsListChanged
 	case change.Kind == mcp.KindPrompt:
 		return w.filter.PromptsListChanged
+	case change.Kind == mcp.KindEvent:
+		return w.filter.EventsListChanged
 	default:
 		return w.filter.ResourcesListChanged
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
@@ -44,10 +45,16 @@ type Options struct {
 	// Store is the state that the replicas of the server share, so that any replica serves any
 	// request: the sessions of clients of earlier versions over streamable HTTP, the events of their
 	// streams, StateKeys, and notifications of changes to the server's own lists and resources, which
-	// reach the subscribers of all replicas. A person who can read the store can read the state of
-	// calls that ask, unless StateKeys are set. The caller closes it after the server and its endpoints. Default: none; a
+	// reach the subscribers of all replicas, and occurrences of events. A person who can read the store
+	// can read these and the state of calls that ask, unless StateKeys are set. The caller closes it after the server and its endpoints. Default: none; a
 	// session belongs to the process that has opened it.
 	Store store.Store
+	// Webhooks delivers events to callback URLs; see package server/webhook. It keeps its subscriptions
+	// in a store that the replicas share. Clients then may subscribe with the delivery mode webhook, if
+	// they are authenticated. An occurrence that cannot be delivered is read again from the log of Store:
+	// its LogAge must be longer than an occurrence is tried again, 15 minutes by default. Default: no
+	// webhooks.
+	Webhooks webhook.Deliverer
 	// Middleware handles every request except those of the protocol itself, such as initialize, ping
 	// and subscriptions. It also sees lists and calls that are refused. The first is outermost. The
 	// error of a tool's function, and of invalid arguments, is an error there too, a *[FunctionError]:
@@ -92,6 +99,7 @@ type Server struct {
 	exported *mapping
 	life     lifecycle
 	changes  changes
+	events   events
 	exchange *exchange   // nil without a store
 	handle   mcp.Handler // Options.Middleware, then dispatch
 	keys     era.StateKeys
@@ -130,7 +138,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.memory = schema.NewMemory(s.options.ValidationMemory)
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)
-	s.life.server = s
+	s.life.server, s.events.server = s, s
 	s.recheckFunc = s.recheck
 	s.handle = applyMiddleware(compose(nil, s.options.Middleware), s.dispatch)
 	s.keys = ownKeys{keys}
@@ -332,6 +340,8 @@ func callTarget(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
 		kind = mcp.KindPrompt
 	case mcp.MethodResourcesRead:
 		kind, member = mcp.KindResource, "uri"
+	case mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
+		kind = mcp.KindEvent
 	case mcp.MethodComplete:
 		return completionTarget(call)
 	default:
@@ -366,6 +376,10 @@ func (s *Server) invoke(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.
 		return entry.Handle(ctx, call)
 	case mcp.MethodComplete:
 		return complete(ctx, call, entry)
+	case mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
+		return s.serveEvent(ctx, call, entry)
+	case mcp.MethodEventsList:
+		return s.listEvents(ctx, call)
 	case mcp.MethodToolsList:
 		return s.list(ctx, call, mcp.KindTool)
 	case mcp.MethodPromptsList:
@@ -410,6 +424,8 @@ func (s *Server) Scopes(method, name string) []string {
 		kind = mcp.KindTool
 	case mcp.MethodPromptsGet:
 		kind = mcp.KindPrompt
+	case mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
+		kind = mcp.KindEvent
 	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
 	case mcp.MethodComplete:
 		kind = mcp.KindPrompt
@@ -433,7 +449,7 @@ func (s *Server) Scopes(method, name string) []string {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
 	err := await(ctx, s.calls.stop())
-	err = errors.Join(err, s.life.stop(ctx))
+	err = errors.Join(err, s.events.stop(ctx), s.life.stop(ctx))
 	if s.exchange != nil {
 		s.exchange.close(ctx)
 	}
@@ -445,43 +461,3 @@ func (s *Server) Stopping() <-chan struct{} { return s.stopping }
 
 // Store returns [Options].Store, for transports.
 func (s *Server) Store() store.Store { return s.options.Store }
-
-// A callCounter counts running calls.
-type callCounter struct {
-	mu      sync.Mutex
-	running int
-	stopped bool
-	idle    chan struct{}
-}
-
-func (c *callCounter) start() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stopped {
-		return false
-	}
-	c.running++
-	return true
-}
-
-func (c *callCounter) finish() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running--
-	if c.stopped && c.running == 0 {
-		close(c.idle)
-	}
-}
-
-// stop rejects further calls, and returns a channel that is closed when no call is running.
-func (c *callCounter) stop() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.stopped {
-		c.stopped, c.idle = true, make(chan struct{})
-		if c.running == 0 {
-			close(c.idle)
-		}
-	}
-	return c.idle
-}
