@@ -223,7 +223,8 @@ func methodLabel(method string) string {
 	switch method {
 	case mcp.MethodToolsCall, mcp.MethodToolsList, mcp.MethodPromptsGet, mcp.MethodPromptsList,
 		mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList,
-		mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe, mcp.MethodComplete, mcp.MethodPing:
+		mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe, mcp.MethodComplete, mcp.MethodPing,
+		mcp.MethodEventsList, mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
 		return method
 	default:
 		return unknownName
