@@ -87,13 +87,13 @@ internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
 internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
 # L5: server and client never meet.
-server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/unasked internal/uritemplate
+server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/token internal/unasked internal/uritemplate internal/webhook
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/deadline internal/era internal/era/forward internal/jsonscan
                           internal/paging internal/peertext github.com/go-json-experiment/json golang.org/x/sync
 
 # The callback URL of a client.
-client/webhook:           jsonrpc internal/jsonscan internal/webhook internal/webhook/signature net/http github.com/hashicorp/golang-lru/v2
+client/webhook:           jsonrpc mcp client internal/backoff internal/jsonscan internal/webhook internal/webhook/signature net/http github.com/hashicorp/golang-lru/v2
 
 # What servers offer beside what their authors write. Only these may add dependencies.
 server/mcpgen:
