@@ -144,6 +144,11 @@ func TestServerDelivers(t *testing.T) {
 		receiver, got := newReceiver(t), &collected{}
 		s, topic := newIncidents(t, newDeliverer(t, web{receiver}, webhook.Options{}), server.Options{})
 		session := connectAs(t, only(s), "alice")
+		for e, err := range session.EventTypes(t.Context(), nil) {
+			if err != nil || fmt.Sprint(e.Delivery) != "[webhook push poll]" {
+				t.Errorf("the event is %+v, %v", e, err)
+			}
+		}
 		publishIncident(t, topic, 0, "P1")
 		sub, err := receiving.Subscribe(t.Context(), session, receiver, callback, event, json.RawMessage(`{"severity":"P1"}`), got.handle, nil)
 		if err != nil {
