@@ -190,6 +190,11 @@ func (p *Provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	if err != nil {
 		return nil, err
 	}
+	if e := p.source.Catalog().Lookup(mcp.KindTool, jsonscan.Unquote(name)); e != nil && e.Task != server.TaskForbidden {
+		if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
+			return nil, err
+		}
+	}
 	inner, err := call.Enter(nil, params, nil)
 	if err != nil {
 		return nil, err

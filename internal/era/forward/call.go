@@ -118,7 +118,7 @@ const (
 // call. It ends with that run, unless the server can ask by requests.
 func (c *forwardedCall) setContext(ctx context.Context, timeout time.Duration) {
 	c.ctx = context.WithValue(ctx, callKey{}, c)
-	if c.untrack != nil {
+	if c.untrack != nil || c.params.asTask {
 		c.ctx = c.activity.Context(c.ctx)
 	}
 	if c.asks != nil {
