@@ -134,7 +134,7 @@ func (r *Run) save(ctx context.Context, state json.RawMessage) error {
 func (r *Run) update(ctx context.Context, change func(rec *record)) (*record, error) {
 	lost := false
 	rec, err := r.engine.update(ctx, r.ID, func(rec *record) bool {
-		lost = rec.Status != mcp.TaskWorking || rec.Started != r.round || rec.Round != r.round
+		lost = rec.Status != mcp.TaskWorking || rec.Started != r.round || rec.Round != r.round || rec.Attempt != r.job.Attempt
 		if !lost {
 			change(rec)
 		}
@@ -255,7 +255,7 @@ func (r *Run) begin(ctx context.Context) (runs bool, err error) {
 			rec.end(mcp.TaskFailed, errNotRestarted.Message)
 			rec.Error = encodeError(errNotRestarted)
 		}
-		rec.Started = r.round
+		rec.Started, rec.Attempt = r.round, r.job.Attempt
 		return true
 	})
 	if err != nil {
