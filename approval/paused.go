@@ -16,7 +16,8 @@ const storeTimeout = 5 * time.Second
 
 // A pausedGrant is the state of a grant between two runs of its call, in Options.Store. The replica
 // that deletes it has the grant, so one replica continues the call. While the call runs, nothing is
-// stored: a call that was running in a process that was killed cannot be continued.
+// stored: a call that was running in a process that was killed cannot be continued. A call that runs as a task
+// is also stored while it waits for the approver.
 type pausedGrant struct {
 	ID       string `json:"id"`      // of the request
 	Digest   Digest `json:"digest"`  // of the request

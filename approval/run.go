@@ -109,7 +109,12 @@ func (r *run) ask(ctx context.Context) (a Answer, err error) {
 		r.describe(ctx, "waiting for approval")
 		defer r.describe(ctx, "")
 	}
-	return approve(ctx, r.guard.approver, r.grant.request)
+	a, err = approve(ctx, r.guard.approver, r.grant.request)
+	if errors.Is(err, ErrClosed) && r.guard.grants.revision(r.grant) != 0 {
+		<-ctx.Done()
+		return Answer{}, context.Cause(ctx)
+	}
+	return a, err
 }
 
 // describe sets the status message of a call that runs as a task.

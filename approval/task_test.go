@@ -24,14 +24,35 @@ import (
 type prompts struct {
 	mu   sync.Mutex
 	list []*approval.Prompt
-	ctx  []context.Context
+
+	closed chan struct{}
 }
 
 func (p *prompts) approver() approval.Approver {
-	return approval.Callback(func(ctx context.Context, prompt *approval.Prompt) {
+	return approval.Callback(func(_ context.Context, prompt *approval.Prompt) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.list, p.ctx = append(p.list, prompt), append(p.ctx, ctx)
+		p.list = append(p.list, prompt)
+	})
+}
+
+// closable returns an approver that ends when p.closed is closed.
+func (p *prompts) closable() approval.Approver {
+	p.closed = make(chan struct{})
+	return approval.ApproverFunc(func(ctx context.Context, r *approval.Request) (approval.Answer, error) {
+		ctx, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		var waiting sync.WaitGroup
+		defer waiting.Wait()
+		waiting.Go(func() {
+			select {
+			case <-p.closed:
+				end(approval.ErrClosed)
+			case <-ctx.Done():
+			}
+		})
+		defer end(nil)
+		return p.approver().Approve(ctx, r)
 	})
 }
 
@@ -354,7 +375,7 @@ func (s *cutStore) Pull(ctx context.Context, queue string) (*store.Job, error) {
 // A request survives the replica that waits for its answer: the next replica finds it, with the same id.
 // The tool runs once, whichever of the two gets an answer.
 func TestRequestSurvivesReplica(t *testing.T) {
-	for _, how := range []string{"shut down", "hangs", "hangs and is answered"} {
+	for _, how := range []string{"shut down", "approver closed", "hangs", "hangs and is answered"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				shared, err := store.NewMemory(nil)
@@ -365,14 +386,18 @@ func TestRequestSurvivesReplica(t *testing.T) {
 				f := newTaskFixture(t)
 				f.options.Store, f.options.Expiry = shared, time.Hour
 				connection := &cutStore{Store: shared}
-				first := f.serve(nil, connection)
+				first := f.serve(f.closable(), connection)
 				id := f.start(f.dial(first, client.Modern))
 				asked, n := f.last()
 				if n != 1 {
 					t.Fatalf("%d requests were made", n)
 				}
 				connection.cut.Store(true)
-				if how == "shut down" {
+				if how == "approver closed" {
+					close(f.closed)
+					synctest.Wait()
+				}
+				if how == "shut down" || how == "approver closed" {
 					now, cancel := context.WithCancel(t.Context())
 					cancel()
 					_ = first.Shutdown(now) // it says that now has ended

@@ -406,8 +406,14 @@ func (r *Run) conclude(ctx context.Context, cancelled bool, outcome *Outcome) er
 	if err != nil {
 		return err
 	}
+	r.mu.Lock()
+	message, progress, unsaved := r.message, r.progress, r.unsaved
+	r.mu.Unlock()
 	var old part
 	rec, err := r.update(ctx, func(rec *record) {
+		if unsaved {
+			rec.Message, rec.Progress = message, progress
+		}
 		switch {
 		case cancelled, outcome.Questions != nil && rec.Cancelled:
 			rec.end(mcp.TaskCancelled, cancelledMessage)
