@@ -296,14 +296,15 @@ func (p *pool) evict(match func(sessionKey) bool) bool {
 type clientCapabilities struct {
 	roots, form, url                           bool
 	sampling, samplingTools, samplingInContext bool
+	apps                                       bool
 }
 
 // listCapabilities are those of the session for lists. They make the server list everything
 // that it has.
-var listCapabilities = clientCapabilities{roots: true, form: true, url: true, sampling: true, samplingTools: true}
+var listCapabilities = clientCapabilities{roots: true, form: true, url: true, sampling: true, samplingTools: true, apps: true}
 
 func capabilitiesOf(c *mcp.ClientCapabilities) clientCapabilities {
-	has := clientCapabilities{roots: c.Roots != nil}
+	has := clientCapabilities{roots: c.Roots != nil, apps: c.ShowsApps()}
 	if e := c.Elicitation; e != nil {
 		has.form, has.url = e.Form != nil || e.URL == nil, e.URL != nil // an empty capability means forms
 	}
@@ -323,6 +324,9 @@ func (has clientCapabilities) capabilities() *mcp.ClientCapabilities {
 	}
 	if has.sampling {
 		c.Sampling = &mcp.SamplingCapability{Tools: emptyObject(has.samplingTools), Context: emptyObject(has.samplingInContext)}
+	}
+	if has.apps {
+		c.DeclareApps()
 	}
 	return c
 }

@@ -58,6 +58,10 @@ type Options struct {
 	// call [Session.RootsChanged] then.
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 
+	// ShowsApps declares that the client shows views of MCP Apps to the user: HTML documents of
+	// servers, in a sandbox. [mcp.Meta.ToolUI] returns the view of a tool.
+	ShowsApps bool
+
 	// Middleware handles requests of the session's methods and of [Session.Forward]: calls of
 	// tools, lists, reads, prompts and completions. It does not handle pings, subscriptions and the
 	// handshake. The first is outermost. It sees each call once, however many questions the server
@@ -66,7 +70,7 @@ type Options struct {
 	// An error of a middleware is wrapped in a *jsonrpc.CallError.
 	Middleware []mcp.Middleware
 
-	// Capabilities replaces the capabilities that the handlers provide, and the handlers are not
+	// Capabilities replaces the capabilities of the handlers and ShowsApps, and the handlers are not
 	// called. It is for sessions that forward calls of other clients, which have these
 	// capabilities. See [Session.Forward].
 	Capabilities *mcp.ClientCapabilities
@@ -152,6 +156,9 @@ func (o *Options) capabilities() mcp.ClientCapabilities {
 	}
 	if o.Roots != nil {
 		can.Roots = &mcp.RootsCapability{ListChanged: true}
+	}
+	if o.ShowsApps {
+		can.DeclareApps()
 	}
 	return can
 }

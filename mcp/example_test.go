@@ -77,6 +77,24 @@ func ExampleMeta_Set() {
 	// Output: {"name":"upload","_meta":{"progressToken":"upload-1"}}
 }
 
+func ExampleMeta_ToolUI() {
+	meta := mcp.Meta(`{"ui":{"resourceUri":"ui://shop/cart","visibility":["app"]}}`)
+	ui, err := meta.ToolUI()
+	fmt.Println(ui.ResourceURI, ui.VisibleTo(mcp.VisibleToModel), err)
+	// Output: ui://shop/cart false <nil>
+}
+
+func ExampleMeta_SetResourceUI() {
+	var meta mcp.Meta
+	err := meta.SetResourceUI(mcp.ResourceUI{CSP: &mcp.CSP{ConnectDomains: []string{"https://api.example.com"}}})
+	fmt.Println(string(meta), err)
+	err = meta.SetResourceUI(mcp.ResourceUI{CSP: &mcp.CSP{ConnectDomains: []string{"api.example.com"}}})
+	fmt.Println(err)
+	// Output:
+	// {"ui":{"csp":{"connectDomains":["https://api.example.com"]}}} <nil>
+	// mcp: _meta.ui: csp: connectDomains has origins such as https://api.example.com or https://*.example.com, not "api.example.com"
+}
+
 func ExampleElicitSchema() {
 	show(&mcp.ElicitSchema{Fields: []mcp.ElicitField{
 		{Name: "email", Required: true, Schema: &mcp.StringSchema{Format: mcp.FormatEmail}},

@@ -181,7 +181,8 @@ type ClientCapabilities struct {
 	Tasks json.RawMessage `json:"tasks,omitzero"`
 	// Experimental holds objects by names that the protocol does not define.
 	Experimental map[string]json.RawMessage `json:"experimental,omitzero"`
-	// Extensions holds the settings of extensions by identifier (since 2026-07-28).
+	// Extensions holds the settings of extensions by identifier. 2026-07-28 defines it. Older
+	// versions ignore unknown members, and real programs send it in all of them.
 	Extensions map[string]json.RawMessage `json:"extensions,omitzero"`
 	Extra      Extra                      `json:",embed"`
 }
@@ -274,7 +275,8 @@ type ServerCapabilities struct {
 	Tasks json.RawMessage `json:"tasks,omitzero"`
 	// Experimental holds objects by names that the protocol does not define.
 	Experimental map[string]json.RawMessage `json:"experimental,omitzero"`
-	// Extensions holds the settings of extensions by identifier (since 2026-07-28).
+	// Extensions holds the settings of extensions by identifier. 2026-07-28 defines it. Older
+	// versions ignore unknown members, and real programs send it in all of them.
 	Extensions map[string]json.RawMessage `json:"extensions,omitzero"`
 	Extra      Extra                      `json:",embed"`
 }

@@ -106,6 +106,12 @@ var newCodec = map[string]func() codec{
 	"MissingRequiredClientCapabilityErrorData": of[mcp.MissingClientCapabilityData],
 	"UnsupportedProtocolVersionErrorData":      of[mcp.UnsupportedVersionData],
 	"URLElicitationRequiredErrorData":          of[mcp.URLElicitationRequiredData],
+
+	// MCP Apps has schemas of its own.
+	"McpUiResourceCsp":         of[mcp.CSP],
+	"McpUiResourceMeta":        of[mcp.ResourceUI],
+	"McpUiResourcePermissions": of[mcp.UIPermissions],
+	"McpUiToolMeta":            of[mcp.ToolUI],
 }
 
 func of[T any, P interface {

@@ -429,3 +429,43 @@ type dependencyPanic struct{ *panicError }
 func (dependencyPanic) Error() string { return "it panicked" }
 
 func (e dependencyPanic) Unwrap() error { return e.panicError }
+
+// A callCounter counts running calls.
+type callCounter struct {
+	mu      sync.Mutex
+	running int
+	stopped bool
+	idle    chan struct{}
+}
+
+func (c *callCounter) start() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return false
+	}
+	c.running++
+	return true
+}
+
+func (c *callCounter) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	if c.stopped && c.running == 0 {
+		close(c.idle)
+	}
+}
+
+// stop rejects further calls, and returns a channel that is closed when no call is running.
+func (c *callCounter) stop() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopped {
+		c.stopped, c.idle = true, make(chan struct{})
+		if c.running == 0 {
+			close(c.idle)
+		}
+	}
+	return c.idle
+}

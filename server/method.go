@@ -322,7 +322,7 @@ type methodTag struct {
 func tagKeys(of reflect.Type) []string {
 	switch of {
 	case reflect.TypeFor[ToolTag]():
-		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes", "metadata", "reduce"}
+		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes", "metadata", "reduce", "ui", "visibility"}
 	case reflect.TypeFor[ResourceTag]():
 		return []string{"uri", "name", "title", "description", "mimeType", "ttl", "cache", "tags", "scopes", "metadata"}
 	case reflect.TypeFor[PromptTag]():
@@ -448,6 +448,23 @@ func (t *methodTag) duration(key string, defaultDuration time.Duration) (time.Du
 		return 0, fmt.Errorf("%s must be a duration such as 30s, not %.40q", key, text)
 	}
 	return d, nil
+}
+
+// ui returns the tags ui and visibility, or nil if there are none.
+func (t *methodTag) ui() *mcp.ToolUI {
+	uri, hasURI := t.values.Lookup("ui")
+	_, hasVisibility := t.values.Lookup("visibility")
+	if !hasURI && !hasVisibility {
+		return nil
+	}
+	ui := &mcp.ToolUI{ResourceURI: uri}
+	if hasVisibility {
+		ui.Visibility = []mcp.ToolVisibility{}
+		for _, who := range t.list("visibility") {
+			ui.Visibility = append(ui.Visibility, mcp.ToolVisibility(who))
+		}
+	}
+	return ui
 }
 
 // cacheHint parses the tags ttl and cache.

@@ -3,11 +3,13 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -15,14 +17,19 @@ import (
 
 // Resource configures a resource.
 type Resource struct {
-	// URI identifies the resource. It is absolute.
+	// URI identifies the resource. It is absolute. A resource with the scheme ui is a view for results
+	// of tools (MCP Apps): an HTML document that clients show in a sandbox.
 	URI string
 	// Name is for programs and defaults to the URI. Title is shown to people.
 	Name        string
 	Title       string
 	Description string
-	// MIMEType is the media type of the content, and the default for contents that name none.
+	// MIMEType is the media type of the content, and the default for contents that name none. The
+	// media type of a view is [mcp.MIMETypeApp], which is its default.
 	MIMEType string
+	// UI says what a view may use and how clients show it. It is sent in Meta, and with the contents
+	// where they have no UI of their own. Default: the view may use nothing outside of its document.
+	UI *mcp.ResourceUI
 	// Size is the length of the content in bytes before encoding; nil if it is unknown.
 	Size        *int64
 	Annotations *mcp.Annotations
@@ -65,8 +72,12 @@ func newResource(resource Resource, out reflect.Type, run func(ctx context.Conte
 	if u, err := url.Parse(resource.URI); err != nil || u.Scheme == "" {
 		return nil, fmt.Errorf("resource %q: a URI needs a scheme, as in file:///a or app://settings", resource.URI)
 	}
-	if err := errors.Join(checkAnnotations(resource.Annotations), checkCacheHint(resource.CacheHint), checkContents(out)); err != nil {
+	if err := errors.Join(checkAnnotations(resource.Annotations), checkCacheHint(resource.CacheHint), checkContents(out), resource.setView()); err != nil {
 		return nil, fmt.Errorf("resource %q: %w", resource.URI, err)
+	}
+	var ui json.RawMessage // of a view
+	if resource.isView() {
+		ui = resource.Meta.Get(mcp.MetaUI)
 	}
 	definition, err := (&mcp.Resource{
 		URI: resource.URI, Name: cmp.Or(resource.Name, resource.URI), Title: resource.Title, Description: resource.Description,
@@ -84,11 +95,35 @@ func newResource(resource Resource, out reflect.Type, run func(ctx context.Conte
 				if err != nil {
 					return nil, err
 				}
-				return readResult(resource.URI, resource.MIMEType, resource.CacheHint, out)
+				return readResult(resource.URI, resource.MIMEType, ui, resource.CacheHint, out)
 			})
 		},
 	})
 	return e, e.validate()
+}
+
+// isView reports whether the resource is a view of MCP Apps.
+func (r *Resource) isView() bool { return strings.HasPrefix(r.URI, mcp.SchemeUI) }
+
+// setView sets the media type and Meta of a view. It rejects what a client would not show.
+func (r *Resource) setView() error {
+	if !r.isView() {
+		if r.UI != nil {
+			return fmt.Errorf("UI: the URI of a view starts with %s", mcp.SchemeUI)
+		}
+		return nil
+	}
+	if r.MIMEType = cmp.Or(r.MIMEType, mcp.MIMETypeApp); r.MIMEType != mcp.MIMETypeApp {
+		return fmt.Errorf("MIMEType: the media type of a view is %s, not %.80s", mcp.MIMETypeApp, r.MIMEType)
+	}
+	if r.UI != nil {
+		if err := r.Meta.SetResourceUI(*r.UI); err != nil {
+			return fmt.Errorf("UI: %w", err)
+		}
+	} else if _, err := r.Meta.ResourceUI(); err != nil {
+		return fmt.Errorf("Meta: %w", err)
+	}
+	return nil
 }
 
 // checkContents rejects types that look like data and are meant as contents.
@@ -133,9 +168,9 @@ func checkCacheHint(hint mcp.CacheHint) error {
 }
 
 // readResult converts the result of a function.
-func readResult(uri, mimeType string, hint mcp.CacheHint, out any) (mcp.Result, error) {
+func readResult(uri, mimeType string, ui json.RawMessage, hint mcp.CacheHint, out any) (mcp.Result, error) {
 	contents := func(c ...mcp.ResourceContents) (mcp.Result, error) {
-		return &mcp.ReadResourceResult{Contents: withURI(c, uri), CacheHint: hint}, nil
+		return &mcp.ReadResourceResult{Contents: withUI(withURI(c, uri), ui), CacheHint: hint}, nil
 	}
 	switch out := out.(type) {
 	case string:
@@ -151,7 +186,7 @@ func readResult(uri, mimeType string, hint mcp.CacheHint, out any) (mcp.Result, 
 			return nil, errNoResult
 		}
 		result := *out // the function may return the same value again
-		result.Contents = withURI(result.Contents, uri)
+		result.Contents = withUI(withURI(result.Contents, uri), ui)
 		result.TTLMs = max(0, cmp.Or(result.TTLMs, hint.TTLMs))
 		result.Scope = cmp.Or(result.Scope, hint.Scope)
 		return &result, nil
@@ -190,6 +225,35 @@ func withURI(contents []mcp.ResourceContents, uri string) []mcp.ResourceContents
 			contents, copied = slices.Clone(contents), true
 		}
 		contents[i] = with
+	}
+	return contents
+}
+
+// withUI returns contents with the UI of a view where they have none: clients read it there first. ui
+// may be nil. It does not change the contents that the function returned.
+func withUI(contents []mcp.ResourceContents, ui json.RawMessage) []mcp.ResourceContents {
+	if ui == nil {
+		return contents
+	}
+	contents = slices.Clone(contents)
+	for i, c := range contents {
+		var with mcp.ResourceContents
+		var meta *mcp.Meta
+		switch c := c.(type) {
+		case *mcp.TextResourceContents:
+			if c != nil {
+				text := *c
+				with, meta = &text, &text.Meta
+			}
+		case *mcp.BlobResourceContents:
+			if c != nil {
+				blob := *c
+				with, meta = &blob, &blob.Meta
+			}
+		}
+		if meta != nil && meta.Get(mcp.MetaUI) == nil && meta.Set(mcp.MetaUI, ui) == nil {
+			contents[i] = with
+		}
 	}
 	return contents
 }
@@ -289,7 +353,7 @@ func newTemplate[In any](template Template, vars *fields, out reflect.Type, deco
 				if err != nil {
 					return nil, err
 				}
-				return readResult(r.call.URI(), template.MIMEType, template.CacheHint, out)
+				return readResult(r.call.URI(), template.MIMEType, nil, template.CacheHint, out)
 			})
 		},
 	})

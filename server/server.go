@@ -154,6 +154,9 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	return s
 }
 
+// Info returns the name and version that clients get. The caller must not change its icons.
+func (s *Server) Info() mcp.Implementation { return s.info }
+
 // Bind returns the handler for one link. It is called by transports.
 func (s *Server) Bind(link transport.Link) jsonrpc.Handler { return s.era.Bind(link) }
 
@@ -465,43 +468,3 @@ func (s *Server) Stopping() <-chan struct{} { return s.stopping }
 
 // Store returns [Options].Store, for transports.
 func (s *Server) Store() store.Store { return s.options.Store }
-
-// A callCounter counts running calls.
-type callCounter struct {
-	mu      sync.Mutex
-	running int
-	stopped bool
-	idle    chan struct{}
-}
-
-func (c *callCounter) start() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stopped {
-		return false
-	}
-	c.running++
-	return true
-}
-
-func (c *callCounter) finish() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running--
-	if c.stopped && c.running == 0 {
-		close(c.idle)
-	}
-}
-
-// stop rejects further calls, and returns a channel that is closed when no call is running.
-func (c *callCounter) stop() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.stopped {
-		c.stopped, c.idle = true, make(chan struct{})
-		if c.running == 0 {
-			close(c.idle)
-		}
-	}
-	return c.idle
-}

@@ -24,8 +24,8 @@ import (
 type (
 	// ToolTag makes a method a tool. Tags: name (default: the method's name in snake_case), title,
 	// description, readOnly, destructive, idempotent, openWorld ("true" or "false"), timeout (a Go
-	// duration), tags and scopes (lists with commas), metadata (a list of key=value), and reduce
-	// for streams.
+	// duration), tags and scopes (lists with commas), metadata (a list of key=value), reduce for
+	// streams, and ui (a URI) and visibility (a list of "model" and "app") for [Tool].UI.
 	ToolTag struct{}
 	// ResourceTag makes a method a resource. If the uri has variables, the method is a resource
 	// template, and the variables are the other fields of the struct. Tags: uri, name, title,
@@ -64,7 +64,7 @@ type Method struct {
 	// Guards and CallMiddleware apply to the method, inside those of the service.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
-	// Icons and Meta are part of the listed entry.
+	// Icons and Meta are part of the listed entry. [mcp.Meta.SetResourceUI] sets what a view may use.
 	Icons []mcp.Icon
 	Meta  mcp.Meta
 	// OutputSchema replaces the reflected output schema of a tool.
@@ -263,6 +263,7 @@ func (s *service) tool(m *serviceMethod) (*Entry, error) {
 	if tool.Meta, err = s.meta(m); err != nil {
 		return nil, err
 	}
+	tool.UI = m.tag.ui()
 	call, out, err := m.caller()
 	if err != nil {
 		return nil, err

@@ -226,8 +226,7 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	if err != nil {
 		return nil, err
 	}
-	// The state has the answers. A function that reports progress finds a token.
-	params, err := withoutState(call)
+	params, err := era.TaskParams(call)
 	if err != nil {
 		return nil, err
 	}
@@ -237,21 +236,6 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	}
 	created, err := engine.Create(ctx, task.Spec{Principal: call.Caller.Principal, TaskRequest: request, Call: stored, State: state})
 	return created, c.taskError(ctx, call, err)
-}
-
-// withoutState returns the params of a call without the members that belong to one of its requests, and
-// with a progress token.
-func withoutState(call *mcp.Call) (json.RawMessage, error) {
-	meta := call.Member("_meta")
-	if jsonscan.KindOf(meta) != jsonscan.Object {
-		meta = json.RawMessage("{}")
-	}
-	meta, err := jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaProgressToken, Value: json.RawMessage("0")})
-	if err != nil {
-		return nil, err
-	}
-	return jsonscan.Splice(nil, call.Params(), jsonscan.Edit{Name: "_meta", Value: meta},
-		jsonscan.Edit{Name: "requestState"}, jsonscan.Edit{Name: "inputResponses"}, jsonscan.Edit{Name: "task"})
 }
 
 var errUnknownTask = invalidParams("there is no such task: it has another owner, has expired or never existed")
@@ -435,7 +419,11 @@ func (s *Server) runTask(ctx context.Context, run *task.Run) task.Outcome {
 		return task.Outcome{Again: true}
 	}
 	failure, ok := errors.AsType[*jsonrpc.Error](err)
-	if !ok {
+	switch {
+	case ok:
+	case ctx.Err() != nil:
+		failure = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: context.Cause(ctx).Error()}
+	default:
 		failure, _ = errors.AsType[*jsonrpc.Error](core{s}.Failed(mcp.MethodToolsCall, err))
 	}
 	return task.Outcome{Error: failure}

@@ -5,70 +5,474 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// withTasks are the options of a client that supports tasks, and answers questions.
-func withTasks() *client.Options {
+// taskOptions are the options of a client that sees tasks itself.
+func taskOptions() *client.Options {
 	return &client.Options{Era: client.Modern, Capabilities: &mcp.ClientCapabilities{
 		Elicitation: &mcp.ElicitationCapability{},
 		Extensions:  map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")},
 	}}
 }
 
-func TestTaskLifecycle(t *testing.T) {
-	s := server.New(mcp.Implementation{Name: "s", Version: "1"}, nil)
-	defer s.Shutdown(context.Background())
-	type in struct {
-		Seconds int `json:"seconds"`
-	}
-	server.AddTool(s, server.Tool{Name: "slow", Task: server.TaskOptional}, func(ctx context.Context, r *server.Request, in in) (string, error) {
-		if r.Call().TaskID() == "" {
-			return "direct", nil
-		}
-		_ = r.Progress(ctx, 1, 2, "half")
-		select {
-		case <-time.After(time.Duration(in.Seconds) * 10 * time.Millisecond):
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-		name, err := server.Elicit[string](r, "name", "Name?")
-		if err != nil {
-			return "", err
-		}
-		return "hello " + name, nil
-	})
-	c := dial(s, withTasks())
-	defer c.Close()
-	raw, err := c.Call(t.Context(), "tools/call", json.RawMessage(`{"name":"slow","arguments":{"seconds":1}}`), nil)
-	fmt.Println(string(raw), err)
-	var created mcp.Task
-	if err := created.UnmarshalJSON(raw); err != nil {
+// A taskClient makes requests about tasks of a server, in virtual time.
+type taskClient struct {
+	t       *testing.T
+	server  *server.Server
+	session *client.Session
+}
+
+func newTaskClient(t *testing.T, s *server.Server, opts *client.Options) *taskClient {
+	t.Helper()
+	session, err := client.Connect(t.Context(), transport.Pipe(s), opts)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		raw, err = c.Call(t.Context(), "tasks/get", json.RawMessage(`{"taskId":"`+created.TaskID+`"}`), nil)
+	return &taskClient{t, s, session}
+}
+
+// inBubble runs a test with a server that has tasks.
+func inBubble(t *testing.T, opts *server.Options, test func(t *testing.T, c *taskClient)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, opts)
+		c := newTaskClient(t, s, taskOptions())
+		test(t, c)
+		c.session.Close()
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := s.Shutdown(ended); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// request makes a request, and returns the task in its result.
+func (c *taskClient) request(method, params string) (*mcp.Task, error) {
+	c.t.Helper()
+	raw, err := c.session.Call(c.t.Context(), method, json.RawMessage(params), nil)
+	if err != nil {
+		return nil, err
+	}
+	task := new(mcp.Task)
+	if err := task.UnmarshalJSON(raw); err != nil {
+		c.t.Fatalf("%s: %v in %s", method, err, raw)
+	}
+	return task, nil
+}
+
+// start calls a tool and returns the id of its task.
+func (c *taskClient) start(tool, arguments string) string {
+	c.t.Helper()
+	task, err := c.request(mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if task.ResultType != mcp.ResultTask || task.TaskID == "" || task.Status.Ended() {
+		c.t.Fatalf("the result of %s is %+v, want a task", tool, task)
+	}
+	return task.TaskID
+}
+
+// expect returns the task when nothing runs any more.
+func (c *taskClient) expect(id string, want mcp.TaskStatus) *mcp.Task {
+	c.t.Helper()
+	synctest.Wait()
+	task, err := c.request(mcp.MethodTasksGet, fmt.Sprintf(`{"taskId":%q}`, id))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if task.Status != want {
+		c.t.Fatalf("the task is %s (%s, %s), want %s", task.Status, task.StatusMessage, task.Error, want)
+	}
+	return task
+}
+
+func (c *taskClient) answer(id, key, answer string) {
+	c.t.Helper()
+	if _, err := c.session.Call(c.t.Context(), mcp.MethodTasksUpdate, json.RawMessage(fmt.Sprintf(`{"taskId":%q,"inputResponses":{%q:%s}}`, id, key, answer)), nil); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *taskClient) cancel(id string) {
+	c.t.Helper()
+	if _, err := c.session.Call(c.t.Context(), mcp.MethodTasksCancel, json.RawMessage(fmt.Sprintf(`{"taskId":%q}`, id)), nil); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// A function that asks, reports and keeps values is the same with and without a task.
+func TestFunctionRunsAsTask(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		var paid atomic.Int32
+		type in struct {
+			Cake string `json:"cake"`
+		}
+		server.AddTool(c.server, server.Tool{Name: "order", Task: server.TaskOptional, TTL: time.Hour}, func(ctx context.Context, r *server.Request, in in) (string, error) {
+			if _, err := server.Once(r, "pay", func() (int32, error) { return paid.Add(1), nil }); err != nil {
+				return "", err
+			}
+			sure, err := server.Elicit[bool](r, "sure", "A "+in.Cake+"?")
+			if err != nil {
+				return "", err
+			}
+			if err := r.Progress(ctx, 1, 4, "baking"); err != nil {
+				return "", err
+			}
+			<-time.After(time.Minute)
+			return fmt.Sprintf("%s: %t", in.Cake, sure), nil
+		})
+		id := c.start("order", `{"cake":"brioche"}`)
+		asked := c.expect(id, mcp.TaskInputRequired)
+		if question := asked.InputRequests["sure"]; len(asked.InputRequests) != 1 || question.Method != mcp.MethodElicit || !strings.Contains(string(question.Params), "A brioche?") {
+			t.Errorf("the questions are %v", asked.InputRequests)
+		}
+		c.answer(id, "sure", `{"action":"accept","content":{"value":true}}`)
+		working := c.expect(id, mcp.TaskWorking)
+		if progress := string(working.Meta.Get(mcp.MetaTaskProgress)); working.StatusMessage != "baking" || progress != `{"progress":1,"total":4}` {
+			t.Errorf("the progress is %q, %s", working.StatusMessage, progress)
+		}
+		<-time.After(time.Minute)
+		done := c.expect(id, mcp.TaskCompleted)
+		if want := `{"content":[{"type":"text","text":"brioche: true"}]}`; string(done.Result) != want || *done.TTLMs != 3_600_000 {
+			t.Errorf("the task is %+v with the result %s, want %s", done, done.Result, want)
+		}
+		if n := paid.Load(); n != 1 {
+			t.Errorf("paid %d times", n)
+		}
+	})
+}
+
+func TestOutcomesOfTasks(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		add := func(name string, fn func(ctx context.Context) (string, error)) {
+			server.AddTool(c.server, server.Tool{Name: name, Task: server.TaskOptional}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) { return fn(ctx) })
+		}
+		add("error", func(context.Context) (string, error) { return "", errors.New("no flour") })
+		add("protocol", func(context.Context) (string, error) {
+			return "", &jsonrpc.Error{Code: 7, Message: "not like this", Data: json.RawMessage(`{"a":1}`)}
+		})
+		add("panic", func(context.Context) (string, error) { panic("a secret") })
+		add("wait", func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+
+		failed := c.expect(c.start("error", `{}`), mcp.TaskCompleted)
+		if want := `{"content":[{"type":"text","text":"no flour"}],"isError":true}`; string(failed.Result) != want {
+			t.Errorf("an error of the tool: %s, want %s", failed.Result, want)
+		}
+		broken := c.expect(c.start("protocol", `{}`), mcp.TaskFailed)
+		if want := `{"code":7,"message":"not like this","data":{"a":1}}`; string(broken.Error) != want || broken.StatusMessage != "not like this" {
+			t.Errorf("a protocol error: %s, want %s", broken.Error, want)
+		}
+		if panicked := c.expect(c.start("panic", `{}`), mcp.TaskFailed); strings.Contains(string(panicked.Error), "secret") || !strings.Contains(string(panicked.Error), "reference") {
+			t.Errorf("a panic: %s", panicked.Error)
+		}
+		id := c.start("wait", `{}`)
+		c.expect(id, mcp.TaskWorking)
+		c.cancel(id)
+		c.expect(id, mcp.TaskCancelled)
+		c.cancel(id)
+		c.expect(id, mcp.TaskCancelled)
+	})
+}
+
+// Arguments and guards refuse a call before a task exists.
+func TestRefusedCallsAreNoTasks(t *testing.T) {
+	refuse := mcp.Guard{Name: "closed", Check: func(context.Context, *mcp.Call) error { return errors.New("closed on Mondays") }}
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		run := func(context.Context, *server.Request, struct {
+			N int `json:"n"`
+		}) (string, error) {
+			t.Error("the function has run")
+			return "", nil
+		}
+		server.AddTool(c.server, server.Tool{Name: "open", Task: server.TaskRequired}, run)
+		server.AddTool(c.server, server.Tool{Name: "closed", Task: server.TaskRequired, Guards: []mcp.Guard{refuse}}, run)
+		raw, err := c.session.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(`{"name":"open","arguments":{"n":"x"}}`), nil)
+		if err != nil || !strings.Contains(string(raw), `"isError":true`) {
+			t.Errorf("wrong arguments: %s, %v", raw, err)
+		}
+		if raw, err := c.session.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(`{"name":"closed","arguments":{"n":1}}`), nil); err == nil {
+			t.Errorf("a refused call: %s", raw)
+		}
+	})
+}
+
+// A client without the extension waits for the result, or gets an error if that is impossible.
+func TestClientsWithoutTasks(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		run := func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+			return "task " + r.Call().TaskID(), nil
+		}
+		server.AddTool(c.server, server.Tool{Name: "optional", Task: server.TaskOptional}, run)
+		server.AddTool(c.server, server.Tool{Name: "required", Task: server.TaskRequired}, run)
+		for _, era := range []client.Era{client.Modern, client.Legacy} {
+			plain := newTaskClient(t, c.server, &client.Options{Era: era, Capabilities: &mcp.ClientCapabilities{}})
+			result, err := plain.session.CallTool(t.Context(), "optional", nil, nil)
+			if err != nil || result.Text() != "task " {
+				t.Errorf("%v: an optional task: %v, %v", era, result, err)
+			}
+			_, err = plain.session.CallTool(t.Context(), "required", nil, nil)
+			if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || !strings.Contains(string(refused.Data), mcp.ExtensionTasks) {
+				t.Errorf("%v: a required task: %v", era, err)
+			}
+			for _, method := range []string{mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel} {
+				if _, err := plain.session.Call(t.Context(), method, json.RawMessage(`{"taskId":"x","inputResponses":{}}`), nil); err == nil {
+					t.Errorf("%v: %s is answered", era, method)
+				}
+			}
+			plain.session.Close()
+		}
+	})
+}
+
+// A question of a middleware comes before the task; the function finds the answer.
+func TestQuestionsBeforeTheTask(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		ask := func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				question := &mcp.ElicitParams{Mode: mcp.ElicitForm, Message: "Who?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"value":{"type":"string"}},"required":["value"]}`)}
+				params, err := question.AppendJSON(nil)
+				if err != nil {
+					return nil, err
+				}
+				if _, err := call.Input("who", mcp.InputRequest{Method: mcp.MethodElicit, Params: params}); err != nil {
+					return nil, err
+				}
+				return next(ctx, call)
+			}
+		}
+		server.AddTool(c.server, server.Tool{Name: "greet", Task: server.TaskRequired, CallMiddleware: []mcp.Middleware{ask}},
+			func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+				name, err := server.Elicit[string](r, "who", "Who?")
+				return "hello " + name, err
+			})
+		asked, err := c.raw(nil, mcp.MethodToolsCall, `{"name":"greet","arguments":{}`)
+		var question mcp.InputRequiredResult
+		if err != nil || question.UnmarshalJSON(asked) != nil || len(question.InputRequests) != 1 || strings.Contains(string(asked), "taskId") {
+			t.Fatalf("the first answer is %s, %v, want a question", asked, err)
+		}
+		created, err := c.raw(nil, mcp.MethodToolsCall, `{"name":"greet","arguments":{},"requestState":"`+question.RequestState+`","inputResponses":{"who":{"action":"accept","content":{"value":"Ann"}}}`)
+		var task mcp.Task
+		if err != nil || task.UnmarshalJSON(created) != nil || task.ResultType != mcp.ResultTask || strings.Contains(string(created), "requestState") {
+			t.Fatalf("the second answer is %s, %v, want a task", created, err)
+		}
+		if done := c.expect(task.TaskID, mcp.TaskCompleted); !strings.Contains(string(done.Result), "hello Ann") {
+			t.Errorf("the result is %s", done.Result)
+		}
+	})
+}
+
+// raw makes one request of 2026-07-28 on a connection of its own. params lack the last brace.
+func (c *taskClient) raw(handler jsonrpc.Handler, method, params string) (json.RawMessage, error) {
+	return c.rawAs(c.t.Context(), handler, `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`, method, params)
+}
+
+func (c *taskClient) rawAs(ctx context.Context, handler jsonrpc.Handler, capabilities, method, params string) (json.RawMessage, error) {
+	if handler == nil {
+		handler = notified(func(string, json.RawMessage) {})
+	}
+	conn, err := transport.Pipe(c.server).Dial(ctx, handler)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	response, err := conn.Call(ctx, method, mcp.Raw(params+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+capabilities+`}}`))
+	if err != nil {
+		return nil, err
+	}
+	return response.Result, nil
+}
+
+// Several notifications of one task may be merged into one, and the last one tells its end.
+func TestSubscribersOfTasks(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		release := make(chan struct{})
+		server.AddTool(c.server, server.Tool{Name: "wait", Task: server.TaskOptional}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+			<-release
+			return "done", nil
+		})
+		id := c.start("wait", `{}`)
+		var mu sync.Mutex
+		var received []mcp.Task
+		handler := notified(func(method string, params json.RawMessage) {
+			var task mcp.Task
+			if method == mcp.NotificationTasks && task.UnmarshalJSON(params) == nil {
+				mu.Lock()
+				received = append(received, task)
+				mu.Unlock()
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		const listen = `{"notifications":{"taskIds":["%s","unknown"]}`
+		var listening sync.WaitGroup
+		listening.Go(func() {
+			_, _ = c.rawAs(ctx, handler, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, mcp.MethodSubscriptionsListen, fmt.Sprintf(listen, id))
+		})
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		mu.Lock()
+		last := received[len(received)-1]
+		mu.Unlock()
+		if last.TaskID != id || last.Status != mcp.TaskCompleted || len(last.Result) == 0 || last.Meta.Get(mcp.MetaSubscriptionID) == nil {
+			t.Errorf("the last notification is %+v", last)
+		}
+		cancel()
+		listening.Wait()
+		_, err := c.rawAs(t.Context(), nil, `{}`, mcp.MethodSubscriptionsListen, fmt.Sprintf(listen, id))
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != mcp.CodeMissingClientCapability {
+			t.Errorf("a subscription without the extension: %v", err)
+		}
+	})
+}
+
+// notified handles notifications.
+type notified func(method string, params json.RawMessage)
+
+func (n notified) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound}
+}
+
+func (n notified) HandleNotification(_ jsonrpc.Peer, notification *jsonrpc.Request) {
+	n(notification.Method, notification.Params)
+}
+
+// A task goes on in another process on the same store, from its beginning.
+func TestTaskSurvivesItsServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, err := store.NewMemory(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Println(string(raw))
-		var got mcp.Task
-		if err := got.UnmarshalJSON(raw); err != nil {
-			t.Fatal(err)
+		defer shared.Close()
+		start := func(run func(ctx context.Context, r *server.Request) (string, error)) *taskClient {
+			s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
+			server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) { return run(ctx, r) })
+			return newTaskClient(t, s, taskOptions())
 		}
-		if got.Status == mcp.TaskInputRequired {
-			raw, err = c.Call(t.Context(), "tasks/update", json.RawMessage(`{"taskId":"`+created.TaskID+`","inputResponses":{"name":{"action":"accept","content":{"value":"Ann"}}}}`), nil)
-			fmt.Println(string(raw), err)
+		stop := func(c *taskClient) {
+			c.session.Close()
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = c.server.Shutdown(ended) // it interrupts the task
 		}
-		if got.Status.Ended() {
-			break
+		first := start(func(ctx context.Context, r *server.Request) (string, error) {
+			if _, err := server.Once(r, "seed", func() (int, error) { return 42, nil }); err != nil {
+				return "", err
+			}
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		id := first.start("job", `{}`)
+		first.expect(id, mcp.TaskWorking)
+		stop(first)
+		second := start(func(_ context.Context, r *server.Request) (string, error) {
+			seed, err := server.Once(r, "seed", func() (int, error) { return 0, nil })
+			return fmt.Sprint("seed ", seed), err
+		})
+		defer stop(second)
+		done := second.expect(id, mcp.TaskCompleted)
+		if !strings.Contains(string(done.Result), "seed 42") {
+			t.Errorf("the result is %s", done.Result)
 		}
-		time.Sleep(20 * time.Millisecond)
+	})
+}
+
+func TestInvalidTaskOptions(t *testing.T) {
+	run := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }
+	for name, tool := range map[string]server.Tool{
+		"TTL without a task":       {Name: "a", TTL: time.Hour},
+		"NoRestart without a task": {Name: "a", NoRestart: true},
+		"negative TTL":             {Name: "a", Task: server.TaskOptional, TTL: -1},
+		"TTL of ten years":         {Name: "a", Task: server.TaskOptional, TTL: 10 * 365 * 24 * time.Hour},
+		"unknown mode":             {Name: "a", Task: 7},
+	} {
+		if _, err := server.NewTool(tool, run); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
 	}
-	_ = errors.New
+}
+
+// TestExperimentalTasks is the form of 2025-11-25: the client asks for a task, and waits for its result
+// with a request during which it is asked.
+func TestExperimentalTasks(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		server.AddTool(c.server, server.Tool{Name: "order", Task: server.TaskOptional}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+			name, err := server.Elicit[string](r, "name", "Name?")
+			return "for " + name, err
+		})
+		server.AddTool(c.server, server.Tool{Name: "plain"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+		server.AddTool(c.server, server.Tool{Name: "wait", Task: server.TaskRequired}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		var asked []string
+		legacy := newTaskClient(t, c.server, &client.Options{Era: client.Legacy, Elicit: func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			asked = append(asked, params.Message+" "+string(params.Meta.Get(mcp.MetaRelatedTask)))
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"value":"Ann"}`)}, nil
+		}})
+		defer legacy.session.Close()
+		call := func(method, params string) string {
+			raw, err := legacy.session.Call(t.Context(), method, json.RawMessage(params), nil)
+			if err != nil {
+				return err.Error()
+			}
+			return string(raw)
+		}
+		start := func(tool, ttl string) string {
+			var created struct {
+				Task struct {
+					TaskID string `json:"taskId"`
+					TTL    *int64 `json:"ttl"`
+					Status string `json:"status"`
+				} `json:"task"`
+			}
+			raw := call(mcp.MethodToolsCall, `{"name":"`+tool+`","arguments":{},"task":{"ttl":`+ttl+`}}`)
+			if json.Unmarshal([]byte(raw), &created) != nil || created.Task.TaskID == "" || fmt.Sprint(*created.Task.TTL) != ttl || created.Task.Status != "working" {
+				t.Fatalf("the result of %s is %s", tool, raw)
+			}
+			return created.Task.TaskID
+		}
+		id := start("order", "60000")
+		if got, want := call(mcp.MethodTasksResult, `{"taskId":"`+id+`"}`), `{"content":[{"type":"text","text":"for Ann"}],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}}}`; got != want {
+			t.Errorf("tasks/result: %s, want %s", got, want)
+		}
+		if want := `Name? {"taskId":"` + id + `"}`; len(asked) != 1 || asked[0] != want {
+			t.Errorf("the questions are %q, want %q", asked, want)
+		}
+		if got := call(mcp.MethodTasksGet, `{"taskId":"`+id+`"}`); !strings.Contains(got, `"status":"completed"`) || strings.Contains(got, "content") {
+			t.Errorf("tasks/get: %s", got)
+		}
+		if got := call(mcp.MethodTasksCancel, `{"taskId":"`+id+`"}`); !strings.Contains(got, "-32602") {
+			t.Errorf("tasks/cancel of a completed task: %s", got)
+		}
+		waiting := start("wait", "60000")
+		synctest.Wait()
+		call(mcp.MethodTasksCancel, `{"taskId":"`+waiting+`"}`)
+		if got := call(mcp.MethodTasksResult, `{"taskId":"`+waiting+`"}`); !strings.Contains(got, "cancelled") {
+			t.Errorf("tasks/result of a cancelled task: %s", got)
+		}
+		if got := call(mcp.MethodToolsCall, `{"name":"plain","arguments":{},"task":{}}`); !strings.Contains(got, "-32601") {
+			t.Errorf("a task of a tool without tasks: %s", got)
+		}
+		for _, method := range []string{"tasks/list", mcp.MethodTasksUpdate} {
+			if got := call(method, `{"taskId":"`+id+`","inputResponses":{}}`); !strings.Contains(got, "-32601") {
+				t.Errorf("%s: %s", method, got)
+			}
+		}
+	})
 }

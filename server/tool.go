@@ -28,7 +28,11 @@ type Tool struct {
 	// Annotations are hints for clients. The defaults are those of the protocol.
 	Annotations *mcp.ToolAnnotations
 	Icons       []mcp.Icon
-	Meta        mcp.Meta
+	// UI names the view that shows results of the tool, a [Resource] with that URI, and says whether
+	// the tool is for models, for views or for both (MCP Apps). It is sent in Meta. Content of results
+	// is also for clients that show no views; see [mcp.ClientCapabilities.ShowsApps].
+	UI   *mcp.ToolUI
+	Meta mcp.Meta
 	// InputSchema and OutputSchema default to the schemas of the function's types. The type of an
 	// input schema is object. Properties with the annotation x-mcp-header are copied into HTTP
 	// headers, and must follow the rules of the protocol (since 2026-07-28).
@@ -142,6 +146,13 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 	o, err := newOutput(out, tool.OutputSchema)
 	if err != nil {
 		return fail("", err)
+	}
+	if tool.UI != nil {
+		if err := tool.Meta.SetToolUI(*tool.UI); err != nil {
+			return fail("UI: ", err)
+		}
+	} else if _, err := tool.Meta.ToolUI(); err != nil {
+		return fail("Meta: ", err)
 	}
 	definition, err := (&mcp.Tool{
 		Name: tool.Name, Title: tool.Title, Description: tool.Description,

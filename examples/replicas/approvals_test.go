@@ -25,7 +25,6 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/transport/store/nats"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -178,16 +177,7 @@ func TestApprovalsWhileReplicasAreKilled(t *testing.T) {
 			kills := killsOf(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*patience+time.Duration(kills+10)*2*time.Second)
 			defer cancel()
-			url, token := engine.url(t), ""
-			if url == "" {
-				token = rand.Text()
-				embedded, err := nats.Embedded(t.TempDir(), &nats.Options{Listen: "127.0.0.1:0", Token: token})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer embedded.Close()
-				url = embedded.URL()
-			}
+			url, token := storeOf(t, engine)
 			a := &approvals{ledger: newLedger(), approved: make(map[string]int), shown: make(map[string]bool), release: make(chan struct{})}
 			web := httptest.NewServer(a)
 			defer web.Close()

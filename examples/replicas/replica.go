@@ -61,10 +61,14 @@ type closableStore interface {
 }
 
 func openStore(ctx context.Context, url string) (closableStore, error) {
+	return openStoreWith(ctx, url, store.Limits{})
+}
+
+func openStoreWith(ctx context.Context, url string, limits store.Limits) (closableStore, error) {
 	if strings.HasPrefix(url, "nats://") {
-		return nats.Connect(ctx, url, &nats.Options{Prefix: "replicas", Token: os.Getenv(envToken)})
+		return nats.Connect(ctx, url, &nats.Options{Prefix: "replicas", Token: os.Getenv(envToken), Limits: limits})
 	}
-	return redis.Connect(ctx, url, &redis.Options{Prefix: "replicas"})
+	return redis.Connect(ctx, url, &redis.Options{Prefix: "replicas", Limits: limits})
 }
 
 type callIn struct {

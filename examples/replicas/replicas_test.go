@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/rand"
 	"log"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
 
 // TestMain runs the program if a test or the program has started this process.
@@ -18,6 +21,11 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(envApprovals) != "":
 		if err := runApprovalReplica(); err != nil {
+			log.Fatal(err)
+		}
+		return
+	case os.Getenv(envTasks) != "":
+		if err := runTaskReplica(); err != nil {
 			log.Fatal(err)
 		}
 		return
@@ -50,6 +58,20 @@ func engines() []engine {
 		{"embedded NATS", func(*testing.T) string { return "" }},
 		{"redis-server", redisServer},
 	}
+}
+
+// storeOf returns the URL of a store, and the token of an embedded NATS server.
+func storeOf(t *testing.T, engine engine) (url, token string) {
+	if url := engine.url(t); url != "" {
+		return url, ""
+	}
+	token = rand.Text()
+	embedded, err := nats.Embedded(t.TempDir(), &nats.Options{Listen: "127.0.0.1:0", Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { embedded.Close() })
+	return embedded.URL(), token
 }
 
 // While replicas are killed and restarted, nothing is lost or doubled.

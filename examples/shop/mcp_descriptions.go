@@ -7,6 +7,9 @@ import "github.com/dovetail-go/dovetail/server"
 // Descriptions has the comments of Shop's methods and of their arguments.
 func (*Shop) Descriptions() server.Descriptions {
 	return server.Descriptions{
+		"Cart":             "Shows a cart with its total, and lets the user change it. It orders nothing.",
+		"Cart.items":       "what the user wants to buy; may be empty",
+		"CartView":         "The view of a cart.",
 		"Hours":            "Returns the opening hours.",
 		"Item":             "Returns an item with its price and stock.",
 		"Order":            "Orders an item. The user must confirm an order of 20 euros or more.",

@@ -239,6 +239,32 @@ func TestStaff(t *testing.T) {
 	})
 }
 
+// The cart has a view, which clients of versions with _meta in lists find.
+func TestCart(t *testing.T) {
+	inEachMode(t, options{}, servertest.Options{}, func(t *testing.T, s *client.Session) {
+		in := CartIn{Items: []CartItem{{Item: 2, Quantity: 3}, {Item: 5, Quantity: 1}}}
+		cart, err := client.CallAs[Cart](t.Context(), s, "cart", in, nil)
+		if err != nil || cart.Total != 1390 || len(cart.Lines) != 2 || cart.Lines[1].Name != "Honey" {
+			t.Errorf("the cart is %+v, %v", cart, err)
+		}
+		if _, err := client.CallAs[Cart](t.Context(), s, "cart", CartIn{Items: []CartItem{{Item: 7, Quantity: 1}}}, nil); err == nil || !strings.Contains(err.Error(), "there is no item 7") {
+			t.Errorf("an unknown item gives %v", err)
+		}
+		ui, err := tools(t, s)["cart"].Meta.ToolUI()
+		want := "ui://shop/cart"
+		if s.Version() < mcp.Version20250618 {
+			want = ""
+		}
+		if err != nil || ui.ResourceURI != want {
+			t.Errorf("the view is %q, %v, want %q", ui.ResourceURI, err, want)
+		}
+		view, err := s.ReadResource(t.Context(), "ui://shop/cart", nil)
+		if err != nil || view.Text() != cartView || view.Contents[0].(*mcp.TextResourceContents).MIMEType != mcp.MIMETypeApp {
+			t.Errorf("the view is %v, %v", view, err)
+		}
+	})
+}
+
 // Clients get the descriptions that are written in the source.
 func TestDescriptions(t *testing.T) {
 	s := servertest.Connect(t, newServer(options{staff: true}), nil)

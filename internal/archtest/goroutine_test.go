@@ -62,6 +62,8 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/era/modern_client.go":        "answers the questions of one round together; the round waits for all answers",
 		"internal/era/progress.go":             "the request of a call with progress; the call waits for it",
 		"internal/era/eratest/eratest.go":      "serves and reads connections; the clients and the cleanup of the test end them",
+		"internal/task/engine.go":              "receives messages and takes jobs, Stop waits for both; the wait itself, which ends with the runs",
+		"internal/task/run.go":                 "runs a task, Engine.Stop waits for it; keeps its lease, the run waits for that",
 		"internal/era/forward/inflight.go":     "sends notifications to a caller, the run of the call waits for it; a call that may outlast a run, Session.Close waits for it",
 		"internal/era/forward/rounds.go":       "ends a call that waited too long for its caller; stopped when the call is resumed or ends",
 		"bridge/cmd/dovetail/session.go":       "reads standard input, which nothing can interrupt; it lasts as long as the process",

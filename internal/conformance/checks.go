@@ -100,7 +100,7 @@ func (r *run) addScenario(fields []string) error {
 	name, count := fields[0], optional
 	if fields[1] != "extension" {
 		var err error
-		if count, err = strconv.Atoi(fields[1]); err != nil || count < 1 {
+		if count, err = strconv.Atoi(fields[1]); err != nil || count < 0 || count == 0 && skipped == 0 {
 			return errors.New(`expected a positive number of checks or "extension"`)
 		}
 	}

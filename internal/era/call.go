@@ -18,10 +18,7 @@ import (
 type call struct {
 	mcp.Call
 	ctx  context.Context // ends when the caller no longer waits for the result
-	from jsonrpc.Peer
-
-	taskID string // "" unless the call runs as a task
-	save   func() // of a task: stores the state; called with the lock held
+	from jsonrpc.Peer    // a *taskPeer if the call runs as a task
 
 	mu          sync.Mutex
 	state       state
@@ -135,13 +132,18 @@ func (c *call) Store(key string, value json.RawMessage) {
 		c.state.Stored = make(map[string]json.RawMessage)
 	}
 	c.state.Stored[key] = value
-	if c.save != nil {
-		c.save()
+	if task, ok := c.from.(*taskPeer); ok {
+		task.sink.Save(c.ctx, c.encodeState())
 	}
 }
 
 // TaskID identifies the task that the call runs as.
-func (c *call) TaskID() string { return c.taskID }
+func (c *call) TaskID() string {
+	if task, ok := c.from.(*taskPeer); ok {
+		return task.id
+	}
+	return ""
+}
 
 // ID identifies the call through all its runs.
 func (c *call) ID() string {

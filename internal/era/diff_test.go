@@ -17,6 +17,7 @@ func TestDifferences(t *testing.T) {
 		{"opening", testOpening},
 		{"unknown version", testUnknownVersion},
 		{"identity of the caller", testCaller},
+		{"extensions of the client", testExtensions},
 		{"call before opening", testNotOpened},
 		{"opening twice", testOpenedTwice},
 		{"batch", testBatch},

@@ -123,6 +123,18 @@ func testCaller(t *testing.T, version mcp.Version) {
 	}
 }
 
+// testExtensions checks that a server gets the extensions of a client unchanged.
+func testExtensions(t *testing.T, version mcp.Version) {
+	s := newServer(nil)
+	server.AddTool(s, server.Tool{Name: "extension"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		return string(r.Caller().Capabilities.Extensions["org.example/x"]), nil
+	})
+	p := eratest.Open(t, s, version, `{"extensions":{"org.example/x":{"kinds": ["a"]}}}`)
+	if got, want := eratest.ResultText(p.Call(mcp.MethodToolsCall, `{"name":"extension"}`)), `{"kinds": ["a"]}`; got != want {
+		t.Errorf("the extension is %q, want %q", got, want)
+	}
+}
+
 func testNotOpened(t *testing.T, version mcp.Version) {
 	p := eratest.Connect(t, newServer(nil))
 	p.Version = version
@@ -254,7 +266,7 @@ func testServerCapabilities(t *testing.T, version mcp.Version) {
 	eratest.WantIf(t, has, true, "experimental", "x", "y")
 	eratest.WantIf(t, has, version >= mcp.Version20250326, "completions")
 	eratest.WantIf(t, has, version == mcp.Version20251125, "tasks")
-	eratest.WantIf(t, has, version.Modern(), "extensions")
+	eratest.WantIf(t, has, true, "extensions", "org.example/x")
 }
 
 // TestLinksAreIndependent checks that links do not share a session.

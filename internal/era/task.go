@@ -23,14 +23,13 @@ type TaskCall struct{ call }
 // NewTaskCall returns the call of a task. state is that of an earlier run, and answers are the answers
 // to its questions.
 func NewTaskCall(ctx context.Context, id string, req *jsonrpc.Request, caller *mcp.Caller, state json.RawMessage, answers map[string]json.RawMessage, sink TaskSink) (*TaskCall, error) {
-	c := &TaskCall{call{ctx: ctx, from: taskPeer{sink: sink}, taskID: id}}
+	c := &TaskCall{call{ctx: ctx, from: &taskPeer{id: id, sink: sink}}}
 	if err := json.Unmarshal(state, &c.state); err != nil {
 		return nil, err
 	}
 	for key, answer := range answers {
 		c.answer(key, answer)
 	}
-	c.save = func() { sink.Save(ctx, c.encodeState()) }
 	c.Call = mcp.NewCall(req, caller, &c.call)
 	return c, nil
 }
@@ -70,11 +69,28 @@ func (c *call) encodeState() json.RawMessage {
 // A taskPeer is the client of a call that runs in the background.
 type taskPeer struct {
 	jsonrpc.Peer // nil: only Notify is called
+	id           string
 	sink         TaskSink
 }
 
-func (p taskPeer) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+func (p *taskPeer) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
 	return p.sink.Notify(ctx, method, params)
+}
+
+// TaskParams returns the params of a call for its task: without the members that belong to one request,
+// since the state of the task has the answers, and with a progress token, so that functions report
+// progress.
+func TaskParams(call *mcp.Call) (json.RawMessage, error) {
+	meta := call.Member(memberMeta)
+	if jsonscan.KindOf(meta) != jsonscan.Object {
+		meta = json.RawMessage(emptyObject)
+	}
+	meta, err := jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaProgressToken, Value: json.RawMessage("0")})
+	if err != nil {
+		return nil, err
+	}
+	return jsonscan.Splice(nil, call.Params(), jsonscan.Edit{Name: memberMeta, Value: meta},
+		jsonscan.Edit{Name: memberState}, jsonscan.Edit{Name: memberResponses}, jsonscan.Edit{Name: "task"})
 }
 
 // becomeTask answers a call with a task, which continues in the background.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -256,10 +257,19 @@ func capabilitiesFor(version mcp.Version, has mcp.ServerCapabilities) mcp.Server
 	if version != mcp.Version20251125 {
 		has.Tasks = nil
 	}
-	if !version.Modern() {
-		has.Extensions = nil
-	}
+	has.Extensions = extensionsFor(version, has.Extensions)
 	return has
+}
+
+// extensionsFor returns the extensions that exist in a version. Tasks of 2025-11-25 are not those of the
+// extension.
+func extensionsFor(version mcp.Version, declared map[string]json.RawMessage) map[string]json.RawMessage {
+	if _, has := declared[mcp.ExtensionTasks]; !has || version.Modern() {
+		return declared
+	}
+	declared = maps.Clone(declared)
+	delete(declared, mcp.ExtensionTasks)
+	return declared
 }
 
 // capabilitiesAs returns a client's capabilities as a version declares them.
@@ -281,9 +291,7 @@ func capabilitiesAs(version mcp.Version, has mcp.ClientCapabilities) mcp.ClientC
 	if version.Modern() && has.Roots != nil {
 		has.Roots = &mcp.RootsCapability{}
 	}
-	if !version.Modern() {
-		has.Extensions = nil
-	}
+	has.Extensions = extensionsFor(version, has.Extensions)
 	return has
 }
 

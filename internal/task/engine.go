@@ -53,7 +53,8 @@ type Config struct {
 // An Engine creates tasks and runs the tasks of all replicas. Its methods may be called concurrently.
 type Engine struct {
 	records
-	config Config
+	config  Config
+	replica string // identifies this engine
 
 	pulling    context.Context // ends when no more jobs are taken
 	stopPull   context.CancelFunc
@@ -75,7 +76,7 @@ type watcher struct{ notify func() }
 // New returns an engine. [Engine.Stop] must be called.
 func New(config Config) *Engine {
 	e := &Engine{
-		records: records{config.Store, config.Ring}, config: config,
+		records: records{config.Store, config.Ring}, config: config, replica: rand.Text(),
 		running: make(map[string]*Run), watchers: make(map[string]map[*watcher]struct{}), open: make(map[string]map[string]time.Time),
 	}
 	e.pulling, e.stopPull = context.WithCancel(context.Background())
@@ -367,6 +368,7 @@ func (e *Engine) Watch(ctx context.Context, id, principal string, notify func())
 
 // A message tells the replicas that a task has changed.
 type message struct {
+	From      string `json:"from"` // the replica
 	ID        string `json:"id"`
 	Principal string `json:"principal,omitempty"`
 	Ended     bool   `json:"ended,omitempty"`
@@ -376,7 +378,7 @@ type message struct {
 // changed notifies the watchers of a task at all replicas. A message that is lost delays clients until
 // they ask again.
 func (e *Engine) changed(ctx context.Context, id string, rec *record) {
-	m := message{ID: id, Principal: rec.Principal, Ended: rec.Status.Ended(), Cancelled: rec.Cancelled}
+	m := message{From: e.replica, ID: id, Principal: rec.Principal, Ended: rec.Status.Ended(), Cancelled: rec.Cancelled}
 	e.handle(m)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
 	defer cancel()
@@ -446,7 +448,9 @@ func (e *Engine) receiveMessage(ctx context.Context, received store.Message) {
 		e.config.Logger.Warn("a message about a task cannot be read", "error", err)
 		return
 	}
-	e.handle(m)
+	if m.From != e.replica {
+		e.handle(m)
+	}
 }
 
 // missed assumes that all tasks have changed.

@@ -124,40 +124,46 @@ type deleteIn struct {
 	Filename string `json:"filename"`
 }
 
-// addJobs adds the tools for the suite's scenarios of the tasks extension. The server does not
-// implement the extension and answers their calls directly.
+type deleteConfirmation struct {
+	Confirm bool `json:"confirm"`
+}
+
+// addJobs adds the tools for the suite's scenarios of the tasks extension.
 func addJobs(s *server.Server) {
 	server.AddTool(s, server.Tool{Name: "greet", Description: "Greets."},
 		func(_ context.Context, _ *server.Request, in greetIn) (string, error) {
 			return "Hello, " + in.Name + "!", nil
 		})
-	server.AddTool(s, server.Tool{Name: "slow_compute", Description: "Takes its time."},
+	server.AddTool(s, server.Tool{Name: "slow_compute", Description: "Takes its time.", Task: server.TaskOptional},
 		func(ctx context.Context, _ *server.Request, in computeIn) (string, error) {
 			err := pause(ctx, time.Duration(in.Seconds*float64(time.Second)))
 			return fmt.Sprintf("%s: computed for %v s", in.Label, in.Seconds), err
 		})
-	server.AddTool(s, server.Tool{Name: "failing_job", Description: "Fails, and says so to the model."},
+	server.AddTool(s, server.Tool{Name: "failing_job", Description: "Fails, and says so to the model.", Task: server.TaskRequired},
 		func(context.Context, *server.Request, struct{}) (string, error) {
 			return "", errors.New("the job failed")
 		})
-	server.AddTool(s, server.Tool{Name: "protocol_error_job", Description: "Fails with an error of the protocol."},
+	server.AddTool(s, server.Tool{Name: "protocol_error_job", Description: "Fails with an error of the protocol.", Task: server.TaskOptional},
 		func(context.Context, *server.Request, struct{}) (string, error) {
 			return "", &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the job broke"}
 		})
-	server.AddTool(s, server.Tool{Name: "confirm_delete", Description: "Asks before it deletes nothing."},
+	server.AddTool(s, server.Tool{Name: "confirm_delete", Description: "Asks before it deletes nothing.", Task: server.TaskOptional},
 		func(_ context.Context, r *server.Request, in deleteIn) (string, error) {
-			answer, err := server.Elicit[confirmation](r, "confirm", "Delete "+in.Filename+"?")
-			return fmt.Sprintf("%s deleted: %t", in.Filename, answer.OK), err
+			answer, err := server.Elicit[deleteConfirmation](r, "confirm", "Delete "+in.Filename+"?")
+			return fmt.Sprintf("%s deleted: %t", in.Filename, answer.Confirm), err
 		})
-	server.AddTool(s, server.Tool{Name: "multi_input", Description: "Asks for two things at once."},
+	server.AddTool(s, server.Tool{Name: "multi_input", Description: "Asks for two things at once.", Task: server.TaskOptional},
 		func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 			user, nameErr := server.Elicit[personName](r, "name", "What is your name?")
-			answer, sureErr := server.Elicit[confirmation](r, "confirm", "Are you sure?")
-			return fmt.Sprintf("%s is sure: %t", user.Name, answer.OK), errors.Join(nameErr, sureErr)
+			answer, sureErr := server.Elicit[deleteConfirmation](r, "confirm", "Are you sure?")
+			return fmt.Sprintf("%s is sure: %t", user.Name, answer.Confirm), errors.Join(nameErr, sureErr)
 		})
 	server.AddTool(s, server.Tool{Name: "test_tool_with_task", Description: "Asks, and then works."},
 		func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
 			user, err := server.Elicit[personName](r, "user_name", "What is your name?")
+			if err == nil {
+				err = r.Call().BecomeTask(mcp.TaskRequest{})
+			}
 			return "Worked for " + user.Name, err
 		})
 }

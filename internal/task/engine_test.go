@@ -1,0 +1,692 @@
+package task_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/task"
+	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+const (
+	ann = "ann"
+	bob = "bob"
+)
+
+// A replica is an engine on a store that can be cut off, as if the process had been killed.
+type replica struct {
+	*task.Engine
+	link *link
+}
+
+// A link is a connection to a store. After it is cut, all operations fail.
+type link struct {
+	store.Store
+	cut atomic.Bool
+}
+
+var errCut = errors.New("the replica is dead")
+
+func (l *link) err() error {
+	if l.cut.Load() {
+		return errCut
+	}
+	return nil
+}
+
+func (l *link) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	if err := l.err(); err != nil {
+		return 0, err
+	}
+	return l.Store.Update(ctx, key, value, revision, ttl)
+}
+
+func (l *link) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+	if err := l.err(); err != nil {
+		return 0, err
+	}
+	return l.Store.Create(ctx, key, value, ttl)
+}
+
+func (l *link) Get(ctx context.Context, key string) (store.Item, error) {
+	if err := l.err(); err != nil {
+		return store.Item{}, err
+	}
+	return l.Store.Get(ctx, key)
+}
+
+func (l *link) Push(ctx context.Context, queue, id string, data []byte) error {
+	if err := l.err(); err != nil {
+		return err
+	}
+	return l.Store.Push(ctx, queue, id, data)
+}
+
+func (l *link) Extend(ctx context.Context, job *store.Job) error {
+	if err := l.err(); err != nil {
+		return err
+	}
+	return l.Store.Extend(ctx, job)
+}
+
+func (l *link) Ack(ctx context.Context, job *store.Job) error {
+	if err := l.err(); err != nil {
+		return err
+	}
+	return l.Store.Ack(ctx, job)
+}
+
+func (l *link) Nak(ctx context.Context, job *store.Job, delay time.Duration) error {
+	if err := l.err(); err != nil {
+		return err
+	}
+	return l.Store.Nak(ctx, job, delay)
+}
+
+// A rig has the store of the replicas of a test.
+type rig struct {
+	t      *testing.T
+	memory *store.Memory
+	ring   *token.Ring
+	max    int
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	memory, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := token.NewRing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	return &rig{t, memory, ring, 100}
+}
+
+// replica starts an engine that runs calls with run.
+func (r *rig) replica(run func(ctx context.Context, run *task.Run) task.Outcome) *replica {
+	connection := &link{Store: r.memory}
+	e := task.New(task.Config{
+		Store: connection, Ring: func(context.Context) (*token.Ring, error) { return r.ring, nil },
+		Run: run, Max: r.max, Logger: slog.New(slog.DiscardHandler),
+	})
+	r.t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		e.Stop(ended)
+	})
+	return &replica{e, connection}
+}
+
+// kill cuts off the replica.
+func (r *replica) kill() {
+	r.link.cut.Store(true)
+	r.Drain()
+}
+
+func (r *rig) create(e *replica, spec task.Spec) string {
+	r.t.Helper()
+	if spec.Principal == "" {
+		spec.Principal = ann
+	}
+	if spec.Call == nil {
+		spec.Call = json.RawMessage(`{}`)
+	}
+	spec.State = json.RawMessage(`{}`)
+	created, err := e.Create(r.t.Context(), spec)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return created.TaskID
+}
+
+// get returns the state of a task of ann when nothing runs any more.
+func (r *rig) get(e *replica, id string) *mcp.Task {
+	r.t.Helper()
+	synctest.Wait()
+	got, err := e.Get(r.t.Context(), id, ann)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return got
+}
+
+func (r *rig) expect(e *replica, id string, want mcp.TaskStatus) *mcp.Task {
+	r.t.Helper()
+	got := r.get(e, id)
+	if got.Status != want {
+		r.t.Fatalf("the task is %s (%s), want %s", got.Status, got.StatusMessage, want)
+	}
+	return got
+}
+
+func result(text string) task.Outcome { return task.Outcome{Result: json.RawMessage(`"` + text + `"`)} }
+
+func done(context.Context, *task.Run) task.Outcome { return result("done") }
+
+// untilEnd waits until the run is cancelled.
+func untilEnd(ctx context.Context, _ *task.Run) task.Outcome {
+	<-ctx.Done()
+	return task.Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "interrupted"}}
+}
+
+func question(key string) map[string]mcp.InputRequest {
+	return map[string]mcp.InputRequest{key: {Method: mcp.MethodElicit, Params: json.RawMessage(`{}`)}}
+}
+
+func TestTaskCompletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e := r.replica(done)
+		id := r.create(e, task.Spec{TaskRequest: mcp.TaskRequest{TTL: time.Hour}})
+		got := r.expect(e, id, mcp.TaskCompleted)
+		if string(got.Result) != `"done"` || *got.TTLMs != 3_600_000 || got.PollIntervalMs <= 0 || len(id) < 26 {
+			t.Errorf("the task is %+v", got)
+		}
+	})
+}
+
+// TestTaskIsFoundImmediately reads each task at another replica, which has not run it.
+func TestTaskIsFoundImmediately(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e, other := r.replica(untilEnd), r.replica(untilEnd)
+		id := r.create(e, task.Spec{})
+		if got, err := other.Get(t.Context(), id, ann); err != nil || got.TaskID != id || got.Status != mcp.TaskWorking {
+			t.Errorf("Get = %+v, %v", got, err)
+		}
+	})
+}
+
+func TestTaskBelongsToItsPrincipal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e := r.replica(func(context.Context, *task.Run) task.Outcome {
+			return task.Outcome{Questions: question("name"), State: json.RawMessage(`{}`)}
+		})
+		id := r.create(e, task.Spec{})
+		r.expect(e, id, mcp.TaskInputRequired)
+		for name, op := range map[string]func(id, principal string) error{
+			"get":    func(id, p string) error { _, err := e.Get(t.Context(), id, p); return err },
+			"cancel": func(id, p string) error { return e.Cancel(t.Context(), id, p) },
+			"answer": func(id, p string) error {
+				return e.Answer(t.Context(), id, p, map[string]json.RawMessage{"name": json.RawMessage(`{}`)})
+			},
+			"watch": func(id, p string) error { _, err := e.Watch(t.Context(), id, p, func() {}); return err },
+		} {
+			for _, wrong := range [][2]string{{id, bob}, {id, ""}, {"no-such-task", ann}, {"", ann}, {"../" + id, ann}, {id + "/state", ann}, {strings.Repeat("a", 1000), ann}} {
+				if err := op(wrong[0], wrong[1]); !errors.Is(err, task.ErrUnknown) {
+					t.Errorf("%s of %.40q by %q: %v, want ErrUnknown", name, wrong[0], wrong[1], err)
+				}
+			}
+		}
+		r.expect(e, id, mcp.TaskInputRequired)
+	})
+}
+
+// TestTaskGoesOnAtAnotherReplica kills the replica that runs a task. Another one begins it again when the
+// lease has ended, with the state that was saved.
+func TestTaskGoesOnAtAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		dead := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			run.Save(ctx, json.RawMessage(`{"paid":true}`))
+			return untilEnd(ctx, run)
+		})
+		id := r.create(dead, task.Spec{})
+		synctest.Wait()
+		dead.kill()
+		alive := r.replica(func(_ context.Context, run *task.Run) task.Outcome { return task.Outcome{Result: run.State} })
+		alive.Start()
+		r.expect(alive, id, mcp.TaskWorking)
+		<-time.After(store.DefaultLease + time.Second)
+		if got := r.expect(alive, id, mcp.TaskCompleted); string(got.Result) != `{"paid":true}` {
+			t.Errorf("the second run has the state %s", got.Result)
+		}
+	})
+}
+
+func TestTaskThatMustNotRunTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		dead := r.replica(untilEnd)
+		id := r.create(dead, task.Spec{TaskRequest: mcp.TaskRequest{NoRestart: true}})
+		synctest.Wait()
+		dead.kill()
+		alive := r.replica(func(context.Context, *task.Run) task.Outcome {
+			t.Error("the call has run twice")
+			return result("")
+		})
+		alive.Start()
+		<-time.After(store.DefaultLease + time.Second)
+		if got := r.expect(alive, id, mcp.TaskFailed); !strings.Contains(string(got.Error), "must not run twice") {
+			t.Errorf("the error is %s", got.Error)
+		}
+	})
+}
+
+// TestTaskHasOneOutcome lets a worker complete a task that another worker has taken over, and completed.
+func TestTaskHasOneOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		release := make(chan struct{})
+		slow := r.replica(func(context.Context, *task.Run) task.Outcome {
+			<-release
+			return result("slow")
+		})
+		id := r.create(slow, task.Spec{})
+		synctest.Wait()
+		slow.kill() // its lease ends
+		fast := r.replica(func(context.Context, *task.Run) task.Outcome { return result("fast") })
+		fast.Start()
+		<-time.After(store.DefaultLease + time.Second)
+		r.expect(fast, id, mcp.TaskCompleted)
+		slow.link.cut.Store(false)
+		close(release)
+		if got := r.expect(fast, id, mcp.TaskCompleted); string(got.Result) != `"fast"` {
+			t.Errorf("the outcome has changed to %s", got.Result)
+		}
+	})
+}
+
+func TestLongTaskKeepsItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var runs atomic.Int32
+		run := func(context.Context, *task.Run) task.Outcome {
+			runs.Add(1)
+			<-time.After(10 * store.DefaultLease)
+			return result("long")
+		}
+		e, other := r.replica(run), r.replica(run)
+		other.Start()
+		id := r.create(e, task.Spec{})
+		<-time.After(11 * store.DefaultLease)
+		r.expect(e, id, mcp.TaskCompleted)
+		if n := runs.Load(); n != 1 {
+			t.Errorf("the task has run %d times", n)
+		}
+	})
+}
+
+func TestCancelledTask(t *testing.T) {
+	tests := map[string]struct {
+		max  int
+		run  func(ctx context.Context, run *task.Run) task.Outcome
+		want mcp.TaskStatus
+	}{
+		"running": {1, untilEnd, mcp.TaskCancelled},
+		"failure of the tool": {1, func(ctx context.Context, _ *task.Run) task.Outcome {
+			<-ctx.Done()
+			return task.Outcome{Result: json.RawMessage(`{}`), Failed: true}
+		}, mcp.TaskCancelled},
+		"question at the end": {1, func(ctx context.Context, _ *task.Run) task.Outcome {
+			<-ctx.Done()
+			return task.Outcome{Questions: question("a"), State: json.RawMessage(`{}`)}
+		}, mcp.TaskCancelled},
+		"result in spite of it": {1, func(ctx context.Context, _ *task.Run) task.Outcome { <-ctx.Done(); return result("kept") }, mcp.TaskCompleted},
+		"waiting for input": {1, func(context.Context, *task.Run) task.Outcome {
+			return task.Outcome{Questions: question("a"), State: json.RawMessage(`{}`)}
+		}, mcp.TaskCancelled},
+		"complete already":       {1, done, mcp.TaskCompleted},
+		"running, other replica": {1, untilEnd, mcp.TaskCancelled},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				e := r.replica(test.run)
+				at := e
+				if strings.Contains(name, "other replica") {
+					at = r.replica(test.run)
+				}
+				id := r.create(e, task.Spec{})
+				synctest.Wait()
+				at.Drain() // it runs nothing
+				for range 2 {
+					if err := at.Cancel(t.Context(), id, ann); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.expect(e, id, test.want)
+			})
+		})
+	}
+}
+
+// TestQueuedTaskIsCancelled cancels a task that no worker has begun.
+func TestQueuedTaskIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.max = 1
+		e := r.replica(untilEnd)
+		first := r.create(e, task.Spec{Principal: bob})
+		synctest.Wait()
+		id := r.create(e, task.Spec{})
+		synctest.Wait()
+		if err := e.Cancel(t.Context(), id, ann); err != nil {
+			t.Fatal(err)
+		}
+		r.expect(e, id, mcp.TaskCancelled)
+		if err := e.Cancel(t.Context(), first, bob); err != nil {
+			t.Fatal(err)
+		}
+		r.expect(e, id, mcp.TaskCancelled)
+	})
+}
+
+func TestQuestionsOfTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var runs atomic.Int32
+		run := func(_ context.Context, run *task.Run) task.Outcome {
+			if runs.Add(1); len(run.Answers) == 0 {
+				questions := question("a")
+				maps.Copy(questions, question("b"))
+				return task.Outcome{Questions: questions, State: json.RawMessage(`{"n":1}`)}
+			}
+			return task.Outcome{Result: json.RawMessage(fmt.Sprintf("[%s,%s,%s]", run.State, run.Answers["a"], run.Answers["b"]))}
+		}
+		e, other := r.replica(run), r.replica(run)
+		other.Start()
+		id := r.create(e, task.Spec{})
+		if got := r.expect(e, id, mcp.TaskInputRequired); len(got.InputRequests) != 2 {
+			t.Fatalf("the questions are %v", got.InputRequests)
+		}
+		answer := func(at *replica, key, value string) {
+			t.Helper()
+			if err := at.Answer(t.Context(), id, ann, map[string]json.RawMessage{key: json.RawMessage(value)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		answer(e, "unknown", `0`)
+		answer(other, "a", `1`)
+		answer(e, "a", `2`) // ignored: it has an answer
+		if got := r.expect(e, id, mcp.TaskInputRequired); !slices.Equal(slices.Collect(maps.Keys(got.InputRequests)), []string{"b"}) {
+			t.Fatalf("the open questions are %v", got.InputRequests)
+		}
+		answer(other, "b", `3`)
+		if got := r.expect(e, id, mcp.TaskCompleted); string(got.Result) != `[{"n":1},1,3]` {
+			t.Errorf("the result is %s", got.Result)
+		}
+		answer(e, "b", `4`)
+		r.expect(e, id, mcp.TaskCompleted)
+		if n := runs.Load(); n != 2 {
+			t.Errorf("the task has run %d times, want 2", n)
+		}
+	})
+}
+
+// TestAnsweredTaskWithoutJob lets the replica end that has stored the last answer, before it adds the job.
+func TestAnsweredTaskWithoutJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e := r.replica(func(_ context.Context, run *task.Run) task.Outcome {
+			if run.Answers == nil || len(run.Answers) == 0 {
+				return task.Outcome{Questions: question("a"), State: json.RawMessage(`{}`)}
+			}
+			return result("answered")
+		})
+		id := r.create(e, task.Spec{})
+		r.expect(e, id, mcp.TaskInputRequired)
+		dying := r.replica(done)
+		dying.link.Store = noPush{dying.link.Store}
+		if err := dying.Answer(t.Context(), id, ann, map[string]json.RawMessage{"a": json.RawMessage(`{}`)}); !errors.Is(err, errCut) {
+			t.Fatalf("Answer: %v", err)
+		}
+		r.expect(e, id, mcp.TaskWorking)
+		<-time.After(3 * time.Second)
+		r.get(e, id) // adds the job
+		r.expect(e, id, mcp.TaskCompleted)
+	})
+}
+
+type noPush struct{ store.Store }
+
+func (noPush) Push(context.Context, string, string, []byte) error { return errCut }
+
+func TestLargeTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		large := json.RawMessage(`"` + strings.Repeat("x", 3<<20) + `"`)
+		e := r.replica(func(_ context.Context, run *task.Run) task.Outcome { return task.Outcome{Result: run.Call} })
+		id := r.create(e, task.Spec{Call: large})
+		if got := r.expect(e, id, mcp.TaskCompleted); !bytes.Equal(got.Result, large) {
+			t.Errorf("the result has %d bytes, want %d", len(got.Result), len(large))
+		}
+	})
+}
+
+func TestLimitsOfTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.max = 3
+		huge := json.RawMessage(`"` + strings.Repeat("x", 17<<20) + `"`)
+		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			if string(run.Call) == `"huge"` {
+				return task.Outcome{Result: huge}
+			}
+			return untilEnd(ctx, run)
+		})
+		var size *task.SizeError
+		if _, err := e.Create(t.Context(), task.Spec{Principal: ann, Call: huge, State: json.RawMessage(`{}`)}); !errors.As(err, &size) {
+			t.Errorf("a huge call: %v", err)
+		}
+		id := r.create(e, task.Spec{Call: json.RawMessage(`"huge"`)})
+		if got := r.expect(e, id, mcp.TaskFailed); !strings.Contains(string(got.Error), "at most") {
+			t.Errorf("a huge result: %s", got.Error)
+		}
+		var ids []string
+		for range 3 {
+			ids = append(ids, r.create(e, task.Spec{}))
+		}
+		_, err := e.Create(t.Context(), task.Spec{Principal: ann, State: json.RawMessage(`{}`), Call: json.RawMessage(`{}`)})
+		if busy, ok := errors.AsType[*jsonrpc.Error](err); !ok || busy.Code != jsonrpc.Busy {
+			t.Errorf("one task too many: %v", err)
+		}
+		r.create(e, task.Spec{Principal: bob}) // another principal is not concerned
+		if err := e.Cancel(t.Context(), ids[0], ann); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		r.create(e, task.Spec{})
+	})
+}
+
+func TestTaskExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e := r.replica(untilEnd)
+		id := r.create(e, task.Spec{TaskRequest: mcp.TaskRequest{TTL: time.Minute}})
+		<-time.After(59 * time.Second)
+		r.expect(e, id, mcp.TaskWorking)
+		<-time.After(time.Second)
+		synctest.Wait()
+		if _, err := e.Get(t.Context(), id, ann); !errors.Is(err, task.ErrUnknown) {
+			t.Errorf("after its time to live: %v", err)
+		}
+	})
+}
+
+func TestProgressOfTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e := r.replica(func(_ context.Context, run *task.Run) task.Outcome {
+			for i := range 100 {
+				run.Report(fmt.Sprint("step ", i), &task.Progress{Progress: float64(i), Total: 100})
+				<-time.After(100 * time.Millisecond)
+			}
+			return result("done")
+		})
+		watcher := r.replica(done)
+		watcher.Drain()
+		id := r.create(e, task.Spec{})
+		var changes atomic.Int32
+		stop, err := e.Watch(t.Context(), id, ann, func() { changes.Add(1) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		<-time.After(5*time.Second + 50*time.Millisecond)
+		got := r.expect(e, id, mcp.TaskWorking)
+		if step := strings.TrimPrefix(got.StatusMessage, "step "); step < "45" || step > "50" || got.Meta.Get(mcp.MetaTaskProgress) == nil {
+			t.Errorf("after 5 s the task is %+v", got)
+		}
+		<-time.After(5 * time.Second)
+		r.expect(e, id, mcp.TaskCompleted)
+		if n := changes.Load(); n < 10 || n > 30 {
+			t.Errorf("%d changes in 10 s, want about 20", n)
+		}
+	})
+}
+
+// TestStoreFailsForAWhile completes a task although the store fails when the outcome is stored.
+func TestStoreFailsForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var e *replica
+		e = r.replica(func(context.Context, *task.Run) task.Outcome {
+			e.link.cut.Store(true)
+			time.AfterFunc(3*time.Second, func() { e.link.cut.Store(false) })
+			return result("late")
+		})
+		id := r.create(e, task.Spec{})
+		<-time.After(20 * time.Second)
+		r.expect(e, id, mcp.TaskCompleted)
+	})
+}
+
+// TestUnsavedStateEndsTheRun: what follows a value that must be kept does not run without it.
+func TestUnsavedStateEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var e *replica
+		var runs atomic.Int32
+		e = r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			if runs.Add(1) == 1 {
+				e.link.cut.Store(true)
+				time.AfterFunc(time.Second, func() { e.link.cut.Store(false) })
+			}
+			run.Save(ctx, json.RawMessage(`{}`))
+			if ctx.Err() != nil {
+				return task.Outcome{Error: &jsonrpc.Error{Message: "not saved"}}
+			}
+			return result("saved")
+		})
+		id := r.create(e, task.Spec{})
+		<-time.After(2 * store.DefaultLease)
+		r.expect(e, id, mcp.TaskCompleted)
+		if n := runs.Load(); n != 2 {
+			t.Errorf("the task has run %d times, want 2", n)
+		}
+	})
+}
+
+// TestStopInterruptsTasks: a task that still runs when the replica stops goes on at another one
+// immediately.
+func TestStopInterruptsTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		first := r.replica(untilEnd)
+		id := r.create(first, task.Spec{})
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := first.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+		second := r.replica(done)
+		second.Start()
+		r.expect(second, id, mcp.TaskCompleted)
+	})
+}
+
+// TestStoreHasNoPlainText looks for secrets in everything that reaches the store.
+func TestStoreHasNoPlainText(t *testing.T) {
+	const secret = "swordfish"
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		spy := &spy{Store: r.memory}
+		run := func(ctx context.Context, run *task.Run) task.Outcome {
+			run.Report(secret, &task.Progress{Progress: 1})
+			run.Save(ctx, json.RawMessage(`{"a":"`+secret+`"}`))
+			if len(run.Answers) == 0 {
+				return task.Outcome{
+					Questions: map[string]mcp.InputRequest{"a": {Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"` + secret + `"}`)}},
+					State:     json.RawMessage(`{"b":"` + secret + `"}`),
+				}
+			}
+			return result(secret + strings.Repeat(secret, 100_000))
+		}
+		e := r.replica(run)
+		e.link.Store = spy
+		id := r.create(e, task.Spec{Principal: ann, Call: json.RawMessage(`{"arguments":"` + secret + `"}`)})
+		r.expect(e, id, mcp.TaskInputRequired)
+		if err := e.Answer(t.Context(), id, ann, map[string]json.RawMessage{"a": json.RawMessage(`{"c":"` + secret + `"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		r.expect(e, id, mcp.TaskCompleted)
+		spy.mu.Lock()
+		defer spy.mu.Unlock()
+		if spy.written < 8 {
+			t.Fatalf("only %d values were written", spy.written)
+		}
+		for _, word := range []string{secret, "principal", "arguments"} {
+			if bytes.Contains(spy.all, []byte(word)) {
+				t.Errorf("the store has %q in plain text", word)
+			}
+		}
+	})
+}
+
+// A spy records what is written to a store.
+type spy struct {
+	store.Store
+	mu      sync.Mutex
+	all     []byte
+	written int
+}
+
+func (s *spy) add(value []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, value...)
+	s.written++
+}
+
+func (s *spy) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+	s.add(value)
+	return s.Store.Create(ctx, key, value, ttl)
+}
+
+func (s *spy) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	s.add(value)
+	return s.Store.Update(ctx, key, value, revision, ttl)
+}
+
+func (s *spy) Publish(ctx context.Context, subject string, data []byte) error {
+	s.add(data)
+	return s.Store.Publish(ctx, subject, data)
+}
+
+func (s *spy) Push(ctx context.Context, queue, id string, data []byte) error {
+	s.add(data)
+	return s.Store.Push(ctx, queue, id, data)
+}
