@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -365,20 +366,20 @@ func TestTaskBytes(t *testing.T) {
 // A server cannot ask more often by a task than by other calls.
 func TestQuestionsOfTasksAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
+		var asked atomic.Int32
 		config := bridge.Config{Alias: "w", Dialer: pipeTo(taskServer(func(req *jsonrpc.Request) string {
 			if req.Method == mcp.MethodToolsCall {
 				return `{"taskId":"secret","status":"working",` + taskTimes + `,"ttlMs":null,"resultType":"task"}`
 			}
-			return fmt.Sprintf(`{"taskId":"secret","status":"input_required",%s,"ttlMs":1000,"inputRequests":{"%d":{"method":"elicitation/create","params":{"message":"Q"}}}}`, taskTimes, asked/2)
+			return fmt.Sprintf(`{"taskId":"secret","status":"input_required",%s,"ttlMs":1000,"inputRequests":{"%d":{"method":"elicitation/create","params":{"message":"Q"}}}}`, taskTimes, asked.Load()/2)
 		}))}
 		config.Limits = client.Limits{QuestionsPerMinute: 2, QuestionBurst: 3}
 		user := useTasks(t, pipeTo(mount(t, bridgeOf(t, nil, config))), client.Modern)
 		id := user.start("w__t")
-		for asked = range 6 { // each question twice
+		for range 6 { // each question twice
 			user.get(id)
+			asked.Add(1)
 		}
-		asked = 6
 		_, err := user.call(mcp.MethodTasksGet, `{"taskId":"`+id+`"}`)
 		if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || !strings.Contains(string(e.Data), string(bridge.LimitExceeded)) {
 			t.Errorf("the fourth question gives %v", err)
@@ -421,12 +422,20 @@ type script struct {
 	mu     sync.Mutex
 	calls  int
 	seen   []string
+	before func() // called before a call is answered
 	answer func(req *jsonrpc.Request) string
 }
 
 func (s *script) handle(req *jsonrpc.Request) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.before != nil && req.Method == mcp.MethodToolsCall {
+		s.calls++
+		s.mu.Unlock()
+		s.before()
+		s.mu.Lock()
+		s.calls--
+	}
 	if req.Method == mcp.MethodToolsCall {
 		s.calls++
 		return `{"taskId":"secret","status":"working",` + taskTimes + `,"ttlMs":null,"pollIntervalMs":1000,"resultType":"task"}`
@@ -442,6 +451,12 @@ func (s *script) methods() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.seen, " ")
+}
+
+func (s *script) called() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
 }
 
 // The end of the task of the server is the end of the task of the bridge.
@@ -465,8 +480,8 @@ func TestEndsOfAwaitedTasks(t *testing.T) {
 				if err != nil || !strings.Contains(string(raw), test.want) {
 					t.Errorf("the task is %s, %v, want %s", raw, err, test.want)
 				}
-				if s.calls != 1 {
-					t.Errorf("the server got %d calls", s.calls)
+				if s.called() != 1 {
+					t.Errorf("the server got %d calls", s.called())
 				}
 			})
 		})
@@ -499,6 +514,49 @@ func TestAwaitedTaskIsCancelled(t *testing.T) {
 	})
 }
 
+// replicaOf returns a started server in front of a scripted server, in which each call is a task.
+func replicaOf(t testing.TB, s *script, shared store.Store) *server.Server {
+	t.Helper()
+	b := bridgeOf(t, &bridge.Options{Guards: []mcp.Guard{background()}}, bridge.Config{Alias: "w", Dialer: pipeTo(taskServer(s.handle))})
+	frontend := server.New(mcp.Implementation{Name: "frontend", Version: "1"}, &server.Options{Logger: quiet(), Store: shared})
+	if err := frontend.Mount(b, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := frontend.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return frontend
+}
+
+// A call whose replica ends before the server has answered is not sent again.
+func TestInterruptedCallIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, err := store.NewMemory(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer shared.Close()
+		s, hangs := &script{}, make(chan struct{})
+		s.before = func() { <-hangs }
+		first := replicaOf(t, s, shared)
+		id := useTasks(t, pipeTo(first), client.Modern).start("w__t")
+		synctest.Wait()
+		now, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = first.Shutdown(now) // interrupts the run
+		close(hangs)
+		second := replicaOf(t, s, shared)
+		defer second.Shutdown(context.Background())
+		state := useTasks(t, pipeTo(second), client.Modern).finish(id)
+		if state.Status != mcp.TaskFailed || !strings.Contains(string(state.Error), string(bridge.Lost)) || !strings.Contains(string(state.Error), `"executed":"maybe"`) {
+			t.Errorf("the task is %s with %s", state.Status, state.Error)
+		}
+		if s.called() != 1 {
+			t.Errorf("the server got %d calls", s.called())
+		}
+	})
+}
+
 // A replica that continues a task waits for the task that another one has started.
 func TestAwaitedTaskSurvivesReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -507,40 +565,29 @@ func TestAwaitedTaskSurvivesReplica(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer shared.Close()
-		ended := false
+		var ended atomic.Bool
 		s := &script{}
 		s.answer = func(*jsonrpc.Request) string {
-			if ended {
+			if ended.Load() {
 				return `{"taskId":"secret","status":"completed",` + taskTimes + `,"ttlMs":null,"result":{"content":[{"type":"text","text":"late"}]}}`
 			}
 			return `{"taskId":"secret","status":"working",` + taskTimes + `,"ttlMs":null,"pollIntervalMs":1000}`
 		}
-		replica := func() *server.Server {
-			b := bridgeOf(t, &bridge.Options{Guards: []mcp.Guard{background()}}, bridge.Config{Alias: "w", Dialer: pipeTo(taskServer(s.handle))})
-			frontend := server.New(mcp.Implementation{Name: "frontend", Version: "1"}, &server.Options{Logger: quiet(), Store: shared})
-			if err := frontend.Mount(b, nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := frontend.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return frontend
-		}
-		first := replica()
+		first := replicaOf(t, s, shared)
 		id := useTasks(t, pipeTo(first), client.Modern).start("w__t")
 		advance(2500 * time.Millisecond)
 		now, cancel := context.WithCancel(t.Context())
 		cancel()
 		_ = first.Shutdown(now) // interrupts the run
-		second := replica()
+		second := replicaOf(t, s, shared)
 		defer second.Shutdown(context.Background())
-		ended = true
+		ended.Store(true)
 		user := useTasks(t, pipeTo(second), client.Modern)
 		if state := user.finish(id); !strings.Contains(string(state.Result), "late") {
 			t.Errorf("the task is %+v", state)
 		}
-		if s.calls != 1 || strings.Contains(s.methods(), "cancel") {
-			t.Errorf("the server got %d calls and %s", s.calls, s.methods())
+		if s.called() != 1 || strings.Contains(s.methods(), "cancel") {
+			t.Errorf("the server got %d calls and %s", s.called(), s.methods())
 		}
 	})
 }
@@ -550,7 +597,7 @@ func TestRequiredTasksOfLegacyServers(t *testing.T) {
 	for name, caller := range eras {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				polls := 0
+				var polls atomic.Int32
 				legacy := &fakeServer{era: client.Legacy, capabilities: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`}
 				legacy.answer = func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
 					switch req.Method {
@@ -562,9 +609,8 @@ func TestRequiredTasksOfLegacyServers(t *testing.T) {
 						}
 						return `{"task":{"taskId":"x","status":"working",` + taskTimes + `,"ttl":null,"pollInterval":5000}}`, nil
 					case mcp.MethodTasksGet:
-						polls++
 						status := "working"
-						if polls == 30 {
+						if polls.Add(1) == 30 {
 							status = "completed"
 						}
 						return `{"taskId":"x","status":"` + status + `",` + taskTimes + `,"ttl":null,"pollInterval":5000}`, nil
@@ -577,10 +623,10 @@ func TestRequiredTasksOfLegacyServers(t *testing.T) {
 				frontend := mount(t, b)
 				user := useTasks(t, pipeTo(frontend), caller)
 				state := user.finish(user.start("w__t"))
-				if text := string(state.Result); !strings.Contains(text, "made") || strings.Contains(text, `"taskId":"x"`) || polls != 30 {
-					t.Errorf("the task is %s with %s after %d requests", state.Status, text, polls)
+				if text := string(state.Result); !strings.Contains(text, "made") || strings.Contains(text, `"taskId":"x"`) || polls.Load() != 30 {
+					t.Errorf("the task is %s with %s after %d requests", state.Status, text, polls.Load())
 				}
-				polls = 20
+				polls.Store(20)
 				result, err := connect(t, pipeTo(frontend), client.Options{Era: caller}).CallTool(t.Context(), "w__t", struct{}{}, nil)
 				if err != nil || result.Text() != "made" {
 					t.Errorf("without tasks the result is %v, %v", result, err)
