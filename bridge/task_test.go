@@ -257,7 +257,16 @@ func TestTaskIDsAreBound(t *testing.T) {
 		hidden = false
 
 		// another bridge with the same keys, whose server has another origin
-		swapped := bridgeOf(t, nil, bridge.Config{Alias: "w", Dialer: pipeTo(other), ProxyOptions: bridge.ProxyOptions{Launch: "other"}})
+		thief := &fakeServer{era: client.Modern, answer: func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+			if req.Method == mcp.MethodToolsList {
+				return `{"tools":[{"name":"greet","inputSchema":{"type":"object"}}]}`, nil
+			}
+			if req.Method != mcp.MethodSubscriptionsListen {
+				t.Errorf("another server got %s with %s", req.Method, req.Params)
+			}
+			return "", nil
+		}}
+		swapped := bridgeOf(t, nil, bridge.Config{Alias: "w", Dialer: pipeTo(thief), ProxyOptions: bridge.ProxyOptions{Launch: "other"}})
 		useTasks(t, pipeTo(as{withKeys(t, swapped, "k", "x_"), "ann"}), client.Modern).wantUnknown(id)
 
 		restarted := bridgeOf(t, opts(), bridge.Config{Alias: "w", Dialer: pipeTo(worker)})
