@@ -127,6 +127,10 @@ func (u *Upstream) entry(l listed, name string, of *lists) (*server.Entry, error
 			e.Task = server.TaskOptional
 		}
 	}
+	if l.kind == mcp.KindSkill {
+		e.Match = filesOf(l)
+		e.Handle = u.forwardSkill(e)
+	}
 	if of.completes && (l.kind == mcp.KindPrompt || l.kind == mcp.KindResourceTemplate) {
 		e.Complete = e.Handle
 	}
@@ -170,6 +174,37 @@ func matcherOf(template string) func(uri string) bool {
 	return func(uri string) bool {
 		_, ok := matcher.Match(uri)
 		return ok
+	}
+}
+
+// filesOf returns a function that matches the URIs of a skill's files, which a server need not list as
+// resources. It returns nil for an invalid skill.
+func filesOf(l listed) func(uri string) bool {
+	var skill mcp.Skill
+	if skill.UnmarshalJSON(l.definition) != nil || skill.Root() == "" {
+		return nil
+	}
+	if skill.Dynamic {
+		return func(uri string) bool { return strings.HasPrefix(uri, skill.Root()+"/") }
+	}
+	files := make(map[string]bool, len(skill.Resources))
+	for _, file := range skill.Resources {
+		if strings.HasPrefix(file.URI, skill.Root()+"/") {
+			files[file.URI] = true
+		}
+	}
+	return func(uri string) bool { return files[uri] }
+}
+
+// forwardSkill returns the handler of a skill. It does not ask a server to list a directory that does
+// not declare that it can.
+func (u *Upstream) forwardSkill(e *server.Entry) mcp.Handler {
+	forward := u.forward(e, forwarding{})
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if call.Method() == mcp.MethodDirectoryRead && !u.listsDirectories.Load() {
+			return nil, mcp.ResourceNotFound(call.URI())
+		}
+		return forward(ctx, call)
 	}
 }
 
@@ -311,10 +346,10 @@ func (b *Bridge) resolveUnprefixed(_ context.Context, kind mcp.Kind, name string
 	}).(map[string]*server.Entry)[name], nil
 }
 
-// changes returns the lists that differ between two catalogs. A change of templates is a
+// changes returns the lists that differ between two catalogs. A change of templates or skills is a
 // change of resources.
 func changes(before, now *server.Catalog) (found []mcp.Change) {
-	for kind := mcp.KindTool; kind <= mcp.KindResourceTemplate; kind++ {
+	for kind := mcp.KindTool; kind <= mcp.KindSkill; kind++ {
 		change := mcp.Change{Kind: min(kind, mcp.KindResource)}
 		if !sameList(kind, before, now) && !slices.Contains(found, change) {
 			found = append(found, change)

@@ -35,6 +35,7 @@ var listMethods = [...]listMethod{
 	{mcp.KindPrompt, mcp.MethodPromptsList, "prompts", "name"},
 	{mcp.KindResource, mcp.MethodResourcesList, "resources", "uri"},
 	{mcp.KindResourceTemplate, mcp.MethodResourceTemplatesList, "resourceTemplates", "uriTemplate"},
+	{mcp.KindSkill, mcp.MethodSkillsList, "skills", "uri"},
 }
 
 // A listMethod says how entries of a kind are listed.
@@ -52,6 +53,8 @@ func (m *listMethod) isDeclared(has mcp.ServerCapabilities) bool {
 		return has.Tools != nil
 	case mcp.KindPrompt:
 		return has.Prompts != nil
+	case mcp.KindSkill:
+		return has.Extensions[mcp.ExtensionSkills] != nil
 	}
 	return has.Resources != nil
 }

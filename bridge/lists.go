@@ -200,6 +200,9 @@ func (u *Upstream) refresh(ctx context.Context, session *client.Session) time.Du
 // stored and logged when all lists have been read.
 func (u *Upstream) offer(read []*list, session *client.Session, all bool) error {
 	l := &lists{completes: session.Capabilities().Completions != nil, tasks: serverTasks(session.Capabilities())}
+	var skills mcp.SkillsCapability
+	_ = skills.UnmarshalJSON(session.Capabilities().Extensions[mcp.ExtensionSkills]) // invalid settings are none
+	u.listsDirectories.Store(skills.DirectoryRead)
 	var errs, warnings []error
 	room, declared := u.opts.Limits.CatalogBytes, 0
 	for i, now := range read {

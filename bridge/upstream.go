@@ -36,6 +36,8 @@ type Upstream struct {
 	loadFailed chan struct{} // closed when reading them has failed for the first time
 
 	catalog atomic.Pointer[server.Catalog]
+	// listsDirectories is set if the server declares that it answers resources/directory/read.
+	listsDirectories atomic.Bool
 	// The following fields are used by refresh only.
 	lists    *lists                  // of catalog
 	read     [len(listMethods)]*list // that are offered; nil before the first reading

@@ -109,6 +109,8 @@ func (c *cache) invalidate(change mcp.Change) {
 
 func isAffected(change mcp.Change, key cacheKey) bool {
 	switch {
+	case change.TaskID != "":
+		return false
 	case change.URI != "":
 		// The URI may be that of a parent, or of a part, of the resource.
 		return key.method == mcp.MethodResourcesRead &&
@@ -118,7 +120,8 @@ func isAffected(change mcp.Change, key cacheKey) bool {
 	case change.Kind == mcp.KindPrompt:
 		return key.method == mcp.MethodPromptsList
 	default:
-		return key.method == mcp.MethodResourcesList || key.method == mcp.MethodResourceTemplatesList
+		return key.method == mcp.MethodResourcesList || key.method == mcp.MethodResourceTemplatesList ||
+			key.method == mcp.MethodSkillsList || key.method == mcp.MethodSkillsGet || key.method == mcp.MethodDirectoryRead
 	}
 }
 

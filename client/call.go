@@ -84,7 +84,7 @@ func decode(method string, resp *jsonrpc.Response, result json.Unmarshaler) erro
 // decoded.
 //
 // The error is the server's *[jsonrpc.Error], or a *[jsonrpc.CallError], which says whether the
-// call may have been executed.
+// call may have been executed. A call of a tool that continues as a task is as in [Session.CallTool].
 func (s *Session) Call(ctx context.Context, method string, params json.RawMessage, opts *CallOptions) (json.RawMessage, error) {
 	meta, err := opts.meta()
 	if err != nil {

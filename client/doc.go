@@ -17,6 +17,11 @@
 // [Session.GetPrompt] use it. [Session.Subscribe] reports changes. [Session.Forward] forwards calls
 // of other clients.
 //
+// A server may continue a call of a tool as a task in the background (SEP-2663). The call then returns
+// when the task has ended, even if the connection is renewed or the server restarts. [CallOptions].OnTask
+// gets the id of the task, and [Session.Task] waits for it in another process. [Options].Tasks turns
+// tasks off.
+//
 // Handlers in [Options] answer questions of the server. [Options].Middleware sees every call.
 //
 // # Errors
@@ -33,7 +38,8 @@
 // A call ends at the deadline of its context. Without a deadline it ends after
 // [Options].CallTimeout, one minute by default; CallOptions.Timeout sets it for one call. If
 // [CallOptions] ask for progress, each progress notification restarts the timeout, and so does each
-// chunk of [Session.Stream]. Time in which handlers answer questions of the server does not count.
+// chunk of [Session.Stream]. The timeout bounds each request about a task, and not the task, which only
+// the deadline of the context does. Time in which handlers answer questions of the server does not count.
 //
 // # Concurrency
 //

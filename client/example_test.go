@@ -244,6 +244,50 @@ func ExampleSession_SetHandlers() {
 	// Output: oak, smoke
 }
 
+// A call that continues as a task. The program stores its id, ends, and waits for the result after its
+// next start.
+func ExampleSession_Task() {
+	ctx := context.Background()
+	workshop := newWorkshop()
+	defer workshop.Shutdown(ctx)
+	server.AddTool(workshop, server.Tool{Name: "dry", Description: "Dry wood.", Task: server.TaskOptional},
+		func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+			wood, err := server.Elicit[string](r, "wood", "Which wood?")
+			return "dry " + wood, err
+		})
+
+	opts := &client.Options{
+		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			fmt.Println(p.Message)
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"value":"oak"}`)}, nil
+		},
+	}
+	before, err := client.Connect(ctx, transport.Pipe(workshop), opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var id string
+	calling, stop := context.WithCancel(ctx)
+	_, err = before.CallTool(calling, "dry", nil, &client.CallOptions{OnTask: func(task *mcp.Task) {
+		id = task.TaskID // store it
+		stop()
+	}})
+	fmt.Println(errors.Is(err, context.Canceled))
+	before.Close()
+
+	after, err := client.Connect(ctx, transport.Pipe(workshop), opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer after.Close()
+	result, err := client.WaitAs[string](ctx, after.Task(id), nil)
+	fmt.Println(result, err)
+	// Output:
+	// true
+	// Which wood?
+	// dry oak <nil>
+}
+
 func ExampleOptions_middleware() {
 	ctx := context.Background()
 	logged := func(next mcp.Handler) mcp.Handler {

@@ -46,7 +46,7 @@ type queued struct {
 	log    json.RawMessage
 }
 
-func (q *queued) size() int { return len(q.change.URI) + len(q.log) }
+func (q *queued) size() int { return len(q.change.URI) + len(q.change.TaskID) + len(q.log) }
 
 func newHandlers(opts *Options, changed func(mcp.Change)) *handlers {
 	h := &handlers{opts: opts, invalidate: changed, queued: make(chan struct{}, 1), waiting: make(map[mcp.Change]bool)}

@@ -55,7 +55,7 @@ type Limits struct {
 
 	// Rounds is how many times one call may ask. Servers of this module have the same limit of 10.
 	// In the legacy era it applies to forwarded calls only: other questions do not name their call, and
-	// QuestionsPerMinute bounds them. Default: 10.
+	// QuestionsPerMinute bounds them. A task may ask as many times again as its call. Default: 10.
 	Rounds int
 	// QuestionsPerMinute is how many questions the server may ask in a minute: elicitations,
 	// samplings and requests for roots. For forwarded calls it is counted for each principal.
@@ -75,7 +75,8 @@ type Limits struct {
 	QueuedBytes int
 
 	// Reconnects is the maximum number of consecutive attempts to renew a lost connection. Pauses
-	// between them grow to 30 s. See also [Options].NoReconnect. Default: 10.
+	// between them grow to 30 s. It also bounds how often one request about a task is repeated. See also
+	// [Options].NoReconnect. Default: 10.
 	Reconnects int
 }
 

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/paging"
 	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -23,14 +25,41 @@ type unmarshaler[T any] interface {
 // pages reads a list page by page, and yields its entries. It stops at a repeated cursor and at the
 // limits of the session. Pages are of type R, and entries of type T.
 func pages[R, T any, P unmarshaler[R], E unmarshaler[T]](ctx context.Context, s *Session, opts *CallOptions, kind mcp.Kind, method, member string, items func(P) ([]T, *string)) iter.Seq2[*T, error] {
+	return pagesOf[R, T, P, E](ctx, s, opts, listOf{kind: kind, method: method, member: member}, items)
+}
+
+// A listOf says which list is read.
+type listOf struct {
+	kind           mcp.Kind
+	method, member string
+	uri            string // of a directory, otherwise ""
+}
+
+// params returns the params for a page, and what they ask for.
+func (l *listOf) params(meta mcp.Meta, cursor *string) (params jsonrpc.Appender, about string) {
+	if l.uri != "" {
+		about = strconv.Quote(l.uri)
+	}
+	if cursor != nil {
+		about += "cursor " + *cursor
+	}
+	if l.uri != "" {
+		return &mcp.ReadDirectoryParams{URI: l.uri, Cursor: cursor, Meta: meta}, about
+	}
+	return &mcp.PaginatedParams{Cursor: cursor, Meta: meta}, about
+}
+
+// pagesOf is pages for any list.
+func pagesOf[R, T any, P unmarshaler[R], E unmarshaler[T]](ctx context.Context, s *Session, opts *CallOptions, list listOf, items func(P) ([]T, *string)) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
+		method := list.method
 		meta, err := opts.meta()
 		if err != nil {
 			yield(nil, notSent(method, err))
 			return
 		}
-		params, about := &mcp.PaginatedParams{Meta: meta}, ""
-		reader := &listReader{session: s, kind: kind, method: method, member: member}
+		params, about := list.params(meta, nil)
+		reader := &listReader{session: s, kind: list.kind, method: method, member: list.member}
 		defer reader.end()
 		for {
 			page := listPage[R, T, P, E]{list: reader, items: items}
@@ -55,7 +84,7 @@ func pages[R, T any, P unmarshaler[R], E unmarshaler[T]](ctx context.Context, s 
 			if page.next == nil || reader.ended {
 				return
 			}
-			params, about = &mcp.PaginatedParams{Cursor: page.next, Meta: meta}, "cursor "+*page.next
+			params, about = list.params(meta, page.next)
 		}
 	}
 }
@@ -247,7 +276,7 @@ func (r *listReader) end() {
 // nameMember returns the member that identifies an entry.
 func nameMember(kind mcp.Kind) string {
 	switch kind {
-	case mcp.KindResource:
+	case mcp.KindResource, mcp.KindSkill:
 		return "uri"
 	case mcp.KindResourceTemplate:
 		return "uriTemplate"

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -22,6 +24,78 @@ func (s *Session) Templates(ctx context.Context, opts *CallOptions) iter.Seq2[*m
 	return pages(ctx, s, opts, mcp.KindResourceTemplate, mcp.MethodResourceTemplatesList, "resourceTemplates", func(r *mcp.ListResourceTemplatesResult) ([]mcp.ResourceTemplate, *string) {
 		return r.ResourceTemplates, r.NextCursor
 	})
+}
+
+// Skills returns an iterator over the server's skills (SEP-2640). It reads page by page, as
+// [Session.Tools] does, and reads no file of a skill; package client/skills does that. A server may
+// have skills that it does not list. The error is ErrNoSkills, in a *[jsonrpc.CallError], if the
+// server does not declare the extension. An entry that is no skill is skipped, and the reason is
+// logged.
+func (s *Session) Skills(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.Skill, error] {
+	if _, err := s.skills(); err != nil {
+		return func(yield func(*mcp.Skill, error) bool) { yield(nil, notSent(mcp.MethodSkillsList, err)) }
+	}
+	return pages(ctx, s, opts, mcp.KindSkill, mcp.MethodSkillsList, "skills", func(r *mcp.ListSkillsResult) ([]mcp.Skill, *string) {
+		return r.Skills, r.NextCursor
+	})
+}
+
+// GetSkill returns the current entry of a skill, listed or not, by the URI of its SKILL.md. Errors are
+// as in [Session.ReadResource] and [Session.Skills]. The result may come from the session's cache,
+// unless opts has a Meta. opts may be nil.
+func (s *Session) GetSkill(ctx context.Context, uri string, opts *CallOptions) (*mcp.Skill, error) {
+	if _, err := s.skills(); err != nil {
+		return nil, notSent(mcp.MethodSkillsGet, err)
+	}
+	meta, err := opts.meta()
+	if err != nil {
+		return nil, notSent(mcp.MethodSkillsGet, err)
+	}
+	result := new(mcp.GetSkillResult)
+	params := &mcp.GetSkillParams{URI: uri, Meta: meta}
+	if meta.IsZero() {
+		err = s.fetch(ctx, mcp.MethodSkillsGet, uri, params, result, opts)
+	} else {
+		err = s.call(ctx, mcp.MethodSkillsGet, params, result, opts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &result.Skill, nil
+}
+
+// Directory returns an iterator over the direct children of a directory resource (SEP-2640), such as
+// skill://git-workflow/references. Children that are directories have the MIMEType
+// [mcp.MIMEDirectory]. It reads page by page, as [Session.Tools] does. The error is ErrNoSkills, in a
+// *[jsonrpc.CallError], if the server does not declare that it lists directories.
+func (s *Session) Directory(ctx context.Context, uri string, opts *CallOptions) iter.Seq2[*mcp.Resource, error] {
+	declared, err := s.skills()
+	if err == nil && !declared.DirectoryRead {
+		err = ErrNoSkills
+	}
+	if err != nil {
+		return func(yield func(*mcp.Resource, error) bool) { yield(nil, notSent(mcp.MethodDirectoryRead, err)) }
+	}
+	return pagesOf(ctx, s, opts, listOf{kind: mcp.KindResource, method: mcp.MethodDirectoryRead, member: "resources", uri: uri}, func(r *mcp.ListResourcesResult) ([]mcp.Resource, *string) {
+		return r.Resources, r.NextCursor
+	})
+}
+
+// ErrNoSkills means that the server does not declare the extension for skills, or the part of it that
+// a call needs.
+var ErrNoSkills = errors.New("client: the server does not declare that it has skills")
+
+// skills returns what the server declares about skills.
+func (s *Session) skills() (*mcp.SkillsCapability, error) {
+	settings, ok := s.Capabilities().Extensions[mcp.ExtensionSkills]
+	if !ok {
+		return nil, ErrNoSkills
+	}
+	declared := new(mcp.SkillsCapability)
+	if err := declared.UnmarshalJSON(settings); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoSkills, err)
+	}
+	return declared, nil
 }
 
 // ReadResource reads a resource. [mcp.IsResourceNotFound] recognizes the error for one that does

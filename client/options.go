@@ -63,23 +63,29 @@ type Options struct {
 	ShowsApps bool
 
 	// Middleware handles requests of the session's methods and of [Session.Forward]: calls of
-	// tools, lists, reads, prompts and completions. It does not handle pings, subscriptions and the
-	// handshake. The first is outermost. It sees each call once, however many questions the server
-	// asks; the questions go to the handlers above. Target of the call is nil, since a client has
+	// tools, lists, reads, prompts and completions. It does not handle pings, subscriptions, requests
+	// about tasks and the handshake. The first is outermost. It sees each call once, however many
+	// questions the server asks, and also if it continues as a task; the questions go to the handlers
+	// above. Target of the call is nil, since a client has
 	// no catalog. Caller describes this client, except for forwarded calls. Results are [mcp.Raw].
 	// An error of a middleware is wrapped in a *jsonrpc.CallError.
 	Middleware []mcp.Middleware
 
-	// Capabilities replaces the capabilities of the handlers and ShowsApps, and the handlers are not
-	// called. It is for sessions that forward calls of other clients, which have these
-	// capabilities. See [Session.Forward].
+	// Tasks says what the client does when a server continues a call of a tool as a task. It applies to
+	// version 2026-07-28. Default: TasksWait.
+	Tasks TaskPolicy
+
+	// Capabilities replaces the capabilities that the handlers, ShowsApps and Tasks provide, and the
+	// handlers are not called. It is for sessions that forward calls of other clients, which have these
+	// capabilities. See [Session.Forward]. If it declares [mcp.ExtensionTasks], [Session.Call] returns
+	// an [mcp.Task] unchanged.
 	Capabilities *mcp.ClientCapabilities
 	// SuspendedCalls holds forwarded calls while their callers answer questions. Sessions that
 	// share it share its limits, and any of them can continue a call. Default: each session has its
 	// own.
 	SuspendedCalls *SuspendedCalls
 
-	// OnChange is called for each change of the server's lists and resources: those that
+	// OnChange is called for each change of the server's lists, resources and tasks: those that
 	// [Session.Subscribe] has subscribed to and, in the legacy era, all changes of lists. Calls of
 	// OnChange and OnLog run one at a time, in order. Equal changes that wait are reported once. If
 	// more wait than [Limits] permit, the oldest are dropped.
@@ -157,6 +163,9 @@ func (o *Options) capabilities() mcp.ClientCapabilities {
 	if o.Roots != nil {
 		can.Roots = &mcp.RootsCapability{ListChanged: true}
 	}
+	if o.Tasks == TasksWait {
+		can.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")}
+	}
 	if o.ShowsApps {
 		can.DeclareApps()
 	}
@@ -177,15 +186,23 @@ func (o *Options) config(answerer era.Answerer) era.Config {
 // CallOptions configures one call. A nil *CallOptions is valid.
 type CallOptions struct {
 	// Progress is called for each progress notification, on the goroutine that makes the call and
-	// before the call returns.
+	// before the call returns. For a task it is called when the client sees progress: some may be
+	// missing, and a new status message without a number counts as one step.
 	Progress func(*mcp.ProgressParams)
 	// Meta is added to the request's _meta. Keys that the protocol itself sets are ignored: the
 	// progress token, the version, and the description of the client.
 	Meta mcp.Meta
 	// Timeout replaces [Options].CallTimeout for this call. If it is positive, it also applies to a
 	// context with a deadline, and the earlier of the two ends the call. Default:
-	// Options.CallTimeout.
+	// Options.CallTimeout. It bounds each request about a task, and not the task.
 	Timeout time.Duration
+	// OnTask is called if the call of a tool continues as a task, on the goroutine that makes the call,
+	// once and before the call waits for the task. The task goes on when the context of the call ends:
+	// [Session.Task] waits for it again, also in another process. Without OnTask, a call that fails
+	// cancels its task.
+	OnTask func(*mcp.Task)
+
+	noTask bool // the call must not continue as a task
 }
 
 // options returns the options of the protocol layer.
@@ -193,7 +210,7 @@ func (o *CallOptions) options() era.CallOptions {
 	if o == nil {
 		return era.CallOptions{}
 	}
-	return era.CallOptions{Progress: o.Progress, Timeout: o.Timeout}
+	return era.CallOptions{Progress: o.Progress, Timeout: o.Timeout, NoTask: o.noTask}
 }
 
 func (o *CallOptions) meta() (mcp.Meta, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/era/forward"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -279,16 +280,25 @@ func (s *Session) liveLink(ctx context.Context) (*forward.Session, error) {
 	}
 }
 
-// send makes one call.
+// send makes one call. If it continues as a task, send waits for the task.
 func (s *Session) send(ctx context.Context, method string, params jsonrpc.Appender, opts *CallOptions) (*jsonrpc.Response, error) {
+	resp, link, err := s.request(ctx, method, params, opts.options())
+	if err == nil && s.opts.Capabilities == nil && link.IsTask(method, resp) {
+		return s.finishTask(ctx, resp, opts)
+	}
+	return resp, err
+}
+
+// request makes one call, and returns the link on which it was made.
+func (s *Session) request(ctx context.Context, method string, params jsonrpc.Appender, opts era.CallOptions) (*jsonrpc.Response, *forward.Session, error) {
 	for {
 		link, err := s.liveLink(ctx)
 		if err != nil {
-			return nil, notSent(method, err)
+			return nil, nil, notSent(method, err)
 		}
-		resp, err := link.Do(ctx, method, params, opts.options())
+		resp, err := link.Do(ctx, method, params, opts)
 		if s.isFinal(ctx, link, err) {
-			return resp, withTimeoutOption(ctx, asCallError(method, err))
+			return resp, link, withTimeoutOption(ctx, asCallError(method, err))
 		}
 	}
 }

@@ -126,6 +126,9 @@ func (sub *Subscription) reportGap(agreed mcp.SubscriptionFilter) {
 	for _, uri := range agreed.ResourceSubscriptions {
 		report(mcp.Change{Kind: mcp.KindResource, URI: uri})
 	}
+	for _, id := range agreed.TaskIDs {
+		report(mcp.Change{TaskID: id})
+	}
 }
 
 // Agreed returns the part of the filter that the server has accepted.

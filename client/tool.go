@@ -34,6 +34,11 @@ func (s *Session) Tools(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.T
 // CallTool calls a tool. arguments is a struct, a map or a json.RawMessage that is a JSON object;
 // nil means none. omitempty means the same as in encoding/json. A failure that the tool reports is
 // a result with IsError. opts may be nil. Errors are as in [Session.Call].
+//
+// If the server continues the call as a task, CallTool waits for the task, also while the connection is
+// renewed. It answers the questions of the task as those of a call. When ctx ends, it cancels the task,
+// for which it waits up to 2 s, unless opts has OnTask. A task that was cancelled at the server is
+// [ErrTaskCancelled].
 func (s *Session) CallTool(ctx context.Context, name string, arguments any, opts *CallOptions) (*mcp.CallToolResult, error) {
 	resp, held, err := s.callTool(ctx, name, arguments, opts)
 	if err != nil {
@@ -65,8 +70,13 @@ func decodeToolResult(resp *jsonrpc.Response) (*mcp.CallToolResult, error) {
 	if err := decode(mcp.MethodToolsCall, resp, result); err != nil {
 		return nil, err
 	}
+	if result.ResultType == mcp.ResultTask {
+		return nil, asCallError(mcp.MethodToolsCall, errIsTask)
+	}
 	return result, nil
 }
+
+var errIsTask = errors.New("the call continues as a task, which Session.Call returns if client.Options.Capabilities is set")
 
 // argumentBuffers holds encoded arguments until they are sent.
 var argumentBuffers bufpool.Pool
@@ -105,27 +115,33 @@ func mustBeObject(arguments json.RawMessage) error {
 
 // A ToolError is a failure that a tool reported.
 type ToolError struct {
-	// Tool is the name of the tool.
+	// Tool is the name of the tool. It is "" for [WaitAs].
 	Tool string
 	// Result is the result with IsError.
 	Result *mcp.CallToolResult
 }
 
-// Error contains the name of the tool and the text of its result.
+// Error contains the name of the tool, if it is known, and the text of its result.
 func (e *ToolError) Error() string {
+	if e.Tool == "" {
+		return "the tool has failed: " + e.Result.Text()
+	}
 	return fmt.Sprintf("tool %q: %s", e.Tool, e.Result.Text())
 }
 
 // A ResultError means that a tool has run and that its result does not fit the type of [CallAs].
 type ResultError struct {
-	// Tool is the name of the tool.
+	// Tool is the name of the tool. It is "" for [WaitAs].
 	Tool string
 	// Err explains why the result does not fit.
 	Err error
 }
 
-// Error contains the name of the tool, and that it has run.
+// Error contains the name of the tool, if it is known, and that it has run.
 func (e *ResultError) Error() string {
+	if e.Tool == "" {
+		return fmt.Sprintf("the tool has run; %v", e.Err)
+	}
 	return fmt.Sprintf("tool %q has run; %v", e.Tool, e.Err)
 }
 
@@ -135,14 +151,19 @@ func (e *ResultError) Unwrap() error { return e.Err }
 // CallAs calls a tool and decodes its structured content. If there is none, CallAs decodes the JSON
 // in its text. If Out is string and the structured content is no string, the result is the text. A
 // failure that the tool reports is a *[ToolError]. A result that does not fit Out is a *[ResultError].
-// Other errors are as in [Session.Call]. opts may be nil.
+// Other errors, and tasks, are as in [Session.CallTool]. opts may be nil.
 func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any, opts *CallOptions) (Out, error) {
-	var out Out
 	resp, held, err := s.callTool(ctx, name, arguments, opts)
 	if err != nil {
-		return out, err
+		var none Out
+		return none, err
 	}
 	defer held.free() // decode copies
+	return decodeAs[Out](s, name, resp)
+}
+
+// decodeAs decodes the result of a call for [CallAs].
+func decodeAs[Out any](s *Session, name string, resp *jsonrpc.Response) (out Out, err error) {
 	_, wantsText := any(&out).(*string)
 	structured := structuredContent(resp)
 	if structured != nil && (!wantsText || jsonscan.KindOf(structured) == jsonscan.String) {
@@ -206,7 +227,8 @@ var (
 
 // Stream calls a tool that returns its result in chunks, and yields the JSON of each chunk when it
 // arrives; see server.AddStream. It needs version 2025-03-26 or newer. A tool that sends no chunks
-// yields none. Ending the loop cancels the call.
+// yields none. Ending the loop cancels the call. The call does not become a task, since a task has no
+// chunks: a tool that runs only as a task returns an error.
 //
 // An error is the last value: the error of the call, a *[ToolError] for a result with IsError, or
 // an error that chunks were lost, because the loop was behind by more than 16,384 chunks or 16 MiB.
@@ -223,6 +245,7 @@ func (s *Session) Stream(ctx context.Context, name string, arguments any, opts *
 		if opts != nil {
 			own = *opts
 		}
+		own.noTask = true
 		report := own.Progress
 		own.Progress = func(p *mcp.ProgressParams) {
 			if over {

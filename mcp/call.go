@@ -179,8 +179,8 @@ func (c *Call) Resolve(target *Target, uri string, recheck func(ctx context.Cont
 // Target returns the entry that the call is for. It returns nil for lists and for unknown names.
 func (c *Call) Target() *Target { return c.target }
 
-// URI returns the URI of the resource that is read, subscribed to or unsubscribed from, and "" for
-// other calls. If Target is a template, URI matches it.
+// URI returns the URI of the resource that is read, subscribed to or unsubscribed from, or of the
+// directory that is read, and "" for other calls. If Target is a template, URI matches it.
 func (c *Call) URI() string { return c.uri }
 
 // Recheck returns nil if the target of the call is still offered unchanged: the same entry, or one

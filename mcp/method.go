@@ -23,6 +23,9 @@ const (
 	MethodSubscriptionsListen   = "subscriptions/listen"
 	MethodComplete              = "completion/complete"
 	MethodSetLevel              = "logging/setLevel"
+	MethodSkillsList            = "skills/list"
+	MethodSkillsGet             = "skills/get"
+	MethodDirectoryRead         = "resources/directory/read"
 )
 
 // Methods of questions from a server: requests until 2025-11-25, and parts of a result since then.
@@ -47,15 +50,15 @@ const (
 	NotificationAcknowledged         = "notifications/subscriptions/acknowledged"
 )
 
-// Subject returns what a request is about: the name of a tool or prompt, the URI of a resource, the
-// prompt or resource of a completion, or the id of a task. It returns "" for other methods, and if the params lack
-// it. member returns a member of the params, such as the method Member of [jsonrpc.Request] and
+// Subject returns what a request is about: the name of a tool or prompt, the URI of a resource, skill
+// or directory, the prompt or resource of a completion, or the id of a task. It returns "" for other
+// methods, and if the params lack it. member returns a member of the params, such as the method Member of [jsonrpc.Request] and
 // [Call].
 func Subject(method string, member func(path ...string) json.RawMessage) string {
 	switch method {
 	case MethodToolsCall, MethodPromptsGet:
 		return textOf(member("name"))
-	case MethodResourcesRead, MethodResourcesSubscribe, MethodResourcesUnsubscribe:
+	case MethodResourcesRead, MethodResourcesSubscribe, MethodResourcesUnsubscribe, MethodSkillsGet, MethodDirectoryRead:
 		return textOf(member("uri"))
 	case MethodTasksGet, MethodTasksUpdate, MethodTasksCancel:
 		return textOf(member("taskId"))

@@ -15,9 +15,11 @@ import (
 // Targets are shared between calls and must not be changed.
 type Target struct {
 	// Kind is the kind of the entry. For a resource that only a template matches, the target is the
-	// template.
+	// template. For a file of a skill that is not listed as a resource, and for a directory of a
+	// skill, the target is the skill.
 	Kind Kind
-	// Name is the name that callers use: the URI of a resource, the URI template of a template.
+	// Name is the name that callers use: the URI of a resource, the URI template of a template, the
+	// URI of the SKILL.md of a skill.
 	Name string
 	// Origin is the server that the entry comes from. It is zero for a server's own entries.
 	Origin Origin
@@ -41,8 +43,8 @@ type Origin struct {
 	Trusted bool
 }
 
-// A Definition is an entry of a list: the JSON of a [Tool], [Prompt], [Resource] or
-// [ResourceTemplate]. It is immutable, and derived values are computed once. Its methods may be
+// A Definition is an entry of a list: the JSON of a [Tool], [Prompt], [Resource],
+// [ResourceTemplate] or [Skill]. It is immutable, and derived values are computed once. Its methods may be
 // called concurrently. A nil *Definition is empty.
 type Definition struct {
 	raw  json.RawMessage
@@ -135,9 +137,10 @@ const (
 	KindPrompt
 	KindResource
 	KindResourceTemplate
+	KindSkill // since 2026-07-28, see [Skill]
 )
 
-var kindNames = [...]string{"", "tool", "prompt", "resource", "resource template"}
+var kindNames = [...]string{"", "tool", "prompt", "resource", "resource template", "skill"}
 
 // String returns the name of the kind, such as "resource template".
 func (k Kind) String() string {
@@ -163,8 +166,8 @@ func (k *Kind) UnmarshalText(text []byte) error {
 
 // A Change reports that a list of a server, the content of a resource, or a task has changed.
 type Change struct {
-	// Kind says which list has changed. The lists of resources and of templates change together, as
-	// [KindResource].
+	// Kind says which list has changed. The lists of resources, of templates and of skills change
+	// together, as [KindResource].
 	Kind Kind
 	// URI is the resource whose content has changed; "" if a list has changed.
 	URI string

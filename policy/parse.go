@@ -95,7 +95,7 @@ func (r *reader) kind(into *mcp.Kind) func() error {
 	return func() error {
 		return r.enum(func(name string) error {
 			if into.UnmarshalText([]byte(name)) != nil {
-				return fmt.Errorf("expected tool, prompt, resource or resource template, found %.60q", name)
+				return fmt.Errorf("expected tool, prompt, resource, resource template or skill, found %.60q", name)
 			}
 			return nil
 		})

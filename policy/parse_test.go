@@ -79,7 +79,7 @@ func TestParseRefuses(t *testing.T) {
 		`{"role_overrides":{"a":{"x":1}}}`: `line 1, column 25: unknown member "x": expected one of allow, deny, mode`,
 		`{"role_overrides":{"a":{},"\u0061":{}}}`:                           `line 1, column 27: duplicate member "a"`,
 		`{"rules":[{"names":["a"]}]}`:                                       "line 1, column 11: expected an effect: allow, deny or ask",
-		`{"rules":[{"effect":"deny","kinds":["tools"]}]}`:                   `line 1, column 37: expected tool, prompt, resource or resource template, found "tools"`,
+		`{"rules":[{"effect":"deny","kinds":["tools"]}]}`:                   `line 1, column 37: expected tool, prompt, resource, resource template or skill, found "tools"`,
 		`{"rules":[{"effect":"Allow"}]}`:                                    `line 1, column 21: expected allow, deny or ask, found "Allow"`,
 		`{"rules":[{"effect":"deny","annotations":{"readonly":true}}]}`:     `unknown member "readonly"`,
 		`{"rules":[{"effect":"deny","arguments":[{"min":1}]}]}`:             "line 1, column 41: expected a path",

@@ -21,7 +21,8 @@ import (
 type Catalog struct {
 	entries    [kindCount][]*Entry
 	index      [kindCount]map[string]*Entry
-	templates  []matcher
+	templates  []matcher              // templates and skills that match URIs, in the order of the parts
+	dropped    map[*Entry]droppedURIs // of templates and skills
 	resolve    resolver
 	partial    bool
 	lists      [kindCount]list
@@ -37,13 +38,13 @@ type Catalog struct {
 	owners       [kindCount]map[string]string
 }
 
-const kindCount = mcp.KindResourceTemplate + 1
+const kindCount = mcp.KindSkill + 1
 
 // A resolver looks up an entry that is not listed. See [CatalogOptions].
 type resolver = func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error)
 
-// A matcher is a template with the URIs that it must not match: those of listed resources that were
-// dropped.
+// A matcher is a template or skill with the URIs that it must not match: those of listed resources
+// that were dropped.
 type matcher struct {
 	*Entry
 	dropped droppedURIs
@@ -116,9 +117,21 @@ func (c *Catalog) add(e *Entry, dropped droppedURIs) {
 	}
 	c.index[e.Kind][e.Name] = e
 	c.entries[e.Kind] = append(c.entries[e.Kind], e)
-	if e.Kind == mcp.KindResourceTemplate {
-		c.templates = append(c.templates, matcher{e, dropped})
+	if !matchesURIs(e.Kind) {
+		return
 	}
+	c.templates = append(c.templates, matcher{e, dropped})
+	if len(dropped) > 0 {
+		if c.dropped == nil {
+			c.dropped = make(map[*Entry]droppedURIs)
+		}
+		c.dropped[e] = dropped
+	}
+}
+
+// matchesURIs reports whether entries of a kind can match URIs that are in no list.
+func matchesURIs(kind mcp.Kind) bool {
+	return kind == mcp.KindResourceTemplate || kind == mcp.KindSkill
 }
 
 // All returns an iterator over the entries of a kind, in the order of the list.
@@ -128,7 +141,7 @@ func (c *Catalog) All(kind mcp.Kind) iter.Seq[*Entry] { return slices.Values(c.e
 func (c *Catalog) Len(kind mcp.Kind) int { return len(c.entries[kind]) }
 
 // Lookup returns the entry with this kind and name, or nil. The name of a resource is its URI. For
-// a URI that is not listed, Lookup returns the first template that matches it. A URI whose resource
+// a URI that is not listed, Lookup returns the first template or skill that matches it. A URI whose resource
 // was dropped by [Catalog.Map] matches no template of that catalog.
 func (c *Catalog) Lookup(kind mcp.Kind, name string) *Entry {
 	e := c.index[kind][name]
@@ -179,15 +192,15 @@ func (c *Catalog) Map(f func(*Entry) *Entry) *Catalog {
 func (c *Catalog) mapWith(f func(*Entry) *Entry, more resolver) *Catalog {
 	to := &Catalog{partial: c.partial, bridges: c.bridges, rootsChanged: c.rootsChanged, collisions: slices.Clip(c.collisions)}
 	dropped := make(map[string]bool)
-	for kind, entries := range c.entries { // resources come before templates
+	for kind, entries := range c.entries { // resources come before templates and skills
 		for i, e := range entries {
 			e = f(e)
 			switch {
 			case e == nil && mcp.Kind(kind) == mcp.KindResource:
 				dropped[entries[i].Name] = true
 			case e == nil:
-			case mcp.Kind(kind) == mcp.KindResourceTemplate:
-				except := c.templates[i].dropped
+			case matchesURIs(mcp.Kind(kind)):
+				except := c.dropped[entries[i]]
 				if len(dropped) > 0 {
 					except = append(slices.Clip(except), dropped)
 				}
@@ -340,8 +353,8 @@ type Part struct {
 }
 
 // A CollisionError reports an entry that is not offered because another entry has its name: two
-// tools, two prompts, two resources with the same URI, or a resource whose URI matches the template
-// of an earlier part.
+// tools, two prompts, two resources or skills with the same URI, or a resource whose URI matches the
+// template or skill of an earlier part.
 type CollisionError struct {
 	Kind mcp.Kind
 	// Name is the name with its prefix, or the URI.
@@ -433,7 +446,7 @@ func (c *Catalog) addPart(before *Catalog, p Part) {
 	earlier := c.templates
 	c.collisions = append(c.collisions, p.Catalog.duplicates(p.Owner)...)
 	for kind, entries := range p.Catalog.entries {
-		for i, e := range entries {
+		for _, e := range entries {
 			other := c.owners[kind][e.Name]
 			if e.Kind == mcp.KindResource && other == p.Owner && !before.owns(p, e) {
 				other = c.templateOwner(earlier, e.Name, p.Owner)
@@ -443,20 +456,16 @@ func (c *Catalog) addPart(before *Catalog, p Part) {
 				c.collisions = append(c.collisions, &CollisionError{e.Kind, e.Name, p.Owner, other})
 				continue
 			}
-			var dropped droppedURIs
-			if e.Kind == mcp.KindResourceTemplate {
-				dropped = p.Catalog.templates[i].dropped
-			}
-			c.add(e, dropped)
+			c.add(e, p.Catalog.dropped[e])
 		}
 	}
 }
 
-// templateOwner returns the owner of the first template that matches a URI.
+// templateOwner returns the owner of the first template or skill that matches a URI.
 func (c *Catalog) templateOwner(templates []matcher, uri, otherwise string) string {
 	for _, t := range templates {
 		if t.matches(uri) {
-			return c.owners[mcp.KindResourceTemplate][t.Name]
+			return c.owners[t.Kind][t.Name]
 		}
 	}
 	return otherwise

@@ -96,17 +96,29 @@ func (s *Server) capabilities(c *Catalog, more bool) mcp.ServerCapabilities {
 	if more || c.Len(mcp.KindPrompt) > 0 {
 		has.Prompts = &mcp.PromptsCapability{ListChanged: true}
 	}
-	if more || c.Len(mcp.KindResource)+c.Len(mcp.KindResourceTemplate) > 0 {
+	if more || c.Len(mcp.KindResource)+c.Len(mcp.KindResourceTemplate)+c.Len(mcp.KindSkill) > 0 {
 		has.Resources = &mcp.ResourcesCapability{ListChanged: true, Subscribe: true}
 	}
 	if more || c.completes() {
 		has.Completions = &mcp.CompletionsCapability{}
 	}
 	if c.hasTasks() {
-		has.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")}
+		has.Extensions = withExtension(has.Extensions, mcp.ExtensionTasks, "{}")
 		has.Tasks = json.RawMessage(`{"cancel":{},"requests":{"tools":{"call":{}}}}`)
 	}
+	if more || c.Len(mcp.KindSkill) > 0 {
+		has.Extensions = withExtension(has.Extensions, mcp.ExtensionSkills, `{"directoryRead":true}`)
+	}
 	return has
+}
+
+// withExtension adds the settings of an extension.
+func withExtension(all map[string]json.RawMessage, extension, settings string) map[string]json.RawMessage {
+	if all == nil {
+		all = make(map[string]json.RawMessage, 1)
+	}
+	all[extension] = json.RawMessage(settings)
+	return all
 }
 
 // completes reports whether any prompt or template has completions.
@@ -132,6 +144,7 @@ type list struct {
 // listMembers are the names of the members that hold the entries.
 var listMembers = [kindCount]string{
 	mcp.KindTool: "tools", mcp.KindPrompt: "prompts", mcp.KindResource: "resources", mcp.KindResourceTemplate: "resourceTemplates",
+	mcp.KindSkill: "skills",
 }
 
 func (c *Catalog) list(kind mcp.Kind) *list {
@@ -179,10 +192,7 @@ func encodeList(kind mcp.Kind, entries []*Entry, next string, meta mcp.Meta) mcp
 
 // list answers a list method with the entries that the caller sees.
 func (s *Server) list(ctx context.Context, call *mcp.Call, kind mcp.Kind) (mcp.Result, error) {
-	catalog, size, cursor := s.Catalog(), s.options.PageSize, call.Member("cursor")
-	if string(cursor) == "null" || string(cursor) == `""` { // some clients send them for the first page
-		cursor = nil
-	}
+	catalog, size, cursor := s.Catalog(), s.options.PageSize, cursorOf(call)
 	l := catalog.list(kind)
 	if !l.filtered && cursor == nil && (size <= 0 || size >= l.next) {
 		return l.encoded, nil
@@ -197,6 +207,15 @@ func (s *Server) list(ctx context.Context, call *mcp.Call, kind mcp.Kind) (mcp.R
 	}
 	page, _ := encodePage(kind, entries[start:], size, catalog.meta())
 	return page, nil
+}
+
+// cursorOf returns the cursor of a call, or nil for the first page.
+func cursorOf(call *mcp.Call) json.RawMessage {
+	cursor := call.Member("cursor")
+	if string(cursor) == "null" || string(cursor) == `""` { // some clients send them for the first page
+		return nil
+	}
+	return cursor
 }
 
 // maxPage bounds the definitions of one page, in bytes, unless one definition is longer. Clients

@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// An Entry is one tool, prompt, resource or resource template that a server offers. Create one with
+// An Entry is one tool, prompt, resource, resource template or skill that a server offers. Create one with
 // [NewTool] and similar functions, or as a literal. Entries are shared between goroutines: change a
 // copy, as [Catalog.Map] does.
 type Entry struct {
@@ -29,7 +29,8 @@ type Entry struct {
 	// Complete completes an argument of the prompt, or a variable of the template. nil means that
 	// there are no completions.
 	Complete mcp.Handler
-	// Match reports whether a URI is one of a resource template.
+	// Match reports whether a URI is one of a resource template, or of a file of a skill that need
+	// not be listed as a resource. Handle of a skill answers resources/read for such files.
 	Match func(uri string) bool
 	// Visible reports whether a caller sees the entry; nil means that all callers do. A hidden
 	// entry is in no list, and calls, completions and subscriptions get the error for an unknown
@@ -132,7 +133,7 @@ func (e *Entry) compose(s *Server) *Entry {
 	} else {
 		done.Handle = applyMiddleware(middleware, done.Handle)
 	}
-	if len(guards) > 0 && (e.Kind == mcp.KindResource || e.Kind == mcp.KindResourceTemplate) {
+	if len(guards) > 0 && e.Kind != mcp.KindTool && e.Kind != mcp.KindPrompt {
 		done.Handle = withoutPublicCache(done.Handle)
 	}
 	if e.Kind == mcp.KindTool && e.Task == TaskForbidden && slices.ContainsFunc(d.guards, func(g mcp.Guard) bool { return g.Waits }) {
@@ -150,7 +151,7 @@ func (e *Entry) validate() error {
 	switch {
 	case e == nil:
 		return errors.New("an entry is nil")
-	case e.Kind < mcp.KindTool || e.Kind > mcp.KindResourceTemplate:
+	case e.Kind < mcp.KindTool || e.Kind >= kindCount:
 		return fmt.Errorf("the entry %.80q has no kind", e.Name)
 	case e.Definition == nil && e.isListed():
 		return fmt.Errorf("the %v %.80q has no definition", e.Kind, e.Name)

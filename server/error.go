@@ -178,6 +178,10 @@ func unknownName(call *mcp.Call) error {
 		return unknownArgument(jsonscan.Unquote(call.Member("argument", "name")), jsonscan.Unquote(name))
 	case kind == mcp.KindTool, kind == mcp.KindPrompt:
 		return invalidParams("unknown %v: %.256q", kind, jsonscan.Unquote(name))
+	case call.Method() == mcp.MethodSkillsGet:
+		return mcp.ResourceNotFound(jsonscan.Unquote(name))
+	case call.Method() == mcp.MethodDirectoryRead:
+		return notDirectory(jsonscan.Unquote(name))
 	}
 	return mcp.ResourceNotFound(call.URI())
 }
@@ -192,6 +196,14 @@ func invalidParams(format string, args ...any) error {
 
 func methodNotFound(method string) error {
 	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: fmt.Sprintf("method not found: %.256q", method)}
+}
+
+// notDirectory is the error for a directory that does not exist, in the same form as
+// [mcp.ResourceNotFound].
+func notDirectory(uri string) error {
+	err := mcp.ResourceNotFound(uri)
+	err.Message = "no such directory"
+	return err
 }
 
 // errNoResult is the error for a nil result where an empty result would be wrong.

@@ -262,9 +262,9 @@ func (s *Server) notifyLists(entries []*Entry) {
 	}
 }
 
-// listChange returns the change of a list. Resources and templates change together.
+// listChange returns the change of a list. Resources, templates and skills change together.
 func listChange(kind mcp.Kind) mcp.Change {
-	if kind == mcp.KindResourceTemplate {
+	if kind == mcp.KindResourceTemplate || kind == mcp.KindSkill {
 		kind = mcp.KindResource
 	}
 	return mcp.Change{Kind: kind}

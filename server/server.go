@@ -274,7 +274,10 @@ func (s *Server) resolve(ctx context.Context, call *mcp.Call) (*Entry, error) {
 		uri = jsonscan.Unquote(name)
 	}
 	entry := s.Catalog().lookupRaw(kind, name)
-	if entry == nil {
+	if call.Method() == mcp.MethodDirectoryRead {
+		uri = jsonscan.Unquote(name)
+		entry = s.Catalog().skillOf(uri)
+	} else if entry == nil {
 		if entry, err = s.resolveUnlisted(ctx, kind, jsonscan.Unquote(name)); err != nil {
 			return nil, err
 		}
@@ -316,7 +319,7 @@ func authorizeAs(ctx context.Context, call *mcp.Call, entry *Entry) error {
 	name := jsonscan.AppendString(nil, entry.Name)
 	var params []byte
 	switch {
-	case call.Method() != mcp.MethodComplete && entry.Kind != mcp.KindResource && entry.Kind != mcp.KindResourceTemplate:
+	case entry.Kind == mcp.KindTool, call.Method() != mcp.MethodComplete && entry.Kind == mcp.KindPrompt:
 		params = fmt.Appendf(nil, `{"name":%s}`, name)
 	case call.Method() == mcp.MethodComplete && entry.Kind == mcp.KindPrompt:
 		params = fmt.Appendf(nil, `{"ref":{"type":"ref/prompt","name":%s}}`, name)
@@ -345,6 +348,8 @@ func callTarget(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
 		kind = mcp.KindPrompt
 	case mcp.MethodResourcesRead:
 		kind, member = mcp.KindResource, "uri"
+	case mcp.MethodSkillsGet, mcp.MethodDirectoryRead:
+		kind, member = mcp.KindSkill, "uri"
 	case mcp.MethodComplete:
 		return completionTarget(call)
 	default:
@@ -372,7 +377,7 @@ func (s *Server) dispatch(ctx context.Context, call *mcp.Call) (mcp.Result, erro
 // invoke calls the entry's handler, or answers a list method.
 func (s *Server) invoke(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
 	switch call.Method() {
-	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead, mcp.MethodSkillsGet:
 		if entry == nil {
 			return nil, unknownName(call)
 		}
@@ -395,6 +400,10 @@ func (s *Server) invoke(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.
 		if s.Catalog().answersTasks() {
 			return s.answerTask(ctx, call)
 		}
+	case mcp.MethodSkillsList:
+		return s.list(ctx, call, mcp.KindSkill)
+	case mcp.MethodDirectoryRead:
+		return s.readDirectory(ctx, call, entry)
 	}
 	return nil, methodNotFound(call.Method())
 }
@@ -419,7 +428,7 @@ func (s *Server) InputSchema(tool string) json.RawMessage {
 
 // Scopes returns the OAuth scopes that a call needs: those of the entry, of the mounts that it
 // comes through, and of the servers. name is the name of the tool or prompt, the URI of the
-// resource, or the prompt or template of a completion. Scopes returns nil for other methods, and
+// resource, skill or directory, or the prompt or template of a completion. Scopes returns nil for other methods, and
 // [Options].Scopes for an unknown name. The caller must not change the result.
 //
 // The server does not enforce scopes. That is done by the authentication in front of it, for
@@ -432,6 +441,10 @@ func (s *Server) Scopes(method, name string) []string {
 	case mcp.MethodPromptsGet:
 		kind = mcp.KindPrompt
 	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
+	case mcp.MethodSkillsGet:
+		kind = mcp.KindSkill
+	case mcp.MethodDirectoryRead:
+		return s.directoryScopes(name)
 	case mcp.MethodComplete:
 		kind = mcp.KindPrompt
 	default:

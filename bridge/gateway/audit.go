@@ -226,7 +226,8 @@ func methodLabel(method string) string {
 	switch method {
 	case mcp.MethodToolsCall, mcp.MethodToolsList, mcp.MethodPromptsGet, mcp.MethodPromptsList,
 		mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList,
-		mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe, mcp.MethodComplete, mcp.MethodPing:
+		mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe, mcp.MethodComplete, mcp.MethodPing,
+		mcp.MethodSkillsList, mcp.MethodSkillsGet, mcp.MethodDirectoryRead:
 		return method
 	default:
 		return unknownName

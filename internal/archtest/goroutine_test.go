@@ -60,6 +60,8 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/era/client.go":               "the two requests that may open a session; Open waits for them",
 		"internal/era/legacy_server.go":        "notifies a session of changes, the transport that made the link waits for it; ends its watches with the link, which only takes a lock",
 		"internal/era/modern_client.go":        "answers the questions of one round together; the round waits for all answers",
+		"internal/era/wait.go":                 "a subscription to a task; the wait for the task waits for it",
+		"client/task.go":                       "ends a wait for a task with its session; stopped when the wait ends",
 		"internal/era/progress.go":             "the request of a call with progress; the call waits for it",
 		"internal/era/eratest/eratest.go":      "serves and reads connections; the clients and the cleanup of the test end them",
 		"internal/task/engine.go":              "receives messages and takes jobs, Stop waits for both; the wait itself, which ends with the runs",

@@ -26,6 +26,7 @@ internal/jsonscan:
 internal/deadline:
 internal/globtest:
 internal/unasked:
+internal/frontmatter:     internal/jsonscan github.com/oasdiff/yaml3
 internal/codec:           internal/jsonscan github.com/go-json-experiment/json
 internal/jsonpointer:     internal/jsonscan
 internal/leaktest:        testing
@@ -54,6 +55,9 @@ schema:                   internal/codec internal/jsonpointer internal/jsonscan 
 
 # L2: the protocol's words. A tool's schema is bytes here, so mcp needs no schema.
 mcp:                      jsonrpc internal/jsonpointer internal/jsonscan github.com/go-json-experiment/json
+
+# Files by names that come from other programs, and their media types.
+internal/filetree:        mcp
 
 # L3: carries JSON-RPC. Only streamable HTTP knows the words: it repeats them in headers.
 transport:                jsonrpc
@@ -84,10 +88,12 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 
 # L5: server and client never meet.
 internal/task:            jsonrpc mcp transport/store internal/backoff internal/token
+internal/task/tasktest:   transport/store internal/task internal/token testing
 server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/task internal/token internal/unasked internal/uritemplate
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/deadline internal/era internal/era/forward internal/jsonscan
                           internal/paging internal/peertext github.com/go-json-experiment/json golang.org/x/sync
+client/skills:            mcp client internal/frontmatter
 
 # What servers offer beside what their authors write. Only these may add dependencies.
 server/mcpgen:
@@ -95,8 +101,9 @@ server/memory:            mcp server internal/jsonscan
 server/memory/memorytest: server/memory testing
 server/openapi:           jsonrpc mcp schema server internal/httpclient internal/jsonpointer internal/jsonscan internal/pattern internal/uritemplate net/http
                           github.com/getkin/kin-openapi github.com/oasdiff/yaml3
-server/resources:         mcp server internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/describe:          mcp server internal/jsonscan internal/netguard net/http github.com/go-json-experiment/json
+server/resources:         mcp server internal/filetree internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
+server/skills:            mcp server internal/filetree internal/frontmatter internal/jsonscan
 server/process:           internal/peertext internal/procgroup os/exec golang.org/x/sys
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp server server/process server/workspace internal/peertext net/http
@@ -157,9 +164,9 @@ internal/httpfixture:     approval approval/channel approval/page net/http
 
 # The server that the official conformance suite runs against, and its runner.
 internal/conformance/everything: jsonrpc schema mcp transport transport/store transport/sse transport/stdio transport/streamable transport/ws
-                          server net/http
+                          server server/skills net/http
 internal/conformance:     os/exec
-internal/conformance/client: mcp transport/oauth transport/streamable client net/http
+internal/conformance/client: mcp transport/oauth transport/streamable client client/skills net/http
 # Kills servers behind examples/bridge.
 internal/killbench:       jsonrpc mcp transport/streamable client os/exec
 internal/conformance/proxied: mcp transport/stdio transport/streamable server client bridge net/http

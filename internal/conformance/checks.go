@@ -26,26 +26,20 @@ const (
 // A scenario is a scenario of the suite with the expected numbers of checks.
 type scenario struct {
 	name    string
-	checks  int // without skipped and informational checks, or optional
+	checks  int // without skipped and informational checks
 	skipped int
 }
 
-// optional is the number of checks of a scenario that tests an extension that is not
-// implemented. Its results are not compared.
-const optional = -1
-
-// onlyFirstRound reports whether the run is left out of later rounds. The suite waits long
-// for an extension that is not implemented, and other runs cover its other scenarios.
-func (r run) onlyFirstRound() bool {
-	return slices.ContainsFunc(r.scenarios, func(s scenario) bool { return s.checks == optional })
-}
+// isForced reports whether the run names the scenarios that it consists of, such as those of an
+// extension, which belong to no suite and no version.
+func (r run) isForced() bool { return slices.Contains(r.arguments, "--force") }
 
 // command is the beginning of a run's line in checks.txt.
 const command = "conformance "
 
 // parseRuns reads lines of the form "conformance server ARGUMENT…" or "conformance client
-// ARGUMENT…", each followed by indented lines of the form "SCENARIO CHECKS", "SCENARIO
-// CHECKS skipping CHECKS" or "SCENARIO extension". A # begins a comment.
+// ARGUMENT…", each followed by indented lines of the form "SCENARIO CHECKS" or
+// "SCENARIO CHECKS skipping CHECKS". With the argument --force, the suite is called for each scenario. A # begins a comment.
 func parseRuns(text string) ([]run, error) {
 	var runs []run
 	number := 0
@@ -97,12 +91,10 @@ func (r *run) addScenario(fields []string) error {
 	if len(fields) != 2 {
 		return errors.New("expected a scenario and its number of checks")
 	}
-	name, count := fields[0], optional
-	if fields[1] != "extension" {
-		var err error
-		if count, err = strconv.Atoi(fields[1]); err != nil || count < 0 || count == 0 && skipped == 0 {
-			return errors.New(`expected a positive number of checks or "extension"`)
-		}
+	name := fields[0]
+	count, err := strconv.Atoi(fields[1])
+	if err != nil || count < 0 || count == 0 && skipped == 0 {
+		return errors.New("expected a positive number of checks")
 	}
 	if slices.ContainsFunc(r.scenarios, func(s scenario) bool { return s.name == name }) {
 		return errors.New("expected each scenario once")
@@ -173,11 +165,8 @@ func (r run) problems(o outcome) []string {
 	for _, expected := range r.scenarios {
 		checks, played := unexpected[expected.name]
 		delete(unexpected, expected.name)
-		switch {
-		case !played:
+		if !played {
 			problem("%s: was not run", expected.name)
-			continue
-		case expected.checks == optional:
 			continue
 		}
 		t := count(checks)
@@ -221,10 +210,7 @@ func (r run) report(o outcome) string {
 		if t.skipped > 0 {
 			line += fmt.Sprintf(" skipping %d", t.skipped)
 		}
-		switch {
-		case expected.checks == optional:
-			line = fmt.Sprintf("\t%-46s extension # %d of %d succeed", name, t.succeeded, t.made)
-		case t.succeeded != t.made || t.made != expected.checks || t.skipped != expected.skipped:
+		if t.succeeded != t.made || t.made != expected.checks || t.skipped != expected.skipped {
 			line += fmt.Sprintf(" # %d succeed, expected %d", t.succeeded, expected.checks)
 		}
 		b.WriteString(line + "\n")

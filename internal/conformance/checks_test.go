@@ -9,12 +9,12 @@ import (
 )
 
 func TestParseRuns(t *testing.T) {
-	got, err := parseRuns("# a comment\n\nconformance server --suite all\n\tping 2\n\ttasks-x extension # 1 of 2\nconformance client --requirements x\n\tauth/x   3 skipping 1 # why\n")
+	got, err := parseRuns("# a comment\n\nconformance server --suite all\n\tping 2\n\ttasks-x 0 skipping 1\nconformance client --requirements x\n\tauth/x   3 skipping 1 # why\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []run{
-		{serverSide, []string{"--suite", "all"}, []scenario{{"ping", 2, 0}, {"tasks-x", optional, 0}}},
+		{serverSide, []string{"--suite", "all"}, []scenario{{"ping", 2, 0}, {"tasks-x", 0, 1}}},
 		{clientSide, []string{"--requirements", "x"}, []scenario{{"auth/x", 3, 1}}},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -47,28 +47,12 @@ func TestParseRunsRefuses(t *testing.T) {
 	}
 }
 
-// notImplemented lists the scenarios of a client for an extension that is not implemented:
-// skills, files that a client fetches and verifies.
-var notImplemented = []string{
-	"sep-2640-client-no-prefetch", "sep-2640-client-verify-digest", "sep-2640-client-verify-size", "sep-2640-client-verify-frontmatter",
-}
-
-// Only scenarios of extensions are optional.
 func TestChecks(t *testing.T) {
 	runs, err := parseRuns(checks)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, run := range runs {
-		for _, scenario := range run.scenarios {
-			extension := strings.HasPrefix(scenario.name, "tasks-")
-			if run.side == clientSide {
-				extension = slices.Contains(notImplemented, scenario.name)
-			}
-			if extension != (scenario.checks == optional) {
-				t.Errorf("%q: %s is optional, want %v", run.arguments, scenario.name, extension)
-			}
-		}
 		if slices.Contains(run.arguments, "--expected-failures") {
 			t.Errorf("%q: no failure is expected", run.arguments)
 		}
@@ -84,23 +68,21 @@ var (
 )
 
 func TestProblems(t *testing.T) {
-	expected := run{serverSide, []string{"--suite", "all"}, []scenario{{"ping", 2, 0}, {"tasks-x", optional, 0}}}
+	expected := run{serverSide, []string{"--suite", "all"}, []scenario{{"ping", 2, 0}}}
 	for name, c := range map[string]struct {
 		outcome outcome
 		want    []string
 	}{
-		"as expected":                 {outcome{checks: map[string][]check{"ping": {good, remark, good}, "tasks-x": {bad}}}, nil},
-		"an extension without checks": {outcome{checks: map[string][]check{"ping": {good, good}, "tasks-x": nil}}, nil},
-		"a failure":                   {outcome{checks: map[string][]check{"ping": {good, bad}, "tasks-x": nil}}, []string{"ping: bad: FAILURE: e"}},
-		"a warning":                   {outcome{checks: map[string][]check{"ping": {good, doubt}, "tasks-x": nil}}, []string{"ping: doubt: WARNING: d"}},
-		"a skipped check":             {outcome{checks: map[string][]check{"ping": {good, good, skipped}, "tasks-x": nil}}, []string{"ping: skipped: SKIPPED: d"}},
-		"a check that only informs":   {outcome{checks: map[string][]check{"ping": {good, remark}, "tasks-x": nil}}, []string{"ping: made 1 checks, expected 2"}},
-		"more checks than before":     {outcome{checks: map[string][]check{"ping": {good, good, good}, "tasks-x": nil}}, []string{"ping: made 3 checks, expected 2"}},
-		"a scenario that crashed":     {outcome{checks: map[string][]check{"ping": nil, "tasks-x": nil}}, []string{"ping: made 0 checks, expected 2"}},
-		"a scenario that is not run":  {outcome{checks: map[string][]check{"tasks-x": nil}}, []string{"ping: was not run"}},
-		"an extension is not run":     {outcome{checks: map[string][]check{"ping": {good, good}}}, []string{"tasks-x: was not run"}},
-		"a scenario that is unknown":  {outcome{checks: map[string][]check{"ping": {good, good}, "tasks-x": nil, "new": {good}}}, []string{"new: is not in checks.txt"}},
-		"the suite fails":             {outcome{checks: map[string][]check{"ping": {good, good}, "tasks-x": nil}, failed: errors.New("exit status 1")}, []string{"--suite all: exit status 1"}},
+		"as expected":                {outcome{checks: map[string][]check{"ping": {good, remark, good}}}, nil},
+		"a failure":                  {outcome{checks: map[string][]check{"ping": {good, bad}}}, []string{"ping: bad: FAILURE: e"}},
+		"a warning":                  {outcome{checks: map[string][]check{"ping": {good, doubt}}}, []string{"ping: doubt: WARNING: d"}},
+		"a skipped check":            {outcome{checks: map[string][]check{"ping": {good, good, skipped}}}, []string{"ping: skipped: SKIPPED: d"}},
+		"a check that only informs":  {outcome{checks: map[string][]check{"ping": {good, remark}}}, []string{"ping: made 1 checks, expected 2"}},
+		"more checks than before":    {outcome{checks: map[string][]check{"ping": {good, good, good}}}, []string{"ping: made 3 checks, expected 2"}},
+		"a scenario that crashed":    {outcome{checks: map[string][]check{"ping": nil}}, []string{"ping: made 0 checks, expected 2"}},
+		"a scenario that is not run": {outcome{checks: map[string][]check{}}, []string{"ping: was not run"}},
+		"a scenario that is unknown": {outcome{checks: map[string][]check{"ping": {good, good}, "new": {good}}}, []string{"new: is not in checks.txt"}},
+		"the suite fails":            {outcome{checks: map[string][]check{"ping": {good, good}}, failed: errors.New("exit status 1")}, []string{"--suite all: exit status 1"}},
 	} {
 		if got := expected.problems(c.outcome); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
@@ -110,8 +92,8 @@ func TestProblems(t *testing.T) {
 
 // A report has the format of checks.txt.
 func TestReport(t *testing.T) {
-	expected := run{serverSide, []string{"--suite", "all"}, []scenario{{"ping", 2, 0}, {"tasks-x", optional, 0}, {"gone", 1, 0}}}
-	found := outcome{checks: map[string][]check{"new": {good}, "ping": {good, bad, remark}, "tasks-x": {bad, good}}}
+	expected := run{serverSide, []string{"--suite", "all"}, []scenario{{"ping", 2, 0}, {"gone", 1, 0}}}
+	found := outcome{checks: map[string][]check{"new": {good}, "ping": {good, bad, remark}}}
 	report := expected.report(found)
 	if _, err := parseRuns(strings.ReplaceAll(report, "gone  ", "# gone")); err != nil {
 		t.Errorf("%v\n%s", err, report)
@@ -123,7 +105,6 @@ func TestReport(t *testing.T) {
 	want := []string{
 		"conformance server --suite all",
 		"ping 2 # 1 succeed, expected 2",
-		"tasks-x extension # 1 of 2 succeed",
 		"gone 0 # 0 succeed, expected 1",
 		"new 1 # 1 succeed, expected 0",
 	}

@@ -13,7 +13,7 @@
 // failures. The suite does not notice checks that a scenario never reaches, so checks.txt
 // has the number of checks of each scenario. -without VERSION omits the runs of a version,
 // for a proxy of a server that only supports older versions. Further rounds find rare
-// errors, such as a lost notification; they omit extensions that the server does not have.
+// errors, such as a lost notification.
 //
 // Standard output is the first round in the format of checks.txt. The exit status is 1 if a
 // result differs.
@@ -87,9 +87,6 @@ func runRounds(ctx context.Context, suite suite, runs []run, rounds int) error {
 	for round := 1; round <= rounds; round++ {
 		problems, total := 0, 0
 		for _, run := range runs {
-			if round > 1 && run.onlyFirstRound() {
-				continue
-			}
 			outcome, err := suite.execute(ctx, run)
 			if err != nil {
 				return err

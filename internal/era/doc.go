@@ -19,7 +19,7 @@
 //
 //  1. server.go, modern_server.go and legacy_server.go handle requests; call.go is one call.
 //  2. client.go, modern_client.go and legacy_client.go make requests; progress.go passes
-//     progress on.
+//     progress on; wait.go waits for calls that continue as tasks.
 //  3. result.go encodes results; versions.go removes what an older version does not have.
 //  4. changes.go queues notifications of changes; wire.go edits params.
 //

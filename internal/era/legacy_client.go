@@ -77,11 +77,11 @@ func newLegacyClient() *legacyClient {
 	return &legacyClient{lock: make(chan struct{}, 1), watched: make(map[string]int)}
 }
 
-func (l *legacyClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, timeout time.Duration) (*jsonrpc.Response, error) {
+func (l *legacyClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, opts CallOptions) (*jsonrpc.Response, error) {
 	if token != nil {
 		params = &tokenParams{params, token}
 	}
-	return s.call(l.questions.Context(ctx), method, params, timeout)
+	return s.call(l.questions.Context(ctx), method, params, opts.Timeout)
 }
 
 func (*legacyClient) exchange(ctx context.Context, s *Session, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
@@ -142,7 +142,7 @@ func (l *legacyClient) handle(ctx context.Context, s *Session, from jsonrpc.Peer
 
 // listen subscribes to each resource; changes of lists need no subscription. A session has one
 // subscription for a resource, which ends with its last listener.
-func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
+func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, to listener) error {
 	filter = accepted(filter, &s.server.Capabilities)
 	watched, err := l.watch(ctx, s, filter.ResourceSubscriptions)
 	defer l.unwatch(s, watched)
@@ -150,8 +150,8 @@ func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.Subscr
 		return err
 	}
 	filter.ResourceSubscriptions = watched
-	if ready != nil {
-		ready(filter)
+	if to.ready != nil {
+		to.ready(filter)
 	}
 	select {
 	case <-ctx.Done():

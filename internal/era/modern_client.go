@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -72,12 +73,23 @@ func supportedBy(err error) []mcp.Version {
 
 // A modernClient adds the metadata of the client to each request.
 type modernClient struct {
-	meta string // members of _meta, encoded once
+	meta   string        // members of _meta, encoded once
+	tasks  bool          // meta declares that the client supports tasks
+	direct *modernClient // makes the calls that must not continue as tasks; nil unless tasks is true
 }
 
 func newModernClient(config *Config, version mcp.Version) (*modernClient, error) {
-	meta, err := RequestMeta(version, &config.Info, &config.Capabilities, config.LogLevel)
-	return &modernClient{meta: meta}, err
+	can := config.Capabilities
+	meta, err := RequestMeta(version, &config.Info, &can, config.LogLevel)
+	m := &modernClient{meta: meta, tasks: can.HasExtension(mcp.ExtensionTasks)}
+	if err != nil || !m.tasks {
+		return m, err
+	}
+	can.Extensions = maps.Clone(can.Extensions)
+	delete(can.Extensions, mcp.ExtensionTasks)
+	meta, err = RequestMeta(version, &config.Info, &can, config.LogLevel)
+	m.direct = &modernClient{meta: meta}
+	return m, err
 }
 
 // RequestMeta returns the members of _meta of a modern request, as JSON text without the
@@ -107,13 +119,18 @@ func EncodeCapabilities(version mcp.Version, can *mcp.ClientCapabilities) ([]byt
 
 // do makes a call. While its result is a question, do answers the question and makes the call
 // again. MCP 2026-07-28, basic/patterns/mrtr.
-func (m *modernClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, timeout time.Duration) (*jsonrpc.Response, error) {
+func (m *modernClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, opts CallOptions) (*jsonrpc.Response, error) {
+	if opts.NoTask && m.tasks {
+		m = m.direct
+	}
 	round := &modernParams{era: m, params: params, token: token}
 	for asked := 0; ; asked++ {
-		resp, question, err := m.exchange(ctx, s, method, round, timeout)
+		resp, question, err := m.exchange(ctx, s, method, round, opts.Timeout)
 		switch {
 		case err != nil:
 			return nil, afterRounds(asked, err)
+		case question == nil && !m.tasks && IsTask(method, resp.Member("resultType")):
+			return nil, errors.New("the server continues the call as a task, and the client has not declared to support tasks")
 		case question == nil:
 			return resp, nil
 		case !MayAsk(method):
@@ -122,7 +139,7 @@ func (m *modernClient) do(ctx context.Context, s *Session, method string, params
 			return nil, RoundsError(s.config.MaxRounds)
 		}
 		round.state = question.RequestState
-		if round.responses, err = s.answerAll(ctx, question.InputRequests); err != nil {
+		if round.responses, err = s.AnswerAll(ctx, question.InputRequests); err != nil {
 			return nil, err
 		}
 	}
@@ -139,7 +156,7 @@ func (*modernClient) exchange(ctx context.Context, s *Session, method string, pa
 		}
 		kind := resp.Member("resultType")
 		switch {
-		case kind == nil, isString(kind, "complete"), IsTask(method, kind):
+		case kind == nil, isString(kind, "complete"), IsTask(method, kind), method == mcp.MethodTasksGet && isString(kind, string(mcp.ResultTask)):
 			return resp, nil, nil
 		case !isString(kind, "input_required"):
 			return nil, nil, fmt.Errorf("the result is of an unknown type %s", jsonscan.Quote(string(kind)))
@@ -178,8 +195,8 @@ func afterRounds(asked int, err error) error {
 	return &jsonrpc.CallError{Method: failed.Method, Delivery: jsonrpc.MaybeExecuted, Err: failed.Err}
 }
 
-// answerAll answers the questions of a round concurrently and encodes the answers.
-func (s *Session) answerAll(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
+// AnswerAll answers the questions of a round concurrently and encodes the answers.
+func (s *Session) AnswerAll(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
@@ -281,20 +298,20 @@ var errEndedByServer = errors.New("the server has ended the subscription")
 
 // A listen is one open subscription of a modern session.
 type listen struct {
-	ready func(mcp.SubscriptionFilter)
-	end   context.CancelCauseFunc
+	listener
+	end context.CancelCauseFunc
 }
 
 // listen makes a call, which ends with the subscription. MCP 2026-07-28,
 // basic/patterns/subscriptions.
-func (m *modernClient) listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
+func (m *modernClient) listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, to listener) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	ctx, cancel := context.WithTimeout(ctx, forever)
 	defer cancel()
 	params := &listenParams{
 		modernParams: modernParams{era: m, params: &mcp.SubscriptionsListenParams{Notifications: filter}},
-		session:      s, listen: &listen{ready: ready, end: end},
+		session:      s, listen: &listen{listener: to, end: end},
 	}
 	defer params.forget()
 	_, err := s.conn.Call(ctx, mcp.MethodSubscriptionsListen, params)
@@ -335,6 +352,21 @@ func (s *Session) handleAcknowledged(notification *jsonrpc.Request) {
 	var accepted mcp.SubscriptionFilter
 	if err := decodeObject(notification.Member("notifications"), &accepted); err == nil {
 		l.ready(accepted)
+	}
+}
+
+// handleTask passes on the state of a task, or reports the change if the subscription does not read
+// states.
+func (s *Session) handleTask(notification *jsonrpc.Request) {
+	l := s.listener(notification.Member("_meta", mcp.MetaSubscriptionID))
+	switch {
+	case l == nil:
+	case l.task != nil:
+		l.task(notification.Params)
+	default:
+		if id := notification.Member("taskId"); jsonscan.KindOf(id) == jsonscan.String && len(id) <= maxTaskID {
+			s.config.Answerer.Changed(mcp.Change{TaskID: jsonscan.Unquote(id)})
+		}
 	}
 }
 

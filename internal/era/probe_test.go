@@ -289,7 +289,7 @@ func TestClientMetadata(t *testing.T) {
 		for _, frame := range h.Received() { // server/discover and the call
 			eratest.Want(t, frame, `"2026-07-28"`, "params", "_meta", mcp.MetaProtocolVersion)
 			eratest.Want(t, frame, `"Me"`, "params", "_meta", mcp.MetaClientInfo, "title")
-			eratest.Want(t, frame, `{"roots":{},"elicitation":{"form":{}}}`, "params", "_meta", mcp.MetaClientCapabilities)
+			eratest.Want(t, frame, `{"roots":{},"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`, "params", "_meta", mcp.MetaClientCapabilities)
 			eratest.Want(t, frame, `"warning"`, "params", "_meta", mcp.MetaLogLevel)
 		}
 

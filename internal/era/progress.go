@@ -122,7 +122,7 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		resp, err := s.era.do(q.Context(ctx), s, method, params, token, opts.Timeout)
+		resp, err := s.era.do(q.Context(ctx), s, method, params, token, opts)
 		done <- outcome{resp, err}
 	}()
 	var taken []*mcp.ProgressParams

@@ -205,7 +205,7 @@ func (s *Server) envelopeFor(method string, d *Description) envelope {
 	switch {
 	case method == mcp.MethodDiscover, isList(method):
 		e.ttl, e.scope = info.ttl, info.scope
-	case method == mcp.MethodResourcesRead:
+	case method == mcp.MethodResourcesRead, method == mcp.MethodSkillsGet:
 		e.ttl, e.scope = ttlNone, scopePrivate
 	}
 	return e
@@ -213,7 +213,8 @@ func (s *Server) envelopeFor(method string, d *Description) envelope {
 
 func isList(method string) bool {
 	switch method {
-	case mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList:
+	case mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList,
+		mcp.MethodSkillsList:
 		return true
 	}
 	return false

@@ -144,7 +144,7 @@ func (s *Server) notifyTask(ctx context.Context, peer jsonrpc.Peer, caller *mcp.
 	if err != nil {
 		return nil //nolint:nilerr // the client asks for the state, and gets the error
 	}
-	if err := task.Meta.Set(mcp.MetaSubscriptionID, mcp.Meta(tag).Get(mcp.MetaSubscriptionID)); err != nil {
+	if err := task.Meta.Set(mcp.MetaSubscriptionID, tag.Get(mcp.MetaSubscriptionID)); err != nil {
 		return err
 	}
 	return peer.Notify(ctx, mcp.NotificationTasks, task)

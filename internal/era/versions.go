@@ -267,6 +267,9 @@ func extensionsFor(version mcp.Version, declared map[string]json.RawMessage) map
 	if _, has := declared[mcp.ExtensionTasks]; !has || version.Modern() {
 		return declared
 	}
+	if len(declared) == 1 {
+		return nil
+	}
 	declared = maps.Clone(declared)
 	delete(declared, mcp.ExtensionTasks)
 	return declared

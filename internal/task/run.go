@@ -57,12 +57,12 @@ type Run struct {
 	until  time.Time
 	cancel context.CancelCauseFunc
 
-	mu       sync.Mutex
-	message  string
-	progress *Progress
-	unsaved  bool          // the progress is not stored
-	unsure   bool          // the record may say that the task is cancelled
-	wake     chan struct{} // has a value after a change of unsaved or unsure
+	mu        sync.Mutex
+	message   string
+	described bool // message is set
+	progress  *Progress
+	unsaved   bool          // the progress is not stored
+	wake      chan struct{} // has a value when the record must be read or written
 }
 
 // An Outcome is how a run has ended: exactly one of the fields is set.
@@ -79,27 +79,32 @@ type Outcome struct {
 	Again bool
 }
 
-// Report sets the message and, unless it is nil, the progress of the task. It does not block; the progress is stored within half a second,
-// and the last one counts.
+// Report sets the message and, unless it is nil, the progress of the task. It does not block; both are stored
+// within half a second, and the last ones count.
 func (r *Run) Report(message string, progress *Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.message, r.unsaved = message, true
+	r.message, r.described, r.unsaved = message, true, true
 	if progress != nil {
 		r.progress = progress
 	}
-	r.signal()
+	r.look()
+}
+
+// reported sets the last progress in the record.
+func (r *Run) reported(rec *record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.described {
+		rec.Message = r.message
+	}
+	if r.progress != nil {
+		rec.Progress = r.progress
+	}
 }
 
 // look makes the run check whether the task was cancelled.
 func (r *Run) look() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unsure = true
-	r.signal()
-}
-
-func (r *Run) signal() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -328,16 +333,12 @@ func (r *Run) extend(ctx context.Context) {
 // store stores the progress, and cancels the run if the task was cancelled.
 func (r *Run) store(ctx context.Context) {
 	r.mu.Lock()
-	message, progress, unsaved := r.message, r.progress, r.unsaved
-	r.unsaved, r.unsure = false, false
+	unsaved := r.unsaved
+	r.unsaved = false
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
 	defer cancel()
-	rec, err := r.update(ctx, func(rec *record) {
-		if unsaved {
-			rec.Message, rec.Progress = message, progress
-		}
-	})
+	rec, err := r.update(ctx, r.reported)
 	switch {
 	case errors.Is(err, errLost):
 		r.cancel(errLost)
@@ -406,14 +407,9 @@ func (r *Run) conclude(ctx context.Context, cancelled bool, outcome *Outcome) er
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	message, progress, unsaved := r.message, r.progress, r.unsaved
-	r.mu.Unlock()
 	var old part
 	rec, err := r.update(ctx, func(rec *record) {
-		if unsaved {
-			rec.Message, rec.Progress = message, progress
-		}
+		r.reported(rec)
 		switch {
 		case cancelled, outcome.Questions != nil && rec.Cancelled:
 			rec.end(mcp.TaskCancelled, cancelledMessage)

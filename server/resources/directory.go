@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/internal/filetree"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -50,7 +51,7 @@ func Directory(root *os.Root, opts *DirectoryOptions) ([]*server.Entry, error) {
 	if root == nil {
 		return nil, errNoRoot
 	}
-	return entries(rootTree{root}, opts)
+	return entries(filetree.Root(root), opts)
 }
 
 // FS is [Directory] for a file system, such as an embed.FS. Use Directory for a directory of
@@ -59,12 +60,12 @@ func FS(fsys fs.FS, opts *DirectoryOptions) ([]*server.Entry, error) {
 	if fsys == nil {
 		return nil, errNoRoot
 	}
-	return entries(fsTree{fsys}, opts)
+	return entries(filetree.FS(fsys), opts)
 }
 
 // A directory is a tree and the selection of its files.
 type directory struct {
-	tree     tree
+	tree     filetree.Tree
 	pattern  pattern
 	hidden   bool
 	maxFiles int
@@ -72,7 +73,7 @@ type directory struct {
 	base     string // prefix of the files' URIs
 }
 
-func entries(tree tree, opts *DirectoryOptions) ([]*server.Entry, error) {
+func entries(tree filetree.Tree, opts *DirectoryOptions) ([]*server.Entry, error) {
 	var options DirectoryOptions
 	if opts != nil {
 		options = *opts
@@ -133,21 +134,21 @@ func (d *directory) read(_ context.Context, r *server.Request, vars pathVariable
 	if !d.offers(vars.Path) {
 		return nil, mcp.ResourceNotFound(uri)
 	}
-	f, err := d.tree.openFile(vars.Path)
+	f, err := d.tree.OpenFile(vars.Path)
 	if err != nil {
 		return nil, readError(uri, err)
 	}
 	defer f.Close()
-	data, err := readFile(f, d.maxSize)
+	data, err := filetree.Read(f, d.maxSize)
 	if err != nil {
 		return nil, readError(uri, err)
 	}
-	return contentsOf(uri, typeOf(vars.Path), data), nil
+	return filetree.Contents(uri, filetree.MediaType(vars.Path), data), nil
 }
 
 // offers reports whether a file with this name may be listed and read.
 func (d *directory) offers(name string) bool {
-	return isName(name) && (d.hidden || !isHidden(name)) && d.pattern.matches(name)
+	return filetree.IsName(name) && (d.hidden || !filetree.IsHidden(name)) && d.pattern.matches(name)
 }
 
 // names returns the sorted paths of all offered files.
@@ -163,7 +164,7 @@ func (d *directory) versions(ctx context.Context) (map[string]version, error) {
 	versions := make(map[string]version)
 	err := d.walk(ctx, func(name string, entry fs.DirEntry) {
 		if info, err := entry.Info(); err == nil { // fails if the file was removed
-			versions[uriOf(d.base, name)] = versionOf(info)
+			versions[filetree.URI(d.base, name)] = versionOf(info)
 		}
 	})
 	return versions, err
@@ -204,12 +205,12 @@ func (d *directory) walk(ctx context.Context, visit func(name string, entry fs.D
 }
 
 func (d *directory) descends(dir string) bool {
-	return isName(dir) && (d.hidden || !isHidden(dir)) && d.pattern.leadsBelow(dir)
+	return filetree.IsName(dir) && (d.hidden || !filetree.IsHidden(dir)) && d.pattern.leadsBelow(dir)
 }
 
 // eachEntry visits the entries of a directory.
 func (d *directory) eachEntry(ctx context.Context, dir string, visit func(fs.DirEntry) error) error {
-	f, err := d.tree.openDir(dir)
+	f, err := d.tree.OpenDir(dir)
 	if err != nil {
 		return err
 	}

@@ -1,22 +1,24 @@
 package resources
 
+import "github.com/dovetail-go/dovetail/internal/filetree"
+
 // Functions under test.
 var (
-	IsName         = isName
-	IsHidden       = isHidden
-	IsWindowsAlias = isWindowsAlias
-	URIOf          = uriOf
-	TypeOf         = typeOf
+	IsName         = filetree.IsName
+	IsHidden       = filetree.IsHidden
+	IsWindowsAlias = filetree.IsWindowsAlias
+	URIOf          = filetree.URI
+	TypeOf         = filetree.MediaType
 	ResponseType   = responseType
-	IsText         = isText
-	Types          = types
+	IsText         = filetree.IsText
+	Types          = filetree.Types
 	ParsePattern   = parsePattern
 )
 
 // Limits under test.
 const (
-	MaxDepth   = maxDepth
-	MaxElement = maxElement
+	MaxDepth   = filetree.MaxDepth
+	MaxElement = filetree.MaxElement
 	MaxPattern = maxPattern
 )
 

@@ -1,19 +1,17 @@
 package resources
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
+	"github.com/dovetail-go/dovetail/internal/filetree"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -33,7 +31,7 @@ func File(root *os.Root, name string, opts *FileOptions) (*server.Entry, error) 
 	if root == nil {
 		return nil, errNoRoot
 	}
-	if !isName(name) {
+	if !filetree.IsName(name) {
 		return nil, fmt.Errorf("the name of the file %.80q: expected a relative path with slashes and without dots as elements", name)
 	}
 	var options FileOptions
@@ -41,9 +39,9 @@ func File(root *os.Root, name string, opts *FileOptions) (*server.Entry, error) 
 		options = *opts
 	}
 	resource := options.Resource
-	resource.URI = cmp.Or(resource.URI, uriOf(defaultURI, name))
+	resource.URI = cmp.Or(resource.URI, filetree.URI(defaultURI, name))
 	resource.Name = cmp.Or(resource.Name, path.Base(name))
-	resource.MIMEType = cmp.Or(resource.MIMEType, typeOf(name))
+	resource.MIMEType = cmp.Or(resource.MIMEType, filetree.MediaType(name))
 	limit := cmp.Or(max(options.MaxSize, 0), DefaultMaxSize)
 	entry, err := server.NewResource(resource, func(context.Context, *server.Request) (mcp.ResourceContents, error) {
 		f, err := openRegular(root, name)
@@ -51,11 +49,11 @@ func File(root *os.Root, name string, opts *FileOptions) (*server.Entry, error) 
 			return nil, readError(resource.URI, err)
 		}
 		defer f.Close()
-		data, err := readFile(f, limit)
+		data, err := filetree.Read(f, limit)
 		if err != nil {
 			return nil, readError(resource.URI, err)
 		}
-		return contentsOf(resource.URI, resource.MIMEType, data), nil
+		return filetree.Contents(resource.URI, resource.MIMEType, data), nil
 	})
 	if err != nil {
 		return nil, err
@@ -88,61 +86,8 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fs.ErrNotExist
 	}
-	return onlyRegular(openNonBlocking(root, name))
+	return filetree.OnlyRegular(filetree.OpenNonBlocking(root, name))
 }
-
-// contentsOf returns data as text or as a blob. mimeType is empty if it is unknown.
-func contentsOf(uri, mimeType string, data []byte) mcp.ResourceContents {
-	valid := utf8.Valid(data)
-	if mimeType == "" {
-		mimeType = "application/octet-stream"
-		if valid && bytes.IndexByte(data, 0) < 0 {
-			mimeType = "text/plain"
-		}
-	}
-	if valid && isText(mimeType) {
-		return &mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: string(data)}
-	}
-	return &mcp.BlobResourceContents{URI: uri, MIMEType: mimeType, Blob: data}
-}
-
-// onlyRegular closes everything except a regular file and returns fs.ErrNotExist. It takes the
-// results of opening the file.
-func onlyRegular[F fs.File](f F, err error) (F, error) {
-	if err != nil {
-		return f, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		f.Close()
-	}
-	return f, err
-}
-
-// readFile reads at most limit bytes. The size that Stat returns may be wrong.
-func readFile(f fs.File, limit int64) ([]byte, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	size := info.Size()
-	if size > limit {
-		return nil, errTooLong(limit)
-	}
-	buf := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-	if _, err := buf.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
-		return nil, err
-	}
-	if int64(buf.Len()) > limit {
-		return nil, errTooLong(limit)
-	}
-	return buf.Bytes(), nil
-}
-
-func errTooLong(limit int64) error { return fmt.Errorf("it is longer than %d bytes", limit) }
 
 // readError returns the error for a client. It contains no path.
 func readError(uri string, err error) error {
@@ -169,11 +114,8 @@ const (
 
 const (
 	maxPattern   = 1 << 10 // bytes
-	maxDepth     = 64      // elements of a path
-	maxElement   = 255     // bytes of a path element
 	maxVisited   = 200_000 // directory entries visited for one listing
 	maxListed    = 4 << 20 // bytes of all paths in one listing
 	readDirBatch = 256     // directory entries read at a time
-	maxReplaced  = 8       // how often a file may be replaced while it is being opened
 	maxETag      = 1 << 10 // bytes of an entity tag that is stored
 )

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/filetree"
 	"github.com/dovetail-go/dovetail/internal/netguard"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -68,7 +70,7 @@ func HTTP(url string, opts *HTTPOptions) (*server.Entry, error) {
 		if err != nil {
 			return nil, fetchError(resource.URI, err)
 		}
-		return contentsOf(resource.URI, cmp.Or(resource.MIMEType, response.mimeType), response.body), nil
+		return filetree.Contents(resource.URI, cmp.Or(resource.MIMEType, response.mimeType), response.body), nil
 	})
 }
 
@@ -154,4 +156,17 @@ func fetchError(uri string, err error) error {
 		return fmt.Errorf("the resource cannot be fetched: %s", refused.Reason)
 	}
 	return fmt.Errorf("the resource cannot be fetched: %w", err)
+}
+
+// responseType returns the media type of a Content-Type header, or "". It keeps only the
+// parameter charset, and only if that is not UTF-8.
+func responseType(contentType string) string {
+	media, params, err := mime.ParseMediaType(contentType)
+	switch {
+	case err != nil || !strings.Contains(media, "/"):
+		return ""
+	case filetree.IsUTF8(params["charset"]):
+		return media
+	}
+	return mime.FormatMediaType(media, map[string]string{"charset": params["charset"]})
 }

@@ -10,7 +10,7 @@
 // connects to all servers of the file, whose tools are named alias__tool. The verbs are
 //
 //	info                                  name, version and capabilities of the server
-//	tools | resources | templates | prompts
+//	tools | resources | templates | prompts | skills
 //	call NAME [JSON]                      call a tool
 //	read URI                              read a resource
 //	prompt NAME [JSON]                    get a prompt

@@ -182,6 +182,7 @@ var verbTests = []struct {
 	{"resources", []string{`"resources": []`}},
 	{"templates", []string{`"uriTemplate": "greet://{name}"`}},
 	{"prompts", []string{`"name": "greet"`}},
+	{"skills", []string{`"skills": []`}},
 	{`call greet {"name":"Ada"}`, []string{`"text": "<hello> Ada"`}},
 	{"read greet://Ada", []string{`"text": "hello Ada"`}},
 	{`prompt greet {"name":"Ada"}`, []string{`"text": "Greet Ada"`}},

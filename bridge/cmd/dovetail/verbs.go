@@ -31,6 +31,7 @@ var verbs = map[string]verb{
 	"resources": list(mcp.MethodResourcesList, "resources"),
 	"templates": list(mcp.MethodResourceTemplatesList, "resourceTemplates"),
 	"prompts":   list(mcp.MethodPromptsList, "prompts"),
+	"skills":    list(mcp.MethodSkillsList, "skills"),
 	"call":      call,
 	"read":      read,
 	"prompt":    prompt,

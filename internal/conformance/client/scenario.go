@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/client/skills"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -38,6 +39,9 @@ func (s *scenario) execute(ctx context.Context, name string) error {
 	case "http-invalid-tool-headers", "sep-2322-client-request-state":
 		return s.callAll(ctx)
 	}
+	if check, ok := strings.CutPrefix(name, "sep-2640-client-"); ok {
+		return s.openSkills(ctx, check)
+	}
 	if strings.HasPrefix(name, "auth/") {
 		return s.call(ctx, "test-tool", struct{}{})
 	}
@@ -45,6 +49,35 @@ func (s *scenario) execute(ctx context.Context, name string) error {
 		return nil
 	}
 	return s.call(ctx, s.tools[0].Name, map[string]int{"a": 2, "b": 3})
+}
+
+// openSkills opens all skills. Unless that is the scenario, it loads them too, and reads their other files: the
+// content of SKILL.md must be refused before that.
+func (s *scenario) openSkills(ctx context.Context, check string) error {
+	for entry, err := range s.session.Skills(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		skill, err := skills.Open(s.session, entry, nil)
+		if err != nil {
+			return err
+		}
+		if check == "no-prefetch" {
+			continue
+		}
+		_, err = skill.Load(ctx)
+		if refused, ok := errors.AsType[*skills.VerifyError](err); ok && check == "verify-"+strings.ReplaceAll(string(refused.Check), " ", "") {
+			continue
+		} else if err != nil {
+			return err
+		}
+		for _, file := range entry.Resources {
+			if _, err := skill.Read(ctx, file.URI); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (s *scenario) call(ctx context.Context, name string, arguments any) error {

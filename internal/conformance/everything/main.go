@@ -90,6 +90,7 @@ func newServer(all *replicas) *server.Server {
 	addResources(s)
 	addPrompts(s)
 	addCompletions(s)
+	addSkills(s)
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/task/tasktest"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
 
@@ -80,4 +81,10 @@ func BenchmarkPublish(b *testing.B) {
 	bench(b, func(b *testing.B, s *nats.Store) func() error {
 		return func() error { return s.Publish(b.Context(), "a", make([]byte, 1000)) }
 	})
+}
+
+// BenchmarkTaskStart reports how long a task waits in the queue of an idle embedded server that syncs
+// each write.
+func BenchmarkTaskStart(b *testing.B) {
+	tasktest.BenchmarkStart(b, embedded(b, b.TempDir(), &nats.Options{}))
 }

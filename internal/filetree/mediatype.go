@@ -1,18 +1,22 @@
-package resources
+package filetree
 
 import (
+	"bytes"
 	"mime"
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// typeOf returns the media type for the extension of a name, or "".
-func typeOf(name string) string { return types[strings.ToLower(path.Ext(name))] }
+// MediaType returns the media type for the extension of a name, or "".
+func MediaType(name string) string { return Types[strings.ToLower(path.Ext(name))] }
 
-// types are media types by extension. The table of the operating system is not used, because
+// Types are media types by extension. The table of the operating system is not used, because
 // it differs between machines.
-var types = map[string]string{
+var Types = map[string]string{
 	".7z":    "application/x-7z-compressed",
 	".avif":  "image/avif",
 	".bash":  "text/x-shellscript",
@@ -117,10 +121,10 @@ var textTypes = []string{
 	"application/xml", "application/xml-dtd", "application/yaml",
 }
 
-// isText reports whether a media type is textual, with an encoding that is part of UTF-8.
-func isText(mimeType string) bool {
+// IsText reports whether a media type is textual, with an encoding that is part of UTF-8.
+func IsText(mimeType string) bool {
 	media, params, err := mime.ParseMediaType(mimeType)
-	if err != nil || !isUTF8(params["charset"]) {
+	if err != nil || !IsUTF8(params["charset"]) {
 		return false
 	}
 	if strings.HasPrefix(media, "text/") || slices.Contains(textTypes, media) {
@@ -130,20 +134,22 @@ func isText(mimeType string) bool {
 	return plus >= 0 && slices.Contains([]string{"+json", "+xml", "+yaml"}, media[plus:])
 }
 
-// isUTF8 reports whether a charset is empty, UTF-8 or US-ASCII.
-func isUTF8(charset string) bool {
+// IsUTF8 reports whether a charset is empty, UTF-8 or US-ASCII.
+func IsUTF8(charset string) bool {
 	return slices.Contains([]string{"", "utf-8", "utf8", "us-ascii"}, strings.ToLower(charset))
 }
 
-// responseType returns the media type of a Content-Type header, or "". It keeps only the
-// parameter charset, and only if that is not UTF-8.
-func responseType(contentType string) string {
-	media, params, err := mime.ParseMediaType(contentType)
-	switch {
-	case err != nil || !strings.Contains(media, "/"):
-		return ""
-	case isUTF8(params["charset"]):
-		return media
+// Contents returns data as text or as a blob. mimeType is empty if it is unknown.
+func Contents(uri, mimeType string, data []byte) mcp.ResourceContents {
+	valid := utf8.Valid(data)
+	if mimeType == "" {
+		mimeType = "application/octet-stream"
+		if valid && bytes.IndexByte(data, 0) < 0 {
+			mimeType = "text/plain"
+		}
 	}
-	return mime.FormatMediaType(media, map[string]string{"charset": params["charset"]})
+	if valid && IsText(mimeType) {
+		return &mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: string(data)}
+	}
+	return &mcp.BlobResourceContents{URI: uri, MIMEType: mimeType, Blob: data}
 }

@@ -1,7 +1,9 @@
-package resources
+package filetree
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/url"
@@ -13,14 +15,29 @@ import (
 	"syscall"
 )
 
-// A tree is a source of files whose names satisfy isName. Symbolic links, and files behind
-// them, do not exist in it.
-type tree interface {
-	// openFile opens a regular file.
-	openFile(name string) (fs.File, error)
-	// openDir opens a directory; "." is the root.
-	openDir(name string) (fs.ReadDirFile, error)
+// A Tree is a source of files whose names satisfy [IsName]. Symbolic links, and files behind
+// them, do not exist in it. Its methods may be called concurrently.
+type Tree interface {
+	// OpenFile opens a regular file.
+	OpenFile(name string) (fs.File, error)
+	// OpenDir opens a directory; "." is the root.
+	OpenDir(name string) (fs.ReadDirFile, error)
 }
+
+// Root returns the tree below a root.
+func Root(root *os.Root) Tree { return rootTree{root} }
+
+// FS returns the tree of a file system.
+func FS(fsys fs.FS) Tree { return fsTree{fsys} }
+
+const (
+	// MaxDepth is the maximum number of elements of a path.
+	MaxDepth = 64
+	// MaxElement is the maximum length of a path element, in bytes.
+	MaxElement = 255
+	// maxReplaced is how often a file may be replaced while it is being opened.
+	maxReplaced = 8
+)
 
 // errReplaced says that a file was replaced during each attempt to open it.
 var errReplaced = errors.New("it is replaced too often")
@@ -28,14 +45,14 @@ var errReplaced = errors.New("it is replaced too often")
 // fsTree is a tree of an fs.FS.
 type fsTree struct{ fsys fs.FS }
 
-func (t fsTree) openFile(name string) (fs.File, error) {
+func (t fsTree) OpenFile(name string) (fs.File, error) {
 	if err := t.check(name, 0); err != nil {
 		return nil, err
 	}
-	return onlyRegular(t.fsys.Open(name))
+	return OnlyRegular(t.fsys.Open(name))
 }
 
-func (t fsTree) openDir(name string) (fs.ReadDirFile, error) {
+func (t fsTree) OpenDir(name string) (fs.ReadDirFile, error) {
 	if err := t.check(name, fs.ModeDir); err != nil {
 		return nil, err
 	}
@@ -78,17 +95,17 @@ func (t fsTree) check(name string, kind fs.FileMode) error {
 // rootTree is a tree of an os.Root.
 type rootTree struct{ root *os.Root }
 
-func (t rootTree) openFile(name string) (fs.File, error) {
+func (t rootTree) OpenFile(name string) (fs.File, error) {
 	dir, err := t.enter(path.Dir(name))
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	open := func(name string) (*os.File, error) { return openNonBlocking(dir, name) }
+	open := func(name string) (*os.File, error) { return OpenNonBlocking(dir, name) }
 	return openSame(dir, path.Base(name), 0, open, (*os.File).Stat)
 }
 
-func (t rootTree) openDir(name string) (fs.ReadDirFile, error) {
+func (t rootTree) OpenDir(name string) (fs.ReadDirFile, error) {
 	dir, err := t.enter(name)
 	if err != nil {
 		return nil, err
@@ -145,19 +162,19 @@ func openSame[T io.Closer](dir *os.Root, name string, kind fs.FileMode, open fun
 	return zero, errReplaced
 }
 
-// openNonBlocking opens a file for reading. It does not block on a pipe.
-func openNonBlocking(root *os.Root, name string) (*os.File, error) {
+// OpenNonBlocking opens a file for reading. It does not block on a pipe.
+func OpenNonBlocking(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// isName reports whether a path is a valid file name on every system: relative, with slashes,
+// IsName reports whether a path is a valid file name on every system: relative, with slashes,
 // without the elements "." and "..", and without forms that a system treats as another name.
-func isName(name string) bool {
-	if name == "." || !fs.ValidPath(name) || strings.ContainsAny(name, "\\\x00") || strings.Count(name, "/") >= maxDepth {
+func IsName(name string) bool {
+	if name == "." || !fs.ValidPath(name) || strings.ContainsAny(name, "\\\x00") || strings.Count(name, "/") >= MaxDepth {
 		return false
 	}
 	for element := range strings.SplitSeq(name, "/") {
-		if len(element) > maxElement || runtime.GOOS == "windows" && isWindowsAlias(element) {
+		if len(element) > MaxElement || runtime.GOOS == "windows" && IsWindowsAlias(element) {
 			return false
 		}
 	}
@@ -165,9 +182,9 @@ func isName(name string) bool {
 	return err == nil
 }
 
-// isWindowsAlias reports whether Windows may treat an element as another name: with a stream, a
+// IsWindowsAlias reports whether Windows may treat an element as another name: with a stream, a
 // wildcard, a trailing dot or space, or as a short name.
-func isWindowsAlias(element string) bool {
+func IsWindowsAlias(element string) bool {
 	if strings.ContainsAny(element, `:*?"<>|`) || strings.HasSuffix(element, ".") || strings.HasSuffix(element, " ") {
 		return true
 	}
@@ -175,14 +192,56 @@ func isWindowsAlias(element string) bool {
 	return found && after != "" && '0' <= after[0] && after[0] <= '9'
 }
 
-// isHidden reports whether any element of a path begins with a dot.
-func isHidden(name string) bool { return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") }
+// IsHidden reports whether any element of a path begins with a dot.
+func IsHidden(name string) bool { return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") }
 
-// uriOf returns the URI of a file below a base URI: RFC 3986, section 3.3.
-func uriOf(base, name string) string {
+// URI returns the URI of a file below a base URI: RFC 3986, section 3.3.
+func URI(base, name string) string {
 	elements := strings.Split(name, "/")
 	for i, element := range elements {
 		elements[i] = url.PathEscape(element)
 	}
 	return base + strings.Join(elements, "/")
 }
+
+// OnlyRegular closes everything except a regular file and returns fs.ErrNotExist. It takes the
+// results of opening the file.
+func OnlyRegular[F fs.File](f F, err error) (F, error) {
+	if err != nil {
+		return f, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		f.Close()
+	}
+	return f, err
+}
+
+// Read reads a file of at most limit bytes. The size that Stat returns may be wrong. The error for a
+// longer file is a *[TooLongError].
+func Read(f fs.File, limit int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	if size > limit {
+		return nil, &TooLongError{limit}
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	if _, err := buf.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(buf.Len()) > limit {
+		return nil, &TooLongError{limit}
+	}
+	return buf.Bytes(), nil
+}
+
+// A TooLongError says that a file is longer than Limit, in bytes.
+type TooLongError struct{ Limit int64 }
+
+func (e *TooLongError) Error() string { return fmt.Sprintf("it is longer than %d bytes", e.Limit) }

@@ -1,0 +1,202 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// A TaskPolicy says what a client does with tasks: calls of tools that a server continues in the
+// background (SEP-2663).
+type TaskPolicy int
+
+const (
+	// TasksWait: a call that continues as a task returns when the task has ended, as any other call.
+	TasksWait TaskPolicy = iota
+	// TasksOff: the client does not declare to support tasks. Servers answer calls directly, or with an
+	// error if the tool runs only as a task.
+	TasksOff
+)
+
+// String returns "wait" or "off".
+func (p TaskPolicy) String() string {
+	switch p {
+	case TasksWait:
+		return "wait"
+	case TasksOff:
+		return "off"
+	}
+	return fmt.Sprintf("TaskPolicy(%d)", int(p))
+}
+
+// ErrTaskCancelled means, under [errors.Is], that a call has no result because its task was cancelled at
+// the server.
+var ErrTaskCancelled = era.ErrTaskCancelled
+
+// A Task is a call of a tool that the server continues in the background. [Session.Task] returns one. Its
+// methods may be called concurrently. They need version 2026-07-28. [Options].Middleware does not see
+// their requests.
+//
+// All requests about tasks may be repeated. While the connection is lost or the server cannot be reached,
+// they are repeated with growing pauses, as often as [Limits].Reconnects permits.
+type Task struct {
+	session *Session
+	id      string
+}
+
+// Task returns the task with an id, which another process may have got from [CallOptions].OnTask. It
+// sends no request: the methods of a task that does not exist, has expired, or belongs to another
+// principal, return the error of the server.
+func (s *Session) Task(id string) *Task { return &Task{session: s, id: id} }
+
+// ID returns the id of the task. It is secret: a server may accept it as an authorization.
+func (t *Task) ID() string { return t.id }
+
+// Get returns the state of the task. Errors are as in [Session.Call].
+func (t *Task) Get(ctx context.Context) (*mcp.Task, error) {
+	wait, err := t.session.taskWait(t.id, nil)
+	if err != nil {
+		return nil, notSent(mcp.MethodTasksGet, err)
+	}
+	state, err := wait.Get(ctx)
+	return state, asCallError(mcp.MethodTasksGet, err)
+}
+
+// Wait waits for the result of the task, and answers its questions with the handlers in [Options]. The
+// task goes on if ctx ends or Wait fails; Wait can be called again. Of opts, which may be nil, OnTask has
+// no effect. Errors are as in [Session.CallTool].
+func (t *Task) Wait(ctx context.Context, opts *CallOptions) (*mcp.CallToolResult, error) {
+	resp, err := t.wait(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return decodeToolResult(resp)
+}
+
+// WaitAs waits for the result of a task, as [Task.Wait] does, and decodes it as [CallAs] does. The Tool of
+// its errors is "".
+func WaitAs[Out any](ctx context.Context, t *Task, opts *CallOptions) (Out, error) {
+	resp, err := t.wait(ctx, opts)
+	if err != nil {
+		var none Out
+		return none, err
+	}
+	return decodeAs[Out](t.session, "", resp)
+}
+
+func (t *Task) wait(ctx context.Context, opts *CallOptions) (*jsonrpc.Response, error) {
+	wait, err := t.session.taskWait(t.id, opts)
+	if err != nil {
+		return nil, notSent(mcp.MethodToolsCall, err)
+	}
+	return t.session.await(ctx, wait, nil)
+}
+
+// Cancel asks the server to cancel the task, and waits for at most 2 s. The server decides whether and
+// when the task ends. Errors are as in [Session.Call].
+func (t *Task) Cancel(ctx context.Context) error {
+	wait, err := t.session.taskWait(t.id, nil)
+	if err != nil {
+		return notSent(mcp.MethodTasksCancel, err)
+	}
+	return asCallError(mcp.MethodTasksCancel, wait.Cancel(ctx))
+}
+
+func (s *Session) taskWait(id string, opts *CallOptions) (*era.TaskWait, error) {
+	meta, err := opts.meta()
+	if err != nil {
+		return nil, err
+	}
+	options := opts.options()
+	wait := &era.TaskWait{ID: id, Meta: meta, Progress: options.Progress}
+	options.Progress = nil
+	wait.Peer = taskPeer{s, options}
+	return wait, nil
+}
+
+// finishTask waits for the task that a call continues as. created is the response of the call.
+func (s *Session) finishTask(ctx context.Context, created *jsonrpc.Response, opts *CallOptions) (*jsonrpc.Response, error) {
+	state := new(mcp.Task)
+	if err := decode(mcp.MethodToolsCall, created, state); err != nil {
+		return nil, err
+	}
+	wait, err := s.taskWait(state.TaskID, opts)
+	if err != nil {
+		return nil, asCallError(mcp.MethodToolsCall, err)
+	}
+	stored := opts != nil && opts.OnTask != nil
+	if stored {
+		opts.OnTask(state)
+	}
+	resp, err := s.await(ctx, wait, state)
+	if _, abandoned := err.(*jsonrpc.CallError); abandoned && !stored && !errors.Is(err, ErrTaskCancelled) {
+		_ = wait.Cancel(context.WithoutCancel(ctx)) // nothing else can be done: the id is lost
+	}
+	return resp, err
+}
+
+// await waits for the outcome of a task. A *jsonrpc.CallError says that the call may have been executed,
+// however far a request about its task has got.
+func (s *Session) await(ctx context.Context, wait *era.TaskWait, state *mcp.Task) (*jsonrpc.Response, error) {
+	waiting, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(s.ctx, func() { end(jsonrpc.ErrClosed) })()
+	resp, err := wait.Wait(waiting, state)
+	switch failed := err.(type) {
+	case nil, *jsonrpc.Error:
+		return resp, err
+	case *jsonrpc.CallError:
+		err = failed.Err
+	}
+	return nil, asCallError(mcp.MethodToolsCall, err)
+}
+
+// A taskPeer makes the requests about tasks on the links of a session. It implements [era.TaskPeer].
+type taskPeer struct {
+	*Session
+	opts era.CallOptions
+}
+
+func (p taskPeer) TaskRequest(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error) {
+	resp, _, err := p.request(ctx, method, params, p.opts)
+	return resp, err
+}
+
+// MayRetry returns true for a lost connection, a server that was not reached, and one that is busy or has
+// an internal error.
+func (p taskPeer) MayRetry(err error, attempts int) bool {
+	if attempts > p.Session.opts.Limits.Reconnects || p.isDead() || IsForbidden(err) {
+		return false
+	}
+	if failure, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return failure.Code == jsonrpc.Busy || failure.Code == jsonrpc.InternalError
+	}
+	return errors.Is(err, jsonrpc.ErrClosed) || errors.Is(err, transport.ErrNotReached)
+}
+
+// isDead reports whether the session has ended.
+func (s *Session) isDead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead != nil || s.ctx.Err() != nil
+}
+
+func (p taskPeer) WatchTask(ctx context.Context, id string, ready func(accepted bool), changed func(state json.RawMessage)) error {
+	link, err := p.liveLink(ctx)
+	if err != nil {
+		return err
+	}
+	return link.WatchTask(ctx, id, ready, changed)
+}
+
+func (p taskPeer) AnswerAll(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
+	return p.current().AnswerAll(ctx, questions)
+}
+
+func (p taskPeer) MaxRounds() int { return p.Session.opts.Limits.Rounds }

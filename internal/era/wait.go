@@ -1,0 +1,360 @@
+package era
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+const (
+	// firstPoll is how long a client waits before it asks for the state of a task for the first time.
+	// Later pauses grow to the interval of the server.
+	firstPoll = 50 * time.Millisecond
+	// minPoll and maxPoll bound the interval, and defaultPoll is that of a server without one.
+	minPoll     = 10 * time.Millisecond
+	maxPoll     = time.Minute
+	defaultPoll = time.Second
+	// watchAfter is how long a client asks before it subscribes to the task.
+	watchAfter = 2 * time.Second
+	// watchedPoll is how often a subscriber asks, in case that a notification was lost.
+	watchedPoll = 30 * time.Second
+	// cancelTaskTimeout bounds the request that cancels a task.
+	cancelTaskTimeout = 2 * time.Second
+	// maxTaskID bounds the id of a task in bytes. It is sent in a header.
+	maxTaskID = 4 << 10
+)
+
+// ErrTaskCancelled means that a task was cancelled before its call was complete.
+var ErrTaskCancelled = errors.New("the task was cancelled")
+
+// WatchTask subscribes to the states of a task until ctx ends. It returns nil if the server ends the
+// subscription. ready is called when the server has accepted the subscription, or has left out the task,
+// and changed with each state. Both run on the read loop, and must not block.
+func (s *Session) WatchTask(ctx context.Context, id string, ready func(accepted bool), changed func(state json.RawMessage)) error {
+	return s.era.listen(ctx, s, mcp.SubscriptionFilter{TaskIDs: []string{id}}, listener{
+		ready: func(accepted mcp.SubscriptionFilter) { ready(slices.Contains(accepted.TaskIDs, id)) },
+		task:  changed,
+	})
+}
+
+// IsTask reports whether a call that the client has made continues as a task.
+func (s *Session) IsTask(method string, resp *jsonrpc.Response) bool {
+	return s.version.Modern() && IsTask(method, resp.Member("resultType"))
+}
+
+// A TaskPeer is the server of a task. It may have several connections, one after the other.
+type TaskPeer interface {
+	// TaskRequest makes one request.
+	TaskRequest(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error)
+	// MayRetry reports whether a request that failed with err can succeed later. attempts is how often
+	// it was made.
+	MayRetry(err error, attempts int) bool
+	// WatchTask is [Session.WatchTask] for the current connection.
+	WatchTask(ctx context.Context, id string, ready func(accepted bool), changed func(state json.RawMessage)) error
+	// AnswerAll is [Session.AnswerAll].
+	AnswerAll(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error)
+	// MaxRounds is how many times the task may ask.
+	MaxRounds() int
+}
+
+// A TaskWait waits for the outcome of one task. Wait must be called at most once.
+type TaskWait struct {
+	Peer TaskPeer
+	ID   string
+	// Meta is added to each request.
+	Meta mcp.Meta
+	// Progress, if set, is called with the progress of the task, on the goroutine that waits.
+	Progress func(*mcp.ProgressParams)
+
+	pause    time.Duration // the last one
+	begun    time.Time     // when the client began to ask often
+	answered map[string]bool
+	rounds   int
+
+	watching    sync.WaitGroup // the goroutine of a subscription
+	stopWatch   context.CancelFunc
+	accepted    chan bool            // whether the server has accepted it
+	unwatched   chan error           // the end of the subscription; nil if there is none
+	changed     chan json.RawMessage // the newest state
+	watched     bool                 // the server has accepted the subscription
+	unwatchable bool                 // the server does not accept subscriptions
+
+	message  string // the last status message that was reported
+	progress float64
+}
+
+// Wait returns the result of the task as the response of its call. It asks for the state of the task with
+// growing pauses, and subscribes to a task that takes longer. It answers the questions of the task. state
+// is the last known state; nil makes Wait ask for it.
+//
+// The error is the *jsonrpc.Error of the task or of a request, [ErrTaskCancelled], that of ctx, or another
+// one for an invalid state. The task may still run then.
+func (w *TaskWait) Wait(ctx context.Context, state *mcp.Task) (*jsonrpc.Response, error) {
+	if w.ID == "" || len(w.ID) > maxTaskID {
+		return nil, fmt.Errorf("the id of the task has %d bytes, expected 1 to %d", len(w.ID), maxTaskID)
+	}
+	w.answered, w.begun, w.changed = make(map[string]bool), time.Now(), make(chan json.RawMessage, 1)
+	ctx, w.stopWatch = context.WithCancel(ctx)
+	defer w.watching.Wait()
+	defer w.stopWatch()
+	var err error
+	if state == nil {
+		state, err = w.get(ctx)
+	}
+	for err == nil {
+		w.report(state)
+		if state.Status.Ended() {
+			return outcome(state)
+		}
+		var next *mcp.Task
+		switch state.Status {
+		case mcp.TaskWorking:
+		case mcp.TaskInputRequired:
+			next, err = w.answer(ctx, state.InputRequests)
+		default:
+			return nil, fmt.Errorf("the task has the unknown status %s", jsonscan.Quote(string(state.Status)))
+		}
+		if err == nil && next == nil {
+			next, err = w.next(ctx, pollInterval(state.PollIntervalMs))
+		}
+		state = next
+	}
+	return nil, err
+}
+
+// pollInterval returns the longest pause between requests for the state of a task.
+func pollInterval(ms int64) time.Duration {
+	switch {
+	case ms <= 0:
+		return defaultPoll
+	case ms >= maxPoll.Milliseconds():
+		return maxPoll
+	}
+	return max(time.Duration(ms)*time.Millisecond, minPoll)
+}
+
+// next returns the next state, after a pause or when the server sends it.
+func (w *TaskWait) next(ctx context.Context, interval time.Duration) (*mcp.Task, error) {
+	if w.unwatched == nil && !w.unwatchable && time.Since(w.begun) >= watchAfter {
+		w.watch(ctx)
+	}
+	w.pause = min(max(2*w.pause, firstPoll), interval)
+	pause := w.pause
+	if w.watched {
+		pause = max(interval, watchedPoll)
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case encoded := <-w.changed:
+			if state, err := w.decode(encoded); err == nil {
+				return state, nil
+			}
+		case w.watched = <-w.accepted:
+			if w.watched {
+				return w.get(ctx) // it may have changed before
+			}
+			w.unwatchable = true
+		case err := <-w.unwatched:
+			select {
+			case w.watched = <-w.accepted:
+			default:
+			}
+			wasWatched := w.watched
+			w.accepted, w.unwatched = nil, nil
+			w.watched, w.begun = false, time.Now()
+			if wasWatched {
+				w.pause = 0
+				return w.get(ctx)
+			}
+			w.unwatchable = w.unwatchable || !w.Peer.MayRetry(err, 1)
+		case <-timer.C:
+			return w.get(ctx)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// watch subscribes to the states of the task.
+func (w *TaskWait) watch(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	answer, end := make(chan bool, 1), make(chan error, 1)
+	w.accepted, w.unwatched = answer, end
+	ready := func(accepted bool) {
+		select {
+		case answer <- accepted:
+		default: // a server accepts once
+		}
+		if !accepted {
+			stop()
+		}
+	}
+	changed := func(state json.RawMessage) {
+		select {
+		case <-w.changed: // older
+		default:
+		}
+		select {
+		case w.changed <- state:
+		default:
+		}
+	}
+	w.watching.Go(func() {
+		defer stop()
+		end <- w.Peer.WatchTask(ctx, w.ID, ready, changed)
+	})
+}
+
+// request makes a request, and repeats it while the server cannot be reached. All requests for tasks may
+// be repeated.
+func (w *TaskWait) request(ctx context.Context, method string, answers json.RawMessage) (*jsonrpc.Response, error) {
+	params, err := jsonscan.Splice(nil, []byte(emptyObject),
+		jsonscan.Edit{Name: "taskId", Value: jsonscan.AppendString(nil, w.ID)},
+		jsonscan.Edit{Name: memberResponses, Value: answers}, jsonscan.Edit{Name: memberMeta, Value: json.RawMessage(w.Meta)})
+	if err != nil {
+		return nil, err
+	}
+	var pause backoff.Backoff
+	for attempts := 1; ; attempts++ {
+		resp, err := w.Peer.TaskRequest(ctx, method, mcp.Raw(params))
+		switch {
+		case err == nil:
+			return resp, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !w.Peer.MayRetry(err, attempts):
+			return nil, err
+		}
+		if err := pause.Wait(ctx); err != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Get returns the state of the task.
+func (w *TaskWait) Get(ctx context.Context) (*mcp.Task, error) { return w.get(ctx) }
+
+func (w *TaskWait) get(ctx context.Context) (*mcp.Task, error) {
+	resp, err := w.request(ctx, mcp.MethodTasksGet, nil)
+	if err != nil {
+		return nil, err
+	}
+	return w.decode(resp.Result)
+}
+
+// Cancel asks the server to cancel the task. It does not repeat the request, and waits for at most 2 s.
+func (w *TaskWait) Cancel(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelTaskTimeout)
+	defer cancel()
+	_, err := w.Peer.TaskRequest(ctx, mcp.MethodTasksCancel, &mcp.TaskParams{TaskID: w.ID, Meta: w.Meta})
+	return err
+}
+
+func (w *TaskWait) decode(encoded json.RawMessage) (*mcp.Task, error) {
+	state := new(mcp.Task)
+	if err := decodeObject(encoded, state); err != nil {
+		return nil, fmt.Errorf("the state of the task: %w", err)
+	}
+	if state.TaskID != w.ID {
+		return nil, errors.New("the state is that of another task")
+	}
+	return state, nil
+}
+
+// answer answers the questions that are new. It returns a state if it has asked for it.
+func (w *TaskWait) answer(ctx context.Context, questions map[string]mcp.InputRequest) (*mcp.Task, error) {
+	open := make(map[string]mcp.InputRequest, len(questions))
+	for key, question := range questions {
+		if !w.answered[key] {
+			open[key] = question
+		}
+	}
+	if len(open) == 0 {
+		return nil, nil // the server has not processed the answers yet
+	}
+	if w.rounds++; w.rounds > w.Peer.MaxRounds() {
+		return nil, RoundsError(w.Peer.MaxRounds())
+	}
+	answers, err := w.Peer.AnswerAll(ctx, open)
+	if err != nil {
+		return nil, err
+	}
+	for key := range open {
+		w.answered[key] = true
+	}
+	w.begun, w.pause = time.Now(), 0
+	_, err = w.request(ctx, mcp.MethodTasksUpdate, answers)
+	if _, refused := errors.AsType[*jsonrpc.Error](err); !refused {
+		return nil, err
+	}
+	state, failure := w.get(ctx)
+	if failure == nil && state.Status.Ended() {
+		return state, nil // the answers came too late
+	}
+	return nil, err
+}
+
+// report calls the callback if the task has made progress. A status message without a number counts as
+// one step.
+func (w *TaskWait) report(state *mcp.Task) {
+	if w.Progress == nil {
+		return
+	}
+	p := &mcp.ProgressParams{Message: state.StatusMessage}
+	members, err := jsonscan.ReadObject(state.Meta.Get(mcp.MetaTaskProgress))
+	progress, ok := number(members.Get("progress"))
+	switch {
+	case err == nil && ok && progress > w.progress:
+		p.Progress = progress
+		if total, ok := number(members.Get("total")); ok {
+			p.Total = &total
+		}
+	case err == nil && ok, state.Status.Ended(), p.Message == "", p.Message == w.message:
+		return
+	default:
+		p.Progress = w.progress + 1
+	}
+	w.progress, w.message = p.Progress, p.Message
+	w.Progress(p)
+}
+
+// outcome returns the response of a call whose task has ended.
+func outcome(state *mcp.Task) (*jsonrpc.Response, error) {
+	switch state.Status {
+	case mcp.TaskCancelled:
+		if state.StatusMessage == "" {
+			return nil, ErrTaskCancelled
+		}
+		return nil, fmt.Errorf("%w: %s", ErrTaskCancelled, jsonscan.Quote(state.StatusMessage))
+	case mcp.TaskFailed:
+		failure := new(jsonrpc.Error)
+		if jsonscan.KindOf(state.Error) != jsonscan.Object || json.Unmarshal(state.Error, failure) != nil {
+			return nil, errors.New("the task has failed, and its state has no valid error")
+		}
+		return nil, failure
+	}
+	if jsonscan.KindOf(state.Result) != jsonscan.Object {
+		return nil, errors.New("the task is complete, and its state has no valid result")
+	}
+	text := append([]byte(`{"jsonrpc":"2.0","id":1,"result":`), state.Result...)
+	message, err := jsonrpc.Decode(append(text, '}'))
+	if err != nil {
+		return nil, fmt.Errorf("the result of the task: %v", err) // not %w: it is not the error of the server
+	}
+	resp := message.(*jsonrpc.Response)
+	if kind := resp.Member("resultType"); kind != nil && !isString(kind, string(mcp.ResultComplete)) {
+		return nil, fmt.Errorf("the result of the task is of an unknown type %s", jsonscan.Quote(string(kind)))
+	}
+	return resp, nil
+}
