@@ -201,7 +201,7 @@ func TestWaitingIsATask(t *testing.T) {
 				wantEvents(t, f.journal, test.events...)
 
 				direct := make(chan json.RawMessage)
-				without, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: client.Modern, CallTimeout: time.Hour})
+				without, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: client.Modern, Tasks: client.TasksOff, CallTimeout: time.Hour})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -188,7 +188,7 @@ func (c *Catalog) hasTasks() bool {
 
 // answersTasks reports whether there may be tasks, of this server or of an entry.
 func (c *Catalog) answersTasks() bool {
-	if c.partial {
+	if c.partial || c.resolve != nil { // some tools may not be listed
 		return true
 	}
 	for e := range c.All(mcp.KindTool) {
