@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"regexp"
 	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
 // TestMain runs the program if a test or the program has started this process.
@@ -13,7 +15,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 // The second client gets the result of the job that the first one has started, from where it is.

@@ -51,7 +51,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/memory/memorytest/records.go":  "concurrent users of a store; the test waits for them",
 		"internal/conformance/suite.go":        "reads the output of the tested server; stop waits for it",
 
-		"internal/conformance/everything/replicas.go": "the replicas and their balancer; serveReplicas waits for both",
+		"internal/conformance/features/replicas.go": "the replicas and their balancer; ServeReplicas waits for both",
 
 		"transport/streamable/handler.go":      "goroutines of the server without a session; Close waits for them",
 		"transport/streamable/response.go":     "keep-alive comments, one at a time; stop waits for one in progress",
@@ -69,6 +69,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/era/forward/inflight.go":     "sends notifications to a caller, the run of the call waits for it; a call that may outlast a run, Session.Close waits for it",
 		"internal/era/forward/rounds.go":       "ends a call that waited too long for its caller; stopped when the call is resumed or ends",
 		"bridge/cmd/dovetail/session.go":       "reads standard input, which nothing can interrupt; it lasts as long as the process",
+		"examples/longjob/main.go":             "the web server; run waits for it",
 		"examples/bridge/main.go":              "follows the configuration; run waits for it",
 		"internal/conformance/proxied/main.go": "the web server; serve waits for it",
 		"internal/killbench/kill.go":           "calls at a server that is killed, and at the others; each kill and each round waits for them",

@@ -145,6 +145,7 @@ examples/quickstart:      mcp transport server client
 examples/bridge:          mcp transport/stdio transport/streamable server bridge bridge/config net/http
 examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
+examples/longjob:         mcp transport/streamable server client net/http os/exec golang.org/x/term
 examples/oauth:           mcp transport/oauth transport/streamable server client transport/oauth/oauthtest net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
 bridge/cmd/dovetail:      jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/sse transport/ws transport/httptransport server client bridge bridge/config internal/peertext net/http os/exec golang.org/x/term
@@ -163,8 +164,9 @@ docs/production/server:   mcp transport/streamable server bridge/gateway net/htt
 internal/httpfixture:     approval approval/channel approval/page net/http
 
 # The server that the official conformance suite runs against, and its runner.
-internal/conformance/everything: jsonrpc schema mcp transport transport/store transport/sse transport/stdio transport/streamable transport/ws
+internal/conformance/features: jsonrpc schema mcp transport transport/store transport/sse transport/streamable transport/ws
                           server server/skills net/http
+internal/conformance/everything: internal/conformance/features transport/stdio transport/store
 internal/conformance:     os/exec
 internal/conformance/client: mcp transport/oauth transport/streamable client client/skills net/http
 # Kills servers behind examples/bridge.

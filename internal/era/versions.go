@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -261,18 +260,26 @@ func capabilitiesFor(version mcp.Version, has mcp.ServerCapabilities) mcp.Server
 	return has
 }
 
-// extensionsFor returns the extensions that exist in a version. Tasks of 2025-11-25 are not those of the
-// extension.
+// isModernExtension reports whether an extension needs version 2026-07-28. Tasks of 2025-11-25 are not
+// those of the extension.
+func isModernExtension(name string) bool { return name == mcp.ExtensionTasks || name == mcp.ExtensionSkills }
+
+// extensionsFor returns the extensions that exist in a version.
 func extensionsFor(version mcp.Version, declared map[string]json.RawMessage) map[string]json.RawMessage {
-	if _, has := declared[mcp.ExtensionTasks]; !has || version.Modern() {
+	if version.Modern() {
 		return declared
 	}
-	if len(declared) == 1 {
-		return nil
+	var kept map[string]json.RawMessage
+	for name, settings := range declared {
+		if isModernExtension(name) {
+			continue
+		}
+		if kept == nil {
+			kept = make(map[string]json.RawMessage, len(declared))
+		}
+		kept[name] = settings
 	}
-	declared = maps.Clone(declared)
-	delete(declared, mcp.ExtensionTasks)
-	return declared
+	return kept
 }
 
 // capabilitiesAs returns a client's capabilities as a version declares them.

@@ -1,10 +1,11 @@
-package main
+package features
 
 import (
 	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/sse"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
@@ -79,7 +81,7 @@ func inBothEras(t *testing.T, test func(t *testing.T, s *client.Session)) {
 	for name, era := range map[string]client.Era{"modern": client.Modern, "legacy": client.Legacy} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServer(new(replicas))
+				s := NewServer(nil)
 				defer func() {
 					if err := s.Shutdown(context.Background()); err != nil {
 						t.Error(err)
@@ -271,12 +273,12 @@ func outcomeOf(result *mcp.CallToolResult, err error) string {
 
 type serveFunc = func(ctx context.Context, address string, output io.Writer) error
 
-func serveOne(ctx context.Context, address string, output io.Writer) error {
-	return serveHTTP(ctx, newServer(new(replicas)), address, output)
-}
-
 func serveThree(ctx context.Context, address string, output io.Writer) error {
-	return serveReplicas(ctx, 3, address, output)
+	shared, err := store.NewMemory(nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ServeReplicas(ctx, 3, address, shared, output), shared.Close())
 }
 
 // startHTTP calls serve, until end is called, which returns its error. base is the URL without a
@@ -302,7 +304,7 @@ func startHTTP(t *testing.T, serve serveFunc) (base string, end func() error) {
 }
 
 func TestHTTP(t *testing.T) {
-	base, end := startHTTP(t, serveOne)
+	base, end := startHTTP(t, ServeHTTP)
 	for path, dialer := range map[string]transport.Dialer{
 		"/mcp": streamable.Dial(base+"/mcp", nil),
 		"/sse": sse.Dial(base+"/sse", nil),
@@ -337,7 +339,7 @@ func TestHTTP(t *testing.T) {
 
 // At shutdown, running calls are answered, and open streams are closed.
 func TestHTTPEnds(t *testing.T) {
-	t.Run("one server", func(t *testing.T) { testHTTPEnds(t, serveOne) })
+	t.Run("one server", func(t *testing.T) { testHTTPEnds(t, ServeHTTP) })
 	t.Run("replicas", func(t *testing.T) { testHTTPEnds(t, serveThree) })
 }
 
@@ -402,9 +404,9 @@ func TestReplicas(t *testing.T) {
 }
 
 func TestHTTPAddressInUse(t *testing.T) {
-	base, end := startHTTP(t, serveOne)
+	base, end := startHTTP(t, ServeHTTP)
 	defer end()
-	for name, serve := range map[string]serveFunc{"one server": serveOne, "replicas": serveThree} {
+	for name, serve := range map[string]serveFunc{"one server": ServeHTTP, "replicas": serveThree} {
 		err := serve(t.Context(), strings.TrimPrefix(base, "http://"), io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "in use") {
 			t.Errorf("%s: an address in use gives %v", name, err)

@@ -1,4 +1,4 @@
-package main
+package features
 
 import (
 	"context"
@@ -169,7 +169,7 @@ func addJobs(s *server.Server) {
 }
 
 // addChanges adds tools that add and remove an entry of all replicas while clients are connected.
-func (all *replicas) addChanges(s *server.Server) {
+func (all *Replicas) addChanges(s *server.Server) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.present == nil {
@@ -191,7 +191,7 @@ func (all *replicas) addChanges(s *server.Server) {
 }
 
 // addToggle adds a tool that alternately adds and removes an entry.
-func (all *replicas) addToggle(s *server.Server, name string, entry *server.Entry, err error, remove func(*server.Server)) {
+func (all *Replicas) addToggle(s *server.Server, name string, entry *server.Entry, err error, remove func(*server.Server)) {
 	if err != nil {
 		panic(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package features
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// A replicas is what the replicas of the server have in common. The zero value is for one server.
-type replicas struct {
+// Replicas is what the replicas of the server have in common. The zero value is for one server.
+type Replicas struct {
 	store store.Store
 
 	mu      sync.Mutex
@@ -28,15 +28,10 @@ type replicas struct {
 	present map[string]bool // whether the entry of a tool of addToggle is registered
 }
 
-// serveReplicas serves n replicas of the server until ctx ends, behind a balancer that sends each
+// ServeReplicas serves n replicas of the server on a store until ctx ends, behind a balancer that sends each
 // request to the next one, whatever its session. It writes the address of the balancer to output.
-func serveReplicas(ctx context.Context, n int, address string, output io.Writer) (err error) {
-	shared, err := store.NewMemory(nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, shared.Close()) }()
-	all := &replicas{store: shared}
+func ServeReplicas(ctx context.Context, n int, address string, shared store.Store, output io.Writer) (err error) {
+	all := &Replicas{store: shared}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
@@ -49,7 +44,7 @@ func serveReplicas(ctx context.Context, n int, address string, output io.Writer)
 		listening := make(chan net.Addr, 1)
 		go func() {
 			defer stop()
-			ended <- streamable.Serve(ctx, "127.0.0.1:0", newServer(all), &streamable.ServeOptions{OnListen: func(at net.Addr) { listening <- at }})
+			ended <- streamable.Serve(ctx, "127.0.0.1:0", NewServer(all), &streamable.ServeOptions{OnListen: func(at net.Addr) { listening <- at }})
 		}()
 		select {
 		case at := <-listening:
