@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -266,6 +267,17 @@ func asksCaller(a Approver) bool {
 		return len(a.callers) > 0
 	}
 	return false
+}
+
+// waits reports whether an approver may wait for a person who is not the caller.
+func waits(a Approver) bool {
+	switch a := a.(type) {
+	case nil, elicitation:
+		return false
+	case *quorum:
+		return slices.ContainsFunc(slices.Concat(a.callers, a.others), waits)
+	}
+	return true
 }
 
 // A vote is the result of one approver.

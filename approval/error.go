@@ -36,6 +36,10 @@ const (
 	TooMany Code = "TOO_MANY_APPROVALS"
 )
 
+// ErrClosed in the error of an [Approver] says that the approver was closed because the program ends. A call
+// that runs as a task, and whose request is in Options.Store, then waits for the next replica.
+var ErrClosed = errors.New("the approver was closed")
+
 // Error returns a description of the code.
 func (c Code) Error() string {
 	switch c {

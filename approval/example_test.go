@@ -69,6 +69,7 @@ func ExampleGuard() {
 		return approval.Answer{Reason: "keep that", By: "anna"}, nil
 	})
 	s := exampleServer(approval.Guard(compiled, person, &approval.Options{Logger: slog.New(slog.DiscardHandler)}))
+	defer s.Shutdown(context.Background())
 	for _, path := range []string{"/tmp/a", "/etc/passwd"} {
 		session, err := client.Connect(context.Background(), transport.Pipe(s), nil)
 		if err != nil {
@@ -93,6 +94,7 @@ func ExampleGuard() {
 // The user of the client is asked, whatever protocol version the client speaks.
 func ExampleElicitation() {
 	s := exampleServer(approval.Guard(asking(), approval.Elicitation(), &approval.Options{Logger: slog.New(slog.DiscardHandler)}))
+	defer s.Shutdown(context.Background())
 	session, err := client.Connect(context.Background(), transport.Pipe(s), &client.Options{
 		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			fmt.Println(p.Message)
@@ -229,6 +231,7 @@ func ExampleOpenJournal() {
 		return approval.Answer{Approved: true, By: "anna"}, nil
 	})
 	s := exampleServer(approval.Guard(asking(), yes, &approval.Options{Journal: journal, Logger: logger}))
+	defer s.Shutdown(context.Background())
 	exampleCall(s, "/tmp/a", nil)
 	fmt.Println(journal.Close())
 	summary, err := approval.Verify(path)

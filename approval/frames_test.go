@@ -83,7 +83,7 @@ func TestApprovedCall(t *testing.T) {
 	if err := s.Mount(provider, nil); err != nil {
 		t.Fatal(err)
 	}
-	session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: client.Modern})
+	session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: client.Modern, Tasks: client.TasksOff})
 	if err != nil {
 		t.Fatal(err)
 	}

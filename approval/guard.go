@@ -47,7 +47,8 @@ type Options struct {
 	// MaxPerCaller is the maximum number of open requests of one caller. Default
 	// [DefaultMaxPerCaller].
 	MaxPerCaller int
-	// Store keeps the approvals of calls that have asked their caller for input, so that any
+	// Store keeps the approvals of calls that have asked their caller for input, and the requests of
+	// calls that wait as tasks, so that any
 	// replica with the same store can continue such a call, once. It contains neither arguments
 	// nor names. While it cannot be reached, these calls fail with [Failed]. Calls that wait for
 	// their caller are then not counted as open, and an answer that never comes is not recorded.
@@ -74,6 +75,11 @@ type Options struct {
 // yes and the tool has not changed, and such a tool is listed. Only tool calls can be
 // approved: for entries of other kinds, ask means deny.
 //
+// If the client supports tasks, a call for which a person must be asked continues as a task (SEP-2663):
+// the client gets the id of the task immediately, and the result after the answer. This does not hold for
+// [Elicitation], nor for an approval that is remembered. The request is made when the task runs. A server
+// with Options.Store needs Options.Store of the guard too: otherwise a task whose replica ends fails.
+//
 // The policy decides in every run of a call, the approver once. A call that the policy denies
 // is refused with a *[policy.DeniedError], a call that is not approved with an *[Error]. A nil
 // p denies everything. A nil approver refuses every request with [NoApprover]. opts may be
@@ -88,7 +94,7 @@ func Guard(p *policy.Compiled, approver Approver, opts *Options) mcp.Guard {
 	o.Name = cmp.Or(o.Name, "approval")
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	g := &guard{policy: p, approver: approver, opts: o, grants: newGrants(&o), key: "io.dovetail/" + o.Name}
-	return mcp.Guard{Name: o.Name, Visible: g.visible, Check: g.check, Run: g.run}
+	return mcp.Guard{Name: o.Name, Visible: g.visible, Check: g.check, Run: g.run, Waits: waits(approver)}
 }
 
 type guard struct {
@@ -154,6 +160,9 @@ func (g *guard) runApproved(ctx context.Context, call *mcp.Call, next mcp.Handle
 	target := Target{
 		Server: t.Origin.Server, Launch: t.Origin.Launch, Tool: cmp.Or(t.Origin.Name, t.Name), ToolDigest: t.Definition.Digest(),
 	}
+	if err := g.becomeTask(own, target); err != nil {
+		return nil, err
+	}
 	grant, err := g.grant(ctx, own, target)
 	if err != nil {
 		return nil, g.refuse(&target, codeOf(err, Failed), err)
@@ -171,12 +180,39 @@ func (g *guard) runApproved(ctx context.Context, call *mcp.Call, next mcp.Handle
 	return result, err
 }
 
+// tokenKey returns the key under which a call of a tool stores its resume token.
+func (g *guard) tokenKey(t Target) string { return g.key + "/" + nameOf(t.Server, t.Tool) }
+
+// taskTTL is how long the result of a call that waited for approval is kept after the deadline.
+const taskTTL = 24 * time.Hour
+
+// becomeTask returns the error of a call that continues as a task, since a person must be asked. No request
+// has been made then: the task makes it.
+func (g *guard) becomeTask(call *mcp.Call, target Target) error {
+	if !waits(g.approver) {
+		return nil
+	}
+	err := call.BecomeTask(mcp.TaskRequest{TTL: min(g.opts.Expiry, 364*24*time.Hour) + taskTTL, NoRestart: g.opts.Store == nil})
+	if err == nil {
+		return nil
+	}
+	if _, begun := call.Load(g.tokenKey(target)); begun {
+		return nil
+	}
+	if g.opts.Remember > 0 {
+		if _, remembered := g.grants.recall(newRequest(target, call, g.opts.Expiry).Subject(), time.Now()); remembered {
+			return nil
+		}
+	}
+	return err
+}
+
 // grant returns the grant of an earlier run of the call, or opens one.
 func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target) (*grant, error) {
 	request := newRequest(target, call, g.opts.Expiry)
 	// The tool is part of the id: a tool that calls another one gets a request for each.
 	id := callID{call.ID(), target.Server, target.Tool}
-	key := g.key + "/" + nameOf(target.Server, target.Tool)
+	key := g.tokenKey(target)
 	if stored, ok := call.Load(key); ok {
 		var token resumeToken
 		if err := json.Unmarshal(stored, &token); err != nil {

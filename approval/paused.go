@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -15,7 +16,8 @@ const storeTimeout = 5 * time.Second
 
 // A pausedGrant is the state of a grant between two runs of its call, in Options.Store. The replica
 // that deletes it has the grant, so one replica continues the call. While the call runs, nothing is
-// stored: a call that was running in a process that was killed cannot be continued.
+// stored: a call that was running in a process that was killed cannot be continued. A call that runs as a task
+// is also stored while it waits for the approver.
 type pausedGrant struct {
 	ID       string `json:"id"`      // of the request
 	Digest   Digest `json:"digest"`  // of the request
@@ -127,6 +129,53 @@ func (g *guard) callDone(ctx context.Context, grant *grant) {
 	}
 }
 
+// persist stores the request of a call that is about to wait as a task. If its replica ends, another one
+// begins the call again and finds the request.
+func (r *run) persist(ctx context.Context) error {
+	g, request := r.guard, r.grant.request
+	if g.opts.Store == nil || r.call.TaskID() == "" || !waits(g.approver) {
+		return nil
+	}
+	r.call.Store(r.grant.key, resumeToken{request.ID, r.grant.run, request.Deadline.UnixMilli()}.json())
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	_, err := g.store(ctx, r.grant, request.Deadline)
+	return err
+}
+
+// claim takes the request that persist has stored, so that this run executes the call and no other one.
+func (r *run) claim(ctx context.Context) error {
+	g := r.guard
+	revision := g.grants.revision(r.grant)
+	if revision == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	switch err := g.opts.Store.Delete(ctx, g.storeKey(r.grant.id), revision); {
+	case errors.Is(err, store.ErrConflict):
+		return Spent
+	case err != nil:
+		return unreachable(err)
+	}
+	g.grants.storedAs(r.grant, 0)
+	return nil
+}
+
+// leave ends a run whose call begins again, and keeps the request for that. It returns false if the request
+// ends with this run.
+func (r *run) leave(ctx context.Context) bool {
+	g := r.guard
+	if g.grants.revision(r.grant) == 0 || !task.Interrupted(ctx) {
+		return false
+	}
+	g.grants.storedAs(r.grant, 0)                            // callDone must not delete it
+	_ = g.record(time.Now(), r.grant, EventPaused, Answer{}) // record logs the error, and nothing runs
+	r.end()
+	return true
+}
+
 // pause keeps the grant for the next run of its call.
 func (r *run) pause(ctx context.Context, until time.Time) error {
 	g := r.guard
@@ -134,12 +183,14 @@ func (r *run) pause(ctx context.Context, until time.Time) error {
 		r.call.Store(r.grant.key, g.grants.pause(r.grant, until).json())
 		return nil
 	}
-	token, err := g.store(ctx, r.grant, until)
-	if err != nil {
-		return r.refuse(codeOf(err, Failed), err)
+	if g.grants.revision(r.grant) == 0 { // otherwise persist has stored it
+		token, err := g.store(ctx, r.grant, until)
+		if err != nil {
+			return r.refuse(codeOf(err, Failed), err)
+		}
+		r.call.Store(r.grant.key, token.json())
 	}
 	g.grants.end(r.grant)
-	r.call.Store(r.grant.key, token.json())
 	if err := g.record(time.Now(), r.grant, EventPaused, Answer{}); err != nil {
 		r.ended = true
 		return g.refuse(&r.grant.request.Target, Failed, err)

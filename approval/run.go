@@ -53,9 +53,12 @@ func (r *run) approve(ctx context.Context) error {
 	if remembered {
 		answer.Reason = "remembered"
 	} else {
+		if err := r.persist(ctx); err != nil {
+			return r.refuse(codeOf(err, Failed), err)
+		}
 		var err error
 		if answer, err = r.ask(ctx); err != nil {
-			if _, asks := mcp.AsInputRequired(err); asks {
+			if _, asks := mcp.AsInputRequired(err); asks || r.leave(ctx) {
 				return err
 			}
 			return r.refuse(askCode(ctx, request, err), err)
@@ -78,6 +81,9 @@ func (r *run) approve(ctx context.Context) error {
 	if !now.Before(request.Deadline) {
 		return r.refuse(Expired, Expired)
 	}
+	if err := r.claim(ctx); err != nil {
+		return r.refuse(codeOf(err, Failed), err)
+	}
 	if err := g.record(now, r.grant, EventExecuting, Answer{}); err != nil {
 		return r.refuse(Failed, err)
 	}
@@ -99,7 +105,21 @@ func (r *run) ask(ctx context.Context) (a Answer, err error) {
 	if ctx.Err() != nil {
 		return Answer{}, context.Cause(ctx)
 	}
-	return approve(ctx, r.guard.approver, r.grant.request)
+	if r.call.TaskID() != "" && waits(r.guard.approver) {
+		r.describe(ctx, "waiting for approval")
+		defer r.describe(ctx, "")
+	}
+	a, err = approve(ctx, r.guard.approver, r.grant.request)
+	if errors.Is(err, ErrClosed) && r.guard.grants.revision(r.grant) != 0 {
+		<-ctx.Done()
+		return Answer{}, context.Cause(ctx)
+	}
+	return a, err
+}
+
+// describe sets the status message of a call that runs as a task.
+func (r *run) describe(ctx context.Context, message string) {
+	_ = r.call.Notify(ctx, mcp.NotificationTasks, &mcp.Task{StatusMessage: message}) // the message decides nothing
 }
 
 // askCode returns the code of an approver's error.

@@ -49,7 +49,7 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		if count > 1 && isNamed(at.kind) {
 			continue
 		}
-		e, err := u.entry(entry, at.name, l.completes)
+		e, err := u.entry(entry, at.name, l)
 		if err != nil {
 			refused = append(refused, fmt.Errorf("the %v %+.256q of %s: %w", entry.kind, entry.name, owner, err))
 			continue
@@ -82,7 +82,7 @@ func isNamed(kind mcp.Kind) bool {
 }
 
 func isSame(old, now *server.Entry) bool {
-	return old.Kind == now.Kind && old.Origin == now.Origin && (old.Complete == nil) == (now.Complete == nil) &&
+	return old.Kind == now.Kind && old.Origin == now.Origin && (old.Complete == nil) == (now.Complete == nil) && old.Task == now.Task &&
 		bytes.Equal(old.Definition.JSON(), now.Definition.JSON())
 }
 
@@ -110,7 +110,7 @@ func (u *Upstream) nameAs(kind mcp.Kind, name string) string {
 }
 
 // entry returns the entry to offer for a listed one.
-func (u *Upstream) entry(l listed, name string, completes bool) (*server.Entry, error) {
+func (u *Upstream) entry(l listed, name string, of *lists) (*server.Entry, error) {
 	definition, err := u.definition(l, name)
 	if err != nil {
 		return nil, err
@@ -123,18 +123,25 @@ func (u *Upstream) entry(l listed, name string, completes bool) (*server.Entry, 
 		Kind: l.kind, Name: name, Definition: mcp.NewDefinition(definition),
 		Origin: mcp.Origin{Server: u.alias, Name: l.name, Launch: u.opts.Launch, Trusted: u.opts.Trusted},
 	}}
-	e.Handle = u.forward(e, originalName)
+	support := of.taskSupportOf(l)
+	e.Handle = u.forward(e, forwarding{name: originalName, tasks: support})
 	if !isNamed(l.kind) {
 		e.Subscribe = func(ctx context.Context, call *mcp.Call) (func(), error) { return u.subscribe(ctx, call.URI()) }
 	}
 	if l.kind == mcp.KindResourceTemplate {
 		e.Match = matcherOf(l.name)
 	}
+	if l.kind == mcp.KindTool {
+		e.Tasks = u.answerTask
+		if support != noTasks {
+			e.Task = server.TaskOptional
+		}
+	}
 	if l.kind == mcp.KindSkill {
 		e.Match = filesOf(l)
 		e.Handle = u.forwardSkill(e)
 	}
-	if completes && (l.kind == mcp.KindPrompt || l.kind == mcp.KindResourceTemplate) {
+	if of.completes && (l.kind == mcp.KindPrompt || l.kind == mcp.KindResourceTemplate) {
 		e.Complete = e.Handle
 	}
 	return e, nil
@@ -202,7 +209,7 @@ func filesOf(l listed) func(uri string) bool {
 // forwardSkill returns the handler of a skill. It does not ask a server to list a directory that does
 // not declare that it can.
 func (u *Upstream) forwardSkill(e *server.Entry) mcp.Handler {
-	forward := u.forward(e, "")
+	forward := u.forward(e, forwarding{})
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		if call.Method() == mcp.MethodDirectoryRead && !u.listsDirectories.Load() {
 			return nil, mcp.ResourceNotFound(call.URI())
@@ -211,33 +218,56 @@ func (u *Upstream) forwardSkill(e *server.Entry) mcp.Handler {
 	}
 }
 
-// forward returns the handler that forwards calls to the server. If a call must not be
-// renamed, name is "".
-func (u *Upstream) forward(e *server.Entry, name string) mcp.Handler {
+// A forwarding says how calls are forwarded to a server.
+type forwarding struct {
+	name  string      // at the server; "" if a call must not be renamed
+	tasks taskSupport // of the tool
+}
+
+// forward returns the handler that forwards calls to the server.
+func (u *Upstream) forward(e *server.Entry, how forwarding) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		if err := u.checkCached(ctx, e); err != nil {
 			return nil, err
 		}
-		if call.Method() != mcp.MethodEventsStream { // which lasts and does not run
-			if err := u.limit.acquire(ctx); err != nil {
-				return nil, notRun(ctx, u.alias, err)
+		if how.tasks == mayBeTask || how.tasks == mustBeTask { // the task of the server belongs to a session
+			if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
+				return nil, err
 			}
-			defer u.limit.release()
 		}
-		session, s, err := u.pool.acquire(ctx, call.Caller)
-		if err != nil {
+		if call.TaskID() != "" {
+			return u.runTask(ctx, call, how)
+		}
+		return u.send(ctx, call, how)
+	}
+}
+
+// send sends one call to the server.
+func (u *Upstream) send(ctx context.Context, call *mcp.Call, how forwarding) (mcp.Result, error) {
+	if call.Method() != mcp.MethodEventsStream { // which lasts and does not run
+		if err := u.limit.acquire(ctx); err != nil {
 			return nil, notRun(ctx, u.alias, err)
 		}
-		suspended := false
-		defer func() { s.release(ctx, suspended) }()
-		result, err := session.Forward(ctx, call, &client.ForwardOptions{Name: name, ServerLabel: u.alias, Timeout: u.opts.CallTimeout})
-		if err != nil {
-			_, suspended = mcp.AsInputRequired(err)
-			return nil, failed(ctx, u.alias, err)
-		}
-		s.recordReply()
-		return result, nil
+		defer u.limit.release()
 	}
+	session, s, err := u.pool.acquire(ctx, call.Caller)
+	if err != nil {
+		return nil, notRun(ctx, u.alias, err)
+	}
+	suspended := false
+	defer func() { s.release(ctx, suspended) }()
+	result, err := session.Forward(ctx, call, &client.ForwardOptions{
+		Name: how.name, ServerLabel: u.alias, Timeout: u.opts.CallTimeout, AsTask: how.tasks == mustBeTask,
+	})
+	if err != nil {
+		_, suspended = mcp.AsInputRequired(err)
+		return nil, failed(ctx, u.alias, err)
+	}
+	// A server that is a child process keeps its tasks in memory.
+	_, suspended = result.(*mcp.Task)
+	suspended = suspended || call.Method() == mcp.MethodTasksGet
+	s.recordReply()
+	return result, nil
 }
 
 // checkCached starts the server if e may be an entry of a cached catalog. Guards have

@@ -38,16 +38,17 @@ const (
 // lists are the lists of a server that are offered.
 type lists struct {
 	entries    []listed
-	refused    []error  // of entries that are not valid or exceed a limit
-	more       int      // how many more were refused
-	bridges    []string // that the server is connected to, directly or through others
-	completes  bool     // the server has completions
-	incomplete bool     // the list of tools has not been read in this run
+	refused    []error     // of entries that are not valid or exceed a limit
+	more       int         // how many more were refused
+	bridges    []string    // that the server is connected to, directly or through others
+	completes  bool        // the server has completions
+	tasks      taskSupport // of the server
+	incomplete bool        // the list of tools has not been read in this run
 }
 
 // isSame reports whether two readings have the same entries.
 func (l *lists) isSame(other *lists) bool {
-	return other != nil && l.incomplete == other.incomplete && l.more == other.more && l.completes == other.completes && slices.Equal(l.bridges, other.bridges) &&
+	return other != nil && l.incomplete == other.incomplete && l.more == other.more && l.completes == other.completes && l.tasks == other.tasks && slices.Equal(l.bridges, other.bridges) &&
 		slices.EqualFunc(l.refused, other.refused, func(a, b error) bool { return a.Error() == b.Error() }) && slices.EqualFunc(l.entries, other.entries, func(a, b listed) bool {
 		return a.kind == b.kind && a.name == b.name && bytes.Equal(a.definition, b.definition)
 	})
@@ -198,7 +199,7 @@ func (u *Upstream) refresh(ctx context.Context, session *client.Session) time.Du
 // read, or is nil because it has not been read yet. The error joins the errors of the lists. It is
 // stored and logged when all lists have been read.
 func (u *Upstream) offer(read []*list, session *client.Session, all bool) error {
-	l := &lists{completes: session.Capabilities().Completions != nil}
+	l := &lists{completes: session.Capabilities().Completions != nil, tasks: serverTasks(session.Capabilities())}
 	var skills mcp.SkillsCapability
 	_ = skills.UnmarshalJSON(session.Capabilities().Extensions[mcp.ExtensionSkills]) // invalid settings are none
 	u.listsDirectories.Store(skills.DirectoryRead)

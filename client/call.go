@@ -255,6 +255,10 @@ type ForwardOptions struct {
 	// caller answers questions does not count. Default: the deadline of the context, otherwise
 	// [Options].CallTimeout.
 	Timeout time.Duration
+	// AsTask makes the call of a tool a task of the server and waits for its result, if the server
+	// speaks 2025-11-25. Tools with the taskSupport "required" cannot be called otherwise. Newer servers
+	// decide themselves.
+	AsTask bool
 }
 
 // Forward forwards a call of another client and returns the server's result. Both are forwarded
@@ -267,6 +271,9 @@ type ForwardOptions struct {
 // session forwards it, or one that shares its [SuspendedCalls]. Nothing is executed twice. Other
 // errors are the server's *[jsonrpc.Error], or a *[jsonrpc.CallError], which says whether the call
 // may have been executed.
+//
+// If the caller supports tasks, the result may be an *[mcp.Task], with the id that the server has given to
+// it. Requests about the task are forwarded with that id. Their questions keep their keys.
 //
 // The session must have the capabilities of the caller; see [Session.CanForward]. opts may be nil.
 // Forward may be called concurrently with different calls.

@@ -18,7 +18,8 @@ const (
 	// MethodTasksResult waits for the result of a task (2025-11-25 only).
 	MethodTasksResult = "tasks/result"
 
-	// NotificationTasks reports the new state of a task to its subscribers.
+	// NotificationTasks reports the new state of a task to its subscribers. A call that runs as a task
+	// sets the status message of the task if it notifies a [Task] with it; see [Call.Notify].
 	NotificationTasks = "notifications/tasks"
 )
 

@@ -45,6 +45,13 @@ type Entry struct {
 	Subscribe func(ctx context.Context, call *mcp.Call) (stop func(), err error)
 	// Task says whether calls of the tool may continue as tasks.
 	Task TaskMode
+	// Tasks answers tasks/get, tasks/update and tasks/cancel for the tasks that another server keeps:
+	// for a caller that supports tasks, Handle may return an *[mcp.Task] with the id there, of at most
+	// 4 KiB. The server that received the call replaces the id by one that is valid for the same
+	// principal only, while the principal sees the entry, and at most for a year. The calls of Tasks
+	// have the id that Handle has returned. Guards do not apply to them, except that Visible must show
+	// the entry. nil means that Handle returns no tasks.
+	Tasks mcp.Handler
 
 	pending  *pending // nil once the entry is in a catalog
 	composed bool     // Visible includes the guards, and calls are checked against it

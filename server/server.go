@@ -392,7 +392,11 @@ func (s *Server) invoke(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.
 		if entry == nil {
 			return nil, unknownName(call)
 		}
-		return entry.Handle(ctx, call)
+		result, err := entry.Handle(ctx, call)
+		if kept, ok := result.(*mcp.Task); ok && err == nil {
+			return s.sealTask(ctx, call, entry, kept)
+		}
+		return result, err
 	case mcp.MethodComplete:
 		return complete(ctx, call, entry)
 	case mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
@@ -408,7 +412,7 @@ func (s *Server) invoke(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.
 	case mcp.MethodResourceTemplatesList:
 		return s.list(ctx, call, mcp.KindResourceTemplate)
 	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
-		if s.Catalog().hasTasks() {
+		if s.Catalog().answersTasks() {
 			return s.answerTask(ctx, call)
 		}
 	case mcp.MethodSkillsList:

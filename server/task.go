@@ -186,6 +186,19 @@ func (c *Catalog) hasTasks() bool {
 	return false
 }
 
+// answersTasks reports whether there may be tasks, of this server or of an entry.
+func (c *Catalog) answersTasks() bool {
+	if c.partial || c.resolve != nil { // some tools may not be listed
+		return true
+	}
+	for e := range c.All(mcp.KindTool) {
+		if e.Task != TaskForbidden || e.Tasks != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // BecomesTask implements [era.Core].
 func (c core) BecomesTask(tool string) bool {
 	e := c.Catalog().Lookup(mcp.KindTool, tool)
@@ -225,13 +238,15 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	return created, c.taskError(ctx, call, err)
 }
 
+var errUnknownTask = invalidParams("there is no such task: it has another owner, has expired or never existed")
+
 // taskError returns the error for the client.
 func (s *Server) taskError(ctx context.Context, call *mcp.Call, err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, task.ErrUnknown) {
-		return invalidParams("there is no such task: it has another owner, has expired or never existed")
+		return errUnknownTask
 	}
 	if tooLarge, ok := errors.AsType[*task.SizeError](err); ok {
 		return invalidParams("%v", tooLarge)
@@ -291,6 +306,15 @@ func (s *Server) answerTask(ctx context.Context, call *mcp.Call) (mcp.Result, er
 	if err != nil {
 		return nil, err
 	}
+	entry, inner, sealed, err := s.openTask(ctx, call.Caller, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case entry != nil:
+		return s.answerEntryTask(ctx, call, entry, inner)
+	case sealed:
+		return nil, errUnknownTask
+	}
 	engine, err := s.taskEngine()
 	if err != nil {
 		return nil, err
@@ -336,12 +360,15 @@ type taskSink struct{ run *task.Run }
 // Notify sets the progress of the task. Log messages of tasks are not sent: SEP-2663, "Task Status
 // Notifications".
 func (t taskSink) Notify(_ context.Context, method string, params jsonrpc.Appender) error {
-	if method != mcp.NotificationProgress {
+	if method != mcp.NotificationProgress && method != mcp.NotificationTasks {
 		return nil
 	}
 	encoded, err := params.AppendJSON(nil)
 	if err != nil {
 		return err
+	}
+	if method == mcp.NotificationTasks { // of the call itself: its new status message
+		return t.describe(encoded)
 	}
 	var progress mcp.ProgressParams
 	if err := progress.UnmarshalJSON(encoded); err != nil {
@@ -359,7 +386,23 @@ func (t taskSink) Notify(_ context.Context, method string, params jsonrpc.Append
 	default:
 		message = fmt.Sprint(reported.Progress)
 	}
-	t.run.Report(message, reported)
+	t.run.Report(message, &reported)
+	return nil
+}
+
+// describe sets the status message, and the progress if the task has any.
+func (t taskSink) describe(encoded json.RawMessage) error {
+	var state mcp.Task
+	if err := state.UnmarshalJSON(encoded); err != nil {
+		return err
+	}
+	var reported *task.Progress
+	if raw := state.Meta.Get(mcp.MetaTaskProgress); raw != nil {
+		if err := json.Unmarshal(raw, &reported); err != nil {
+			return err
+		}
+	}
+	t.run.Report(state.StatusMessage, reported)
 	return nil
 }
 
@@ -401,6 +444,9 @@ func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, 
 		return task.Outcome{}, err
 	}
 	defer call.Close()
+	if result := call.Result(); result != nil {
+		return task.Outcome{Result: result}, nil
+	}
 	result, err := core{s}.Serve(ctx, &call.Call)
 	if question, asks := mcp.AsInputRequired(err); asks {
 		state, err := call.Ask()

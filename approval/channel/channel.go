@@ -126,7 +126,7 @@ func (c *Channel) Close() error {
 	if !c.closed {
 		c.closed = true
 		close(c.closing)
-		c.pending.fail(approval.Errorf(approval.NoApprover, "Approval channel closed"))
+		c.pending.fail(closed())
 		c.disconnect(websocket.CloseGoingAway, "the channel is closing")
 	}
 	c.mu.Unlock()
@@ -184,7 +184,7 @@ func (c *Channel) add(r *approval.Request, frame []byte) (*pendingRequest, error
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-		return nil, approval.Errorf(approval.NoApprover, "Approval channel closed")
+		return nil, closed()
 	case c.conn == nil && c.opts.ReconnectTimeout <= 0:
 		return nil, notConnected()
 	}

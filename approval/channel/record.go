@@ -148,16 +148,16 @@ func (s *replicas) openAt(ctx context.Context, own *record, key string) (*claim,
 			return nil, unreachable(err)
 		}
 		found, err := readRecord(item)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, approval.Errorf(approval.Failed, "%v", err)
-		case found.ID == own.ID:
-			return nil, errPending
 		}
-		if owned, err := s.exists(ctx, s.ownerOf(found.Owner)); owned {
-			return nil, nil
-		} else if err != nil {
+		switch owned, err := s.exists(ctx, s.ownerOf(found.Owner)); {
+		case err != nil:
 			return nil, unreachable(err)
+		case owned && found.ID == own.ID:
+			return nil, errPending
+		case owned:
+			return nil, nil
 		}
 		if found.overdue() {
 			if err := s.store.Delete(ctx, key, item.Revision); err != nil && !errors.Is(err, store.ErrConflict) {

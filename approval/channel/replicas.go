@@ -111,12 +111,23 @@ func (c *Channel) decided(ctx context.Context, own *claim) (a approval.Answer, e
 			} // otherwise ctx ends now
 		case <-c.closing:
 			keep = true
-			return a, approval.Errorf(approval.NoApprover, "Approval channel closed")
+			return a, closed()
 		case <-ctx.Done():
 			return a, context.Cause(ctx)
 		}
 	}
 }
+
+// closed returns the error of a request after Close.
+func closed() error {
+	return closedError{approval.Errorf(approval.NoApprover, "Approval channel closed")}
+}
+
+// A closedError is also an [approval.ErrClosed].
+type closedError struct{ error }
+
+func (e closedError) Is(target error) bool { return target == approval.ErrClosed }
+func (e closedError) Unwrap() error        { return e.error }
 
 func failed(reason string) error {
 	return approval.Errorf(approval.Failed, "the approver failed: %s", reason)

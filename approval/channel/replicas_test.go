@@ -320,6 +320,27 @@ func TestPendingForTenRestarts(t *testing.T) {
 	})
 }
 
+// A call that runs as a task is made again with the same request when its replica was killed. It gets the
+// decision that was made in between, and two calls never have the request.
+func TestSameRequestAtAnotherReplica(t *testing.T) {
+	sharing(t, 3, func(t *testing.T, shared store.Store, replicas []*replica) {
+		killed := replicas[0].askWith(t.Context(), request("task"))
+		wantPending(t, killed)
+		if v := <-replicas[1].askWith(t.Context(), request("task")); v.err == nil || !strings.Contains(v.err.Error(), "already pending") {
+			t.Errorf("a second call gets %+v", v)
+		}
+		person := replicas[1].connect(t, "dovetail.approval.v1")
+		person.asked(t)
+		replicas[0].kill()
+		<-killed
+		person.say(t, answerOf("task", true))
+		synctest.Wait()
+		wantApproved(t, replicas[2].askWith(t.Context(), request("task")), true)
+		person.wantSilence(t)
+		wantNoRecords(t, shared)
+	})
+}
+
 // Of equal calls, one gets the decision about a request that was left. A call with other arguments
 // or of another caller does not.
 func TestDecisionForOneCall(t *testing.T) {

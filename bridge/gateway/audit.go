@@ -112,6 +112,9 @@ func (a *Audit) Middleware(next mcp.Handler) mcp.Handler {
 // toolOutcome returns the outcome of a result. It also returns the result, which it encodes if
 // necessary.
 func toolOutcome(result mcp.Result) (outcome string, same mcp.Result, err error) {
+	if _, continues := result.(*mcp.Task); continues {
+		return outcomeOK, result, nil
+	}
 	raw, ok := result.(mcp.Raw)
 	if !ok && result != nil {
 		encoded, err := result.AppendJSON(nil)

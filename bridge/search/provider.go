@@ -71,6 +71,7 @@ func New(source server.Provider, opts *Options) (*Provider, error) {
 	if p.search, p.call, err = newTools(options.Description, p.find, p.forward); err != nil {
 		return nil, err
 	}
+	p.call.Tasks = func(ctx context.Context, call *mcp.Call) (mcp.Result, error) { return p.source.Serve(ctx, call) }
 	p.source = server.New(mcp.Implementation{Name: "search"}, &server.Options{
 		Guards: options.Guards, CallMiddleware: options.CallMiddleware, Logger: options.Logger,
 	})
@@ -98,8 +99,11 @@ func (p *Provider) Catalog() *server.Catalog {
 // callEntry returns the entry of [CallTool]. It requires the scopes of all tools, since it can
 // call any of them.
 func (p *Provider) callEntry(source *server.Catalog) *server.Entry {
-	all := make(map[string]bool)
+	all, tasks := make(map[string]bool), server.TaskForbidden
 	for e := range source.All(mcp.KindTool) {
+		if e.Task != server.TaskForbidden {
+			tasks = server.TaskOptional
+		}
 		for _, scope := range e.Scopes {
 			all[scope] = true
 		}
@@ -107,9 +111,9 @@ func (p *Provider) callEntry(source *server.Catalog) *server.Entry {
 	scopes := slices.Sorted(maps.Keys(all))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !slices.Equal(p.call.Scopes, scopes) {
+	if !slices.Equal(p.call.Scopes, scopes) || p.call.Task != tasks {
 		call := *p.call
-		call.Scopes = scopes
+		call.Scopes, call.Task = scopes, tasks
 		p.call = &call
 	}
 	return p.call

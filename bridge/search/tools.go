@@ -190,11 +190,26 @@ func (p *Provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	if err != nil {
 		return nil, err
 	}
+	if err := p.becomeTask(call, name); err != nil {
+		return nil, err
+	}
 	inner, err := call.Enter(nil, params, nil)
 	if err != nil {
 		return nil, err
 	}
 	return p.source.Serve(ctx, inner)
+}
+
+// becomeTask returns the error of a call that continues as a task because its tool may. The ids of tasks
+// of the source would not be valid after a restart.
+func (p *Provider) becomeTask(call *mcp.Call, name json.RawMessage) error {
+	if !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks) {
+		return nil
+	}
+	if e := p.source.Catalog().Lookup(mcp.KindTool, jsonscan.Unquote(name)); e == nil || e.Task == server.TaskForbidden {
+		return nil
+	}
+	return call.BecomeTask(mcp.TaskRequest{})
 }
 
 func readCall(raw json.RawMessage) (name, arguments json.RawMessage, err error) {

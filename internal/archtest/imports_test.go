@@ -120,13 +120,13 @@ server/shell:             mcp server server/process server/workspace internal/pe
 policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp transport/store policy internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/token golang.org/x/sys
+approval:                 jsonrpc mcp transport/store policy internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/task internal/token golang.org/x/sys
 approval/channel:         jsonrpc transport/store approval internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
 approval/page:            internal/httpguard net/http
 
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
-bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/jsonscan internal/paging internal/uritemplate
+bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/jsonscan internal/paging internal/task internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/atomicfile internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan

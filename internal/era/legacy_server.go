@@ -373,10 +373,12 @@ func tooLongURI(n int) error {
 // callLegacy runs a call. While the call asks questions, callLegacy asks the client and runs the
 // call again.
 func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
-	caller, err := b.taskCaller(req, caller)
+	session := caller
+	caller, err := b.taskCaller(req, session)
 	if err != nil {
 		return err
 	}
+	wantsTask := caller != session
 	c := newCall(ctx, from, req, caller)
 	defer c.close()
 	for {
@@ -386,6 +388,13 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		switch {
 		case err == nil:
 			if task, ok := result.(*mcp.Task); ok {
+				return writeLegacyTask(task, reply)
+			}
+			if wantsTask { // a tool or its server decided against a task, but the client waits for one
+				task, err := b.server.endAsTask(ctx, c, result)
+				if err != nil {
+					return errorFor(caller.Version, err)
+				}
 				return writeLegacyTask(task, reply)
 			}
 			return b.server.writeLegacy(req.Method, caller.Version, result, reply)

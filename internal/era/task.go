@@ -45,6 +45,15 @@ func (c *TaskCall) Ask() (state json.RawMessage, err error) {
 	return c.encodeState(), nil
 }
 
+// Result returns the result of a call that was complete when it became a task, and otherwise nil.
+func (c *TaskCall) Result() json.RawMessage {
+	result, _ := c.Load(storedResult)
+	return result
+}
+
+// storedResult is the key of the result of a call that was complete when it became a task.
+const storedResult = "io.dovetail/result"
+
 // Close ends the run, and the call unless it asks.
 func (c *TaskCall) Close() { c.close() }
 
@@ -90,6 +99,18 @@ func (s *Server) becomeTask(ctx context.Context, c *call, request *mcp.TaskReque
 	task, err := s.core.CreateTask(ctx, &c.Call, *request, c.encodeState())
 	c.isSuspended = err == nil
 	return task, err
+}
+
+// endAsTask answers a call whose client waits for a task and whose result is known already.
+func (s *Server) endAsTask(ctx context.Context, c *call, result mcp.Result) (*mcp.Task, error) {
+	encoded, err := result.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	c.Store(storedResult, encoded)
+	request := new(mcp.TaskRequest)
+	requestTTL(c, request)
+	return s.becomeTask(ctx, c, request)
 }
 
 // resultTask is the type of a result that is a task.

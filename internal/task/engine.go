@@ -405,7 +405,7 @@ func (e *Engine) handle(m message) {
 		w.notify()
 	}
 	if run := e.running[m.ID]; run != nil && m.Cancelled {
-		run.cancel(errCancelled)
+		run.cancel(ErrCancelled)
 	}
 }
 

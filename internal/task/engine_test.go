@@ -530,7 +530,7 @@ func TestProgressOfTasks(t *testing.T) {
 		r := newRig(t)
 		e := r.replica(func(_ context.Context, run *task.Run) task.Outcome {
 			for i := range 100 {
-				run.Report(fmt.Sprint("step ", i), task.Progress{Progress: float64(i), Total: 100})
+				run.Report(fmt.Sprint("step ", i), &task.Progress{Progress: float64(i), Total: 100})
 				<-time.After(100 * time.Millisecond)
 			}
 			return result("done")
@@ -625,7 +625,7 @@ func TestStoreHasNoPlainText(t *testing.T) {
 		r := newRig(t)
 		spy := &spy{Store: r.memory}
 		run := func(ctx context.Context, run *task.Run) task.Outcome {
-			run.Report(secret, task.Progress{Progress: 1})
+			run.Report(secret, &task.Progress{Progress: 1})
 			run.Save(ctx, json.RawMessage(`{"a":"`+secret+`"}`))
 			if len(run.Answers) == 0 {
 				return task.Outcome{

@@ -41,9 +41,11 @@ type record struct {
 	Cancelled bool           `json:"cancelled,omitempty"` // the client has asked to cancel the task
 
 	// Round counts the jobs of the task from 1: the first run, and one after each answered round of
-	// questions. Started is the last round that a worker has begun.
+	// questions. Started is the last round that a worker has begun, and Attempt the delivery of its job.
+	// An earlier worker of the same round has lost the task.
 	Round   int `json:"round"`
 	Started int `json:"started,omitempty"`
+	Attempt int `json:"attempt,omitempty"`
 
 	Questions map[string]mcp.InputRequest `json:"questions,omitempty"` // without an answer
 	Answers   map[string]part             `json:"answers,omitempty"`   // for the next run

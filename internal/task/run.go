@@ -14,13 +14,24 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// Causes of the end of a run's context.
+// ErrCancelled is the cause of the end of a run's context when the client has cancelled the task.
+var ErrCancelled = errors.New("the task was cancelled by its client")
+
+// ErrExpired is the cause when the task has taken longer than its time to live.
+var ErrExpired = errors.New("the task took longer than its time to live")
+
+// Other causes of the end of a run's context.
 var (
-	errCancelled = errors.New("the task was cancelled by its client")
-	errExpired   = errors.New("the task took longer than its time to live")
-	errLost      = errors.New("another worker runs the task")
-	errNotSaved  = errors.New("a value of the task could not be stored")
+	errLost     = errors.New("another worker runs the task")
+	errNotSaved = errors.New("a value of the task could not be stored")
 )
+
+// Interrupted reports whether ctx, of a run, has ended although its task has not: the call begins again,
+// here or at another replica. It is false for the context of a call that is no task.
+func Interrupted(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, errStopped) || errors.Is(cause, errLost) || errors.Is(cause, errNotSaved)
+}
 
 const (
 	// progressInterval is how often the progress of a run is stored, at most.
@@ -46,11 +57,12 @@ type Run struct {
 	until  time.Time
 	cancel context.CancelCauseFunc
 
-	mu       sync.Mutex
-	message  string
-	progress *Progress
-	unsaved  bool          // the progress is not stored
-	wake     chan struct{} // has a value when the record must be read or written
+	mu        sync.Mutex
+	message   string
+	described bool // message is set
+	progress  *Progress
+	unsaved   bool          // the progress is not stored
+	wake      chan struct{} // has a value when the record must be read or written
 }
 
 // An Outcome is how a run has ended: exactly one of the fields is set.
@@ -67,12 +79,15 @@ type Outcome struct {
 	Again bool
 }
 
-// Report sets the progress of the task. It does not block; the progress is stored within half a second,
-// and the last one counts.
-func (r *Run) Report(message string, progress Progress) {
+// Report sets the message and, unless it is nil, the progress of the task. It does not block; both are stored
+// within half a second, and the last ones count.
+func (r *Run) Report(message string, progress *Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.message, r.progress, r.unsaved = message, &progress, true
+	r.message, r.described, r.unsaved = message, true, true
+	if progress != nil {
+		r.progress = progress
+	}
 	r.look()
 }
 
@@ -80,8 +95,11 @@ func (r *Run) Report(message string, progress Progress) {
 func (r *Run) reported(rec *record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.described {
+		rec.Message = r.message
+	}
 	if r.progress != nil {
-		rec.Message, rec.Progress = r.message, r.progress
+		rec.Progress = r.progress
 	}
 }
 
@@ -121,7 +139,7 @@ func (r *Run) save(ctx context.Context, state json.RawMessage) error {
 func (r *Run) update(ctx context.Context, change func(rec *record)) (*record, error) {
 	lost := false
 	rec, err := r.engine.update(ctx, r.ID, func(rec *record) bool {
-		lost = rec.Status != mcp.TaskWorking || rec.Started != r.round || rec.Round != r.round
+		lost = rec.Status != mcp.TaskWorking || rec.Started != r.round || rec.Round != r.round || rec.Attempt != r.job.Attempt
 		if !lost {
 			change(rec)
 		}
@@ -186,7 +204,7 @@ func (e *Engine) work(pulled *store.Job) {
 		e.nak(pulled, retryDelay)
 		return
 	}
-	ctx, stop := context.WithDeadlineCause(ctx, r.until, errExpired)
+	ctx, stop := context.WithDeadlineCause(ctx, r.until, ErrExpired)
 	defer stop()
 	var keeping sync.WaitGroup
 	ended := make(chan struct{})
@@ -242,7 +260,7 @@ func (r *Run) begin(ctx context.Context) (runs bool, err error) {
 			rec.end(mcp.TaskFailed, errNotRestarted.Message)
 			rec.Error = encodeError(errNotRestarted)
 		}
-		rec.Started = r.round
+		rec.Started, rec.Attempt = r.round, r.job.Attempt
 		return true
 	})
 	if err != nil {
@@ -327,7 +345,7 @@ func (r *Run) store(ctx context.Context) {
 	case err != nil:
 		return // the next progress is stored again
 	case rec.Cancelled:
-		r.cancel(errCancelled)
+		r.cancel(ErrCancelled)
 	case unsaved:
 		r.engine.changed(ctx, r.ID, rec)
 	}
@@ -343,15 +361,15 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 	case outcome.Again, errors.Is(cause, errNotSaved), errors.Is(cause, errStopped) && incomplete:
 		e.nak(r.job, 0)
 		return
-	case errors.Is(cause, errExpired) && incomplete:
-		*outcome = Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: errExpired.Error()}}
+	case errors.Is(cause, ErrExpired) && incomplete:
+		*outcome = Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: ErrExpired.Error()}}
 	}
 	// The outcome must be stored, and the store may be down for some time.
 	ctx, cancel := context.WithTimeout(context.Background(), max(r.job.HeldFor/2, operationTimeout))
 	defer cancel()
 	var pause backoff.Backoff
 	for {
-		err := r.conclude(ctx, errors.Is(cause, errCancelled) && incomplete, outcome)
+		err := r.conclude(ctx, errors.Is(cause, ErrCancelled) && incomplete, outcome)
 		var size *SizeError
 		switch {
 		case err == nil:

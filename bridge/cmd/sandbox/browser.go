@@ -141,7 +141,7 @@ func (b *browser) screenshot() *server.Entry {
 	definition := bytes.Replace(known.Definition.JSON(), []byte(original), []byte(name), 1)
 	return &server.Entry{Target: mcp.Target{
 		Kind: mcp.KindTool, Name: strings.Trim(name, `"`), Definition: mcp.NewDefinition(definition), Origin: known.Origin,
-	}, Handle: explain(handle)}
+	}, Handle: explain(handle), Task: known.Task, Tasks: known.Tasks}
 }
 
 // explain returns a tool error with the reason if the browser is not available.

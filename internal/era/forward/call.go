@@ -118,7 +118,7 @@ const (
 // call. It ends with that run, unless the server can ask by requests.
 func (c *forwardedCall) setContext(ctx context.Context, timeout time.Duration) {
 	c.ctx = context.WithValue(ctx, callKey{}, c)
-	if c.untrack != nil {
+	if c.untrack != nil || c.params.asTask {
 		c.ctx = c.activity.Context(c.ctx)
 	}
 	if c.asks != nil {
@@ -139,7 +139,15 @@ func (c *forwardedCall) setContext(ctx context.Context, timeout time.Duration) {
 // request sends the request and sets the outcome.
 func (c *forwardedCall) request() {
 	defer c.end()
+	c.exchange()
+}
+
+// exchange sends the request and sets the outcome. A task of 2025-11-25 is awaited.
+func (c *forwardedCall) exchange() {
 	c.response, c.question, c.err = c.session.Exchange(c.ctx, c.params.call.Method(), &c.params)
+	if c.err == nil && c.params.asTask {
+		c.response, c.err = c.awaitTask(c.response)
+	}
 }
 
 // end releases the resources of the call.
@@ -205,13 +213,14 @@ const (
 	memberMeta      = "_meta"
 	memberState     = "requestState"
 	memberResponses = "inputResponses"
+	memberTask      = "task" // 2025-11-25
 )
 
 // reservedMembers are the names of members that policies and guards read, by the member that
 // contains them. A variant in another case is refused: a server that ignores case would execute
 // another call than the one that was checked.
 var reservedMembers = map[string][]string{
-	"":         {"name", "arguments", "uri", "ref", "argument", "context", "cursor", memberMeta, memberState, memberResponses},
+	"":         {"name", "arguments", "uri", "ref", "argument", "context", "cursor", memberTask, "taskId", memberMeta, memberState, memberResponses},
 	"ref":      {"type", "name", "uri"},
 	"argument": {"name", "value"},
 	memberMeta: {mcp.MetaProgressToken, mcp.MetaProtocolVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel},
@@ -260,12 +269,14 @@ type params struct {
 	token     json.RawMessage // progress token; nil if the caller wants no progress
 	state     string
 	responses json.RawMessage
+	asTask    bool // the call becomes a task of a server of 2025-11-25
 }
 
 // paramsOf returns the parameters of a round. last is nil in the first round.
 func (s *Session) paramsOf(call *mcp.Call, opts *Options, last *round) (p params, err error) {
 	p.call, p.name = call, opts.Name
 	if !s.Version().Modern() {
+		p.asTask = opts.AsTask && s.Version() == mcp.Version20251125 && call.Method() == mcp.MethodToolsCall
 		return p, nil
 	}
 	if p.meta, err = s.metaFor(call.Caller); err != nil {
@@ -293,10 +304,16 @@ func (p *params) AppendJSON(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	edits := append(make([]jsonscan.Edit, 0, 4), jsonscan.Edit{Name: memberMeta, Value: meta},
+	edits := append(make([]jsonscan.Edit, 0, 5), jsonscan.Edit{Name: memberMeta, Value: meta},
 		jsonscan.Edit{Name: memberResponses, Value: p.responses}, jsonscan.Edit{Name: memberState})
 	if p.state != "" {
 		edits[2].Value = jsonscan.AppendString(nil, p.state)
+	}
+	switch {
+	case p.asTask:
+		edits = append(edits, jsonscan.Edit{Name: memberTask, Value: []byte("{}")})
+	case p.call.Member(memberTask) != nil && !p.call.Caller.Version.Modern(): // it is between the caller and this hop
+		edits = append(edits, jsonscan.Edit{Name: memberTask})
 	}
 	if p.name != "" {
 		name := jsonscan.Edit{Name: "name", Value: jsonscan.AppendString(nil, p.name)}

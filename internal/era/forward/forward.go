@@ -26,6 +26,8 @@ type Options struct {
 	// era.Config.CallTimeout, otherwise the timeout of the transport, or 60 s if a legacy
 	// server can ask.
 	Timeout time.Duration
+	// AsTask makes the call a task of a server of 2025-11-25, and waits for its result.
+	AsTask bool
 }
 
 // A Session is a client session that also carries calls of other clients. Its methods may be
@@ -117,7 +119,7 @@ func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *Options) (m
 	}
 	if c.asks == nil {
 		defer c.end()
-		c.response, c.question, c.err = s.Exchange(c.ctx, call.Method(), &c.params)
+		c.exchange()
 	}
 	question, err := c.wait(ctx, call)
 	switch {
@@ -128,7 +130,7 @@ func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *Options) (m
 	case c.question != nil:
 		return nil, s.ask(call, opts, round, c.question)
 	}
-	return mcp.Raw(c.response.Result), nil
+	return s.resultOf(call, opts, c.response)
 }
 
 // metaFor returns the members of _meta that describe the caller, "" in a legacy session.

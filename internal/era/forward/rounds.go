@@ -157,6 +157,7 @@ const (
 // Sessions may share one SuspendedCalls. Its methods may be called concurrently.
 type SuspendedCalls struct {
 	replica string // random name that identifies this value among all replicas
+	seen    seenQuestions
 
 	mu        sync.Mutex
 	calls     map[key]*forwardedCall

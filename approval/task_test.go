@@ -1,0 +1,459 @@
+package approval_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// prompts is an approver that collects prompts.
+type prompts struct {
+	mu   sync.Mutex
+	list []*approval.Prompt
+
+	closed chan struct{}
+}
+
+func (p *prompts) approver() approval.Approver {
+	return approval.Callback(func(_ context.Context, prompt *approval.Prompt) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.list = append(p.list, prompt)
+	})
+}
+
+// closable returns an approver that ends when p.closed is closed.
+func (p *prompts) closable() approval.Approver {
+	p.closed = make(chan struct{})
+	return approval.ApproverFunc(func(ctx context.Context, r *approval.Request) (approval.Answer, error) {
+		ctx, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		var waiting sync.WaitGroup
+		defer waiting.Wait()
+		waiting.Go(func() {
+			select {
+			case <-p.closed:
+				end(approval.ErrClosed)
+			case <-ctx.Done():
+			}
+		})
+		defer end(nil)
+		return p.approver().Approve(ctx, r)
+	})
+}
+
+// last returns the last prompt, and how many there are.
+func (p *prompts) last() (*approval.Prompt, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.list) == 0 {
+		return nil, 0
+	}
+	return p.list[len(p.list)-1], len(p.list)
+}
+
+// taskFixture is a server with a guarded tool.
+type taskFixture struct {
+	*prompts
+	t       testing.TB
+	journal *memoryJournal
+	options *approval.Options
+	runs    atomic.Int32
+}
+
+func newTaskFixture(t testing.TB) *taskFixture {
+	f := &taskFixture{t: t, prompts: &prompts{}, journal: &memoryJournal{}}
+	f.options = options(f.journal)
+	return f
+}
+
+// serve starts a server. approver is that of the fixture if it is nil.
+func (f *taskFixture) serve(approver approval.Approver, shared store.Store) *server.Server {
+	f.t.Helper()
+	if approver == nil {
+		approver = f.approver()
+	}
+	s := server.New(mcp.Implementation{Name: "s", Version: "1"}, &server.Options{
+		Logger: quiet(), Store: shared, Guards: []mcp.Guard{approval.Guard(asking(), approver, f.options)},
+	})
+	server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) {
+		f.runs.Add(1)
+		return "written", nil
+	})
+	f.t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
+	if err := s.Start(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+// dial connects a client, which supports tasks if it is modern.
+func (f *taskFixture) dial(s *server.Server, era client.Era) *client.Session {
+	f.t.Helper()
+	opts := &client.Options{Era: era, CallTimeout: time.Hour}
+	if era == client.Modern {
+		opts.Capabilities = &mcp.ClientCapabilities{
+			Elicitation: &mcp.ElicitationCapability{},
+			Extensions:  map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")},
+		}
+	}
+	opts.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"decision":"approve"}`)}, nil
+	}
+	session, err := client.Connect(f.t.Context(), transport.Pipe(s), opts)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { session.Close() })
+	return session
+}
+
+const writeCall = `{"name":"write","arguments":{"path":"/tmp/a"}}`
+
+// start calls the tool and returns the task.
+func (f *taskFixture) start(session *client.Session) string {
+	f.t.Helper()
+	raw, err := session.Call(f.t.Context(), mcp.MethodToolsCall, json.RawMessage(writeCall), nil)
+	var created mcp.Task
+	if err != nil || created.UnmarshalJSON(raw) != nil || created.TaskID == "" {
+		f.t.Fatalf("the call gives %s, %v, want a task", raw, err)
+	}
+	f.pass(time.Second) // for the status message
+	return created.TaskID
+}
+
+func (f *taskFixture) pass(d time.Duration) {
+	sleep(d)
+	synctest.Wait()
+}
+
+func (f *taskFixture) get(session *client.Session, id string) *mcp.Task {
+	f.t.Helper()
+	f.pass(time.Second)
+	raw, err := session.Call(f.t.Context(), mcp.MethodTasksGet, json.RawMessage(`{"taskId":"`+id+`"}`), nil)
+	state := new(mcp.Task)
+	if err != nil || state.UnmarshalJSON(raw) != nil {
+		f.t.Fatalf("the state is %s, %v", raw, err)
+	}
+	return state
+}
+
+func (f *taskFixture) wantRuns(want int32) {
+	f.t.Helper()
+	if got := f.runs.Load(); got != want {
+		f.t.Errorf("the tool ran %d times, want %d", got, want)
+	}
+}
+
+// A call that waits for a person is a task. The result is that of a call without tasks, and so is the
+// journal.
+func TestWaitingIsATask(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		decide func(ctx context.Context, p *approval.Prompt) error
+		runs   int32
+		events []approval.Event
+	}{
+		{"approved", func(ctx context.Context, p *approval.Prompt) error { return p.Accept(ctx) }, 1,
+			[]approval.Event{approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted}},
+		{"rejected", func(ctx context.Context, p *approval.Prompt) error { return p.Reject(ctx, "not today") }, 0,
+			[]approval.Event{approval.EventAsked, approval.EventRejected}},
+		{"expired", func(context.Context, *approval.Prompt) error {
+			sleep(approval.DefaultExpiry)
+			return nil
+		}, 0, []approval.Event{approval.EventAsked, approval.EventExpired}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newTaskFixture(t)
+				s := f.serve(nil, nil)
+				session := f.dial(s, client.Modern)
+				id := f.start(session)
+				if state := f.get(session, id); state.Status != mcp.TaskWorking || state.StatusMessage != "waiting for approval" {
+					t.Errorf("the task waits with %+v", state)
+				}
+				prompt, n := f.last()
+				if n != 1 {
+					t.Fatalf("%d requests were made", n)
+				}
+				if err := test.decide(t.Context(), prompt); err != nil {
+					t.Fatal(err)
+				}
+				state := f.get(session, id)
+				if state.Status != mcp.TaskCompleted || state.StatusMessage != "" {
+					t.Errorf("the task is %+v", state)
+				}
+				f.wantRuns(test.runs)
+				wantEvents(t, f.journal, test.events...)
+
+				direct := make(chan json.RawMessage)
+				without, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: client.Modern, Tasks: client.TasksOff, CallTimeout: time.Hour})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer without.Close()
+				go func() {
+					raw, err := without.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(writeCall), nil)
+					if err != nil {
+						t.Error(err)
+					}
+					direct <- raw
+				}()
+				synctest.Wait()
+				if prompt, n = f.last(); n != 2 {
+					t.Fatalf("%d requests were made", n)
+				}
+				if err := test.decide(t.Context(), prompt); err != nil {
+					t.Fatal(err)
+				}
+				var want, got mcp.CallToolResult
+				if want.UnmarshalJSON(<-direct) != nil || got.UnmarshalJSON(state.Result) != nil || want.IsError != got.IsError || want.Text() != got.Text() ||
+					string(want.Meta.Get(mcp.MetaRefusal)) != string(got.Meta.Get(mcp.MetaRefusal)) {
+					t.Errorf("the result is %s, without a task %+v", state.Result, want)
+				}
+			})
+		})
+	}
+}
+
+// Cancelling the task withdraws the request.
+func TestCancelledWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTaskFixture(t)
+		session := f.dial(f.serve(nil, nil), client.Modern)
+		id := f.start(session)
+		if _, err := session.Call(t.Context(), mcp.MethodTasksCancel, json.RawMessage(`{"taskId":"`+id+`"}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		if state := f.get(session, id); state.Status != mcp.TaskCancelled {
+			t.Errorf("the task is %+v", state)
+		}
+		if prompt, _ := f.last(); !errors.Is(prompt.Accept(t.Context()), approval.ErrWithdrawn) {
+			t.Error("the request can still be approved")
+		}
+		f.wantRuns(0)
+		wantEvents(t, f.journal, approval.EventAsked, approval.EventWithdrawn)
+	})
+}
+
+// A call does not become a task if its caller is asked, or if the answer is remembered.
+func TestNoTaskWithoutWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTaskFixture(t)
+		f.options.Remember = time.Hour
+		s := f.serve(nil, nil)
+		session := f.dial(s, client.Modern)
+		id := f.start(session)
+		prompt, _ := f.last()
+		if err := prompt.Accept(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.get(session, id)
+		raw, err := session.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(writeCall), nil)
+		if err != nil || !strings.Contains(string(raw), "written") {
+			t.Errorf("a remembered approval gives %s, %v", raw, err)
+		}
+
+		if approval.Guard(asking(), approval.Quorum(1, approval.Elicitation()), nil).Waits || !approval.Guard(asking(), approval.Quorum(1, approval.Elicitation(), f.approver()), nil).Waits || approval.Guard(asking(), nil, nil).Waits {
+			t.Error("Guard.Waits is wrong")
+		}
+		caller := newTaskFixture(t)
+		raw, err = caller.dial(caller.serve(approval.Elicitation(), nil), client.Modern).Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(writeCall), nil)
+		if err != nil || !strings.Contains(string(raw), "written") {
+			t.Errorf("the call of a caller who is asked gives %s, %v", raw, err)
+		}
+	})
+}
+
+// A client of 2025-11-25 that asks for a task gets one, whether a person is asked or not.
+func TestLegacyTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTaskFixture(t)
+		f.options.Remember = time.Hour
+		session := f.dial(f.serve(nil, nil), client.Legacy)
+		for asked := range 2 {
+			raw, err := session.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(strings.Replace(writeCall, "{", `{"task":{},`, 1)), nil)
+			var created struct{ Task struct{ TaskID string } }
+			if err != nil || json.Unmarshal(raw, &created) != nil || created.Task.TaskID == "" {
+				t.Fatalf("the call gives %s, %v, want a task", raw, err)
+			}
+			f.pass(time.Second)
+			if prompt, n := f.last(); n != 1 {
+				t.Errorf("%d requests were made", n)
+			} else if asked == 0 {
+				if err := prompt.Accept(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			raw, err = session.Call(t.Context(), mcp.MethodTasksResult, json.RawMessage(`{"taskId":"`+created.Task.TaskID+`"}`), nil)
+			if err != nil || !strings.Contains(string(raw), "written") {
+				t.Errorf("the result is %s, %v", raw, err)
+			}
+		}
+		f.wantRuns(2)
+	})
+}
+
+// A Quorum asks the caller and others, all within the task.
+func TestQuorumInATask(t *testing.T) {
+	for _, replicas := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			shared, err := store.NewMemory(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shared.Close()
+			f := newTaskFixture(t)
+			if replicas {
+				f.options.Store = shared
+			}
+			session := f.dial(f.serve(approval.Quorum(2, approval.Elicitation(), f.approver()), nil), client.Modern)
+			id := f.start(session)
+			state := f.get(session, id)
+			if len(state.InputRequests) != 1 {
+				t.Fatalf("the task asks with %+v", state)
+			}
+			for key := range state.InputRequests {
+				answer := `{"taskId":"` + id + `","inputResponses":{"` + key + `":` + acceptedForm + `}}`
+				if _, err := session.Call(t.Context(), mcp.MethodTasksUpdate, json.RawMessage(answer), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.pass(time.Second)
+			prompt, n := f.last()
+			if n != 1 {
+				t.Fatalf("%d requests were made", n)
+			}
+			if err := prompt.Accept(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if state := f.get(session, id); state.Status != mcp.TaskCompleted {
+				t.Errorf("the task is %+v", state)
+			}
+			f.wantRuns(1)
+		})
+	}
+}
+
+// cutStore is the store of a replica that loses its connection.
+type cutStore struct {
+	store.Store
+	cut atomic.Bool
+}
+
+func (s *cutStore) Extend(ctx context.Context, job *store.Job) error {
+	if s.cut.Load() {
+		return errDown
+	}
+	return s.Store.Extend(ctx, job)
+}
+
+func (s *cutStore) Pull(ctx context.Context, queue string) (*store.Job, error) {
+	job, err := s.Store.Pull(ctx, queue)
+	if s.cut.Load() && err == nil {
+		_ = s.Nak(context.WithoutCancel(ctx), job, 0)
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return job, err
+}
+
+// A request survives the replica that waits for its answer: the next replica finds it, with the same id.
+// The tool runs once, whichever of the two gets an answer.
+func TestRequestSurvivesReplica(t *testing.T) {
+	for _, how := range []string{"shut down", "approver closed", "hangs", "hangs and is answered"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared, err := store.NewMemory(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer shared.Close()
+				f := newTaskFixture(t)
+				f.options.Store, f.options.Expiry = shared, time.Hour
+				connection := &cutStore{Store: shared}
+				first := f.serve(f.closable(), connection)
+				id := f.start(f.dial(first, client.Modern))
+				asked, n := f.last()
+				if n != 1 {
+					t.Fatalf("%d requests were made", n)
+				}
+				connection.cut.Store(true)
+				if how == "approver closed" {
+					close(f.closed)
+					synctest.Wait()
+				}
+				if how == "shut down" || how == "approver closed" {
+					now, cancel := context.WithCancel(t.Context())
+					cancel()
+					_ = first.Shutdown(now) // it says that now has ended
+				}
+				session := f.dial(f.serve(nil, shared), client.Modern)
+				f.pass(5 * time.Minute)
+				again, n := f.last()
+				if n != 2 || again.ID != asked.ID || again.Digest() != asked.Digest() {
+					t.Fatalf("%d requests were made, with the ids %q and %q", n, asked.ID, again.ID)
+				}
+				if how == "hangs and is answered" {
+					_ = asked.Accept(t.Context()) // too late: the other replica has the request
+					synctest.Wait()
+					f.wantRuns(0)
+				}
+				if err := again.Accept(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if state := f.get(session, id); state.Status != mcp.TaskCompleted || !strings.Contains(string(state.Result), "written") {
+					t.Errorf("the task is %+v %s", state, state.Result)
+				}
+				f.wantRuns(1)
+				if executed := count(f.journal.events(), approval.EventExecuting); executed != 1 {
+					t.Errorf("the journal has %v", f.journal.events())
+				}
+			})
+		})
+	}
+}
+
+func count(events []approval.Event, of approval.Event) int {
+	return len(slices.DeleteFunc(events, func(e approval.Event) bool { return e != of }))
+}
+
+// Without a store of approvals, a task whose replica ends fails, and does not ask again.
+func TestWithoutStoreATaskEndsWithItsReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, err := store.NewMemory(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer shared.Close()
+		f := newTaskFixture(t)
+		first := f.serve(nil, shared)
+		id := f.start(f.dial(first, client.Modern))
+		now, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = first.Shutdown(now) // it says that now has ended
+		session := f.dial(f.serve(nil, shared), client.Modern)
+		f.pass(time.Minute)
+		if state := f.get(session, id); state.Status != mcp.TaskFailed {
+			t.Errorf("the task is %+v", state)
+		}
+		if _, n := f.last(); n != 1 {
+			t.Errorf("%d requests were made", n)
+		}
+		f.wantRuns(0)
+	})
+}

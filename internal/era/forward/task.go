@@ -1,0 +1,221 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// resultOf returns the result of a call: a *mcp.Task if the server continues the call as a task, and
+// otherwise the bytes of the server. The questions of a task get the label of the server.
+func (s *Session) resultOf(call *mcp.Call, opts *Options, resp *jsonrpc.Response) (mcp.Result, error) {
+	switch call.Method() {
+	case mcp.MethodToolsCall:
+		if era.IsTask(call.Method(), resp.Member("resultType")) {
+			return s.taskOf(call, resp)
+		}
+	case mcp.MethodTasksGet:
+		if questions := resp.Member("inputRequests"); questions != nil {
+			return s.labelTask(call, opts, resp.Result, questions)
+		}
+	}
+	return mcp.Raw(resp.Result), nil
+}
+
+// taskOf decodes the task that a server has made of a call.
+func (s *Session) taskOf(call *mcp.Call, resp *jsonrpc.Response) (mcp.Result, error) {
+	task := new(mcp.Task)
+	err := task.UnmarshalJSON(resp.Result)
+	switch {
+	case err != nil:
+	case !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks):
+		err = errors.New("the server answered with a task, which the caller does not support")
+	case task.TaskID == "" || task.Status == "":
+		err = errors.New("the server answered with a task without an id or a status")
+	}
+	if err != nil {
+		return nil, invalidResult(call, err)
+	}
+	return task, nil
+}
+
+// Bounds of the time between two requests for the state of a task of 2025-11-25.
+const (
+	minPoll     = 100 * time.Millisecond
+	defaultPoll = time.Second
+	maxPoll     = 30 * time.Second
+)
+
+// cancelTimeout bounds the request that cancels a task of 2025-11-25.
+const cancelTimeout = 5 * time.Second
+
+// awaitTask returns the response with the result of a task of 2025-11-25. created is the response to the
+// call, and the result itself if the server has not made a task.
+func (c *forwardedCall) awaitTask(created *jsonrpc.Response) (*jsonrpc.Response, error) {
+	id := created.Member(memberTask, "taskId")
+	if jsonscan.KindOf(id) != jsonscan.String {
+		return created, nil
+	}
+	params := mcp.Raw(`{"taskId":` + string(id) + `}`)
+	result, err := c.pollTask(params, created.Member(memberTask, "status"), created.Member(memberTask, "pollInterval"))
+	if err != nil && c.ctx.Err() != nil {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(c.ctx), cancelTimeout)
+		defer stop()
+		_, _ = c.session.Do(ctx, mcp.MethodTasksCancel, params, era.CallOptions{}) // otherwise the task ends with its time to live
+	}
+	return result, err
+}
+
+// pollTask waits until a task has ended or asks, and requests its result. The server asks during that
+// request.
+func (c *forwardedCall) pollTask(params mcp.Raw, status, interval json.RawMessage) (*jsonrpc.Response, error) {
+	for string(status) == `"working"` {
+		wait := defaultPoll
+		var ms int64
+		if json.Unmarshal(interval, &ms) == nil && ms > 0 {
+			wait = max(minPoll, time.Duration(min(ms, maxPoll.Milliseconds()))*time.Millisecond)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-c.ctx.Done():
+			timer.Stop()
+			return nil, lostTask(context.Cause(c.ctx))
+		}
+		state, err := c.session.Do(c.ctx, mcp.MethodTasksGet, params, era.CallOptions{})
+		if err != nil {
+			return nil, lostTask(err)
+		}
+		c.activity.Renew() // the server works on it
+		status, interval = state.Member("status"), state.Member("pollInterval")
+	}
+	resp, err := c.session.Do(c.ctx, mcp.MethodTasksResult, params, era.CallOptions{})
+	if err != nil {
+		return nil, lostTask(err)
+	}
+	return withoutTask(resp)
+}
+
+// lostTask returns the error of a request about a task: whatever became of it, the call was sent.
+func lostTask(err error) error {
+	if failed, ok := errors.AsType[*jsonrpc.CallError](err); ok {
+		return &jsonrpc.CallError{Method: mcp.MethodToolsCall, Delivery: jsonrpc.MaybeExecuted, Err: failed.Err}
+	}
+	if _, replied := errors.AsType[*jsonrpc.Error](err); replied {
+		return err
+	}
+	return &jsonrpc.CallError{Method: mcp.MethodToolsCall, Delivery: jsonrpc.MaybeExecuted, Err: err}
+}
+
+// withoutTask removes the id of the task from a result.
+func withoutTask(resp *jsonrpc.Response) (*jsonrpc.Response, error) {
+	meta := resp.Member(memberMeta)
+	if resp.Member(memberMeta, mcp.MetaRelatedTask) == nil {
+		return resp, nil
+	}
+	meta, err := jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaRelatedTask})
+	if err != nil {
+		return nil, err
+	}
+	result, err := jsonscan.Splice(nil, resp.Result, jsonscan.Edit{Name: memberMeta, Value: meta})
+	return &jsonrpc.Response{ID: resp.ID, Result: result}, err
+}
+
+// labelTask returns the state of a task in which the questions have the label of the server. The keys stay
+// unchanged. The error is a *mcp.LimitError if the server asks too much.
+func (s *Session) labelTask(call *mcp.Call, opts *Options, result, raw json.RawMessage) (mcp.Result, error) {
+	questions, err := jsonscan.ReadObject(raw)
+	if jsonscan.KindOf(raw) != jsonscan.Object || err != nil {
+		return nil, invalidResult(call, fmt.Errorf("inputRequests of a task: %v", err))
+	}
+	id := string(call.Member("taskId"))
+	all := []byte{'{'}
+	asked := 0
+	for m := range questions.All() {
+		var question mcp.InputRequest
+		if err := json.Unmarshal(m.Value, &question); err != nil {
+			return nil, invalidResult(call, fmt.Errorf("the server's question %s: %w", jsonscan.Quote(m.Name()), err))
+		}
+		if err := s.limits.checkSize(question); err != nil {
+			return nil, invalidResult(call, err)
+		}
+		if s.suspended.seen.isNew(taskQuestion{opts.ServerLabel, call.Caller.Principal, id, m.Name()}) {
+			asked++
+		}
+		labelled, err := withServerName(question, opts.ServerLabel)
+		if err != nil {
+			return nil, invalidResult(call, fmt.Errorf("the server's question %s: %w", jsonscan.Quote(m.Name()), err))
+		}
+		changed, err := jsonscan.Splice(nil, m.Value, jsonscan.Edit{Name: "params", Value: labelled.Params})
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 1 {
+			all = append(all, ',')
+		}
+		all = append(append(append(all, m.Key...), ':'), changed...)
+	}
+	if asked > 0 {
+		if err := s.suspended.countQuestions(opts.ServerLabel, call.Caller.Principal, asked, s.limits); err != nil {
+			return nil, invalidResult(call, err)
+		}
+	}
+	if opts.ServerLabel == "" {
+		return mcp.Raw(result), nil
+	}
+	labelled, err := jsonscan.Splice(nil, result, jsonscan.Edit{Name: "inputRequests", Value: append(all, '}')})
+	return mcp.Raw(labelled), err
+}
+
+func invalidResult(call *mcp.Call, err error) error {
+	return &jsonrpc.CallError{Method: call.Method(), Delivery: jsonrpc.MaybeExecuted, Err: err}
+}
+
+// A taskQuestion identifies a question of a task.
+type taskQuestion struct{ label, principal, task, key string }
+
+// Limits of seenQuestions.
+const (
+	maxSeen      = 4096
+	seenLifetime = time.Hour
+)
+
+// seenQuestions are the questions of tasks that were counted: a client that asks for the state of a task
+// gets the same questions again. A question that was forgotten is counted again.
+type seenQuestions struct {
+	mu   sync.Mutex
+	last map[taskQuestion]time.Time
+}
+
+func (s *seenQuestions) isNew(q taskQuestion) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	_, known := s.last[q]
+	if !known && len(s.last) >= maxSeen {
+		for other, last := range s.last {
+			if now.Sub(last) > seenLifetime {
+				delete(s.last, other)
+			}
+		}
+		for other := range s.last { // any, if all are recent
+			if len(s.last) < maxSeen {
+				break
+			}
+			delete(s.last, other)
+		}
+	}
+	if s.last == nil {
+		s.last = make(map[taskQuestion]time.Time)
+	}
+	s.last[q] = now
+	return !known
+}
