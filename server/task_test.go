@@ -415,6 +415,9 @@ func TestExperimentalTasks(t *testing.T) {
 			name, err := server.Elicit[string](r, "name", "Name?")
 			return "for " + name, err
 		})
+		server.AddTool(c.server, server.Tool{Name: "fail", Task: server.TaskOptional}, func(context.Context, *server.Request, struct{}) (string, error) {
+			return "", errors.New("no flour")
+		})
 		server.AddTool(c.server, server.Tool{Name: "plain"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
 		server.AddTool(c.server, server.Tool{Name: "wait", Task: server.TaskRequired}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
 			<-ctx.Done()
@@ -459,6 +462,14 @@ func TestExperimentalTasks(t *testing.T) {
 		}
 		if got := call(mcp.MethodTasksCancel, `{"taskId":"`+id+`"}`); !strings.Contains(got, "-32602") {
 			t.Errorf("tasks/cancel of a completed task: %s", got)
+		}
+		failing := start("fail", "60000")
+		synctest.Wait()
+		if got := call(mcp.MethodTasksGet, `{"taskId":"`+failing+`"}`); !strings.Contains(got, `"status":"failed","statusMessage":"no flour"`) {
+			t.Errorf("tasks/get after an error of the tool: %s", got)
+		}
+		if got := call(mcp.MethodTasksResult, `{"taskId":"`+failing+`"}`); !strings.Contains(got, `{"content":[{"type":"text","text":"no flour"}],"isError":true,`) {
+			t.Errorf("tasks/result after an error of the tool: %s", got)
 		}
 		waiting := start("wait", "60000")
 		synctest.Wait()

@@ -40,8 +40,13 @@ async function connect(peer) {
   assert.deepEqual(plain(peer.client.getServerCapabilities()), {
     logging: {},
     ...(peer.since("2025-03-26") && { completions: {} }),
+    ...(peer.modern && { extensions: {
+      "io.modelcontextprotocol/skills": { directoryRead: true },
+      "io.modelcontextprotocol/tasks": {},
+    } }),
     prompts: { listChanged: true },
     resources: { subscribe: true, listChanged: true },
+    ...(peer.version === "2025-11-25" && { tasks: { cancel: {}, requests: { tools: { call: {} } } } }),
     tools: { listChanged: true },
   });
 }
@@ -105,6 +110,8 @@ async function listResources(peer) {
   const { resources } = await peer.client.listResources();
   assert.deepEqual(resources.map((resource) => resource.uri), [
     "test://waits", "test://static-text", "test://static-binary", "test://watched-resource",
+    ...["SKILL.md", "examples/email.md", "examples/regional/de.md"].map((file) => `skill://acme/refunds/${file}`),
+    ...["SKILL.md", "references/forms.md", "scripts/extract.py"].map((file) => `skill://pdf-processing/${file}`),
   ]);
   const { resourceTemplates } = await peer.client.listResourceTemplates();
   assert.deepEqual(plain(resourceTemplates), [{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -18,6 +19,9 @@ import (
 // message between replicas was lost.
 const legacyTaskPoll = 2 * time.Second
 
+// maxStatusMessage is how much of the text of a failed result is in the status message of its task, in bytes.
+const maxStatusMessage = 1000
+
 // A legacyTask is a [mcp.Task] in the form of 2025-11-25.
 type legacyTask struct {
 	TaskID        string         `json:"taskId"`
@@ -29,8 +33,16 @@ type legacyTask struct {
 	PollInterval  int64          `json:"pollInterval,omitempty"`
 }
 
+// encodeLegacyTask returns a task as tasks/get returns it. A task with an error of its tool has failed in
+// 2025-11-25, and its status message says why; since 2026-07-28, it is completed.
 func encodeLegacyTask(t *mcp.Task) (json.RawMessage, error) {
-	return json.Marshal(legacyTask{t.TaskID, t.Status, t.StatusMessage, t.CreatedAt, t.LastUpdatedAt, t.TTLMs, t.PollIntervalMs})
+	status, message := t.Status, t.StatusMessage
+	var result mcp.CallToolResult
+	if status == mcp.TaskCompleted && json.Unmarshal(t.Result, &result) == nil && result.IsError {
+		message = result.Text()
+		status, message = mcp.TaskFailed, strings.ToValidUTF8(message[:min(len(message), maxStatusMessage)], "")
+	}
+	return json.Marshal(legacyTask{t.TaskID, status, message, t.CreatedAt, t.LastUpdatedAt, t.TTLMs, t.PollIntervalMs})
 }
 
 // writeLegacyTask appends the result of a call that continues as a task.
