@@ -123,7 +123,11 @@ func (b *Bridge) newMember(config Config) *member {
 		fullName = Name
 	}
 	name := func(name string) string { return fullName(config.Alias, name) }
-	return &member{Upstream: newUpstream(config.Alias, b.id, b.opts.prefixOf(config.Alias), config.Dialer, opts, b.suspended, name), config: config}
+	upstream := newUpstream(config.Alias, b.id, b.opts.prefixOf(config.Alias), config.Dialer, opts, b.suspended, name)
+	if b.opts.Name == nil {
+		upstream.eventName = func(name string) string { return EventName(config.Alias, name) }
+	}
+	return &member{Upstream: upstream, config: config}
 }
 
 // Run starts the servers and keeps them running until ctx ends. It calls ready when each

@@ -77,7 +77,9 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 }
 
 // isNamed reports whether entries of a kind are renamed by a bridge.
-func isNamed(kind mcp.Kind) bool { return kind == mcp.KindTool || kind == mcp.KindPrompt }
+func isNamed(kind mcp.Kind) bool {
+	return kind == mcp.KindTool || kind == mcp.KindPrompt || kind == mcp.KindEvent
+}
 
 func isSame(old, now *server.Entry) bool {
 	return old.Kind == now.Kind && old.Origin == now.Origin && (old.Complete == nil) == (now.Complete == nil) && old.Task == now.Task &&
@@ -94,9 +96,17 @@ func (u *Upstream) nameOf(l listed) string {
 		return l.name
 	}
 	if renamed, ok := u.opts.Rename[l.name]; ok {
-		return u.name(renamed)
+		return u.nameAs(l.kind, renamed)
 	}
-	return u.name(l.name)
+	return u.nameAs(l.kind, l.name)
+}
+
+// nameAs returns the name in the bridge for a name at the server.
+func (u *Upstream) nameAs(kind mcp.Kind, name string) string {
+	if kind == mcp.KindEvent {
+		return u.eventName(name)
+	}
+	return u.name(name)
 }
 
 // entry returns the entry to offer for a listed one.
@@ -234,10 +244,12 @@ func (u *Upstream) forward(e *server.Entry, how forwarding) mcp.Handler {
 
 // send sends one call to the server.
 func (u *Upstream) send(ctx context.Context, call *mcp.Call, how forwarding) (mcp.Result, error) {
-	if err := u.limit.acquire(ctx); err != nil {
-		return nil, notRun(ctx, u.alias, err)
+	if call.Method() != mcp.MethodEventsStream { // which lasts and does not run
+		if err := u.limit.acquire(ctx); err != nil {
+			return nil, notRun(ctx, u.alias, err)
+		}
+		defer u.limit.release()
 	}
-	defer u.limit.release()
 	session, s, err := u.pool.acquire(ctx, call.Caller)
 	if err != nil {
 		return nil, notRun(ctx, u.alias, err)
@@ -309,7 +321,7 @@ func (u *Upstream) leavesOut(kind mcp.Kind, name string) bool {
 		return false
 	}
 	for original, renamed := range u.opts.Rename {
-		if u.name(renamed) == name && u.selects(kind, original) {
+		if u.nameAs(kind, renamed) == name && u.selects(kind, original) {
 			return false
 		}
 	}
@@ -317,7 +329,7 @@ func (u *Upstream) leavesOut(kind mcp.Kind, name string) bool {
 	if _, renamed := u.opts.Rename[original]; renamed {
 		return true
 	}
-	return u.name(original) == name && !u.selects(kind, original) // a long name differs from u.prefix and the original
+	return u.nameAs(kind, original) == name && !u.selects(kind, original) // a long name differs from u.prefix and the original
 }
 
 type unprefixedKey struct{}
@@ -349,8 +361,11 @@ func (b *Bridge) resolveUnprefixed(_ context.Context, kind mcp.Kind, name string
 // changes returns the lists that differ between two catalogs. A change of templates or skills is a
 // change of resources.
 func changes(before, now *server.Catalog) (found []mcp.Change) {
-	for kind := mcp.KindTool; kind <= mcp.KindSkill; kind++ {
-		change := mcp.Change{Kind: min(kind, mcp.KindResource)}
+	for _, m := range listMethods {
+		kind, change := m.kind, mcp.Change{Kind: m.kind}
+		if kind == mcp.KindResourceTemplate || kind == mcp.KindSkill {
+			change.Kind = mcp.KindResource
+		}
 		if !sameList(kind, before, now) && !slices.Contains(found, change) {
 			found = append(found, change)
 		}

@@ -36,6 +36,7 @@ var listMethods = [...]listMethod{
 	{mcp.KindResource, mcp.MethodResourcesList, "resources", "uri"},
 	{mcp.KindResourceTemplate, mcp.MethodResourceTemplatesList, "resourceTemplates", "uriTemplate"},
 	{mcp.KindSkill, mcp.MethodSkillsList, "skills", "uri"},
+	{mcp.KindEvent, mcp.MethodEventsList, "events", "name"},
 }
 
 // A listMethod says how entries of a kind are listed.
@@ -55,6 +56,8 @@ func (m *listMethod) isDeclared(has mcp.ServerCapabilities) bool {
 		return has.Prompts != nil
 	case mcp.KindSkill:
 		return has.Extensions[mcp.ExtensionSkills] != nil
+	case mcp.KindEvent:
+		return has.Extensions[mcp.ExtensionEvents] != nil
 	}
 	return has.Resources != nil
 }

@@ -15,6 +15,7 @@ const (
 	MaxName = 64
 
 	maxAlias     = 40
+	maxEventName = 128
 	digestSuffix = 9 // bytes: an underscore and eight hexadecimal digits
 )
 
@@ -32,6 +33,17 @@ func Name(alias, name string) string {
 	}
 	digest := sha256.Sum256([]byte(alias + "\x00" + name))
 	return plain[:min(len(plain), MaxName-digestSuffix)] + "_" + hex.EncodeToString(digest[:4])
+}
+
+// EventName returns the name of a server's event in a bridge: ALIAS__NAME. Unlike tools, events are not
+// called by models, so the name keeps its dots, and may have 128 bytes. Other names are as of [Name].
+func EventName(alias, name string) string {
+	full := alias + Separator + name
+	plain := strings.ReplaceAll(full, ".", "_")
+	if len(full) <= maxEventName && replaceSpecial(plain) == plain && !strings.Contains(alias, ".") {
+		return full
+	}
+	return Name(alias, name)
 }
 
 // replaceSpecial replaces characters that APIs of models refuse.

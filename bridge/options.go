@@ -13,10 +13,10 @@ import (
 
 // Options configure a [Bridge]. The zero value is ready for use.
 type Options struct {
-	// Name returns the name that a server's tool or prompt gets in the bridge. It must
+	// Name returns the name that a server's tool, prompt or event gets in the bridge. It must
 	// depend on its arguments only and return different names for different arguments. A
 	// call to a name with the prefix Name(alias, "") waits for a server that has not been
-	// listed yet. Default: [Name].
+	// listed yet. Default: [Name], and [EventName] for events.
 	Name func(alias, name string) string
 	// Unprefixed lets callers use the name that a tool has on its server, if exactly one server of
 	// the bridge lists a tool of that name, and no tool of the bridge has it. The views of MCP Apps

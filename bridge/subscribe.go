@@ -216,6 +216,7 @@ func (l *listener) accepted(all map[string]*subscribedResource) []string {
 func (l *listener) open(ctx context.Context, uris ...string) (*client.Subscription, error) {
 	return l.session.Subscribe(ctx, mcp.SubscriptionFilter{
 		ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true, ResourceSubscriptions: uris,
+		EventsListChanged: l.session.Capabilities().Extensions[mcp.ExtensionEvents] != nil,
 	})
 }
 

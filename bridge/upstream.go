@@ -26,10 +26,12 @@ type Upstream struct {
 	bridge string // random id of the bridge, or of the proxy
 	opts   ProxyOptions
 	name   func(string) string // returns the offered name of a tool or prompt
-	prefix string              // of the offered names
-	pool   *pool
-	limit  *callLimit
-	subs   *subscriptions
+	// eventName returns the offered name of an event.
+	eventName func(string) string
+	prefix    string // of the offered names
+	pool      *pool
+	limit     *callLimit
+	subs      *subscriptions
 
 	stale      chan struct{} // receives one value when the lists may have changed
 	loaded     chan struct{} // closed when the lists have been read for the first time
@@ -68,7 +70,7 @@ func Proxy(dialer transport.Dialer, opts *ProxyOptions) *Upstream {
 
 func newUpstream(alias, bridge, prefix string, dialer transport.Dialer, opts ProxyOptions, suspended *client.SuspendedCalls, name func(string) string) *Upstream {
 	u := &Upstream{
-		alias: alias, bridge: bridge, prefix: prefix, opts: opts.withDefaults(), name: name,
+		alias: alias, bridge: bridge, prefix: prefix, opts: opts.withDefaults(), name: name, eventName: name,
 		stale: make(chan struct{}, 1), loaded: make(chan struct{}), loadFailed: make(chan struct{}),
 	}
 	if alias != "" {

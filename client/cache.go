@@ -119,6 +119,8 @@ func isAffected(change mcp.Change, key cacheKey) bool {
 		return key.method == mcp.MethodToolsList
 	case change.Kind == mcp.KindPrompt:
 		return key.method == mcp.MethodPromptsList
+	case change.Kind == mcp.KindEvent:
+		return key.method == mcp.MethodEventsList
 	default:
 		return key.method == mcp.MethodResourcesList || key.method == mcp.MethodResourceTemplatesList ||
 			key.method == mcp.MethodSkillsList || key.method == mcp.MethodSkillsGet || key.method == mcp.MethodDirectoryRead

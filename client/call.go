@@ -320,7 +320,8 @@ func (s *Session) CanForward(can *mcp.ClientCapabilities) bool { return s.curren
 //   - the refusal by a guard of a server that uses this module: the code [jsonrpc.InternalError] with
 //     data of the type FORBIDDEN, or a *[ToolError] with that data in its result, under
 //     [mcp.MetaRefusal]. [Session.CallTool] returns such a result without an error. Message and data
-//     name the guard. If it is "scope", data has the member scopes.
+//     name the guard. If it is "scope", data has the member scopes;
+//   - the code [mcp.CodeForbidden], with which servers refuse subscriptions to events.
 //
 // It does not recognize guards that return their own errors or hide an entry.
 func IsForbidden(err error) bool {
@@ -328,7 +329,9 @@ func IsForbidden(err error) bool {
 		return true
 	}
 	var text json.RawMessage
-	if refusal, ok := errors.AsType[*jsonrpc.Error](err); ok && refusal.Code == jsonrpc.InternalError {
+	if refusal, ok := errors.AsType[*jsonrpc.Error](err); ok && refusal.Code == mcp.CodeForbidden {
+		return true
+	} else if ok && refusal.Code == jsonrpc.InternalError {
 		text = refusal.Data
 	} else if failed, ok := errors.AsType[*ToolError](err); ok {
 		text = failed.Result.Meta.Get(mcp.MetaRefusal)

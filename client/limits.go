@@ -175,9 +175,9 @@ func (l *Limits) checkEntry(kind mcp.Kind, s *jsonscan.Scanner) (exceeded error)
 // ofMember returns the limit of a member of an entry, and its name.
 func (l *Limits) ofMember(kind mcp.Kind, key []byte) (limit string, most int) {
 	switch {
-	case jsonscan.KeyIs(key, "inputSchema"), jsonscan.KeyIs(key, "outputSchema"):
+	case jsonscan.KeyIs(key, "inputSchema"), jsonscan.KeyIs(key, "outputSchema"), jsonscan.KeyIs(key, "payloadSchema"):
 		return "SchemaBytes", l.SchemaBytes
-	case jsonscan.KeyIs(key, "name") && (kind == mcp.KindTool || kind == mcp.KindPrompt):
+	case jsonscan.KeyIs(key, "name") && (kind == mcp.KindTool || kind == mcp.KindPrompt || kind == mcp.KindEvent):
 		return "NameBytes", l.NameBytes
 	case jsonscan.KeyIs(key, "name"), jsonscan.KeyIs(key, "title"), jsonscan.KeyIs(key, "description"):
 		return "TextBytes", l.TextBytes

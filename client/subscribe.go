@@ -120,6 +120,9 @@ func (sub *Subscription) reportGap(agreed mcp.SubscriptionFilter) {
 	if agreed.PromptsListChanged {
 		report(mcp.Change{Kind: mcp.KindPrompt})
 	}
+	if agreed.EventsListChanged {
+		report(mcp.Change{Kind: mcp.KindEvent})
+	}
 	if agreed.ResourcesListChanged {
 		report(mcp.Change{Kind: mcp.KindResource})
 	}

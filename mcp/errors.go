@@ -153,6 +153,19 @@ const (
 	CodeMissingClientCapability jsonrpc.Code = -32021
 	// CodeUnsupportedVersion: data.supported lists the supported versions (2026-07-28).
 	CodeUnsupportedVersion jsonrpc.Code = -32022
+	// CodeNotFound: what the request names does not exist; data.kind is "event" or "subscription"
+	// (SEP-3415).
+	CodeNotFound jsonrpc.Code = -32023
+	// CodeForbidden: the principal may not do this, or not any more (SEP-3415).
+	CodeForbidden jsonrpc.Code = -32024
+	// CodeResourceExhausted: a limit of the server is reached; data.limit names it (SEP-3415).
+	CodeResourceExhausted jsonrpc.Code = -32025
+	// CodeUnsupported: the request asks for an option that is not supported here;
+	// data.feature names it (SEP-3415).
+	CodeUnsupported jsonrpc.Code = -32026
+	// CodeCallbackEndpoint: a callback endpoint failed its verification or could not be reached;
+	// data.reason says why (SEP-3415).
+	CodeCallbackEndpoint jsonrpc.Code = -32027
 	// CodeURLElicitationRequired: the call can be repeated after the user has visited the URLs in
 	// data.elicitations (2025-11-25 only).
 	CodeURLElicitationRequired jsonrpc.Code = -32042

@@ -25,8 +25,8 @@ const (
 	MetaLogLevel = "io.modelcontextprotocol/logLevel"
 	// MetaServerInfo is the [Implementation] of the server (2026-07-28).
 	MetaServerInfo = "io.modelcontextprotocol/serverInfo"
-	// MetaSubscriptionID is the id of the subscriptions/listen request that a notification or
-	// result belongs to (2026-07-28).
+	// MetaSubscriptionID is the id of the subscriptions/listen or events/stream request that a
+	// notification or result belongs to (2026-07-28).
 	MetaSubscriptionID = "io.modelcontextprotocol/subscriptionId"
 
 	// MetaRelatedTask is the task that a message belongs to (2025-11-25).

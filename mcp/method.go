@@ -28,6 +28,23 @@ const (
 	MethodDirectoryRead         = "resources/directory/read"
 )
 
+// Methods of the extension [ExtensionEvents] (SEP-3415).
+const (
+	MethodEventsList        = "events/list"
+	MethodEventsPoll        = "events/poll"
+	MethodEventsStream      = "events/stream"
+	MethodEventsSubscribe   = "events/subscribe"
+	MethodEventsUnsubscribe = "events/unsubscribe"
+
+	NotificationEventsListChanged = "notifications/events/list_changed"
+	// The others are sent before the result of events/stream.
+	NotificationEventActive     = "notifications/events/active"
+	NotificationEvent           = "notifications/events/event"
+	NotificationEventError      = "notifications/events/error"
+	NotificationEventHeartbeat  = "notifications/events/heartbeat"
+	NotificationEventTerminated = "notifications/events/terminated"
+)
+
 // Methods of questions from a server: requests until 2025-11-25, and parts of a result since then.
 const (
 	MethodCreateMessage = "sampling/createMessage"
@@ -50,13 +67,13 @@ const (
 	NotificationAcknowledged         = "notifications/subscriptions/acknowledged"
 )
 
-// Subject returns what a request is about: the name of a tool or prompt, the URI of a resource, skill
-// or directory, the prompt or resource of a completion, or the id of a task. It returns "" for other
+// Subject returns what a request is about: the name of a tool, prompt or event, the URI of a resource,
+// skill or directory, the prompt or resource of a completion, or the id of a task. It returns "" for other
 // methods, and if the params lack it. member returns a member of the params, such as the method Member of [jsonrpc.Request] and
 // [Call].
 func Subject(method string, member func(path ...string) json.RawMessage) string {
 	switch method {
-	case MethodToolsCall, MethodPromptsGet:
+	case MethodToolsCall, MethodPromptsGet, MethodEventsPoll, MethodEventsStream, MethodEventsSubscribe, MethodEventsUnsubscribe:
 		return textOf(member("name"))
 	case MethodResourcesRead, MethodResourcesSubscribe, MethodResourcesUnsubscribe, MethodSkillsGet, MethodDirectoryRead:
 		return textOf(member("uri"))

@@ -191,7 +191,9 @@ type SubscriptionFilter struct {
 	ResourceSubscriptions []string `json:"resourceSubscriptions,omitzero"`
 	// TaskIDs are tasks; see [ExtensionTasks].
 	TaskIDs []string `json:"taskIds,omitzero"`
-	Extra   Extra    `json:",embed"`
+	// EventsListChanged belongs to [ExtensionEvents].
+	EventsListChanged bool  `json:"eventsListChanged,omitzero"`
+	Extra             Extra `json:",embed"`
 }
 
 // MarshalJSON returns the filter as a JSON object.

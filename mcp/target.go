@@ -44,7 +44,7 @@ type Origin struct {
 }
 
 // A Definition is an entry of a list: the JSON of a [Tool], [Prompt], [Resource],
-// [ResourceTemplate] or [Skill]. It is immutable, and derived values are computed once. Its methods may be
+// [ResourceTemplate], [Skill] or [EventType]. It is immutable, and derived values are computed once. Its methods may be
 // called concurrently. A nil *Definition is empty.
 type Definition struct {
 	raw  json.RawMessage
@@ -79,7 +79,7 @@ func (d *Definition) Annotations() ToolAnnotations { return d.derive().annotatio
 // the slice.
 func (d *Definition) Tags() []string { return d.derive().tags }
 
-// InputSchema returns the input schema of a tool, or nil. The caller must not change it.
+// InputSchema returns the input schema of a tool or event, or nil. The caller must not change it.
 func (d *Definition) InputSchema() json.RawMessage { return d.derive().inputSchema }
 
 // Digest returns the SHA-256 of the definition's bytes, in hexadecimal.
@@ -138,9 +138,10 @@ const (
 	KindResource
 	KindResourceTemplate
 	KindSkill // since 2026-07-28, see [Skill]
+	KindEvent
 )
 
-var kindNames = [...]string{"", "tool", "prompt", "resource", "resource template", "skill"}
+var kindNames = [...]string{"", "tool", "prompt", "resource", "resource template", "skill", "event"}
 
 // String returns the name of the kind, such as "resource template".
 func (k Kind) String() string {

@@ -71,7 +71,7 @@ func (c *Compiled) decideCall(ctx context.Context, call *mcp.Call, opts *GuardOp
 		return undecided(errNoTarget)
 	}
 	q := Request{Target: *target, URI: call.URI(), Listed: call.Method() == mcp.MethodComplete}
-	if kind := q.kind(); kind == mcp.KindTool || kind == mcp.KindPrompt {
+	if kind := q.kind(); kind == mcp.KindTool || kind == mcp.KindPrompt || kind == mcp.KindEvent {
 		q.Arguments = call.Member("arguments")
 	}
 	d := c.decideFor(ctx, call.Caller, &q, opts)

@@ -39,8 +39,8 @@ type match struct {
 func compileMatch(path string, m *Match) (c match, err error) {
 	c.kinds = slices.Clone(m.Kinds)
 	for _, kind := range m.Kinds {
-		if !slices.Contains([]mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource, mcp.KindResourceTemplate, mcp.KindSkill}, kind) {
-			return c, &CompileError{path + ".kinds", fmt.Sprintf("expected tool, prompt, resource, resource template or skill, found %.60q", kind.String())}
+		if !slices.Contains([]mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource, mcp.KindResourceTemplate, mcp.KindSkill, mcp.KindEvent}, kind) {
+			return c, &CompileError{path + ".kinds", fmt.Sprintf("expected tool, prompt, resource, resource template, skill or event, found %.60q", kind.String())}
 		}
 	}
 	if m.Kinds != nil && len(m.Kinds) == 0 {

@@ -38,7 +38,7 @@ type Catalog struct {
 	owners       [kindCount]map[string]string
 }
 
-const kindCount = mcp.KindSkill + 1
+const kindCount = mcp.KindEvent + 1
 
 // A resolver looks up an entry that is not listed. See [CatalogOptions].
 type resolver = func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error)

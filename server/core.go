@@ -109,6 +109,9 @@ func (s *Server) capabilities(c *Catalog, more bool) mcp.ServerCapabilities {
 	if more || c.Len(mcp.KindSkill) > 0 {
 		has.Extensions = withExtension(has.Extensions, mcp.ExtensionSkills, `{"directoryRead":true}`)
 	}
+	if more || c.Len(mcp.KindEvent) > 0 {
+		has.Extensions = withExtension(has.Extensions, mcp.ExtensionEvents, `{"listChanged":true}`)
+	}
 	return has
 }
 
@@ -144,7 +147,7 @@ type list struct {
 // listMembers are the names of the members that hold the entries.
 var listMembers = [kindCount]string{
 	mcp.KindTool: "tools", mcp.KindPrompt: "prompts", mcp.KindResource: "resources", mcp.KindResourceTemplate: "resourceTemplates",
-	mcp.KindSkill: "skills",
+	mcp.KindSkill: "skills", mcp.KindEvent: "events",
 }
 
 func (c *Catalog) list(kind mcp.Kind) *list {
@@ -317,7 +320,7 @@ func (c *changes) notifyMissed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for w := range c.watchers {
-		for _, kind := range []mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource} {
+		for _, kind := range []mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource, mcp.KindEvent} {
 			if change := listChange(kind); w.all || w.matches(change) {
 				w.notify(change)
 			}
@@ -339,6 +342,8 @@ func (w *watcher) matches(change mcp.Change) bool {
 		return w.filter.ToolsListChanged
 	case change.Kind == mcp.KindPrompt:
 		return w.filter.PromptsListChanged
+	case change.Kind == mcp.KindEvent:
+		return w.filter.EventsListChanged
 	default:
 		return w.filter.ResourcesListChanged
 	}

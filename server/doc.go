@@ -1,6 +1,6 @@
 // Package server makes MCP servers out of Go functions.
 //
-// A [Server] offers tools, resources, prompts, completions and skills. Functions have typed arguments
+// A [Server] offers tools, resources, prompts, completions, skills and events. Functions have typed arguments
 // and results: the schemas are reflected from the types, arguments are validated and decoded
 // before the function runs, and results are encoded after it. One server serves every version
 // of the protocol over every transport to many clients.
@@ -20,9 +20,12 @@
 // file, the line and the reason if registration fails. [NewTool] and similar functions return an
 // error instead. [Server.Replace] takes the entries that they return, all or none, at any time.
 //
+// [AddEvent] registers an event, and returns the topic that publishes its occurrences to the clients that
+// have subscribed, at all replicas.
+//
 // # Composition
 //
-// An [Entry] is one tool, prompt, resource, resource template or skill. Its [mcp.Target] describes it,
+// An [Entry] is one tool, prompt, resource, resource template, skill or event. Its [mcp.Target] describes it,
 // and its [mcp.Handler] answers its calls. NewTool and similar functions return entries.
 //
 // A [Catalog] is an immutable list of entries with an index of their names, made by

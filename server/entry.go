@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// An Entry is one tool, prompt, resource, resource template or skill that a server offers. Create one with
+// An Entry is one tool, prompt, resource, resource template, skill or event that a server offers. Create one with
 // [NewTool] and similar functions, or as a literal. Entries are shared between goroutines: change a
 // copy, as [Catalog.Map] does.
 type Entry struct {
@@ -38,7 +38,8 @@ type Entry struct {
 	// [Entry.Wrap] with a guard: on a copy of such an entry, a new Visible affects lists and
 	// completions only.
 	Visible func(ctx context.Context, caller *mcp.Caller) bool
-	// Subscribe starts to report changes of the resource with the call's URI, until stop is called.
+	// Subscribe starts to report changes of the resource with the call's URI, until stop is called. For
+	// an event, it checks whether the caller may still subscribe.
 	// nil means that changes are reported without it. ctx is the context of the subscribe request,
 	// not of the subscription.
 	Subscribe func(ctx context.Context, call *mcp.Call) (stop func(), err error)
@@ -158,7 +159,7 @@ func (e *Entry) validate() error {
 	case e.Handle == nil && e.isListed() && (e.pending == nil || e.pending.bind == nil):
 		return fmt.Errorf("the %v %.80q has no function", e.Kind, e.Name)
 	}
-	if e.Kind == mcp.KindTool || e.Kind == mcp.KindPrompt {
+	if e.Kind == mcp.KindTool || e.Kind == mcp.KindPrompt || e.Kind == mcp.KindEvent {
 		if err := checkName(e.Kind, e.Name); err != nil {
 			return err
 		}
@@ -176,7 +177,7 @@ func (e *Entry) validate() error {
 // isListed reports whether the entry is in a list, and is not a completion.
 func (e *Entry) isListed() bool { return e.pending == nil || e.pending.argument == "" }
 
-// maxName is the maximum length in bytes of the name of a tool or prompt. MCP 2025-11-25,
+// maxName is the maximum length in bytes of the name of a tool, prompt or event. MCP 2025-11-25,
 // server/tools.
 const maxName = 128
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -154,6 +155,9 @@ func (s *Server) publicRefusal(call *mcp.Call, r *RefusedError) error {
 			Message: fmt.Sprintf("Guard '%s' denied the %s call for '%.256s'", r.Guard, kind, name),
 			Data:    data,
 		}
+		if t := call.Target(); t != nil && t.Kind == mcp.KindEvent {
+			concluded.public.Code = mcp.CodeForbidden
+		}
 	}
 	return &concluded
 }
@@ -176,6 +180,8 @@ func unknownName(call *mcp.Call) error {
 	switch {
 	case call.Method() == mcp.MethodComplete:
 		return unknownArgument(jsonscan.Unquote(call.Member("argument", "name")), jsonscan.Unquote(name))
+	case kind == mcp.KindEvent:
+		return &jsonrpc.Error{Code: mcp.CodeNotFound, Message: fmt.Sprintf("unknown event: %.256q", jsonscan.Unquote(name)), Data: json.RawMessage(`{"kind":"event"}`)}
 	case kind == mcp.KindTool, kind == mcp.KindPrompt:
 		return invalidParams("unknown %v: %.256q", kind, jsonscan.Unquote(name))
 	case call.Method() == mcp.MethodSkillsGet:

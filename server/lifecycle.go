@@ -138,6 +138,7 @@ func (l *lifecycle) begin() <-chan struct{} {
 		return l.done
 	}
 	l.done = make(chan struct{})
+	l.server.events.begin(l.done)
 	if len(l.server.options.Dependencies)+len(l.server.mounted()) == 0 {
 		l.ready.Store(true)
 		close(l.done)

@@ -93,7 +93,7 @@ func (s *Server) serveEntry(e *Entry, handle mcp.Handler) mcp.Handler {
 
 // MountOptions configures [Server.Mount]. The zero value is valid.
 type MountOptions struct {
-	// Prefix is added to the names of tools and prompts. It has up to 127 characters of A–Z a–z 0–9
+	// Prefix is added to the names of tools, prompts and events. It has up to 127 characters of A–Z a–z 0–9
 	// _ - and dot. URIs do not change.
 	Prefix string
 	// Guards and CallMiddleware apply to every mounted entry. They are inside those of the server,
@@ -192,12 +192,17 @@ func (m *mount) entry(s *Server, e *Entry) (*Entry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the %v %.256q: its definition: %w", e.Kind, e.Name, err)
 		}
+		if e.Kind == mcp.KindEvent {
+			if definition, err = withDelivery(s, definition); err != nil {
+				return nil, fmt.Errorf("the event %.256q: %w", e.Name, err)
+			}
+		}
 		mounted.Definition = definition
 	}
 	if renamed || len(m.guards)+len(m.middleware) > 0 {
 		mounted.Handle, mounted.Complete = m.forwardTo(e, e.Handle), m.forwardTo(e, e.Complete)
 		mounted.Subscribe = m.forwardSubscribe(e)
-	} else if len(m.Scopes)+len(m.Metadata)+len(s.options.Scopes)+len(s.options.Metadata) == 0 {
+	} else if mounted.Definition == e.Definition && len(m.Scopes)+len(m.Metadata)+len(s.options.Scopes)+len(s.options.Metadata) == 0 {
 		return e, nil
 	}
 	return mounted.withRequirements(m.Scopes, m.Metadata).withRequirements(s.options.Scopes, s.options.Metadata).Wrap(m.guards, m.middleware), nil
@@ -215,7 +220,7 @@ func (m *mount) definition(e *Entry, name string) (*mcp.Definition, error) {
 
 // mountedName returns the name on the server for a name at the provider.
 func (m *mount) mountedName(kind mcp.Kind, name string) string {
-	if kind == mcp.KindTool || kind == mcp.KindPrompt {
+	if kind == mcp.KindTool || kind == mcp.KindPrompt || kind == mcp.KindEvent {
 		return m.Prefix + name
 	}
 	return name
@@ -223,7 +228,7 @@ func (m *mount) mountedName(kind mcp.Kind, name string) string {
 
 // providerName is the inverse of mountedName.
 func (m *mount) providerName(kind mcp.Kind, name string) (string, bool) {
-	if kind == mcp.KindTool || kind == mcp.KindPrompt {
+	if kind == mcp.KindTool || kind == mcp.KindPrompt || kind == mcp.KindEvent {
 		return strings.CutPrefix(name, m.Prefix)
 	}
 	return name, true

@@ -143,6 +143,11 @@ func (r *registry) add(e *Entry) {
 		reg.values = e.pending.values
 	}
 	completing := *e
+	if e.Kind == mcp.KindEvent && s.options.Webhooks != nil {
+		if definition, err := withDelivery(s, e.Definition); err == nil {
+			completing.Definition = definition
+		}
+	}
 	if completing.Complete == nil {
 		completing.Complete = func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			return r.complete(ctx, call, key.entryKey, reg)

@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
@@ -45,10 +46,17 @@ type Options struct {
 	// Store is the state that the replicas of the server share, so that any replica serves any
 	// request: the sessions of clients of earlier versions over streamable HTTP, the events of their
 	// streams, StateKeys, and notifications of changes to the server's own lists and resources, which
-	// reach the subscribers of all replicas, and tasks (see [TaskMode]), which any replica runs. A person who can read the store can read the state of
-	// calls that ask, unless StateKeys are set. The caller closes it after the server and its endpoints. Default: none; a
+	// reach the subscribers of all replicas, occurrences of events, and tasks (see [TaskMode]), which any
+	// replica runs. A person who can read the store can read occurrences and the state of calls that ask,
+	// unless StateKeys are set. The caller closes it after the server and its endpoints. Default: none; a
 	// session belongs to the process that has opened it.
 	Store store.Store
+	// Webhooks delivers events to callback URLs; see package server/webhook. It keeps its subscriptions
+	// in a store that the replicas share. Clients then may subscribe with the delivery mode webhook, if
+	// they are authenticated. An occurrence that cannot be delivered is read again from the log of Store:
+	// its LogAge must be longer than an occurrence is tried again, 15 minutes by default. Default: no
+	// webhooks.
+	Webhooks webhook.Deliverer
 	// Middleware handles every request except those of the protocol itself, such as initialize, ping
 	// and subscriptions. It also sees lists and calls that are refused. The first is outermost. The
 	// error of a tool's function, and of invalid arguments, is an error there too, a *[FunctionError]:
@@ -97,6 +105,7 @@ type Server struct {
 	exported *mapping
 	life     lifecycle
 	changes  changes
+	events   events
 	exchange *exchange   // nil without a store
 	handle   mcp.Handler // Options.Middleware, then dispatch
 	keys     era.StateKeys
@@ -140,7 +149,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.memory = schema.NewMemory(s.options.ValidationMemory)
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)
-	s.life.server = s
+	s.life.server, s.events.server = s, s
 	s.recheckFunc = s.recheck
 	s.handle = applyMiddleware(compose(nil, s.options.Middleware), s.dispatch)
 	s.keys, s.ring = ownKeys{keys}, keys
@@ -350,6 +359,8 @@ func callTarget(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
 		kind, member = mcp.KindResource, "uri"
 	case mcp.MethodSkillsGet, mcp.MethodDirectoryRead:
 		kind, member = mcp.KindSkill, "uri"
+	case mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
+		kind = mcp.KindEvent
 	case mcp.MethodComplete:
 		return completionTarget(call)
 	default:
@@ -388,6 +399,10 @@ func (s *Server) invoke(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.
 		return result, err
 	case mcp.MethodComplete:
 		return complete(ctx, call, entry)
+	case mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
+		return s.serveEvent(ctx, call, entry)
+	case mcp.MethodEventsList:
+		return s.listEvents(ctx, call)
 	case mcp.MethodToolsList:
 		return s.list(ctx, call, mcp.KindTool)
 	case mcp.MethodPromptsList:
@@ -440,6 +455,8 @@ func (s *Server) Scopes(method, name string) []string {
 		kind = mcp.KindTool
 	case mcp.MethodPromptsGet:
 		kind = mcp.KindPrompt
+	case mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
+		kind = mcp.KindEvent
 	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
 	case mcp.MethodSkillsGet:
 		kind = mcp.KindSkill
@@ -468,8 +485,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
 	s.drainTasks()
 	err := await(ctx, s.calls.stop())
-	err = errors.Join(err, s.stopTasks(ctx))
-	err = errors.Join(err, s.life.stop(ctx))
+	err = errors.Join(err, s.stopTasks(ctx), s.events.stop(ctx), s.life.stop(ctx))
 	if s.exchange != nil {
 		s.exchange.close(ctx)
 	}

@@ -227,7 +227,8 @@ func methodLabel(method string) string {
 	case mcp.MethodToolsCall, mcp.MethodToolsList, mcp.MethodPromptsGet, mcp.MethodPromptsList,
 		mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList,
 		mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe, mcp.MethodComplete, mcp.MethodPing,
-		mcp.MethodSkillsList, mcp.MethodSkillsGet, mcp.MethodDirectoryRead:
+		mcp.MethodSkillsList, mcp.MethodSkillsGet, mcp.MethodDirectoryRead,
+		mcp.MethodEventsList, mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
 		return method
 	default:
 		return unknownName

@@ -81,6 +81,10 @@ transport/oauth:          jsonrpc mcp transport transport/store internal/atomicf
                           golang.org/x/oauth2 golang.org/x/sync
 transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
 
+# Webhooks of events. server and client need no HTTP for them, server/webhook and client/webhook do.
+internal/webhook:         internal/token
+internal/webhook/signature: internal/webhook net/http github.com/standard-webhooks/standard-webhooks/libraries
+
 # L4: the two eras of the protocol.
 internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/bufpool internal/jsonscan internal/token golang.org/x/sync
 internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
@@ -89,11 +93,14 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 # L5: server and client never meet.
 internal/task:            jsonrpc mcp transport/store internal/backoff internal/token
 internal/task/tasktest:   transport/store internal/task internal/token testing
-server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/task internal/token internal/unasked internal/uritemplate
+server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/task internal/token internal/unasked internal/uritemplate internal/webhook
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/deadline internal/era internal/era/forward internal/jsonscan
                           internal/paging internal/peertext github.com/go-json-experiment/json golang.org/x/sync
 client/skills:            mcp client internal/frontmatter
+
+# The callback URL of a client.
+client/webhook:           jsonrpc mcp client internal/backoff internal/jsonscan internal/webhook internal/webhook/signature net/http github.com/hashicorp/golang-lru/v2
 
 # What servers offer beside what their authors write. Only these may add dependencies.
 server/mcpgen:
@@ -105,6 +112,7 @@ server/describe:          mcp server internal/jsonscan internal/netguard net/htt
 server/resources:         mcp server internal/filetree internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/skills:            mcp server internal/filetree internal/frontmatter internal/jsonscan
 server/process:           internal/peertext internal/procgroup os/exec golang.org/x/sys
+server/webhook:           transport/store internal/backoff internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp server server/process server/workspace internal/peertext net/http
 

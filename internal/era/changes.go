@@ -89,6 +89,8 @@ func notifyChange(ctx context.Context, peer jsonrpc.Peer, change mcp.Change, tag
 		return peer.Notify(ctx, mcp.NotificationToolsListChanged, params)
 	case change.Kind == mcp.KindPrompt:
 		return peer.Notify(ctx, mcp.NotificationPromptsListChanged, params)
+	case change.Kind == mcp.KindEvent:
+		return peer.Notify(ctx, mcp.NotificationEventsListChanged, params)
 	default:
 		return peer.Notify(ctx, mcp.NotificationResourcesListChanged, params)
 	}
@@ -100,6 +102,7 @@ func accepted(want mcp.SubscriptionFilter, has *mcp.ServerCapabilities) mcp.Subs
 	filter.ToolsListChanged = want.ToolsListChanged && has.Tools != nil && has.Tools.ListChanged
 	filter.PromptsListChanged = want.PromptsListChanged && has.Prompts != nil && has.Prompts.ListChanged
 	filter.ResourcesListChanged = want.ResourcesListChanged && has.Resources != nil && has.Resources.ListChanged
+	filter.EventsListChanged = want.EventsListChanged && reportsEvents(has)
 	if has.Resources != nil && has.Resources.Subscribe {
 		filter.ResourceSubscriptions = want.ResourceSubscriptions
 	}

@@ -472,6 +472,10 @@ func (h clientHandler) HandleNotification(from jsonrpc.Peer, notification *jsonr
 		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindTool})
 	case mcp.NotificationPromptsListChanged:
 		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindPrompt})
+	case mcp.NotificationEventsListChanged:
+		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindEvent})
+	case mcp.NotificationEventActive, mcp.NotificationEvent, mcp.NotificationEventError, mcp.NotificationEventHeartbeat, mcp.NotificationEventTerminated:
+		h.s.handleEvent(notification)
 	case mcp.NotificationResourcesListChanged:
 		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource})
 	case mcp.NotificationResourceUpdated:

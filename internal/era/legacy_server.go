@@ -58,7 +58,8 @@ func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *json
 		return b.subscribe(ctx, req, caller, reply)
 	case mcp.MethodResourcesUnsubscribe:
 		return b.unsubscribe(req, reply)
-	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
+	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen,
+		mcp.MethodEventsList, mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
 		return methodNotFound(req.Method)
 	case mcp.MethodTasksGet, mcp.MethodTasksResult, mcp.MethodTasksCancel, mcp.MethodTasksUpdate:
 		if caller.Version != mcp.Version20251125 || req.Method == mcp.MethodTasksUpdate {

@@ -299,7 +299,8 @@ var errEndedByServer = errors.New("the server has ended the subscription")
 // A listen is one open subscription of a modern session.
 type listen struct {
 	listener
-	end context.CancelCauseFunc
+	event func(notification *jsonrpc.Request) // of a stream of events
+	end   context.CancelCauseFunc
 }
 
 // listen makes a call, which ends with the subscription. MCP 2026-07-28,
@@ -310,8 +311,8 @@ func (m *modernClient) listen(ctx context.Context, s *Session, filter mcp.Subscr
 	ctx, cancel := context.WithTimeout(ctx, forever)
 	defer cancel()
 	params := &listenParams{
-		modernParams: modernParams{era: m, params: &mcp.SubscriptionsListenParams{Notifications: filter}},
-		session:      s, listen: &listen{listener: to, end: end},
+		Appender: &modernParams{era: m, params: &mcp.SubscriptionsListenParams{Notifications: filter}},
+		session:  s, listen: &listen{listener: to, end: end},
 	}
 	defer params.forget()
 	_, err := s.conn.Call(ctx, mcp.MethodSubscriptionsListen, params)
@@ -323,7 +324,7 @@ func (m *modernClient) listen(ctx context.Context, s *Session, filter mcp.Subscr
 
 // listenParams get the id of their request, which identifies the subscription.
 type listenParams struct {
-	modernParams
+	jsonrpc.Appender
 	session *Session
 	listen  *listen
 	id      jsonrpc.ID

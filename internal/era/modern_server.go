@@ -27,6 +27,8 @@ func (b *binding) handleModern(ctx context.Context, from jsonrpc.Peer, req *json
 		return b.server.discover(caller, reply)
 	case mcp.MethodSubscriptionsListen:
 		return b.listen(ctx, from, req, caller, reply)
+	case mcp.MethodEventsStream:
+		return b.stream(ctx, from, req, caller, reply)
 	case mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLevel,
 		mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
 		return methodNotFound(req.Method)

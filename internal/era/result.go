@@ -214,7 +214,7 @@ func (s *Server) envelopeFor(method string, d *Description) envelope {
 func isList(method string) bool {
 	switch method {
 	case mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList,
-		mcp.MethodSkillsList:
+		mcp.MethodSkillsList, mcp.MethodEventsList:
 		return true
 	}
 	return false

@@ -62,6 +62,8 @@ const (
 	MaxRounds = 10
 	// MaxListens is how many subscriptions one connection may hold open.
 	MaxListens = 32
+	// MaxStreams is how many streams of events one connection may hold open.
+	MaxStreams = 128
 	// MaxHandshake is the length of the params of initialize in bytes, since the session keeps
 	// most of them.
 	MaxHandshake = 64 << 10
@@ -113,6 +115,7 @@ type binding struct {
 	link    transport.Link
 	legacy  legacySession
 	listens atomic.Int32
+	streams atomic.Int32
 }
 
 // principal returns the name of the authenticated client of a call.

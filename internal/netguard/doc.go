@@ -17,6 +17,6 @@
 // contain another address (6to4, Teredo, NAT64), which a relay would unpack. A NAT64 prefix
 // that a network has chosen for itself (RFC 6052, section 2.2) is not recognized.
 //
-// A Guard is immutable and safe for concurrent use. It keeps no connection open, so there is
-// nothing to close, and every fetch is resolved and checked again.
+// A Guard is immutable and safe for concurrent use. Unless Options.KeepAlive is set, it keeps no
+// connection open, so there is nothing to close, and every fetch is resolved and checked again.
 package netguard

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +49,29 @@ func TestConnectionsAreNotKept(t *testing.T) {
 	if connections != 3 {
 		t.Errorf("connected %d times for 3 fetches", connections)
 	}
+}
+
+func TestConnectionsAreKeptByOptIn(t *testing.T) {
+	var mu sync.Mutex
+	remotes := map[string]bool{}
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		remotes[r.RemoteAddr] = true
+	})
+	guard := netguard.New(&netguard.Options{AllowLoopback: true, KeepAlive: time.Minute})
+	for _, want := range []int{1, 1, 2} {
+		if len(remotes) == 1 && want == 2 {
+			guard.Close()
+		}
+		if _, err := get(t, guard, url); err != nil {
+			t.Fatal(err)
+		}
+		if len(remotes) != want {
+			t.Errorf("there were %d connections, want %d", len(remotes), want)
+		}
+	}
+	guard.Close()
 }
 
 func TestStatusThatIsNoSuccess(t *testing.T) {

@@ -37,10 +37,19 @@ func (g *Guard) newTransport() *http.Transport {
 	return &http.Transport{
 		TLSClientConfig:        g.options.TLS.Clone(),
 		ForceAttemptHTTP2:      true,
-		DisableKeepAlives:      true,
+		DisableKeepAlives:      g.options.KeepAlive <= 0,
+		IdleConnTimeout:        g.options.KeepAlive,
+		MaxIdleConns:           maxIdle,
+		MaxIdleConnsPerHost:    maxIdlePerHost,
 		DisableCompression:     true, // against decompression bombs
 		MaxResponseHeaderBytes: maxHeader,
 	}
+}
+
+// Close closes the idle connections that [Options].KeepAlive has kept. The Guard may still be used.
+func (g *Guard) Close() {
+	g.direct.CloseIdleConnections()
+	g.proxied.CloseIdleConnections()
 }
 
 // Client returns a new client that enforces the rules. Its errors wrap a [*RefusedError] if

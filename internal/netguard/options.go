@@ -34,6 +34,9 @@ type Options struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Resolver looks up names. Default net.DefaultResolver.
 	Resolver *net.Resolver
+	// KeepAlive is how long an idle connection is kept for the next request to the same host,
+	// whose name is not looked up again. Default 0: each request has a connection of its own.
+	KeepAlive time.Duration
 	// TLS configures TLS. Default the system's root certificates, TLS 1.2 and later.
 	TLS *tls.Config
 }
@@ -65,6 +68,9 @@ const (
 const (
 	// maxRedirects is the maximum number of redirects of one request.
 	maxRedirects = 3
+	// maxIdle and maxIdlePerHost bound the idle connections, with [Options].KeepAlive.
+	maxIdle        = 256
+	maxIdlePerHost = 64
 	// maxHeader is the maximum length of the header of a response, in bytes.
 	maxHeader = 256 << 10
 	// maxName is the maximum length of a name, in bytes. RFC 1035, section 2.3.4.

@@ -87,7 +87,7 @@ func (e *Endpoint) Begin(principal, method string) error {
 func (e *Endpoint) End(principal, method string) { e.of(method).Release(principal) }
 
 func (e *Endpoint) of(method string) *Quota {
-	if method == mcp.MethodSubscriptionsListen {
+	if method == mcp.MethodSubscriptionsListen || method == mcp.MethodEventsStream {
 		return e.listens
 	}
 	return e.calls

@@ -32,7 +32,8 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts accept
 			return
 		}
 	}
-	if req.Method == mcp.MethodSubscriptionsListen && !accepts.events {
+	isStream := req.Method == mcp.MethodSubscriptionsListen || req.Method == mcp.MethodEventsStream
+	if isStream && !accepts.events {
 		refuseCall(w, http.StatusNotAcceptable, req, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "a subscription is a stream: Accept must list text/event-stream"})
 		return
 	}
@@ -43,7 +44,7 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts accept
 	}
 	defer e.quota.End(principal, req.Method)
 	x := callPeer{endpoint: e, w: w, accepts: accepts}
-	if req.Method != mcp.MethodSubscriptionsListen { // a subscription must not hold a buffer until it ends
+	if !isStream { // a subscription must not hold a buffer until it ends
 		memory := e.buffers.Get()
 		defer func() { memory.Bytes = x.reply.Buf; memory.Free() }()
 		x.reply.Buf = memory.Bytes

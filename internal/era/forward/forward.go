@@ -99,6 +99,9 @@ func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *Options) (m
 	if opts == nil {
 		opts = &Options{}
 	}
+	if call.Method() == mcp.MethodEventsStream {
+		return s.forwardStream(ctx, call, opts)
+	}
 	round, err := loadRound(call, opts)
 	if err != nil {
 		return nil, err

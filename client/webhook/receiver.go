@@ -1,0 +1,441 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/webhook"
+	"github.com/dovetail-go/dovetail/internal/webhook/signature"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// Options configures a [Receiver]. Zero values mean the defaults.
+type Options struct {
+	// MaxRegistrations is the maximum number of registrations. Default 1,000.
+	MaxRegistrations int
+	// MaxBody is the maximum length of a delivery, in bytes. Default and maximum 256 KiB, which
+	// is also the most that servers send.
+	MaxBody int64
+	// MaxDeliveries is how many deliveries are handled at a time. Others are answered 503.
+	// Default 64.
+	MaxDeliveries int
+	// Remember is how many acknowledged ids are remembered for each registration. Default 1,000.
+	Remember int
+	// Timeout bounds reading a delivery, and then the context of its handler. Default 5 seconds
+	// each. Servers wait about 10 seconds.
+	Timeout time.Duration
+	// Logger receives the errors of handlers. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	defaultRegistrations = 1000
+	defaultDeliveries    = 64
+	defaultRemember      = 1000
+	defaultTimeout       = 5 * time.Second
+	// rotation is how long the secret before a rotation is accepted too.
+	rotation = 15 * time.Minute
+	// maxUnbound is how many registrations may have no id. Each is tried on a challenge.
+	maxUnbound = 100
+	// maxChallenge is the maximum length of a challenge for a registration without id, in bytes.
+	maxChallenge = 4 << 10
+)
+
+// A Receiver is the http.Handler of a callback URL. Its methods may be called concurrently. Use
+// [New].
+type Receiver struct {
+	options Options
+	slots   chan struct{} // has a value for each delivery in progress
+
+	mu      sync.Mutex
+	bound   map[string]*Registration   // by id of the subscription
+	unbound map[*Registration]struct{} // without id
+}
+
+// New returns a Receiver. opts may be nil. It returns an error for an invalid option.
+func New(opts *Options) (*Receiver, error) {
+	var options Options
+	if opts != nil {
+		options = *opts
+	}
+	options.MaxRegistrations = cmp.Or(options.MaxRegistrations, defaultRegistrations)
+	options.MaxBody = cmp.Or(options.MaxBody, webhook.MaxBody)
+	options.MaxDeliveries = cmp.Or(options.MaxDeliveries, defaultDeliveries)
+	options.Remember = cmp.Or(options.Remember, defaultRemember)
+	options.Timeout = cmp.Or(options.Timeout, defaultTimeout)
+	if options.Logger == nil {
+		options.Logger = slog.Default()
+	}
+	for name, n := range map[string]int64{
+		"MaxRegistrations": int64(options.MaxRegistrations), "MaxBody": options.MaxBody,
+		"MaxDeliveries": int64(options.MaxDeliveries), "Remember": int64(options.Remember), "Timeout": int64(options.Timeout),
+	} {
+		if n < 0 {
+			return nil, fmt.Errorf("webhook: Options.%s is negative", name)
+		}
+	}
+	if options.MaxBody > webhook.MaxBody {
+		return nil, fmt.Errorf("webhook: Options.MaxBody is more than %d bytes", webhook.MaxBody)
+	}
+	return &Receiver{
+		options: options, slots: make(chan struct{}, options.MaxDeliveries),
+		bound: map[string]*Registration{}, unbound: map[*Registration]struct{}{},
+	}, nil
+}
+
+// A Type is the type of a delivery.
+type Type string
+
+// The types of deliveries.
+const (
+	// Event: an event has occurred.
+	Event Type = "event"
+	// Gap: events before this delivery were lost.
+	Gap Type = webhook.TypeGap
+	// Terminated: the server has ended the subscription.
+	Terminated Type = webhook.TypeTerminated
+)
+
+// A Delivery is a message of a server for one subscription.
+type Delivery struct {
+	// ID is the webhook-id. That of an event is its eventId.
+	ID string
+	// Subscription is the id of the subscription.
+	Subscription string
+	Type         Type
+	// Body is the JSON as the server has sent it. That of an Event is the event occurrence. The
+	// receiver may keep it.
+	Body json.RawMessage
+	// Cursor is the position to be stored with an Event or a Gap, for the next subscription. It
+	// is nil if the event cannot be replayed.
+	Cursor *string
+	// Error is the reason of Terminated.
+	Error *jsonrpc.Error
+}
+
+// A Handler stores a delivery, or passes it on. Its context ends after [Options].Timeout. With an
+// error, the server sends the delivery again.
+type Handler func(ctx context.Context, d Delivery) error
+
+// ErrFull means that the receiver has as many registrations as it may have.
+var ErrFull = errors.New("webhook: there are too many registrations")
+
+// A Registration is a subscription at the receiving end. Its methods may be called concurrently.
+type Registration struct {
+	receiver *Receiver
+	handle   Handler
+
+	turn chan struct{} // has a value while the handler runs; guards seen
+	seen *lru.Cache[string, struct{}]
+
+	// The lock of the receiver guards these.
+	id       string // "" before it is known
+	closed   bool
+	secret   webhook.Secret
+	previous webhook.Secret // before the last rotation
+	until    time.Time      // when previous is no longer accepted
+}
+
+// Register creates a registration with a new secret. The caller closes it. The error is [ErrFull].
+// At most 100 registrations may wait for their id.
+func (r *Receiver) Register(handle Handler) (*Registration, error) {
+	seen, err := lru.New[string, struct{}](r.options.Remember)
+	if err != nil {
+		return nil, err
+	}
+	g := &Registration{receiver: r, handle: handle, turn: make(chan struct{}, 1), seen: seen, secret: webhook.NewSecret()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.unbound) >= maxUnbound || len(r.unbound)+len(r.bound) >= r.options.MaxRegistrations {
+		return nil, ErrFull
+	}
+	r.unbound[g] = struct{}{}
+	return g, nil
+}
+
+// Secret returns the secret for events/subscribe.
+func (g *Registration) Secret() string {
+	g.receiver.mu.Lock()
+	defer g.receiver.mu.Unlock()
+	return g.secret.Text()
+}
+
+// Rotate replaces the secret and returns the new one, for the next events/subscribe. The earlier
+// one is accepted for 15 minutes.
+func (g *Registration) Rotate() string {
+	g.receiver.mu.Lock()
+	defer g.receiver.mu.Unlock()
+	g.previous, g.until = g.secret, time.Now().Add(rotation)
+	g.secret = webhook.NewSecret()
+	return g.secret.Text()
+}
+
+// Bind says which id the server has given to the subscription. It replaces an earlier one. It
+// returns an error if the id is that of another registration, or is malformed.
+func (g *Registration) Bind(id string) error {
+	g.receiver.mu.Lock()
+	defer g.receiver.mu.Unlock()
+	return g.bindLocked(id)
+}
+
+func (g *Registration) bindLocked(id string) error {
+	r := g.receiver
+	switch {
+	case !signature.CheckID(id):
+		return errors.New("webhook: the id of the subscription is malformed")
+	case g.closed:
+		return errors.New("webhook: the registration is closed")
+	case r.bound[id] != nil && r.bound[id] != g:
+		return errors.New("webhook: another registration has the id of the subscription")
+	}
+	delete(r.unbound, g)
+	delete(r.bound, g.id)
+	g.id = id
+	r.bound[id] = g
+	return nil
+}
+
+// Close removes the registration and waits for its handler, which must not call it. Later
+// deliveries are answered 503.
+func (g *Registration) Close() {
+	g.receiver.mu.Lock()
+	g.closed = true
+	delete(g.receiver.unbound, g)
+	if g.receiver.bound[g.id] == g {
+		delete(g.receiver.bound, g.id)
+	}
+	g.receiver.mu.Unlock()
+	g.turn <- struct{}{}
+	<-g.turn
+}
+
+// secrets returns the secrets that are accepted. The receiver must be locked.
+func (g *Registration) secrets(now time.Time) []webhook.Secret {
+	list := []webhook.Secret{g.secret}
+	if now.Before(g.until) {
+		list = append(list, g.previous)
+	}
+	return list
+}
+
+// ServeHTTP handles one delivery.
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if err := r.serve(w, req); err != nil {
+		var refused *refusal
+		if !errors.As(err, &refused) {
+			refused = busy
+		}
+		if refused.status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", http.MethodPost)
+		}
+		if refused.status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "5")
+		}
+		http.Error(w, refused.text, refused.status)
+	}
+}
+
+// A refusal is a response to a delivery that was not accepted.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (e *refusal) Error() string { return e.text }
+
+var busy = &refusal{http.StatusServiceUnavailable, "the delivery cannot be handled now"}
+
+func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) error {
+	id := req.Header.Get(webhook.SubscriptionHeader)
+	kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	switch {
+	case req.Method != http.MethodPost:
+		return &refusal{http.StatusMethodNotAllowed, "a delivery is a POST request"}
+	case err != nil || kind != "application/json":
+		return &refusal{http.StatusUnsupportedMediaType, "a delivery is application/json"}
+	case !signature.CheckID(id) || req.Header.Get(signature.HeaderID) == "" ||
+		req.Header.Get(signature.HeaderTimestamp) == "" || req.Header.Get(signature.HeaderSignature) == "":
+		return &refusal{http.StatusBadRequest, "a header of the delivery is missing"}
+	case req.ContentLength > r.options.MaxBody:
+		return &refusal{http.StatusRequestEntityTooLarge, "the delivery is too long"}
+	}
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	default:
+		return busy
+	}
+	// Not every ResponseWriter has deadlines; the server's own then apply.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(r.options.Timeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, r.options.MaxBody))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		return &refusal{http.StatusRequestEntityTooLarge, "the delivery is too long"}
+	}
+	if err != nil {
+		return &refusal{http.StatusBadRequest, "the delivery cannot be read"}
+	}
+	registration, err := r.authenticate(id, req.Header, body)
+	if err != nil {
+		return err
+	}
+	d, challenge, err := parse(body)
+	if err != nil {
+		return err
+	}
+	d.ID, d.Subscription = req.Header.Get(signature.HeaderID), id
+	switch {
+	case challenge != "":
+		return r.answer(w, registration, id, challenge)
+	case !r.isBound(registration, id):
+		return busy // the result of events/subscribe has not arrived yet
+	}
+	return registration.accept(req.Context(), d)
+}
+
+// authenticate returns the registration that has signed a delivery.
+func (r *Receiver) authenticate(id string, header http.Header, body []byte) (*Registration, error) {
+	type candidate struct {
+		*Registration
+		secrets []webhook.Secret
+	}
+	now := time.Now()
+	var candidates []candidate
+	r.mu.Lock()
+	if g := r.bound[id]; g != nil {
+		candidates = append(candidates, candidate{g, g.secrets(now)})
+	} else if len(body) <= maxChallenge {
+		for g := range r.unbound {
+			candidates = append(candidates, candidate{g, g.secrets(now)})
+		}
+	}
+	known := r.bound[id] != nil
+	r.mu.Unlock()
+	for _, c := range candidates {
+		for _, secret := range c.secrets {
+			err := signature.Verify(header, secret, body)
+			switch {
+			case err == nil:
+				return c.Registration, nil
+			case !errors.Is(err, signature.ErrSignature):
+				return nil, &refusal{http.StatusBadRequest, "a signature header of the delivery is malformed, or too old"}
+			}
+		}
+	}
+	if !known {
+		return nil, busy
+	}
+	return nil, &refusal{http.StatusUnauthorized, "the signature of the delivery is not valid"}
+}
+
+func (r *Receiver) isBound(g *Registration, id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bound[id] == g
+}
+
+// answer repeats a challenge. A registration without id gets that of the request.
+func (r *Receiver) answer(w http.ResponseWriter, g *Registration, id, challenge string) error {
+	r.mu.Lock()
+	err := g.bindLocked(id)
+	r.mu.Unlock()
+	if err != nil {
+		return busy
+	}
+	body, err := json.Marshal(webhook.Challenge{Challenge: challenge})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body) // the server notices
+	return nil
+}
+
+// parse reads the members of a body that decide something.
+func parse(body []byte) (d Delivery, challenge string, err error) {
+	malformed := &refusal{http.StatusBadRequest, "the delivery is malformed"}
+	members, err := jsonscan.ReadObject(body)
+	if err != nil {
+		return d, "", malformed
+	}
+	d.Type, d.Body = Event, body
+	if raw := members.Get("type"); raw != nil {
+		kind, ok := text(raw)
+		if !ok {
+			return d, "", malformed
+		}
+		d.Type = Type(kind)
+	}
+	if raw := members.Get("cursor"); raw != nil && jsonscan.KindOf(raw) != jsonscan.Null {
+		cursor, ok := text(raw)
+		if !ok {
+			return d, "", malformed
+		}
+		d.Cursor = &cursor
+	}
+	switch d.Type {
+	case Event:
+		if jsonscan.KindOf(members.Get("data")) != jsonscan.Object {
+			return d, "", malformed
+		}
+	case Gap:
+	case Terminated:
+		d.Error = &jsonrpc.Error{}
+		if json.Unmarshal(members.Get("error"), d.Error) != nil {
+			return d, "", malformed
+		}
+	case webhook.TypeVerification:
+		var ok bool
+		if challenge, ok = text(members.Get("challenge")); !ok || challenge == "" {
+			return d, "", malformed
+		}
+	default:
+		// A type of a later version: it is acknowledged, since it would be sent again otherwise.
+	}
+	return d, challenge, nil
+}
+
+// text returns the value of a raw string.
+func text(raw []byte) (value string, ok bool) {
+	if jsonscan.KindOf(raw) != jsonscan.String {
+		return "", false
+	}
+	return jsonscan.Unquote(raw), true
+}
+
+// accept passes a delivery to the handler, unless it was acknowledged before.
+func (g *Registration) accept(ctx context.Context, d Delivery) error {
+	ctx, cancel := context.WithTimeout(ctx, g.receiver.options.Timeout)
+	defer cancel()
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+	case <-ctx.Done():
+		return busy
+	}
+	if _, again := g.seen.Get(d.ID); again || !d.known() {
+		return nil
+	}
+	if !g.receiver.isBound(g, d.Subscription) { // closed while it waited
+		return busy
+	}
+	if err := g.handle(ctx, d); err != nil {
+		g.receiver.options.Logger.Error("a delivery was not handled", "subscription", d.Subscription, "event", d.ID, "error", err)
+		return busy
+	}
+	g.seen.Add(d.ID, struct{}{})
+	return nil
+}
+
+func (d *Delivery) known() bool { return d.Type == Event || d.Type == Gap || d.Type == Terminated }

@@ -1,0 +1,283 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// SubscribeOptions configures [Subscribe]. The zero value is valid.
+type SubscribeOptions struct {
+	// Cursor is the position to begin after: that of the last [Delivery] that the program has stored.
+	// Default: begin now.
+	Cursor string
+	// MaxAge leaves out events after Cursor that are older. Default: none.
+	MaxAge time.Duration
+	// TTL is the lifetime that is suggested to the server. The server decides. Default: that of the
+	// server.
+	TTL time.Duration
+	// OnCursor is called with each position that the server reports when the subscription is refreshed,
+	// so that the stored one advances while nothing happens. nil means that it is not called.
+	OnCursor func(cursor string)
+	// OnStatus is called with the state of the deliveries when the subscription is refreshed. nil means
+	// that it is not called.
+	OnStatus func(status mcp.DeliveryStatus)
+	// Logger receives messages about refreshes that fail. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// A Subscription is a subscription that is refreshed until it is closed or the server ends it. Its
+// methods may be called concurrently.
+type Subscription struct {
+	session      *client.Session
+	registration *Registration
+	opts         SubscribeOptions
+	params       mcp.EventParams
+	cancel       context.CancelFunc
+	ended        chan struct{}
+
+	mu     sync.Mutex
+	id     string
+	cursor string
+	err    error
+}
+
+const (
+	// earliestRefresh is the shortest time between two refreshes.
+	earliestRefresh = time.Second
+	// healthCheck is when a subscription without expiry is refreshed.
+	healthCheck = time.Hour
+	// refreshTimeout bounds one refresh, and the end of the subscription in Close. The server may verify
+	// the endpoint before it answers.
+	refreshTimeout = time.Minute
+)
+
+// Subscribe subscribes to an event of the server of the session, with deliveries to url, which is the
+// https URL under which the receiver is reached. handle gets the deliveries; one of the type Gap, also
+// for a gap that the server reports when the subscription is made or refreshed. arguments is a JSON
+// object, or nil. opts may be nil.
+//
+// Subscribe returns when the server has verified the endpoint, so the receiver must be serving. It then
+// refreshes the subscription when half of its lifetime is over, each time with the last position, so
+// that the server can begin again after it has lost the subscription. The caller calls Close.
+//
+// The error is [ErrFull], the server's *[jsonrpc.Error], such as one with the code
+// [mcp.CodeCallbackEndpoint], or a *[jsonrpc.CallError].
+func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver, url, event string, arguments json.RawMessage, handle Handler, opts *SubscribeOptions) (*Subscription, error) {
+	s := &Subscription{session: session, ended: make(chan struct{})}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Logger == nil {
+		s.opts.Logger = slog.Default()
+	}
+	s.cursor = s.opts.Cursor
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
+	registration, err := receiver.Register(s.handler(handle))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s.registration = registration
+	s.params = mcp.EventParams{
+		Name: event, Arguments: arguments,
+		Delivery: &mcp.EventDelivery{Mode: mcp.DeliveryWebhook, URL: url, Secret: registration.Secret()},
+	}
+	if s.opts.MaxAge > 0 {
+		s.params.MaxAgeMs = new(s.opts.MaxAge.Milliseconds())
+	}
+	if s.opts.TTL > 0 {
+		s.params.TTLMs = fmt.Append(nil, s.opts.TTL.Milliseconds())
+	}
+	next, err := s.refresh(ctx, handle)
+	if err != nil {
+		cancel()
+		registration.Close()
+		return nil, err
+	}
+	go func() { // Close waits for it
+		defer close(s.ended)
+		s.keep(life, handle, next)
+	}()
+	return s, nil
+}
+
+// handler returns the handler of the registration, which follows the position.
+func (s *Subscription) handler(handle Handler) Handler {
+	return func(ctx context.Context, d Delivery) error {
+		if err := handle(ctx, d); err != nil {
+			return err
+		}
+		switch {
+		case d.Type == Terminated:
+			s.end(d.Error)
+		case d.Cursor != nil:
+			s.moveTo(*d.Cursor)
+		}
+		return nil
+	}
+}
+
+func (s *Subscription) moveTo(cursor string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cursor = cursor
+}
+
+// Cursor returns the position after the last delivery, or "".
+func (s *Subscription) Cursor() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cursor
+}
+
+// ID returns the id that the server has given to the subscription.
+func (s *Subscription) ID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
+
+// Done returns a channel that is closed when the subscription is not refreshed any more.
+func (s *Subscription) Done() <-chan struct{} { return s.ended }
+
+// Err returns why the subscription has ended: a *[jsonrpc.Error] of the server, or that the session
+// has ended. It returns nil before that, and after Close.
+func (s *Subscription) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// end stops refreshing.
+func (s *Subscription) end(err error) {
+	s.mu.Lock()
+	if s.err == nil {
+		s.err = err
+	}
+	s.mu.Unlock()
+	s.cancel()
+}
+
+// refresh makes or refreshes the subscription, and returns when to do so again.
+func (s *Subscription) refresh(ctx context.Context, handle Handler) (next time.Duration, err error) {
+	params := s.params
+	if cursor := s.Cursor(); cursor != "" {
+		params.Cursor = &cursor
+	}
+	var result mcp.SubscribeEventsResult
+	if err := s.call(ctx, mcp.MethodEventsSubscribe, &params, &result); err != nil {
+		return 0, err
+	}
+	if err := s.registration.Bind(result.ID); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	s.id = result.ID
+	s.mu.Unlock()
+	if result.Truncated {
+		if err := handle(ctx, Delivery{Subscription: result.ID, Type: Gap, Cursor: result.Cursor}); err != nil {
+			return 0, err
+		}
+	}
+	if result.Cursor != nil && *result.Cursor != "" {
+		s.moveTo(*result.Cursor)
+		if s.opts.OnCursor != nil {
+			s.opts.OnCursor(*result.Cursor)
+		}
+	}
+	if result.DeliveryStatus != nil && s.opts.OnStatus != nil {
+		s.opts.OnStatus(*result.DeliveryStatus)
+	}
+	if result.RefreshBefore == nil {
+		return healthCheck, nil
+	}
+	expires, err := time.Parse(time.RFC3339Nano, *result.RefreshBefore)
+	if err != nil {
+		return 0, fmt.Errorf("webhook: refreshBefore is no time: %w", err)
+	}
+	return max(time.Until(expires)/2, earliestRefresh), nil
+}
+
+func (s *Subscription) call(ctx context.Context, method string, params *mcp.EventParams, result json.Unmarshaler) error {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	text, err := params.AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	answer, err := s.session.Call(ctx, method, text, nil)
+	if err != nil {
+		return err
+	}
+	return result.UnmarshalJSON(answer)
+}
+
+// keep refreshes the subscription until ctx ends or the server refuses.
+func (s *Subscription) keep(ctx context.Context, handle Handler, next time.Duration) {
+	var pause backoff.Backoff
+	for {
+		timer := time.NewTimer(next)
+		select {
+		case <-timer.C:
+		case <-s.session.Done():
+			timer.Stop()
+			s.end(jsonrpc.ErrClosed)
+			return
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		var err error
+		next, err = s.refresh(ctx, handle)
+		if err == nil {
+			pause.Reset()
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && isFinal(refused.Code) {
+			s.end(err)
+			return
+		}
+		s.opts.Logger.Warn("a subscription to an event was not refreshed; it is tried again", "event", s.params.Name, "error", err)
+		next = pause.Next()
+	}
+}
+
+// isFinal reports whether another attempt would be refused too.
+func isFinal(code jsonrpc.Code) bool {
+	switch code {
+	case mcp.CodeNotFound, mcp.CodeForbidden, mcp.CodeUnsupported, jsonrpc.InvalidParams, jsonrpc.MethodNotFound:
+		return true
+	}
+	return false
+}
+
+// Close ends the subscription at the server, waits for a delivery in progress, and removes the
+// registration. A subscription that cannot be ended now expires at the server. The error is that of
+// events/unsubscribe.
+func (s *Subscription) Close(ctx context.Context) error {
+	s.cancel()
+	<-s.ended
+	err := s.Err()
+	if err == nil {
+		params := mcp.EventParams{Name: s.params.Name, Arguments: s.params.Arguments, Delivery: &mcp.EventDelivery{URL: s.params.Delivery.URL}}
+		err = s.call(ctx, mcp.MethodEventsUnsubscribe, &params, new(mcp.EmptyResult))
+	} else {
+		err = nil // the server has ended it
+	}
+	s.registration.Close()
+	return err
+}

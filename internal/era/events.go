@@ -1,0 +1,120 @@
+package era
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// reportsEvents reports whether a server declares that it notifies of changes to its list of events.
+func reportsEvents(has *mcp.ServerCapabilities) bool {
+	var settings struct {
+		ListChanged bool `json:"listChanged"`
+	}
+	return json.Unmarshal(has.Extensions[mcp.ExtensionEvents], &settings) == nil && settings.ListChanged
+}
+
+// errInputEnded ends the streams of a connection on which the client sends nothing more.
+var errInputEnded = errors.New("the client has ended the connection")
+
+// stream answers events/stream: a call that sends notifications until the client or the server
+// ends it. SEP-3415, Push-Based Delivery.
+func (b *binding) stream(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
+	open := b.streams.Add(1)
+	defer b.streams.Add(-1)
+	if open > MaxStreams && !b.link.Shared {
+		return &jsonrpc.Error{
+			Code: mcp.CodeResourceExhausted, Message: fmt.Sprintf("at most %d streams of events can be open on one connection", MaxStreams),
+			Data: fmt.Appendf(nil, `{"limit":"subscriptions","max":%d}`, MaxStreams),
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(b.link.Input, func() { cancel(errInputEnded) })()
+	c := &call{ctx: ctx, from: from}
+	c.Call = mcp.NewCall(req, caller, eventResponder{c, json.RawMessage(req.ID.String())})
+	defer c.close()
+	_, err := b.server.core.Serve(ctx, &c.Call)
+	if question, asks := mcp.AsInputRequired(err); asks {
+		return fmt.Errorf("%w: %v", mayNotAsk(req.Method), question)
+	}
+	if err != nil && context.Cause(ctx) != errInputEnded {
+		return errorFor(caller.Version, err)
+	}
+	return b.server.writeModern(req.Method, caller.Version, mcp.Raw(`{"_meta":`+string(subscriptionTag(req.ID))+`}`), reply)
+}
+
+// An eventResponder is the [mcp.Responder] of a stream of events.
+type eventResponder struct {
+	*call
+	id json.RawMessage // of the request
+}
+
+// Notify sends a notification of events with the id of the stream, and the name of the event that
+// the client knows. It drops others.
+func (r eventResponder) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	if !strings.HasPrefix(method, "notifications/events/") {
+		return nil
+	}
+	body, err := params.AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	members, err := jsonscan.ReadObject(body)
+	if err != nil {
+		return err
+	}
+	meta := members.Get(memberMeta)
+	if jsonscan.KindOf(meta) != jsonscan.Object {
+		meta = []byte("{}")
+	}
+	if meta, err = jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaSubscriptionID, Value: r.id}); err != nil {
+		return err
+	}
+	edits := []jsonscan.Edit{{Name: memberMeta, Value: meta}}
+	if method == mcp.NotificationEvent {
+		edits = append(edits, jsonscan.Edit{Name: "name", Value: r.Member("name")})
+	}
+	if body, err = jsonscan.Splice(nil, body, edits...); err != nil {
+		return err
+	}
+	return r.call.Notify(ctx, method, mcp.Raw(body))
+}
+
+// Stream makes a call of events/stream and returns when it has ended: nil after the server's
+// result. handle gets the notifications of the stream; it must not block, nor retain them.
+func (s *Session) Stream(ctx context.Context, params jsonrpc.Appender, handle func(notification *jsonrpc.Request)) error {
+	m, ok := s.era.(*modernClient)
+	if !ok {
+		return methodNotFound(mcp.MethodEventsStream)
+	}
+	return s.ExchangeStream(ctx, &modernParams{era: m, params: params}, handle)
+}
+
+// ExchangeStream is Stream with params that have the metadata of the client already.
+func (s *Session) ExchangeStream(ctx context.Context, params jsonrpc.Appender, handle func(notification *jsonrpc.Request)) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	ctx, cancel := context.WithTimeout(ctx, forever)
+	defer cancel()
+	listening := &listenParams{Appender: params, session: s, listen: &listen{event: handle, end: end}}
+	defer listening.forget()
+	_, err := s.conn.Call(ctx, mcp.MethodEventsStream, listening)
+	if errors.Is(err, errEndedByServer) {
+		return nil
+	}
+	return err
+}
+
+// handleEvent passes on a notification of a stream of events.
+func (s *Session) handleEvent(notification *jsonrpc.Request) {
+	if l := s.listener(notification.Member(memberMeta, mcp.MetaSubscriptionID)); l != nil && l.event != nil {
+		l.event(notification)
+	}
+}

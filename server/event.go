@@ -1,0 +1,233 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/schema"
+)
+
+// Event configures an event that clients can subscribe to (SEP-3415, since 2026-07-28).
+type Event struct {
+	// Name has 1 to 128 characters of A–Z a–z 0–9 _ - and dot, such as incident.created.
+	Name string
+	// Title is shown to people. Description explains the event to a model.
+	Title       string
+	Description string
+	Meta        mcp.Meta
+	// InputSchema and PayloadSchema default to the schemas of the types of arguments and payloads.
+	// Payloads are validated against a given PayloadSchema. An event changes its schemas only in ways
+	// that keep earlier subscriptions valid; otherwise it gets another name.
+	InputSchema   json.RawMessage
+	PayloadSchema json.RawMessage
+	// Guards decide about subscriptions: whether a caller sees the event, and whether it may subscribe
+	// with its arguments; see [mcp.Guard]. They decide again once a minute while a stream is open, and
+	// each time that events are read for a poll or a webhook. A refusal ends the subscription. A guard
+	// must not ask.
+	Guards         []mcp.Guard
+	CallMiddleware []mcp.Middleware
+	// Scopes are OAuth scopes that a subscription needs; see [Server.Scopes].
+	Scopes []string
+	// Metadata is for guards, in [mcp.Target]. It is not sent to clients.
+	Metadata map[string]any
+}
+
+// Limits of events.
+const (
+	// MaxPayload is the maximum size of an occurrence in bytes, as JSON (SEP-3415, Delivery profile).
+	MaxPayload = 256 << 10
+	// MaxEventID is the maximum length in bytes of [PublishOptions].ID, and of a principal in
+	// [PublishOptions].For.
+	MaxEventID = 256
+)
+
+// A Match says whether a subscription with these arguments gets an event, and what its payload is:
+// the payload that was published, or a changed copy, for example without personal data. caller is
+// the subscriber. For a webhook it has a principal and a version only. A Match is called
+// concurrently, must not block, and must not change what payload refers to.
+type Match[Args, Payload any] func(caller *mcp.Caller, arguments Args, payload Payload) (Payload, bool)
+
+// AddEvent registers an event, and returns the topic that publishes its occurrences. The arguments of
+// subscriptions are validated against the schema of Args, a struct or map, and decoded. Payloads are
+// encoded as JSON objects. match selects what a subscription gets; nil means everything.
+//
+// Published occurrences are kept in the log of [Options].Store for [store.Limits].LogAge, at most
+// LogEntries for each event, so that clients can resume after an interruption, at any replica.
+// Without a store, the server keeps them in memory for 30 minutes: at most 10,000 of each event, and
+// 64 MiB of all events.
+//
+// AddEvent may be called at any time and concurrently. It panics, with the file and line of the
+// caller, if the event cannot be registered.
+func AddEvent[Args, Payload any](s *Server, event Event, match Match[Args, Payload]) *Topic[Payload] {
+	entry, topic, err := NewEvent(event, match)
+	s.mustAdd(entry, err)
+	return topic
+}
+
+// NewEvent returns the entry of an event, for [Server.Replace], and its topic. The topic publishes once
+// the entry is registered with a server. The error explains why the event is invalid.
+func NewEvent[Args, Payload any](event Event, match Match[Args, Payload]) (*Entry, *Topic[Payload], error) {
+	fail := func(part string, err error) (*Entry, *Topic[Payload], error) {
+		return nil, nil, fmt.Errorf("event %q: %s%w", event.Name, part, err)
+	}
+	arguments, err := schema.NewDecoder[Args](&schema.DecoderOptions{Schema: event.InputSchema})
+	if err != nil {
+		return fail("arguments: ", err)
+	}
+	event.InputSchema = arguments.Schema()
+	if !isObject(event.InputSchema) {
+		return fail("arguments: ", errors.New(`a subscription takes an object: the schema needs "type":"object" at its root`))
+	}
+	t := &topic{name: event.Name}
+	if event.PayloadSchema == nil {
+		if event.PayloadSchema, err = schema.ForOutput(reflect.TypeFor[Payload]()); err != nil {
+			return fail("payload: ", err)
+		}
+	} else if t.validator, err = schema.Compile(event.PayloadSchema, nil); err != nil {
+		return fail("PayloadSchema: ", err)
+	}
+	payloads, err := schema.NewDecoder[Payload](&schema.DecoderOptions{Schema: json.RawMessage(`{"type":"object"}`)})
+	if err != nil {
+		return fail("payload: ", err)
+	}
+	t.accept = func(ctx context.Context, caller *mcp.Caller, raw json.RawMessage) (selector, error) {
+		in, err := arguments.Decode(ctx, raw)
+		if err != nil {
+			return nil, err
+		}
+		if match == nil {
+			return func(_ context.Context, data json.RawMessage) (json.RawMessage, error) { return data, nil }, nil
+		}
+		return func(ctx context.Context, data json.RawMessage) (json.RawMessage, error) {
+			payload, err := payloads.Decode(ctx, data)
+			if err != nil {
+				return nil, err
+			}
+			selected, ok := match(caller, in, payload)
+			if !ok {
+				return nil, nil
+			}
+			return encodePayload(selected)
+		}, nil
+	}
+	definition, err := event.definition()
+	if err != nil {
+		return fail("", err)
+	}
+	entry := newEntry(mcp.KindEvent, event.Name, definition, event.Scopes, event.Metadata, pending{
+		guards: event.Guards, middleware: event.CallMiddleware,
+		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
+			t.attach(s)
+			return applyMiddleware(middleware, t.handle)
+		},
+	})
+	return entry, &Topic[Payload]{t}, entry.validate()
+}
+
+// definition returns the event as it is listed. A server that delivers webhooks adds that mode.
+func (e *Event) definition() ([]byte, error) {
+	return (&mcp.EventType{
+		Name: e.Name, Title: e.Title, Description: e.Description, Delivery: []mcp.DeliveryMode{mcp.DeliveryPush, mcp.DeliveryPoll},
+		InputSchema: e.InputSchema, PayloadSchema: e.PayloadSchema, Meta: e.Meta,
+	}).AppendJSON(nil)
+}
+
+// withDelivery returns the definition of an event with the modes that the server s supports: it
+// delivers webhooks from what it polls. An event without any mode is an error.
+func withDelivery(s *Server, definition *mcp.Definition) (*mcp.Definition, error) {
+	members, err := jsonscan.ReadObject(definition.JSON())
+	if err != nil {
+		return nil, err
+	}
+	var offered []mcp.DeliveryMode
+	if err := json.Unmarshal(members.Get("delivery"), &offered); err != nil {
+		return nil, errors.New("delivery is no list of modes")
+	}
+	modes := slices.DeleteFunc(slices.Clone(offered), func(m mcp.DeliveryMode) bool { return m == mcp.DeliveryWebhook })
+	if s.options.Webhooks != nil && slices.Contains(modes, mcp.DeliveryPoll) {
+		modes = append([]mcp.DeliveryMode{mcp.DeliveryWebhook}, modes...)
+	}
+	switch {
+	case len(modes) == 0:
+		return nil, errors.New("none of its delivery modes can be passed on")
+	case slices.Equal(modes, offered):
+		return definition, nil
+	}
+	encoded, err := json.Marshal(modes)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := jsonscan.Splice(nil, definition.JSON(), jsonscan.Edit{Name: "delivery", Value: encoded})
+	return mcp.NewDefinition(changed), err
+}
+
+// A Topic publishes the occurrences of one event. Its methods may be called concurrently.
+type Topic[Payload any] struct{ topic *topic }
+
+// PublishOptions configures [Topic.Publish].
+type PublishOptions struct {
+	// ID identifies the occurrence: subscribers drop a second one with the same id. Use the id that the
+	// source of the event has given to it, if there is one. Default: a random id.
+	ID string
+	// Time is when the event happened. Default: now.
+	Time time.Time
+	// For limits the event to the subscriptions of this principal (see [mcp.Caller]). "" means those of
+	// everyone.
+	For string
+}
+
+// Publish records an occurrence, which is then delivered to the matching subscriptions at all
+// replicas. It returns when the occurrence is stored. opts may be nil.
+//
+// The error says that the payload or an option is invalid or too large, that the event is not
+// registered, or is that of the store or of ctx. After an error of the store, the occurrence may
+// have been stored; publish it again with the same ID.
+func (t *Topic[Payload]) Publish(ctx context.Context, payload Payload, opts *PublishOptions) error {
+	data, err := encodePayload(payload)
+	if err != nil {
+		return fmt.Errorf("event %q: %w", t.topic.name, err)
+	}
+	var o PublishOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.ID == "" {
+		o.ID = "evt_" + rand.Text()
+	}
+	if o.Time.IsZero() {
+		o.Time = time.Now()
+	}
+	if err := t.topic.publish(ctx, data, o); err != nil {
+		return fmt.Errorf("event %q: %w", t.topic.name, err)
+	}
+	return nil
+}
+
+// encodePayload returns the JSON of a payload.
+func encodePayload(payload any) (json.RawMessage, error) {
+	data, err := encode(payload)
+	if err != nil {
+		return nil, err
+	}
+	if kind := jsonscan.KindOf(data); kind != jsonscan.Object {
+		return nil, fmt.Errorf("a payload is an object, not %v", kind)
+	}
+	return data, nil
+}
+
+// unsupportedDelivery is the error for a delivery mode that an event does not have here.
+func unsupportedDelivery(mode mcp.DeliveryMode) error {
+	return &jsonrpc.Error{
+		Code: mcp.CodeUnsupported, Message: fmt.Sprintf("the delivery mode %s is not supported here", mode),
+		Data: fmt.Appendf(nil, `{"feature":"deliveryMode","value":%q}`, string(mode)),
+	}
+}

@@ -1,0 +1,272 @@
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/netguard"
+	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/internal/webhook"
+	"github.com/dovetail-go/dovetail/transport/store"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// keepAlive is how long an idle connection to an endpoint is kept.
+	keepAlive = 30 * time.Second
+	// wakeCalls is how many subscriptions Wake changes at a time.
+	wakeCalls = 32
+	// queuedDue is how long a job may be in the queue after it may run, before it counts as lost.
+	queuedDue = 5 * time.Minute
+	// dropAfter is how long a subscription without expiry may be suspended.
+	dropAfter = 7 * 24 * time.Hour
+)
+
+// A Deliverer keeps webhook subscriptions and delivers events to their callback URLs. Its methods
+// are called by the server, and may be called concurrently. Use [New].
+type Deliverer struct {
+	options Options
+	own     *store.Memory // if Options.Store is nil
+	store   store.Store
+	records records
+	guard   *netguard.Guard
+	client  *http.Client // of guard
+	index   *index
+	hosts   *hosts
+	source  webhook.Source // set by Run
+}
+
+var _ webhook.Deliverer = (*Deliverer)(nil)
+
+// New returns a Deliverer. opts may be nil. It returns an error for an invalid option.
+func New(opts *Options) (*Deliverer, error) {
+	options, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	d := &Deliverer{options: options, store: options.Store, index: newIndex(), hosts: newHosts(options.DeliveriesPerHost)}
+	if d.store == nil {
+		if d.own, err = store.NewMemory(nil); err != nil {
+			return nil, err
+		}
+		d.store = d.own
+	}
+	d.records.kv = d.store
+	if len(options.Keys) > 0 {
+		if d.records.ring, err = token.NewRing(options.Keys...); err != nil {
+			return nil, fmt.Errorf("webhook: Options.Keys: %w", err)
+		}
+	}
+	d.guard = netguard.New(&netguard.Options{
+		AllowLoopback: options.AllowLoopback, Allow: options.Allow, Resolver: options.Resolver, TLS: options.TLS,
+		Timeout: options.Timeout, KeepAlive: keepAlive,
+		MaxBody: math.MaxInt64 - 1, // a long response is cut, and its status counts
+	})
+	d.client = d.guard.Client()
+	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return d, nil
+}
+
+// Run delivers until ctx ends, and waits for the deliveries in progress, each of which may take
+// [Options].Timeout. While the store cannot be reached, it tries again. It is called once, and
+// returns nil.
+func (d *Deliverer) Run(ctx context.Context, source webhook.Source) error {
+	d.source = source
+	var running errgroup.Group
+	running.Go(func() error { d.watch(ctx); return nil })
+	running.Go(func() error { d.sweepRegularly(ctx); return nil })
+	running.Go(func() error { d.pull(ctx); return nil })
+	err := running.Wait()
+	d.guard.Close()
+	if d.own != nil {
+		err = errors.Join(err, d.own.Close())
+	}
+	return err
+}
+
+// A jobData says which subscription a job is for. Its id is in the data too, since an
+// implementation of the store may change ids.
+type jobData struct {
+	Subscription string `json:"subscription"`
+	Job          string `json:"job"`
+}
+
+// pull runs the jobs of the queue.
+func (d *Deliverer) pull(ctx context.Context) {
+	var workers errgroup.Group
+	workers.SetLimit(d.options.Deliveries)
+	defer workers.Wait() //nolint:errcheck // the functions return nil
+	pause := backoff.Backoff{}
+	for ctx.Err() == nil {
+		pulled := make(chan error)
+		// The worker starts first, so that a job is pulled only when it can run.
+		workers.Go(func() error {
+			job, err := d.store.Pull(ctx, queueName)
+			pulled <- err
+			if err == nil {
+				d.work(ctx, job)
+			}
+			return nil
+		})
+		if err := <-pulled; err == nil {
+			pause.Reset()
+		} else if ctx.Err() == nil {
+			d.options.Logger.Error("deliveries cannot be read from the store", "error", err)
+			_ = pause.Wait(ctx) // the loop ends with ctx
+		}
+	}
+}
+
+// Wake has the source read for the subscriptions to an event for which match returns true. match
+// may be nil, which matches all. Call it after the event can be read from the source. It returns
+// an error if a subscription could not be woken; that one is read at the next sweep.
+func (d *Deliverer) Wake(ctx context.Context, event string, match func(*webhook.Subscription) bool) error {
+	var calls errgroup.Group
+	calls.SetLimit(wakeCalls)
+	for _, sub := range d.index.of(event, time.Now()) {
+		if match == nil || match(sub) {
+			calls.Go(func() error { return d.wake(ctx, sub) })
+		}
+	}
+	return calls.Wait()
+}
+
+// wake adds a job for a subscription, unless there is one that has not begun to read.
+func (d *Deliverer) wake(ctx context.Context, sub *webhook.Subscription) error {
+	push := ""
+	found, err := d.records.changeState(ctx, sub.ID, sub.Expires, func(st *state) (err error) {
+		push, err = st.wake(time.Now())
+		return err
+	})
+	if err != nil || push == "" {
+		if err == nil && !found {
+			d.index.remove(sub.ID)
+		}
+		return err
+	}
+	return d.push(ctx, sub.ID, push)
+}
+
+func (d *Deliverer) push(ctx context.Context, id, job string) error {
+	data, err := json.Marshal(jobData{Subscription: id, Job: job})
+	if err != nil {
+		return err
+	}
+	if err := d.store.Push(ctx, queueName, job, data); err != nil {
+		return fmt.Errorf("webhook: adding a delivery: %w", err)
+	}
+	return nil
+}
+
+// wake records that there may be new events. It returns the id of a job to add to the queue, or
+// [errUnchanged].
+func (s *state) wake(now time.Time) (job string, err error) {
+	lost := s.Job != "" && now.After(s.Due)
+	switch {
+	case !s.Suspended.IsZero():
+		return "", errUnchanged
+	case s.Job == "" || lost:
+	case s.Run != "":
+		if s.Again {
+			return "", errUnchanged
+		}
+		s.Again = true
+		return "", nil
+	case s.Attempts > 0 || s.Ended || !now.Before(s.NotBefore):
+		return "", errUnchanged // the job will run, or waits for the next attempt
+	}
+	s.Job, s.Run, s.Again = rand.Text(), "", false
+	s.Due = now.Add(queuedDue)
+	if s.Attempts == 0 {
+		s.NotBefore = time.Time{}
+	}
+	return s.Job, nil
+}
+
+// sweepRegularly wakes all subscriptions from time to time. Of the replicas, one does it.
+func (d *Deliverer) sweepRegularly(ctx context.Context) {
+	timer := time.NewTicker(d.options.Sweep)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		// The turn ends a little before the next tick, which may be early.
+		_, err := d.store.Create(ctx, sweepKey, []byte{1}, d.options.Sweep*9/10)
+		switch {
+		case err == nil:
+			d.sweep(ctx)
+		case ctx.Err() == nil && !errors.Is(err, store.ErrExists):
+			d.options.Logger.Error("subscriptions cannot be read from the store", "error", err)
+		}
+	}
+}
+
+func (d *Deliverer) sweep(ctx context.Context) {
+	var calls errgroup.Group
+	calls.SetLimit(wakeCalls)
+	for _, sub := range d.index.all(time.Now()) {
+		calls.Go(func() error {
+			err := d.wake(ctx, sub)
+			if err == nil && sub.Expires.IsZero() {
+				err = d.dropDead(ctx, sub)
+			}
+			if err != nil && ctx.Err() == nil {
+				d.options.Logger.Error("a subscription cannot be read for delivery", "subscription", sub.ID, "error", err)
+			}
+			return nil
+		})
+	}
+	_ = calls.Wait() // the functions return nil
+}
+
+// dropDead ends a subscription without expiry that was suspended for a long time.
+func (d *Deliverer) dropDead(ctx context.Context, sub *webhook.Subscription) error {
+	st := &state{}
+	revision, err := d.records.get(ctx, stateKey(sub.ID), st)
+	if err != nil || revision == 0 || st.Suspended.IsZero() || time.Since(st.Suspended) < dropAfter {
+		return err
+	}
+	return d.Terminate(ctx, sub.ID, json.RawMessage(`{"code":-32027,"message":"The callback endpoint accepts no deliveries"}`))
+}
+
+// watch keeps the index up to date.
+func (d *Deliverer) watch(ctx context.Context) {
+	pause := backoff.Backoff{}
+	for ctx.Err() == nil {
+		for item, err := range d.store.Watch(ctx, subscriptionsPrefix) {
+			if err != nil {
+				if ctx.Err() == nil {
+					d.options.Logger.Error("subscriptions cannot be read from the store", "error", err)
+				}
+				break
+			}
+			pause.Reset()
+			d.observe(item)
+		}
+		_ = pause.Wait(ctx) // the loop ends with ctx
+	}
+}
+
+func (d *Deliverer) observe(item store.Item) {
+	id := item.Key[min(len(item.Key), len(subscriptionsPrefix)+1):]
+	if item.Deleted {
+		d.index.remove(id)
+		return
+	}
+	sub := &subscription{}
+	if err := d.records.decode(item.Key, item.Value, sub); err != nil {
+		d.options.Logger.Error("a subscription cannot be read", "subscription", id, "error", err)
+		return
+	}
+	d.index.add(&sub.Subscription)
+}

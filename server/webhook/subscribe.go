@@ -1,0 +1,336 @@
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/internal/webhook"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+const (
+	// rotation is how long the secret before a rotation signs too.
+	rotation = 10 * time.Minute
+	// verifiedTTL is how long a verification lasts at least.
+	verifiedTTL = 24 * time.Hour
+	// maxURL is the maximum length of a callback URL, in bytes.
+	maxURL = 2048
+	// maxArguments is the maximum length of the arguments, in bytes.
+	maxArguments = 64 << 10
+)
+
+// Subscribe adds a subscription, or refreshes it if one with the same key exists. It verifies the
+// callback URL unless that was done for the principal before, which may take [Options].Timeout. The
+// error is a *RequestError, *LimitError or *EndpointError of package internal/webhook, that of
+// Start, or one of the store.
+func (d *Deliverer) Subscribe(ctx context.Context, r webhook.Request) (webhook.Grant, error) {
+	if err := d.check(&r); err != nil {
+		return webhook.Grant{}, err
+	}
+	now := time.Now()
+	requested := &subscription{
+		Subscription: webhook.Subscription{ID: r.ID(), Key: r.Key, Expires: d.expiry(&r, now)},
+		Secret:       r.Secret,
+	}
+	existing := &subscription{}
+	revision, err := d.records.get(ctx, subscriptionKey(requested.ID), existing)
+	if err != nil {
+		return webhook.Grant{}, err
+	}
+	live := revision != 0 && !existing.expired(now)
+	if !live {
+		if err := d.checkLimits(r.Principal, now); err != nil {
+			return webhook.Grant{}, err
+		}
+	}
+	if err := d.verify(ctx, requested); err != nil {
+		return webhook.Grant{}, err
+	}
+
+	grant := webhook.Grant{ID: requested.ID, Expires: requested.Expires}
+	push := ""
+	if live {
+		live, push, err = d.refreshState(ctx, requested, &grant)
+		if err != nil {
+			return webhook.Grant{}, err
+		}
+	}
+	if !live {
+		grant.Created = true
+		if grant.Position, push, err = d.beginState(ctx, requested, r.Start); err != nil {
+			return webhook.Grant{}, err
+		}
+	}
+	if err := d.putSubscription(ctx, requested); err != nil {
+		return webhook.Grant{}, err
+	}
+	d.index.add(&requested.Subscription)
+	if push != "" {
+		err = d.push(ctx, requested.ID, push)
+	}
+	return grant, err
+}
+
+func (d *Deliverer) check(r *webhook.Request) error {
+	if r.Principal == "" {
+		return &webhook.RequestError{Field: "principal", Problem: "is missing"}
+	}
+	if len(r.URL) > maxURL {
+		return &webhook.RequestError{Field: "delivery.url", Problem: fmt.Sprintf("is longer than %d bytes", maxURL)}
+	}
+	if err := d.guard.Check(r.URL); err != nil {
+		return &webhook.RequestError{Field: "delivery.url", Problem: "is not an https URL of a public host"}
+	}
+	if _, err := webhook.ParseSecret(r.Secret); err != nil {
+		return &webhook.RequestError{Field: "delivery.secret", Problem: "is not whsec_ and the base64 of 24 to 64 bytes"}
+	}
+	if len(r.Arguments) > maxArguments {
+		return &webhook.RequestError{Field: "arguments", Problem: fmt.Sprintf("are longer than %d bytes", maxArguments)}
+	}
+	return nil
+}
+
+// expiry returns when a subscription ends, zero for never.
+func (d *Deliverer) expiry(r *webhook.Request, now time.Time) time.Time {
+	ttl := r.TTL
+	switch {
+	case r.Forever && d.options.Forever:
+		return time.Time{}
+	case r.Forever:
+		ttl = d.options.MaxTTL
+	case ttl <= 0:
+		ttl = d.options.DefaultTTL
+	}
+	return now.Add(min(max(ttl, d.options.MinTTL), d.options.MaxTTL))
+}
+
+func (d *Deliverer) checkLimits(principal string, now time.Time) error {
+	all, own := d.index.count(principal, now)
+	if own >= d.options.MaxPerPrincipal {
+		return &webhook.LimitError{Limit: "subscriptions", Max: d.options.MaxPerPrincipal}
+	}
+	if all >= d.options.MaxSubscriptions {
+		return &webhook.LimitError{Limit: "subscriptions", Max: d.options.MaxSubscriptions}
+	}
+	return nil
+}
+
+// refreshState ends a suspension. found is false if the state does not exist or has ended, so the
+// subscription begins again.
+func (d *Deliverer) refreshState(ctx context.Context, sub *subscription, grant *webhook.Grant) (found bool, push string, err error) {
+	exists, err := d.records.changeState(ctx, sub.ID, sub.Expires, func(st *state) error {
+		if found = !st.Ended; !found {
+			return errUnchanged
+		}
+		grant.Status, grant.Position, push = st.status(), st.Position, ""
+		if !st.Suspended.IsZero() {
+			now := time.Now()
+			st.resume(now)
+			var err error
+			if push, err = st.wake(now); err != nil && !errors.Is(err, errUnchanged) {
+				return err
+			}
+		}
+		return nil // the time to live changes
+	})
+	return found && exists, push, err
+}
+
+// beginState writes the state of a new subscription, in place of an earlier one.
+func (d *Deliverer) beginState(ctx context.Context, sub *subscription, start func(context.Context, string) (string, error)) (position, push string, err error) {
+	if position, err = start(ctx, sub.ID); err != nil {
+		return "", "", err
+	}
+	for range maxConflicts {
+		now := time.Now()
+		earlier := &state{}
+		revision, err := d.records.get(ctx, stateKey(sub.ID), earlier)
+		if err != nil {
+			return "", "", err
+		}
+		st := &state{Position: position}
+		if push, err = st.wake(now); err != nil {
+			return "", "", err
+		}
+		_, err = d.records.put(ctx, stateKey(sub.ID), st, revision, stateTTL(sub.Expires, now))
+		if !errors.Is(err, store.ErrConflict) {
+			return position, push, err
+		}
+	}
+	return "", "", errConflicts
+}
+
+// putSubscription writes a subscription. If the secret changes, the earlier one is kept for a time.
+func (d *Deliverer) putSubscription(ctx context.Context, sub *subscription) error {
+	key := subscriptionKey(sub.ID)
+	for range maxConflicts {
+		now := time.Now()
+		earlier := &subscription{}
+		revision, err := d.records.get(ctx, key, earlier)
+		if err != nil {
+			return err
+		}
+		sub.Previous, sub.PreviousUntil = earlier.Previous, earlier.PreviousUntil
+		if revision != 0 && earlier.Secret != sub.Secret {
+			sub.Previous, sub.PreviousUntil = earlier.Secret, now.Add(rotation)
+		}
+		ttl := time.Duration(0)
+		if !sub.Expires.IsZero() {
+			ttl = max(sub.Expires.Sub(now), time.Second)
+		}
+		_, err = d.records.put(ctx, key, sub, revision, ttl)
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+	return errConflicts
+}
+
+// Unsubscribe removes a subscription. The error is ErrNoSubscription of package internal/webhook if
+// there is none, or one of the store.
+func (d *Deliverer) Unsubscribe(ctx context.Context, key webhook.Key) error {
+	id := key.ID()
+	sub, st := &subscription{}, &state{}
+	revision, err := d.records.get(ctx, subscriptionKey(id), sub)
+	if err != nil {
+		return err
+	}
+	if _, err := d.records.get(ctx, stateKey(id), st); err != nil {
+		return err
+	}
+	missing := revision == 0 || sub.expired(time.Now()) || st.Ended
+	// The state first: without it, no worker delivers.
+	if err := errors.Join(d.store.Delete(ctx, stateKey(id), 0), d.store.Delete(ctx, subscriptionKey(id), 0)); err != nil {
+		return fmt.Errorf("webhook: removing a subscription: %w", err)
+	}
+	d.index.remove(id)
+	if missing {
+		return webhook.ErrNoSubscription
+	}
+	return nil
+}
+
+// Terminate ends a subscription and delivers a control body with the reason, a JSON-RPC error. The
+// error is ErrNoSubscription of package internal/webhook if there is none, or one of the store.
+func (d *Deliverer) Terminate(ctx context.Context, id string, reason json.RawMessage) error {
+	sub := &subscription{}
+	revision, err := d.records.get(ctx, subscriptionKey(id), sub)
+	if err != nil {
+		return err
+	}
+	push := ""
+	found := false
+	if revision != 0 && !sub.expired(time.Now()) {
+		found, err = d.records.changeState(ctx, id, sub.Expires, func(st *state) (err error) {
+			if st.Ended {
+				return webhook.ErrNoSubscription
+			}
+			now := time.Now()
+			if err := st.end(reason); err != nil {
+				return err
+			}
+			st.resume(now)
+			// A worker in progress has lost; a job that waits for an attempt or a poll is replaced.
+			st.Job, st.NotBefore = "", time.Time{}
+			push, err = st.wake(now)
+			return err
+		})
+	}
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return webhook.ErrNoSubscription
+	}
+	return d.push(ctx, id, push)
+}
+
+// end makes the message with a reason the last one.
+func (s *state) end(reason json.RawMessage) error {
+	body, err := json.Marshal(webhook.Control{Type: webhook.TypeTerminated, Error: reason})
+	if err != nil {
+		return err
+	}
+	s.Ended = true
+	s.Message = &message{ID: webhook.NewMessageID(webhook.TypeTerminated), Body: body}
+	s.Current, s.Attempts, s.First = "", 0, time.Time{}
+	return nil
+}
+
+// A verification says that an endpoint wants deliveries for a principal.
+type verification struct {
+	Until time.Time `json:"until,omitzero"` // zero: no end
+}
+
+// verify verifies the callback URL of a subscription (SEP-3415, Endpoint verification).
+func (d *Deliverer) verify(ctx context.Context, sub *subscription) error {
+	sum := sha256.Sum256(token.Binding("verified", sub.Principal, sub.URL))
+	key := verifiedPrefix + "/" + hex.EncodeToString(sum[:16])
+	now := time.Now()
+	known := &verification{}
+	revision, err := d.records.get(ctx, key, known)
+	if err != nil {
+		return err
+	}
+	needed := verification{}
+	ttl := time.Duration(0)
+	if !sub.Expires.IsZero() {
+		ttl = max(sub.Expires.Sub(now)+time.Hour, verifiedTTL)
+		needed.Until = now.Add(ttl)
+	}
+	if revision != 0 && (known.Until.IsZero() || now.Before(known.Until)) {
+		// Written again when half of its time is over, and not with each refresh.
+		if known.Until.IsZero() || !needed.Until.IsZero() && known.Until.Sub(now) > ttl/2 {
+			return nil
+		}
+	} else if d.options.Verified == nil || !d.options.Verified(ctx, sub.Principal, sub.URL) {
+		if err := d.challenge(ctx, sub); err != nil {
+			return err
+		}
+	}
+	_, err = d.records.put(ctx, key, needed, revision, ttl)
+	if errors.Is(err, store.ErrConflict) {
+		err = nil // another call has verified it too
+	}
+	return err
+}
+
+// challenge has an endpoint repeat a random text.
+func (d *Deliverer) challenge(ctx context.Context, sub *subscription) error {
+	host := hostOf(sub.URL)
+	if !d.hosts.verify(host, time.Now()) {
+		return &webhook.LimitError{Limit: "verifications", Max: verificationsPerMinute}
+	}
+	nonce := rand.Text()
+	body, err := json.Marshal(webhook.Control{Type: webhook.TypeVerification, Challenge: nonce})
+	if err != nil {
+		return err
+	}
+	sent, err := d.post(ctx, sub, webhook.NewMessageID(webhook.TypeVerification), body)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !sent.accepted {
+		reason := sent.reason
+		if reason == webhook.HTTP4xx || reason == webhook.HTTP5xx { // it was reached
+			reason = webhook.ChallengeFailed
+		}
+		return &webhook.EndpointError{Reason: reason}
+	}
+	var answer webhook.Challenge
+	if json.Unmarshal(sent.body, &answer) != nil || subtle.ConstantTimeCompare([]byte(answer.Challenge), []byte(nonce)) != 1 {
+		return &webhook.EndpointError{Reason: webhook.ChallengeFailed}
+	}
+	return nil
+}

@@ -1,0 +1,472 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/webhook"
+	"github.com/dovetail-go/dovetail/internal/webhook/signature"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+const (
+	// runDue is how long a worker may need from one change of the state to the next, before it
+	// counts as lost. It is longer than sourceTimeout and maxTimeout, and than the clocks of
+	// replicas differ.
+	runDue = time.Minute
+	// sourceTimeout bounds one call of the source.
+	sourceTimeout = 20 * time.Second
+	// sourcePause is the pause after an error of the source, before jitter.
+	sourcePause = 10 * time.Second
+	// firstPause and longestPause bound the pause between attempts, before jitter.
+	firstPause   = 10 * time.Second
+	longestPause = 5 * time.Minute
+	// busyWait is how long a job waits for a slot of its host, before another job gets its turn.
+	busyWait = 250 * time.Millisecond
+	// maxRun is how long one subscription is delivered to, before others get their turn.
+	maxRun = 10 * time.Second
+	// reload is how old the record of the subscription may be, which has the secret.
+	reload = 5 * time.Second
+	// extendAfter is how old the lease of a job may be. It is shorter than any lease by default.
+	extendAfter = 5 * time.Second
+	// maxBatch is how many events of a batch are delivered.
+	maxBatch = 100
+	// suspendAttempts is how many attempts must have failed before deliveries are suspended.
+	suspendAttempts = 20
+)
+
+var (
+	// errLost means that another worker has the subscription, or that it does not exist any more.
+	errLost = errors.New("webhook: the subscription is delivered to by another worker")
+	// errPaused means that the run has ended and the job was returned or acknowledged.
+	errPaused = errors.New("webhook: the run has ended")
+)
+
+// A run delivers to one subscription.
+type run struct {
+	d        *Deliverer
+	job      *store.Job
+	sub      *subscription
+	loaded   time.Time // when sub was read
+	id       string
+	state    state
+	revision uint64
+	extended time.Time // when the lease of the job began
+	ended    time.Time // when other subscriptions get their turn
+}
+
+// work runs a job. What it has begun to send it finishes when ctx ends.
+func (d *Deliverer) work(stop context.Context, job *store.Job) {
+	ctx := context.WithoutCancel(stop)
+	var data jobData
+	if err := json.Unmarshal(job.Data, &data); err != nil {
+		d.options.Logger.Error("a delivery in the store is malformed")
+		d.finish(ctx, job, nil)
+		return
+	}
+	now := time.Now()
+	r := &run{d: d, job: job, sub: &subscription{}, loaded: now, id: rand.Text(), extended: now, ended: now.Add(maxRun)}
+	found, err := d.records.get(ctx, subscriptionKey(data.Subscription), r.sub)
+	if err != nil {
+		d.fail(stop, data.Subscription, err)
+		return
+	}
+	if found == 0 || r.sub.expired(now) {
+		d.finish(ctx, job, nil)
+		return
+	}
+	waiting, cancel := context.WithTimeout(stop, busyWait)
+	release, ok := d.hosts.acquire(waiting, hostOf(r.sub.URL))
+	cancel()
+	if !ok {
+		pause := backoff.Backoff{Min: busyWait}
+		delay := pause.Next()
+		d.finish(ctx, job, &delay)
+		return
+	}
+	defer release()
+	claimed, err := r.claim(ctx, data.Job)
+	if err == nil && claimed {
+		err = r.deliver(stop, ctx)
+	}
+	if err != nil && !errors.Is(err, errPaused) && !errors.Is(err, errLost) {
+		d.fail(stop, data.Subscription, err)
+	}
+}
+
+// fail reports that a job was left as it is. The store delivers it again after its lease.
+func (d *Deliverer) fail(stop context.Context, id string, err error) {
+	if stop.Err() == nil {
+		d.options.Logger.Error("a delivery is interrupted, and continues later", "subscription", id, "error", err)
+	}
+}
+
+// finish acknowledges a job, or returns it to the queue with a delay. If that fails, the store
+// delivers it again: what counts is the state of the subscription.
+func (d *Deliverer) finish(ctx context.Context, job *store.Job, delay *time.Duration) {
+	var err error
+	if delay == nil {
+		err = d.store.Ack(ctx, job)
+	} else {
+		err = d.store.Nak(ctx, job, max(*delay, 0))
+	}
+	if err != nil && !errors.Is(err, store.ErrLost) {
+		d.options.Logger.Warn("a delivery cannot be returned to the store", "error", err)
+	}
+}
+
+// claim makes the run the worker of its subscription. claimed is false if the job is obsolete or
+// must wait; it has been finished then.
+func (r *run) claim(ctx context.Context, job string) (claimed bool, err error) {
+	key := stateKey(r.sub.ID)
+	for range maxConflicts {
+		st := state{}
+		revision, err := r.d.records.get(ctx, key, &st)
+		if err != nil {
+			return false, err
+		}
+		now := time.Now()
+		delay := st.NotBefore.Sub(now)
+		if st.Run != "" {
+			delay = st.Due.Sub(now)
+		}
+		switch {
+		case revision == 0 || st.Job != job:
+			r.d.finish(ctx, r.job, nil)
+			return false, nil
+		case delay > 0:
+			r.d.finish(ctx, r.job, &delay)
+			return false, nil
+		}
+		st.Run, st.Again, st.Due = r.id, false, now.Add(runDue)
+		r.revision, err = r.d.records.put(ctx, key, &st, revision, stateTTL(r.sub.Expires, now))
+		if err == nil {
+			r.state = st
+			return true, nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return false, err
+		}
+	}
+	return false, errConflicts
+}
+
+// change changes the state, if the run is still the worker. The change may be called again with a
+// newer state.
+func (r *run) change(ctx context.Context, change func(st *state, now time.Time)) error {
+	key := stateKey(r.sub.ID)
+	for range maxConflicts {
+		now := time.Now()
+		next := r.state
+		next.Due = now.Add(runDue)
+		change(&next, now)
+		revision, err := r.d.records.put(ctx, key, &next, r.revision, stateTTL(r.sub.Expires, now))
+		if err == nil {
+			r.state, r.revision = next, revision
+			return nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		newer := state{}
+		if r.revision, err = r.d.records.get(ctx, key, &newer); err != nil {
+			return err
+		}
+		if r.revision == 0 || newer.Run != r.id {
+			r.d.finish(ctx, r.job, nil) // the other worker has a job of its own, or the same one
+			return errLost
+		}
+		r.state = newer
+	}
+	return errConflicts
+}
+
+// pause ends the run; the job runs again after a delay.
+func (r *run) pause(ctx context.Context, delay time.Duration) error {
+	if err := r.change(ctx, func(st *state, now time.Time) { st.park(now, delay) }); err != nil {
+		return err
+	}
+	r.d.finish(ctx, r.job, &delay)
+	return errPaused
+}
+
+// park records that the job runs again after a delay.
+func (s *state) park(now time.Time, delay time.Duration) {
+	s.Run, s.Again = "", false
+	s.NotBefore = now.Add(delay)
+	s.Due = s.NotBefore.Add(queuedDue)
+}
+
+// deliver delivers until there is nothing more, or others get their turn. When stop ends, it
+// returns after the message in progress.
+func (r *run) deliver(stop, ctx context.Context) error {
+	for {
+		if stop.Err() != nil || time.Now().After(r.ended) {
+			return r.pause(ctx, 0)
+		}
+		if err := r.refresh(ctx); err != nil {
+			return err
+		}
+		if r.state.Message != nil {
+			if err := r.deliverMessage(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		batch, err := r.read(stop)
+		if err != nil {
+			if stop.Err() == nil {
+				r.d.options.Logger.Error("the events of a subscription cannot be read", "subscription", r.sub.ID, "error", err)
+			}
+			pause := backoff.Backoff{Min: sourcePause}
+			return r.pause(ctx, pause.Next())
+		}
+		if done, err := r.deliverBatch(stop, ctx, &batch); done || err != nil {
+			return err
+		}
+	}
+}
+
+func (r *run) read(ctx context.Context) (webhook.Batch, error) {
+	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
+	defer cancel()
+	return r.d.source(ctx, &r.sub.Subscription, r.state.Position)
+}
+
+// refresh reads the subscription again if its record is old, and ends the run if the subscription
+// has ended.
+func (r *run) refresh(ctx context.Context) error {
+	now := time.Now()
+	if now.Sub(r.loaded) > reload {
+		sub := &subscription{}
+		found, err := r.d.records.get(ctx, subscriptionKey(r.sub.ID), sub)
+		if err != nil {
+			return err
+		}
+		if found == 0 {
+			r.d.finish(ctx, r.job, nil)
+			return errLost
+		}
+		r.sub, r.loaded = sub, now
+	}
+	if r.sub.expired(now) {
+		r.d.finish(ctx, r.job, nil)
+		return errLost
+	}
+	return nil
+}
+
+// deliverBatch delivers the events of a batch. done means that there are no more.
+func (r *run) deliverBatch(stop, ctx context.Context, batch *webhook.Batch) (done bool, err error) {
+	switch {
+	case batch.Ended != nil:
+		var invalid error
+		err := r.change(ctx, func(st *state, _ time.Time) { invalid = st.end(batch.Ended) })
+		return false, errors.Join(invalid, err)
+	case batch.Gap:
+		body, err := json.Marshal(webhook.Control{Type: webhook.TypeGap, Cursor: batch.GapCursor})
+		if err != nil {
+			return false, err
+		}
+		gap := &message{ID: webhook.NewMessageID(webhook.TypeGap), Body: body}
+		return false, r.change(ctx, func(st *state, _ time.Time) { st.Message, st.Position = gap, batch.Position })
+	}
+	events := batch.Events[:min(len(batch.Events), maxBatch)]
+	for i := range events {
+		// A slow source still makes progress: its first event is delivered.
+		if stop.Err() != nil || i > 0 && time.Now().After(r.ended) {
+			return false, nil // deliver pauses
+		}
+		if err := r.refresh(ctx); err != nil {
+			return false, err
+		}
+		event := &events[i]
+		if err := r.deliverOne(ctx, event.ID, event.Body, func(st *state) { st.Position = event.Position }); err != nil {
+			return false, err
+		}
+		if r.state.Message != nil {
+			return false, nil
+		}
+	}
+	if batch.More || len(events) < len(batch.Events) {
+		if len(events) == len(batch.Events) && batch.Position != r.state.Position {
+			return false, r.change(ctx, func(st *state, _ time.Time) { st.Position = batch.Position })
+		}
+		return false, nil
+	}
+	return r.rest(ctx, batch)
+}
+
+// rest ends the run when the source has no more events.
+func (r *run) rest(ctx context.Context, batch *webhook.Batch) (done bool, err error) {
+	again := false
+	err = r.change(ctx, func(st *state, now time.Time) {
+		st.Position = batch.Position
+		again = st.Again || st.Message != nil
+		switch {
+		case again:
+			st.Again = false
+		case batch.Next > 0:
+			st.park(now, batch.Next)
+		default:
+			st.Job, st.Run = "", ""
+		}
+	})
+	if err != nil || again {
+		return false, err
+	}
+	if batch.Next > 0 {
+		r.d.finish(ctx, r.job, &batch.Next)
+	} else {
+		r.d.finish(ctx, r.job, nil)
+	}
+	return true, nil
+}
+
+// deliverMessage delivers the control body of the state. After the last one, it removes the
+// subscription.
+func (r *run) deliverMessage(ctx context.Context) error {
+	message := r.state.Message
+	if err := r.deliverOne(ctx, message.ID, message.Body, func(st *state) { st.Message = nil }); err != nil {
+		return err
+	}
+	if !r.state.Ended || r.state.Message != nil {
+		return nil
+	}
+	err := r.d.store.Delete(ctx, stateKey(r.sub.ID), r.revision)
+	if errors.Is(err, store.ErrConflict) {
+		r.d.finish(ctx, r.job, nil)
+		return errLost // the client has subscribed again
+	}
+	if err == nil {
+		err = r.removeSubscription(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	r.d.finish(ctx, r.job, nil)
+	return errPaused
+}
+
+// removeSubscription removes a subscription that has ended, unless the client has subscribed again.
+func (r *run) removeSubscription(ctx context.Context) error {
+	key := subscriptionKey(r.sub.ID)
+	sub := &subscription{}
+	revision, err := r.d.records.get(ctx, key, sub)
+	if err != nil || revision == 0 {
+		return err
+	}
+	if newer, err := r.d.records.get(ctx, stateKey(r.sub.ID), &state{}); err != nil || newer != 0 {
+		return err
+	}
+	err = r.d.store.Delete(ctx, key, revision)
+	if errors.Is(err, store.ErrConflict) {
+		return nil
+	}
+	r.d.index.remove(r.sub.ID)
+	return err
+}
+
+// deliverOne makes one attempt to deliver a message. It returns nil if the message was acknowledged
+// or abandoned, after advance was applied to the state. Otherwise the run has ended.
+func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance func(*state)) error {
+	log := r.d.options.Logger.With("subscription", r.sub.ID, "event", id)
+	first := time.Now()
+	sent := outcome{refused: true}
+	if len(body) > webhook.MaxBody || !signature.CheckID(id) {
+		log.Error("an event is abandoned, because its body is too long or its id cannot be in a header", "bytes", len(body))
+	} else {
+		if err := r.renew(ctx, first); err != nil {
+			return err
+		}
+		var err error
+		if sent, err = r.d.post(ctx, r.sub, id, body); err != nil {
+			return err
+		}
+	}
+	var abandoned, suspended bool
+	var delay time.Duration
+	err := r.change(ctx, func(st *state, now time.Time) {
+		if st.Current != id {
+			st.Current, st.Attempts, st.First = id, 0, first
+		}
+		st.Attempts++
+		abandoned, suspended, delay = r.d.judge(st, &sent, now)
+		switch {
+		case suspended:
+			st.Suspended, st.Job, st.Run = now, "", ""
+		case delay > 0:
+			st.park(now, delay)
+		default:
+			st.Current, st.Attempts, st.First = "", 0, time.Time{}
+			advance(st)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case suspended:
+		log.Warn("deliveries of a subscription are suspended", "reason", sent.reason)
+		r.d.finish(ctx, r.job, nil)
+		return errPaused
+	case delay > 0:
+		r.d.finish(ctx, r.job, &delay)
+		return errPaused
+	case abandoned:
+		log.Warn("an event is abandoned after too many attempts", "reason", sent.reason)
+	}
+	return nil
+}
+
+// renew makes sure that the run remains the worker for the time of an attempt.
+func (r *run) renew(ctx context.Context, now time.Time) error {
+	if r.state.Due.Sub(now) < maxTimeout {
+		if err := r.change(ctx, func(*state, time.Time) {}); err != nil {
+			return err
+		}
+	}
+	if now.Sub(r.extended) < extendAfter {
+		return nil
+	}
+	r.extended = now
+	err := r.d.store.Extend(ctx, r.job)
+	if errors.Is(err, store.ErrLost) {
+		return nil // the state decides which worker delivers
+	}
+	return err
+}
+
+// judge records an outcome. If delay is not 0, the message is sent again after it.
+func (d *Deliverer) judge(st *state, sent *outcome, now time.Time) (abandoned, suspended bool, delay time.Duration) {
+	switch {
+	case sent.accepted:
+		st.LastDelivery, st.LastError, st.FailedSince, st.Failures = now, "", time.Time{}, 0
+		return false, false, 0
+	case sent.refused:
+		st.Failures = 0 // the endpoint works
+		return false, false, 0
+	}
+	if st.FailedSince.IsZero() {
+		st.FailedSince = now
+	}
+	st.LastError = sent.reason
+	st.Failures++
+	if st.Failures >= suspendAttempts && now.Sub(st.FailedSince) >= d.options.SuspendAfter && !st.Ended {
+		return false, true, 0
+	}
+	pauses := backoff.Backoff{Min: firstPause, Max: longestPause}
+	for range st.Attempts {
+		delay = pauses.Next()
+	}
+	delay = max(delay, sent.retryAfter)
+	// The last attempt must begin within the window.
+	if st.Attempts >= d.options.Attempts || now.Add(delay).Sub(st.First) > d.options.RetryWindow {
+		return true, false, 0
+	}
+	return false, false, cmp.Or(delay, 1)
+}
