@@ -82,6 +82,7 @@ func Example_approver() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer s.Shutdown(context.Background())
 	call(s, "read", "/tmp/a", nil)
 	call(s, "delete", "/tmp/a", nil)
 	call(s, "delete", "/etc/passwd", nil)
@@ -98,6 +99,7 @@ func Example_elicitation() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer s.Shutdown(context.Background())
 	call(s, "delete", "/tmp/a", &client.Options{
 		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			fmt.Println(p.Message)
@@ -127,6 +129,7 @@ func Example_journal() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer s.Shutdown(context.Background())
 	call(s, "delete", "/tmp/a", nil)
 	if err := journal.Close(); err != nil {
 		log.Fatal(err)
@@ -192,6 +195,7 @@ func Example_replicas() {
 	server.AddTool(s, server.Tool{Name: "delete"}, func(ctx context.Context, r *server.Request, in PathIn) (string, error) {
 		return "deleted " + in.Path, nil
 	})
+	defer s.Shutdown(ctx)
 	call(s, "delete", "/tmp/a", nil)
 	// Output:
 	// asked: delete(path='/tmp/a')
