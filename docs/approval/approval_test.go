@@ -63,13 +63,6 @@ func newServer(approver approval.Approver, journal approval.Journal) (*server.Se
 	return s, nil
 }
 
-// shutdown ends a server and its tasks.
-func shutdown(s *server.Server) {
-	if err := s.Shutdown(context.Background()); err != nil {
-		log.Fatal(err)
-	}
-}
-
 // call calls a tool and prints the result.
 func call(s *server.Server, tool, path string, opts *client.Options) {
 	session, err := client.Connect(context.Background(), transport.Pipe(s), opts)
@@ -89,7 +82,7 @@ func Example_approver() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer shutdown(s)
+	defer s.Shutdown(context.Background())
 	call(s, "read", "/tmp/a", nil)
 	call(s, "delete", "/tmp/a", nil)
 	call(s, "delete", "/etc/passwd", nil)
@@ -106,7 +99,7 @@ func Example_elicitation() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer shutdown(s)
+	defer s.Shutdown(context.Background())
 	call(s, "delete", "/tmp/a", &client.Options{
 		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			fmt.Println(p.Message)
@@ -136,7 +129,7 @@ func Example_journal() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer shutdown(s)
+	defer s.Shutdown(context.Background())
 	call(s, "delete", "/tmp/a", nil)
 	if err := journal.Close(); err != nil {
 		log.Fatal(err)
@@ -199,10 +192,10 @@ func Example_replicas() {
 	s := server.New(mcp.Implementation{Name: "files", Version: "1.0.0"}, &server.Options{
 		Guards: []mcp.Guard{guard}, Logger: slog.New(slog.DiscardHandler),
 	})
-	defer shutdown(s)
 	server.AddTool(s, server.Tool{Name: "delete"}, func(ctx context.Context, r *server.Request, in PathIn) (string, error) {
 		return "deleted " + in.Path, nil
 	})
+	defer s.Shutdown(ctx)
 	call(s, "delete", "/tmp/a", nil)
 	// Output:
 	// asked: delete(path='/tmp/a')

@@ -334,7 +334,7 @@ func (p *program) ways(t *testing.T) []way {
 		}
 		return nil
 	}
-	session := p.connect(t, nil)
+	session := p.connect(t, &client.Options{Tasks: client.TasksOff}) // it waits for the person on its connection
 	return []way{
 		{"mcp", func(ctx context.Context, tool, arguments string) (string, error) {
 			result, err := session.CallTool(ctx, "shelf__"+tool, json.RawMessage(arguments), nil)
