@@ -439,7 +439,7 @@ func TestAnsweredTaskWithoutJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		e := r.replica(func(_ context.Context, run *task.Run) task.Outcome {
-			if run.Answers == nil || len(run.Answers) == 0 {
+			if len(run.Answers) == 0 {
 				return task.Outcome{Questions: question("a"), State: json.RawMessage(`{}`)}
 			}
 			return result("answered")

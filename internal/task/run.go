@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -294,11 +295,11 @@ var errNotRestarted = &jsonrpc.Error{
 }
 
 func encodeError(err *jsonrpc.Error) json.RawMessage {
-	data, failure := json.Marshal(err)
-	if failure != nil { // the data of the error is no JSON
-		data, _ = json.Marshal(&jsonrpc.Error{Code: err.Code, Message: err.Message})
+	out := jsonscan.AppendString(fmt.Appendf(nil, `{"code":%d,"message":`, err.Code), err.Message)
+	if jsonscan.Valid(err.Data) == nil {
+		out = append(append(out, `,"data":`...), err.Data...)
 	}
-	return data
+	return append(out, '}')
 }
 
 // keep extends the lease of the job and stores progress until the run has ended.
