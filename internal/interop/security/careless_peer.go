@@ -59,7 +59,7 @@ func (s *carelessServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *carelessServer) answer(ctx context.Context, body []byte) []byte {
 	s.mu.Lock()
-	s.kept = append(s.kept, bytes.Clone(body))
+	s.kept = append(s.kept, append(make([]byte, 0, 1<<10), body...))
 	s.mu.Unlock()
 	var message struct { // in any case, as encoding/json does
 		ID     json.RawMessage
@@ -192,6 +192,7 @@ func (s carelessSession) call(ctx context.Context, tool string, arguments map[st
 func connectCarelessCommand(ctx context.Context, path string, env []string) error {
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdin = strings.NewReader(initialize + "\n")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -199,9 +200,12 @@ func connectCarelessCommand(ctx context.Context, path string, env []string) erro
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	line, _ := bufio.NewReader(out).ReadBytes('\n')
+	line, err := bufio.NewReader(out).ReadString('\n')
 	_ = cmd.Wait()
-	return fmt.Errorf("the line has %d bytes", len(line))
+	if err == nil && !strings.Contains(line, protocolVersion) {
+		err = errors.New("the server does not answer")
+	}
+	return err
 }
 
 var metadataURL = regexp.MustCompile(`resource_metadata="([^"]*)"`)
@@ -232,6 +236,8 @@ func (carelessGateway) pinned(ctx context.Context, upstream string, _ *pinState)
 	}
 	return listen(ctx, "127.0.0.1", httputil.NewSingleHostReverseProxy(target))
 }
+
+func (carelessGateway) exposed(tool string) string { return tool }
 
 func (carelessGateway) restricted(ctx context.Context, _ string) (string, error) {
 	return listen(ctx, "127.0.0.1", newCareless(allTools()))

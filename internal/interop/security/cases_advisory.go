@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -36,8 +37,8 @@ func advisoryCases() []*Case {
 			Expected: "does not load it", Attack: attackSchema,
 		},
 		{
-			ID: "CVE-2026-63119", Name: "Ruby SDK: lines without an end", Sent: "256 MiB without a line break, over stdio, to a server and to a client",
-			Expected: "needs less than 160 MiB of memory", Attack: attackLine,
+			ID: "CVE-2026-63119", Name: "Ruby SDK: lines without an end", Sent: "160 MiB without a line break, over stdio, to a server and to a client",
+			Expected: "needs less than 112 MiB of memory", Attack: attackLine,
 		},
 		{
 			ID: "CVE-2026-51994", Name: "mcp-remote: `resource_metadata` of another host", Sent: "status 401 with a `resource_metadata` at another, internal address",
@@ -122,11 +123,19 @@ func attackLine(ctx context.Context, p *Peer) (Verdict, error) {
 	if err != nil {
 		return "", err
 	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
 	if err := server.Start(); err != nil {
 		return "", err
 	}
+	fmt.Fprintln(in, initialize)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, protocolVersion) {
+		return "", fmt.Errorf("%w: %s %w", errHarmless, line, err)
+	}
 	flood(in)
-	memory, err := peakMemory(server.Process.Pid) // 0 for a process that has ended
+	memory, err := peakMemory(server.Process.Pid)
 	in.Close()
 	_ = server.Process.Kill()
 	_ = server.Wait()
@@ -137,13 +146,13 @@ func attackLine(ctx context.Context, p *Peer) (Verdict, error) {
 	if err != nil {
 		return "", err
 	}
-	var out bytes.Buffer
-	client.Stdout = &out
+	var said bytes.Buffer
+	client.Stdout = &said
 	if err := client.Run(); err != nil {
 		return "", err
 	}
 	var connected bool
-	if _, err := fmt.Sscan(out.String(), &memory, &connected); err != nil {
+	if _, err := fmt.Sscan(said.String(), &memory, &connected); err != nil {
 		return "", err
 	}
 	return verdictOf(connected || memory > floodLimitMiB), nil
@@ -156,24 +165,29 @@ func attackMetadata(ctx context.Context, p *Peer) (Verdict, error) {
 	if err != nil {
 		return "", err
 	}
-	var demanded atomic.Int64
+	const metadata = "/.well-known/oauth-protected-resource/mcp"
+	var named atomic.Pointer[string] // the URL of the metadata
+	var own atomic.Int64             // visits of the server's own metadata
 	url, err := listen(ctx, "127.0.0.1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/mcp" {
+		switch r.URL.Path {
+		case "/mcp":
+			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+*named.Load()+`"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		case metadata:
+			own.Add(1)
 			w.WriteHeader(http.StatusNotFound)
-			return
+		default:
+			w.WriteHeader(http.StatusNotFound)
 		}
-		demanded.Add(1)
-		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+trap+`/.well-known/oauth-protected-resource"`)
-		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	if err != nil {
 		return "", err
 	}
-	if err := p.login(ctx, url+"/mcp", "127.0.0.1"); err == nil {
-		return "", errHarmless
-	}
-	if demanded.Load() == 0 {
-		return "", errHarmless
+	for _, host := range []string{url, trap} {
+		named.Store(new(host + metadata))
+		if err := p.login(ctx, url+"/mcp", "127.0.0.1"); host == url && (err == nil || own.Load() == 0) {
+			return "", fmt.Errorf("the client does not look for metadata: %w", err)
+		}
 	}
 	return verdictOf(visits.Load() > 0), nil
 }

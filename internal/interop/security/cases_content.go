@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	passedOn = "does not judge texts: they reach the host unchanged, and the host judges what the model gets"
+	passedOn = "passes it on unchanged: MCPSEC wants a gateway that judges texts, which none of these libraries has"
 	inResult = "result of a tool: "
 )
 
@@ -141,7 +141,7 @@ func memoryCases() []*Case {
 			Expected: "sends each client only its own progress and result", Attack: attackProgress,
 		},
 		{
-			ID: "A6.5", Name: "Memory is bounded", Sent: "10,000 calls with different texts of 1 KiB", Expected: "keeps none of them",
+			ID: "A6.5", Name: "Memory is bounded", Sent: "3,000 calls with different texts of 4 KiB", Expected: "keeps none of them",
 			Attack: attackMemory,
 		},
 	}

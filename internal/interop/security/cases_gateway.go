@@ -75,19 +75,15 @@ func pinCase(id, name, sent, tool string, definitions ...string) *Case {
 				return "", err
 			}
 			defer c.close()
-			if err := waitFor(ctx, c, "other"); err != nil {
+			if err := waitFor(ctx, c, g.exposed("other")); err != nil {
 				return "", err
 			}
 			listed, err := c.post(ctx, request(2, "tools/list", "{}"))
 			if err != nil {
 				return "", err
 			}
-			for _, name := range []string{tool, "up__" + tool} {
-				if got, err := c.call(ctx, name, "{}"); err != nil || hasRun(got.text) {
-					return Unsafe, err
-				}
-			}
-			return verdictOf(called.Load() > 0 || strings.Contains(listed.text, tool)), nil
+			got, err := c.call(ctx, g.exposed(tool), "{}")
+			return verdictOf(hasRun(got.text) || called.Load() > 0 || strings.Contains(listed.text, `"`+g.exposed(tool)+`"`)), err
 		}),
 	}
 }
@@ -96,14 +92,12 @@ func pinCase(id, name, sent, tool string, definitions ...string) *Case {
 func waitFor(ctx context.Context, c *caller, tool string) error {
 	var got reply
 	for range 100 {
-		for _, name := range []string{"up__" + tool, tool} {
-			var err error
-			if got, err = c.call(ctx, name, "{}"); err != nil {
-				return err
-			}
-			if hasRun(got.text) {
-				return nil
-			}
+		var err error
+		if got, err = c.call(ctx, tool, "{}"); err != nil {
+			return err
+		}
+		if hasRun(got.text) {
+			return nil
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -267,8 +261,8 @@ func journalCases() []*Case {
 		if err != nil {
 			return false, err
 		}
-		lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
-		for i := range len(lines) - 1 { // a cut at the end is found by the number of lines
+		lines := slices.Collect(bytes.Lines(text))
+		for i := range len(lines) - 1 { // the chain does not show whether the last line was removed
 			changed := bytes.Join(change(slices.Clone(lines), i), nil)
 			if bytes.Equal(changed, text) {
 				return false, fmt.Errorf("nothing was changed in line %d", i+1)

@@ -80,6 +80,10 @@ func (dovetailGateway) pinned(ctx context.Context, upstream string, state *pinSt
 	return "", errors.New("the gateway has found no tools")
 }
 
+func (dovetailGateway) exposed(tool string) string {
+	return bridge.Name("up", tool)
+}
+
 func (dovetailGateway) restricted(ctx context.Context, text string) (string, error) {
 	parsed, err := policy.Parse([]byte(text))
 	if err != nil {
@@ -99,6 +103,10 @@ func askAbout(name string) (*policy.Compiled, error) {
 	}})
 }
 
+// approvalTimeout is how long a call waits for an approval. A connection that an approver has closed may
+// still get a request.
+const approvalTimeout = 4 * time.Second
+
 func (dovetailGateway) approved(ctx context.Context) (url, approver, token string, err error) {
 	compiled, err := askAbout("run")
 	if err != nil {
@@ -109,7 +117,7 @@ func (dovetailGateway) approved(ctx context.Context) (url, approver, token strin
 		return "", "", "", err
 	}
 	context.AfterFunc(ctx, func() { ch.Close() })
-	s := newDovetail(allTools(), &server.Options{Guards: []mcp.Guard{approval.Guard(compiled, ch, nil)}})
+	s := newDovetail(allTools(), &server.Options{Guards: []mcp.Guard{approval.Guard(compiled, ch, &approval.Options{Expiry: approvalTimeout})}})
 	if url, err = present(ctx, s); err != nil {
 		return "", "", "", err
 	}

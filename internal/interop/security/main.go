@@ -13,6 +13,7 @@ func main() {
 	if done, err := runRole(ctx); done || err != nil {
 		exit(err)
 	}
+	quiet()
 	m := newMatrix()
 	table, err := m.markdown(ctx)
 	m.Close()

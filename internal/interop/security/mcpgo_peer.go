@@ -142,9 +142,16 @@ func connectMCPGoCommand(ctx context.Context, path string, env []string) error {
 }
 
 // loginMCPGo does what the example of the library does: it continues the login with the handler
-// in the error.
+// in the error. It has a token that the server does not accept, since the library asks the
+// server only with a token.
 func loginMCPGo(ctx context.Context, url, _ string) error {
-	c, err := mcpgoclient.NewOAuthStreamableHttpClient(url, mcpgoclient.OAuthConfig{RedirectURI: "http://127.0.0.1:1/callback", PKCEEnabled: true})
+	store := transport.NewMemoryTokenStore()
+	if err := store.SaveToken(ctx, &transport.Token{AccessToken: "revoked", TokenType: "Bearer"}); err != nil {
+		return err
+	}
+	c, err := mcpgoclient.NewOAuthStreamableHttpClient(url, mcpgoclient.OAuthConfig{
+		RedirectURI: "http://127.0.0.1:1/callback", PKCEEnabled: true, TokenStore: store,
+	})
 	if err != nil {
 		return err
 	}

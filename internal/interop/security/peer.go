@@ -53,6 +53,8 @@ type gateway interface {
 	// pinned offers the tools of an upstream server. The first call accepts what is offered; later
 	// calls with the same state offer no other definitions.
 	pinned(ctx context.Context, upstream string, state *pinState) (url string, err error)
+	// exposed returns the name that pinned gives a tool.
+	exposed(tool string) string
 	// restricted offers the tools of this program under a policy.
 	restricted(ctx context.Context, policy string) (url string, err error)
 	// approved offers the tools of this program. A call of run waits for an approver at another URL.
@@ -128,6 +130,9 @@ func runRole(ctx context.Context) (bool, error) {
 		program, err := os.Executable()
 		if err != nil {
 			return true, err
+		}
+		if err := p.connectCommand(ctx, program, []string{roleVariable + "=" + roleStdio, peerVariable + "=" + allPeers()[0].Name}); err != nil {
+			return true, fmt.Errorf("%w: %w", errHarmless, err)
 		}
 		failure := p.connectCommand(ctx, program, []string{roleVariable + "=" + roleFlood})
 		memory, err := peakMemory(os.Getpid())

@@ -80,7 +80,7 @@ func allTools() []tool {
 }
 
 // holdTime is how long a call of hold takes.
-const holdTime = 2 * time.Second
+const holdTime = time.Second
 
 // hasRun reports whether a reply shows that a tool has run.
 func hasRun(text string) bool { return strings.Contains(text, ran) }

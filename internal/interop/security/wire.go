@@ -143,7 +143,12 @@ type hostileServer struct {
 	ask string
 	// called gets the parameters of calls, and answered the answers to ask. Both may be nil.
 	called, answered func(message string)
+	// replied gets a value when the client has answered ask.
+	replied chan struct{}
 }
+
+// answerTimeout is how long a hostile server waits for the answer to ask.
+const answerTimeout = time.Second
 
 func (h *hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
@@ -169,6 +174,10 @@ func (h *hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if h.answered != nil {
 			h.answered(string(body))
 		}
+		select {
+		case h.replied <- struct{}{}:
+		default:
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case "initialize":
@@ -185,7 +194,10 @@ func (h *hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":\"ask\",%s}\n\n", h.ask)
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(100 * time.Millisecond)
+			select {
+			case <-h.replied:
+			case <-time.After(answerTimeout):
+			}
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", message.ID, result)
 			return
 		}
@@ -224,8 +236,8 @@ func flood(w io.Writer) {
 // floodMiB is how much flood writes, and floodLimitMiB how much memory a safe peer needs at most.
 // Both are far above the limits of lines of a safe peer.
 const (
-	floodMiB      = 256
-	floodLimitMiB = 160
+	floodMiB      = 160
+	floodLimitMiB = 112
 )
 
 var errHarmless = errors.New("the peer also refuses what is harmless")
