@@ -54,7 +54,7 @@ func (s *carelessServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	w.Header().Set("Mcp-Session-Id", "1")
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(s.answer(r.Context(), body))
+	_, _ = w.Write(s.answer(r.Context(), body)) // the client may be gone
 }
 
 func (s *carelessServer) answer(ctx context.Context, body []byte) []byte {

@@ -213,11 +213,12 @@ func approvedBy(ctx context.Context, url, approver, token string) (bool, error) 
 
 // approveAll approves each request of a channel until ctx ends.
 func approveAll(ctx context.Context, url, token string) {
-	conn, _, err := websocket.DefaultDialer.DialContext(ctx, strings.Replace(url, "http", "ws", 1),
+	conn, res, err := websocket.DefaultDialer.DialContext(ctx, strings.Replace(url, "http", "ws", 1),
 		http.Header{"Authorization": {"Bearer " + token}})
 	if err != nil {
-		return
+		return // refused
 	}
+	defer res.Body.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	defer conn.Close()
 	for {

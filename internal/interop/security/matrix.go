@@ -86,7 +86,7 @@ func (m *Matrix) verdict(ctx context.Context, c *Case, p *Peer) (Verdict, error)
 	return verdict, err
 }
 
-// library returns the peers of the columns of the table: all except the careless one.
+// libraries returns the peers of the columns of the table: all except the careless one.
 func (m *Matrix) libraries() []*Peer { return m.peers[:len(m.peers)-1] }
 
 // careless returns the peer that must be unsafe in each case.
