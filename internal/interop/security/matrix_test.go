@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/leaktest"
 )
 
 // matrix is shared by the tests, so that each attack is made once.
@@ -17,10 +19,11 @@ func TestMain(m *testing.M) {
 		exit(err)
 	}
 	quiet()
-	matrix = newMatrix()
-	code := m.Run()
-	matrix.Close()
-	os.Exit(code)
+	leaktest.MainOf(func() int {
+		matrix = newMatrix()
+		defer matrix.Close()
+		return m.Run()
+	})
 }
 
 // TestMatrix makes all attacks. This module must be safe, and the careless peer must be unsafe.
