@@ -223,6 +223,9 @@ func (h *handlers) elicit(ctx context.Context, raw json.RawMessage) (mcp.Result,
 	if err := params.UnmarshalJSON(raw); err != nil {
 		return nil, invalidParams(mcp.MethodElicit, err)
 	}
+	if err := checkForm(params); err != nil {
+		return nil, invalidParams(mcp.MethodElicit, err)
+	}
 	result, err := h.get().Elicit(ctx, params)
 	switch {
 	case err != nil:

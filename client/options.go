@@ -46,7 +46,8 @@ type Options struct {
 	// Elicit asks the user. Without it the server cannot ask the user. Handlers are called
 	// concurrently, each on its own goroutine, and may use the session. Their context ends with the
 	// session. The handlers that are set decide what the client declares to support.
-	// [Session.SetHandlers] replaces them.
+	// [Session.SetHandlers] replaces them. Elicit is not called for a form that names a field as a
+	// secret, such as password, or that is not a flat object: the server gets an error.
 	Elicit func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	// ElicitURLs says that Elicit can also send the user to a URL.
 	ElicitURLs bool
