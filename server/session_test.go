@@ -502,3 +502,75 @@ func TestUpdatesForOnePrincipal(t *testing.T) {
 		}
 	})
 }
+
+// TestOnSession checks that a session of the legacy era begins and ends once over each transport, and
+// that the modern era has no sessions.
+func TestOnSession(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var mu sync.Mutex
+		var began, ended []string
+		s := newServer(&server.Options{Logger: discardLogger(), OnSession: func(c *mcp.Caller) func(error) {
+			mu.Lock()
+			defer mu.Unlock()
+			name := fmt.Sprint(c.Info.Name, " ", len(began))
+			began = append(began, name)
+			return func(reason error) {
+				mu.Lock()
+				defer mu.Unlock()
+				ended = append(ended, fmt.Sprint(name, " ", reason))
+			}
+		}})
+		const count = 3
+		for range count {
+			session := connectWith(t, s, &client.Options{Era: era, Info: mcp.Implementation{Name: "caller", Version: "1"}})
+			if err := session.Ping(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			session.Close()
+		}
+		want := count
+		if era == client.Modern {
+			want = 0
+		}
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			mu.Lock()
+			done := len(ended) == want || time.Now().After(deadline)
+			mu.Unlock()
+			if done {
+				break
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(began) != want || len(ended) != want {
+			t.Fatalf("began: %q, ended: %q; want %d", began, ended, want)
+		}
+		slices.Sort(ended)
+		for i, name := range began {
+			if ended[i] != name+" <nil>" {
+				t.Errorf("began: %q, ended: %q", began, ended)
+			}
+		}
+	})
+}
+
+// TestOnSessionAgain checks that another handshake on a connection ends the first session.
+func TestOnSessionAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events []string
+		s := newServer(&server.Options{Logger: discardLogger(), OnSession: func(*mcp.Caller) func(error) {
+			name := fmt.Sprint(len(events))
+			events = append(events, "begin "+name)
+			return func(error) { events = append(events, "end "+name) }
+		}})
+		session := connectInMemory(t, s, &client.Options{Era: client.Legacy})
+		if _, err := raw(t, session, mcp.MethodInitialize, `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}`); err != nil {
+			t.Fatal(err)
+		}
+		session.Close()
+		synctest.Wait()
+		if want := []string{"begin 0", "end 0", "begin 2", "end 2"}; !slices.Equal(events, want) {
+			t.Errorf("%q, want %q", events, want)
+		}
+	})
+}
