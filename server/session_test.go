@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -507,49 +508,28 @@ func TestUpdatesForOnePrincipal(t *testing.T) {
 // that the modern era has no sessions.
 func TestOnSession(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		var mu sync.Mutex
-		var began, ended []string
+		var begun atomic.Int32
+		ended := make(chan string, 8)
 		s := newServer(&server.Options{Logger: discardLogger(), OnSession: func(c *mcp.Caller) func(error) {
-			mu.Lock()
-			defer mu.Unlock()
-			name := fmt.Sprint(c.Info.Name, " ", len(began))
-			began = append(began, name)
-			return func(reason error) {
-				mu.Lock()
-				defer mu.Unlock()
-				ended = append(ended, fmt.Sprint(name, " ", reason))
-			}
+			name := fmt.Sprint(c.Info.Name, " ", begun.Add(1))
+			return func(reason error) { ended <- fmt.Sprint(name, " ", reason) }
 		}})
-		const count = 3
-		for range count {
+		var want []string
+		for i := range 3 {
 			session := connectWith(t, s, &client.Options{Era: era, Info: mcp.Implementation{Name: "caller", Version: "1"}})
 			if err := session.Ping(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			session.Close()
-		}
-		want := count
-		if era == client.Modern {
-			want = 0
-		}
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-			mu.Lock()
-			done := len(ended) == want || time.Now().After(deadline)
-			mu.Unlock()
-			if done {
-				break
+			if era == client.Legacy {
+				want = append(want, fmt.Sprintf("caller %d <nil>", i+1))
+				if got := <-ended; got != want[i] {
+					t.Errorf("%s, want %s", got, want[i])
+				}
 			}
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if len(began) != want || len(ended) != want {
-			t.Fatalf("began: %q, ended: %q; want %d", began, ended, want)
-		}
-		slices.Sort(ended)
-		for i, name := range began {
-			if ended[i] != name+" <nil>" {
-				t.Errorf("began: %q, ended: %q", began, ended)
-			}
+		if int(begun.Load()) != len(want) || len(ended) != 0 {
+			t.Errorf("%d sessions have begun, and %d more have ended; want %d", begun.Load(), len(ended), len(want))
 		}
 	})
 }
