@@ -186,7 +186,7 @@ func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender
 	var encoded []byte
 	if params != nil {
 		var err error
-		if encoded, err = params.AppendJSON(nil); err != nil {
+		if encoded, err = params.AppendJSON(make([]byte, 0, 256)); err != nil {
 			return nil, notSent(method, err)
 		}
 	}
@@ -194,10 +194,13 @@ func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender
 	if err != nil {
 		return nil, notSent(method, err)
 	}
-	call := mcp.NewCall(request, s.caller(), nil)
-	sending := &outgoingCall{opts: opts}
-	call.Set(s, sending)
-	result, err := s.handle(ctx, &call)
+	of := &struct { // one allocation
+		call    mcp.Call
+		sending outgoingCall
+	}{mcp.NewCall(request, s.caller(), nil), outgoingCall{opts: opts}}
+	sending := &of.sending
+	of.call.Set(s, sending)
+	result, err := s.handle(ctx, &of.call)
 	if err != nil {
 		return nil, sending.failed(method, err)
 	}

@@ -40,7 +40,7 @@ var providers = map[string]func() *otelmcp.Options{
 	},
 }
 
-// BenchmarkCall makes calls with a telemetry on both sides.
+// BenchmarkCall makes calls with a telemetry on both sides, and without one.
 func BenchmarkCall(b *testing.B) {
 	for _, over := range []string{"pipe", "http"} {
 		for _, size := range []string{"small", "1MB"} {
