@@ -40,22 +40,28 @@ var providers = map[string]func() *otelmcp.Options{
 	},
 }
 
-// BenchmarkCall makes calls with a telemetry on both sides, and without one.
+// BenchmarkCall makes calls with a telemetry on one side or both, and without one.
 func BenchmarkCall(b *testing.B) {
 	for _, over := range []string{"pipe", "http"} {
 		for _, size := range []string{"small", "1MB"} {
 			for _, name := range []string{"absent", "noop", "unsampled", "recorded"} {
-				b.Run(over+"/"+size+"/"+name, func(b *testing.B) { benchmarkCall(b, over, size, providers[name]()) })
+				for _, side := range []string{"server", "client", "both"} {
+					if name != "absent" || side == "both" {
+						b.Run(over+"/"+size+"/"+side+" "+name, func(b *testing.B) { benchmarkCall(b, over, size, side, providers[name]()) })
+					}
+				}
 			}
 		}
 	}
 }
 
-func benchmarkCall(b *testing.B, over, size string, opts *otelmcp.Options) {
+func benchmarkCall(b *testing.B, over, size, side string, opts *otelmcp.Options) {
 	serverOptions, clientOptions := &server.Options{}, &client.Options{Era: client.Modern}
-	if opts != nil {
-		serving, calling := otelmcp.NewServer(opts), otelmcp.NewClient(opts)
-		serverOptions.Middleware, clientOptions.Middleware = []mcp.Middleware{serving.Middleware}, []mcp.Middleware{calling.Middleware}
+	if opts != nil && side != "client" {
+		serverOptions.Middleware = []mcp.Middleware{otelmcp.NewServer(opts).Middleware}
+	}
+	if opts != nil && side != "server" {
+		clientOptions.Middleware = []mcp.Middleware{otelmcp.NewClient(opts).Middleware}
 	}
 	s := server.New(mcp.Implementation{Name: "bench", Version: "1"}, serverOptions)
 	server.AddTool(s, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.Request, in struct{ Text string }) (string, error) {

@@ -2,6 +2,7 @@ package otelmcp_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 
@@ -25,10 +26,7 @@ type convention map[attribute.Key]bool
 
 // with returns the convention with more attributes, which are not required.
 func (c convention) with(keys ...attribute.Key) convention {
-	more := make(convention, len(c)+len(keys))
-	for key, required := range c {
-		more[key] = required
-	}
+	more := maps.Clone(c)
 	for _, key := range keys {
 		more[key] = false
 	}

@@ -144,7 +144,7 @@ type operation struct {
 	outcome    outcome
 }
 
-// start starts the span. It returns the context and the call to pass on.
+// start starts the span, which end ends. It returns the context and the call to pass on.
 func (o *operation) start(ctx context.Context) (context.Context, *mcp.Call) {
 	t := o.telemetry
 	ctx, ambient := t.withParent(ctx, o.call)
@@ -154,11 +154,12 @@ func (o *operation) start(ctx context.Context) (context.Context, *mcp.Call) {
 	if subject != "" {
 		name += " " + subject
 	}
+	options := t.kind
 	if ambient.IsValid() {
-		ctx, o.span = t.tracer.Start(ctx, name, t.kind[0], trace.WithLinks(trace.Link{SpanContext: ambient}))
-	} else {
-		ctx, o.span = t.tracer.Start(ctx, name, t.kind...)
+		options = append(slices.Clip(options), trace.WithLinks(trace.Link{SpanContext: ambient}))
 	}
+	ctx, span := t.tracer.Start(ctx, name, options...) //nolint:spancheck // end ends it
+	o.span = span
 	recording := o.span.IsRecording()
 	if recording || t.operations.Enabled(ctx) {
 		o.attributes = t.common(o.call, method, subject)
