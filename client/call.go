@@ -211,11 +211,15 @@ func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender
 	return resp, nil
 }
 
-// caller describes this client.
+// caller describes this client. Calls in the same protocol version share it.
 func (s *Session) caller() *mcp.Caller {
-	return &mcp.Caller{
-		Version: s.Version(), Info: &s.opts.Info, Capabilities: s.opts.capabilities(), LogLevel: s.opts.LogLevel,
+	version := s.Version()
+	if last := s.lastCaller.Load(); last != nil && last.Version == version {
+		return last
 	}
+	caller := &mcp.Caller{Version: version, Info: &s.opts.Info, Capabilities: s.opts.capabilities(), LogLevel: s.opts.LogLevel}
+	s.lastCaller.Store(caller)
+	return caller
 }
 
 // responseOf returns a result as a response: the server's own, unless a middleware has replaced the

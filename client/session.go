@@ -37,7 +37,8 @@ type Session struct {
 	ended  chan struct{} // closed when reconnectLoop has returned
 	onEnd  func(error)   // of Options.OnSession; may be nil
 
-	answered atomic.Bool // a call on the current link was answered
+	answered   atomic.Bool                // a call on the current link was answered
+	lastCaller atomic.Pointer[mcp.Caller] // see caller
 
 	mu      sync.Mutex
 	link    *forward.Session

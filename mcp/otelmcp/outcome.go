@@ -1,6 +1,7 @@
 package otelmcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -78,6 +79,10 @@ func isToolError(result mcp.Result) bool {
 	case *mcp.CallToolResult:
 		return r != nil && r.IsError
 	case mcp.Raw:
+		// Most results have no such member. A name with escapes contains \u.
+		if !bytes.Contains(r, []byte("isError")) && !bytes.Contains(r, []byte(`\u`)) {
+			return false
+		}
 		value, _ := jsonscan.Find(r, "isError")
 		return string(value) == "true"
 	}

@@ -333,3 +333,26 @@ func TestLostSession(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestRawResults checks what counts as a failed result of another server.
+func TestRawResults(t *testing.T) {
+	for result, failed := range map[string]bool{
+		`{"content":[]}`:                                                 false,
+		`{"content":[],"isError":false}`:                                 false,
+		`{"content":[],"isError":true}`:                                  true,
+		`{"content":[],"\u0069s\u0045rror" : true}`:                      true,
+		`{"content":[],"isError":"true"}`:                                false,
+		`{"structuredContent":{"isError":true}}`:                         false,
+		`{"content":[{"type":"text","text":"\"isError\":true \u00e9"}]}`: false,
+	} {
+		c := newCollector()
+		call, _ := newCall(`{"name":"a"}`)
+		handler := otelmcp.NewClient(&c.options).Middleware(func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(result), nil })
+		if _, err := handler(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(text(c.one(t, trace.SpanKindClient, "tools/call a")), "error.type=tool_error"); got != failed {
+			t.Errorf("%s: failed is %v", result, got)
+		}
+	}
+}
