@@ -232,7 +232,9 @@ func (t *Telemetry) methodOf(call *mcp.Call) string {
 	switch method {
 	case mcp.MethodToolsCall, mcp.MethodToolsList, mcp.MethodPromptsGet, mcp.MethodPromptsList,
 		mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList, mcp.MethodComplete,
-		mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel,
+		mcp.MethodSkillsList, mcp.MethodSkillsGet, mcp.MethodDirectoryRead,
+		mcp.MethodEventsList, mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
 		return method
 	}
 	return other
