@@ -138,6 +138,12 @@ type ProxyOptions struct {
 	// reading are kept, and State.Err reports it. Reconnects has no effect.
 	Limits client.Limits
 
+	// Middleware and OnSession are those of all sessions with the server; see [client.Options].
+	// [mcp.Call.Target] of a forwarded call is the called entry, with its name on the server as
+	// Origin.Name. OnSession may be called concurrently.
+	Middleware []mcp.Middleware
+	OnSession  func(caller *mcp.Caller) (ended func(reason error))
+
 	// Launch describes how the server is started, for people who approve calls; see
 	// [mcp.Origin].
 	Launch string

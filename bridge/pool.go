@@ -91,6 +91,7 @@ func (p *pool) connect(ctx context.Context, principal string, opts client.Option
 		opts.Era = client.Legacy
 	}
 	opts.Limits, opts.Logger = p.opts.Limits, p.opts.Logger
+	opts.Middleware, opts.OnSession = p.opts.Middleware, p.opts.OnSession
 	opts.NoReconnect = true // managedSession reconnects
 	session, err := client.Connect(ctx, dialer, &opts)
 	p.isLegacy.Store(err == nil && session.Era() == client.Legacy) // after an error the server is asked again

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -489,4 +490,57 @@ func TestDeadlineIsInherited(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestClientOptions checks that sessions with a server have the middleware and OnSession of the options,
+// and that the target of a forwarded call has the name on the server.
+func TestClientOptions(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller, upstream client.Era) {
+		var mu sync.Mutex
+		var called []string
+		begun, ended := 0, 0
+		middleware := func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				mu.Lock()
+				name := call.Method()
+				if t := call.Target(); t != nil {
+					name += " " + t.Origin.Server + " " + t.Origin.Name
+				}
+				called = append(called, name)
+				mu.Unlock()
+				return next(ctx, call)
+			}
+		}
+		opts := bridge.ProxyOptions{Era: upstream, Middleware: []mcp.Middleware{middleware}, OnSession: func(*mcp.Caller) func(error) {
+			mu.Lock()
+			defer mu.Unlock()
+			begun++
+			return func(error) {
+				mu.Lock()
+				defer mu.Unlock()
+				ended++
+			}
+		}}
+		b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "a", Dialer: pipeTo(echo(nil)), Required: true, ProxyOptions: opts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		frontend := mount(t, b)
+		session := connect(t, transport.Pipe(frontend), client.Options{Era: caller})
+		if _, err := session.CallTool(t.Context(), "a__echo", map[string]string{"Text": "x"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		session.Close()
+		if err := frontend.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Contains(called, "tools/call a echo") || !slices.Contains(called, "tools/list") {
+			t.Errorf("the middleware has seen %q", called)
+		}
+		if begun == 0 || begun != ended {
+			t.Errorf("%d sessions have begun and %d have ended", begun, ended)
+		}
+	})
 }

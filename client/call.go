@@ -186,7 +186,7 @@ func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender
 	var encoded []byte
 	if params != nil {
 		var err error
-		if encoded, err = params.AppendJSON(nil); err != nil {
+		if encoded, err = params.AppendJSON(make([]byte, 0, 256)); err != nil {
 			return nil, notSent(method, err)
 		}
 	}
@@ -194,10 +194,13 @@ func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender
 	if err != nil {
 		return nil, notSent(method, err)
 	}
-	call := mcp.NewCall(request, s.caller(), nil)
-	sending := &outgoingCall{opts: opts}
-	call.Set(s, sending)
-	result, err := s.handle(ctx, &call)
+	of := &struct { // one allocation
+		call    mcp.Call
+		sending outgoingCall
+	}{mcp.NewCall(request, s.caller(), nil), outgoingCall{opts: opts}}
+	sending := &of.sending
+	of.call.Set(s, sending)
+	result, err := s.handle(ctx, &of.call)
 	if err != nil {
 		return nil, sending.failed(method, err)
 	}
@@ -208,11 +211,15 @@ func (s *Session) do(ctx context.Context, method string, params jsonrpc.Appender
 	return resp, nil
 }
 
-// caller describes this client.
+// caller describes this client. Calls in the same protocol version share it.
 func (s *Session) caller() *mcp.Caller {
-	return &mcp.Caller{
-		Version: s.Version(), Info: &s.opts.Info, Capabilities: s.opts.capabilities(), LogLevel: s.opts.LogLevel,
+	version := s.Version()
+	if last := s.lastCaller.Load(); last != nil && last.Version == version {
+		return last
 	}
+	caller := &mcp.Caller{Version: version, Info: &s.opts.Info, Capabilities: s.opts.capabilities(), LogLevel: s.opts.LogLevel}
+	s.lastCaller.Store(caller)
+	return caller
 }
 
 // responseOf returns a result as a response: the server's own, unless a middleware has replaced the

@@ -295,3 +295,48 @@ func TestConnectFails(t *testing.T) {
 		})
 	})
 }
+
+// TestOnSession checks that a session begins once and ends once, with its reason.
+func TestOnSession(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			begun, ends := 0, []error{}
+			opts := client.Options{Era: era, OnSession: func(c *mcp.Caller) func(error) {
+				if begun++; c.Version.Modern() != (era == client.Modern) || c.Info.Name == "" {
+					t.Errorf("the session is %+v", c)
+				}
+				return func(reason error) { ends = append(ends, reason) }
+			}}
+			cuttable := &breaker{server: newCounter()}
+			session := connect(t, cuttable, opts)
+			cuttable.cut() // the session connects again
+			if _, err := session.CallTool(t.Context(), "count", nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			if begun != 1 || len(ends) != 0 {
+				t.Errorf("%d sessions have begun and %d have ended while one is open", begun, len(ends))
+			}
+			session.Close()
+			session.Close()
+			if begun != 1 || len(ends) != 1 || ends[0] != nil {
+				t.Errorf("%d sessions have begun, and ended with %v", begun, ends)
+			}
+
+			opts.NoReconnect = true
+			lost := connect(t, cuttable, opts)
+			cuttable.cut()
+			<-lost.Done()
+			if begun != 2 || len(ends) != 2 || ends[1] == nil {
+				t.Errorf("%d sessions have begun, and ended with %v", begun, ends)
+			}
+
+			cuttable.refuse.Store(true)
+			if _, err := client.Connect(t.Context(), cuttable, &opts); err == nil || begun != 2 {
+				t.Errorf("a session that was not opened has begun: %v", err)
+			}
+			opts.OnSession = func(*mcp.Caller) func(error) { return nil }
+			cuttable.refuse.Store(false)
+			connect(t, cuttable, opts).Close()
+		})
+	})
+}

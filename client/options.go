@@ -76,6 +76,12 @@ type Options struct {
 	// version 2026-07-28. Default: TasksWait.
 	Tasks TaskPolicy
 
+	// OnSession is called when the session has been opened, with the description of this client in
+	// the protocol version of the connection. The function that it returns, if not nil, is called
+	// once when the session has ended: with nil after [Session.Close], and otherwise with the reason.
+	// A renewed connection does not end the session. Neither function may block or use the session.
+	OnSession func(caller *mcp.Caller) (ended func(reason error))
+
 	// Capabilities replaces the capabilities that the handlers, ShowsApps and Tasks provide, and the
 	// handlers are not called. It is for sessions that forward calls of other clients, which have these
 	// capabilities. See [Session.Forward]. If it declares [mcp.ExtensionTasks], [Session.Call] returns

@@ -35,8 +35,10 @@ type Session struct {
 	ctx    context.Context // lasts as long as the session
 	cancel context.CancelCauseFunc
 	ended  chan struct{} // closed when reconnectLoop has returned
+	onEnd  func(error)   // of Options.OnSession; may be nil
 
-	answered atomic.Bool // a call on the current link was answered
+	answered   atomic.Bool                // a call on the current link was answered
+	lastCaller atomic.Pointer[mcp.Caller] // see caller
 
 	mu      sync.Mutex
 	link    *forward.Session
@@ -65,6 +67,9 @@ func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Sess
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	s.link = link
+	if s.opts.OnSession != nil {
+		s.onEnd = s.opts.OnSession(s.caller())
+	}
 	go s.reconnectLoop()
 	return s, nil
 }
@@ -178,6 +183,7 @@ const stableAfter = 10 * time.Second
 // reconnectLoop replaces the link when it ends, until the session ends.
 func (s *Session) reconnectLoop() {
 	defer close(s.ended)
+	defer s.notifyEnd()
 	var attempts attemptCounter
 	for {
 		link, opened := s.current(), time.Now()
@@ -200,6 +206,21 @@ func (s *Session) reconnectLoop() {
 		s.cache.clear()
 		s.setLink(next, false, nil)
 	}
+}
+
+// notifyEnd calls the function of Options.OnSession.
+func (s *Session) notifyEnd() {
+	if s.onEnd == nil {
+		return
+	}
+	if s.ctx.Err() != nil { // Close was called
+		s.onEnd(nil)
+		return
+	}
+	s.mu.Lock()
+	dead := s.dead
+	s.mu.Unlock()
+	s.onEnd(dead)
 }
 
 // An attemptCounter counts consecutive attempts to connect.

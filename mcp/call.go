@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
@@ -111,6 +112,10 @@ func NewCall(request *jsonrpc.Request, caller *Caller, responder Responder) Call
 // Method returns the method of the request.
 func (c *Call) Method() string { return c.request.Method }
 
+// RequestID returns the id of the request. It identifies the request on its connection only; see
+// [Call.ID]. In the middleware of a client it is not the id that the server gets.
+func (c *Call) RequestID() jsonrpc.ID { return c.request.ID }
+
 // Params returns the params of the request, unchanged, or nil.
 func (c *Call) Params() json.RawMessage { return c.request.Params }
 
@@ -132,6 +137,20 @@ func (c *Call) WithParams(params json.RawMessage) (*Call, error) {
 		return nil, refusal
 	}
 	return changed, err
+}
+
+// WithMeta returns a copy of the call with another _meta, or without one if meta is nil. Start from
+// Meta(call.Member("_meta")) to keep the other members. The error is that of [Call.WithParams].
+func (c *Call) WithMeta(meta Meta) (*Call, error) {
+	params := c.Params()
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	changed, err := jsonscan.Splice(make([]byte, 0, len(params)+len(meta)+16), params, jsonscan.Edit{Name: "_meta", Value: meta})
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "params: " + err.Error()}
+	}
+	return c.withParams(changed) // the arguments are the same
 }
 
 // FreezeArguments makes [Call.WithParams] return err, for this run of the call and its copies, if

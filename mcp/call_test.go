@@ -97,6 +97,45 @@ func TestWithParamsAllocates(t *testing.T) {
 }
 
 // TestFreezeArguments checks that a copy of the call must keep the arguments, byte for byte.
+// TestWithMeta checks that the copy differs in _meta only, byte for byte.
+func TestWithMeta(t *testing.T) {
+	for params, want := range map[string]string{
+		``:                                    `{"_meta":{"k":1}}`,
+		`{}`:                                  `{"_meta":{"k":1}}`,
+		`{"arguments":{"a" : 1.0}}`:           `{"arguments":{"a" : 1.0},"_meta":{"k":1}}`,
+		`{"_meta":{"old":2},"name":"a"}`:      `{"_meta":{"k":1},"name":"a"}`,
+		`{"name":"a","\u005fmeta":{"old":2}}`: `{"name":"a","\u005fmeta":{"k":1}}`,
+	} {
+		call := mcp.NewCall(&jsonrpc.Request{ID: jsonrpc.IntID(7), Method: mcp.MethodToolsList}, &mcp.Caller{}, diary{})
+		if params != "" {
+			call = newCall(t, params, diary{})
+		}
+		call.FreezeArguments(errors.New("frozen")) // _meta is not frozen
+		changed, err := call.WithMeta(mcp.Meta(`{"k":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(changed.Params()) != want || string(changed.Member("_meta", "k")) != "1" {
+			t.Errorf("%s became %s, want %s", params, changed.Params(), want)
+		}
+		if string(call.Params()) != params || changed.RequestID() != jsonrpc.IntID(7) || changed.ID() != call.ID() {
+			t.Errorf("%s: the call is now %s, and its copy has the id %v", params, call.Params(), changed.RequestID())
+		}
+		without, err := changed.WithMeta(nil)
+		if err != nil || without.Member("_meta") != nil {
+			t.Errorf("without _meta: %s, %v", without.Params(), err)
+		}
+	}
+	call := newCall(t, `[1]`, nil)
+	if _, err := call.WithMeta(mcp.Meta(`{}`)); err == nil {
+		t.Error("an array got a _meta")
+	}
+	call = newCall(t, `{}`, nil)
+	if _, err := call.WithMeta(mcp.Meta(`{"a":1,"a":2}`)); err == nil {
+		t.Error("a _meta with two members of one name was accepted")
+	}
+}
+
 func TestFreezeArguments(t *testing.T) {
 	fixed := errors.New("fixed")
 	call := newCall(t, `{"name":"a","arguments":{"x":1}}`, nil)

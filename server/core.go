@@ -37,6 +37,14 @@ func (c core) Serve(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	return result, err
 }
 
+// SessionOpened calls Options.OnSession.
+func (c core) SessionOpened(caller *mcp.Caller) (ended func(reason error)) {
+	if c.options.OnSession == nil {
+		return nil
+	}
+	return c.options.OnSession(caller)
+}
+
 // Failed logs an error and returns the error for the caller, which only has a reference to the log.
 func (c core) Failed(method string, err error) error {
 	return c.internalError("a call failed", "method", method, "error", err)

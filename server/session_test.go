@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -499,6 +500,57 @@ func TestUpdatesForOnePrincipal(t *testing.T) {
 		} {
 			tell()
 			wantTold("app:r", "ada", "eve", "")
+		}
+	})
+}
+
+// TestOnSession checks that a session of the legacy era begins and ends once over each transport, and
+// that the modern era has no sessions.
+func TestOnSession(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		var begun atomic.Int32
+		ended := make(chan string, 8)
+		s := newServer(&server.Options{Logger: discardLogger(), OnSession: func(c *mcp.Caller) func(error) {
+			name := fmt.Sprint(c.Info.Name, " ", begun.Add(1))
+			return func(reason error) { ended <- fmt.Sprint(name, " ", reason) }
+		}})
+		var want []string
+		for i := range 3 {
+			session := connectWith(t, s, &client.Options{Era: era, Info: mcp.Implementation{Name: "caller", Version: "1"}})
+			if err := session.Ping(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			session.Close()
+			if era == client.Legacy {
+				want = append(want, fmt.Sprintf("caller %d <nil>", i+1))
+				if got := <-ended; got != want[i] {
+					t.Errorf("%s, want %s", got, want[i])
+				}
+			}
+		}
+		if int(begun.Load()) != len(want) || len(ended) != 0 {
+			t.Errorf("%d sessions have begun, and %d more have ended; want %d", begun.Load(), len(ended), len(want))
+		}
+	})
+}
+
+// TestOnSessionAgain checks that another handshake on a connection ends the first session.
+func TestOnSessionAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events []string
+		s := newServer(&server.Options{Logger: discardLogger(), OnSession: func(*mcp.Caller) func(error) {
+			name := fmt.Sprint(len(events))
+			events = append(events, "begin "+name)
+			return func(error) { events = append(events, "end "+name) }
+		}})
+		session := connectInMemory(t, s, &client.Options{Era: client.Legacy})
+		if _, err := raw(t, session, mcp.MethodInitialize, `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}`); err != nil {
+			t.Fatal(err)
+		}
+		session.Close()
+		synctest.Wait()
+		if want := []string{"begin 0", "end 0", "begin 2", "end 2"}; !slices.Equal(events, want) {
+			t.Errorf("%q, want %q", events, want)
 		}
 	})
 }

@@ -11,9 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -30,9 +28,8 @@ import (
 // TestAudit: each call has one record, without arguments and results.
 func TestAudit(t *testing.T) {
 	var log frontendtest.Log
-	var metrics gateway.Metrics
 	rules := frontendtest.Compile(t, `{"rules":[{"effect":"allow","servers":["files"]},{"name":"no images","effect":"deny","names":["image"]}]}`)
-	audit := &gateway.Audit{Logger: log.Logger(), Counters: &metrics}
+	audit := &gateway.Audit{Logger: log.Logger()}
 	r := newRig(t, gateway.Options{}, operator{Options: server.Options{
 		Middleware: []mcp.Middleware{audit.Middleware}, Guards: []mcp.Guard{policy.Guard(rules, &policy.GuardOptions{OnDecision: audit.OnDecision})},
 	}})
@@ -82,21 +79,6 @@ func TestAudit(t *testing.T) {
 	}
 	if longest := slices.MaxFunc(strings.Split(log.String(), "\n"), func(a, b string) int { return len(a) - len(b) }); len(longest) > 1500 {
 		t.Errorf("a record has %d bytes", len(longest))
-	}
-	shown := shownBy(&metrics)
-	for _, line := range []string{
-		`dovetail_calls_total{method="tools/call",server="files",tool="echo",outcome="ok"} 1`,
-		`dovetail_calls_total{method="tools/call",server="files",tool="fail",outcome="tool_error"} 1`,
-		`dovetail_calls_total{method="tools/call",server="(unknown)",tool="(unknown)",outcome="unknown_tool"} 1`,
-		`dovetail_calls_total{method="tools/list",server="",tool="",outcome="ok"} 2`,
-		`dovetail_decisions_total{kind="tool",effect="deny"} 1`,
-	} {
-		if !strings.Contains(shown, line+"\n") {
-			t.Errorf("there is no line %s in\n%s", line, shown)
-		}
-	}
-	if strings.Contains(shown, "made_up") {
-		t.Errorf("a caller has made a series:\n%s", shown)
 	}
 }
 
@@ -186,90 +168,6 @@ func TestAuditArguments(t *testing.T) {
 	}
 }
 
-// TestCallersMakeNoSeries: names of unlisted tools do not become labels.
-func TestCallersMakeNoSeries(t *testing.T) {
-	var metrics gateway.Metrics
-	audit := &gateway.Audit{Logger: frontendtest.Quiet(), Counters: &metrics}
-	skills := func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return nil, nil }
-	r := newRig(t, gateway.Options{}, operator{
-		Options: server.Options{Middleware: []mcp.Middleware{audit.Middleware}}, pseudo: map[string]gateway.ToolFunc{"skills": skills},
-	})
-	r.post(t, restPath+"/tools/call", `{"name":"skills__`+strings.Repeat("made_up", 100_000)+`"}`)
-	r.post(t, restPath+"/tools/call", `{"name":"made_up"}`)
-	r.post(t, restPath+"/tools/files__read", `{}`)
-	shown := shownBy(&metrics)
-	if len(shown) > 2000 || strings.Contains(shown, "made_up") {
-		t.Errorf("callers have made series:\n%.3000s", shown)
-	}
-	for _, line := range []string{
-		`{method="tools/call",server="skills",tool="(unknown)",outcome="ok"} 1`,
-		`{method="tools/call",server="(unknown)",tool="(unknown)",outcome="unknown_tool"} 1`,
-		`{method="tools/call",server="files",tool="read",outcome="ok"} 1`,
-	} {
-		if !strings.Contains(shown, line+"\n") {
-			t.Errorf("there is no line %s in\n%s", line, shown)
-		}
-	}
-}
-
-func shownBy(m *gateway.Metrics) string {
-	w := httptest.NewRecorder()
-	m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	return w.Body.String()
-}
-
-func TestMetrics(t *testing.T) {
-	var m gateway.Metrics
-	if shown := shownBy(&m); shown != "" {
-		t.Errorf("nothing is shown as %q", shown)
-	}
-	m.Add("b_total", 1, gateway.Label{Name: "tool", Value: "a\"b\\c\nd\xff"})
-	m.Add("b_total", 0.5, gateway.Label{Name: "tool", Value: ""}, gateway.Label{Name: "x", Value: "y"})
-	m.Add("b_total", 0.25, gateway.Label{Name: "tool", Value: ""}, gateway.Label{Name: "x", Value: "y"})
-	m.Add("b", 1e21)
-	m.Add("a_total", 0)
-	want := "# TYPE a_total counter\na_total 0\n" +
-		"# TYPE b counter\nb 1e+21\n" +
-		"# TYPE b_total counter\nb_total{tool=\"\",x=\"y\"} 0.75\nb_total{tool=\"a\\\"b\\\\c\\nd\uFFFD\"} 1\n"
-	if shown := shownBy(&m); shown != want {
-		t.Errorf("shown is\n%s\nwant\n%s", shown, want)
-	}
-	w := httptest.NewRecorder()
-	m.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/metrics", nil))
-	if w.Code != 405 {
-		t.Errorf("POST: %d", w.Code)
-	}
-}
-
-// TestMetricsAreBounded: the number of series is limited.
-func TestMetricsAreBounded(t *testing.T) {
-	var m gateway.Metrics
-	for i := range 10_000 + 7 {
-		m.Add("x_total", 1, gateway.Label{Name: "i", Value: strconv.Itoa(i)})
-	}
-	shown := shownBy(&m)
-	if n := strings.Count(shown, "x_total{"); n != 10_000 || !strings.Contains(shown, "\ndovetail_metrics_dropped_total 7\n") {
-		t.Errorf("%d series are shown", n)
-	}
-}
-
-func TestMetricsConcurrently(t *testing.T) {
-	var m gateway.Metrics
-	var all sync.WaitGroup
-	for i := range 10 {
-		all.Go(func() {
-			for range 1000 {
-				m.Add("x_total", 1, gateway.Label{Name: "i", Value: fmt.Sprint(i % 2)})
-			}
-			shownBy(&m)
-		})
-	}
-	all.Wait()
-	if shown := shownBy(&m); !strings.Contains(shown, `x_total{i="0"} 5000`) || !strings.Contains(shown, `x_total{i="1"} 5000`) {
-		t.Errorf("shown is %s", shown)
-	}
-}
-
 // TestBudgets limits the allocations of the audit and of the proxy.
 func TestBudgets(t *testing.T) {
 	if racetest.Enabled {
@@ -283,7 +181,7 @@ func TestBudgets(t *testing.T) {
 	}
 	call := mcp.NewCall(request, &mcp.Caller{}, nil)
 	call.Resolve(&s.catalog.Lookup(mcp.KindTool, "s__x").Target, "", nil)
-	audit := &gateway.Audit{Logger: frontendtest.Quiet(), Counters: new(gateway.Metrics)}
+	audit := &gateway.Audit{Logger: frontendtest.Quiet()}
 	audited := audit.Middleware(func(context.Context, *mcp.Call) (mcp.Result, error) { return s.result, nil })
 	proxy := s.gateway(t, gateway.Options{}).Proxy()
 	for name, test := range map[string]struct {

@@ -15,7 +15,7 @@
 //
 // [Gateway.Proxy] is for generated code in sandboxes, which calls tools by server and name.
 // [Gateway.REST] calls tools by their exposed names, and has an OpenAPI document. [Pseudo]
-// makes functions of the program callable as tools. [Audit] and [Metrics] log and count calls.
+// makes functions of the program callable as tools. [Audit] logs calls.
 // Package bridge/toolserver starts servers on demand.
 //
 // # Guarantees

@@ -134,11 +134,7 @@ func ExampleAudit() {
 		}
 		return slog.Attr{}
 	}
-	var metrics gateway.Metrics
-	audit := &gateway.Audit{
-		Logger:   slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: short})),
-		Counters: &metrics,
-	}
+	audit := &gateway.Audit{Logger: slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: short}))}
 	s := server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, &server.Options{Middleware: []mcp.Middleware{audit.Middleware}})
 	if err := s.Mount(newCalculator(), nil); err != nil {
 		log.Fatal(err)

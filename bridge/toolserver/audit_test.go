@@ -2,11 +2,7 @@ package toolserver_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,51 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
-	"github.com/dovetail-go/dovetail/server"
 )
-
-// TestCallersMakeNoSeries: invented names of servers and tools do not become labels.
-func TestCallersMakeNoSeries(t *testing.T) {
-	skills := func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return nil, nil }
-	pseudo, err := gateway.Pseudo(map[string]gateway.ToolFunc{"skills": skills})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log frontendtest.Log
-	var metrics gateway.Metrics
-	middleware := []mcp.Middleware{(&gateway.Audit{Logger: log.Logger(), Counters: &metrics}).Middleware}
-	known := frontendtest.Bridge(t, frontendtest.To("files", frontendtest.NewUpstream()))
-	operator := frontendtest.Operator(t, server.Options{Middleware: middleware}, known, pseudo)
-	rig := newRig(t, toolserver.Options{Server: operator, States: known.States, Middleware: middleware})
-	for i := range 3 {
-		name := fmt.Sprintf("made_up_%d", i)
-		for server, params := range map[string]toolserver.ServerParams{name: {Command: "/no/such/program"}, "skills": {}, "unknown": {}} {
-			_, _ = rig.runner(t, server, params).Run(t.Context(), name, nil) // most fail
-		}
-	}
-	for _, tool := range []string{strings.Repeat("made_up", 30), "read"} {
-		_, _ = rig.runner(t, map[bool]string{true: "files", false: "skills"}[tool == "read"], toolserver.ServerParams{}).Run(t.Context(), tool, nil)
-	}
-	page := httptest.NewRecorder()
-	metrics.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))
-	shown := page.Body.String()
-	if len(shown) > 2000 || strings.Contains(shown, "made_up") {
-		t.Errorf("callers have made series:\n%.3000s", shown)
-	}
-	for _, line := range []string{
-		`{method="tools/call",server="(launched)",tool="(unknown)",outcome="start_failed"} 3`,
-		`{method="tools/call",server="skills",tool="(unknown)",outcome="ok"} 4`,
-		`{method="tools/call",server="(unknown)",tool="(unknown)",outcome="unknown_server"} 3`,
-		`{method="tools/call",server="files",tool="read",outcome="ok"} 1`,
-	} {
-		if !strings.Contains(shown, line+"\n") {
-			t.Errorf("there is no line %s in\n%s", line, shown)
-		}
-	}
-	if len(log.Records(t, "call")) != 11 {
-		t.Errorf("there are %d records", len(log.Records(t, "call")))
-	}
-}
 
 // TestAuditOfRuns: each run has one record with its own outcome.
 func TestAuditOfRuns(t *testing.T) {

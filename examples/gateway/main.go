@@ -103,8 +103,8 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	if o.open && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return fmt.Errorf("-open serves every caller: expected a loopback address such as 127.0.0.1, found %s", o.address)
 	}
-	logger, metrics := slog.New(slog.NewTextHandler(said, nil)), &gateway.Metrics{}
-	audit := &gateway.Audit{Logger: logger, Counters: metrics}
+	logger := slog.New(slog.NewTextHandler(said, nil))
+	audit := &gateway.Audit{Logger: logger}
 	asking := &approval.Options{Expiry: o.expiry, Logger: logger, GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision}}
 	if o.journal != "" {
 		journal, err := approval.OpenJournal(o.journal, logger)
@@ -147,7 +147,6 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	mux.Handle("/mcp", access.Handler(endpoint))
 	mux.Handle("/api/v1/mcp/proxy/", http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy()))
 	mux.Handle("/api/v1/rest/", http.StripPrefix("/api/v1/rest", plain.REST(nil)))
-	mux.Handle("/metrics", access.Handler(metrics))
 	mux.Handle("/approval", approvers)
 	// Tokens are printed only here.
 	switch o.approve {
@@ -160,7 +159,7 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	if token != o.token {
 		fmt.Fprintf(said, "callers  Authorization: Bearer %s\n", token)
 	}
-	fmt.Fprintf(said, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/ and /metrics\n", listener.Addr())
+	fmt.Fprintf(said, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/ and /api/v1/rest/\n", listener.Addr())
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener); close(served) }()

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -183,7 +181,6 @@ var routes = []struct{ method, path, body string }{
 	{http.MethodPost, "/api/v1/rest/tools/call", `{"name":"shelf__look","arguments":{}}`},
 	{http.MethodPost, "/api/v1/rest/tools/shelf__look", `{}`},
 	{http.MethodGet, "/api/v1/rest/openapi.json", ""},
-	{http.MethodGet, "/metrics", ""},
 }
 
 func (p *program) status(t *testing.T, token, method, path, body string) int {
@@ -343,19 +340,5 @@ func TestAllIsAllowed(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestMetrics(t *testing.T) {
-	p := start(t, "-approve", "none")
-	ways := p.ways(t)
-	p.refused(t, "no approver")
-	_, text, err := p.do(t.Context(), p.token, http.MethodGet, "/metrics", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := fmt.Sprintf(`dovetail_calls_total{method="tools/call",server="shelf",tool="put",outcome="no_approver"} %d`, len(ways))
-	if !slices.Contains(strings.Split(string(text), "\n"), want) {
-		t.Errorf("the metrics are\n%swant %s", text, want)
 	}
 }

@@ -158,7 +158,7 @@ func TestRealTerminal(t *testing.T) {
 	for _, columns := range []uint16{80, 40} {
 		t.Run(fmt.Sprint(columns), func(t *testing.T) {
 			p, terminal, wait := atTerminal(t, columns, fake+"\n"+strings.Repeat("\x1b]52;c;eA==\x07 FAKE\n", 100)+"LAST\n")
-			screen := terminal.until(t, "and /metrics")
+			screen := terminal.until(t, "and /api/v1/rest/")
 			p.address = regexp.MustCompile(`http://([\d.:]+)/mcp`).FindStringSubmatch(screen)[1]
 			if !strings.Contains(screen, "LAST") {
 				screen += terminal.until(t, "LAST")

@@ -9,7 +9,6 @@ import (
 // A file may start goroutines only if it is in this list, which says who waits for them.
 func TestGoroutinesHaveOwners(t *testing.T) {
 	enforce(t, startsGoroutine, exceptions{
-		"docs/production/server/main.go":       "the web server of /metrics and /health; run waits for it",
 		"examples/openapi/main.go":             "the web servers; the program waits for them",
 		"internal/httpclient/response.go":      "ends a drain that takes too long; stopped when the drain has ended",
 		"internal/sse/stream.go":               "writes what is queued; Close of the stream waits for it",

@@ -349,6 +349,7 @@ func (*watchedCore) Describe() (*era.Description, error) {
 func (*watchedCore) Serve(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{}`), nil }
 func (*watchedCore) Failed(_ string, err error) error                     { return err }
 func (*watchedCore) Stopping() <-chan struct{}                            { return nil }
+func (*watchedCore) SessionOpened(*mcp.Caller) func(error)                { return nil }
 func (*watchedCore) RootsChanged(context.Context, *mcp.Caller)            {}
 func (*watchedCore) BecomesTask(string) bool                              { return false }
 func (*watchedCore) Task(context.Context, *mcp.Caller, string) (*mcp.Task, error) {

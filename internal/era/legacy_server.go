@@ -24,6 +24,7 @@ type legacySession struct {
 	mu        sync.Mutex
 	stopLists func()            // stops the watch of lists
 	watched   map[string]*watch // by URI
+	ended     func(error)       // of Core.SessionOpened; may be nil
 }
 
 // A watch is the watch of one resource.
@@ -108,6 +109,7 @@ func (b *binding) endSession(ctx context.Context, from jsonrpc.Peer) {
 	if conn, ok := from.(callCanceller); ok {
 		conn.CancelOthers(ctx, errNewSession)
 	}
+	b.legacy.end()
 	b.legacy.subscribe.Store(false)
 	stop := b.legacy.forgetWatches()
 	b.link.Go(func(context.Context) { stop() })
@@ -145,12 +147,38 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	if err := b.watchLists(req, caller, &description.Capabilities); err != nil {
 		return errorFor(version, err)
 	}
+	b.begin(caller)
 	return b.server.writeLegacy(mcp.MethodInitialize, version, &mcp.InitializeResult{
 		ProtocolVersion: version,
 		Capabilities:    capabilitiesFor(version, description.Capabilities),
 		ServerInfo:      implementationFor(version, description.Info),
 		Instructions:    description.Instructions,
 	}, reply)
+}
+
+// begin notifies the core of a session.
+func (b *binding) begin(caller *mcp.Caller) {
+	ended := b.server.core.SessionOpened(caller)
+	if ended == nil {
+		return
+	}
+	b.legacy.mu.Lock()
+	b.legacy.ended = ended
+	b.legacy.mu.Unlock()
+	if b.link.Input.Err() != nil { // the link may have ended before ended was set
+		b.legacy.end()
+	}
+}
+
+// end notifies the core of the end of the session, once.
+func (l *legacySession) end() {
+	l.mu.Lock()
+	ended := l.ended
+	l.ended = nil
+	l.mu.Unlock()
+	if ended != nil {
+		ended(nil)
+	}
 }
 
 // watchLists notifies a session of changes of lists. It starts before the handshake is
@@ -171,8 +199,9 @@ func (b *binding) watchLists(req *jsonrpc.Request, caller *mcp.Caller, has *mcp.
 	return nil
 }
 
-// HandleClose stops what a session watches.
+// HandleClose ends the session and stops what it watches.
 func (b *binding) HandleClose() {
+	b.legacy.end()
 	if b.legacy.caller.Load() != nil {
 		b.link.Go(func(context.Context) { b.legacy.unwatchAll() })
 	}

@@ -88,7 +88,7 @@ func routes(t *testing.T) map[string]route {
 		"protected, other":  {protected, "/debug", private, true},
 		"metadata":          {protected, "/.well-known/oauth-protected-resource/mcp", public, false},
 		"metadata, at root": {protected, "/.well-known/oauth-protected-resource", public, false},
-		"authenticator":     {authenticator.Handler(&gateway.Metrics{}), "/metrics", private, true},
+		"authenticator":     {authenticator.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), "/own", private, true},
 	}
 	for _, path := range []string{"/servers", "/health", "/s/tools/echo", "/"} {
 		all["proxy "+path] = route{g.Proxy(), path, private, true}

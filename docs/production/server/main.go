@@ -1,7 +1,6 @@
-// Server is the server of docs/production.md: one tool, with tokens, logs, metrics and an orderly
-// shutdown.
+// Server is the server of docs/production.md: one tool, with tokens, logs and an orderly shutdown.
 //
-//	go run ./docs/production/server [-http ADDRESS] [-internal ADDRESS] [-config FILE]
+//	go run ./docs/production/server [-http ADDRESS] [-drain DURATION] [-config FILE]
 package main
 
 import (
@@ -13,8 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -35,20 +32,19 @@ type config struct {
 
 func main() {
 	address := flag.String("http", ":8080", "the `address` to serve HTTP at")
-	internalAddress := flag.String("internal", "127.0.0.1:9090", "the `address` to serve /metrics at, without tokens")
 	drain := flag.Duration("drain", 5*time.Second, "how long calls are accepted after SIGTERM, so that a balancer notices that /readyz says 503")
 	file := flag.String("config", "config.json", "the `file` with the settings")
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *address, *internalAddress, *drain, *file); err != nil {
+	if err := run(ctx, *address, *drain, *file); err != nil {
 		slog.Error("the server failed", "error", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, address, internalAddress string, drain time.Duration, file string) error {
+func run(ctx context.Context, address string, drain time.Duration, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -64,27 +60,12 @@ func run(ctx context.Context, address, internalAddress string, drain time.Durati
 	if err != nil {
 		return err
 	}
-	var listening net.ListenConfig
-	listener, err := listening.Listen(ctx, "tcp", internalAddress)
-	if err != nil {
-		return err
-	}
-	slog.Info("serving /metrics", "address", listener.Addr().String())
-	metrics := &gateway.Metrics{}
-	internalServer := &http.Server{Handler: internal(metrics), ReadHeaderTimeout: 5 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- internalServer.Serve(listener) }()
-	err = streamable.Serve(ctx, address, newServer(c.key("state"), metrics), &streamable.ServeOptions{
+	return streamable.Serve(ctx, address, newServer(c.key("state")), &streamable.ServeOptions{
 		Options:         streamable.Options{Hosts: []string{c.Host}},
 		Wrap:            callers.Handler,
 		Drain:           drain,
 		ShutdownTimeout: 20 * time.Second, // with Drain less than the 30 s after which the orchestrator kills the process
 	})
-	err = errors.Join(err, internalServer.Close()) // last, so that /metrics has all calls
-	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
-		err = errors.Join(err, ended)
-	}
-	return err
 }
 
 // key derives a key for one purpose from the secret.
@@ -93,10 +74,10 @@ func (c *config) key(purpose string) []byte {
 	return key[:]
 }
 
-func newServer(stateKey []byte, metrics *gateway.Metrics) *server.Server {
-	audit := &gateway.Audit{Counters: metrics}
+func newServer(stateKey []byte) *server.Server {
+	audit := &gateway.Audit{}
 	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, &server.Options{
-		Middleware: []mcp.Middleware{audit.Middleware}, // logs and counts each call
+		Middleware: []mcp.Middleware{audit.Middleware}, // logs each call
 		StateKeys:  [][]byte{stateKey},
 	})
 	server.AddTool(s, server.Tool{Name: "divide", Description: "Divide two numbers.", Timeout: 5 * time.Second}, divide)
@@ -113,11 +94,4 @@ func divide(_ context.Context, _ *server.Request, in divideIn) (float64, error) 
 		return 0, errors.New("the divisor is 0: choose another one")
 	}
 	return in.Dividend / in.Divisor, nil
-}
-
-// internal serves what needs no token and is meant for Prometheus only.
-func internal(metrics http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
-	return mux
 }

@@ -33,7 +33,7 @@ func written(t *testing.T, settings string) string {
 }
 
 // started runs the server at free ports. stop ends it as SIGTERM does and returns its result and log.
-func started(t *testing.T) (origin, internalOrigin string, stop func() (log string, err error)) {
+func started(t *testing.T) (origin string, stop func() (log string, err error)) {
 	t.Helper()
 	file := written(t, `{"host":"mcp.example.com","tokens":{"sesame-open-sesame":"ada"},"secret":"`+strings.Repeat("0a", 32)+`"}`)
 	read, write := io.Pipe()
@@ -42,12 +42,12 @@ func started(t *testing.T) (origin, internalOrigin string, stop func() (log stri
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, "127.0.0.1:0", "127.0.0.1:0", 0, file)
+		ended <- run(ctx, "127.0.0.1:0", 0, file)
 		write.Close()
 	}()
 	lines := json.NewDecoder(read)
-	var internalServer, public struct{ Address string }
-	if err := errors.Join(lines.Decode(&internalServer), lines.Decode(&public)); err != nil {
+	var public struct{ Address string }
+	if err := lines.Decode(&public); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
@@ -56,7 +56,7 @@ func started(t *testing.T) (origin, internalOrigin string, stop func() (log stri
 		defer close(copied)
 		_, _ = io.Copy(&log, read)
 	}()
-	return "http://" + public.Address, "http://" + internalServer.Address, func() (string, error) {
+	return "http://" + public.Address, func() (string, error) {
 		cancel()
 		err := <-ended
 		<-copied
@@ -80,7 +80,7 @@ func get(t *testing.T, url string) (status int, body string) {
 }
 
 func TestServer(t *testing.T) {
-	origin, internalOrigin, stop := started(t)
+	origin, stop := started(t)
 	connect := func(token string) (*client.Session, error) {
 		return client.Connect(t.Context(), streamable.Dial(origin+"/mcp", &streamable.DialOptions{
 			Header: func(_ context.Context, header http.Header) error {
@@ -102,15 +102,6 @@ func TestServer(t *testing.T) {
 	}
 	if status, _ := get(t, origin+"/readyz"); status != http.StatusOK {
 		t.Errorf("the status of /readyz is %d", status)
-	}
-	if status, _ := get(t, origin+"/metrics"); status != http.StatusNotFound {
-		t.Errorf("the status of /metrics at the public address is %d", status)
-	}
-	const counted = `
-dovetail_calls_total{method="tools/call",server="",tool="divide",outcome="ok"} 1
-`
-	if _, text := get(t, internalOrigin+"/metrics"); !strings.Contains(text, counted) {
-		t.Errorf("want%sthe metrics are\n%s", counted, text)
 	}
 	if err := session.Close(); err != nil {
 		t.Error(err)
@@ -138,7 +129,7 @@ func TestInvalidConfig(t *testing.T) {
 	} {
 		file := written(t, text)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if err := run(ctx, "127.0.0.1:0", "127.0.0.1:0", 0, file); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(ctx, "127.0.0.1:0", 0, file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 		cancel()
