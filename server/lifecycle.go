@@ -14,6 +14,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // startTimeout bounds starting all dependencies and mounts, and stopping them again after a
@@ -430,6 +431,12 @@ type dependencyPanic struct{ *panicError }
 func (dependencyPanic) Error() string { return "it panicked" }
 
 func (e dependencyPanic) Unwrap() error { return e.panicError }
+
+// Stopping returns a channel that is closed when [Server.Shutdown] is called.
+func (s *Server) Stopping() <-chan struct{} { return s.stopping }
+
+// Store returns [Options].Store, for transports.
+func (s *Server) Store() store.Store { return s.options.Store }
 
 // A callCounter counts running calls.
 type callCounter struct {

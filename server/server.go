@@ -496,9 +496,3 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	return err
 }
-
-// Stopping returns a channel that is closed when [Server.Shutdown] is called.
-func (s *Server) Stopping() <-chan struct{} { return s.stopping }
-
-// Store returns [Options].Store, for transports.
-func (s *Server) Store() store.Store { return s.options.Store }
