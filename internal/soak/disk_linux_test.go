@@ -272,7 +272,7 @@ func TestFullDiskOfAGateway(t *testing.T) {
 				return "written", nil
 			})
 			server.AddTool(s, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.Request, in echoIn) (string, error) { return in.Nonce, nil })
-			session, err := client.Connect(t.Context(), transport.Pipe(s), nil)
+			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Tasks: client.TasksOff})
 			if err != nil {
 				t.Fatal(err)
 			}

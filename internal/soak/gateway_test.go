@@ -100,7 +100,7 @@ func callGateway(t *testing.T, folder, point, path string) (*mcp.CallToolResult,
 	session, err := client.Connect(t.Context(), stdio.Command(os.Args[0], nil, &stdio.CommandOptions{
 		Env:    []string{roleVariable + "=gateway", folderVariable + "=" + folder, pointVariable + "=" + point, "GORACE=atexit_sleep_ms=0"},
 		Stderr: os.Stderr,
-	}), &client.Options{NoReconnect: true})
+	}), &client.Options{NoReconnect: true, Tasks: client.TasksOff}) // the gateway keeps tasks in memory
 	if err != nil {
 		t.Fatal(err)
 	}
