@@ -480,6 +480,9 @@ func TestExperimentalTasks(t *testing.T) {
 		if got := call(mcp.MethodToolsCall, `{"name":"plain","arguments":{},"task":{}}`); !strings.Contains(got, "-32601") {
 			t.Errorf("a task of a tool without tasks: %s", got)
 		}
+		if got := call(mcp.MethodToolsCall, `{"name":"wait","arguments":{}}`); !strings.Contains(got, "-32601") || !strings.Contains(got, "parameter task") {
+			t.Errorf("a call of a tool that runs only as a task: %s", got)
+		}
 		for _, method := range []string{"tasks/list", mcp.MethodTasksUpdate} {
 			if got := call(method, `{"taskId":"`+id+`","inputResponses":{}}`); !strings.Contains(got, "-32601") {
 				t.Errorf("%s: %s", method, got)
