@@ -455,7 +455,7 @@ func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, 
 	if err != nil {
 		return task.Outcome{}, err
 	}
-	encoded, err := result.AppendJSON(nil)
+	encoded, err := era.TaskResult(result)
 	if err != nil {
 		return task.Outcome{}, err
 	}

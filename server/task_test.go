@@ -148,7 +148,7 @@ func TestFunctionRunsAsTask(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 		done := c.expect(id, mcp.TaskCompleted)
-		if want := `{"content":[{"type":"text","text":"brioche: true"}]}`; string(done.Result) != want || *done.TTLMs != 3_600_000 {
+		if want := `{"content":[{"type":"text","text":"brioche: true"}],"resultType":"complete"}`; string(done.Result) != want || *done.TTLMs != 3_600_000 {
 			t.Errorf("the task is %+v with the result %s, want %s", done, done.Result, want)
 		}
 		if n := paid.Load(); n != 1 {
@@ -170,7 +170,7 @@ func TestOutcomesOfTasks(t *testing.T) {
 		add("wait", func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() })
 
 		failed := c.expect(c.start("error", `{}`), mcp.TaskCompleted)
-		if want := `{"content":[{"type":"text","text":"no flour"}],"isError":true}`; string(failed.Result) != want {
+		if want := `{"content":[{"type":"text","text":"no flour"}],"isError":true,"resultType":"complete"}`; string(failed.Result) != want {
 			t.Errorf("an error of the tool: %s, want %s", failed.Result, want)
 		}
 		broken := c.expect(c.start("protocol", `{}`), mcp.TaskFailed)
@@ -479,6 +479,9 @@ func TestExperimentalTasks(t *testing.T) {
 		}
 		if got := call(mcp.MethodToolsCall, `{"name":"plain","arguments":{},"task":{}}`); !strings.Contains(got, "-32601") {
 			t.Errorf("a task of a tool without tasks: %s", got)
+		}
+		if got := call(mcp.MethodToolsCall, `{"name":"wait","arguments":{}}`); !strings.Contains(got, "-32601") || !strings.Contains(got, "parameter task") {
+			t.Errorf("a call of a tool that runs only as a task: %s", got)
 		}
 		for _, method := range []string{"tasks/list", mcp.MethodTasksUpdate} {
 			if got := call(method, `{"taskId":"`+id+`","inputResponses":{}}`); !strings.Contains(got, "-32601") {

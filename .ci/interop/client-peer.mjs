@@ -20,7 +20,7 @@ export const NOTIFICATIONS = [
 ];
 
 export class Peer {
-  /** The requests of the server, in order: {method, params}. */
+  /** The requests of the server, in order: {method, params, taskId}. */
   asked = [];
   /** The notifications of the server, in order: {method, params}. */
   told = [];
@@ -56,9 +56,9 @@ export class Peer {
     return this.version >= version;
   }
 
-  /** Answers a question of the server. */
-  answer(method, params) {
-    this.asked.push({ method, params });
+  /** Answers a question of the server, or of a task. */
+  answer(method, params, taskId = params?._meta?.["io.modelcontextprotocol/related-task"]?.taskId) {
+    this.asked.push({ method, params, taskId });
     return this.answers[method](params);
   }
 

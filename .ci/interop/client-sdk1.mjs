@@ -51,6 +51,7 @@ export async function open(server, version, capabilities = CAPABILITIES) {
   await client.connect(transport);
   peer.negotiated = transport.negotiated;
   peer.call = (tool, args = {}, options) => client.callTool({ name: tool, arguments: args }, undefined, options);
+  peer.tasks = () => new Tasks(client.experimental.tasks);
   peer.logFrom = (level) => client.setLoggingLevel(level);
   peer.watch = () => server.transport === "http" && ear.listening; // changed lists are told unasked
   return peer.tap();
@@ -62,4 +63,57 @@ function schemaOf(method, kind) {
     if (name.endsWith(`${kind}Schema`) && schema.shape?.method?.value === method) return schema;
   }
   throw new Error(`the SDK has no schema for ${method}`);
+}
+
+/** The experimental tasks of the client. */
+class Tasks {
+  #tasks;
+
+  constructor(tasks) {
+    this.#tasks = tasks;
+  }
+
+  async start(tool, args = {}) {
+    const stream = this.#tasks.callToolStream({ name: tool, arguments: args }, undefined, { task: {} });
+    const { type, task, error } = (await stream.next()).value;
+    if (type === "error") throw error;
+    const end = async () => {
+      const states = [task.status];
+      let result;
+      for await (const message of stream) {
+        if (message.type === "taskStatus") states.push(message.task.status);
+        if (message.type === "result") ({ result } = message);
+      }
+      return { id: task.taskId, states, result };
+    };
+    return { id: task.taskId, end, leave: () => task.taskId };
+  }
+
+  async run(tool, args) {
+    return (await this.start(tool, args)).end();
+  }
+
+  async resume(id) {
+    return { result: await this.result(id) };
+  }
+
+  demand(tool, args) {
+    return this.start(tool, args);
+  }
+
+  get(id) {
+    return this.#tasks.getTask(id);
+  }
+
+  result(id) {
+    return this.#tasks.getTaskResult(id, schemas.CallToolResultSchema);
+  }
+
+  cancel(id) {
+    return this.#tasks.cancelTask(id);
+  }
+
+  list() {
+    return this.#tasks.listTasks();
+  }
 }

@@ -1,6 +1,7 @@
 // The client of @modelcontextprotocol/client 2.x, which supports 2026-07-28.
 import { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { Tasks } from "./client-ext-tasks.mjs";
 import { CAPABILITIES, INFO, LEGACY, NOTIFICATIONS, Peer, QUESTIONS } from "./client-peer.mjs";
 import { Ear } from "./client-server.mjs";
 
@@ -48,6 +49,8 @@ async function connect(server, version, capabilities, options) {
   peer.negotiated = client.getNegotiatedProtocolVersion();
   let meta;
   peer.call = (tool, args = {}, options) => client.callTool({ name: tool, arguments: args, _meta: meta }, options);
+  let tasks;
+  peer.tasks = () => (tasks ??= new Tasks(peer, capabilities));
   peer.logFrom = peer.modern
     ? (level) => (meta = { [LOG_LEVEL_META_KEY]: level }) // each request says so itself
     : (level) => client.setLoggingLevel(level);

@@ -1,6 +1,7 @@
 package era
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -216,17 +217,19 @@ func errorFor(version mcp.Version, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	code := e.Code
+	code, message := e.Code, e.Message
 	switch {
 	case version.Modern() && code == mcp.CodeResourceNotFound:
 		code = jsonrpc.InvalidParams
+	case version == mcp.Version20251125 && code == mcp.CodeMissingClientCapability && bytes.Equal(e.Data, mcp.MissingExtension(mcp.ExtensionTasks).Data):
+		code, message = jsonrpc.MethodNotFound, "the tool runs only as a task: call it with the parameter task"
 	case !version.Modern() && code == mcp.CodeMissingClientCapability:
 		code = jsonrpc.InvalidRequest
 	}
 	if code == e.Code {
 		return err // unchanged, since a transport may check wrapped errors
 	}
-	return &jsonrpc.Error{Code: code, Message: e.Message, Data: e.Data}
+	return &jsonrpc.Error{Code: code, Message: message, Data: e.Data}
 }
 
 func methodNotFound(method string) error {

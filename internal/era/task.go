@@ -93,6 +93,16 @@ func TaskParams(call *mcp.Call) (json.RawMessage, error) {
 		jsonscan.Edit{Name: memberState}, jsonscan.Edit{Name: memberResponses}, jsonscan.Edit{Name: "task"})
 }
 
+// TaskResult returns the result of a call for its task. It has the type that it would have without the
+// task; older versions do not see it.
+func TaskResult(result mcp.Result) (json.RawMessage, error) {
+	encoded, err := result.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	return jsonscan.Splice(nil, encoded, jsonscan.Edit{Name: "resultType", Value: resultComplete})
+}
+
 // becomeTask answers a call with a task, which continues in the background.
 func (s *Server) becomeTask(ctx context.Context, c *call, request *mcp.TaskRequest) (*mcp.Task, error) {
 	c.ID()
