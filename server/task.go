@@ -409,12 +409,8 @@ func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, 
 	if err != nil {
 		return task.Outcome{}, err
 	}
-	encoded, err := result.AppendJSON(nil)
+	encoded, err := era.TaskResult(result)
 	if err != nil {
-		return task.Outcome{}, err
-	}
-	// The result of a task has the type that the result of its call would have. Older versions do not see it.
-	if encoded, err = jsonscan.Splice(nil, encoded, jsonscan.Edit{Name: "resultType", Value: json.RawMessage(`"complete"`)}); err != nil {
 		return task.Outcome{}, err
 	}
 	failed, err := jsonscan.Find(encoded, "isError")

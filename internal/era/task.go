@@ -84,6 +84,16 @@ func TaskParams(call *mcp.Call) (json.RawMessage, error) {
 		jsonscan.Edit{Name: memberState}, jsonscan.Edit{Name: memberResponses}, jsonscan.Edit{Name: "task"})
 }
 
+// TaskResult encodes the result of a call for its task. It has the type that the result of the call would
+// have; sessions of older versions do not get it.
+func TaskResult(result mcp.Result) (json.RawMessage, error) {
+	encoded, err := result.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	return jsonscan.Splice(nil, encoded, jsonscan.Edit{Name: "resultType", Value: resultComplete})
+}
+
 // becomeTask answers a call with a task, which continues in the background.
 func (s *Server) becomeTask(ctx context.Context, c *call, request *mcp.TaskRequest) (*mcp.Task, error) {
 	c.ID()
