@@ -262,7 +262,9 @@ func capabilitiesFor(version mcp.Version, has mcp.ServerCapabilities) mcp.Server
 
 // isModernExtension reports whether an extension needs version 2026-07-28. Tasks of 2025-11-25 are not
 // those of the extension.
-func isModernExtension(name string) bool { return name == mcp.ExtensionTasks || name == mcp.ExtensionSkills }
+func isModernExtension(name string) bool {
+	return name == mcp.ExtensionTasks || name == mcp.ExtensionSkills
+}
 
 // extensionsFor returns the extensions that exist in a version.
 func extensionsFor(version mcp.Version, declared map[string]json.RawMessage) map[string]json.RawMessage {
