@@ -93,8 +93,8 @@ func TaskParams(call *mcp.Call) (json.RawMessage, error) {
 		jsonscan.Edit{Name: memberState}, jsonscan.Edit{Name: memberResponses}, jsonscan.Edit{Name: "task"})
 }
 
-// TaskResult returns the result of a call for its task. It has the type that it would have without the
-// task; older versions do not see it.
+// TaskResult encodes the result of a call for its task. It has the type that the result of the call would
+// have; sessions of older versions do not get it.
 func TaskResult(result mcp.Result) (json.RawMessage, error) {
 	encoded, err := result.AppendJSON(nil)
 	if err != nil {
