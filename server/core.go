@@ -117,7 +117,7 @@ func (s *Server) capabilities(c *Catalog, more bool) mcp.ServerCapabilities {
 	if more || c.Len(mcp.KindSkill) > 0 {
 		has.Extensions = withExtension(has.Extensions, mcp.ExtensionSkills, `{"directoryRead":true}`)
 	}
-	if more || c.Len(mcp.KindEvent) > 0 {
+	if c.partial || c.Len(mcp.KindEvent) > 0 {
 		has.Extensions = withExtension(has.Extensions, mcp.ExtensionEvents, `{"listChanged":true}`)
 	}
 	return has
