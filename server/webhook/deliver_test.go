@@ -533,6 +533,7 @@ func TestRotation(t *testing.T) {
 		second := first
 		second.Secret = shared.NewSecret().Text()
 		subscribe(t, d, second)
+		synctest.Wait() // the replica reads what it has stored
 		check := func(want1, want2 bool) {
 			t.Helper()
 			f.add(1)
