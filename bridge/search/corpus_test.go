@@ -235,6 +235,18 @@ func TestRecall(t *testing.T) {
 	}
 }
 
+// TestIndexIsBuiltOnce: all searches of a catalog share one index.
+func TestIndexIsBuiltOnce(t *testing.T) {
+	tools, _ := corpus(t)
+	catalog := server.NewCatalog(tools, nil)
+	if indexOf(catalog) != indexOf(catalog) {
+		t.Error("the second search has another index")
+	}
+	if indexOf(server.NewCatalog(tools[1:], nil)) == indexOf(catalog) {
+		t.Error("two catalogs have one index")
+	}
+}
+
 // BenchmarkCorpus reports the median and the 99th percentile of the time of a query, in ns.
 func BenchmarkCorpus(b *testing.B) {
 	tools, requests := corpus(b)

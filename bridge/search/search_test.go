@@ -160,7 +160,7 @@ func TestFoundIsBounded(t *testing.T) {
 	}
 }
 
-// TestIndexIsBounded: the words of a tool are limited.
+// TestIndexIsBounded: the words of a tool are limited, and the words that begin with one of a query.
 func TestIndexIsBounded(t *testing.T) {
 	var text strings.Builder
 	for i := range 10_000 {
@@ -173,5 +173,13 @@ func TestIndexIsBounded(t *testing.T) {
 		if got := foundNames(t, session, query); got != want {
 			t.Errorf("%.20q finds %q, want %q", query, got, want)
 		}
+	}
+	var tools []string
+	for i := range 45 {
+		tools = append(tools, fmt.Sprintf("zebra%dx", i+10))
+	}
+	session = connect(t, newServer(t, newSource(tools...)), nil)
+	if got := len(found(t, session, `{"query":"zebra","limit":50}`)); got != 32 {
+		t.Errorf("found are %d tools, want 32", got)
 	}
 }
