@@ -320,7 +320,7 @@ type tally struct {
 	by           []string
 	counted      bool          // there was a yes
 	remember     time.Duration // the shortest of the yeses
-	err          error // of the first approver that failed
+	err          error         // of the first approver that failed
 }
 
 // count adds a vote. If it decides, count returns the result.
