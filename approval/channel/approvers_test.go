@@ -32,9 +32,9 @@ func numberedApprovers() func(*http.Request) string {
 	return func(*http.Request) string { return fmt.Sprint("person ", last.Add(1)-1) }
 }
 
-// ended returns the notification that a request has ended. If a store yields the end first, it is
+// lastWord returns the notification that a request has ended. If a store yields the end first, it is
 // followed by one with the decision.
-func (a *approver) ended(t *testing.T, id string) shown {
+func (a *approver) lastWord(t *testing.T, id string) shown {
 	t.Helper()
 	got := a.asked(t)
 	synctest.Wait()
@@ -47,7 +47,7 @@ func (a *approver) ended(t *testing.T, id string) shown {
 // wantDecided checks that an approver sees who has decided a request, and how.
 func (a *approver) wantDecided(t *testing.T, id, decision, by, why string, remember int) {
 	t.Helper()
-	got := a.ended(t, id)
+	got := a.lastWord(t, id)
 	p := got.Params
 	if got.Method != "withdrawn" || p.ID != id || p.Decision != decision || p.By != by || p.Why != why || p.Remember != remember {
 		t.Errorf("the approver gets %+v, want %q, %s by %q because of %q", got, id, decision, by, why)
@@ -304,7 +304,7 @@ func TestDecisionOfARecordThatHasGone(t *testing.T) {
 			decides.say(t, answerOf(id, i%2 == 0))
 			wantApproved(t, done, i%2 == 0)
 			synctest.Wait()
-			got := sees.ended(t, id)
+			got := sees.lastWord(t, id)
 			if want := map[bool]string{true: "approved", false: "rejected"}[i%2 == 0]; got.Method != "withdrawn" || got.Params.ID != id || got.Params.Decision != want || got.Params.By != "person 0" {
 				t.Fatalf("the approver gets %+v", got)
 			}
