@@ -13,7 +13,7 @@ export async function says_what_and_why(stage) {
   const { page } = await stage.visit(host.link, TALL);
   host.ask({
     title: "Write a file \u202etxt", description: "Writes.\n\n<img src=x onerror=alert(1)>\u200b", readOnly: false, destructive: true,
-    rule: "writes", reason: "changes need a person", launch: "npx files", toolDigest: "b".repeat(64),
+    rule: "writes", reason: "changes need a person", launch: `npx files sha256:${"c".repeat(64)}`, toolDigest: "b".repeat(64),
   });
   await waiting(page, 1);
   const card = cardOf(page);
@@ -30,6 +30,7 @@ export async function says_what_and_why(stage) {
   assert.equal(await card.locator(".digest").isVisible(), true);
   assert.match(await card.locator(".digest").textContent(), /^[0-9a-f]{64}$/);
   assert.equal(await card.locator("[data-of=toolDigest]").textContent(), "b".repeat(64));
+  assert.equal(await card.locator("[data-of=launchDigest]").textContent(), `sha256:${"c".repeat(64)}`);
 }
 
 export async function says_what_a_tool_may_do(stage) {

@@ -54,9 +54,9 @@ export async function notifies_while_hidden(stage) {
   assert.equal(await page.evaluate(() => window.asked), 0);
   await hide(false);
   const button = page.locator(".notify");
-  assert.equal(await button.textContent(), "Notifications: off");
+  assert.equal(await button.textContent(), "Notify: off");
   await button.click();
-  await eventually(async () => assert.equal(await button.textContent(), "Notifications: on"));
+  await eventually(async () => assert.equal(await button.textContent(), "Notify: on"));
   assert.equal(await button.getAttribute("aria-pressed"), "true");
   // Not while the page is visible.
   host.ask(secret);
@@ -84,9 +84,9 @@ export async function notifies_while_hidden(stage) {
   await page.reload();
   await eventually(async () => assert.equal(await page.evaluate(() => localStorage.getItem("dovetail.setting.notifications")), "on"));
   await button.click(); // the browser asks again here, since the permission is that of the test
-  await eventually(async () => assert.equal(await button.textContent(), "Notifications: on"));
+  await eventually(async () => assert.equal(await button.textContent(), "Notify: on"));
   await button.click();
-  await eventually(async () => assert.equal(await button.textContent(), "Notifications: off"));
+  await eventually(async () => assert.equal(await button.textContent(), "Notify: off"));
   await hide(true);
   host.ask(secret);
   await waiting(page, 4);
@@ -97,7 +97,7 @@ export async function says_that_notifications_are_blocked(stage) {
   const host = await stage.host();
   const { page } = await stage.visit(host.link, { before: recordNotifications("denied") });
   await page.locator(".notify").click();
-  await eventually(async () => assert.equal(await page.locator(".notify").textContent(), "Notifications: blocked by the browser"));
+  await eventually(async () => assert.equal(await page.locator(".notify").textContent(), "Notify: blocked by the browser"));
   assert.equal(await page.locator(".notify").getAttribute("aria-pressed"), "false");
   await page.evaluate(() => window.hide(true));
   host.ask();

@@ -3,7 +3,7 @@
 import { layOut } from "./arguments.js";
 import { now } from "./clock.js";
 import { element, fromTemplate, timeOfDay } from "./element.js";
-import { choices, duration, effectOf } from "./facts.js";
+import { choices, duration, effectOf, splitLaunch } from "./facts.js";
 import { matchesDigest } from "./frame.js";
 import { show, showLines } from "./visible.js";
 
@@ -182,10 +182,11 @@ export class Card {
 	}
 
 	#fill() {
-		const { server, launch, created } = this.request;
+		const { server, created } = this.request;
+		const [launch, launchDigest] = splitLaunch(this.request.launch);
 		const texts = {
 			...this.request, asked: timeOfDay(created),
-			source: server || "this program itself", launch: launch || (server ? "" : "part of this program"),
+			source: server || "this program itself", launch: launch || (server ? "" : "part of this program"), launchDigest,
 		};
 		for (const node of this.element.querySelectorAll("[data-of]")) {
 			const text = texts[node.dataset.of];
@@ -195,6 +196,7 @@ export class Card {
 		this.#fillFacts();
 		this.#fillChoices();
 		this.#part(".card").setAttribute("aria-label", server ? `${server}.${this.request.tool}` : this.request.tool);
+		this.#part(".launch-digest").hidden = !launchDigest;
 		this.#part(".copy").hidden = !navigator.clipboard;
 		this.endMark = element("span", "end", "");
 		this.#part(".arguments").append(layOut(this.request.arguments), this.endMark);

@@ -10,6 +10,12 @@ export function effectOf({ readOnly, destructive, trusted }) {
 	return { effect, text, source };
 }
 
+/** Splits a launch description into its text and the digest at its end, "" if there is none. */
+export function splitLaunch(launch) {
+	const [, text, digest] = /^(.+) (sha256:[0-9a-f]{64})$/s.exec(launch) ?? [];
+	return digest ? [text, digest] : [launch, ""];
+}
+
 /** Formats a number of seconds, such as "5 minutes". */
 export function duration(seconds) {
 	for (const [unit, size] of [["day", 86_400], ["hour", 3600], ["minute", 60]]) {

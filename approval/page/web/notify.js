@@ -61,7 +61,7 @@ export class Notifier {
 		if (!supported()) return;
 		const blocked = Notification.permission === "denied";
 		this.#button.setAttribute("aria-pressed", this.#isOn);
-		this.#button.textContent = blocked ? "Notifications: blocked by the browser" : `Notifications: ${this.#isOn ? "on" : "off"}`;
+		this.#button.textContent = blocked ? "Notify: blocked by the browser" : `Notify: ${this.#isOn ? "on" : "off"}`;
 	}
 }
 
