@@ -92,7 +92,7 @@ func Guard(p *policy.Compiled, approver Approver, opts *Options) mcp.Guard {
 	if o.Expiry = cmp.Or(o.Expiry, DefaultExpiry); o.Expiry < 0 {
 		o.Expiry = NoExpiry
 	}
-	o.Remember = max(0, o.Remember.Truncate(time.Millisecond))
+	o.Remember = max(0, o.Remember-o.Remember%time.Millisecond)
 	o.MaxOpen = cmp.Or(o.MaxOpen, DefaultMaxOpen)
 	o.MaxPerCaller = cmp.Or(o.MaxPerCaller, DefaultMaxPerCaller)
 	o.Name = cmp.Or(o.Name, "approval")

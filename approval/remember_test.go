@@ -175,7 +175,7 @@ func TestRememberedTime(t *testing.T) {
 						if _, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, anotherExchange())); err != nil {
 							t.Fatal(err)
 						}
-						time.Sleep(wait)
+						sleep(wait)
 					}
 					if len(person.asked) != test.asked || len(f.ran()) != 2 {
 						t.Errorf("%d questions and %d executions, want %d and 2", len(person.asked), len(f.ran()), test.asked)
@@ -325,14 +325,14 @@ func TestRememberedByReplicas(t *testing.T) {
 		if used.Event != approval.EventApproved || used.RememberedFrom != person.asked[0].ID || used.Replica != "replica-1" {
 			t.Errorf("the journal of the second replica has %+v", used)
 		}
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		call(2, 3)
 		call(1, 3)
 		replicas[1].store.down.Store(true)
 		call(1, 4)
 		replicas[1].store.down.Store(false)
 		call(1, 4)
-		time.Sleep(9 * time.Minute)
+		sleep(9 * time.Minute)
 		call(0, 5)
 		call(1, 6)
 	})
@@ -358,13 +358,13 @@ func TestRememberedAtMostAsLongAsStored(t *testing.T) {
 			}
 		}
 		replicas[0].store.down.Store(false)
-		// Both replicas ask about equal calls at the same time, and are told different times.
+		// Both replicas ask about equal calls at the same time, and get different answers.
 		both := make(chan time.Duration, 2)
 		both <- time.Minute
 		both <- time.Hour
 		slow := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 			howLong := <-both
-			time.Sleep(time.Second + howLong/time.Minute*time.Millisecond)
+			sleep(time.Second + howLong/time.Minute*time.Millisecond)
 			return yesFor(howLong), nil
 		})
 		for _, r := range replicas {
@@ -374,7 +374,7 @@ func TestRememberedAtMostAsLongAsStored(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		time.Sleep(30 * time.Minute)
+		sleep(30 * time.Minute)
 		if err := replicas[0].call(t, anotherExchange()); err != nil {
 			t.Fatal(err)
 		}

@@ -29,9 +29,9 @@ const (
 	MaxReason = 1 << 10
 	// MaxText is the maximum length of the result of [Request.String], in bytes.
 	MaxText = 500
-	// MaxDescription is the maximum length of [Request].Description and of [Request].Title, in bytes.
-	// A longer text is truncated.
-	MaxDescription = 4 << 10
+
+	// maxDescription is the maximum length of a title or description, in bytes.
+	maxDescription = 4 << 10
 )
 
 // A Request is a call that awaits approval. Approvers must not change it: a changed request
@@ -51,6 +51,7 @@ type Request struct {
 	Created, Deadline time.Time
 
 	// Title and Description are those of the tool's definition, written by the author of the server.
+	// Each is truncated to 4 KiB.
 	Title, Description string
 	// Annotations are those of the tool's definition. Without a hint, the tool may delete or
 	// overwrite data.
@@ -94,7 +95,7 @@ func (g *guard) newRequest(target Target, call *mcp.Call, d policy.Decision) *Re
 		Target:    target,
 		Arguments: bytes.Clone(argumentsOf(call)),
 		Created:   now,
-		Deadline:  now.Add(g.opts.Expiry.Truncate(time.Millisecond)),
+		Deadline:  now.Add(g.opts.Expiry - g.opts.Expiry%time.Millisecond),
 
 		Annotations: t.Definition.Annotations(),
 		Trusted:     t.Origin.Trusted || t.Origin == mcp.Origin{},
@@ -104,8 +105,8 @@ func (g *guard) newRequest(target Target, call *mcp.Call, d policy.Decision) *Re
 		call:        call,
 	}
 	if definition, err := jsonscan.ReadObject(t.Definition.JSON()); err == nil {
-		r.Title = peertext.Cut(cmp.Or(stringIn(&definition, "title"), r.Annotations.Title), MaxDescription)
-		r.Description = peertext.Cut(stringIn(&definition, "description"), MaxDescription)
+		r.Title = peertext.Cut(cmp.Or(stringIn(&definition, "title"), r.Annotations.Title), maxDescription)
+		r.Description = peertext.Cut(stringIn(&definition, "description"), maxDescription)
 	}
 	if call.Caller != nil {
 		r.Caller = call.Caller.Principal

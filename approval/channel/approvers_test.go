@@ -44,7 +44,7 @@ func (a *approver) lastWord(t *testing.T, id string) shown {
 	return got
 }
 
-// wantDecided checks that an approver sees who has decided a request, and how.
+// wantDecided checks that an approver sees who decided a request, and how.
 func (a *approver) wantDecided(t *testing.T, id, decision, by, why string, remember int) {
 	t.Helper()
 	got := a.lastWord(t, id)
@@ -107,7 +107,7 @@ func TestSeveralApprovers(t *testing.T) {
 	})
 }
 
-// Without Options.Identify it is not known who has decided.
+// Without Options.Identify the name of the person is not known.
 func TestUnidentifiedApprover(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, r *rig) {
 		first, second := r.connect(t, subprotocol), r.connect(t, subprotocol)
