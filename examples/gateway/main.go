@@ -45,7 +45,7 @@ var modes = []string{"page", "channel", "terminal", "caller", "none"} // of -app
 
 type options struct {
 	config, address, policy, trust, approve, token, journal, verify string
-	expiry                                                          time.Duration
+	expiry, remember                                                time.Duration
 	open, launch                                                    bool
 }
 
@@ -73,6 +73,7 @@ func parse(args []string, said io.Writer) (*options, error) {
 	flags.StringVar(&o.trust, "trust", "", "the `servers`, separated by commas, whose tool annotations are believed; * for all")
 	flags.StringVar(&o.approve, "approve", "page", "how calls are approved: "+strings.Join(modes, ", "))
 	flags.DurationVar(&o.expiry, "expiry", approval.DefaultExpiry, "how long a call waits for approval")
+	flags.DurationVar(&o.remember, "remember", 0, "the longest time for which a yes on the page may be remembered; 0 allows none")
 	flags.StringVar(&o.token, "token", "", "the bearer token of callers, at least 16 characters; by default it is random and printed")
 	flags.BoolVar(&o.open, "open", false, "serve callers without a token, at a loopback address only")
 	flags.BoolVar(&o.launch, "launch", false, "let callers of /run start any program that they name")
@@ -87,6 +88,8 @@ func parse(args []string, said io.Writer) (*options, error) {
 		return nil, errors.New("-open serves without a token: leave out -token")
 	case o.expiry <= 0:
 		return nil, errors.New("-expiry: expected a positive duration")
+	case o.remember < 0:
+		return nil, errors.New("-remember: expected a positive duration, or 0")
 	}
 	return o, nil
 }
@@ -105,7 +108,7 @@ func run(ctx context.Context, o *options, in io.Reader, said io.Writer) error {
 	}
 	logger := slog.New(slog.NewTextHandler(said, nil))
 	audit := &gateway.Audit{Logger: logger}
-	asking := &approval.Options{Expiry: o.expiry, Logger: logger, GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision}}
+	asking := &approval.Options{Expiry: o.expiry, Remember: o.remember, Logger: logger, GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision}}
 	if o.journal != "" {
 		journal, err := approval.OpenJournal(o.journal, logger)
 		if err != nil {

@@ -257,6 +257,7 @@ func TestProgramSaysWhatIsWrong(t *testing.T) {
 		{[]string{"-open", "-addr", "0.0.0.0:0"}, "127.0.0.1"},
 		{[]string{"-open", "-addr", ":0"}, "127.0.0.1"},
 		{[]string{"-expiry", "0s"}, "-expiry"},
+		{[]string{"-remember", "-1s"}, "-remember"},
 		{[]string{"-journal", p.folder}, "directory"},
 		{[]string{"-verify", broken}, approval.ErrBroken.Error()},
 		{[]string{"more"}, "more"},

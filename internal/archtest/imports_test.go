@@ -169,7 +169,7 @@ docs/start/server:        mcp transport/stdio transport/streamable server
 docs/production/server:   mcp transport/streamable server bridge/gateway net/http
 
 # Serves the approval page to a browser that is driven by a test.
-internal/httpfixture:     approval approval/channel approval/page net/http
+internal/httpfixture:     mcp approval approval/channel approval/page net/http
 
 # The server that the official conformance suite runs against, and its runner.
 internal/conformance/features: jsonrpc schema mcp transport transport/store transport/sse transport/streamable transport/ws
