@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -390,6 +391,79 @@ func TestTaskSurvivesItsServer(t *testing.T) {
 			t.Errorf("the result is %s", done.Result)
 		}
 	})
+}
+
+// Shutdown gives up tasks that wait for a person, who answers after that: a replica on the same store
+// continues them. It waits for those that work.
+func TestShutdownGivesUpWaitingTasks(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			opts := &server.Options{}
+			if kept {
+				opts.Store = newStore(t)
+			}
+			answered := make(chan struct{})
+			start := func() *taskClient {
+				s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, opts)
+				ask := mcp.Guard{Name: "ask", Waits: true, Run: func(next mcp.Handler) mcp.Handler {
+					return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+						if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
+							return nil, err
+						}
+						defer deadline.Pause(ctx)()
+						select {
+						case <-answered:
+							return next(ctx, call)
+						case <-ctx.Done():
+							return nil, context.Cause(ctx)
+						}
+					}
+				}}
+				server.AddTool(s, server.Tool{Name: "approved", Guards: []mcp.Guard{ask}}, func(context.Context, *server.Request, struct{}) (string, error) { return "yes", nil })
+				server.AddTool(s, server.Tool{Name: "asks", Task: server.TaskOptional}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+					return server.Elicit[string](r, "name", "Name?")
+				})
+				server.AddTool(s, server.Tool{Name: "works", Task: server.TaskOptional}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+					<-time.After(time.Second)
+					return "worked", ctx.Err()
+				})
+				return newTaskClient(t, s, taskOptions())
+			}
+			stop := func(c *taskClient) {
+				c.session.Close()
+				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+				defer cancel()
+				if err := c.server.Shutdown(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+			first := start()
+			approved, asks := first.start("approved", `{}`), first.start("asks", `{}`)
+			first.expect(approved, mcp.TaskWorking)
+			first.expect(asks, mcp.TaskInputRequired)
+			works := first.start("works", `{}`)
+			first.expect(works, mcp.TaskWorking)
+			began := time.Now()
+			stop(first)
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("Shutdown took %v, want the second of the function that works", took)
+			}
+			if !kept {
+				return
+			}
+			second := start()
+			defer stop(second)
+			if done := second.expect(works, mcp.TaskCompleted); !strings.Contains(string(done.Result), "worked") {
+				t.Errorf("the result of the function that works is %s", done.Result)
+			}
+			second.expect(approved, mcp.TaskWorking)
+			close(answered)
+			second.expect(approved, mcp.TaskCompleted)
+			second.expect(asks, mcp.TaskInputRequired)
+			second.answer(asks, "name", `{"action":"accept","content":{"value":"Ann"}}`)
+			second.expect(asks, mcp.TaskCompleted)
+		})
+	}
 }
 
 func TestInvalidTaskOptions(t *testing.T) {

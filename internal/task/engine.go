@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -99,17 +100,21 @@ func (e *Engine) Start() {
 // errStopped is the cause of the end of runs at the shutdown.
 var errStopped = errors.New("the server is shutting down")
 
-// Drain makes the engine take no more jobs. It does not wait.
+// Drain makes the engine take no more jobs. Calls that wait for a person are interrupted, now or when they
+// begin to wait, so that another replica begins them again. They are those that have called
+// [deadline.Pause]. Drain does not wait.
 func (e *Engine) Drain() {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.stopped = true
-	e.mu.Unlock()
 	e.stopPull()
+	for _, run := range e.running {
+		deadline.EndPaused(run.ctx, errStopped)
+	}
 }
 
-// Stop drains the engine and waits for the running calls until ctx ends. Those that still run are then
-// interrupted, so that another replica begins them again. The error says that some do not end within
-// 5 s after that.
+// Stop drains the engine and waits for the calls that work until ctx ends. Those that still run are then
+// interrupted too. The error says that some do not end within 5 s after that.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.Drain()
 	idle := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -616,6 +617,57 @@ func TestStopInterruptsTasks(t *testing.T) {
 		second.Start()
 		r.expect(second, id, mcp.TaskCompleted)
 	})
+}
+
+// TestStopGivesUpWaitingTasks: a task that waits for a person is interrupted when the replica stops, or when
+// it begins to wait after that. A function that works gets the time that Stop has.
+func TestStopGivesUpWaitingTasks(t *testing.T) {
+	asks := func(ctx context.Context, run *task.Run) task.Outcome {
+		defer deadline.Pause(ctx)()
+		return untilEnd(ctx, run)
+	}
+	for name, test := range map[string]struct {
+		run   func(ctx context.Context, run *task.Run) task.Outcome
+		takes time.Duration // how long Stop takes
+		want  string        // the result, after another replica has done what is left
+	}{
+		"waits": {asks, 0, "other"},
+		"works and then waits": {func(ctx context.Context, run *task.Run) task.Outcome {
+			<-time.After(time.Minute)
+			return asks(ctx, run)
+		}, time.Minute, "other"},
+		"has waited and works": {func(ctx context.Context, _ *task.Run) task.Outcome {
+			deadline.Pause(ctx)()
+			<-time.After(time.Minute)
+			if ctx.Err() != nil {
+				return task.Outcome{Again: true}
+			}
+			return result("first")
+		}, time.Minute, "first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				first := r.replica(test.run)
+				id := r.create(first, task.Spec{})
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				began := time.Now()
+				if err := first.Stop(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took != test.takes {
+					t.Errorf("Stop took %v, want %v", took, test.takes)
+				}
+				second := r.replica(func(context.Context, *task.Run) task.Outcome { return result("other") })
+				second.Start()
+				if got := r.expect(second, id, mcp.TaskCompleted); string(got.Result) != `"`+test.want+`"` {
+					t.Errorf("the result is %s, want %s", got.Result, test.want)
+				}
+			})
+		})
+	}
 }
 
 // TestStoreHasNoPlainText looks for secrets in everything that reaches the store.
