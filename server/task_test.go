@@ -481,6 +481,46 @@ func TestInvalidTaskOptions(t *testing.T) {
 	}
 }
 
+// A client of 2025-11-25 that waits for a result, or is asked for it, gets an error when the server shuts
+// down.
+func TestShutdownEndsWaitingForResults(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		server.AddTool(c.server, server.Tool{Name: "asks", Task: server.TaskRequired}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+			return server.Elicit[string](r, "name", "Name?")
+		})
+		server.AddTool(c.server, server.Tool{Name: "works", Task: server.TaskRequired}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+			<-time.After(time.Minute)
+			return "", nil
+		})
+		legacy := newTaskClient(t, c.server, &client.Options{Era: client.Legacy, CallTimeout: time.Hour, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		defer legacy.session.Close()
+		var waiting sync.WaitGroup
+		began := time.Now()
+		for _, tool := range []string{"asks", "works"} {
+			raw, err := legacy.session.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(`{"name":"`+tool+`","arguments":{},"task":{}}`), nil)
+			var created struct{ Task mcp.Task }
+			if err != nil || json.Unmarshal(raw, &created) != nil || created.Task.TaskID == "" {
+				t.Fatalf("the result of %s is %s, %v", tool, raw, err)
+			}
+			waiting.Go(func() {
+				raw, err := legacy.session.Call(t.Context(), mcp.MethodTasksResult, json.RawMessage(`{"taskId":"`+created.Task.TaskID+`"}`), nil)
+				refused, ok := errors.AsType[*jsonrpc.Error](err)
+				if !ok || refused.Code != jsonrpc.Busy || time.Since(began) > 0 {
+					t.Errorf("%s: tasks/result gives %s, %v after %v", tool, raw, err, time.Since(began))
+				}
+			})
+		}
+		synctest.Wait()
+		if err := c.server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		waiting.Wait()
+	})
+}
+
 // TestExperimentalTasks is the form of 2025-11-25: the client asks for a task, and waits for its result
 // with a request during which it is asked.
 func TestExperimentalTasks(t *testing.T) {
