@@ -466,6 +466,34 @@ func TestShutdownGivesUpWaitingTasks(t *testing.T) {
 	}
 }
 
+// A server whose tools and guards may create tasks runs no goroutines for them before there is one. It
+// needs no Shutdown then.
+func TestNoTasksNoGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		waits := mcp.Guard{Name: "waits", Waits: true, Run: func(next mcp.Handler) mcp.Handler { return next }}
+		s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Guards: []mcp.Guard{waits}})
+		run := func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil }
+		server.AddTool(s, server.Tool{Name: "guarded"}, run)
+		server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired}, run)
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c := newTaskClient(t, s, taskOptions())
+		defer c.session.Close()
+		if result, err := c.session.CallTool(t.Context(), "guarded", nil, nil); err != nil || result.Text() != "done" {
+			t.Errorf("the call gives %v, %v", result, err)
+		}
+		if _, err := c.request(mcp.MethodTasksGet, `{"taskId":"x"}`); err == nil {
+			t.Error("an unknown task exists")
+		}
+		sub, err := c.session.Subscribe(t.Context(), mcp.SubscriptionFilter{TaskIDs: []string{"x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub.Close()
+	})
+}
+
 func TestInvalidTaskOptions(t *testing.T) {
 	run := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }
 	for name, tool := range map[string]server.Tool{

@@ -85,7 +85,8 @@ func New(config Config) *Engine {
 	return e
 }
 
-// Start begins to run tasks, in the background. Later calls do nothing.
+// Start begins to run tasks, in the background. [Engine.Create] and [Engine.Watch] do so for the first task;
+// until then, an engine has no goroutines. Later calls do nothing.
 func (e *Engine) Start() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
