@@ -123,9 +123,14 @@ func newRig(t *testing.T) *rig {
 
 // replica starts an engine that runs calls with run.
 func (r *rig) replica(run func(ctx context.Context, run *task.Run) task.Outcome) *replica {
+	return r.replicaWith(r.ring, run)
+}
+
+// replicaWith starts an engine with other keys.
+func (r *rig) replicaWith(ring *token.Ring, run func(ctx context.Context, run *task.Run) task.Outcome) *replica {
 	connection := &link{Store: r.memory}
 	e := task.New(task.Config{
-		Store: connection, Ring: func(context.Context) (*token.Ring, error) { return r.ring, nil },
+		Store: connection, Ring: func(context.Context) (*token.Ring, error) { return ring, nil },
 		Run: run, Max: r.max, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.t.Cleanup(func() {
@@ -667,6 +672,102 @@ func TestStopGivesUpWaitingTasks(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestKeysChange replaces the key of the replicas while a task waits for an answer. Its call is large, so
+// that it is stored in chunks.
+func TestKeysChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		ringOf := func(keys ...byte) *token.Ring {
+			var all [][]byte
+			for _, key := range keys {
+				all = append(all, bytes.Repeat([]byte{key}, token.MinKey))
+			}
+			ring, err := token.NewRing(all...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ring
+		}
+		large := json.RawMessage(`"` + strings.Repeat("a", 300_000) + `"`)
+		run := func(_ context.Context, run *task.Run) task.Outcome {
+			if len(run.Answers) == 0 {
+				return task.Outcome{Questions: question("name"), State: json.RawMessage(`{}`)}
+			}
+			return task.Outcome{Result: run.Call}
+		}
+		first := r.replicaWith(ringOf(1), run)
+		id := r.create(first, task.Spec{Call: large})
+		r.expect(first, id, mcp.TaskInputRequired)
+		if err := first.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second := r.replicaWith(ringOf(2, 1), run)
+		second.Start()
+		r.expect(second, id, mcp.TaskInputRequired)
+		if err := second.Answer(t.Context(), id, ann, map[string]json.RawMessage{"name": json.RawMessage(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+		r.expect(second, id, mcp.TaskCompleted)
+		if got := r.expect(r.replicaWith(ringOf(2), run), id, mcp.TaskCompleted); string(got.Result) != string(large) {
+			t.Errorf("the result has %d bytes, want %d", len(got.Result), len(large))
+		}
+	})
+}
+
+// TestReplicaWithOtherKeys: a replica that cannot open a task leaves it to another one, although the replica
+// has taken its job or has begun it.
+func TestReplicaWithOtherKeys(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			ring, err := token.NewRing()
+			if err != nil {
+				t.Fatal(err)
+			}
+			release := make(chan struct{})
+			wrong := r.replicaWith(ring, func(context.Context, *task.Run) task.Outcome {
+				<-release
+				return result("wrong")
+			})
+			var id string
+			if begun {
+				id = r.create(wrong, task.Spec{})
+				synctest.Wait()
+				r.reseal(id, ring)
+				close(release)
+			} else {
+				wrong.Start()
+				creator := r.replica(done)
+				creator.Drain() // it takes no jobs
+				id = r.create(creator, task.Spec{})
+				r.expect(creator, id, mcp.TaskWorking)
+			}
+			synctest.Wait()
+			right := r.replica(done)
+			right.Start()
+			<-time.After(time.Minute)
+			r.expect(right, id, mcp.TaskCompleted)
+		})
+	}
+}
+
+// reseal seals the record of a task, which was sealed with the keys of ring, with those of the rig.
+func (r *rig) reseal(id string, ring *token.Ring) {
+	r.t.Helper()
+	key := "task/" + id
+	item, err := r.memory.Get(r.t.Context(), key)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	record, err := ring.OpenBytes(item.Value, token.Binding("task", key))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.memory.Update(r.t.Context(), key, r.ring.SealBytes(record, token.Binding("task", key)), item.Revision, time.Hour); err != nil {
+		r.t.Fatal(err)
 	}
 }
 

@@ -43,6 +43,8 @@ const (
 	minExtend = 100 * time.Millisecond
 	// retryDelay is when a job is delivered again that could not be done because of the store.
 	retryDelay = time.Second
+	// maxRetryDelay bounds the growing delay of a job whose task this replica cannot open.
+	maxRetryDelay = time.Minute
 	// unlimited is the timeout of a deadline that does not end a run.
 	unlimited = time.Duration(math.MaxInt64)
 )
@@ -204,6 +206,10 @@ func (e *Engine) work(pulled *store.Job) {
 	defer e.unregister(r)
 	runs, err := r.begin(ctx)
 	switch {
+	case errors.Is(err, errSealed):
+		e.config.Logger.Warn("a task is left to replicas that have its key", "error", err)
+		e.nak(pulled, min(time.Duration(pulled.Attempt)*retryDelay, maxRetryDelay))
+		return
 	case errors.Is(err, ErrUnknown) || err == nil && !runs:
 		e.ack(pulled)
 		return
@@ -385,6 +391,9 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 		switch {
 		case err == nil:
 			e.ack(r.job)
+			return
+		case errors.Is(err, errSealed):
+			e.nak(r.job, retryDelay)
 			return
 		case errors.Is(err, errLost), errors.Is(err, ErrUnknown):
 			e.ack(r.job) // the task has ended
