@@ -39,9 +39,13 @@ type Options struct {
 	Capabilities *mcp.ServerCapabilities
 	// StateKeys encrypt the state that a client carries between the runs of a call that asks
 	// questions. The first key encrypts, and all keys decrypt. Each key has at least 32 bytes.
-	// Replicas with the same keys can continue each other's calls. They also encrypt tasks in the Store; a
-	// key must stay in the list until the tasks that it has encrypted have expired. Default: with a Store, keys that the
-	// replicas create there and change every day; otherwise one random key for this process.
+	// Replicas with the same keys can continue each other's calls. They also encrypt tasks and
+	// occurrences of events in the Store. To replace a key, add the new one as the last at all replicas,
+	// then make it the first, and remove the old one when what it has encrypted has expired: an hour
+	// for calls that ask, the longest [Tool].TTL for tasks, and the LogAge of the store for events.
+	// Default: with a Store, keys that the replicas create there; they change the key of calls that ask
+	// every day, and keep the one for tasks and events. What these have encrypted does not open with
+	// StateKeys that are set later. Without a Store, one random key for this process.
 	StateKeys [][]byte
 	// Store is the state that the replicas of the server share, so that any replica serves any
 	// request: the sessions of clients of earlier versions over streamable HTTP, the events of their

@@ -141,7 +141,8 @@ func (s *Server) stopTasks(ctx context.Context) error {
 }
 
 // taskKeyName is the key of the store that has the key for tasks. Unlike the keys of requestState, it
-// does not change, since tasks are kept for long.
+// does not change: tasks are kept for up to a year, and a person who reads the store reads its keys too.
+// Keys that must be replaced are Options.StateKeys.
 const taskKeyName = "server/task-key"
 
 // taskKeys returns the keys that seal tasks: Options.StateKeys, or a key that the replicas share in
