@@ -145,7 +145,9 @@ type Spec struct {
 	Call, State json.RawMessage
 }
 
-// Create stores a task and adds its first job. When it returns, the task can be found at every replica.
+// Create stores a task and adds its first job. When it returns, the task can be found at every replica. A
+// task whose client does not get the id, since the client has left, is like any other: it ends at its time
+// to live at the latest, and counts among the tasks of its principal until then.
 // The error is a [*SizeError], a [*jsonrpc.Error] with [jsonrpc.Busy] if the principal has too many
 // tasks, or that of the store.
 func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {

@@ -675,6 +675,46 @@ func TestStopGivesUpWaitingTasks(t *testing.T) {
 	}
 }
 
+// TestTaskWithoutAReader: a task ends at its time to live although its client never got its id, and frees its
+// place among the tasks of its principal. Until then, the other places are free, and other principals create
+// tasks.
+func TestTaskWithoutAReader(t *testing.T) {
+	for name, run := range map[string]func(ctx context.Context, run *task.Run) task.Outcome{
+		"works": untilEnd,
+		"asks": func(context.Context, *task.Run) task.Outcome {
+			return task.Outcome{Questions: question("name"), State: json.RawMessage(`{}`)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.max = 2
+				e := r.replica(run)
+				spec := task.Spec{TaskRequest: mcp.TaskRequest{TTL: time.Hour}}
+				lost := r.create(e, spec)
+				<-time.After(time.Minute)
+				r.create(e, spec)
+				refused := func() bool {
+					_, err := e.Create(t.Context(), task.Spec{Principal: ann, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
+					failed, ok := errors.AsType[*jsonrpc.Error](err)
+					return ok && failed.Code == jsonrpc.Busy
+				}
+				if !refused() {
+					t.Error("a third task of the principal was accepted")
+				}
+				r.create(e, task.Spec{Principal: bob, TaskRequest: spec.TaskRequest})
+				<-time.After(59*time.Minute + time.Second)
+				if _, err := e.Get(t.Context(), lost, ann); !errors.Is(err, task.ErrUnknown) {
+					t.Errorf("after its time, the task gives %v", err)
+				}
+				if refused() {
+					t.Error("the task keeps its place after its time")
+				}
+			})
+		})
+	}
+}
+
 // TestKeysChange replaces the key of the replicas while a task waits for an answer. Its call is large, so
 // that it is stored in chunks.
 func TestKeysChange(t *testing.T) {
