@@ -14,6 +14,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -169,6 +170,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	if s.options.Store != nil {
 		s.exchange = newExchange(s)
 	}
+	s.tasks.polls = quota.New("subscriptions to tasks", maxTaskPolls, maxTaskPollsPerPrincipal)
 	s.era = era.NewServer(core{s}, s.keys)
 	return s
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -81,6 +82,8 @@ type tasks struct {
 	memory  *store.Memory // the store of a server without Options.Store
 	ring    *token.Ring   // the shared keys; nil until they are read
 	stopped bool
+
+	polls *quota.Quota // of the subscriptions to tasks that entries keep
 }
 
 // taskEngine returns the engine, which it creates when it is needed first.
@@ -261,6 +264,13 @@ func (s *Server) taskError(ctx context.Context, call *mcp.Call, err error) error
 
 // Task implements [era.Core].
 func (c core) Task(ctx context.Context, caller *mcp.Caller, id string) (*mcp.Task, error) {
+	entry, inner, _, err := c.openTask(ctx, caller, id)
+	if err != nil {
+		return nil, err
+	}
+	if entry != nil {
+		return c.entryTaskState(ctx, caller, id, entry, inner)
+	}
 	engine, err := c.taskEngine()
 	if err != nil {
 		return nil, err
@@ -284,7 +294,11 @@ func (s *Server) watchTasks(ctx context.Context, caller *mcp.Caller, ids []strin
 		return nil, nil, err
 	}
 	for _, id := range ids {
-		ended, err := engine.Watch(ctx, id, caller.Principal, func() { notify(mcp.Change{TaskID: id}) })
+		changed := func() { notify(mcp.Change{TaskID: id}) }
+		ended, err := s.watchEntryTask(ctx, caller, id, changed)
+		if err == nil && ended == nil {
+			ended, err = engine.Watch(ctx, id, caller.Principal, changed)
+		}
 		if errors.Is(err, task.ErrUnknown) {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -337,6 +338,67 @@ func TestSubscribersOfTasks(t *testing.T) {
 		_, err := c.rawAs(t.Context(), nil, `{}`, mcp.MethodSubscriptionsListen, fmt.Sprintf(listen, id))
 		if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != mcp.CodeMissingClientCapability {
 			t.Errorf("a subscription without the extension: %v", err)
+		}
+	})
+}
+
+// Subscriptions to tasks that an entry keeps are limited for each principal, since the server asks for their
+// states. Further tasks are left out, until others are not watched any more. A failure or a panic of the entry
+// does not end a subscription.
+func TestSubscriptionsToTasksOfEntries(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		const most = 100
+		var gets atomic.Int32
+		entry := &server.Entry{
+			Target: mcp.Target{Kind: mcp.KindTool, Name: "kept", Definition: mcp.NewDefinition([]byte(`{"name":"kept","inputSchema":{"type":"object"}}`))},
+			Task:   server.TaskOptional,
+			Handle: func(context.Context, *mcp.Call) (mcp.Result, error) {
+				return &mcp.Task{TaskID: "inner", Status: mcp.TaskWorking}, nil
+			},
+			Tasks: func(context.Context, *mcp.Call) (mcp.Result, error) {
+				switch gets.Add(1) {
+				case 1:
+					return nil, errors.New("not reached")
+				case 2:
+					panic("the entry")
+				}
+				return mcp.Raw(`{"taskId":"inner","status":"working","ttlMs":null,"createdAt":"","lastUpdatedAt":""}`), nil
+			},
+		}
+		if err := c.server.Replace(entry); err != nil {
+			t.Fatal(err)
+		}
+		changes := make(chan mcp.Change, 1000)
+		opts := taskOptions()
+		opts.OnChange = func(_ context.Context, change mcp.Change) { changes <- change }
+		session, err := client.Connect(t.Context(), transport.Pipe(owned{c.server, "ann"}), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		id := (&taskClient{t: t, session: session}).start("kept", `{}`)
+		subscribe := func(n int) *client.Subscription {
+			sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{TaskIDs: slices.Repeat([]string{id}, n)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sub
+		}
+		one := subscribe(1)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if len(changes) == 0 {
+			t.Error("after two failures, the state was not notified")
+		}
+		many := subscribe(2 * most)
+		if n := len(many.Agreed().TaskIDs); n != most-1 {
+			t.Errorf("%d tasks more are watched, want %d", n, most-1)
+		}
+		one.Close()
+		many.Close()
+		<-time.After(time.Second)
+		if n := len(subscribe(most).Agreed().TaskIDs); n != most {
+			t.Errorf("later, %d tasks are watched, want %d", n, most)
 		}
 	})
 }
