@@ -178,6 +178,65 @@ func TestTasksInAllEras(t *testing.T) {
 	})
 }
 
+// A client that subscribes to a task is notified of its changes, whether the task is one of the server behind
+// the bridge or, behind 2025-11-25, of the bridge. The last notification has the result.
+func TestSubscribersOfTasks(t *testing.T) {
+	for name, behind := range eras {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				done, working, release := 0, make(chan struct{}), make(chan struct{})
+				worker := newWorker(t, &done)
+				server.AddTool(worker, server.Tool{Name: "bake", Task: server.TaskOptional}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+					<-working
+					if err := r.Progress(ctx, 1, 2, "in the oven"); err != nil {
+						return "", err
+					}
+					<-release
+					return "bread", nil
+				})
+				frontend := mount(t, bridgeOf(t, nil, bridge.Config{Alias: "w", Dialer: dialerTo(worker).speaks(behind)}))
+				var changes atomic.Int32
+				var id string
+				session := connect(t, pipeTo(as{frontend, "ann"}), client.Options{Era: client.Modern, Capabilities: &taskCapabilities, OnChange: func(_ context.Context, change mcp.Change) {
+					if change.TaskID != id {
+						t.Errorf("the change is %+v", change)
+					}
+					changes.Add(1)
+				}})
+				user := &taskUser{Session: session, t: t, era: client.Modern}
+				id = user.start("w__bake")
+				sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{TaskIDs: []string{id, "unknown"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if agreed := sub.Agreed().TaskIDs; len(agreed) != 1 || agreed[0] != id {
+					t.Fatalf("the subscription has the tasks %q", agreed)
+				}
+				other := connect(t, pipeTo(as{frontend, "bob"}), client.Options{Era: client.Modern, Capabilities: &taskCapabilities})
+				if sub, err := other.Subscribe(t.Context(), mcp.SubscriptionFilter{TaskIDs: []string{id}}); err != nil || len(sub.Agreed().TaskIDs) != 0 {
+					t.Errorf("the subscription of another principal has %q, %v", sub.Agreed().TaskIDs, err)
+				}
+				advance(3 * time.Second)
+				changes.Store(0) // behind 2025-11-25, the task has begun
+				close(working)
+				advance(3 * time.Second)
+				if n := changes.Load(); n == 0 {
+					t.Error("the progress was not notified")
+				}
+				changes.Store(0)
+				close(release)
+				advance(3 * time.Second)
+				if n := changes.Load(); n == 0 {
+					t.Error("the end was not notified")
+				}
+				if state := user.get(id); state.Status != mcp.TaskCompleted || !strings.Contains(string(state.Result), "bread") {
+					t.Errorf("the task is %+v", state)
+				}
+			})
+		})
+	}
+}
+
 // A client that does not support tasks gets results.
 func TestNoTasksWithoutCapability(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller, behind client.Era) {

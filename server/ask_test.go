@@ -247,6 +247,56 @@ func TestOnce(t *testing.T) {
 	})
 }
 
+// Each run of a call has its own values: those of [mcp.Call.Set], and the error of
+// [mcp.Call.FreezeArguments], which an outer middleware must not meet that changes the arguments on each
+// run.
+func TestValuesOfRepeatedRuns(t *testing.T) {
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			type key struct{}
+			runs := 0
+			outer := func(next mcp.Handler) mcp.Handler {
+				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+					if call.Method() != mcp.MethodToolsCall {
+						return next(ctx, call)
+					}
+					if earlier := call.Get(key{}); earlier != nil {
+						t.Errorf("run %d has the value %v of an earlier one", runs+1, earlier)
+					}
+					runs++
+					call.Set(key{}, runs)
+					changed, err := call.WithParams(jsonRaw(`{"name":"ask","arguments":{"tenant":"acme"}}`))
+					if err != nil {
+						return nil, err
+					}
+					return next(ctx, changed)
+				}
+			}
+			freeze := func(next mcp.Handler) mcp.Handler {
+				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+					call.FreezeArguments(errors.New("the arguments are frozen"))
+					return next(ctx, call)
+				}
+			}
+			s := newServer(&server.Options{Middleware: []mcp.Middleware{outer}, CallMiddleware: []mcp.Middleware{freeze}})
+			server.AddTool(s, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, in struct {
+				Tenant string `json:"tenant,omitempty"`
+			}) (string, error) {
+				for _, question := range []string{"one", "two"} {
+					if _, err := server.Elicit[answersFor](r, question, question); err != nil {
+						return "", err
+					}
+				}
+				return in.Tenant, nil
+			})
+			session := connectWith(t, s, accepting(era))
+			if result := call(t, session, "ask", `{}`); result.IsError || runs != 3 {
+				t.Errorf("the result is %q after %d runs, want 3", textOf(result), runs)
+			}
+		})
+	}
+}
+
 // TestOnceKeys checks that keys of questions and of Once are independent.
 func TestOnceKeys(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {

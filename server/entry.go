@@ -50,7 +50,9 @@ type Entry struct {
 	// 4 KiB. The server that received the call replaces the id by one that is valid for the same
 	// principal only, while the principal sees the entry, and at most for a year. The calls of Tasks
 	// have the id that Handle has returned. Guards do not apply to them, except that Visible must show
-	// the entry. nil means that Handle returns no tasks.
+	// the entry. For a caller that subscribes to a task, the server calls Tasks with tasks/get at the
+	// interval of the task, and notifies the caller of changes, for at most 100 tasks of one principal.
+	// nil means that Handle returns no tasks.
 	Tasks mcp.Handler
 
 	pending  *pending // nil once the entry is in a catalog

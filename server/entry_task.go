@@ -6,10 +6,15 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"reflect"
+	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -126,4 +131,98 @@ func (s *Server) answerEntryTask(ctx context.Context, call *mcp.Call, entry *Ent
 	}
 	replaced, err := jsonscan.Splice(nil, raw, jsonscan.Edit{Name: "taskId", Value: call.Member("taskId")})
 	return mcp.Raw(replaced), err
+}
+
+const (
+	// maxTaskPolls bounds the tasks of entries that subscribers watch at the same time, and
+	// maxTaskPollsPerPrincipal those of one authenticated caller. Subscriptions leave out further tasks, so
+	// that their clients ask for the state themselves.
+	maxTaskPolls, maxTaskPollsPerPrincipal = 10_000, 100
+	// minTaskPoll and maxTaskPoll bound the time between two requests for the state of a watched task, and
+	// defaultTaskPoll is that of a task without an interval.
+	minTaskPoll, maxTaskPoll, defaultTaskPoll = 100 * time.Millisecond, 30 * time.Second, time.Second
+)
+
+// watchEntryTask calls changed with the first state of a task that an entry keeps, and when the state has
+// changed. It asks the entry regularly, as the client would, until stop is called. stop is nil if no entry
+// keeps the task. The error is [task.ErrUnknown] for a task that cannot be watched.
+func (s *Server) watchEntryTask(ctx context.Context, caller *mcp.Caller, id string, changed func()) (stop func(), err error) {
+	entry, _, sealed, err := s.openTask(ctx, caller, id)
+	if err != nil || entry == nil && !sealed {
+		return nil, err
+	}
+	if entry == nil || s.tasks.polls.Acquire(caller.Principal) != nil {
+		return nil, task.ErrUnknown
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var polling sync.WaitGroup
+	polling.Go(func() { s.pollEntryTask(ctx, caller, id, changed) })
+	return func() {
+		cancel()
+		polling.Wait()
+		s.tasks.polls.Release(caller.Principal)
+	}, nil
+}
+
+// pollEntryTask asks for the state of a task until ctx or the task ends. After errors it asks less and less
+// often.
+func (s *Server) pollEntryTask(ctx context.Context, caller *mcp.Caller, id string, changed func()) {
+	failed := backoff.Backoff{Min: defaultTaskPoll, Max: maxTaskPoll}
+	var pause time.Duration
+	for state := new(mcp.Task); !state.Status.Ended(); {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		now, err := core{s}.Task(ctx, caller, id)
+		if err != nil {
+			pause = failed.Next()
+			continue
+		}
+		failed.Reset()
+		if !reflect.DeepEqual(now, state) {
+			changed()
+		}
+		state, pause = now, taskPoll(now)
+	}
+}
+
+// taskPoll returns the pause before the next request for the state of a task.
+func taskPoll(state *mcp.Task) time.Duration {
+	if state.PollIntervalMs <= 0 {
+		return defaultTaskPoll
+	}
+	return max(minTaskPoll, time.Duration(min(state.PollIntervalMs, maxTaskPoll.Milliseconds()))*time.Millisecond)
+}
+
+// entryTaskState returns the state of a task that an entry keeps, with the id for the caller.
+func (s *Server) entryTaskState(ctx context.Context, caller *mcp.Caller, id string, entry *Entry, inner string) (*mcp.Task, error) {
+	params, err := (&mcp.TaskParams{TaskID: id}).AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	req, err := jsonrpc.NewRequest(jsonrpc.IntID(0), mcp.MethodTasksGet, params)
+	if err != nil {
+		return nil, err
+	}
+	call := mcp.NewCall(req, caller, nil)
+	var result mcp.Result
+	err = callRecovered(func() (err error) {
+		result, err = s.answerEntryTask(ctx, &call, entry, inner)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	raw, err := result.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	state := new(mcp.Task)
+	err = state.UnmarshalJSON(raw)
+	state.ResultType = "" // that of the request
+	return state, err
 }

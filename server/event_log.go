@@ -274,7 +274,8 @@ func (e *events) keys(ctx context.Context) (*token.Ring, error) {
 }
 
 // sharedKey returns the key in the store. The first replica creates it. It is not replaced, since
-// cursors have no expiry.
+// cursors have no expiry, and a person who reads the store reads its keys too. Keys that must be replaced
+// are Options.StateKeys.
 func sharedKey(ctx context.Context, kv store.KV) ([]byte, error) {
 	key := make([]byte, token.MinKey)
 	rand.Read(key) // never fails

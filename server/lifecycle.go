@@ -432,6 +432,24 @@ func (dependencyPanic) Error() string { return "it panicked" }
 
 func (e dependencyPanic) Unwrap() error { return e.panicError }
 
+// Shutdown ends subscriptions, rejects new calls, waits for running calls until ctx ends, and stops
+// mounts and dependencies in reverse order. Tasks are running calls while their functions work. Those that
+// wait for a person, for an approval or an answer, are given up immediately: with a Store, another replica
+// continues them, or the next process; without one, they end with the process. It does not close
+// connections; their transports do, and stdio.Serve and streamable.Serve return. It may be called more than
+// once and concurrently; later calls wait for the first one. The error joins those of ctx and of everything
+// that could not be stopped.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopOnce.Do(func() { close(s.stopping) })
+	s.drainTasks()
+	err := await(ctx, s.calls.stop())
+	err = errors.Join(err, s.stopTasks(ctx), s.events.stop(ctx), s.life.stop(ctx))
+	if s.exchange != nil {
+		s.exchange.close(ctx)
+	}
+	return err
+}
+
 // Stopping returns a channel that is closed when [Server.Shutdown] is called.
 func (s *Server) Stopping() <-chan struct{} { return s.stopping }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -39,9 +40,13 @@ type Options struct {
 	Capabilities *mcp.ServerCapabilities
 	// StateKeys encrypt the state that a client carries between the runs of a call that asks
 	// questions. The first key encrypts, and all keys decrypt. Each key has at least 32 bytes.
-	// Replicas with the same keys can continue each other's calls. They also encrypt tasks in the Store; a
-	// key must stay in the list until the tasks that it has encrypted have expired. Default: with a Store, keys that the
-	// replicas create there and change every day; otherwise one random key for this process.
+	// Replicas with the same keys can continue each other's calls. They also encrypt tasks and
+	// occurrences of events in the Store. To replace a key, add the new one as the last at all replicas,
+	// then make it the first, and remove the old one when what it has encrypted has expired: an hour
+	// for calls that ask, the longest [Tool].TTL for tasks, and the LogAge of the store for events.
+	// Default: with a Store, keys that the replicas create there; they change the key of calls that ask
+	// every day, and keep the one for tasks and events. What these have encrypted does not open with
+	// StateKeys that are set later. Without a Store, one random key for this process.
 	StateKeys [][]byte
 	// Store is the state that the replicas of the server share, so that any replica serves any
 	// request: the sessions of clients of earlier versions over streamable HTTP, the events of their
@@ -85,7 +90,8 @@ type Options struct {
 	Dependencies []Dependency
 	// MaxTasks is how many calls run as tasks at the same time, and how many tasks that have not ended
 	// one principal may have, at this replica. More tasks wait, and more of one principal are refused
-	// with [jsonrpc.Busy]. Default [DefaultMaxTasks].
+	// with [jsonrpc.Busy]. A task that its client has lost ends at its TTL at the latest, and counts until
+	// then. Default [DefaultMaxTasks].
 	MaxTasks int
 	// ValidationMemory is how many bytes the validation of large arguments and results may use at a
 	// time. A call waits while other calls use them, and fails if its arguments alone need more.
@@ -164,6 +170,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	if s.options.Store != nil {
 		s.exchange = newExchange(s)
 	}
+	s.tasks.polls = quota.New("subscriptions to tasks", maxTaskPolls, maxTaskPollsPerPrincipal)
 	s.era = era.NewServer(core{s}, s.keys)
 	return s
 }
@@ -480,19 +487,4 @@ func (s *Server) Scopes(method, name string) []string {
 		return s.options.Scopes
 	}
 	return e.Scopes
-}
-
-// Shutdown ends subscriptions, rejects new calls, waits for running calls until ctx ends, and stops
-// mounts and dependencies in reverse order. It does not close connections; their transports do, and
-// stdio.Serve and streamable.Serve return. It may be called more than once and concurrently; later calls wait for the first one. The error
-// joins those of ctx and of everything that could not be stopped.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.stopOnce.Do(func() { close(s.stopping) })
-	s.drainTasks()
-	err := await(ctx, s.calls.stop())
-	err = errors.Join(err, s.stopTasks(ctx), s.events.stop(ctx), s.life.stop(ctx))
-	if s.exchange != nil {
-		s.exchange.close(ctx)
-	}
-	return err
 }

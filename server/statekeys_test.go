@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -286,6 +287,56 @@ func TestStateKeysOfOptions(t *testing.T) {
 		a.finish(a.ask())
 		if _, err := shared.Get(context.Background(), "server/state-keys"); err == nil {
 			t.Error("there are keys in the store")
+		}
+	})
+}
+
+// An operator replaces a key of Options.StateKeys: first the new one and the old one, then the new one alone.
+// A task that waits for input goes on, its result stays, and events are read from the position before.
+func TestStateKeysAreReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		before, now := bytes.Repeat([]byte{1}, token.MinKey), bytes.Repeat([]byte{2}, token.MinKey)
+		restart := func(keys ...[]byte) (*taskClient, *server.Topic[incident], func()) {
+			s := newServer(&server.Options{Store: shared, StateKeys: keys})
+			server.AddTool(s, server.Tool{Name: "greet", Task: server.TaskRequired}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+				name, err := server.Elicit[string](r, "name", "Name?")
+				return "hello " + name, err
+			})
+			topic := addIncidents(s)
+			c := newTaskClient(t, s, taskOptions())
+			return c, topic, func() {
+				c.session.Close()
+				if err := s.Shutdown(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		c, topic, stop := restart(before)
+		id := c.start("greet", `{}`)
+		c.expect(id, mcp.TaskInputRequired)
+		cursor := poll(t, c.session, pollNow).Cursor
+		publish(t, topic, incident{}, &server.PublishOptions{ID: "evt_1"})
+		stop()
+
+		c, topic, stop = restart(now, before)
+		c.expect(id, mcp.TaskInputRequired)
+		c.answer(id, "name", `{"action":"accept","content":{"value":"Ann"}}`)
+		c.expect(id, mcp.TaskCompleted)
+		result := pollAfter(t, c.session, cursor, "")
+		if ids(result) != "evt_1" || result.Truncated {
+			t.Errorf("with both keys: %+v", result)
+		}
+		publish(t, topic, incident{}, &server.PublishOptions{ID: "evt_2"})
+		stop()
+
+		c, _, stop = restart(now)
+		defer stop()
+		if done := c.expect(id, mcp.TaskCompleted); !strings.Contains(string(done.Result), "hello Ann") {
+			t.Errorf("the result is %s", done.Result)
+		}
+		if result = pollAfter(t, c.session, result.Cursor, ""); ids(result) != "evt_2" || result.Truncated {
+			t.Errorf("with the new key: %+v", result)
 		}
 	})
 }

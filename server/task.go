@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -81,6 +82,8 @@ type tasks struct {
 	memory  *store.Memory // the store of a server without Options.Store
 	ring    *token.Ring   // the shared keys; nil until they are read
 	stopped bool
+
+	polls *quota.Quota // of the subscriptions to tasks that entries keep
 }
 
 // taskEngine returns the engine, which it creates when it is needed first.
@@ -141,7 +144,8 @@ func (s *Server) stopTasks(ctx context.Context) error {
 }
 
 // taskKeyName is the key of the store that has the key for tasks. Unlike the keys of requestState, it
-// does not change, since tasks are kept for long.
+// does not change: tasks are kept for up to a year, and a person who reads the store reads its keys too.
+// Keys that must be replaced are Options.StateKeys.
 const taskKeyName = "server/task-key"
 
 // taskKeys returns the keys that seal tasks: Options.StateKeys, or a key that the replicas share in
@@ -260,6 +264,13 @@ func (s *Server) taskError(ctx context.Context, call *mcp.Call, err error) error
 
 // Task implements [era.Core].
 func (c core) Task(ctx context.Context, caller *mcp.Caller, id string) (*mcp.Task, error) {
+	entry, inner, _, err := c.openTask(ctx, caller, id)
+	if err != nil {
+		return nil, err
+	}
+	if entry != nil {
+		return c.entryTaskState(ctx, caller, id, entry, inner)
+	}
 	engine, err := c.taskEngine()
 	if err != nil {
 		return nil, err
@@ -283,7 +294,11 @@ func (s *Server) watchTasks(ctx context.Context, caller *mcp.Caller, ids []strin
 		return nil, nil, err
 	}
 	for _, id := range ids {
-		ended, err := engine.Watch(ctx, id, caller.Principal, func() { notify(mcp.Change{TaskID: id}) })
+		changed := func() { notify(mcp.Change{TaskID: id}) }
+		ended, err := s.watchEntryTask(ctx, caller, id, changed)
+		if err == nil && ended == nil {
+			ended, err = engine.Watch(ctx, id, caller.Principal, changed)
+		}
 		if errors.Is(err, task.ErrUnknown) {
 			continue
 		}

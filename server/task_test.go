@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -340,6 +342,67 @@ func TestSubscribersOfTasks(t *testing.T) {
 	})
 }
 
+// Subscriptions to tasks that an entry keeps are limited for each principal, since the server asks for their
+// states. Further tasks are left out, until others are not watched any more. A failure or a panic of the entry
+// does not end a subscription.
+func TestSubscriptionsToTasksOfEntries(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		const most = 100
+		var gets atomic.Int32
+		entry := &server.Entry{
+			Target: mcp.Target{Kind: mcp.KindTool, Name: "kept", Definition: mcp.NewDefinition([]byte(`{"name":"kept","inputSchema":{"type":"object"}}`))},
+			Task:   server.TaskOptional,
+			Handle: func(context.Context, *mcp.Call) (mcp.Result, error) {
+				return &mcp.Task{TaskID: "inner", Status: mcp.TaskWorking}, nil
+			},
+			Tasks: func(context.Context, *mcp.Call) (mcp.Result, error) {
+				switch gets.Add(1) {
+				case 1:
+					return nil, errors.New("not reached")
+				case 2:
+					panic("the entry")
+				}
+				return mcp.Raw(`{"taskId":"inner","status":"working","ttlMs":null,"createdAt":"","lastUpdatedAt":""}`), nil
+			},
+		}
+		if err := c.server.Replace(entry); err != nil {
+			t.Fatal(err)
+		}
+		changes := make(chan mcp.Change, 1000)
+		opts := taskOptions()
+		opts.OnChange = func(_ context.Context, change mcp.Change) { changes <- change }
+		session, err := client.Connect(t.Context(), transport.Pipe(owned{c.server, "ann"}), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		id := (&taskClient{t: t, session: session}).start("kept", `{}`)
+		subscribe := func(n int) *client.Subscription {
+			sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{TaskIDs: slices.Repeat([]string{id}, n)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sub
+		}
+		one := subscribe(1)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if len(changes) == 0 {
+			t.Error("after two failures, the state was not notified")
+		}
+		many := subscribe(2 * most)
+		if n := len(many.Agreed().TaskIDs); n != most-1 {
+			t.Errorf("%d tasks more are watched, want %d", n, most-1)
+		}
+		one.Close()
+		many.Close()
+		<-time.After(time.Second)
+		if n := len(subscribe(most).Agreed().TaskIDs); n != most {
+			t.Errorf("later, %d tasks are watched, want %d", n, most)
+		}
+	})
+}
+
 // notified handles notifications.
 type notified func(method string, params json.RawMessage)
 
@@ -392,6 +455,107 @@ func TestTaskSurvivesItsServer(t *testing.T) {
 	})
 }
 
+// Shutdown gives up tasks that wait for a person, who answers after that: a replica on the same store
+// continues them. It waits for those that work.
+func TestShutdownGivesUpWaitingTasks(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			opts := &server.Options{}
+			if kept {
+				opts.Store = newStore(t)
+			}
+			answered := make(chan struct{})
+			start := func() *taskClient {
+				s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, opts)
+				ask := mcp.Guard{Name: "ask", Waits: true, Run: func(next mcp.Handler) mcp.Handler {
+					return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+						if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
+							return nil, err
+						}
+						defer deadline.Pause(ctx)()
+						select {
+						case <-answered:
+							return next(ctx, call)
+						case <-ctx.Done():
+							return nil, context.Cause(ctx)
+						}
+					}
+				}}
+				server.AddTool(s, server.Tool{Name: "approved", Guards: []mcp.Guard{ask}}, func(context.Context, *server.Request, struct{}) (string, error) { return "yes", nil })
+				server.AddTool(s, server.Tool{Name: "asks", Task: server.TaskOptional}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+					return server.Elicit[string](r, "name", "Name?")
+				})
+				server.AddTool(s, server.Tool{Name: "works", Task: server.TaskOptional}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+					<-time.After(time.Second)
+					return "worked", ctx.Err()
+				})
+				return newTaskClient(t, s, taskOptions())
+			}
+			stop := func(c *taskClient) {
+				c.session.Close()
+				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+				defer cancel()
+				if err := c.server.Shutdown(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+			first := start()
+			approved, asks := first.start("approved", `{}`), first.start("asks", `{}`)
+			first.expect(approved, mcp.TaskWorking)
+			first.expect(asks, mcp.TaskInputRequired)
+			works := first.start("works", `{}`)
+			first.expect(works, mcp.TaskWorking)
+			began := time.Now()
+			stop(first)
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("Shutdown took %v, want the second of the function that works", took)
+			}
+			if !kept {
+				return
+			}
+			second := start()
+			defer stop(second)
+			if done := second.expect(works, mcp.TaskCompleted); !strings.Contains(string(done.Result), "worked") {
+				t.Errorf("the result of the function that works is %s", done.Result)
+			}
+			second.expect(approved, mcp.TaskWorking)
+			close(answered)
+			second.expect(approved, mcp.TaskCompleted)
+			second.expect(asks, mcp.TaskInputRequired)
+			second.answer(asks, "name", `{"action":"accept","content":{"value":"Ann"}}`)
+			second.expect(asks, mcp.TaskCompleted)
+		})
+	}
+}
+
+// A server whose tools and guards may create tasks runs no goroutines for them before there is one. It
+// needs no Shutdown then.
+func TestNoTasksNoGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		waits := mcp.Guard{Name: "waits", Waits: true, Run: func(next mcp.Handler) mcp.Handler { return next }}
+		s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Guards: []mcp.Guard{waits}})
+		run := func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil }
+		server.AddTool(s, server.Tool{Name: "guarded"}, run)
+		server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired}, run)
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c := newTaskClient(t, s, taskOptions())
+		defer c.session.Close()
+		if result, err := c.session.CallTool(t.Context(), "guarded", nil, nil); err != nil || result.Text() != "done" {
+			t.Errorf("the call gives %v, %v", result, err)
+		}
+		if _, err := c.request(mcp.MethodTasksGet, `{"taskId":"x"}`); err == nil {
+			t.Error("an unknown task exists")
+		}
+		sub, err := c.session.Subscribe(t.Context(), mcp.SubscriptionFilter{TaskIDs: []string{"x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub.Close()
+	})
+}
+
 func TestInvalidTaskOptions(t *testing.T) {
 	run := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }
 	for name, tool := range map[string]server.Tool{
@@ -405,6 +569,46 @@ func TestInvalidTaskOptions(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
+}
+
+// A client of 2025-11-25 that waits for a result, or is asked for it, gets an error when the server shuts
+// down.
+func TestShutdownEndsWaitingForResults(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		server.AddTool(c.server, server.Tool{Name: "asks", Task: server.TaskRequired}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+			return server.Elicit[string](r, "name", "Name?")
+		})
+		server.AddTool(c.server, server.Tool{Name: "works", Task: server.TaskRequired}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+			<-time.After(time.Minute)
+			return "", nil
+		})
+		legacy := newTaskClient(t, c.server, &client.Options{Era: client.Legacy, CallTimeout: time.Hour, Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		defer legacy.session.Close()
+		var waiting sync.WaitGroup
+		began := time.Now()
+		for _, tool := range []string{"asks", "works"} {
+			raw, err := legacy.session.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(`{"name":"`+tool+`","arguments":{},"task":{}}`), nil)
+			var created struct{ Task mcp.Task }
+			if err != nil || json.Unmarshal(raw, &created) != nil || created.Task.TaskID == "" {
+				t.Fatalf("the result of %s is %s, %v", tool, raw, err)
+			}
+			waiting.Go(func() {
+				raw, err := legacy.session.Call(t.Context(), mcp.MethodTasksResult, json.RawMessage(`{"taskId":"`+created.Task.TaskID+`"}`), nil)
+				refused, ok := errors.AsType[*jsonrpc.Error](err)
+				if !ok || refused.Code != jsonrpc.Busy || time.Since(began) > 0 {
+					t.Errorf("%s: tasks/result gives %s, %v after %v", tool, raw, err, time.Since(began))
+				}
+			})
+		}
+		synctest.Wait()
+		if err := c.server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		waiting.Wait()
+	})
 }
 
 // TestExperimentalTasks is the form of 2025-11-25: the client asks for a task, and waits for its result

@@ -20,19 +20,24 @@ func With(ctx context.Context, timeout time.Duration, cause error) (_ context.Co
 	return d, d.cancel
 }
 
-// Pause pauses all deadlines of ctx until resume is called. If they are paused several times,
-// they continue when the last pause ends. Calling resume again has no effect.
-func Pause(ctx context.Context) (resume func()) {
+// Pause pauses all deadlines of ctx until resume is called, because the work waits for a person. If they
+// are paused several times, they continue when the last pause ends. Calling resume again has no effect.
+func Pause(ctx context.Context) (resume func()) { return pause(ctx, true) }
+
+// PauseWork is like [Pause] for work that may not wait for a person itself. [EndPaused] does not end it.
+func PauseWork(ctx context.Context) (resume func()) { return pause(ctx, false) }
+
+func pause(ctx context.Context, waits bool) (resume func()) {
 	innermost, _ := ctx.Value(key{}).(*deadline)
 	if innermost == nil {
 		return func() {}
 	}
 	for d := innermost; d != nil; d = d.outer {
-		d.pause()
+		d.pause(waits)
 	}
 	return sync.OnceFunc(func() {
 		for d := innermost; d != nil; d = d.outer {
-			d.resume()
+			d.resume(waits)
 		}
 	})
 }
@@ -63,6 +68,21 @@ func WhilePaused(ctx context.Context, f func()) bool {
 	return d.pauses > 0
 }
 
+// EndPaused ends ctx, which [With] has returned, with cause if its work waits for a person, and otherwise
+// when it begins to wait: at the next [Pause].
+func EndPaused(ctx context.Context, cause error) {
+	d, _ := ctx.Value(key{}).(*deadline)
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pauseCause = cause
+	if d.waits > 0 {
+		d.end(cause)
+	}
+}
+
 type key struct{}
 
 // A deadline is the context that it ends.
@@ -79,6 +99,9 @@ type deadline struct {
 	started time.Time
 	timer   *time.Timer
 	pauses  int
+
+	waits      int   // those pauses in which the work waits for a person
+	pauseCause error // the cause with which such a pause ends the context; nil if it does not
 }
 
 // Value returns the deadline itself for the key of deadlines.
@@ -90,8 +113,8 @@ func (d *deadline) Value(k any) any {
 }
 
 func (d *deadline) cancel() {
-	d.pause()
 	d.end(context.Canceled)
+	d.pause(false)
 }
 
 // start starts the timer. It is called with mu held.
@@ -118,9 +141,15 @@ func (d *deadline) expire() {
 	d.end(d.cause)
 }
 
-func (d *deadline) pause() {
+func (d *deadline) pause(waits bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if waits {
+		d.waits++
+		if d.pauseCause != nil {
+			d.end(d.pauseCause)
+		}
+	}
 	if d.pauses++; d.pauses > 1 {
 		return
 	}
@@ -130,9 +159,12 @@ func (d *deadline) pause() {
 	d.left = max(d.left-time.Since(d.started), d.activity.left(d.timeout))
 }
 
-func (d *deadline) resume() {
+func (d *deadline) resume(waits bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if waits {
+		d.waits--
+	}
 	if d.pauses--; d.pauses == 0 {
 		d.start()
 	}

@@ -236,3 +236,42 @@ func TestWhilePaused(t *testing.T) {
 		t.Error("the pause has not ended")
 	}
 }
+
+// EndPaused ends a context whose work waits for a person, now or later, and no other one.
+func TestEndPaused(t *testing.T) {
+	errStop := errors.New("stop")
+	for name, test := range map[string]struct {
+		pause         func(context.Context) (resume func())
+		before, after bool // whether it is paused before or after EndPaused
+		want          error
+	}{
+		"waits":       {pause: deadline.Pause, before: true, want: errStop},
+		"waits later": {pause: deadline.Pause, after: true, want: errStop},
+		"has waited":  {pause: deadline.Pause},
+		"works":       {pause: deadline.PauseWork, before: true, after: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := deadline.With(t.Context(), time.Hour, errLate)
+			defer cancel()
+			inner, end := deadline.With(ctx, time.Hour, errLate)
+			defer end()
+			resume := test.pause(inner)
+			if !test.before {
+				resume()
+			}
+			deadline.EndPaused(ctx, errStop)
+			resume()
+			if test.after {
+				test.pause(inner)()
+			}
+			if got := context.Cause(inner); got != test.want {
+				t.Errorf("the context has ended with %v, want %v", got, test.want)
+			}
+			cancel()
+			if got := context.Cause(ctx); test.want == nil && got != context.Canceled {
+				t.Errorf("the cancelled context has ended with %v", got)
+			}
+		})
+	}
+	deadline.EndPaused(t.Context(), errStop) // has no deadline
+}

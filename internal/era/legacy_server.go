@@ -410,8 +410,8 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	wantsTask := caller != session
 	c := newCall(ctx, from, req, caller)
 	defer c.close()
-	for {
-		result, err := b.server.core.Serve(ctx, &c.Call)
+	for run := &c.Call; ; run = new(mcp.NewCall(req, caller, c)) { // each run has its own values
+		result, err := b.server.core.Serve(ctx, run)
 		c.endRun()
 		question, asks := mcp.AsInputRequired(err)
 		switch {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -156,8 +157,22 @@ func (t *taskClient) get(ctx context.Context) (*mcp.Task, error) {
 	return task, task.UnmarshalJSON(encoded)
 }
 
-// result waits for the result of the task and asks its questions.
+var errStopping = &jsonrpc.Error{Code: jsonrpc.Busy, Message: "the server is shutting down; ask for the result of the task again later"}
+
+// result waits for the result of the task and asks its questions. It ends when the server shuts down: the
+// client asks again.
 func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	waiting.Go(func() {
+		select {
+		case <-t.server.core.Stopping():
+			end(errStopping)
+		case <-ctx.Done():
+		}
+	})
 	changed := make(chan struct{}, 1)
 	call := mcp.NewCall(t.req, t.caller, nil)
 	filter := mcp.SubscriptionFilter{TaskIDs: []string{mcp.Subject(mcp.MethodTasksGet, t.req.Member)}}

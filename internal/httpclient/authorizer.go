@@ -28,7 +28,7 @@ func Authorize(ctx context.Context, by httptransport.Authorizer, server *url.URL
 		if err != nil || !isChallenge(res.StatusCode) || attempt == maxChallenges {
 			return res, err
 		}
-		resume := deadline.Pause(ctx) // a person may have to log in
+		resume := deadline.PauseWork(ctx) // a person may have to log in
 		again, err := by.Challenged(ctx, server, req, res)
 		resume()
 		if err == nil && !again {

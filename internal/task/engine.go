@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -84,7 +85,8 @@ func New(config Config) *Engine {
 	return e
 }
 
-// Start begins to run tasks, in the background. Later calls do nothing.
+// Start begins to run tasks, in the background. [Engine.Create] and [Engine.Watch] do so for the first task;
+// until then, an engine has no goroutines. Later calls do nothing.
 func (e *Engine) Start() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,17 +101,21 @@ func (e *Engine) Start() {
 // errStopped is the cause of the end of runs at the shutdown.
 var errStopped = errors.New("the server is shutting down")
 
-// Drain makes the engine take no more jobs. It does not wait.
+// Drain makes the engine take no more jobs. Calls that wait for a person are interrupted, now or when they
+// begin to wait, so that another replica begins them again. They are those that have called
+// [deadline.Pause]. Drain does not wait.
 func (e *Engine) Drain() {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.stopped = true
-	e.mu.Unlock()
 	e.stopPull()
+	for _, run := range e.running {
+		deadline.EndPaused(run.ctx, errStopped)
+	}
 }
 
-// Stop drains the engine and waits for the running calls until ctx ends. Those that still run are then
-// interrupted, so that another replica begins them again. The error says that some do not end within
-// 5 s after that.
+// Stop drains the engine and waits for the calls that work until ctx ends. Those that still run are then
+// interrupted too. The error says that some do not end within 5 s after that.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.Drain()
 	idle := make(chan struct{})
@@ -139,7 +145,9 @@ type Spec struct {
 	Call, State json.RawMessage
 }
 
-// Create stores a task and adds its first job. When it returns, the task can be found at every replica.
+// Create stores a task and adds its first job. When it returns, the task can be found at every replica. A
+// task whose client does not get the id, since the client has left, is like any other: it ends at its time
+// to live at the latest, and counts among the tasks of its principal until then.
 // The error is a [*SizeError], a [*jsonrpc.Error] with [jsonrpc.Busy] if the principal has too many
 // tasks, or that of the store.
 func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {

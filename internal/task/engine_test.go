@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -122,9 +123,14 @@ func newRig(t *testing.T) *rig {
 
 // replica starts an engine that runs calls with run.
 func (r *rig) replica(run func(ctx context.Context, run *task.Run) task.Outcome) *replica {
+	return r.replicaWith(r.ring, run)
+}
+
+// replicaWith starts an engine with other keys.
+func (r *rig) replicaWith(ring *token.Ring, run func(ctx context.Context, run *task.Run) task.Outcome) *replica {
 	connection := &link{Store: r.memory}
 	e := task.New(task.Config{
-		Store: connection, Ring: func(context.Context) (*token.Ring, error) { return r.ring, nil },
+		Store: connection, Ring: func(context.Context) (*token.Ring, error) { return ring, nil },
 		Run: run, Max: r.max, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.t.Cleanup(func() {
@@ -616,6 +622,193 @@ func TestStopInterruptsTasks(t *testing.T) {
 		second.Start()
 		r.expect(second, id, mcp.TaskCompleted)
 	})
+}
+
+// TestStopGivesUpWaitingTasks: a task that waits for a person is interrupted when the replica stops, or when
+// it begins to wait after that. A function that works gets the time that Stop has.
+func TestStopGivesUpWaitingTasks(t *testing.T) {
+	asks := func(ctx context.Context, run *task.Run) task.Outcome {
+		defer deadline.Pause(ctx)()
+		return untilEnd(ctx, run)
+	}
+	for name, test := range map[string]struct {
+		run   func(ctx context.Context, run *task.Run) task.Outcome
+		takes time.Duration // how long Stop takes
+		want  string        // the result, after another replica has done what is left
+	}{
+		"waits": {asks, 0, "other"},
+		"works and then waits": {func(ctx context.Context, run *task.Run) task.Outcome {
+			<-time.After(time.Minute)
+			return asks(ctx, run)
+		}, time.Minute, "other"},
+		"has waited and works": {func(ctx context.Context, _ *task.Run) task.Outcome {
+			deadline.Pause(ctx)()
+			<-time.After(time.Minute)
+			if ctx.Err() != nil {
+				return task.Outcome{Again: true}
+			}
+			return result("first")
+		}, time.Minute, "first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				first := r.replica(test.run)
+				id := r.create(first, task.Spec{})
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				began := time.Now()
+				if err := first.Stop(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took != test.takes {
+					t.Errorf("Stop took %v, want %v", took, test.takes)
+				}
+				second := r.replica(func(context.Context, *task.Run) task.Outcome { return result("other") })
+				second.Start()
+				if got := r.expect(second, id, mcp.TaskCompleted); string(got.Result) != `"`+test.want+`"` {
+					t.Errorf("the result is %s, want %s", got.Result, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestTaskWithoutAReader: a task ends at its time to live although its client never got its id, and frees its
+// place among the tasks of its principal. Until then, the other places are free, and other principals create
+// tasks.
+func TestTaskWithoutAReader(t *testing.T) {
+	for name, run := range map[string]func(ctx context.Context, run *task.Run) task.Outcome{
+		"works": untilEnd,
+		"asks": func(context.Context, *task.Run) task.Outcome {
+			return task.Outcome{Questions: question("name"), State: json.RawMessage(`{}`)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.max = 2
+				e := r.replica(run)
+				spec := task.Spec{TaskRequest: mcp.TaskRequest{TTL: time.Hour}}
+				lost := r.create(e, spec)
+				<-time.After(time.Minute)
+				r.create(e, spec)
+				refused := func() bool {
+					_, err := e.Create(t.Context(), task.Spec{Principal: ann, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
+					failed, ok := errors.AsType[*jsonrpc.Error](err)
+					return ok && failed.Code == jsonrpc.Busy
+				}
+				if !refused() {
+					t.Error("a third task of the principal was accepted")
+				}
+				r.create(e, task.Spec{Principal: bob, TaskRequest: spec.TaskRequest})
+				<-time.After(59*time.Minute + time.Second)
+				if _, err := e.Get(t.Context(), lost, ann); !errors.Is(err, task.ErrUnknown) {
+					t.Errorf("after its time, the task gives %v", err)
+				}
+				if refused() {
+					t.Error("the task keeps its place after its time")
+				}
+			})
+		})
+	}
+}
+
+// TestKeysChange replaces the key of the replicas while a task waits for an answer. Its call is large, so
+// that it is stored in chunks.
+func TestKeysChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		ringOf := func(keys ...byte) *token.Ring {
+			var all [][]byte
+			for _, key := range keys {
+				all = append(all, bytes.Repeat([]byte{key}, token.MinKey))
+			}
+			ring, err := token.NewRing(all...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ring
+		}
+		large := json.RawMessage(`"` + strings.Repeat("a", 300_000) + `"`)
+		run := func(_ context.Context, run *task.Run) task.Outcome {
+			if len(run.Answers) == 0 {
+				return task.Outcome{Questions: question("name"), State: json.RawMessage(`{}`)}
+			}
+			return task.Outcome{Result: run.Call}
+		}
+		first := r.replicaWith(ringOf(1), run)
+		id := r.create(first, task.Spec{Call: large})
+		r.expect(first, id, mcp.TaskInputRequired)
+		if err := first.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second := r.replicaWith(ringOf(2, 1), run)
+		second.Start()
+		r.expect(second, id, mcp.TaskInputRequired)
+		if err := second.Answer(t.Context(), id, ann, map[string]json.RawMessage{"name": json.RawMessage(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+		r.expect(second, id, mcp.TaskCompleted)
+		if got := r.expect(r.replicaWith(ringOf(2), run), id, mcp.TaskCompleted); string(got.Result) != string(large) {
+			t.Errorf("the result has %d bytes, want %d", len(got.Result), len(large))
+		}
+	})
+}
+
+// TestReplicaWithOtherKeys: a replica that cannot open a task leaves it to another one, although the replica
+// has taken its job or has begun it.
+func TestReplicaWithOtherKeys(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			ring, err := token.NewRing()
+			if err != nil {
+				t.Fatal(err)
+			}
+			release := make(chan struct{})
+			wrong := r.replicaWith(ring, func(context.Context, *task.Run) task.Outcome {
+				<-release
+				return result("wrong")
+			})
+			var id string
+			if begun {
+				id = r.create(wrong, task.Spec{})
+				synctest.Wait()
+				r.reseal(id, ring)
+				close(release)
+			} else {
+				wrong.Start()
+				creator := r.replica(done)
+				creator.Drain() // it takes no jobs
+				id = r.create(creator, task.Spec{})
+				r.expect(creator, id, mcp.TaskWorking)
+			}
+			synctest.Wait()
+			right := r.replica(done)
+			right.Start()
+			<-time.After(time.Minute)
+			r.expect(right, id, mcp.TaskCompleted)
+		})
+	}
+}
+
+// reseal seals the record of a task, which was sealed with the keys of ring, with those of the rig.
+func (r *rig) reseal(id string, ring *token.Ring) {
+	r.t.Helper()
+	key := "task/" + id
+	item, err := r.memory.Get(r.t.Context(), key)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	record, err := ring.OpenBytes(item.Value, token.Binding("task", key))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.memory.Update(r.t.Context(), key, r.ring.SealBytes(record, token.Binding("task", key)), item.Revision, time.Hour); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // TestStoreHasNoPlainText looks for secrets in everything that reaches the store.

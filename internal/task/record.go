@@ -121,17 +121,22 @@ func (r *records) get(ctx context.Context, key string) ([]byte, uint64, error) {
 	return value, item.Revision, err
 }
 
-// load returns a record and its revision. The error is [ErrUnknown] if there is no record with the id, or
-// if it cannot be opened with the keys of this server.
+// errSealed means that another replica has sealed the record with a key that this server does not have.
+var errSealed = fmt.Errorf("%w: its record cannot be opened with the keys of this server", ErrUnknown)
+
+// load returns a record and its revision. The error is [ErrUnknown] if there is no record with the id, and
+// errSealed if it cannot be opened.
 func (r *records) load(ctx context.Context, id string) (*record, uint64, error) {
 	if store.CheckName(id) != nil {
 		return nil, 0, ErrUnknown
 	}
 	value, revision, err := r.get(ctx, keyOf(id))
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, token.ErrForged) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return nil, 0, ErrUnknown
-	}
-	if err != nil {
+	case errors.Is(err, token.ErrForged):
+		return nil, 0, errSealed
+	case err != nil:
 		return nil, 0, err
 	}
 	rec := new(record)

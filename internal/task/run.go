@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -41,6 +43,10 @@ const (
 	minExtend = 100 * time.Millisecond
 	// retryDelay is when a job is delivered again that could not be done because of the store.
 	retryDelay = time.Second
+	// maxRetryDelay bounds the growing delay of a job whose task this replica cannot open.
+	maxRetryDelay = time.Minute
+	// unlimited is the timeout of a deadline that does not end a run.
+	unlimited = time.Duration(math.MaxInt64)
 )
 
 // A Run is one run of the call of a task. Its methods may be called concurrently.
@@ -56,6 +62,7 @@ type Run struct {
 	job    *store.Job
 	round  int
 	until  time.Time
+	ctx    context.Context // has a deadline
 	cancel context.CancelCauseFunc
 
 	mu        sync.Mutex
@@ -192,11 +199,17 @@ func (e *Engine) work(pulled *store.Job) {
 	}
 	ctx, cancel := context.WithCancelCause(e.working)
 	defer cancel(nil)
-	r := &Run{ID: j.ID, engine: e, job: pulled, round: j.Round, cancel: cancel, wake: make(chan struct{}, 1)}
+	ctx, end := deadline.With(ctx, unlimited, nil) // so that Drain sees whether the call waits for a person
+	defer end()
+	r := &Run{ID: j.ID, engine: e, job: pulled, round: j.Round, ctx: ctx, cancel: cancel, wake: make(chan struct{}, 1)}
 	e.register(r) // before the record says that the task runs, so that no cancellation is missed
 	defer e.unregister(r)
 	runs, err := r.begin(ctx)
 	switch {
+	case errors.Is(err, errSealed):
+		e.config.Logger.Warn("a task is left to replicas that have its key", "error", err)
+		e.nak(pulled, min(time.Duration(pulled.Attempt)*retryDelay, maxRetryDelay))
+		return
 	case errors.Is(err, ErrUnknown) || err == nil && !runs:
 		e.ack(pulled)
 		return
@@ -220,6 +233,9 @@ func (e *Engine) register(r *Run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running[r.ID] = r
+	if e.stopped {
+		deadline.EndPaused(r.ctx, errStopped)
+	}
 }
 
 func (e *Engine) unregister(r *Run) {
@@ -375,6 +391,9 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 		switch {
 		case err == nil:
 			e.ack(r.job)
+			return
+		case errors.Is(err, errSealed):
+			e.nak(r.job, retryDelay)
 			return
 		case errors.Is(err, errLost), errors.Is(err, ErrUnknown):
 			e.ack(r.job) // the task has ended

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -612,6 +613,30 @@ func TestHostLimit(t *testing.T) {
 		if got := len(e.deliveries()); got != 20 || e.most > 3 {
 			t.Errorf("%d deliveries, %d at a time", got, e.most)
 		}
+	})
+}
+
+// A key is replaced: first the new one and the old one, then the new one alone. Subscriptions stay, and go on
+// where they were; the old key may be removed when they were refreshed.
+func TestKeysAreReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := newMemory(t)
+		e, f := &endpoint{}, &feed{}
+		now := [][]byte{bytes.Repeat([]byte{1}, 32)}
+		r := request("alice", callback)
+		for i, keys := range [][][]byte{keys, {now[0], keys[0]}, now} {
+			d := newDeliverer(t, e, webhook.Options{Store: memory, Keys: keys})
+			stop := run(t, d, f.read)
+			f.add(1)
+			if i < 2 {
+				subscribe(t, d, r)
+			}
+			synctest.Wait() // until it has read the subscription
+			wake(t, d)
+			sleep(time.Second)
+			stop()
+		}
+		wantIDs(t, e, "evt_1", "evt_2", "evt_3")
 	})
 }
 

@@ -22,7 +22,10 @@ type Options struct {
 	Store store.Store
 	// Keys encrypt what the Store contains: secrets, callback URLs and arguments. The first key
 	// encrypts, and all keys decrypt. Each has at least 32 bytes from a random source. They are
-	// required if there is a Store, and all replicas need the same.
+	// required if there is a Store, and all replicas need the same. To replace a key, add the new one
+	// as the last at all replicas, then make it the first, and remove the old one when what it has
+	// encrypted has been refreshed or has expired: two days, or twice MaxTTL if that is longer. With
+	// Forever, keep the old one.
 	Keys [][]byte
 
 	// DefaultTTL is the lifetime of a subscription if the client suggests none. Default 1 hour.

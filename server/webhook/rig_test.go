@@ -167,7 +167,7 @@ func newMemory(t testing.TB) *store.Memory {
 // newDeliverer returns a deliverer that sends to an endpoint without a network.
 func newDeliverer(t testing.TB, e http.RoundTripper, opts webhook.Options) *webhook.Deliverer {
 	t.Helper()
-	if opts.Store != nil {
+	if opts.Store != nil && opts.Keys == nil {
 		opts.Keys = keys
 	}
 	if opts.Logger == nil {

@@ -227,7 +227,7 @@ func (s *SuspendedCalls) put(c *forwardedCall, call *mcp.Call, opts *Options, qu
 		return suspendError(jsonrpc.InternalError, "TOO_MANY_QUESTIONS", errTooMany.Error())
 	}
 	s.calls[k] = c
-	c.resume = deadline.Pause(c.ctx)
+	c.resume = deadline.PauseWork(c.ctx) // the run does not wait: it ends, and asks
 	c.expiry = time.AfterFunc(lifetime, func() {
 		if s.remove(k, c) != nil {
 			c.cancel(errTooLate)
