@@ -212,14 +212,6 @@ func (t *topic) cursorBinding(s *Server, principal string) []byte {
 	return token.Binding("cursor of an event", s.info.Name, t.name, principal)
 }
 
-const (
-	// memoryAge is how long a server without a store keeps occurrences. It is longer than webhooks are
-	// tried again.
-	memoryAge = 30 * time.Minute
-	// memoryEntries is the number of occurrences of one event that it keeps.
-	memoryEntries = 10_000
-)
-
 // events is what a server needs for its events.
 type events struct {
 	server *Server
@@ -238,7 +230,7 @@ func (e *events) log() store.Log {
 		return s
 	}
 	e.own.Do(func() {
-		memory, err := store.NewMemory(&store.MemoryOptions{Limits: store.Limits{LogAge: memoryAge, LogEntries: memoryEntries}})
+		memory, err := store.NewMemory(nil)
 		if err != nil {
 			panic(err) // the defaults are valid
 		}

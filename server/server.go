@@ -54,8 +54,8 @@ type Options struct {
 	// Webhooks delivers events to callback URLs; see package server/webhook. It keeps its subscriptions
 	// in a store that the replicas share. Clients then may subscribe with the delivery mode webhook, if
 	// they are authenticated. An occurrence that cannot be delivered is read again from the log of Store:
-	// its LogAge must be longer than an occurrence is tried again, 15 minutes by default. Default: no
-	// webhooks.
+	// its LogAge, by default 30 minutes, must be longer than an occurrence is tried again, by default 15
+	// minutes. Default: no webhooks.
 	Webhooks webhook.Deliverer
 	// Middleware handles every request except those of the protocol itself, such as initialize, ping
 	// and subscriptions. It also sees lists and calls that are refused. The first is outermost. The

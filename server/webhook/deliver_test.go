@@ -100,7 +100,7 @@ func TestAttempts(t *testing.T) {
 						test.answer(n, w)
 					}
 				}
-				d := newDeliverer(t, e, webhook.Options{Store: newMemory(t)})
+				d := newDeliverer(t, e, webhook.Options{Store: newMemory(t), Attempts: 5})
 				run(t, d, f.read)
 				f.add(2)
 				begin := time.Now()
@@ -533,7 +533,6 @@ func TestRotation(t *testing.T) {
 		second := first
 		second.Secret = shared.NewSecret().Text()
 		subscribe(t, d, second)
-		synctest.Wait() // the replica reads what it has stored
 		check := func(want1, want2 bool) {
 			t.Helper()
 			f.add(1)
@@ -551,6 +550,43 @@ func TestRotation(t *testing.T) {
 		check(true, true)
 		sleep(11 * time.Minute)
 		check(false, true)
+	})
+}
+
+// After a rotation, a replica that is delivering signs with the new secret too, although another replica
+// has changed it.
+func TestRotationAtAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := newMemory(t)
+		e, f := &endpoint{}, &feed{}
+		arrived, release := make(chan struct{}), make(chan struct{})
+		e.handle = func(_ http.ResponseWriter, d delivery) {
+			if d.id == "evt_1" {
+				close(arrived)
+				<-release
+			}
+		}
+		delivering := newDeliverer(t, e, webhook.Options{Store: memory})
+		run(t, delivering, f.read)
+		f.add(2)
+		first := request("alice", callback)
+		subscribe(t, delivering, first)
+		<-arrived
+		other := newDeliverer(t, e, webhook.Options{Store: memory})
+		defer other.Close()
+		second := first
+		second.Secret = shared.NewSecret().Text()
+		subscribe(t, other, second)
+		close(release)
+		synctest.Wait()
+		wantIDs(t, e, "evt_1", "evt_2")
+		last := e.deliveries()[1]
+		for i, secret := range []string{first.Secret, second.Secret} {
+			parsed, _ := shared.ParseSecret(secret)
+			if err := signature.Verify(last.header, parsed, []byte(last.body)); err != nil {
+				t.Errorf("secret %d: %v", i+1, err)
+			}
+		}
 	})
 }
 
