@@ -253,7 +253,7 @@ func TestStalledReplica(t *testing.T) {
 		var again atomic.Bool
 		stalled := func(ctx context.Context, sub *shared.Subscription, position string) (shared.Batch, error) {
 			if !again.Swap(true) {
-				<-time.After(100 * time.Second)
+				<-time.After(4 * time.Minute)
 			}
 			return f.read(ctx, sub, position)
 		}
@@ -265,14 +265,15 @@ func TestStalledReplica(t *testing.T) {
 		subscribe(t, first, request("alice", callback))
 		synctest.Wait()
 		stop2 := run(t, second, f.read)
-		sleep(5 * time.Minute)
+		sleep(10 * time.Minute)
 		wantIDs(t, e, "evt_1", "evt_2", "evt_3")
 		stop1()
 		stop2()
 	})
 }
 
-// The queue lost a job, because the replica was killed between two changes of the store.
+// The queue lost a job, because the replica was killed between two changes of the store. The next event
+// adds it again, and so does a sweep.
 func TestLostJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dying := &mortal{Store: newMemory(t)}
@@ -288,8 +289,20 @@ func TestLostJob(t *testing.T) {
 		if err := d.Wake(t.Context(), event, nil); !errors.Is(err, errKilled) {
 			t.Errorf("Wake returns %v", err)
 		}
-		sleep(20 * time.Minute)
-		wantIDs(t, e, "evt_1")
+		sleep(10 * time.Second)
+		wantIDs(t, e)
+		f.add(1)
+		wake(t, d)
+		synctest.Wait()
+		wantIDs(t, e, "evt_1", "evt_2")
+		sleep(time.Minute)
+		dying.failPush = true
+		f.add(1)
+		if err := d.Wake(t.Context(), event, nil); !errors.Is(err, errKilled) {
+			t.Errorf("Wake returns %v", err)
+		}
+		sleep(6 * time.Minute)
+		wantIDs(t, e, "evt_1", "evt_2", "evt_3")
 	})
 }
 

@@ -42,8 +42,9 @@ type Options struct {
 	Deliveries int
 	// DeliveriesPerHost is that number for the subscriptions with the same host. Default 16.
 	DeliveriesPerHost int
-	// Timeout bounds one attempt, from looking up the name to the end of the response. Default
-	// 10 seconds, maximum 30 seconds.
+	// Timeout bounds one attempt, from looking up the name to the end of the response. When a replica
+	// ends without warning, another takes its deliveries over after six times Timeout. Default 10
+	// seconds, maximum 30 seconds.
 	Timeout time.Duration
 	// Attempts is the maximum number of attempts to deliver an event. Default 12, which is enough for
 	// the default RetryWindow.

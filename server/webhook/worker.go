@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// runDue is how long a worker may need from one change of the state to the next, before it
-	// counts as lost. It is longer than sourceTimeout and maxTimeout, and than the clocks of
-	// replicas differ.
-	runDue = time.Minute
-	// sourceTimeout bounds one call of the source.
-	sourceTimeout = 20 * time.Second
+	// sourceTimeouts times [Options].Timeout bounds one call of the source.
+	sourceTimeouts = 2
+	// runTimeouts times [Options].Timeout is how long a worker may need from one change of the state to
+	// the next, before it counts as lost. An attempt begins only if half of that is left: the other
+	// half is for a call of the source, and for differences between the clocks of replicas.
+	runTimeouts = 6
 	// sourcePause is the pause after an error of the source, before jitter.
 	sourcePause = 10 * time.Second
 	// longestPause bounds the pause between attempts, before jitter.
@@ -115,6 +115,9 @@ func (d *Deliverer) finish(ctx context.Context, job *store.Job, delay *time.Dura
 	}
 }
 
+// runTime is how long a worker may need from one change of the state to the next.
+func (d *Deliverer) runTime() time.Duration { return runTimeouts * d.options.Timeout }
+
 // claim makes the run the worker of its subscription. claimed is false if the job is obsolete or
 // must wait; it has been finished then.
 func (r *run) claim(ctx context.Context, job string) (claimed bool, err error) {
@@ -138,7 +141,7 @@ func (r *run) claim(ctx context.Context, job string) (claimed bool, err error) {
 			r.d.finish(ctx, r.job, &delay)
 			return false, nil
 		}
-		st.Run, st.Again, st.Due = r.id, false, now.Add(runDue)
+		st.Run, st.Again, st.Due = r.id, false, now.Add(r.d.runTime())
 		r.revision, err = r.d.records.put(ctx, key, &st, revision, stateTTL(r.sub.Expires, now))
 		if err == nil {
 			r.state = st
@@ -158,7 +161,7 @@ func (r *run) change(ctx context.Context, change func(st *state, now time.Time))
 	for range maxConflicts {
 		now := time.Now()
 		next := r.state
-		next.Due = now.Add(runDue)
+		next.Due = now.Add(r.d.runTime())
 		change(&next, now)
 		revision, err := r.d.records.put(ctx, key, &next, r.revision, stateTTL(r.sub.Expires, now))
 		if err == nil {
@@ -225,7 +228,7 @@ func (r *run) deliver(stop, ctx context.Context) error {
 }
 
 func (r *run) read(ctx context.Context) (webhook.Batch, error) {
-	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
+	ctx, cancel := context.WithTimeout(ctx, sourceTimeouts*r.d.options.Timeout)
 	defer cancel()
 	return r.d.source(ctx, &r.sub.Subscription, r.state.Position)
 }
@@ -410,7 +413,7 @@ func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance fu
 
 // renew makes sure that the run remains the worker for the time of an attempt.
 func (r *run) renew(ctx context.Context, now time.Time) error {
-	if r.state.Due.Sub(now) < maxTimeout {
+	if r.state.Due.Sub(now) < r.d.runTime()/2 {
 		if err := r.change(ctx, func(*state, time.Time) {}); err != nil {
 			return err
 		}
