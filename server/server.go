@@ -14,6 +14,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -155,6 +156,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)
 	s.life.server, s.events.server = s, s
+	s.events.streams = quota.New("streams", maxEventStreams, maxStreamsPerPrincipal)
 	s.recheckFunc = s.recheck
 	s.handle = applyMiddleware(compose(nil, s.options.Middleware), s.dispatch)
 	s.keys, s.ring = ownKeys{keys}, keys
