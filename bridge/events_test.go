@@ -242,3 +242,95 @@ func TestEventsThroughARelay(t *testing.T) {
 		})
 	}
 }
+
+// A heldDialer connects when it is released.
+type heldDialer struct {
+	transport.Dialer
+	released chan struct{}
+}
+
+func (d heldDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	select {
+	case <-d.released:
+		return d.Dialer.Dial(ctx, handler)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A client that connects while the bridge starts gets the events of its servers: of one that starts in
+// time with the list, which waits for it, and of a slower one after a notification.
+func TestEventsWhileABridgeStarts(t *testing.T) {
+	for name, after := range map[string]time.Duration{"in time": time.Second, "slow": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sensor, topic := newSensor("sensor")
+				frontend := newServer("frontend")
+				defer frontend.Shutdown(context.Background())
+				mountHeld(t, frontend, sensor, after)
+				changed := make(chan struct{}, 10)
+				session := connect(t, transport.Pipe(frontend), client.Options{OnChange: func(context.Context, mcp.Change) { changed <- struct{}{} }})
+				if _, declared := session.Capabilities().Extensions[mcp.ExtensionEvents]; !declared {
+					t.Error("events are not declared")
+				}
+				subscription, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{EventsListChanged: true})
+				if err != nil || !subscription.Agreed().EventsListChanged {
+					t.Fatalf("the server does not notify of events: %v", err)
+				}
+				defer subscription.Close()
+				if name == "slow" {
+					<-changed
+				}
+				done := make(chan struct{})
+				defer func() { <-done }()
+				go func() {
+					defer close(done)
+					<-time.After(time.Minute)
+					publishReadings(t, topic, 1)
+				}()
+				for e, err := range client.Events[reading](t.Context(), session, "in__reading.new", nil, nil) {
+					if err != nil || e.Payload.Value != 1 {
+						t.Errorf("got %+v, %v", e, err)
+					}
+					break
+				}
+			})
+		})
+	}
+}
+
+// Events do not exist for a client of an earlier version, also while the bridge starts.
+func TestNoEventsInEarlierVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sensor, _ := newSensor("sensor")
+		frontend := newServer("frontend")
+		defer frontend.Shutdown(context.Background())
+		mountHeld(t, frontend, sensor, time.Hour)
+		session := connect(t, transport.Pipe(frontend), client.Options{Era: client.Legacy, OnChange: func(_ context.Context, c mcp.Change) {
+			t.Errorf("the client is notified of %+v", c)
+		}})
+		if _, declared := session.Capabilities().Extensions[mcp.ExtensionEvents]; declared {
+			t.Error("events are declared")
+		}
+		<-time.After(2 * time.Hour)
+		for event, err := range session.EventTypes(t.Context(), nil) {
+			if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != jsonrpc.MethodNotFound {
+				t.Errorf("the list has %+v, %v", event, err)
+			}
+		}
+	})
+}
+
+// mountHeld mounts a bridge with a server that can be reached after some time.
+func mountHeld(t *testing.T, frontend, behind *server.Server, after time.Duration) {
+	t.Helper()
+	released := make(chan struct{})
+	time.AfterFunc(after, func() { close(released) })
+	b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "in", ProxyOptions: bridge.ProxyOptions{Optional: true}, Dialer: heldDialer{transport.Pipe(behind), released}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := frontend.Mount(b, nil); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -60,10 +60,10 @@ type Match[Args, Payload any] func(caller *mcp.Caller, arguments Args, payload P
 // subscriptions are validated against the schema of Args, a struct or map, and decoded. Payloads are
 // encoded as JSON objects. match selects what a subscription gets; nil means everything.
 //
-// Published occurrences are kept in the log of [Options].Store for [store.Limits].LogAge, at most
-// LogEntries for each event, so that clients can resume after an interruption, at any replica.
-// Without a store, the server keeps them in memory for 30 minutes: at most 10,000 of each event, and
-// 64 MiB of all events.
+// Published occurrences are kept in the log of [Options].Store, so that clients can resume after an
+// interruption, at any replica. They are kept for [store.Limits].LogAge, by default 30 minutes, and at
+// most LogEntries of each event, by default 10,000. Without a store, the server keeps them in memory,
+// with the defaults of [store.Limits].
 //
 // AddEvent may be called at any time and concurrently. It panics, with the file and line of the
 // caller, if the event cannot be registered.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -9,30 +10,33 @@ import (
 )
 
 // The streams of a principal are limited, and those of all together.
-func TestQuotaOfStreams(t *testing.T) {
-	q := &quotaOfStreams{}
-	exhausted := func(err error) bool {
+func TestLimitsOfStreams(t *testing.T) {
+	s := New(mcp.Implementation{Name: "test", Version: "1"}, nil)
+	acquire := func(principal string, count int) {
+		t.Helper()
+		for range count {
+			if err := s.events.streams.Acquire(principal); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	refused := func(principal string, most int) {
+		t.Helper()
+		request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodEventsStream, []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := mcp.NewCall(request, &mcp.Caller{Principal: principal}, nil)
+		_, err = s.streamEvent(t.Context(), &call, nil)
 		e, ok := errors.AsType[*jsonrpc.Error](err)
-		return ok && e.Code == mcp.CodeResourceExhausted && len(e.Data) > 0
-	}
-	for range maxStreamsPerPrincipal {
-		if err := q.acquire("alice"); err != nil {
-			t.Fatal(err)
+		if want := fmt.Sprintf(`{"limit":"streams","max":%d}`, most); !ok || e.Code != mcp.CodeResourceExhausted || string(e.Data) != want {
+			t.Errorf("one more of %q: %v, want %s", principal, err, want)
 		}
 	}
-	if err := q.acquire("alice"); !exhausted(err) {
-		t.Errorf("one more of a principal: %v", err)
-	}
-	for range maxEventStreams - maxStreamsPerPrincipal {
-		if err := q.acquire(""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := q.acquire("bob"); !exhausted(err) {
-		t.Errorf("one more of all: %v", err)
-	}
-	q.release("alice")
-	if err := q.acquire("bob"); err != nil {
-		t.Errorf("after one has ended: %v", err)
-	}
+	acquire("alice", maxStreamsPerPrincipal)
+	refused("alice", maxStreamsPerPrincipal)
+	acquire("", maxEventStreams-maxStreamsPerPrincipal)
+	refused("bob", maxEventStreams)
+	s.events.streams.Release("alice")
+	acquire("bob", 1)
 }

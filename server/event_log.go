@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
@@ -161,7 +162,7 @@ func (t *topic) head(ctx context.Context, s *Server) (uint64, error) {
 		}
 	}
 	if last == 0 || time.Since(added) > markInterval {
-		return t.append(ctx, s, &record{})
+		return t.mark(ctx, s)
 	}
 	t.saw(last, added)
 	return last, nil
@@ -173,15 +174,14 @@ func (t *topic) keepFresh(ctx context.Context, s *Server) error {
 	if _, added := t.known(); time.Since(added) <= markInterval {
 		return nil
 	}
-	_, err := t.append(ctx, s, &record{})
+	_, err := t.mark(ctx, s)
 	return err
 }
 
-// restart adds a mark, so that the log is not empty when a reader begins again with the oldest
-// entry.
-func (t *topic) restart(ctx context.Context, s *Server) error {
-	_, err := t.append(ctx, s, &record{})
-	return err
+// mark adds a mark. A reader that begins again with the oldest entry calls it first, so that the log is
+// not empty.
+func (t *topic) mark(ctx context.Context, s *Server) (id uint64, err error) {
+	return t.append(ctx, s, &record{})
 }
 
 // maxCursor bounds the cursor of a request in bytes.
@@ -212,14 +212,6 @@ func (t *topic) cursorBinding(s *Server, principal string) []byte {
 	return token.Binding("cursor of an event", s.info.Name, t.name, principal)
 }
 
-const (
-	// memoryAge is how long a server without a store keeps occurrences. It is longer than webhooks are
-	// tried again.
-	memoryAge = 30 * time.Minute
-	// memoryEntries is the number of occurrences of one event that it keeps.
-	memoryEntries = 10_000
-)
-
 // events is what a server needs for its events.
 type events struct {
 	server *Server
@@ -228,7 +220,7 @@ type events struct {
 
 	ring atomic.Pointer[token.Ring] // nil until the key was read
 
-	streams quotaOfStreams
+	streams *quota.Quota
 	waker   waker
 }
 
@@ -238,7 +230,7 @@ func (e *events) log() store.Log {
 		return s
 	}
 	e.own.Do(func() {
-		memory, err := store.NewMemory(&store.MemoryOptions{Limits: store.Limits{LogAge: memoryAge, LogEntries: memoryEntries}})
+		memory, err := store.NewMemory(nil)
 		if err != nil {
 			panic(err) // the defaults are valid
 		}

@@ -161,7 +161,7 @@ func (r *eventReader) poll(ctx context.Context, call *mcp.Call, params *mcp.Even
 		err := r.batch(ctx, most, result)
 		if errors.Is(err, store.ErrPurged) {
 			r.lost = true
-			if err = r.topic.restart(ctx, r.server); err == nil {
+			if _, err = r.topic.mark(ctx, r.server); err == nil {
 				r.position = 0
 				err = r.batch(ctx, most, result)
 			}
@@ -227,7 +227,7 @@ func (r *eventReader) stream(ctx context.Context, call *mcp.Call) error {
 		if !errors.Is(err, store.ErrPurged) {
 			return err
 		}
-		if err := r.topic.restart(ctx, r.server); err != nil {
+		if _, err := r.topic.mark(ctx, r.server); err != nil {
 			return err
 		}
 		r.position, r.lost = 0, true

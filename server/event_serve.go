@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -110,10 +111,13 @@ func (t *termination) Error() string { return "the subscription was terminated: 
 // streamEvent answers events/stream until the client or the server ends it, the caller loses its
 // access, or the event changes.
 func (s *Server) streamEvent(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
-	if err := s.events.streams.acquire(call.Caller.Principal); err != nil {
+	if err := s.events.streams.Acquire(call.Caller.Principal); err != nil {
+		if limit, ok := errors.AsType[*quota.LimitError](err); ok {
+			err = exhausted("streams", limit.Max)
+		}
 		return nil, err
 	}
-	defer s.events.streams.release(call.Caller.Principal)
+	defer s.events.streams.Release(call.Caller.Principal)
 	streaming, end := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watchEvent(streaming, call, entry, end) })
@@ -250,45 +254,12 @@ func extends(old, now json.RawMessage, input bool) bool {
 	return !slices.ContainsFunc(narrow, func(name string) bool { return !slices.Contains(wide, name) })
 }
 
-// quotaOfStreams limits the streams of events at one server.
-type quotaOfStreams struct {
-	mu          sync.Mutex
-	open        int
-	byPrincipal map[string]int
-}
-
 const (
 	// maxEventStreams bounds the open streams of one server, and maxStreamsPerPrincipal those of one
 	// authenticated caller.
 	maxEventStreams        = 10_000
 	maxStreamsPerPrincipal = 1_000
 )
-
-func (q *quotaOfStreams) acquire(principal string) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.open >= maxEventStreams {
-		return exhausted("streams", maxEventStreams)
-	}
-	if principal != "" && q.byPrincipal[principal] >= maxStreamsPerPrincipal {
-		return exhausted("subscriptions", maxStreamsPerPrincipal)
-	}
-	q.open++
-	if q.byPrincipal == nil {
-		q.byPrincipal = make(map[string]int)
-	}
-	q.byPrincipal[principal]++
-	return nil
-}
-
-func (q *quotaOfStreams) release(principal string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.open--
-	if q.byPrincipal[principal]--; q.byPrincipal[principal] == 0 {
-		delete(q.byPrincipal, principal)
-	}
-}
 
 // exhausted is the error for a limit of the server.
 func exhausted(limit string, most int) error {

@@ -59,8 +59,8 @@ type Options struct {
 	// Webhooks delivers events to callback URLs; see package server/webhook. It keeps its subscriptions
 	// in a store that the replicas share. Clients then may subscribe with the delivery mode webhook, if
 	// they are authenticated. An occurrence that cannot be delivered is read again from the log of Store:
-	// its LogAge must be longer than an occurrence is tried again, 15 minutes by default. Default: no
-	// webhooks.
+	// its LogAge, by default 30 minutes, must be longer than an occurrence is tried again, by default 15
+	// minutes. Default: no webhooks.
 	Webhooks webhook.Deliverer
 	// Middleware handles every request except those of the protocol itself, such as initialize, ping
 	// and subscriptions. It also sees lists and calls that are refused. The first is outermost. The
@@ -161,6 +161,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)
 	s.life.server, s.events.server = s, s
+	s.events.streams = quota.New("streams", maxEventStreams, maxStreamsPerPrincipal)
 	s.recheckFunc = s.recheck
 	s.handle = applyMiddleware(compose(nil, s.options.Middleware), s.dispatch)
 	s.keys, s.ring = ownKeys{keys}, keys

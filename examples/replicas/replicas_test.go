@@ -29,6 +29,11 @@ func TestMain(m *testing.M) {
 			log.Fatal(err)
 		}
 		return
+	case os.Getenv(envEvents) != "":
+		if err := runEventReplica(); err != nil {
+			log.Fatal(err)
+		}
+		return
 	case os.Getenv("REPLICAS_TEST") != "", os.Getenv(envStore) != "":
 		main()
 		return

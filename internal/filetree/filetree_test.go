@@ -1,7 +1,9 @@
 package filetree_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,6 +52,32 @@ func TestTree(t *testing.T) {
 				f.Close()
 			}
 		}
+	}
+}
+
+// All entries are visited, until a visit fails or the context ends.
+func TestEachEntry(t *testing.T) {
+	fsys := fstest.MapFS{}
+	for i := range 1000 {
+		fsys[fmt.Sprintf("dir/%d", i)] = &fstest.MapFile{}
+	}
+	tree := filetree.FS(fsys)
+	visited := map[string]bool{}
+	visit := func(entry fs.DirEntry) error { visited[entry.Name()] = true; return nil }
+	if err := filetree.EachEntry(t.Context(), tree, "dir", visit); err != nil || len(visited) != 1000 {
+		t.Errorf("%d entries, %v", len(visited), err)
+	}
+	if err := filetree.EachEntry(t.Context(), tree, "none", visit); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no directory: %v", err)
+	}
+	refused := errors.New("refused")
+	if err := filetree.EachEntry(t.Context(), tree, "dir", func(fs.DirEntry) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("a visit fails: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := filetree.EachEntry(ctx, tree, "dir", visit); !errors.Is(err, context.Canceled) {
+		t.Errorf("the context has ended: %v", err)
 	}
 }
 

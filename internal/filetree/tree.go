@@ -2,6 +2,7 @@ package filetree
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -160,6 +161,35 @@ func openSame[T io.Closer](dir *os.Root, name string, kind fs.FileMode, open fun
 		}
 	}
 	return zero, errReplaced
+}
+
+// readDirBatch is how many entries of a directory are read at a time.
+const readDirBatch = 256
+
+// EachEntry visits the entries of a directory, in any order, until visit returns an error or ctx ends.
+func EachEntry(ctx context.Context, tree Tree, dir string, visit func(fs.DirEntry) error) error {
+	f, err := tree.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		entries, err := f.ReadDir(readDirBatch)
+		for _, entry := range entries {
+			if err := visit(entry); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
 }
 
 // OpenNonBlocking opens a file for reading. It does not block on a pipe.

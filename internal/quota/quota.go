@@ -26,15 +26,15 @@ func New(name string, most, maxPerPrincipal int) *Quota {
 }
 
 // Acquire adds one for a principal, which is "" for a client that is not authenticated. If a
-// limit is reached it returns an error whose text is meant for the client.
+// limit is reached it returns a *[LimitError].
 func (q *Quota) Acquire(principal string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.used >= q.max:
-		return fmt.Errorf("busy: at most %d %s may be open at a time", q.max, q.name)
+		return &LimitError{Name: q.name, Max: q.max}
 	case principal != "" && q.byPrincipal[principal] >= q.maxPerPrincipal:
-		return fmt.Errorf("busy: at most %d %s of one client may be open at a time", q.maxPerPrincipal, q.name)
+		return &LimitError{Name: q.name + " of one client", Max: q.maxPerPrincipal}
 	}
 	q.used++
 	if principal != "" {
@@ -54,6 +54,17 @@ func (q *Quota) Release(principal string) {
 	if q.byPrincipal[principal]--; q.byPrincipal[principal] <= 0 {
 		delete(q.byPrincipal, principal)
 	}
+}
+
+// A LimitError says that a limit is reached. Its text is meant for the client.
+type LimitError struct {
+	Name string // what the quota counts
+	Max  int
+}
+
+// Error names the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("busy: at most %d %s may be open at a time", e.Max, e.Name)
 }
 
 // An Endpoint counts what the clients of one endpoint use. Its methods may be called

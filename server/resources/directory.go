@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -176,7 +175,7 @@ func (d *directory) walk(ctx context.Context, visit func(name string, entry fs.D
 	for dirs := []string{"."}; len(dirs) > 0; {
 		dir := dirs[len(dirs)-1]
 		dirs = dirs[:len(dirs)-1]
-		err := d.eachEntry(ctx, dir, func(entry fs.DirEntry) error {
+		err := filetree.EachEntry(ctx, d.tree, dir, func(entry fs.DirEntry) error {
 			if visited++; visited > maxVisited {
 				return errTooBig
 			}
@@ -206,32 +205,6 @@ func (d *directory) walk(ctx context.Context, visit func(name string, entry fs.D
 
 func (d *directory) descends(dir string) bool {
 	return filetree.IsName(dir) && (d.hidden || !filetree.IsHidden(dir)) && d.pattern.leadsBelow(dir)
-}
-
-// eachEntry visits the entries of a directory.
-func (d *directory) eachEntry(ctx context.Context, dir string, visit func(fs.DirEntry) error) error {
-	f, err := d.tree.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		entries, err := f.ReadDir(readDirBatch)
-		for _, entry := range entries {
-			if err := visit(entry); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
 }
 
 // A listing that exceeds a limit fails, because an incomplete list would be misleading.

@@ -113,9 +113,8 @@ const (
 )
 
 const (
-	maxPattern   = 1 << 10 // bytes
-	maxVisited   = 200_000 // directory entries visited for one listing
-	maxListed    = 4 << 20 // bytes of all paths in one listing
-	readDirBatch = 256     // directory entries read at a time
-	maxETag      = 1 << 10 // bytes of an entity tag that is stored
+	maxPattern = 1 << 10 // bytes
+	maxVisited = 200_000 // directory entries visited for one listing
+	maxListed  = 4 << 20 // bytes of all paths in one listing
+	maxETag    = 1 << 10 // bytes of an entity tag that is stored
 )

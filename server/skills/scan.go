@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -25,7 +24,6 @@ import (
 const (
 	maxVisited     = 100_000 // directory entries visited in a scan
 	maxDescription = 1024    // characters of a description: Agent Skills, description field
-	readDirBatch   = 256     // directory entries read at a time
 )
 
 // A file is a file of a skill, as of a scan.
@@ -82,7 +80,7 @@ func (s *scan) walk(ctx context.Context) error {
 	for dirs := []string{"."}; len(dirs) > 0; {
 		dir := dirs[len(dirs)-1]
 		dirs = dirs[:len(dirs)-1]
-		err := s.eachEntry(ctx, dir, func(entry fs.DirEntry) error {
+		err := filetree.EachEntry(ctx, s.folder.tree, dir, func(entry fs.DirEntry) error {
 			if visited++; visited > maxVisited {
 				return fmt.Errorf("skills: the folder has more than %d files and folders", maxVisited)
 			}
@@ -109,32 +107,6 @@ func (s *scan) walk(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// eachEntry visits the entries of a directory.
-func (s *scan) eachEntry(ctx context.Context, dir string, visit func(fs.DirEntry) error) error {
-	f, err := s.folder.tree.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		entries, err := f.ReadDir(readDirBatch)
-		for _, entry := range entries {
-			if err := visit(entry); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
 }
 
 // assign adds each file to the skills that it is below, and checks their limits before anything is

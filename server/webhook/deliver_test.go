@@ -101,7 +101,7 @@ func TestAttempts(t *testing.T) {
 						test.answer(n, w)
 					}
 				}
-				d := newDeliverer(t, e, webhook.Options{Store: newMemory(t)})
+				d := newDeliverer(t, e, webhook.Options{Store: newMemory(t), Attempts: 5})
 				run(t, d, f.read)
 				f.add(2)
 				begin := time.Now()
@@ -254,7 +254,7 @@ func TestStalledReplica(t *testing.T) {
 		var again atomic.Bool
 		stalled := func(ctx context.Context, sub *shared.Subscription, position string) (shared.Batch, error) {
 			if !again.Swap(true) {
-				<-time.After(100 * time.Second)
+				<-time.After(4 * time.Minute)
 			}
 			return f.read(ctx, sub, position)
 		}
@@ -266,14 +266,15 @@ func TestStalledReplica(t *testing.T) {
 		subscribe(t, first, request("alice", callback))
 		synctest.Wait()
 		stop2 := run(t, second, f.read)
-		sleep(5 * time.Minute)
+		sleep(10 * time.Minute)
 		wantIDs(t, e, "evt_1", "evt_2", "evt_3")
 		stop1()
 		stop2()
 	})
 }
 
-// The queue lost a job, because the replica was killed between two changes of the store.
+// The queue lost a job, because the replica was killed between two changes of the store. The next event
+// adds it again, and so does a sweep.
 func TestLostJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dying := &mortal{Store: newMemory(t)}
@@ -289,8 +290,20 @@ func TestLostJob(t *testing.T) {
 		if err := d.Wake(t.Context(), event, nil); !errors.Is(err, errKilled) {
 			t.Errorf("Wake returns %v", err)
 		}
-		sleep(20 * time.Minute)
-		wantIDs(t, e, "evt_1")
+		sleep(10 * time.Second)
+		wantIDs(t, e)
+		f.add(1)
+		wake(t, d)
+		synctest.Wait()
+		wantIDs(t, e, "evt_1", "evt_2")
+		sleep(time.Minute)
+		dying.failPush = true
+		f.add(1)
+		if err := d.Wake(t.Context(), event, nil); !errors.Is(err, errKilled) {
+			t.Errorf("Wake returns %v", err)
+		}
+		sleep(6 * time.Minute)
+		wantIDs(t, e, "evt_1", "evt_2", "evt_3")
 	})
 }
 
@@ -534,7 +547,6 @@ func TestRotation(t *testing.T) {
 		second := first
 		second.Secret = shared.NewSecret().Text()
 		subscribe(t, d, second)
-		synctest.Wait() // the replica reads what it has stored
 		check := func(want1, want2 bool) {
 			t.Helper()
 			f.add(1)
@@ -552,6 +564,43 @@ func TestRotation(t *testing.T) {
 		check(true, true)
 		sleep(11 * time.Minute)
 		check(false, true)
+	})
+}
+
+// After a rotation, a replica that is delivering signs with the new secret too, although another replica
+// has changed it.
+func TestRotationAtAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := newMemory(t)
+		e, f := &endpoint{}, &feed{}
+		arrived, release := make(chan struct{}), make(chan struct{})
+		e.handle = func(_ http.ResponseWriter, d delivery) {
+			if d.id == "evt_1" {
+				close(arrived)
+				<-release
+			}
+		}
+		delivering := newDeliverer(t, e, webhook.Options{Store: memory})
+		run(t, delivering, f.read)
+		f.add(2)
+		first := request("alice", callback)
+		subscribe(t, delivering, first)
+		<-arrived
+		other := newDeliverer(t, e, webhook.Options{Store: memory})
+		defer other.Close()
+		second := first
+		second.Secret = shared.NewSecret().Text()
+		subscribe(t, other, second)
+		close(release)
+		synctest.Wait()
+		wantIDs(t, e, "evt_1", "evt_2")
+		last := e.deliveries()[1]
+		for i, secret := range []string{first.Secret, second.Secret} {
+			parsed, _ := shared.ParseSecret(secret)
+			if err := signature.Verify(last.header, parsed, []byte(last.body)); err != nil {
+				t.Errorf("secret %d: %v", i+1, err)
+			}
+		}
 	})
 }
 

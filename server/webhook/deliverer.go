@@ -23,6 +23,9 @@ const (
 	keepAlive = 30 * time.Second
 	// wakeCalls is how many subscriptions Wake changes at a time.
 	wakeCalls = 32
+	// pushAgain is how long a job may be in the queue after it may run, before Wake adds it again, in
+	// case that a replica ended before it had added the job. The queue ignores it if it has the job.
+	pushAgain = 5 * time.Second
 	// queuedDue is how long a job may be in the queue after it may run, before it counts as lost.
 	queuedDue = 5 * time.Minute
 	// dropAfter is how long a subscription without expiry may be suspended.
@@ -166,7 +169,7 @@ func (d *Deliverer) push(ctx context.Context, id, job string) error {
 }
 
 // wake records that there may be new events. It returns the id of a job to add to the queue, or
-// [errUnchanged].
+// [errUnchanged], or both.
 func (s *state) wake(now time.Time) (job string, err error) {
 	lost := s.Job != "" && now.After(s.Due)
 	switch {
@@ -180,7 +183,10 @@ func (s *state) wake(now time.Time) (job string, err error) {
 		s.Again = true
 		return "", nil
 	case s.Attempts > 0 || s.Ended || !now.Before(s.NotBefore):
-		return "", errUnchanged // the job will run, or waits for the next attempt
+		if now.After(s.Due.Add(pushAgain - queuedDue)) {
+			job = s.Job
+		}
+		return job, errUnchanged // the job will run, or waits for the next attempt
 	}
 	s.Job, s.Run, s.Again = rand.Text(), "", false
 	s.Due = now.Add(queuedDue)

@@ -15,12 +15,13 @@
 //  2. At least once: the position of a subscription is stored after each acknowledged event. If a
 //     replica ends before that, another delivers the event again, with the same webhook-id.
 //  3. One replica at a time delivers to a subscription. When a replica ends without warning,
-//     another takes over within about a minute. The clocks of replicas may differ by some seconds;
-//     if they differ by more than half a minute, an event may be delivered twice.
+//     another takes over after six times Options.Timeout, by default a minute. The clocks of replicas
+//     may differ by some seconds; if they differ by more than three times Options.Timeout, an event
+//     may be delivered twice.
 //  4. Attempts: an event is acknowledged by a status 2xx, and abandoned by 410 and 413. After other
 //     responses, and after redirects, which are not followed, it is sent again after pauses that
-//     grow from 10 seconds, and not before Retry-After. The number of attempts and their time are
-//     bounded; then the event is abandoned.
+//     grow from Options.RetryPause, and not before Retry-After. The number of attempts and their time
+//     are bounded, by default by 15 minutes; then the event is abandoned.
 //  5. Suspension: when an endpoint has accepted nothing for an hour, deliveries wait until the
 //     client refreshes the subscription. Events wait in the source.
 //  6. Consent: nothing is delivered to a URL before its endpoint has answered a challenge, for each

@@ -45,13 +45,19 @@ type Options struct {
 	Deliveries int
 	// DeliveriesPerHost is that number for the subscriptions with the same host. Default 16.
 	DeliveriesPerHost int
-	// Timeout bounds one attempt, from looking up the name to the end of the response. Default
-	// 10 seconds, maximum 30 seconds.
+	// Timeout bounds one attempt, from looking up the name to the end of the response. When a replica
+	// ends without warning, another takes its deliveries over after six times Timeout. Default 10
+	// seconds, maximum 30 seconds.
 	Timeout time.Duration
-	// Attempts is the maximum number of attempts to deliver an event. Default 5.
+	// Attempts is the maximum number of attempts to deliver an event. Default 12, which is enough for
+	// the default RetryWindow.
 	Attempts int
-	// RetryWindow is how long after the first attempt the last one may begin. It also bounds
-	// the header Retry-After. Default 15 minutes.
+	// RetryPause is the pause after the first attempt, before jitter. The next pauses are longer, up to
+	// 5 minutes. Default 10 seconds.
+	RetryPause time.Duration
+	// RetryWindow is how long after the first attempt the last one begins, if Attempts allows it. It
+	// also bounds the header Retry-After. Events wait in the log of the server, so the LogAge of its
+	// store must be longer. Default 15 minutes.
 	RetryWindow time.Duration
 	// SuspendAfter is how long an endpoint may accept nothing, with at least 20 attempts, before
 	// deliveries to it are suspended until the subscription is refreshed. Default 1 hour.
@@ -89,7 +95,8 @@ const (
 	defaultPerHost    = 16
 	defaultTimeout    = 10 * time.Second
 	maxTimeout        = 30 * time.Second
-	defaultAttempts   = 5
+	defaultAttempts   = 12
+	defaultPause      = 10 * time.Second
 	defaultWindow     = 15 * time.Minute
 	defaultSuspend    = time.Hour
 	defaultSweep      = 5 * time.Minute
@@ -109,6 +116,7 @@ func (o *Options) withDefaults() (Options, error) {
 	opts.DeliveriesPerHost = cmp.Or(opts.DeliveriesPerHost, defaultPerHost)
 	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
 	opts.Attempts = cmp.Or(opts.Attempts, defaultAttempts)
+	opts.RetryPause = cmp.Or(opts.RetryPause, defaultPause)
 	opts.RetryWindow = cmp.Or(opts.RetryWindow, defaultWindow)
 	opts.SuspendAfter = cmp.Or(opts.SuspendAfter, defaultSuspend)
 	opts.Sweep = cmp.Or(opts.Sweep, defaultSweep)
@@ -119,7 +127,7 @@ func (o *Options) withDefaults() (Options, error) {
 		"DefaultTTL": int64(opts.DefaultTTL), "MinTTL": int64(opts.MinTTL), "MaxTTL": int64(opts.MaxTTL),
 		"MaxSubscriptions": int64(opts.MaxSubscriptions), "MaxPerPrincipal": int64(opts.MaxPerPrincipal),
 		"Deliveries": int64(opts.Deliveries), "DeliveriesPerHost": int64(opts.DeliveriesPerHost),
-		"Timeout": int64(opts.Timeout), "Attempts": int64(opts.Attempts), "RetryWindow": int64(opts.RetryWindow),
+		"Timeout": int64(opts.Timeout), "Attempts": int64(opts.Attempts), "RetryPause": int64(opts.RetryPause), "RetryWindow": int64(opts.RetryWindow),
 		"SuspendAfter": int64(opts.SuspendAfter), "Sweep": int64(opts.Sweep),
 	} {
 		if n < 0 {

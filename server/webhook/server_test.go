@@ -358,18 +358,23 @@ func TestServerEndsSubscriptions(t *testing.T) {
 	}
 }
 
+// interruptible returns a handler that answers 503 while down is true.
+func interruptible(to http.Handler) (handler http.Handler, down *atomic.Bool) {
+	down = new(atomic.Bool)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		to.ServeHTTP(w, r)
+	}), down
+}
+
 // What the log has deleted before it was delivered is a gap.
 func TestServerReportsGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		receiver, got := newReceiver(t), &collected{}
-		var down atomic.Bool
-		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if down.Load() {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			receiver.ServeHTTP(w, r)
-		})
+		handler, down := interruptible(receiver)
 		s, topic := newIncidents(t, newDeliverer(t, web{handler}, webhook.Options{Attempts: 100, RetryWindow: 2 * time.Hour}), server.Options{})
 		sub, err := receiving.Subscribe(t.Context(), connectAs(t, only(s), "alice"), receiver, callback, event, nil, got.handle, nil)
 		if err != nil {
@@ -576,4 +581,32 @@ func firstDifference(a, b []string) string {
 		}
 	}
 	return "none"
+}
+
+// An event whose receiver is down for ten minutes is delivered, with the events after it, from stores with
+// default limits.
+func TestReceiverIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		receiver, got := newReceiver(t), &collected{}
+		handler, down := interruptible(receiver)
+		memory := newMemory(t)
+		s, topic := newIncidents(t, newDeliverer(t, web{handler}, webhook.Options{Store: memory}), server.Options{Store: memory})
+		sub, err := receiving.Subscribe(t.Context(), connectAs(t, only(s), "alice"), receiver, callback, event, nil, got.handle, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sub.Close(context.Background())
+		down.Store(true)
+		var want []string
+		for number := range 2000 {
+			publishIncident(t, topic, number, "")
+			want = append(want, fmt.Sprint("evt_", number))
+			sleep(10 * time.Minute / 2000)
+		}
+		down.Store(false)
+		sleep(10 * time.Minute)
+		if got.String() != strings.Join(want, " ") {
+			t.Errorf("deliveries: %.200s", got)
+		}
+	})
 }

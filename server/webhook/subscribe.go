@@ -306,7 +306,7 @@ func (d *Deliverer) verify(ctx context.Context, sub *subscription) error {
 // challenge has an endpoint repeat a random text.
 func (d *Deliverer) challenge(ctx context.Context, sub *subscription) error {
 	host := hostOf(sub.URL)
-	if !d.hosts.verify(host, time.Now()) {
+	if !d.hosts.mayVerify(host, time.Now()) {
 		return &webhook.LimitError{Limit: "verifications", Max: verificationsPerMinute}
 	}
 	nonce := rand.Text()

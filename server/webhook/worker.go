@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -15,23 +14,20 @@ import (
 )
 
 const (
-	// runDue is how long a worker may need from one change of the state to the next, before it
-	// counts as lost. It is longer than sourceTimeout and maxTimeout, and than the clocks of
-	// replicas differ.
-	runDue = time.Minute
-	// sourceTimeout bounds one call of the source.
-	sourceTimeout = 20 * time.Second
+	// sourceTimeouts times [Options].Timeout bounds one call of the source.
+	sourceTimeouts = 2
+	// runTimeouts times [Options].Timeout is how long a worker may need from one change of the state to
+	// the next, before it counts as lost. An attempt begins only if half of that is left: the other
+	// half is for a call of the source, and for differences between the clocks of replicas.
+	runTimeouts = 6
 	// sourcePause is the pause after an error of the source, before jitter.
 	sourcePause = 10 * time.Second
-	// firstPause and longestPause bound the pause between attempts, before jitter.
-	firstPause   = 10 * time.Second
+	// longestPause bounds the pause between attempts, before jitter.
 	longestPause = 5 * time.Minute
 	// busyWait is how long a job waits for a slot of its host, before another job gets its turn.
 	busyWait = 250 * time.Millisecond
 	// maxRun is how long one subscription is delivered to, before others get their turn.
 	maxRun = 10 * time.Second
-	// reload is how old the record of the subscription may be, which has the secret.
-	reload = 5 * time.Second
 	// extendAfter is how old the lease of a job may be. It is shorter than any lease by default.
 	extendAfter = 5 * time.Second
 	// maxBatch is how many events of a batch are delivered.
@@ -52,7 +48,6 @@ type run struct {
 	d        *Deliverer
 	job      *store.Job
 	sub      *subscription
-	loaded   time.Time // when sub was read
 	id       string
 	state    state
 	revision uint64
@@ -70,7 +65,7 @@ func (d *Deliverer) work(stop context.Context, job *store.Job) {
 		return
 	}
 	now := time.Now()
-	r := &run{d: d, job: job, sub: &subscription{}, loaded: now, id: rand.Text(), extended: now, ended: now.Add(maxRun)}
+	r := &run{d: d, job: job, sub: &subscription{}, id: rand.Text(), extended: now, ended: now.Add(maxRun)}
 	found, err := d.records.get(ctx, subscriptionKey(data.Subscription), r.sub)
 	if err != nil {
 		d.fail(stop, data.Subscription, err)
@@ -120,6 +115,9 @@ func (d *Deliverer) finish(ctx context.Context, job *store.Job, delay *time.Dura
 	}
 }
 
+// runTime is how long a worker may need from one change of the state to the next.
+func (d *Deliverer) runTime() time.Duration { return runTimeouts * d.options.Timeout }
+
 // claim makes the run the worker of its subscription. claimed is false if the job is obsolete or
 // must wait; it has been finished then.
 func (r *run) claim(ctx context.Context, job string) (claimed bool, err error) {
@@ -143,7 +141,7 @@ func (r *run) claim(ctx context.Context, job string) (claimed bool, err error) {
 			r.d.finish(ctx, r.job, &delay)
 			return false, nil
 		}
-		st.Run, st.Again, st.Due = r.id, false, now.Add(runDue)
+		st.Run, st.Again, st.Due = r.id, false, now.Add(r.d.runTime())
 		r.revision, err = r.d.records.put(ctx, key, &st, revision, stateTTL(r.sub.Expires, now))
 		if err == nil {
 			r.state = st
@@ -163,7 +161,7 @@ func (r *run) change(ctx context.Context, change func(st *state, now time.Time))
 	for range maxConflicts {
 		now := time.Now()
 		next := r.state
-		next.Due = now.Add(runDue)
+		next.Due = now.Add(r.d.runTime())
 		change(&next, now)
 		revision, err := r.d.records.put(ctx, key, &next, r.revision, stateTTL(r.sub.Expires, now))
 		if err == nil {
@@ -209,9 +207,6 @@ func (r *run) deliver(stop, ctx context.Context) error {
 		if stop.Err() != nil || time.Now().After(r.ended) {
 			return r.pause(ctx, 0)
 		}
-		if err := r.refresh(ctx); err != nil {
-			return err
-		}
 		if r.state.Message != nil {
 			if err := r.deliverMessage(ctx); err != nil {
 				return err
@@ -233,31 +228,24 @@ func (r *run) deliver(stop, ctx context.Context) error {
 }
 
 func (r *run) read(ctx context.Context) (webhook.Batch, error) {
-	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
+	ctx, cancel := context.WithTimeout(ctx, sourceTimeouts*r.d.options.Timeout)
 	defer cancel()
 	return r.d.source(ctx, &r.sub.Subscription, r.state.Position)
 }
 
-// refresh reads the subscription again if its record is old, and ends the run if the subscription
-// has ended.
+// refresh reads the subscription again, and ends the run if it has ended. A delivery is signed with the
+// secret that the client has given last, to any replica.
 func (r *run) refresh(ctx context.Context) error {
-	now := time.Now()
-	if now.Sub(r.loaded) > reload {
-		sub := &subscription{}
-		found, err := r.d.records.get(ctx, subscriptionKey(r.sub.ID), sub)
-		if err != nil {
-			return err
-		}
-		if found == 0 {
-			r.d.finish(ctx, r.job, nil)
-			return errLost
-		}
-		r.sub, r.loaded = sub, now
+	sub := &subscription{}
+	found, err := r.d.records.get(ctx, subscriptionKey(r.sub.ID), sub)
+	if err != nil {
+		return err
 	}
-	if r.sub.expired(now) {
+	if found == 0 || sub.expired(time.Now()) {
 		r.d.finish(ctx, r.job, nil)
 		return errLost
 	}
+	r.sub = sub
 	return nil
 }
 
@@ -281,9 +269,6 @@ func (r *run) deliverBatch(stop, ctx context.Context, batch *webhook.Batch) (don
 		// A slow source still makes progress: its first event is delivered.
 		if stop.Err() != nil || i > 0 && time.Now().After(r.ended) {
 			return false, nil // deliver pauses
-		}
-		if err := r.refresh(ctx); err != nil {
-			return false, err
 		}
 		event := &events[i]
 		if err := r.deliverOne(ctx, event.ID, event.Body, func(st *state) { st.Position = event.Position }); err != nil {
@@ -381,10 +366,13 @@ func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance fu
 	if len(body) > webhook.MaxBody || !signature.CheckID(id) {
 		log.Error("an event is abandoned, because its body is too long or its id cannot be in a header", "bytes", len(body))
 	} else {
-		if err := r.renew(ctx, first); err != nil {
+		err := r.renew(ctx, first)
+		if err == nil {
+			err = r.refresh(ctx)
+		}
+		if err != nil {
 			return err
 		}
-		var err error
 		if sent, err = r.d.post(ctx, r.sub, id, body); err != nil {
 			return err
 		}
@@ -425,7 +413,7 @@ func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance fu
 
 // renew makes sure that the run remains the worker for the time of an attempt.
 func (r *run) renew(ctx context.Context, now time.Time) error {
-	if r.state.Due.Sub(now) < maxTimeout {
+	if r.state.Due.Sub(now) < r.d.runTime()/2 {
 		if err := r.change(ctx, func(*state, time.Time) {}); err != nil {
 			return err
 		}
@@ -459,14 +447,14 @@ func (d *Deliverer) judge(st *state, sent *outcome, now time.Time) (abandoned, s
 	if st.Failures >= suspendAttempts && now.Sub(st.FailedSince) >= d.options.SuspendAfter && !st.Ended {
 		return false, true, 0
 	}
-	pauses := backoff.Backoff{Min: firstPause, Max: longestPause}
+	left := d.options.RetryWindow - now.Sub(st.First)
+	if st.Attempts >= d.options.Attempts || left <= 0 || sent.retryAfter > left {
+		return true, false, 0
+	}
+	pauses := backoff.Backoff{Min: d.options.RetryPause, Max: longestPause}
 	for range st.Attempts {
 		delay = pauses.Next()
 	}
-	delay = max(delay, sent.retryAfter)
-	// The last attempt must begin within the window.
-	if st.Attempts >= d.options.Attempts || now.Add(delay).Sub(st.First) > d.options.RetryWindow {
-		return true, false, 0
-	}
-	return false, false, cmp.Or(delay, 1)
+	// The last attempt is at the end of the window.
+	return false, false, min(max(delay, sent.retryAfter, 1), left)
 }

@@ -167,9 +167,10 @@ type Message struct {
 
 // Limits bounds what a store holds. Zero values mean the defaults.
 type Limits struct {
-	// LogAge is how long an entry of a stream is stored. Default 5 minutes.
+	// LogAge is how long an entry of a stream is stored. It must be longer than webhooks are tried
+	// again, which is 15 minutes by default. Default 30 minutes.
 	LogAge time.Duration
-	// LogEntries is the maximum number of entries of one stream. Default 1,000.
+	// LogEntries is the maximum number of entries of one stream. Default 10,000.
 	LogEntries int
 	// LogBytes is the maximum size in bytes of the entries of all streams. Default 64 MiB.
 	// An engine that cannot bound the sum says so in its documentation.
@@ -181,8 +182,8 @@ type Limits struct {
 
 // Defaults of [Limits].
 const (
-	DefaultLogAge     = 5 * time.Minute
-	DefaultLogEntries = 1000
+	DefaultLogAge     = 30 * time.Minute
+	DefaultLogEntries = 10_000
 	DefaultLogBytes   = 64 << 20
 	DefaultLease      = 30 * time.Second
 )

@@ -46,7 +46,7 @@ func FuzzCheckName(f *testing.F) {
 
 func TestLimits(t *testing.T) {
 	got, err := store.Limits{}.WithDefaults()
-	want := store.Limits{LogAge: 5 * time.Minute, LogEntries: 1000, LogBytes: 64 << 20, Lease: 30 * time.Second}
+	want := store.Limits{LogAge: 30 * time.Minute, LogEntries: 10_000, LogBytes: 64 << 20, Lease: 30 * time.Second}
 	if err != nil || got != want {
 		t.Errorf("the defaults are %+v, %v, want %+v", got, err, want)
 	}
