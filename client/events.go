@@ -191,6 +191,8 @@ func (sub *eventSubscription) run(ctx context.Context) error {
 	for {
 		progress, err := sub.once(ctx)
 		switch {
+		case errors.Is(err, errStopped): // also if the caller has ended ctx or the session before
+			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case sub.session.ctx.Err() != nil:

@@ -425,3 +425,34 @@ func TestPayloadThatDoesNotFit(t *testing.T) {
 		}
 	})
 }
+
+// Cancelling the context or closing the session in the loop, and then leaving it, ends the sequence.
+func TestEventsStoppedTwice(t *testing.T) {
+	for _, mode := range bothModes {
+		for _, closes := range []bool{false, true} {
+			t.Run(fmt.Sprint(mode, closes), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, topic := newOrders(nil)
+					session := connectTo(t, transport.Pipe(s))
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					go func() {
+						<-time.After(time.Minute)
+						place(t, topic, 1)
+					}()
+					for _, err := range client.Events[order](ctx, session, "order.placed", nil, &client.EventsOptions{Delivery: mode}) {
+						if err != nil {
+							t.Error(err)
+						}
+						if closes {
+							session.Close()
+						} else {
+							cancel()
+						}
+						break
+					}
+				})
+			})
+		}
+	}
+}
