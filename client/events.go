@@ -62,8 +62,9 @@ type EventsOptions struct {
 	// OnGap is called when occurrences may have been lost, since the server has not kept them. The
 	// program may read the state that it depends on again. nil means that it is not called.
 	OnGap func()
-	// PollInterval is the shortest time between two polls, whatever the server suggests. Default: 1
-	// second.
+	// PollInterval is the shortest time between two polls, also if the server suggests a shorter one.
+	// A poll that moves the position while the server has more events is followed by the next one
+	// without a pause. Default: 1 second.
 	PollInterval time.Duration
 }
 
@@ -247,6 +248,7 @@ func (sub *eventSubscription) position() *mcp.EventParams {
 // poll polls until that fails.
 func (sub *eventSubscription) poll(ctx context.Context) (progress bool, err error) {
 	for {
+		before := sub.cursor
 		var result mcp.PollEventsResult
 		if err := sub.session.call(ctx, mcp.MethodEventsPoll, sub.position(), &result, nil); err != nil {
 			return progress, err
@@ -263,10 +265,13 @@ func (sub *eventSubscription) poll(ctx context.Context) (progress bool, err erro
 			}
 		}
 		sub.moveTo(result.Cursor)
-		if result.HasMore {
+		wait := cmp.Or(sub.opts.PollInterval, defaultPollInterval)
+		switch {
+		case result.HasMore && sub.cursor != before:
 			continue
+		case !result.HasMore:
+			wait = max(wait, time.Duration(min(result.NextPollMs, longestPoll.Milliseconds()))*time.Millisecond)
 		}
-		wait := max(cmp.Or(sub.opts.PollInterval, defaultPollInterval), min(time.Duration(min(result.NextPollMs, longestPoll.Milliseconds()))*time.Millisecond, longestPoll))
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:

@@ -456,3 +456,59 @@ func TestEventsStoppedTwice(t *testing.T) {
 		}
 	}
 }
+
+// polled reads the events of a server that answers the n-th poll with a result, until the sequence
+// ends. After all results, the server forbids the event.
+func polled(t *testing.T, results []string, opts client.EventsOptions) (ids []string, err error) {
+	t.Helper()
+	polls := 0
+	session := connect(t, script(func(req *jsonrpc.Request) []string {
+		switch req.Method {
+		case mcp.MethodDiscover:
+			return []string{result(req, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/events":{}}},"serverInfo":{"name":"x","version":"1"},"ttlMs":0,"cacheScope":"private"}`)}
+		case mcp.MethodEventsPoll:
+			if polls++; polls > len(results) {
+				return []string{failure(req, mcp.CodeForbidden, "stop")}
+			}
+			if results[polls-1] == "" {
+				return []string{failure(req, jsonrpc.InternalError, "try again")}
+			}
+			return []string{result(req, `{"resultType":"complete",`+results[polls-1]+`}`)}
+		}
+		return nil
+	}), client.Options{Era: client.Modern})
+	opts.Delivery = mcp.DeliveryPoll
+	for e, failed := range client.Events[json.RawMessage](t.Context(), session, "o", nil, &opts) {
+		if err = failed; err == nil {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids, err
+}
+
+// A server that says that it has more events, and does not send them, is polled with pauses.
+func TestPollsWithoutProgress(t *testing.T) {
+	const (
+		stuck   = `"events":[],"cursor":"c","truncated":false,"hasMore":true,"nextPollMs":60000`
+		further = `"events":[],"cursor":"d","truncated":false,"hasMore":true,"nextPollMs":60000`
+		null    = `"events":[{"eventId":"e1","name":"o","timestamp":"2026-02-19T15:30:00Z","data":{}}],"cursor":null,"truncated":false,"hasMore":true,"nextPollMs":0`
+	)
+	for name, test := range map[string]struct {
+		results []string
+		want    time.Duration
+	}{
+		"the cursor moves":     {[]string{stuck, further, stuck, further}, 0},
+		"the cursor is stuck":  {[]string{stuck, stuck, stuck, stuck}, 15 * time.Second},
+		"there are no cursors": {[]string{null, null, null}, 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				_, err := polled(t, test.results, client.EventsOptions{PollInterval: 5 * time.Second})
+				if elapsed := time.Since(began); elapsed != test.want || !client.IsForbidden(err) {
+					t.Errorf("the polls took %v, want %v; then %v", elapsed, test.want, err)
+				}
+			})
+		})
+	}
+}
