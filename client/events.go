@@ -89,7 +89,8 @@ const (
 // tries again with pauses that grow to 30 seconds. The last error is yielded and ends the sequence:
 // that of ctx, the server's *[jsonrpc.Error] (for example with [mcp.CodeForbidden] when the access was
 // revoked, or [mcp.CodeNotFound] when the event was removed), or one that says that the session has
-// ended. A payload that does not fit the type Payload is such an error too; json.RawMessage fits all.
+// ended. A malformed occurrence, and a payload that does not fit the type Payload, are such errors too;
+// json.RawMessage fits all payloads.
 //
 // At most [Limits].QueuedBytes of occurrences wait for a slow caller; the others stay at the server.
 // The sequence may be used once. It must not be used concurrently; several sequences may.
@@ -223,6 +224,9 @@ func isFinalForEvents(err error) bool {
 	if _, ended := errors.AsType[eventsEnded](err); ended {
 		return true
 	}
+	if _, malformed := errors.AsType[*mcp.DecodeError](err); malformed { // the server sends it again
+		return true
+	}
 	refused, ok := errors.AsType[*jsonrpc.Error](err)
 	return ok && refused.Code != jsonrpc.InternalError && refused.Code != jsonrpc.Busy
 }
@@ -307,6 +311,9 @@ func (sub *eventSubscription) moveTo(cursor *string) {
 
 // deliver yields an occurrence, unless it was yielded before.
 func (sub *eventSubscription) deliver(e *mcp.EventOccurrence) error {
+	if e.EventID == "" {
+		return eventsEnded{errors.New("an event of the server has no eventId")}
+	}
 	if sub.repeats(e.EventID) {
 		sub.moveTo(e.Cursor)
 		return nil

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -457,8 +458,9 @@ func TestEventsStoppedTwice(t *testing.T) {
 	}
 }
 
-// polled reads the events of a server that answers the n-th poll with a result, until the sequence
-// ends. After all results, the server forbids the event.
+// polled reads the events of a server that answers the n-th poll with a result, "" for an internal
+// error, until the sequence ends. After all results, the server forbids the event. A stream has the
+// events of the first result.
 func polled(t *testing.T, results []string, opts client.EventsOptions) (ids []string, err error) {
 	t.Helper()
 	polls := 0
@@ -475,9 +477,24 @@ func polled(t *testing.T, results []string, opts client.EventsOptions) (ids []st
 			}
 			return []string{result(req, `{"resultType":"complete",`+results[polls-1]+`}`)}
 		}
-		return nil
+		if req.Method != mcp.MethodEventsStream {
+			return nil
+		}
+		if polls++; polls > 1 {
+			return []string{failure(req, mcp.CodeForbidden, "stop")}
+		}
+		var raw struct{ Events []json.RawMessage }
+		if err := json.Unmarshal([]byte("{"+results[0]+"}"), &raw); err != nil {
+			t.Error(err)
+		}
+		meta := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + req.ID.String() + `}`
+		messages := []string{notification(mcp.NotificationEventActive, `{"cursor":null,"truncated":false,`+meta+`}`)}
+		for _, e := range raw.Events {
+			messages = append(messages, notification(mcp.NotificationEvent, strings.TrimSuffix(string(e), "}")+","+meta+"}"))
+		}
+		return append(messages, result(req, `{"resultType":"complete"}`))
 	}), client.Options{Era: client.Modern})
-	opts.Delivery = mcp.DeliveryPoll
+	opts.Delivery = cmp.Or(opts.Delivery, mcp.DeliveryPoll)
 	for e, failed := range client.Events[json.RawMessage](t.Context(), session, "o", nil, &opts) {
 		if err = failed; err == nil {
 			ids = append(ids, e.ID)
@@ -510,5 +527,26 @@ func TestPollsWithoutProgress(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A malformed occurrence ends the sequence, as a payload that does not fit.
+func TestMalformedOccurrences(t *testing.T) {
+	const valid = `{"eventId":"e1","name":"o","timestamp":"2026-02-19T15:30:00Z","data":{}}`
+	for name, malformed := range map[string]string{
+		"no id":     `{"name":"o","timestamp":"2026-02-19T15:30:00Z","data":{}}`,
+		"timestamp": `{"eventId":"e2","name":"o","timestamp":5,"data":{}}`,
+	} {
+		for _, mode := range bothModes {
+			t.Run(fmt.Sprint(name, " ", mode), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					opts := client.EventsOptions{Delivery: mode}
+					ids, err := polled(t, []string{`"events":[` + valid + "," + malformed + `],"cursor":"c","truncated":false,"hasMore":false,"nextPollMs":1000`}, opts)
+					if err == nil || client.IsForbidden(err) || len(ids) > 1 {
+						t.Errorf("got %v, then %v", ids, err)
+					}
+				})
+			})
+		}
 	}
 }
