@@ -59,8 +59,9 @@ type EventsOptions struct {
 	// program that stores the last one can continue there after a restart. nil means that it is not
 	// called.
 	OnCursor func(cursor string)
-	// OnGap is called when occurrences may have been lost, since the server has not kept them. The
-	// program may read the state that it depends on again. nil means that it is not called.
+	// OnGap is called when occurrences may have been lost, since the server has not kept them. For an
+	// event that cannot be replayed, that is after each interruption. The program may read the state
+	// that it depends on again. nil means that it is not called.
 	OnGap func()
 	// PollInterval is the shortest time between two polls, also if the server suggests a shorter one.
 	// A poll that moves the position while the server has more events is followed by the next one
@@ -142,6 +143,7 @@ type eventSubscription struct {
 	cursor  string // the position after everything that was yielded
 	yield   func(*mcp.EventOccurrence) error
 	began   bool // the server has confirmed a position
+	broken  bool // and a request or stream has ended since
 
 	seen  map[string]struct{} // ids that were yielded
 	order []string            // the same ids, oldest first
@@ -192,6 +194,7 @@ func (sub *eventSubscription) run(ctx context.Context) error {
 	var pause backoff.Backoff
 	for {
 		progress, err := sub.once(ctx)
+		sub.broken = sub.began
 		switch {
 		case errors.Is(err, errStopped): // also if the caller has ended ctx or the session before
 			return err
@@ -290,12 +293,16 @@ func (sub *eventSubscription) poll(ctx context.Context) (progress bool, err erro
 }
 
 // confirm records that the server has accepted the position. Without a cursor, what happened since
-// the last position is lost.
+// an interruption is lost, and truncated says nothing (SEP-3415, Gaps and truncated).
 func (sub *eventSubscription) confirm(truncated bool) {
-	if (truncated || sub.began && sub.cursor == "") && sub.opts.OnGap != nil {
+	gap := truncated
+	if sub.cursor == "" {
+		gap = sub.broken
+	}
+	if gap && sub.opts.OnGap != nil {
 		sub.opts.OnGap()
 	}
-	sub.began = true
+	sub.began, sub.broken = true, false
 }
 
 // moveTo records the position after everything that was yielded.

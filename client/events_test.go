@@ -550,3 +550,31 @@ func TestMalformedOccurrences(t *testing.T) {
 		}
 	}
 }
+
+// Without cursors, a gap is reported after a failed request only.
+func TestGapsWithoutReplay(t *testing.T) {
+	const (
+		quiet     = `"events":[],"cursor":null,"truncated":false,"hasMore":false,"nextPollMs":1000`
+		truncated = `"events":[],"cursor":null,"truncated":true,"hasMore":false,"nextPollMs":1000`
+		replayed  = `"events":[],"cursor":"c","truncated":true,"hasMore":false,"nextPollMs":1000`
+	)
+	for name, test := range map[string]struct {
+		results []string
+		want    int
+	}{
+		"quiet":                {[]string{quiet, quiet, quiet}, 0},
+		"truncated":            {[]string{truncated, truncated}, 0},
+		"failed request":       {[]string{quiet, "", quiet, quiet}, 1},
+		"failed first request": {[]string{"", quiet}, 0},
+		"with replay":          {[]string{replayed, replayed}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gaps := 0
+				if _, err := polled(t, test.results, client.EventsOptions{OnGap: func() { gaps++ }}); !client.IsForbidden(err) || gaps != test.want {
+					t.Errorf("%d gaps, want %d; then %v", gaps, test.want, err)
+				}
+			})
+		})
+	}
+}
