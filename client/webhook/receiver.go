@@ -27,8 +27,8 @@ type Options struct {
 	// MaxBody is the maximum length of a delivery, in bytes. Default and maximum 256 KiB, which
 	// is also the most that servers send.
 	MaxBody int64
-	// MaxDeliveries is how many deliveries are handled at a time. Others are answered 503.
-	// Default 64.
+	// MaxDeliveries is how many deliveries of all registrations are in progress at a time, and at
+	// most 4 of one registration. Others are answered 503. Default 64.
 	MaxDeliveries int
 	// Remember is how many acknowledged ids are remembered for each registration. Default 1,000.
 	Remember int
@@ -50,6 +50,9 @@ const (
 	maxUnbound = 100
 	// maxChallenge is the maximum length of a challenge for a registration without id, in bytes.
 	maxChallenge = 4 << 10
+	// maxInProgress is how many deliveries of a registration are in progress: one is handled, the
+	// others wait for it.
+	maxInProgress = 4
 )
 
 // A Receiver is the http.Handler of a callback URL. Its methods may be called concurrently. Use
@@ -136,8 +139,9 @@ type Registration struct {
 	receiver *Receiver
 	handle   Handler
 
-	turn chan struct{} // has a value while the handler runs; guards seen
-	seen *lru.Cache[string, struct{}]
+	inProgress chan struct{} // has a value for each delivery
+	turn       chan struct{} // has a value while the handler runs; guards seen
+	seen       *lru.Cache[string, struct{}]
 
 	// The lock of the receiver guards these.
 	id       string // "" before it is known
@@ -154,7 +158,10 @@ func (r *Receiver) Register(handle Handler) (*Registration, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Registration{receiver: r, handle: handle, turn: make(chan struct{}, 1), seen: seen, secret: webhook.NewSecret()}
+	g := &Registration{
+		receiver: r, handle: handle, seen: seen, secret: webhook.NewSecret(),
+		inProgress: make(chan struct{}, maxInProgress), turn: make(chan struct{}, 1),
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.unbound) >= maxUnbound || len(r.unbound)+len(r.bound) >= r.options.MaxRegistrations {
@@ -270,6 +277,9 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) error {
 	case req.ContentLength > r.options.MaxBody:
 		return &refusal{http.StatusRequestEntityTooLarge, "the delivery is too long"}
 	}
+	if !r.expects(id, req.ContentLength) {
+		return busy
+	}
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -302,6 +312,13 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) error {
 		return busy // the result of events/subscribe has not arrived yet
 	}
 	return registration.accept(req.Context(), d)
+}
+
+// expects reports whether a delivery of a length, -1 if it is not known, may be for a registration.
+func (r *Receiver) expects(id string, length int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bound[id] != nil || len(r.unbound) > 0 && length <= maxChallenge
 }
 
 // authenticate returns the registration that has signed a delivery.
@@ -416,6 +433,12 @@ func text(raw []byte) (value string, ok bool) {
 
 // accept passes a delivery to the handler, unless it was acknowledged before.
 func (g *Registration) accept(ctx context.Context, d Delivery) error {
+	select {
+	case g.inProgress <- struct{}{}:
+		defer func() { <-g.inProgress }()
+	default:
+		return busy
+	}
 	ctx, cancel := context.WithTimeout(ctx, g.receiver.options.Timeout)
 	defer cancel()
 	select {

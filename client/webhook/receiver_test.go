@@ -254,6 +254,37 @@ func TestReceiverLimits(t *testing.T) {
 	})
 }
 
+// Deliveries of one subscription leave places for those of others.
+func TestSlowSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, h := newReceiver(t, webhook.Options{MaxDeliveries: 8}), &recorder{}
+		release := make(chan struct{})
+		slow := register(t, r, func(context.Context, webhook.Delivery) error {
+			<-release
+			return nil
+		}, "sub_1")
+		fast := register(t, r, h.handle, "sub_2")
+		codes := make(chan int, 8)
+		for i := range 8 {
+			go func() { codes <- serve(r, signed(t, slow.Secret(), "sub_1", fmt.Sprint("evt_", i), occurrence)).Code }()
+		}
+		synctest.Wait()
+		if w := serve(r, signed(t, fast.Secret(), "sub_2", "evt_1", occurrence)); w.Code != 200 || len(h.got) != 1 {
+			t.Errorf("the delivery of another subscription was answered %d", w.Code)
+		}
+		close(release)
+		handled := 0
+		for range 8 {
+			if <-codes == 200 {
+				handled++
+			}
+		}
+		if handled != 4 {
+			t.Errorf("%d of 8 deliveries were handled, want 4", handled)
+		}
+	})
+}
+
 func TestInvalidOptions(t *testing.T) {
 	for _, opts := range []webhook.Options{{MaxBody: 1 << 20}, {MaxBody: -1}, {Remember: -1}, {Timeout: -1}, {MaxDeliveries: -1}, {MaxRegistrations: -1}} {
 		if _, err := webhook.New(&opts); err == nil {
