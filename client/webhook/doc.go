@@ -24,6 +24,8 @@
 //  4. The handler of one registration is called by one goroutine at a time, in the order in which
 //     deliveries arrive.
 //  5. Challenges are answered by the Receiver. On the first one it learns the id of a subscription.
+//     The ids of two servers may be equal: the signature decides which subscription gets a delivery,
+//     so a server cannot take the deliveries of another one.
 //  6. Deliveries at a time, their length, registrations and remembered ids are bounded.
 //
 // Package server/webhook is the sending end.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,7 +63,8 @@ type Receiver struct {
 	slots   chan struct{} // has a value for each delivery in progress
 
 	mu      sync.Mutex
-	bound   map[string]*Registration   // by id of the subscription
+	count   int                        // of registrations
+	bound   map[string][]*Registration // by id of the subscription; servers may choose equal ids
 	unbound map[*Registration]struct{} // without id
 }
 
@@ -93,7 +95,7 @@ func New(opts *Options) (*Receiver, error) {
 	}
 	return &Receiver{
 		options: options, slots: make(chan struct{}, options.MaxDeliveries),
-		bound: map[string]*Registration{}, unbound: map[*Registration]struct{}{},
+		bound: map[string][]*Registration{}, unbound: map[*Registration]struct{}{},
 	}, nil
 }
 
@@ -164,9 +166,10 @@ func (r *Receiver) Register(handle Handler) (*Registration, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.unbound) >= maxUnbound || len(r.unbound)+len(r.bound) >= r.options.MaxRegistrations {
+	if len(r.unbound) >= maxUnbound || r.count >= r.options.MaxRegistrations {
 		return nil, ErrFull
 	}
+	r.count++
 	r.unbound[g] = struct{}{}
 	return g, nil
 }
@@ -188,8 +191,9 @@ func (g *Registration) Rotate() string {
 	return g.secret.Text()
 }
 
-// Bind says which id the server has given to the subscription. It replaces an earlier one. It
-// returns an error if the id is that of another registration, or is malformed.
+// Bind says which id the server has given to the subscription. It replaces an earlier one. Several
+// registrations may have one id, since servers choose ids independently: the secret decides which one
+// gets a delivery. Bind returns an error if the id is malformed or the registration is closed.
 func (g *Registration) Bind(id string) error {
 	g.receiver.mu.Lock()
 	defer g.receiver.mu.Unlock()
@@ -197,30 +201,37 @@ func (g *Registration) Bind(id string) error {
 }
 
 func (g *Registration) bindLocked(id string) error {
-	r := g.receiver
 	switch {
 	case !signature.CheckID(id):
 		return errors.New("webhook: the id of the subscription is malformed")
 	case g.closed:
 		return errors.New("webhook: the registration is closed")
-	case r.bound[id] != nil && r.bound[id] != g:
-		return errors.New("webhook: another registration has the id of the subscription")
+	case g.id == id:
+		return nil
 	}
-	delete(r.unbound, g)
-	delete(r.bound, g.id)
+	g.unbindLocked()
 	g.id = id
-	r.bound[id] = g
+	g.receiver.bound[id] = append(g.receiver.bound[id], g)
 	return nil
 }
 
+func (g *Registration) unbindLocked() {
+	r := g.receiver
+	delete(r.unbound, g)
+	r.bound[g.id] = slices.DeleteFunc(r.bound[g.id], func(other *Registration) bool { return other == g })
+	if len(r.bound[g.id]) == 0 {
+		delete(r.bound, g.id)
+	}
+}
+
 // Close removes the registration and waits for its handler, which must not call it. Later
-// deliveries are answered 503.
+// deliveries are answered 503 or 401.
 func (g *Registration) Close() {
 	g.receiver.mu.Lock()
-	g.closed = true
-	delete(g.receiver.unbound, g)
-	if g.receiver.bound[g.id] == g {
-		delete(g.receiver.bound, g.id)
+	if !g.closed {
+		g.closed = true
+		g.receiver.count--
+		g.unbindLocked()
 	}
 	g.receiver.mu.Unlock()
 	g.turn <- struct{}{}
@@ -318,7 +329,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) error {
 func (r *Receiver) expects(id string, length int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.bound[id] != nil || len(r.unbound) > 0 && length <= maxChallenge
+	return len(r.bound[id]) > 0 || len(r.unbound) > 0 && length <= maxChallenge
 }
 
 // authenticate returns the registration that has signed a delivery.
@@ -330,14 +341,15 @@ func (r *Receiver) authenticate(id string, header http.Header, body []byte) (*Re
 	now := time.Now()
 	var candidates []candidate
 	r.mu.Lock()
-	if g := r.bound[id]; g != nil {
+	for _, g := range r.bound[id] {
 		candidates = append(candidates, candidate{g, g.secrets(now)})
-	} else if len(body) <= maxChallenge {
+	}
+	known := len(candidates) > 0
+	if len(body) <= maxChallenge { // another server may have chosen the same id
 		for g := range r.unbound {
 			candidates = append(candidates, candidate{g, g.secrets(now)})
 		}
 	}
-	known := r.bound[id] != nil
 	r.mu.Unlock()
 	for _, c := range candidates {
 		for _, secret := range c.secrets {
@@ -359,7 +371,7 @@ func (r *Receiver) authenticate(id string, header http.Header, body []byte) (*Re
 func (r *Receiver) isBound(g *Registration, id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.bound[id] == g
+	return g.id == id && !g.closed
 }
 
 // answer repeats a challenge. A registration without id gets that of the request.
