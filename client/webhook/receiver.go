@@ -114,7 +114,8 @@ const (
 
 // A Delivery is a message of a server for one subscription.
 type Delivery struct {
-	// ID is the webhook-id. That of an event is its eventId.
+	// ID is the webhook-id. That of an event is its eventId. A gap that the server reports in the
+	// result of events/subscribe gets an id from [Subscribe].
 	ID string
 	// Subscription is the id of the subscription.
 	Subscription string
@@ -322,7 +323,11 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) error {
 	case !r.isBound(registration, id):
 		return busy // the result of events/subscribe has not arrived yet
 	}
-	return registration.accept(req.Context(), d)
+	err = registration.accept(req.Context(), d)
+	if err != nil && !errors.Is(err, busy) {
+		r.options.Logger.Error("a delivery was not handled", "subscription", d.Subscription, "event", d.ID, "error", err)
+	}
+	return err
 }
 
 // expects reports whether a delivery of a length, -1 if it is not known, may be for a registration.
@@ -443,7 +448,8 @@ func text(raw []byte) (value string, ok bool) {
 	return jsonscan.Unquote(raw), true
 }
 
-// accept passes a delivery to the handler, unless it was acknowledged before.
+// accept passes a delivery to the handler, unless it was acknowledged before. The error is [busy] or
+// that of the handler.
 func (g *Registration) accept(ctx context.Context, d Delivery) error {
 	select {
 	case g.inProgress <- struct{}{}:
@@ -466,8 +472,7 @@ func (g *Registration) accept(ctx context.Context, d Delivery) error {
 		return busy
 	}
 	if err := g.handle(ctx, d); err != nil {
-		g.receiver.options.Logger.Error("a delivery was not handled", "subscription", d.Subscription, "event", d.ID, "error", err)
-		return busy
+		return err
 	}
 	g.seen.Add(d.ID, struct{}{})
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -99,7 +100,7 @@ func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver,
 	if s.opts.TTL > 0 {
 		s.params.TTLMs = fmt.Append(nil, s.opts.TTL.Milliseconds())
 	}
-	next, err := s.refresh(ctx, handle)
+	next, err := s.refresh(ctx)
 	if err != nil {
 		cancel()
 		registration.Close()
@@ -107,7 +108,7 @@ func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver,
 	}
 	go func() { // Close waits for it
 		defer close(s.ended)
-		s.keep(life, handle, next)
+		s.keep(life, next)
 	}()
 	return s, nil
 }
@@ -170,7 +171,7 @@ func (s *Subscription) end(err error) {
 }
 
 // refresh makes or refreshes the subscription, and returns when to do so again.
-func (s *Subscription) refresh(ctx context.Context, handle Handler) (next time.Duration, err error) {
+func (s *Subscription) refresh(ctx context.Context) (next time.Duration, err error) {
 	params := s.params
 	if cursor := s.Cursor(); cursor != "" {
 		params.Cursor = &cursor
@@ -186,7 +187,8 @@ func (s *Subscription) refresh(ctx context.Context, handle Handler) (next time.D
 	s.id = result.ID
 	s.mu.Unlock()
 	if result.Truncated {
-		if err := handle(ctx, Delivery{Subscription: result.ID, Type: Gap, Cursor: result.Cursor}); err != nil {
+		gap := Delivery{ID: webhook.NewMessageID(webhook.TypeGap), Subscription: result.ID, Type: Gap, Cursor: result.Cursor}
+		if err := s.registration.accept(ctx, gap); err != nil {
 			return 0, err
 		}
 	}
@@ -224,7 +226,7 @@ func (s *Subscription) call(ctx context.Context, method string, params *mcp.Even
 }
 
 // keep refreshes the subscription until ctx ends or the server refuses.
-func (s *Subscription) keep(ctx context.Context, handle Handler, next time.Duration) {
+func (s *Subscription) keep(ctx context.Context, next time.Duration) {
 	var pause backoff.Backoff
 	for {
 		timer := time.NewTimer(next)
@@ -239,7 +241,7 @@ func (s *Subscription) keep(ctx context.Context, handle Handler, next time.Durat
 			return
 		}
 		var err error
-		next, err = s.refresh(ctx, handle)
+		next, err = s.refresh(ctx)
 		if err == nil {
 			pause.Reset()
 			continue

@@ -1,0 +1,103 @@
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/client/webhook"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// A fakeServer answers the n-th events/subscribe with a result, and later ones with the last result.
+type fakeServer struct {
+	mu      sync.Mutex
+	results []string
+	methods []string // that were called
+	secret  string   // of the last subscription
+}
+
+func (f *fakeServer) connect(t *testing.T) *client.Session {
+	t.Helper()
+	s := server.New(mcp.Implementation{Name: "s", Version: "1"}, &server.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			switch call.Method() {
+			case mcp.MethodEventsSubscribe:
+				var params mcp.EventParams
+				if err := params.UnmarshalJSON(call.Params()); err != nil {
+					return nil, err
+				}
+				f.secret = params.Delivery.Secret
+				f.methods = append(f.methods, "subscribe")
+				result := f.results[0]
+				if len(f.results) > 1 {
+					f.results = f.results[1:]
+				}
+				return mcp.Raw(result), nil
+			case mcp.MethodEventsUnsubscribe:
+				f.methods = append(f.methods, "unsubscribe")
+				return mcp.Raw("{}"), nil
+			}
+			return next(ctx, call)
+		}
+	}}})
+	session, err := client.Connect(t.Context(), transport.Pipe(s), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+// granted is a result of events/subscribe. After half of its lifetime, it is refreshed.
+func granted(lifetime time.Duration, cursor string, truncated bool) string {
+	return fmt.Sprintf(`{"id":"sub_1","refreshBefore":%q,"cursor":%q,"truncated":%v}`, time.Now().Add(lifetime).Format(time.RFC3339Nano), cursor, truncated)
+}
+
+// A gap that a refresh reports waits until the delivery before it is handled.
+func TestGapTakesItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceiver(t, webhook.Options{})
+		f := &fakeServer{results: []string{granted(10*time.Second, "c1", false), granted(time.Hour, "c2", true)}}
+		var types []webhook.Type // not synchronized, since the handler is called by one goroutine at a time
+		handle := func(ctx context.Context, d webhook.Delivery) error {
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 5*time.Second {
+				t.Errorf("%v: the deadline of the handler is %v", d.Type, deadline)
+			}
+			types = append(types, d.Type, "begin")
+			<-time.After(3 * time.Second)
+			types = append(types, d.Type, "end")
+			return nil
+		}
+		sub, err := webhook.Subscribe(t.Context(), f.connect(t), r, "https://example.com/", "e", nil, handle, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(4 * time.Second)
+		f.mu.Lock()
+		secret := f.secret
+		f.mu.Unlock()
+		if w := serve(r, signed(t, secret, "sub_1", "evt_1", occurrence)); w.Code != 200 {
+			t.Errorf("the delivery was answered %d", w.Code)
+		}
+		<-time.After(4 * time.Second)
+		if err := sub.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if want := []webhook.Type{webhook.Event, "begin", webhook.Event, "end", webhook.Gap, "begin", webhook.Gap, "end"}; !slices.Equal(types, want) {
+			t.Errorf("the handler was called as %v, want %v", types, want)
+		}
+		if sub.Cursor() != "c2" {
+			t.Errorf("the cursor is %q", sub.Cursor())
+		}
+	})
+}
