@@ -46,6 +46,8 @@ type Subscription struct {
 	cancel       context.CancelFunc
 	ended        chan struct{}
 
+	gap bool // the handler has not accepted a gap yet; only used by refresh and follow
+
 	mu     sync.Mutex
 	id     string
 	cursor string
@@ -60,6 +62,8 @@ const (
 	// refreshTimeout bounds one refresh, and the end of the subscription in Close. The server may verify
 	// the endpoint before it answers.
 	refreshTimeout = time.Minute
+	// abandonTimeout bounds the end of a subscription that Subscribe cannot use.
+	abandonTimeout = 5 * time.Second
 )
 
 // Subscribe subscribes to an event of the server of the session, with deliveries to url, which is the
@@ -71,8 +75,12 @@ const (
 // refreshes the subscription when half of its lifetime is over, each time with the last position, so
 // that the server can begin again after it has lost the subscription. The caller calls Close.
 //
+// While handle returns an error for a gap, the position does not move past it: the gap is passed to
+// handle again, until it has returned nil.
+//
 // The error is [ErrFull], the server's *[jsonrpc.Error], such as one with the code
-// [mcp.CodeCallbackEndpoint], or a *[jsonrpc.CallError].
+// [mcp.CodeCallbackEndpoint], a *[jsonrpc.CallError], or that of handle for a gap at the beginning. A
+// subscription that was made and cannot be used is ended at the server.
 func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver, url, event string, arguments json.RawMessage, handle Handler, opts *SubscribeOptions) (*Subscription, error) {
 	s := &Subscription{session: session, ended: make(chan struct{})}
 	if opts != nil {
@@ -100,7 +108,7 @@ func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver,
 	if s.opts.TTL > 0 {
 		s.params.TTLMs = fmt.Append(nil, s.opts.TTL.Milliseconds())
 	}
-	next, err := s.refresh(ctx)
+	next, err := s.begin(ctx)
 	if err != nil {
 		cancel()
 		registration.Close()
@@ -170,27 +178,59 @@ func (s *Subscription) end(err error) {
 	s.cancel()
 }
 
-// refresh makes or refreshes the subscription, and returns when to do so again.
-func (s *Subscription) refresh(ctx context.Context) (next time.Duration, err error) {
+// begin makes the subscription, and returns when to refresh it.
+func (s *Subscription) begin(ctx context.Context) (next time.Duration, err error) {
+	answer, err := s.refresh(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if next, err = s.follow(ctx, answer); err != nil {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
+		defer cancel()
+		if ended := s.unsubscribe(ending); ended != nil {
+			s.opts.Logger.Warn("a subscription that cannot be used was not ended; it expires at the server", "event", s.params.Name, "error", ended)
+		}
+		return 0, err
+	}
+	return next, nil
+}
+
+// refresh makes or refreshes the subscription, and returns the result.
+func (s *Subscription) refresh(ctx context.Context) (answer json.RawMessage, err error) {
 	params := s.params
 	if cursor := s.Cursor(); cursor != "" {
 		params.Cursor = &cursor
 	}
+	return s.call(ctx, mcp.MethodEventsSubscribe, &params)
+}
+
+// follow handles the result of a refresh, and returns when to refresh again.
+func (s *Subscription) follow(ctx context.Context, answer json.RawMessage) (next time.Duration, err error) {
 	var result mcp.SubscribeEventsResult
-	if err := s.call(ctx, mcp.MethodEventsSubscribe, &params, &result); err != nil {
+	if err := result.UnmarshalJSON(answer); err != nil {
 		return 0, err
 	}
+	s.gap = s.gap || result.Truncated // a refresh does not report it again
 	if err := s.registration.Bind(result.ID); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
 	s.id = result.ID
 	s.mu.Unlock()
-	if result.Truncated {
+	next = healthCheck
+	if result.RefreshBefore != nil {
+		expires, err := time.Parse(time.RFC3339Nano, *result.RefreshBefore)
+		if err != nil {
+			return 0, fmt.Errorf("webhook: refreshBefore is no time: %w", err)
+		}
+		next = max(time.Until(expires)/2, earliestRefresh)
+	}
+	if s.gap {
 		gap := Delivery{ID: webhook.NewMessageID(webhook.TypeGap), Subscription: result.ID, Type: Gap, Cursor: result.Cursor}
 		if err := s.registration.accept(ctx, gap); err != nil {
 			return 0, err
 		}
+		s.gap = false
 	}
 	if result.Cursor != nil && *result.Cursor != "" {
 		s.moveTo(*result.Cursor)
@@ -201,28 +241,24 @@ func (s *Subscription) refresh(ctx context.Context) (next time.Duration, err err
 	if result.DeliveryStatus != nil && s.opts.OnStatus != nil {
 		s.opts.OnStatus(*result.DeliveryStatus)
 	}
-	if result.RefreshBefore == nil {
-		return healthCheck, nil
-	}
-	expires, err := time.Parse(time.RFC3339Nano, *result.RefreshBefore)
-	if err != nil {
-		return 0, fmt.Errorf("webhook: refreshBefore is no time: %w", err)
-	}
-	return max(time.Until(expires)/2, earliestRefresh), nil
+	return next, nil
 }
 
-func (s *Subscription) call(ctx context.Context, method string, params *mcp.EventParams, result json.Unmarshaler) error {
+// unsubscribe ends the subscription at the server.
+func (s *Subscription) unsubscribe(ctx context.Context) error {
+	params := mcp.EventParams{Name: s.params.Name, Arguments: s.params.Arguments, Delivery: &mcp.EventDelivery{URL: s.params.Delivery.URL}}
+	_, err := s.call(ctx, mcp.MethodEventsUnsubscribe, &params)
+	return err
+}
+
+func (s *Subscription) call(ctx context.Context, method string, params *mcp.EventParams) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	text, err := params.AppendJSON(nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	answer, err := s.session.Call(ctx, method, text, nil)
-	if err != nil {
-		return err
-	}
-	return result.UnmarshalJSON(answer)
+	return s.session.Call(ctx, method, text, nil)
 }
 
 // keep refreshes the subscription until ctx ends or the server refuses.
@@ -240,17 +276,19 @@ func (s *Subscription) keep(ctx context.Context, next time.Duration) {
 			timer.Stop()
 			return
 		}
-		var err error
-		next, err = s.refresh(ctx)
+		answer, err := s.refresh(ctx)
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && isFinal(refused.Code) && ctx.Err() == nil {
+			s.end(err)
+			return
+		}
+		if err == nil {
+			next, err = s.follow(ctx, answer)
+		}
 		if err == nil {
 			pause.Reset()
 			continue
 		}
 		if ctx.Err() != nil {
-			return
-		}
-		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && isFinal(refused.Code) {
-			s.end(err)
 			return
 		}
 		s.opts.Logger.Warn("a subscription to an event was not refreshed; it is tried again", "event", s.params.Name, "error", err)
@@ -273,12 +311,9 @@ func isFinal(code jsonrpc.Code) bool {
 func (s *Subscription) Close(ctx context.Context) error {
 	s.cancel()
 	<-s.ended
-	err := s.Err()
-	if err == nil {
-		params := mcp.EventParams{Name: s.params.Name, Arguments: s.params.Arguments, Delivery: &mcp.EventDelivery{URL: s.params.Delivery.URL}}
-		err = s.call(ctx, mcp.MethodEventsUnsubscribe, &params, new(mcp.EmptyResult))
-	} else {
-		err = nil // the server has ended it
+	var err error
+	if s.Err() == nil { // otherwise the server has ended it
+		err = s.unsubscribe(ctx)
 	}
 	s.registration.Close()
 	return err

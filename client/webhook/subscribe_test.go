@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -28,26 +29,26 @@ func (f *fakeServer) connect(t *testing.T) *client.Session {
 	t.Helper()
 	s := server.New(mcp.Implementation{Name: "s", Version: "1"}, &server.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			if call.Method() != mcp.MethodEventsSubscribe && call.Method() != mcp.MethodEventsUnsubscribe {
+				return next(ctx, call)
+			}
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			switch call.Method() {
-			case mcp.MethodEventsSubscribe:
-				var params mcp.EventParams
-				if err := params.UnmarshalJSON(call.Params()); err != nil {
-					return nil, err
-				}
-				f.secret = params.Delivery.Secret
-				f.methods = append(f.methods, "subscribe")
-				result := f.results[0]
-				if len(f.results) > 1 {
-					f.results = f.results[1:]
-				}
-				return mcp.Raw(result), nil
-			case mcp.MethodEventsUnsubscribe:
+			if call.Method() == mcp.MethodEventsUnsubscribe {
 				f.methods = append(f.methods, "unsubscribe")
 				return mcp.Raw("{}"), nil
 			}
-			return next(ctx, call)
+			var params mcp.EventParams
+			if err := params.UnmarshalJSON(call.Params()); err != nil {
+				return nil, err
+			}
+			f.secret = params.Delivery.Secret
+			f.methods = append(f.methods, "subscribe")
+			result := f.results[0]
+			if len(f.results) > 1 {
+				f.results = f.results[1:]
+			}
+			return mcp.Raw(result), nil
 		}
 	}}})
 	session, err := client.Connect(t.Context(), transport.Pipe(s), nil)
@@ -100,4 +101,59 @@ func TestGapTakesItsTurn(t *testing.T) {
 			t.Errorf("the cursor is %q", sub.Cursor())
 		}
 	})
+}
+
+// A gap is reported until its handler has accepted it, before the position moves past it.
+func TestGapIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{results: []string{granted(10*time.Second, "c1", false), granted(time.Hour, "c2", true), granted(time.Hour, "c3", false)}}
+		var got []string
+		opts := &webhook.SubscribeOptions{OnCursor: func(cursor string) { got = append(got, cursor) }}
+		sub, err := webhook.Subscribe(t.Context(), f.connect(t), newReceiver(t, webhook.Options{}), "https://example.com/", "e", nil,
+			func(_ context.Context, d webhook.Delivery) error {
+				got = append(got, fmt.Sprint(d.Type, " ", *d.Cursor))
+				if len(got) == 2 {
+					return mcp.ResourceNotFound("demo://log") // a code with which a server would end the subscription
+				}
+				return nil
+			}, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(10 * time.Second)
+		if err := errors.Join(sub.Err(), sub.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+		if want := []string{"c1", "gap c2", "gap c3", "c3"}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// A subscription that cannot be used is ended at the server.
+func TestFailedSubscriptions(t *testing.T) {
+	refused := errors.New("the disk is full")
+	for name, result := range map[string]string{
+		"gap":           `{"id":"sub_1","refreshBefore":null,"cursor":"c","truncated":true}`,
+		"malformed id":  `{"id":"sub 1","refreshBefore":null,"cursor":"c","truncated":false}`,
+		"no time":       `{"id":"sub_1","refreshBefore":"soon","cursor":"c","truncated":false}`,
+		"not decodable": `{"id":"sub_1","refreshBefore":null,"cursor":5,"truncated":false}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, r := &fakeServer{results: []string{result}}, newReceiver(t, webhook.Options{MaxRegistrations: 1})
+				h := &recorder{err: refused}
+				_, err := webhook.Subscribe(t.Context(), f.connect(t), r, "https://example.com/", "e", nil, h.handle, nil)
+				if err == nil || (name == "gap") != errors.Is(err, refused) {
+					t.Errorf("the error is %v", err)
+				}
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if !slices.Equal(f.methods, []string{"subscribe", "unsubscribe"}) {
+					t.Errorf("the client called %v", f.methods)
+				}
+				register(t, r, h.handle, "").Close()
+			})
+		})
+	}
 }
