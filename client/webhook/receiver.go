@@ -66,6 +66,7 @@ type Receiver struct {
 	count   int                        // of registrations
 	bound   map[string][]*Registration // by id of the subscription; servers may choose equal ids
 	unbound map[*Registration]struct{} // without id
+	targets map[target]struct{}        // of registrations by Subscribe
 }
 
 // New returns a Receiver. opts may be nil. It returns an error for an invalid option.
@@ -96,6 +97,7 @@ func New(opts *Options) (*Receiver, error) {
 	return &Receiver{
 		options: options, slots: make(chan struct{}, options.MaxDeliveries),
 		bound: map[string][]*Registration{}, unbound: map[*Registration]struct{}{},
+		targets: map[target]struct{}{},
 	}, nil
 }
 
@@ -140,6 +142,7 @@ var ErrFull = errors.New("webhook: there are too many registrations")
 // A Registration is a subscription at the receiving end. Its methods may be called concurrently.
 type Registration struct {
 	receiver *Receiver
+	target   target // zero without Subscribe
 	handle   Handler
 
 	inProgress chan struct{} // has a value for each delivery
@@ -157,18 +160,29 @@ type Registration struct {
 // Register creates a registration with a new secret. The caller closes it. The error is [ErrFull].
 // At most 100 registrations may wait for their id.
 func (r *Receiver) Register(handle Handler) (*Registration, error) {
+	return r.register(handle, target{})
+}
+
+// register creates a registration with a target, which is zero if it is not known.
+func (r *Receiver) register(handle Handler, t target) (*Registration, error) {
 	seen, err := lru.New[string, struct{}](r.options.Remember)
 	if err != nil {
 		return nil, err
 	}
 	g := &Registration{
-		receiver: r, handle: handle, seen: seen, secret: webhook.NewSecret(),
+		receiver: r, target: t, handle: handle, seen: seen, secret: webhook.NewSecret(),
 		inProgress: make(chan struct{}, maxInProgress), turn: make(chan struct{}, 1),
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.unbound) >= maxUnbound || r.count >= r.options.MaxRegistrations {
 		return nil, ErrFull
+	}
+	if t != (target{}) {
+		if _, taken := r.targets[t]; taken {
+			return nil, errors.New("webhook: the session has a subscription to this event with these arguments and URL already")
+		}
+		r.targets[t] = struct{}{}
 	}
 	r.count++
 	r.unbound[g] = struct{}{}
@@ -232,6 +246,7 @@ func (g *Registration) Close() {
 	if !g.closed {
 		g.closed = true
 		g.receiver.count--
+		delete(g.receiver.targets, g.target)
 		g.unbindLocked()
 	}
 	g.receiver.mu.Unlock()

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,13 @@ type SubscribeOptions struct {
 	OnStatus func(status mcp.DeliveryStatus)
 	// Logger receives messages about refreshes that fail. Default: slog.Default().
 	Logger *slog.Logger
+}
+
+// A target is what identifies a subscription of a session for its server (SEP-3415, Subscription
+// identity).
+type target struct {
+	session               *client.Session
+	url, event, arguments string
 }
 
 // A Subscription is a subscription that is refreshed until it is closed or the server ends it. Its
@@ -75,6 +83,10 @@ const (
 // refreshes the subscription when half of its lifetime is over, each time with the last position, so
 // that the server can begin again after it has lost the subscription. The caller calls Close.
 //
+// A server has one subscription for each caller, url, event and arguments. Subscribe refuses a second
+// one of a session. If sessions with one principal, or programs, have equal subscriptions, only the
+// last one gets deliveries.
+//
 // While handle returns an error for a gap, the position does not move past it: the gap is passed to
 // handle again, until it has returned nil.
 //
@@ -90,13 +102,12 @@ func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver,
 		s.opts.Logger = slog.Default()
 	}
 	s.cursor = s.opts.Cursor
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.cancel = cancel
-	registration, err := receiver.Register(s.handler(handle))
+	registration, err := receiver.register(s.handler(handle), target{session, url, event, cmp.Or(string(arguments), "{}")})
 	if err != nil {
-		cancel()
 		return nil, err
 	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
 	s.registration = registration
 	s.params = mcp.EventParams{
 		Name: event, Arguments: arguments,

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -156,4 +157,49 @@ func TestFailedSubscriptions(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A second subscription that is the same one for the server is refused before it changes the first one.
+func TestSameSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{results: []string{granted(time.Hour, "c1", false)}}
+		r, h, session := newReceiver(t, webhook.Options{}), &recorder{}, f.connect(t)
+		subscribe := func(session *client.Session, url string, arguments json.RawMessage) (*webhook.Subscription, error) {
+			return webhook.Subscribe(t.Context(), session, r, url, "e", arguments, h.handle, nil)
+		}
+		first, err := subscribe(session, "https://example.com/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := subscribe(session, "https://example.com/", json.RawMessage("{}")); err == nil {
+			t.Error("there are two equal subscriptions")
+		}
+		var others []*webhook.Subscription
+		for _, other := range []struct {
+			session   *client.Session
+			url       string
+			arguments json.RawMessage
+		}{{session, "https://example.com/2", nil}, {session, "https://example.com/", json.RawMessage(`{"a":1}`)}, {f.connect(t), "https://example.com/", nil}} {
+			sub, err := subscribe(other.session, other.url, other.arguments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			others = append(others, sub)
+		}
+		if err := first.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		again, err := subscribe(session, "https://example.com/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sub := range append(others, again) {
+			if err := sub.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(f.methods) != 10 {
+			t.Errorf("the client called %v", f.methods)
+		}
+	})
 }
