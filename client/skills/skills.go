@@ -39,6 +39,7 @@ type Options struct {
 type Skill struct {
 	session *client.Session
 	entry   *mcp.Skill
+	front   []byte // the canonical front matter
 	opts    Options
 	files   map[string]*mcp.SkillResource // by URI
 	byPath  map[string]*mcp.SkillResource // by path below the root, decoded
@@ -65,6 +66,10 @@ func Open(session *client.Session, entry *mcp.Skill, opts *Options) (*Skill, err
 	}
 	if entry.Dynamic && !s.opts.Dynamic {
 		return nil, &mcp.SkillError{Skill: entry.URI, Reason: "its content is dynamic, so that it cannot be verified"}
+	}
+	var err error
+	if s.front, err = frontmatter.Canonical(entry.Frontmatter); err != nil {
+		return nil, &mcp.SkillError{Skill: entry.URI, Reason: err.Error()}
 	}
 	var size int64
 	for i := range entry.Resources {
@@ -109,14 +114,15 @@ func Get(ctx context.Context, session *client.Session, uri string, opts *Options
 // Entry returns the entry of the skill. It must not be changed.
 func (s *Skill) Entry() *mcp.Skill { return s.entry }
 
-// Digest returns the SHA-256, in hexadecimal, of the URIs and digests of all files. An approval that
-// is stored is for this digest: after any change of the skill the digest differs. It is "" for a
-// dynamic skill: an approval of it must not be stored.
+// Digest returns the SHA-256, in hexadecimal, of the URI of the skill, its front matter, and the URIs
+// and digests of all files. An approval that is stored is for this digest: after any change of these
+// the digest differs. It is "" for a dynamic skill: an approval of it must not be stored.
 func (s *Skill) Digest() string {
 	if s.entry.Dynamic {
 		return ""
 	}
 	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %s\n", s.entry.URI, s.front)
 	for _, uri := range slices.Sorted(maps.Keys(s.files)) {
 		fmt.Fprintf(sum, "%q %s\n", uri, s.files[uri].Digest)
 	}

@@ -291,6 +291,48 @@ func TestDynamic(t *testing.T) {
 	}
 }
 
+// The digest differs after any change that an approval is about, and only then.
+func TestDigest(t *testing.T) {
+	session := newPeer().connect(t)
+	digest := func(change func(*mcp.Skill)) string {
+		entry := *newPeer().entry
+		change(&entry)
+		skill, err := skills.Open(session, &entry, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return skill.Digest()
+	}
+	want := digest(func(*mcp.Skill) {})
+	for name, test := range map[string]struct {
+		change func(*mcp.Skill)
+		equal  bool
+	}{
+		"order of members": {func(s *mcp.Skill) {
+			s.Frontmatter = json.RawMessage(`{ "name":"pdf", "version":1.1, "description":"Fills\u0020forms" }`)
+		}, true},
+		"order of files": {func(s *mcp.Skill) { slices.Reverse(s.Resources) }, true},
+		"description": {func(s *mcp.Skill) {
+			s.Frontmatter = json.RawMessage(`{"version":1.1,"description":"Other","name":"pdf"}`)
+		}, false},
+		"tools": {func(s *mcp.Skill) {
+			s.Frontmatter = json.RawMessage(`{"version":1.1,"description":"Fills forms","name":"pdf","allowed-tools":"Bash(*)"}`)
+		}, false},
+		"content": {func(s *mcp.Skill) { s.Resources[0].Digest = digestOf("") }, false},
+		"a file":  {func(s *mcp.Skill) { s.Resources = s.Resources[:2] }, false},
+		"URI": {func(s *mcp.Skill) {
+			s.URI = "skill://other/pdf/SKILL.md"
+			for i := range s.Resources {
+				s.Resources[i].URI = strings.Replace(s.Resources[i].URI, root, "skill://other/pdf", 1)
+			}
+		}, false},
+	} {
+		if got := digest(test.change); (got == want) != test.equal {
+			t.Errorf("%s: the digests %q and %q", name, got, want)
+		}
+	}
+}
+
 // An entry of a peer never panics. Only files that it lists, below its directory, can be read.
 func FuzzOpen(f *testing.F) {
 	seed, err := newPeer().entry.MarshalJSON()
