@@ -251,6 +251,11 @@ func isSkillError(err error) bool {
 	return ok
 }
 
+func isLimit(err error, limit string) bool {
+	limited, ok := errors.AsType[*mcp.LimitError](err)
+	return ok && limited.Limit == limit
+}
+
 // Of a dynamic skill, any file below its directory can be read, as far as the limit goes.
 func TestDynamic(t *testing.T) {
 	p := newPeer()
@@ -268,8 +273,20 @@ func TestDynamic(t *testing.T) {
 		t.Errorf("a file: %q, %v", got, err)
 	}
 	_, err = skill.Read(t.Context(), root+"/data.bin")
-	if limited, ok := errors.AsType[*mcp.LimitError](err); !ok || limited.Limit != "MaxBytes" {
+	if !isLimit(err, "MaxBytes") {
 		t.Errorf("beyond the limit: %v", err)
+	}
+	for range 3 { // a file counts once
+		if _, err := skill.Load(t.Context()); err != nil {
+			t.Errorf("SKILL.md again: %v", err)
+		}
+	}
+	if few, err := skills.Open(session, p.entry, &skills.Options{Dynamic: true, MaxFiles: 1}); err != nil {
+		t.Error(err)
+	} else if _, err := few.Load(t.Context()); err != nil {
+		t.Error(err)
+	} else if _, err := few.Read(t.Context(), "ref/a b.md"); !isLimit(err, "MaxFiles") {
+		t.Errorf("a second file: %v", err)
 	}
 	before := len(p.read)
 	for _, name := range []string{"skill://other/a.md", "../other/a.md", root + "/../other/a.md", root + "/%2e%2e/x", root + "/a%5cb", "/etc/passwd", "", ".", "..", root + "/", root} {
