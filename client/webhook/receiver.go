@@ -463,8 +463,7 @@ func text(raw []byte) (value string, ok bool) {
 	return jsonscan.Unquote(raw), true
 }
 
-// accept passes a delivery to the handler, unless it was acknowledged before. The error is [busy] or
-// that of the handler.
+// accept handles a delivery of a request. The error is [busy] or that of the handler.
 func (g *Registration) accept(ctx context.Context, d Delivery) error {
 	select {
 	case g.inProgress <- struct{}{}:
@@ -474,11 +473,17 @@ func (g *Registration) accept(ctx context.Context, d Delivery) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.receiver.options.Timeout)
 	defer cancel()
+	return g.deliver(ctx, d)
+}
+
+// deliver waits for its turn and passes a delivery to the handler, unless it was acknowledged before.
+// The error is [busy] or that of the handler.
+func (g *Registration) deliver(ctx context.Context, d Delivery) error {
 	select {
 	case g.turn <- struct{}{}:
 		defer func() { <-g.turn }()
 	case <-ctx.Done():
-		return busy
+		return fmt.Errorf("%w: %w", busy, context.Cause(ctx))
 	}
 	if _, again := g.seen.Get(d.ID); again || !d.known() {
 		return nil
@@ -486,6 +491,8 @@ func (g *Registration) accept(ctx context.Context, d Delivery) error {
 	if !g.receiver.isBound(g, d.Subscription) { // closed while it waited
 		return busy
 	}
+	ctx, cancel := context.WithTimeout(ctx, g.receiver.options.Timeout)
+	defer cancel()
 	if err := g.handle(ctx, d); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ type Subscription struct {
 	cancel       context.CancelFunc
 	ended        chan struct{}
 
-	gap bool // the handler has not accepted a gap yet; only used by refresh and follow
+	gap bool // the handler has not accepted a gap yet; only follow uses it
 
 	mu     sync.Mutex
 	id     string
@@ -238,7 +238,7 @@ func (s *Subscription) follow(ctx context.Context, answer json.RawMessage) (next
 	}
 	if s.gap {
 		gap := Delivery{ID: webhook.NewMessageID(webhook.TypeGap), Subscription: result.ID, Type: Gap, Cursor: result.Cursor}
-		if err := s.registration.accept(ctx, gap); err != nil {
+		if err := s.registration.deliver(ctx, gap); err != nil {
 			return 0, err
 		}
 		s.gap = false
