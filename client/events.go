@@ -59,11 +59,13 @@ type EventsOptions struct {
 	// program that stores the last one can continue there after a restart. nil means that it is not
 	// called.
 	OnCursor func(cursor string)
-	// OnGap is called when occurrences may have been lost, since the server has not kept them. The
-	// program may read the state that it depends on again. nil means that it is not called.
+	// OnGap is called when occurrences may have been lost, since the server has not kept them. For an
+	// event that cannot be replayed, that is after each interruption. The program may read the state
+	// that it depends on again. nil means that it is not called.
 	OnGap func()
-	// PollInterval is the shortest time between two polls, whatever the server suggests. Default: 1
-	// second.
+	// PollInterval is the shortest time between two polls, also if the server suggests a shorter one.
+	// A poll that moves the position while the server has more events is followed by the next one
+	// without a pause. Default: 1 second.
 	PollInterval time.Duration
 }
 
@@ -88,7 +90,8 @@ const (
 // tries again with pauses that grow to 30 seconds. The last error is yielded and ends the sequence:
 // that of ctx, the server's *[jsonrpc.Error] (for example with [mcp.CodeForbidden] when the access was
 // revoked, or [mcp.CodeNotFound] when the event was removed), or one that says that the session has
-// ended. A payload that does not fit the type Payload is such an error too; json.RawMessage fits all.
+// ended. A malformed occurrence, and a payload that does not fit the type Payload, are such errors too;
+// json.RawMessage fits all payloads.
 //
 // At most [Limits].QueuedBytes of occurrences wait for a slow caller; the others stay at the server.
 // The sequence may be used once. It must not be used concurrently; several sequences may.
@@ -140,6 +143,7 @@ type eventSubscription struct {
 	cursor  string // the position after everything that was yielded
 	yield   func(*mcp.EventOccurrence) error
 	began   bool // the server has confirmed a position
+	broken  bool // and a request or stream has ended since
 
 	seen  map[string]struct{} // ids that were yielded
 	order []string            // the same ids, oldest first
@@ -190,7 +194,10 @@ func (sub *eventSubscription) run(ctx context.Context) error {
 	var pause backoff.Backoff
 	for {
 		progress, err := sub.once(ctx)
+		sub.broken = sub.began
 		switch {
+		case errors.Is(err, errStopped): // also if the caller has ended ctx or the session before
+			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case sub.session.ctx.Err() != nil:
@@ -220,6 +227,9 @@ func isFinalForEvents(err error) bool {
 	if _, ended := errors.AsType[eventsEnded](err); ended {
 		return true
 	}
+	if _, malformed := errors.AsType[*mcp.DecodeError](err); malformed { // the server sends it again
+		return true
+	}
 	refused, ok := errors.AsType[*jsonrpc.Error](err)
 	return ok && refused.Code != jsonrpc.InternalError && refused.Code != jsonrpc.Busy
 }
@@ -245,6 +255,7 @@ func (sub *eventSubscription) position() *mcp.EventParams {
 // poll polls until that fails.
 func (sub *eventSubscription) poll(ctx context.Context) (progress bool, err error) {
 	for {
+		before := sub.cursor
 		var result mcp.PollEventsResult
 		if err := sub.session.call(ctx, mcp.MethodEventsPoll, sub.position(), &result, nil); err != nil {
 			return progress, err
@@ -261,10 +272,13 @@ func (sub *eventSubscription) poll(ctx context.Context) (progress bool, err erro
 			}
 		}
 		sub.moveTo(result.Cursor)
-		if result.HasMore {
+		wait := cmp.Or(sub.opts.PollInterval, defaultPollInterval)
+		switch {
+		case result.HasMore && sub.cursor != before:
 			continue
+		case !result.HasMore:
+			wait = max(wait, time.Duration(min(result.NextPollMs, longestPoll.Milliseconds()))*time.Millisecond)
 		}
-		wait := max(cmp.Or(sub.opts.PollInterval, defaultPollInterval), min(time.Duration(min(result.NextPollMs, longestPoll.Milliseconds()))*time.Millisecond, longestPoll))
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -279,12 +293,16 @@ func (sub *eventSubscription) poll(ctx context.Context) (progress bool, err erro
 }
 
 // confirm records that the server has accepted the position. Without a cursor, what happened since
-// the last position is lost.
+// an interruption is lost, and truncated says nothing (SEP-3415, Gaps and truncated).
 func (sub *eventSubscription) confirm(truncated bool) {
-	if (truncated || sub.began && sub.cursor == "") && sub.opts.OnGap != nil {
+	gap := truncated
+	if sub.cursor == "" {
+		gap = sub.broken
+	}
+	if gap && sub.opts.OnGap != nil {
 		sub.opts.OnGap()
 	}
-	sub.began = true
+	sub.began, sub.broken = true, false
 }
 
 // moveTo records the position after everything that was yielded.
@@ -300,6 +318,9 @@ func (sub *eventSubscription) moveTo(cursor *string) {
 
 // deliver yields an occurrence, unless it was yielded before.
 func (sub *eventSubscription) deliver(e *mcp.EventOccurrence) error {
+	if e.EventID == "" {
+		return eventsEnded{errors.New("an event of the server has no eventId")}
+	}
 	if sub.repeats(e.EventID) {
 		sub.moveTo(e.Cursor)
 		return nil

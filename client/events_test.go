@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -424,4 +425,156 @@ func TestPayloadThatDoesNotFit(t *testing.T) {
 			t.Errorf("%d results", count)
 		}
 	})
+}
+
+// Cancelling the context or closing the session in the loop, and then leaving it, ends the sequence.
+func TestEventsStoppedTwice(t *testing.T) {
+	for _, mode := range bothModes {
+		for _, closes := range []bool{false, true} {
+			t.Run(fmt.Sprint(mode, closes), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, topic := newOrders(nil)
+					session := connectTo(t, transport.Pipe(s))
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					go func() {
+						<-time.After(time.Minute)
+						place(t, topic, 1)
+					}()
+					for _, err := range client.Events[order](ctx, session, "order.placed", nil, &client.EventsOptions{Delivery: mode}) {
+						if err != nil {
+							t.Error(err)
+						}
+						if closes {
+							session.Close()
+						} else {
+							cancel()
+						}
+						break
+					}
+				})
+			})
+		}
+	}
+}
+
+// polled reads the events of a server that answers the n-th poll with a result, "" for an internal
+// error, until the sequence ends. After all results, the server forbids the event. A stream has the
+// events of the first result.
+func polled(t *testing.T, results []string, opts client.EventsOptions) (ids []string, err error) {
+	t.Helper()
+	polls := 0
+	session := connect(t, script(func(req *jsonrpc.Request) []string {
+		switch req.Method {
+		case mcp.MethodDiscover:
+			return []string{result(req, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/events":{}}},"serverInfo":{"name":"x","version":"1"},"ttlMs":0,"cacheScope":"private"}`)}
+		case mcp.MethodEventsPoll:
+			if polls++; polls > len(results) {
+				return []string{failure(req, mcp.CodeForbidden, "stop")}
+			}
+			if results[polls-1] == "" {
+				return []string{failure(req, jsonrpc.InternalError, "try again")}
+			}
+			return []string{result(req, `{"resultType":"complete",`+results[polls-1]+`}`)}
+		}
+		if req.Method != mcp.MethodEventsStream {
+			return nil
+		}
+		if polls++; polls > 1 {
+			return []string{failure(req, mcp.CodeForbidden, "stop")}
+		}
+		var raw struct{ Events []json.RawMessage }
+		if err := json.Unmarshal([]byte("{"+results[0]+"}"), &raw); err != nil {
+			t.Error(err)
+		}
+		meta := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + req.ID.String() + `}`
+		messages := []string{notification(mcp.NotificationEventActive, `{"cursor":null,"truncated":false,`+meta+`}`)}
+		for _, e := range raw.Events {
+			messages = append(messages, notification(mcp.NotificationEvent, strings.TrimSuffix(string(e), "}")+","+meta+"}"))
+		}
+		return append(messages, result(req, `{"resultType":"complete"}`))
+	}), client.Options{Era: client.Modern})
+	opts.Delivery = cmp.Or(opts.Delivery, mcp.DeliveryPoll)
+	for e, failed := range client.Events[json.RawMessage](t.Context(), session, "o", nil, &opts) {
+		if err = failed; err == nil {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids, err
+}
+
+// A server that says that it has more events, and does not send them, is polled with pauses.
+func TestPollsWithoutProgress(t *testing.T) {
+	const (
+		stuck   = `"events":[],"cursor":"c","truncated":false,"hasMore":true,"nextPollMs":60000`
+		further = `"events":[],"cursor":"d","truncated":false,"hasMore":true,"nextPollMs":60000`
+		null    = `"events":[{"eventId":"e1","name":"o","timestamp":"2026-02-19T15:30:00Z","data":{}}],"cursor":null,"truncated":false,"hasMore":true,"nextPollMs":0`
+	)
+	for name, test := range map[string]struct {
+		results []string
+		want    time.Duration
+	}{
+		"the cursor moves":     {[]string{stuck, further, stuck, further}, 0},
+		"the cursor is stuck":  {[]string{stuck, stuck, stuck, stuck}, 15 * time.Second},
+		"there are no cursors": {[]string{null, null, null}, 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				_, err := polled(t, test.results, client.EventsOptions{PollInterval: 5 * time.Second})
+				if elapsed := time.Since(began); elapsed != test.want || !client.IsForbidden(err) {
+					t.Errorf("the polls took %v, want %v; then %v", elapsed, test.want, err)
+				}
+			})
+		})
+	}
+}
+
+// A malformed occurrence ends the sequence, as a payload that does not fit.
+func TestMalformedOccurrences(t *testing.T) {
+	const valid = `{"eventId":"e1","name":"o","timestamp":"2026-02-19T15:30:00Z","data":{}}`
+	for name, malformed := range map[string]string{
+		"no id":     `{"name":"o","timestamp":"2026-02-19T15:30:00Z","data":{}}`,
+		"timestamp": `{"eventId":"e2","name":"o","timestamp":5,"data":{}}`,
+	} {
+		for _, mode := range bothModes {
+			t.Run(fmt.Sprint(name, " ", mode), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					opts := client.EventsOptions{Delivery: mode}
+					ids, err := polled(t, []string{`"events":[` + valid + "," + malformed + `],"cursor":"c","truncated":false,"hasMore":false,"nextPollMs":1000`}, opts)
+					if err == nil || client.IsForbidden(err) || len(ids) > 1 {
+						t.Errorf("got %v, then %v", ids, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Without cursors, a gap is reported after a failed request only.
+func TestGapsWithoutReplay(t *testing.T) {
+	const (
+		quiet     = `"events":[],"cursor":null,"truncated":false,"hasMore":false,"nextPollMs":1000`
+		truncated = `"events":[],"cursor":null,"truncated":true,"hasMore":false,"nextPollMs":1000`
+		replayed  = `"events":[],"cursor":"c","truncated":true,"hasMore":false,"nextPollMs":1000`
+	)
+	for name, test := range map[string]struct {
+		results []string
+		want    int
+	}{
+		"quiet":                {[]string{quiet, quiet, quiet}, 0},
+		"truncated":            {[]string{truncated, truncated}, 0},
+		"failed request":       {[]string{quiet, "", quiet, quiet}, 1},
+		"failed first request": {[]string{"", quiet}, 0},
+		"with replay":          {[]string{replayed, replayed}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gaps := 0
+				if _, err := polled(t, test.results, client.EventsOptions{OnGap: func() { gaps++ }}); !client.IsForbidden(err) || gaps != test.want {
+					t.Errorf("%d gaps, want %d; then %v", gaps, test.want, err)
+				}
+			})
+		})
+	}
 }

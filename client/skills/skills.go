@@ -25,10 +25,12 @@ type Options struct {
 	// Dynamic accepts skills with generated content: they have no list of files and no digests,
 	// so only the front matter is verified.
 	Dynamic bool
-	// MaxFiles is the maximum number of files of a skill. Default: [mcp.MaxSkillResources].
+	// MaxFiles is the maximum number of files of a skill. For a dynamic skill it is the number of
+	// different files that are read. Default: [mcp.MaxSkillResources].
 	MaxFiles int
-	// MaxBytes is the maximum number of bytes of all files of a skill. For a dynamic skill it bounds
-	// what is read of it. Default: [mcp.MaxSkillBytes].
+	// MaxBytes is the maximum number of bytes of all files of a skill. For a dynamic skill it is that
+	// of the files that are read; a file that is read again counts once, with its largest size.
+	// Default: [mcp.MaxSkillBytes].
 	MaxBytes int64
 	// Call has the options of all calls; nil for none.
 	Call *client.CallOptions
@@ -39,32 +41,38 @@ type Options struct {
 type Skill struct {
 	session *client.Session
 	entry   *mcp.Skill
+	front   []byte // the canonical front matter
 	opts    Options
 	files   map[string]*mcp.SkillResource // by URI
 	byPath  map[string]*mcp.SkillResource // by path below the root, decoded
 
 	mu   sync.Mutex
-	read int64 // bytes of a dynamic skill so far
+	read map[string]int64 // the largest size of each file of a dynamic skill that was read, by URI
+	size int64            // their sum
 }
 
 // Open returns the skill with an entry of the server's list. It reads nothing. The entry must not be
 // changed afterwards. opts may be nil. The error is a *[mcp.SkillError] if the entry is invalid, or
 // dynamic without [Options].Dynamic, and a *[mcp.LimitError] if the skill is too large.
 func Open(session *client.Session, entry *mcp.Skill, opts *Options) (*Skill, error) {
-	s := &Skill{session: session, entry: entry, files: make(map[string]*mcp.SkillResource), byPath: make(map[string]*mcp.SkillResource)}
+	s := &Skill{session: session, entry: entry, files: make(map[string]*mcp.SkillResource), byPath: make(map[string]*mcp.SkillResource), read: make(map[string]int64)}
 	if opts != nil {
 		s.opts = *opts
 	}
 	s.opts.MaxFiles = cmp.Or(max(s.opts.MaxFiles, 0), mcp.MaxSkillResources)
 	s.opts.MaxBytes = cmp.Or(max(s.opts.MaxBytes, 0), mcp.MaxSkillBytes)
 	if len(entry.Resources) > s.opts.MaxFiles {
-		return nil, &mcp.LimitError{Limit: "MaxFiles", Max: s.opts.MaxFiles, Reason: fmt.Sprintf("the skill has more than %d files", s.opts.MaxFiles)}
+		return nil, s.tooMany()
 	}
 	if err := entry.Validate(); err != nil {
 		return nil, err
 	}
 	if entry.Dynamic && !s.opts.Dynamic {
 		return nil, &mcp.SkillError{Skill: entry.URI, Reason: "its content is dynamic, so that it cannot be verified"}
+	}
+	var err error
+	if s.front, err = frontmatter.Canonical(entry.Frontmatter); err != nil {
+		return nil, &mcp.SkillError{Skill: entry.URI, Reason: err.Error()}
 	}
 	var size int64
 	for i := range entry.Resources {
@@ -83,6 +91,10 @@ func Open(session *client.Session, entry *mcp.Skill, opts *Options) (*Skill, err
 		s.files[file.URI], s.byPath[below] = file, file
 	}
 	return s, nil
+}
+
+func (s *Skill) tooMany() error {
+	return &mcp.LimitError{Limit: "MaxFiles", Max: s.opts.MaxFiles, Reason: fmt.Sprintf("the skill has more than %d files", s.opts.MaxFiles)}
 }
 
 func (s *Skill) tooLarge() error {
@@ -109,14 +121,15 @@ func Get(ctx context.Context, session *client.Session, uri string, opts *Options
 // Entry returns the entry of the skill. It must not be changed.
 func (s *Skill) Entry() *mcp.Skill { return s.entry }
 
-// Digest returns the SHA-256, in hexadecimal, of the URIs and digests of all files. An approval that
-// is stored is for this digest: after any change of the skill the digest differs. It is "" for a
-// dynamic skill: an approval of it must not be stored.
+// Digest returns the SHA-256, in hexadecimal, of the URI of the skill, its front matter, and the URIs
+// and digests of all files. An approval that is stored is for this digest: after any change of these
+// the digest differs. It is "" for a dynamic skill: an approval of it must not be stored.
 func (s *Skill) Digest() string {
 	if s.entry.Dynamic {
 		return ""
 	}
 	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %s\n", s.entry.URI, s.front)
 	for _, uri := range slices.Sorted(maps.Keys(s.files)) {
 		fmt.Fprintf(sum, "%q %s\n", uri, s.files[uri].Digest)
 	}
@@ -197,18 +210,30 @@ func (s *Skill) content(uri string, result *mcp.ReadResourceResult) ([]byte, err
 	return nil, &VerifyError{Skill: s.entry.URI, File: uri, Check: CheckContents, Want: "1 content", Got: strconv.Itoa(len(result.Contents))}
 }
 
+// count counts a file of a dynamic skill that was read.
+func (s *Skill) count(uri string, size int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, again := s.read[uri]
+	switch more := max(size-before, 0); {
+	case !again && len(s.read) >= s.opts.MaxFiles:
+		return s.tooMany()
+	case more > s.opts.MaxBytes-s.size:
+		return s.tooLarge()
+	default:
+		s.read[uri], s.size = before+more, s.size+more
+		return nil
+	}
+}
+
 // verify compares the content of a file with the entry.
 func (s *Skill) verify(uri string, listed *mcp.SkillResource, data []byte) error {
 	differs := func(check Check, field, want, got string) error {
 		return &VerifyError{Skill: s.entry.URI, File: uri, Check: check, Field: field, Want: want, Got: got}
 	}
 	if listed == nil {
-		s.mu.Lock()
-		s.read += int64(len(data))
-		exceeded := s.read > s.opts.MaxBytes
-		s.mu.Unlock()
-		if exceeded {
-			return s.tooLarge()
+		if err := s.count(uri, int64(len(data))); err != nil {
+			return err
 		}
 	} else {
 		if int64(len(data)) != listed.Size {

@@ -251,6 +251,11 @@ func isSkillError(err error) bool {
 	return ok
 }
 
+func isLimit(err error, limit string) bool {
+	limited, ok := errors.AsType[*mcp.LimitError](err)
+	return ok && limited.Limit == limit
+}
+
 // Of a dynamic skill, any file below its directory can be read, as far as the limit goes.
 func TestDynamic(t *testing.T) {
 	p := newPeer()
@@ -268,8 +273,20 @@ func TestDynamic(t *testing.T) {
 		t.Errorf("a file: %q, %v", got, err)
 	}
 	_, err = skill.Read(t.Context(), root+"/data.bin")
-	if limited, ok := errors.AsType[*mcp.LimitError](err); !ok || limited.Limit != "MaxBytes" {
+	if !isLimit(err, "MaxBytes") {
 		t.Errorf("beyond the limit: %v", err)
+	}
+	for range 3 { // a file counts once
+		if _, err := skill.Load(t.Context()); err != nil {
+			t.Errorf("SKILL.md again: %v", err)
+		}
+	}
+	if few, err := skills.Open(session, p.entry, &skills.Options{Dynamic: true, MaxFiles: 1}); err != nil {
+		t.Error(err)
+	} else if _, err := few.Load(t.Context()); err != nil {
+		t.Error(err)
+	} else if _, err := few.Read(t.Context(), "ref/a b.md"); !isLimit(err, "MaxFiles") {
+		t.Errorf("a second file: %v", err)
 	}
 	before := len(p.read)
 	for _, name := range []string{"skill://other/a.md", "../other/a.md", root + "/../other/a.md", root + "/%2e%2e/x", root + "/a%5cb", "/etc/passwd", "", ".", "..", root + "/", root} {
@@ -288,6 +305,48 @@ func TestDynamic(t *testing.T) {
 	_, err = skill.Load(t.Context())
 	if failed, ok := errors.AsType[*skills.VerifyError](err); !ok || failed.Check != skills.CheckFrontmatter {
 		t.Errorf("another front matter: %v", err)
+	}
+}
+
+// The digest differs after any change that an approval is about, and only then.
+func TestDigest(t *testing.T) {
+	session := newPeer().connect(t)
+	digest := func(change func(*mcp.Skill)) string {
+		entry := *newPeer().entry
+		change(&entry)
+		skill, err := skills.Open(session, &entry, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return skill.Digest()
+	}
+	want := digest(func(*mcp.Skill) {})
+	for name, test := range map[string]struct {
+		change func(*mcp.Skill)
+		equal  bool
+	}{
+		"order of members": {func(s *mcp.Skill) {
+			s.Frontmatter = json.RawMessage(`{ "name":"pdf", "version":1.1, "description":"Fills\u0020forms" }`)
+		}, true},
+		"order of files": {func(s *mcp.Skill) { slices.Reverse(s.Resources) }, true},
+		"description": {func(s *mcp.Skill) {
+			s.Frontmatter = json.RawMessage(`{"version":1.1,"description":"Other","name":"pdf"}`)
+		}, false},
+		"tools": {func(s *mcp.Skill) {
+			s.Frontmatter = json.RawMessage(`{"version":1.1,"description":"Fills forms","name":"pdf","allowed-tools":"Bash(*)"}`)
+		}, false},
+		"content": {func(s *mcp.Skill) { s.Resources[0].Digest = digestOf("") }, false},
+		"a file":  {func(s *mcp.Skill) { s.Resources = s.Resources[:2] }, false},
+		"URI": {func(s *mcp.Skill) {
+			s.URI = "skill://other/pdf/SKILL.md"
+			for i := range s.Resources {
+				s.Resources[i].URI = strings.Replace(s.Resources[i].URI, root, "skill://other/pdf", 1)
+			}
+		}, false},
+	} {
+		if got := digest(test.change); (got == want) != test.equal {
+			t.Errorf("%s: the digests %q and %q", name, got, want)
+		}
 	}
 }
 

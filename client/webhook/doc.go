@@ -1,30 +1,43 @@
 // Package webhook receives the events of servers at a callback URL (SEP-3415, Webhook-Based
 // Delivery).
 //
-// A [Receiver] is an http.Handler for the callback URL. Each subscription has a secret of its own,
-// which [Receiver.Register] creates before the client subscribes:
+// A [Receiver] is an http.Handler for the callback URL. [Subscribe] subscribes to an event of a
+// server, and refreshes the subscription until it is closed:
 //
 //	receiver, err := webhook.New(nil)
-//	http.Handle("/hooks/mcp", receiver)
+//	http.Handle("/hooks", receiver)
 //	...
-//	registration, err := receiver.Register(func(ctx context.Context, d webhook.Delivery) error {
-//		return save(ctx, d) // an error has the server send the delivery again
-//	})
-//	secret := registration.Secret() // for events/subscribe
-//	registration.Bind(id)           // the id of its result
+//	sub, err := webhook.Subscribe(ctx, session, receiver, "https://example.com/hooks", "incident.created", nil,
+//		func(ctx context.Context, d webhook.Delivery) error {
+//			return save(ctx, d) // after an error, the server sends the delivery again
+//		}, nil)
+//	...
+//	err = sub.Close(ctx)
+//
+// A program stores [Delivery].Cursor with each delivery, and passes the last one as
+// [SubscribeOptions].Cursor after a restart. One Receiver serves the subscriptions of all sessions
+// and servers, with one URL or several.
+//
+// A program whose subscriptions are made elsewhere, for example in another process, uses
+// [Receiver.Register]. [Registration.Secret] is the secret for events/subscribe, and
+// [Registration.Bind] gets the id of its result.
 //
 // # Guarantees
 //
 //  1. A delivery reaches its handler only with a valid signature and a timestamp within 5 minutes.
 //     The data are from the server's systems, and are not trusted.
 //  2. A delivery is acknowledged after its handler has returned nil. With an error it is answered
-//     503, and the server sends it again.
+//     503, and the server sends it again. A gap that the server reports in the result of
+//     events/subscribe is passed to the handler until it returns nil.
 //  3. A delivery with a webhook-id that was acknowledged is acknowledged again without its handler,
 //     if it is one of the last ids; see Options.Remember.
 //  4. The handler of one registration is called by one goroutine at a time, in the order in which
 //     deliveries arrive.
 //  5. Challenges are answered by the Receiver. On the first one it learns the id of a subscription.
-//  6. Deliveries at a time, their length, registrations and remembered ids are bounded.
+//     The ids of two servers may be equal: the signature decides which subscription gets a delivery,
+//     so a server cannot take the deliveries of another one.
+//  6. Deliveries at a time, their length, registrations and remembered ids are bounded. At most 4
+//     deliveries of one registration are in progress.
 //
 // Package server/webhook is the sending end.
 package webhook

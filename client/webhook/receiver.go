@@ -17,7 +17,6 @@ import (
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/internal/webhook/signature"
 	"github.com/dovetail-go/dovetail/jsonrpc"
-	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Options configures a [Receiver]. Zero values mean the defaults.
@@ -27,8 +26,8 @@ type Options struct {
 	// MaxBody is the maximum length of a delivery, in bytes. Default and maximum 256 KiB, which
 	// is also the most that servers send.
 	MaxBody int64
-	// MaxDeliveries is how many deliveries are handled at a time. Others are answered 503.
-	// Default 64.
+	// MaxDeliveries is how many deliveries of all registrations are in progress at a time, and at
+	// most 4 of one registration. Others are answered 503. Default 64.
 	MaxDeliveries int
 	// Remember is how many acknowledged ids are remembered for each registration. Default 1,000.
 	Remember int
@@ -50,6 +49,9 @@ const (
 	maxUnbound = 100
 	// maxChallenge is the maximum length of a challenge for a registration without id, in bytes.
 	maxChallenge = 4 << 10
+	// maxInProgress is how many deliveries of a registration are in progress: one is handled, the
+	// others wait for it.
+	maxInProgress = 4
 )
 
 // A Receiver is the http.Handler of a callback URL. Its methods may be called concurrently. Use
@@ -59,8 +61,10 @@ type Receiver struct {
 	slots   chan struct{} // has a value for each delivery in progress
 
 	mu      sync.Mutex
-	bound   map[string]*Registration   // by id of the subscription
+	count   int                        // of registrations
+	bound   map[string][]*Registration // by id of the subscription; servers may choose equal ids
 	unbound map[*Registration]struct{} // without id
+	targets map[target]struct{}        // of registrations by Subscribe
 }
 
 // New returns a Receiver. opts may be nil. It returns an error for an invalid option.
@@ -90,7 +94,8 @@ func New(opts *Options) (*Receiver, error) {
 	}
 	return &Receiver{
 		options: options, slots: make(chan struct{}, options.MaxDeliveries),
-		bound: map[string]*Registration{}, unbound: map[*Registration]struct{}{},
+		bound: map[string][]*Registration{}, unbound: map[*Registration]struct{}{},
+		targets: map[target]struct{}{},
 	}, nil
 }
 
@@ -109,7 +114,8 @@ const (
 
 // A Delivery is a message of a server for one subscription.
 type Delivery struct {
-	// ID is the webhook-id. That of an event is its eventId.
+	// ID is the webhook-id. That of an event is its eventId. A gap that the server reports in the
+	// result of events/subscribe gets an id from [Subscribe].
 	ID string
 	// Subscription is the id of the subscription.
 	Subscription string
@@ -130,104 +136,6 @@ type Handler func(ctx context.Context, d Delivery) error
 
 // ErrFull means that the receiver has as many registrations as it may have.
 var ErrFull = errors.New("webhook: there are too many registrations")
-
-// A Registration is a subscription at the receiving end. Its methods may be called concurrently.
-type Registration struct {
-	receiver *Receiver
-	handle   Handler
-
-	turn chan struct{} // has a value while the handler runs; guards seen
-	seen *lru.Cache[string, struct{}]
-
-	// The lock of the receiver guards these.
-	id       string // "" before it is known
-	closed   bool
-	secret   webhook.Secret
-	previous webhook.Secret // before the last rotation
-	until    time.Time      // when previous is no longer accepted
-}
-
-// Register creates a registration with a new secret. The caller closes it. The error is [ErrFull].
-// At most 100 registrations may wait for their id.
-func (r *Receiver) Register(handle Handler) (*Registration, error) {
-	seen, err := lru.New[string, struct{}](r.options.Remember)
-	if err != nil {
-		return nil, err
-	}
-	g := &Registration{receiver: r, handle: handle, turn: make(chan struct{}, 1), seen: seen, secret: webhook.NewSecret()}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.unbound) >= maxUnbound || len(r.unbound)+len(r.bound) >= r.options.MaxRegistrations {
-		return nil, ErrFull
-	}
-	r.unbound[g] = struct{}{}
-	return g, nil
-}
-
-// Secret returns the secret for events/subscribe.
-func (g *Registration) Secret() string {
-	g.receiver.mu.Lock()
-	defer g.receiver.mu.Unlock()
-	return g.secret.Text()
-}
-
-// Rotate replaces the secret and returns the new one, for the next events/subscribe. The earlier
-// one is accepted for 15 minutes.
-func (g *Registration) Rotate() string {
-	g.receiver.mu.Lock()
-	defer g.receiver.mu.Unlock()
-	g.previous, g.until = g.secret, time.Now().Add(rotation)
-	g.secret = webhook.NewSecret()
-	return g.secret.Text()
-}
-
-// Bind says which id the server has given to the subscription. It replaces an earlier one. It
-// returns an error if the id is that of another registration, or is malformed.
-func (g *Registration) Bind(id string) error {
-	g.receiver.mu.Lock()
-	defer g.receiver.mu.Unlock()
-	return g.bindLocked(id)
-}
-
-func (g *Registration) bindLocked(id string) error {
-	r := g.receiver
-	switch {
-	case !signature.CheckID(id):
-		return errors.New("webhook: the id of the subscription is malformed")
-	case g.closed:
-		return errors.New("webhook: the registration is closed")
-	case r.bound[id] != nil && r.bound[id] != g:
-		return errors.New("webhook: another registration has the id of the subscription")
-	}
-	delete(r.unbound, g)
-	delete(r.bound, g.id)
-	g.id = id
-	r.bound[id] = g
-	return nil
-}
-
-// Close removes the registration and waits for its handler, which must not call it. Later
-// deliveries are answered 503.
-func (g *Registration) Close() {
-	g.receiver.mu.Lock()
-	g.closed = true
-	delete(g.receiver.unbound, g)
-	if g.receiver.bound[g.id] == g {
-		delete(g.receiver.bound, g.id)
-	}
-	g.receiver.mu.Unlock()
-	g.turn <- struct{}{}
-	<-g.turn
-}
-
-// secrets returns the secrets that are accepted. The receiver must be locked.
-func (g *Registration) secrets(now time.Time) []webhook.Secret {
-	list := []webhook.Secret{g.secret}
-	if now.Before(g.until) {
-		list = append(list, g.previous)
-	}
-	return list
-}
 
 // ServeHTTP handles one delivery.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -270,6 +178,9 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) error {
 	case req.ContentLength > r.options.MaxBody:
 		return &refusal{http.StatusRequestEntityTooLarge, "the delivery is too long"}
 	}
+	if !r.expects(id, req.ContentLength) {
+		return busy
+	}
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -301,7 +212,18 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) error {
 	case !r.isBound(registration, id):
 		return busy // the result of events/subscribe has not arrived yet
 	}
-	return registration.accept(req.Context(), d)
+	err = registration.accept(req.Context(), d)
+	if err != nil && !errors.Is(err, busy) {
+		r.options.Logger.Error("a delivery was not handled", "subscription", d.Subscription, "event", d.ID, "error", err)
+	}
+	return err
+}
+
+// expects reports whether a delivery of a length, -1 if it is not known, may be for a registration.
+func (r *Receiver) expects(id string, length int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.bound[id]) > 0 || len(r.unbound) > 0 && length <= maxChallenge
 }
 
 // authenticate returns the registration that has signed a delivery.
@@ -313,14 +235,15 @@ func (r *Receiver) authenticate(id string, header http.Header, body []byte) (*Re
 	now := time.Now()
 	var candidates []candidate
 	r.mu.Lock()
-	if g := r.bound[id]; g != nil {
+	for _, g := range r.bound[id] {
 		candidates = append(candidates, candidate{g, g.secrets(now)})
-	} else if len(body) <= maxChallenge {
+	}
+	known := len(candidates) > 0
+	if len(body) <= maxChallenge { // another server may have chosen the same id
 		for g := range r.unbound {
 			candidates = append(candidates, candidate{g, g.secrets(now)})
 		}
 	}
-	known := r.bound[id] != nil
 	r.mu.Unlock()
 	for _, c := range candidates {
 		for _, secret := range c.secrets {
@@ -342,7 +265,7 @@ func (r *Receiver) authenticate(id string, header http.Header, body []byte) (*Re
 func (r *Receiver) isBound(g *Registration, id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.bound[id] == g
+	return g.id == id && !g.closed
 }
 
 // answer repeats a challenge. A registration without id gets that of the request.
@@ -412,30 +335,6 @@ func text(raw []byte) (value string, ok bool) {
 		return "", false
 	}
 	return jsonscan.Unquote(raw), true
-}
-
-// accept passes a delivery to the handler, unless it was acknowledged before.
-func (g *Registration) accept(ctx context.Context, d Delivery) error {
-	ctx, cancel := context.WithTimeout(ctx, g.receiver.options.Timeout)
-	defer cancel()
-	select {
-	case g.turn <- struct{}{}:
-		defer func() { <-g.turn }()
-	case <-ctx.Done():
-		return busy
-	}
-	if _, again := g.seen.Get(d.ID); again || !d.known() {
-		return nil
-	}
-	if !g.receiver.isBound(g, d.Subscription) { // closed while it waited
-		return busy
-	}
-	if err := g.handle(ctx, d); err != nil {
-		g.receiver.options.Logger.Error("a delivery was not handled", "subscription", d.Subscription, "event", d.ID, "error", err)
-		return busy
-	}
-	g.seen.Add(d.ID, struct{}{})
-	return nil
 }
 
 func (d *Delivery) known() bool { return d.Type == Event || d.Type == Gap || d.Type == Terminated }

@@ -175,18 +175,53 @@ func TestChallenges(t *testing.T) {
 	check(signed(t, g.Secret(), "sub_1", "evt_1", occurrence), 503) // an event does not bind
 	check(signed(t, g.Secret(), "sub_1", "msg_verification_1", body), 200)
 	check(signed(t, g.Secret(), "sub_1", "msg_verification_1", body), 200)
-	check(signed(t, other.Secret(), "sub_1", "msg_verification_2", body), 401)
+	check(signed(t, shared.NewSecret().Text(), "sub_1", "msg_verification_2", body), 401)
 	check(signed(t, g.Secret(), "sub_1", "msg_verification_3", `{"type":"verification"}`), 400)
 	if w := serve(r, signed(t, g.Secret(), "sub_1", "evt_1", occurrence)); w.Code != 200 || len(h.got) != 1 {
 		t.Errorf("after the challenge: %d, %+v", w.Code, h.got)
-	}
-	if err := other.Bind("sub_1"); err == nil {
-		t.Error("two registrations have one id")
 	}
 	if err := g.Bind("sub_1"); err != nil {
 		t.Error(err)
 	}
 	check(signed(t, other.Secret(), "sub_2", "msg_verification_4", body+strings.Repeat(" ", 5000)), 503)
+}
+
+// Two servers may give one id to their subscriptions. Neither gets deliveries of the other accepted.
+func TestServersWithOneID(t *testing.T) {
+	r, a, b := newReceiver(t, webhook.Options{MaxRegistrations: 2}), &recorder{}, &recorder{}
+	first, second := register(t, r, a.handle, ""), register(t, r, b.handle, "")
+	const body = `{"type":"verification","challenge":"nonce"}`
+	send := func(secret, id, body string, status, toFirst, toSecond int) {
+		t.Helper()
+		if w := serve(r, signed(t, secret, "sub_1", id, body)); w.Code != status || len(a.got) != toFirst || len(b.got) != toSecond {
+			t.Errorf("%s: status %d, the handlers got %d and %d; want %d, %d and %d", id, w.Code, len(a.got), len(b.got), status, toFirst, toSecond)
+		}
+	}
+	send(second.Secret(), "msg_verification_1", body, 200, 0, 0) // the other server is first
+	send(first.Secret(), "msg_verification_2", body, 200, 0, 0)
+	for _, g := range []*webhook.Registration{first, second} {
+		if err := g.Bind("sub_1"); err != nil {
+			t.Error(err)
+		}
+	}
+	send(first.Secret(), "evt_1", occurrence, 200, 1, 0)
+	send(second.Secret(), "evt_1", occurrence, 200, 1, 1)
+	send(shared.NewSecret().Text(), "evt_2", occurrence, 401, 1, 1)
+	if _, err := r.Register(a.handle); !errors.Is(err, webhook.ErrFull) {
+		t.Errorf("the third registration: %v", err)
+	}
+	secret := second.Secret()
+	second.Close()
+	send(secret, "evt_3", occurrence, 401, 1, 1)
+	send(first.Secret(), "evt_3", occurrence, 200, 2, 1)
+	if err := first.Bind("sub_2"); err != nil {
+		t.Error(err)
+	}
+	send(first.Secret(), "evt_4", occurrence, 503, 2, 1)
+	first.Close()
+	first.Close()
+	register(t, r, a.handle, "sub_1")
+	register(t, r, a.handle, "")
 }
 
 func TestRotation(t *testing.T) {
@@ -251,6 +286,37 @@ func TestReceiverLimits(t *testing.T) {
 		}
 		a.Close()
 		register(t, r, handle, "").Close()
+	})
+}
+
+// Deliveries of one subscription leave places for those of others.
+func TestSlowSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, h := newReceiver(t, webhook.Options{MaxDeliveries: 8}), &recorder{}
+		release := make(chan struct{})
+		slow := register(t, r, func(context.Context, webhook.Delivery) error {
+			<-release
+			return nil
+		}, "sub_1")
+		fast := register(t, r, h.handle, "sub_2")
+		codes := make(chan int, 8)
+		for i := range 8 {
+			go func() { codes <- serve(r, signed(t, slow.Secret(), "sub_1", fmt.Sprint("evt_", i), occurrence)).Code }()
+		}
+		synctest.Wait()
+		if w := serve(r, signed(t, fast.Secret(), "sub_2", "evt_1", occurrence)); w.Code != 200 || len(h.got) != 1 {
+			t.Errorf("the delivery of another subscription was answered %d", w.Code)
+		}
+		close(release)
+		handled := 0
+		for range 8 {
+			if <-codes == 200 {
+				handled++
+			}
+		}
+		if handled != 4 {
+			t.Errorf("%d of 8 deliveries were handled, want 4", handled)
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -35,6 +37,13 @@ type SubscribeOptions struct {
 	Logger *slog.Logger
 }
 
+// A target is what identifies a subscription of a session for its server (SEP-3415, Subscription
+// identity).
+type target struct {
+	session               *client.Session
+	url, event, arguments string
+}
+
 // A Subscription is a subscription that is refreshed until it is closed or the server ends it. Its
 // methods may be called concurrently.
 type Subscription struct {
@@ -44,6 +53,8 @@ type Subscription struct {
 	params       mcp.EventParams
 	cancel       context.CancelFunc
 	ended        chan struct{}
+
+	gap bool // the handler has not accepted a gap yet; only follow uses it
 
 	mu     sync.Mutex
 	id     string
@@ -59,6 +70,8 @@ const (
 	// refreshTimeout bounds one refresh, and the end of the subscription in Close. The server may verify
 	// the endpoint before it answers.
 	refreshTimeout = time.Minute
+	// abandonTimeout bounds the end of a subscription that Subscribe cannot use.
+	abandonTimeout = 5 * time.Second
 )
 
 // Subscribe subscribes to an event of the server of the session, with deliveries to url, which is the
@@ -70,8 +83,16 @@ const (
 // refreshes the subscription when half of its lifetime is over, each time with the last position, so
 // that the server can begin again after it has lost the subscription. The caller calls Close.
 //
+// A server has one subscription for each caller, url, event and arguments. Subscribe refuses a second
+// one of a session. If sessions with one principal, or programs, have equal subscriptions, only the
+// last one gets deliveries.
+//
+// While handle returns an error for a gap, the position does not move past it: the gap is passed to
+// handle again, until it has returned nil.
+//
 // The error is [ErrFull], the server's *[jsonrpc.Error], such as one with the code
-// [mcp.CodeCallbackEndpoint], or a *[jsonrpc.CallError].
+// [mcp.CodeCallbackEndpoint], a *[jsonrpc.CallError], or that of handle for a gap at the beginning. A
+// subscription that was made and cannot be used is ended at the server.
 func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver, url, event string, arguments json.RawMessage, handle Handler, opts *SubscribeOptions) (*Subscription, error) {
 	s := &Subscription{session: session, ended: make(chan struct{})}
 	if opts != nil {
@@ -81,13 +102,12 @@ func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver,
 		s.opts.Logger = slog.Default()
 	}
 	s.cursor = s.opts.Cursor
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.cancel = cancel
-	registration, err := receiver.Register(s.handler(handle))
+	registration, err := receiver.register(s.handler(handle), target{session, url, event, cmp.Or(string(arguments), "{}")})
 	if err != nil {
-		cancel()
 		return nil, err
 	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
 	s.registration = registration
 	s.params = mcp.EventParams{
 		Name: event, Arguments: arguments,
@@ -99,7 +119,7 @@ func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver,
 	if s.opts.TTL > 0 {
 		s.params.TTLMs = fmt.Append(nil, s.opts.TTL.Milliseconds())
 	}
-	next, err := s.refresh(ctx, handle)
+	next, err := s.begin(ctx)
 	if err != nil {
 		cancel()
 		registration.Close()
@@ -107,7 +127,7 @@ func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver,
 	}
 	go func() { // Close waits for it
 		defer close(s.ended)
-		s.keep(life, handle, next)
+		s.keep(life, next)
 	}()
 	return s, nil
 }
@@ -169,26 +189,59 @@ func (s *Subscription) end(err error) {
 	s.cancel()
 }
 
-// refresh makes or refreshes the subscription, and returns when to do so again.
-func (s *Subscription) refresh(ctx context.Context, handle Handler) (next time.Duration, err error) {
+// begin makes the subscription, and returns when to refresh it.
+func (s *Subscription) begin(ctx context.Context) (next time.Duration, err error) {
+	answer, err := s.refresh(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if next, err = s.follow(ctx, answer); err != nil {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
+		defer cancel()
+		if ended := s.unsubscribe(ending); ended != nil {
+			s.opts.Logger.Warn("a subscription that cannot be used was not ended; it expires at the server", "event", s.params.Name, "error", ended)
+		}
+		return 0, err
+	}
+	return next, nil
+}
+
+// refresh makes or refreshes the subscription, and returns the result.
+func (s *Subscription) refresh(ctx context.Context) (answer json.RawMessage, err error) {
 	params := s.params
 	if cursor := s.Cursor(); cursor != "" {
 		params.Cursor = &cursor
 	}
+	return s.call(ctx, mcp.MethodEventsSubscribe, &params)
+}
+
+// follow handles the result of a refresh, and returns when to refresh again.
+func (s *Subscription) follow(ctx context.Context, answer json.RawMessage) (next time.Duration, err error) {
 	var result mcp.SubscribeEventsResult
-	if err := s.call(ctx, mcp.MethodEventsSubscribe, &params, &result); err != nil {
+	if err := result.UnmarshalJSON(answer); err != nil {
 		return 0, err
 	}
+	s.gap = s.gap || result.Truncated // a refresh does not report it again
 	if err := s.registration.Bind(result.ID); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
 	s.id = result.ID
 	s.mu.Unlock()
-	if result.Truncated {
-		if err := handle(ctx, Delivery{Subscription: result.ID, Type: Gap, Cursor: result.Cursor}); err != nil {
+	next = healthCheck
+	if result.RefreshBefore != nil {
+		expires, err := time.Parse(time.RFC3339Nano, *result.RefreshBefore)
+		if err != nil {
+			return 0, fmt.Errorf("webhook: refreshBefore is no time: %w", err)
+		}
+		next = max(time.Until(expires)/2, earliestRefresh)
+	}
+	if s.gap {
+		gap := Delivery{ID: webhook.NewMessageID(webhook.TypeGap), Subscription: result.ID, Type: Gap, Cursor: result.Cursor}
+		if err := s.registration.deliver(ctx, gap); err != nil {
 			return 0, err
 		}
+		s.gap = false
 	}
 	if result.Cursor != nil && *result.Cursor != "" {
 		s.moveTo(*result.Cursor)
@@ -199,32 +252,28 @@ func (s *Subscription) refresh(ctx context.Context, handle Handler) (next time.D
 	if result.DeliveryStatus != nil && s.opts.OnStatus != nil {
 		s.opts.OnStatus(*result.DeliveryStatus)
 	}
-	if result.RefreshBefore == nil {
-		return healthCheck, nil
-	}
-	expires, err := time.Parse(time.RFC3339Nano, *result.RefreshBefore)
-	if err != nil {
-		return 0, fmt.Errorf("webhook: refreshBefore is no time: %w", err)
-	}
-	return max(time.Until(expires)/2, earliestRefresh), nil
+	return next, nil
 }
 
-func (s *Subscription) call(ctx context.Context, method string, params *mcp.EventParams, result json.Unmarshaler) error {
+// unsubscribe ends the subscription at the server.
+func (s *Subscription) unsubscribe(ctx context.Context) error {
+	params := mcp.EventParams{Name: s.params.Name, Arguments: s.params.Arguments, Delivery: &mcp.EventDelivery{URL: s.params.Delivery.URL}}
+	_, err := s.call(ctx, mcp.MethodEventsUnsubscribe, &params)
+	return err
+}
+
+func (s *Subscription) call(ctx context.Context, method string, params *mcp.EventParams) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	text, err := params.AppendJSON(nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	answer, err := s.session.Call(ctx, method, text, nil)
-	if err != nil {
-		return err
-	}
-	return result.UnmarshalJSON(answer)
+	return s.session.Call(ctx, method, text, nil)
 }
 
 // keep refreshes the subscription until ctx ends or the server refuses.
-func (s *Subscription) keep(ctx context.Context, handle Handler, next time.Duration) {
+func (s *Subscription) keep(ctx context.Context, next time.Duration) {
 	var pause backoff.Backoff
 	for {
 		timer := time.NewTimer(next)
@@ -238,17 +287,19 @@ func (s *Subscription) keep(ctx context.Context, handle Handler, next time.Durat
 			timer.Stop()
 			return
 		}
-		var err error
-		next, err = s.refresh(ctx, handle)
+		answer, err := s.refresh(ctx)
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && isFinal(refused.Code) && ctx.Err() == nil {
+			s.end(err)
+			return
+		}
+		if err == nil {
+			next, err = s.follow(ctx, answer)
+		}
 		if err == nil {
 			pause.Reset()
 			continue
 		}
 		if ctx.Err() != nil {
-			return
-		}
-		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && isFinal(refused.Code) {
-			s.end(err)
 			return
 		}
 		s.opts.Logger.Warn("a subscription to an event was not refreshed; it is tried again", "event", s.params.Name, "error", err)
@@ -271,12 +322,9 @@ func isFinal(code jsonrpc.Code) bool {
 func (s *Subscription) Close(ctx context.Context) error {
 	s.cancel()
 	<-s.ended
-	err := s.Err()
-	if err == nil {
-		params := mcp.EventParams{Name: s.params.Name, Arguments: s.params.Arguments, Delivery: &mcp.EventDelivery{URL: s.params.Delivery.URL}}
-		err = s.call(ctx, mcp.MethodEventsUnsubscribe, &params, new(mcp.EmptyResult))
-	} else {
-		err = nil // the server has ended it
+	var err error
+	if s.Err() == nil { // otherwise the server has ended it
+		err = s.unsubscribe(ctx)
 	}
 	s.registration.Close()
 	return err

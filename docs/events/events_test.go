@@ -2,25 +2,14 @@ package events_test
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"log"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"testing"
-	"time"
-
-	"crypto/tls"
 
 	"github.com/dovetail-go/dovetail/client"
-	receiving "github.com/dovetail-go/dovetail/client/webhook"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/server/webhook"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -115,66 +104,4 @@ func Example_list() {
 	}
 	// Output:
 	// incident.created [push poll] An incident was created.
-}
-
-// principalBinder binds links with a principal, as authentication does.
-type principalBinder struct {
-	*server.Server
-	principal string
-}
-
-func (b principalBinder) Bind(link transport.Link) jsonrpc.Handler {
-	link.Principal = b.principal
-	return b.Server.Bind(link)
-}
-
-func Example_webhook() {
-	ctx := context.Background()
-	receiver, err := receiving.New(nil) // an http.Handler
-	if err != nil {
-		log.Fatal(err)
-	}
-	web := httptest.NewTLSServer(http.StripPrefix("/hooks", receiver))
-	defer web.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(web.Certificate())
-	_, port, _ := net.SplitHostPort(web.Listener.Addr().String())
-
-	hooks, err := webhook.New(&webhook.Options{
-		AllowLoopback: true, TLS: &tls.Config{RootCAs: roots}, // for this example only
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	s := newServer(&server.Options{Webhooks: hooks})
-	incidents := addIncidents(s)
-	session, err := client.Connect(ctx, transport.Pipe(principalBinder{s, "alice"}), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer session.Close()
-
-	delivered := make(chan receiving.Delivery, 16)
-	store := func(_ context.Context, d receiving.Delivery) error {
-		delivered <- d // with an error, the server sends the delivery again
-		return nil
-	}
-	sub, err := receiving.Subscribe(ctx, session, receiver, "https://127.0.0.1:"+port+"/hooks/", "incident.created", json.RawMessage(`{"severity":"P1"}`), store, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := incidents.Publish(ctx, Incident{ID: "INC-2", Severity: "P1"}, nil); err != nil {
-		log.Fatal(err)
-	}
-	select {
-	case d := <-delivered:
-		var occurrence mcp.EventOccurrence
-		fmt.Println(d.Type, occurrence.UnmarshalJSON(d.Body), string(occurrence.Data))
-	case <-time.After(10 * time.Second):
-		fmt.Println("nothing was delivered")
-	}
-	fmt.Println(sub.Close(ctx), s.Shutdown(ctx))
-	// Output:
-	// event <nil> {"id":"INC-2","severity":"P1"}
-	// <nil> <nil>
 }

@@ -97,8 +97,9 @@ func Example_stream() {
 	// 2 <nil>
 }
 
-// maxJobs bounds the number of jobs in memory.
-const maxJobs = 100
+type JobIn struct {
+	ID string `json:"id" jsonschema:"minLength=1,maxLength=100" jsonschema_description:"id of the job, chosen by the caller"`
+}
 
 // Jobs runs functions in the background until the server shuts down.
 type Jobs struct {
@@ -122,6 +123,9 @@ func provideJobs() server.Dependency {
 		return jobs, stop, nil
 	})
 }
+
+// maxJobs bounds the number of jobs in memory.
+const maxJobs = 100
 
 // start runs a job under an id that the caller chose. A second start with the same id
 // does nothing, so a client may repeat its call.
@@ -151,17 +155,11 @@ func (j *Jobs) result(id string) (result string, ok bool) {
 	return result, ok
 }
 
-type JobIn struct {
-	ID string `json:"id" jsonschema:"minLength=1,maxLength=100" jsonschema_description:"id of the job, chosen by the caller"`
-}
-
 func Example_jobs() {
 	s := newServer(provideJobs())
-	done := make(chan struct{})
 	server.AddTool(s, server.Tool{Name: "start_report", Description: "Starts a report. Call get_report for its result."},
 		func(ctx context.Context, r *server.Request, in JobIn) (string, error) {
 			err := server.Value[*Jobs](r).start(in.ID, func(ctx context.Context) string {
-				defer close(done)
 				return "the report"
 			})
 			return "started", err
@@ -185,7 +183,6 @@ func Example_jobs() {
 	ctx := context.Background()
 	fmt.Println(client.CallAs[string](ctx, session, "get_report", JobIn{ID: "1"}, nil))
 	fmt.Println(client.CallAs[string](ctx, session, "start_report", JobIn{ID: "1"}, nil))
-	<-done
 	if err := s.Shutdown(ctx); err != nil { // waits for the job
 		log.Fatal(err)
 	}

@@ -227,6 +227,16 @@ func Compare(a, b json.RawMessage) (*Difference, error) {
 	return nil, nil
 }
 
+// Canonical returns a JSON object without spaces, with the members of all objects in the order of
+// their names.
+func Canonical(object json.RawMessage) ([]byte, error) {
+	all, err := fields(object)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
+}
+
 func fields(object json.RawMessage) (map[string]any, error) {
 	var all map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(object))

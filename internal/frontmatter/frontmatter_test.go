@@ -88,6 +88,16 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+func TestCanonical(t *testing.T) {
+	got, err := frontmatter.Canonical([]byte(`{"b": {"d":1.10, "c":[2,1]}, "a":"\u0062"}`))
+	if want := `{"a":"b","b":{"c":[2,1],"d":1.10}}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+	if _, err := frontmatter.Canonical([]byte(`[]`)); err == nil {
+		t.Error("an array is a front matter")
+	}
+}
+
 // What is read is valid JSON within the limits, and equal to itself.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{

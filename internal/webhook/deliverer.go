@@ -24,10 +24,10 @@ type Deliverer interface {
 	// Terminate ends a subscription and delivers a control body with the reason, which is a
 	// JSON-RPC error. It returns [ErrNoSubscription] if there is none with that id.
 	Terminate(ctx context.Context, id string, reason json.RawMessage) error
-	// Wake has the source read for all subscriptions to an event for which match returns true.
-	// match may be nil, which matches all; it must not call the Deliverer. Call Wake after the
-	// event can be read from the source. It returns an error if a subscription could not be
-	// woken; that one is read at the next sweep.
+	// Wake tells the Deliverer that the source has new events for the subscriptions to an event
+	// for which match returns true. match may be nil, which matches all; it must not call the
+	// Deliverer. Call Wake after the event can be read from the source. It returns an error if a
+	// subscription could not be woken; the events of that one are read at the next sweep.
 	Wake(ctx context.Context, event string, match func(*Subscription) bool) error
 	// Run delivers until ctx ends, and waits for the deliveries in progress. Several replicas
 	// may run with one store. Run is called once. While the store fails, it tries again.

@@ -223,6 +223,37 @@ func TestInvalidFolders(t *testing.T) {
 	}
 }
 
+// A SkillError names the skill, and the file if it is about one.
+func TestSkillErrors(t *testing.T) {
+	large := make([]byte, mcp.MaxSkillBytes)
+	for name, c := range map[string]struct {
+		files       map[string]string
+		skill, file string
+	}{
+		"front matter": {map[string]string{"a/SKILL.md": "text"}, "skill://a/SKILL.md", "skill://a/SKILL.md"},
+		"nested":       {map[string]string{"a/SKILL.md": skillFile("a"), "a/b/SKILL.md": "text"}, "skill://a/b/SKILL.md", "skill://a/b/SKILL.md"},
+		"unreadable":   {map[string]string{"a/SKILL.md": skillFile("a"), "a/docs/x.md": "locked"}, "skill://a/SKILL.md", "skill://a/docs/x.md"},
+		"description":  {map[string]string{"a/SKILL.md": "---\nname: a\ndescription: " + strings.Repeat("x", 1025) + "\n---\n"}, "skill://a/SKILL.md", ""},
+		"too large":    {map[string]string{"a/SKILL.md": skillFile("a"), "a/x": string(large)}, "skill://a/SKILL.md", ""},
+	} {
+		_, err := skills.FS(lockedFS{fileSystem(c.files)}, nil)
+		failed, ok := errors.AsType[*mcp.SkillError](err)
+		if !ok || failed.Skill != c.skill || failed.File != c.file {
+			t.Errorf("%s: %#v, want the skill %q and the file %q", name, err, c.skill, c.file)
+		}
+	}
+}
+
+// A lockedFS is a file system in which docs/x.md cannot be opened.
+type lockedFS struct{ fstest.MapFS }
+
+func (f lockedFS) Open(name string) (fs.File, error) {
+	if strings.HasSuffix(name, "docs/x.md") {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return f.MapFS.Open(name)
+}
+
 // directory creates a directory with files, and returns its root.
 func directory(t *testing.T, files map[string]string) *os.Root {
 	t.Helper()

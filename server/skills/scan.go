@@ -120,9 +120,9 @@ func (s *scan) assign() error {
 				sizes[dir] += s.found[name].Size()
 				switch {
 				case len(names) == mcp.MaxSkillResources:
-					return s.invalid(path.Join(dir, mcp.SkillFile), fmt.Errorf("it has more than %d files", mcp.MaxSkillResources))
+					return s.invalid(dir, "", fmt.Errorf("it has more than %d files", mcp.MaxSkillResources))
 				case sizes[dir] > mcp.MaxSkillBytes:
-					return s.invalid(path.Join(dir, mcp.SkillFile), fmt.Errorf("its files have more than %d bytes together", mcp.MaxSkillBytes))
+					return s.invalid(dir, "", fmt.Errorf("its files have more than %d bytes together", mcp.MaxSkillBytes))
 				}
 			}
 			if dir == "." {
@@ -145,25 +145,39 @@ func (s *scan) read(name string) error {
 	}
 	data, err := s.folder.read(name)
 	if err != nil {
-		return s.invalid(name, err)
+		return s.invalid(s.skillOf(name), name, err)
 	}
 	sum := sha256.Sum256(data)
 	read := &file{modified: info.ModTime().UnixNano(), size: int64(len(data)), digest: "sha256:" + hex.EncodeToString(sum[:])}
 	if path.Base(name) == mcp.SkillFile {
 		if !utf8.Valid(data) {
-			return s.invalid(name, errors.New("it is not UTF-8"))
+			return s.invalid(s.skillOf(name), name, errors.New("it is not UTF-8"))
 		}
 		if read.front, err = frontmatter.JSON(data); err != nil {
-			return s.invalid(name, err)
+			return s.invalid(s.skillOf(name), name, err)
 		}
 	}
 	s.files[name] = read
 	return nil
 }
 
-// invalid returns the error for a skill or one of its files.
-func (s *scan) invalid(name string, err error) error {
-	return &mcp.SkillError{Skill: s.folder.uri(name), Reason: withoutPath(err).Error()}
+// skillOf returns the directory of the innermost skill that has a file.
+func (s *scan) skillOf(name string) string {
+	dir := path.Dir(name)
+	for s.skills[dir] == nil {
+		dir = path.Dir(dir)
+	}
+	return dir
+}
+
+// invalid returns the error for the skill in a directory, or for one of its files. file is "" for the
+// skill itself.
+func (s *scan) invalid(dir, file string, err error) error {
+	invalid := &mcp.SkillError{Skill: s.folder.uri(path.Join(dir, mcp.SkillFile)), Reason: withoutPath(err).Error()}
+	if file != "" {
+		invalid.File = s.folder.uri(file)
+	}
+	return invalid
 }
 
 // withoutPath returns an error for others, which contains no path of this machine.
@@ -222,7 +236,7 @@ func (s *scan) skill(dir string) (*server.Entry, error) {
 		listed.Resources = append(listed.Resources, mcp.SkillResource{URI: s.folder.uri(name), Digest: s.files[name].digest, Size: s.files[name].size})
 	}
 	if length := utf8.RuneCountInString(member(front, "description")); length > maxDescription {
-		return nil, s.invalid(name, fmt.Errorf("its description has %d characters, and at most %d are allowed", length, maxDescription))
+		return nil, s.invalid(dir, "", fmt.Errorf("its description has %d characters, and at most %d are allowed", length, maxDescription))
 	}
 	return server.NewSkill(listed)
 }

@@ -1,0 +1,210 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/client/webhook"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// A fakeServer answers the n-th events/subscribe with a result, and later ones with the last result.
+type fakeServer struct {
+	mu      sync.Mutex
+	results []string
+	methods []string // that were called
+	secret  string   // of the last subscription
+}
+
+func (f *fakeServer) connect(t *testing.T) *client.Session {
+	t.Helper()
+	s := server.New(mcp.Implementation{Name: "s", Version: "1"}, &server.Options{Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			if call.Method() != mcp.MethodEventsSubscribe && call.Method() != mcp.MethodEventsUnsubscribe {
+				return next(ctx, call)
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if call.Method() == mcp.MethodEventsUnsubscribe {
+				f.methods = append(f.methods, "unsubscribe")
+				return mcp.Raw("{}"), nil
+			}
+			var params mcp.EventParams
+			if err := params.UnmarshalJSON(call.Params()); err != nil {
+				return nil, err
+			}
+			f.secret = params.Delivery.Secret
+			f.methods = append(f.methods, "subscribe")
+			result := f.results[0]
+			if len(f.results) > 1 {
+				f.results = f.results[1:]
+			}
+			return mcp.Raw(result), nil
+		}
+	}}})
+	session, err := client.Connect(t.Context(), transport.Pipe(s), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+// granted is a result of events/subscribe. After half of its lifetime, it is refreshed.
+func granted(lifetime time.Duration, cursor string, truncated bool) string {
+	return fmt.Sprintf(`{"id":"sub_1","refreshBefore":%q,"cursor":%q,"truncated":%v}`, time.Now().Add(lifetime).Format(time.RFC3339Nano), cursor, truncated)
+}
+
+// A gap that a refresh reports waits until the deliveries before it are handled, also if there are as
+// many as may be in progress.
+func TestGapTakesItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceiver(t, webhook.Options{})
+		f := &fakeServer{results: []string{granted(10*time.Second, "c1", false), granted(time.Hour, "c2", true)}}
+		var types []webhook.Type // not synchronized, since the handler is called by one goroutine at a time
+		handle := func(ctx context.Context, d webhook.Delivery) error {
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 5*time.Second || d.Type == webhook.Gap && time.Until(deadline) < 5*time.Second {
+				t.Errorf("%v: the deadline of the handler is %v", d.Type, deadline)
+			}
+			types = append(types, d.Type, "begin")
+			<-time.After(3 * time.Second)
+			types = append(types, d.Type, "end")
+			return nil
+		}
+		sub, err := webhook.Subscribe(t.Context(), f.connect(t), r, "https://example.com/", "e", nil, handle, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(4 * time.Second)
+		f.mu.Lock()
+		secret := f.secret
+		f.mu.Unlock()
+		codes := make(chan int, 4)
+		for i := range 4 {
+			go func() { codes <- serve(r, signed(t, secret, "sub_1", fmt.Sprint("evt_", i), occurrence)).Code }()
+		}
+		<-time.After(10 * time.Second)
+		if sum := <-codes + <-codes + <-codes + <-codes; sum != 200+200+503+503 { // two have waited too long
+			t.Errorf("the sum of the statuses is %d", sum)
+		}
+		if err := sub.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if want := []webhook.Type{webhook.Event, "begin", webhook.Event, "end", webhook.Event, "begin", webhook.Event, "end", webhook.Gap, "begin", webhook.Gap, "end"}; !slices.Equal(types, want) {
+			t.Errorf("the handler was called as %v, want %v", types, want)
+		}
+		if sub.Cursor() != "c2" {
+			t.Errorf("the cursor is %q", sub.Cursor())
+		}
+	})
+}
+
+// A gap is reported until its handler has accepted it, before the position moves past it.
+func TestGapIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{results: []string{granted(10*time.Second, "c1", false), granted(time.Hour, "c2", true), granted(time.Hour, "c3", false)}}
+		var got []string
+		opts := &webhook.SubscribeOptions{OnCursor: func(cursor string) { got = append(got, cursor) }}
+		sub, err := webhook.Subscribe(t.Context(), f.connect(t), newReceiver(t, webhook.Options{}), "https://example.com/", "e", nil,
+			func(_ context.Context, d webhook.Delivery) error {
+				got = append(got, fmt.Sprint(d.Type, " ", *d.Cursor))
+				if len(got) == 2 {
+					return mcp.ResourceNotFound("demo://log") // a code with which a server would end the subscription
+				}
+				return nil
+			}, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(10 * time.Second)
+		if err := errors.Join(sub.Err(), sub.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+		if want := []string{"c1", "gap c2", "gap c3", "c3"}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// A subscription that cannot be used is ended at the server.
+func TestFailedSubscriptions(t *testing.T) {
+	refused := errors.New("the disk is full")
+	for name, result := range map[string]string{
+		"gap":           `{"id":"sub_1","refreshBefore":null,"cursor":"c","truncated":true}`,
+		"malformed id":  `{"id":"sub 1","refreshBefore":null,"cursor":"c","truncated":false}`,
+		"no time":       `{"id":"sub_1","refreshBefore":"soon","cursor":"c","truncated":false}`,
+		"not decodable": `{"id":"sub_1","refreshBefore":null,"cursor":5,"truncated":false}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, r := &fakeServer{results: []string{result}}, newReceiver(t, webhook.Options{MaxRegistrations: 1})
+				h := &recorder{err: refused}
+				_, err := webhook.Subscribe(t.Context(), f.connect(t), r, "https://example.com/", "e", nil, h.handle, nil)
+				if err == nil || (name == "gap") != errors.Is(err, refused) {
+					t.Errorf("the error is %v", err)
+				}
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if !slices.Equal(f.methods, []string{"subscribe", "unsubscribe"}) {
+					t.Errorf("the client called %v", f.methods)
+				}
+				register(t, r, h.handle, "").Close()
+			})
+		})
+	}
+}
+
+// A second subscription that is the same one for the server is refused before it changes the first one.
+func TestSameSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{results: []string{granted(time.Hour, "c1", false)}}
+		r, h, session := newReceiver(t, webhook.Options{}), &recorder{}, f.connect(t)
+		subscribe := func(session *client.Session, url string, arguments json.RawMessage) (*webhook.Subscription, error) {
+			return webhook.Subscribe(t.Context(), session, r, url, "e", arguments, h.handle, nil)
+		}
+		first, err := subscribe(session, "https://example.com/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := subscribe(session, "https://example.com/", json.RawMessage("{}")); err == nil {
+			t.Error("there are two equal subscriptions")
+		}
+		var others []*webhook.Subscription
+		for _, other := range []struct {
+			session   *client.Session
+			url       string
+			arguments json.RawMessage
+		}{{session, "https://example.com/2", nil}, {session, "https://example.com/", json.RawMessage(`{"a":1}`)}, {f.connect(t), "https://example.com/", nil}} {
+			sub, err := subscribe(other.session, other.url, other.arguments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			others = append(others, sub)
+		}
+		if err := first.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		again, err := subscribe(session, "https://example.com/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sub := range append(others, again) {
+			if err := sub.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(f.methods) != 10 {
+			t.Errorf("the client called %v", f.methods)
+		}
+	})
+}
