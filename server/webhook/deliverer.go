@@ -127,7 +127,7 @@ func (d *Deliverer) pull(ctx context.Context) {
 	}
 }
 
-// Wake has the source read for the subscriptions to an event for which match returns true. match
+// Wake makes the source read for the subscriptions to an event for which match returns true. match
 // may be nil, which matches all. Call it after the event can be read from the source. It returns
 // an error if a subscription could not be woken; that one is read at the next sweep.
 func (d *Deliverer) Wake(ctx context.Context, event string, match func(*webhook.Subscription) bool) error {
