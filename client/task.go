@@ -141,20 +141,23 @@ func (s *Session) finishTask(ctx context.Context, created *jsonrpc.Response, opt
 	return resp, err
 }
 
-// await waits for the outcome of a task. A *jsonrpc.CallError says that the call may have been executed,
-// however far a request about its task has got.
+// await waits for the outcome of a task. The error is the *jsonrpc.Error of the task, or otherwise a
+// *jsonrpc.CallError that says that the call may have been executed, however far a request about its task
+// has got.
 func (s *Session) await(ctx context.Context, wait *era.TaskWait, state *mcp.Task) (*jsonrpc.Response, error) {
 	waiting, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(s.ctx, func() { end(jsonrpc.ErrClosed) })()
 	resp, err := wait.Wait(waiting, state)
-	switch failed := err.(type) {
-	case nil, *jsonrpc.Error:
-		return resp, err
-	case *jsonrpc.CallError:
+	switch failed, ok := err.(*jsonrpc.CallError); {
+	case ok:
 		err = failed.Err
+	case err == nil && resp.Error != nil:
+		return nil, resp.Error
+	case err == nil:
+		return resp, nil
 	}
-	return nil, asCallError(mcp.MethodToolsCall, err)
+	return nil, &jsonrpc.CallError{Method: mcp.MethodToolsCall, Delivery: jsonrpc.MaybeExecuted, Err: err}
 }
 
 // A taskPeer makes the requests about tasks on the links of a session. It implements [era.TaskPeer].

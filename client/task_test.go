@@ -372,7 +372,7 @@ func TestTaskStates(t *testing.T) {
 				if !strings.Contains(got, test.want) {
 					t.Errorf("the call returns %s, want %s", got, test.want)
 				}
-				if _, ok := errors.AsType[*jsonrpc.Error](err); ok != (name == "failed") {
+				if _, ok := err.(*jsonrpc.Error); ok != (name == "failed") {
 					t.Errorf("the error is %T", err)
 				}
 				if errors.Is(err, client.ErrTaskCancelled) != (name == "cancelled") {
@@ -845,6 +845,27 @@ func TestTaskSubscription(t *testing.T) {
 	}})
 	if !errors.Is(err, client.ErrTaskCancelled) {
 		t.Errorf("the call returns %v", err)
+	}
+}
+
+// TestTaskStateRefused: the error of a request about a task is not that of the call. The server may be busy
+// although the tool runs.
+func TestTaskStateRefused(t *testing.T) {
+	for _, code := range []jsonrpc.Code{jsonrpc.Busy, jsonrpc.InternalError, mcp.CodeURLElicitationRequired} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &taskScript{states: []string{state("working", "")}}
+			s.get = func(int) func(*jsonrpc.Request) string {
+				return func(req *jsonrpc.Request) string { return failure(req, code, "not now") }
+			}
+			session := connect(t, script(s.answer), client.Options{Era: client.Modern})
+			_, err := session.CallTool(t.Context(), "tool", nil, nil)
+			if failed(t, err, jsonrpc.MaybeExecuted); !strings.Contains(err.Error(), "not now") {
+				t.Errorf("the call returns %v", err)
+			}
+			if want := `cancel "t1"`; !slices.Contains(s.requests, want) {
+				t.Errorf("the requests are %q, want %q", s.requests, want)
+			}
+		})
 	}
 }
 

@@ -96,8 +96,8 @@ type TaskWait struct {
 // growing pauses, and subscribes to a task that takes longer. It answers the questions of the task. state
 // is the last known state; nil makes Wait ask for it.
 //
-// The error is the *jsonrpc.Error of the task or of a request, [ErrTaskCancelled], that of ctx, or another
-// one for an invalid state. The task may still run then.
+// A task that has failed has a response with its error. The error of Wait is that of a request,
+// [ErrTaskCancelled], that of ctx, or another one for an invalid state. The task may still run then.
 func (w *TaskWait) Wait(ctx context.Context, state *mcp.Task) (*jsonrpc.Response, error) {
 	if w.ID == "" || len(w.ID) > maxTaskID {
 		return nil, fmt.Errorf("the id of the task has %d bytes, expected 1 to %d", len(w.ID), maxTaskID)
@@ -342,7 +342,7 @@ func outcome(state *mcp.Task) (*jsonrpc.Response, error) {
 		if jsonscan.KindOf(state.Error) != jsonscan.Object || json.Unmarshal(state.Error, failure) != nil {
 			return nil, errors.New("the task has failed, and its state has no valid error")
 		}
-		return nil, failure
+		return &jsonrpc.Response{Error: failure}, nil
 	}
 	if jsonscan.KindOf(state.Result) != jsonscan.Object {
 		return nil, errors.New("the task is complete, and its state has no valid result")
