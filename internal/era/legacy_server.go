@@ -431,7 +431,7 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 			return errorFor(caller.Version, err)
 		case !MayAsk(req.Method):
 			return mayNotAsk(req.Method)
-		case len(question.Requests) == 0:
+		case question.WantsTask():
 			requestTTL(c, question.Task)
 			task, err := b.server.becomeTask(ctx, c, question.Task)
 			if err != nil {

@@ -44,8 +44,8 @@ func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	}
 	result, err := b.server.core.Serve(ctx, &c.Call)
 	c.endRun()
-	if question, ok := mcp.AsInputRequired(err); ok {
-		if len(question.Requests) > 0 {
+	if question, asks := mcp.AsInputRequired(err); asks {
+		if !question.WantsTask() {
 			return b.server.ask(ctx, c, question, reply)
 		}
 		result, err = b.server.becomeTask(ctx, c, question.Task)
