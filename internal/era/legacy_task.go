@@ -188,6 +188,7 @@ func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
 	defer stop()
 	poll := time.NewTicker(legacyTaskPoll)
 	defer poll.Stop()
+	var questions taskQuestions
 	for {
 		task, err := t.get(ctx)
 		if err != nil {
@@ -196,8 +197,12 @@ func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
 		if task.Status.Ended() {
 			return t.writeResult(task, reply)
 		}
-		if task.Status == mcp.TaskInputRequired {
-			if err := t.ask(ctx, task.InputRequests); err != nil {
+		open, ok := questions.take(task.InputRequests, MaxRounds)
+		if !ok {
+			return errRounds
+		}
+		if len(open) > 0 {
+			if err := t.ask(ctx, open); err != nil {
 				return err
 			}
 			continue
@@ -211,9 +216,22 @@ func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
 	}
 }
 
-// related returns the _meta of a message that belongs to the task.
-func (t *taskClient) related() json.RawMessage {
-	return json.RawMessage(`{"` + mcp.MetaRelatedTask + `":{"taskId":` + string(t.req.Member("taskId")) + `}}`)
+// withRelated returns a message that belongs to the task, a result or params, with the id of the task in
+// _meta.
+func (t *taskClient) withRelated(message json.RawMessage) (json.RawMessage, error) {
+	members, err := jsonscan.ReadObject(message)
+	if err != nil {
+		return nil, err
+	}
+	meta := members.Get(memberMeta)
+	if jsonscan.KindOf(meta) != jsonscan.Object {
+		meta = json.RawMessage(emptyObject)
+	}
+	related := json.RawMessage(`{"taskId":` + string(t.req.Member("taskId")) + `}`)
+	if meta, err = jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaRelatedTask, Value: related}); err != nil {
+		return nil, err
+	}
+	return jsonscan.Splice(nil, message, jsonscan.Edit{Name: memberMeta, Value: meta})
 }
 
 func (t *taskClient) writeResult(task *mcp.Task, reply *jsonrpc.Reply) error {
@@ -227,21 +245,7 @@ func (t *taskClient) writeResult(task *mcp.Task, reply *jsonrpc.Reply) error {
 	case mcp.TaskCancelled:
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task was cancelled"}
 	}
-	members, err := jsonscan.ReadObject(task.Result)
-	if err != nil {
-		return err
-	}
-	meta := t.related()
-	if has := members.Get(memberMeta); jsonscan.KindOf(has) == jsonscan.Object {
-		own, err := jsonscan.ReadObject(meta)
-		if err != nil {
-			return err
-		}
-		if meta, err = jsonscan.Splice(nil, has, jsonscan.Edit{Name: mcp.MetaRelatedTask, Value: own.Get(mcp.MetaRelatedTask)}); err != nil {
-			return err
-		}
-	}
-	result, err := jsonscan.Splice(nil, task.Result, jsonscan.Edit{Name: memberMeta, Value: meta})
+	result, err := t.withRelated(task.Result)
 	if err != nil {
 		return err
 	}
@@ -262,7 +266,7 @@ func (t *taskClient) ask(ctx context.Context, questions map[string]mcp.InputRequ
 		if err != nil {
 			return err
 		}
-		if encoded, err = jsonscan.Splice(nil, encoded, jsonscan.Edit{Name: memberMeta, Value: t.related()}); err != nil {
+		if encoded, err = t.withRelated(encoded); err != nil {
 			return err
 		}
 		resp, err := t.from.Call(ctx, questions[key].Method, mcp.Raw(encoded))

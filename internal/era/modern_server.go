@@ -176,10 +176,12 @@ func MayAsk(method string) bool {
 	return false
 }
 
+var errRounds = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}
+
 // beginRound counts a round of questions. The error says that the call asks too often.
 func (c *call) beginRound() error {
 	if c.state.Rounds == MaxRounds {
-		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}
+		return errRounds
 	}
 	c.state.Rounds++
 	return nil

@@ -75,10 +75,9 @@ type TaskWait struct {
 	// Progress, if set, is called with the progress of the task, on the goroutine that waits.
 	Progress func(*mcp.ProgressParams)
 
-	pause    time.Duration // the last one
-	begun    time.Time     // when the client began to ask often
-	answered map[string]bool
-	rounds   int
+	pause     time.Duration // the last one
+	begun     time.Time     // when the client began to ask often
+	questions taskQuestions
 
 	watching    sync.WaitGroup // the goroutine of a subscription
 	stopWatch   context.CancelFunc
@@ -102,7 +101,7 @@ func (w *TaskWait) Wait(ctx context.Context, state *mcp.Task) (*jsonrpc.Response
 	if w.ID == "" || len(w.ID) > maxTaskID {
 		return nil, fmt.Errorf("the id of the task has %d bytes, expected 1 to %d", len(w.ID), maxTaskID)
 	}
-	w.answered, w.begun, w.changed = make(map[string]bool), time.Now(), make(chan json.RawMessage, 1)
+	w.begun, w.changed = time.Now(), make(chan json.RawMessage, 1)
 	ctx, w.stopWatch = context.WithCancel(ctx)
 	defer w.watching.Wait()
 	defer w.stopWatch()
@@ -274,24 +273,16 @@ func (w *TaskWait) decode(encoded json.RawMessage) (*mcp.Task, error) {
 
 // answer answers the questions that are new. It returns a state if it has asked for it.
 func (w *TaskWait) answer(ctx context.Context, questions map[string]mcp.InputRequest) (*mcp.Task, error) {
-	open := make(map[string]mcp.InputRequest, len(questions))
-	for key, question := range questions {
-		if !w.answered[key] {
-			open[key] = question
-		}
-	}
-	if len(open) == 0 {
-		return nil, nil // the server has not processed the answers yet
-	}
-	if w.rounds++; w.rounds > w.Peer.MaxRounds() {
+	open, ok := w.questions.take(questions, w.Peer.MaxRounds())
+	switch {
+	case !ok:
 		return nil, RoundsError(w.Peer.MaxRounds())
+	case len(open) == 0:
+		return nil, nil // the server has not processed the answers yet
 	}
 	answers, err := w.Peer.AnswerAll(ctx, open)
 	if err != nil {
 		return nil, err
-	}
-	for key := range open {
-		w.answered[key] = true
 	}
 	w.begun, w.pause = time.Now(), 0
 	_, err = w.request(ctx, mcp.MethodTasksUpdate, answers)
