@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -75,11 +77,11 @@ func TestQuestionsOfLegacyTasks(t *testing.T) {
 		failure   string
 		pauses    time.Duration // at least
 	}{
-		"repeated": {func(int) string { return `"a":` + formQuestion }, 10, []string{"?"}, "", 10 * time.Second},
-		"none":     {func(int) string { return "" }, 10, nil, "", 10 * time.Second},
+		"repeated": {func(int) string { return `"a":` + formQuestion }, 10, []string{"?"}, "", 3 * time.Second},
+		"none":     {func(int) string { return "" }, 10, nil, "", 3 * time.Second},
 		"one after the other": {func(gets int) string {
 			return `"a":` + formQuestion + fmt.Sprintf(`,"b%d":%s`, gets/5, formQuestion)
-		}, 10, []string{"?", "?", "?"}, "", 5 * time.Second},
+		}, 10, []string{"?", "?", "?"}, "", time.Second},
 		"for ever": {func(gets int) string { return fmt.Sprintf(`"a%d":%s`, gets, formQuestion) }, 1000, slices.Repeat([]string{"?"}, 10), "asked more than 10 times", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,4 +113,25 @@ func TestQuestionsOfLegacyTasks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHiddenToolsAndLegacyTasks: a client that wants a task cannot find out which hidden tools there are.
+func TestHiddenToolsAndLegacyTasks(t *testing.T) {
+	guard := mcp.Guard{Name: "hide", Visible: func(_ context.Context, _ *mcp.Caller, t *mcp.Target) bool { return t.Name == "plain" }}
+	inBubble(t, &server.Options{Guards: []mcp.Guard{guard}}, func(t *testing.T, c *taskClient) {
+		run := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }
+		server.AddTool(c.server, server.Tool{Name: "plain"}, run)
+		server.AddTool(c.server, server.Tool{Name: "hidden"}, run)
+		server.AddTool(c.server, server.Tool{Name: "hidden-task", Task: server.TaskOptional}, run)
+		want := map[string]jsonrpc.Code{
+			"plain": jsonrpc.MethodNotFound, "hidden": jsonrpc.InvalidParams, "hidden-task": jsonrpc.InvalidParams, "missing": jsonrpc.InvalidParams,
+		}
+		for tool, code := range want {
+			_, err := c.legacyResult(tool, &client.Options{})
+			failure, ok := errors.AsType[*jsonrpc.Error](err)
+			if !ok || failure.Code != code || code == jsonrpc.InvalidParams && !strings.Contains(failure.Message, "nknown tool") {
+				t.Errorf("a task of %s gives %v, want the code %d", tool, err, code)
+			}
+		}
+	})
 }

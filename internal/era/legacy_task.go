@@ -55,7 +55,8 @@ func writeLegacyTask(task *mcp.Task, reply *jsonrpc.Reply) error {
 	return reply.Write(mcp.Raw(`{"task":` + string(encoded) + `}`))
 }
 
-// withTasks returns a caller that supports tasks.
+// withTasks returns the caller of a call that its client wants to become a task: the core sees a client that
+// supports the extension.
 func withTasks(caller *mcp.Caller) *mcp.Caller {
 	with := *caller
 	with.Capabilities.Extensions = maps.Clone(caller.Capabilities.Extensions)
@@ -66,27 +67,53 @@ func withTasks(caller *mcp.Caller) *mcp.Caller {
 	return &with
 }
 
-// taskCaller returns the caller of a call that its client wants to become a task, and the caller
-// unchanged for other calls.
-func (b *binding) taskCaller(req *jsonrpc.Request, caller *mcp.Caller) (*mcp.Caller, error) {
+// wantsTask reports whether the client wants a call to become a task. It waits for a task then, and for
+// nothing else. The error is that of a tool that does not run as a task.
+func (b *binding) wantsTask(ctx context.Context, req *jsonrpc.Request, caller *mcp.Caller) (bool, error) {
 	if caller.Version != mcp.Version20251125 || req.Method != mcp.MethodToolsCall || req.Member("task") == nil {
-		return caller, nil
+		return false, nil
 	}
-	if !b.server.core.BecomesTask(mcp.Subject(req.Method, req.Member)) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "the tool does not run as a task: call it without the parameter task"}
+	if b.server.core.RefusesTask(ctx, caller, mcp.Subject(req.Method, req.Member)) {
+		return false, &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "the tool does not run as a task: call it without the parameter task"}
 	}
-	return withTasks(caller), nil
+	return true, nil
 }
 
-// requestTTL sets the time to live that the client wants, if it is shorter than the tool's.
-func requestTTL(c *call, request *mcp.TaskRequest) {
+// asTask returns a task for the result of a call whose client waits for one: the task that another server
+// keeps, or one that returns the result. A tool or its server may decide against a task, but the client does
+// not read a result that is none.
+func (s *Server) asTask(ctx context.Context, c *call, result mcp.Result) (*mcp.Task, error) {
+	if task, ok := result.(*mcp.Task); ok {
+		return task, nil
+	}
+	encoded, err := result.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	c.Store(storedResult, encoded)
+	return s.becomeTask(ctx, c, withTTL(c, mcp.TaskRequest{}))
+}
+
+// storedResult is the key of the result of a call that was complete when it became a task.
+const storedResult = "io.dovetail/result"
+
+// Result returns the result of a call that was complete when it became a task, and nil for a call that has
+// to run.
+func (c *TaskCall) Result() json.RawMessage {
+	result, _ := c.Load(storedResult)
+	return result
+}
+
+// withTTL returns a request with the time to live that the client wants, if it is shorter than the tool's.
+func withTTL(c *call, request mcp.TaskRequest) mcp.TaskRequest {
 	var ttl int64 // milliseconds
 	if raw := c.Member("task", "ttl"); raw == nil || json.Unmarshal(raw, &ttl) != nil || ttl <= 0 {
-		return
+		return request
 	}
 	if wanted := time.Duration(min(ttl, int64(forever/time.Millisecond))) * time.Millisecond; request.TTL == 0 || wanted < request.TTL {
 		request.TTL = wanted
 	}
+	return request
 }
 
 // handleLegacyTask answers the requests about tasks of a session of 2025-11-25.

@@ -48,7 +48,7 @@ func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		if !question.WantsTask() {
 			return b.server.ask(ctx, c, question, reply)
 		}
-		result, err = b.server.becomeTask(ctx, c, question.Task)
+		result, err = b.server.becomeTask(ctx, c, *question.Task)
 	}
 	if err != nil {
 		return errorFor(caller.Version, err)

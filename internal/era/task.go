@@ -45,15 +45,6 @@ func (c *TaskCall) Ask() (state json.RawMessage, err error) {
 	return c.encodeState(), nil
 }
 
-// Result returns the result of a call that was complete when it became a task, and otherwise nil.
-func (c *TaskCall) Result() json.RawMessage {
-	result, _ := c.Load(storedResult)
-	return result
-}
-
-// storedResult is the key of the result of a call that was complete when it became a task.
-const storedResult = "io.dovetail/result"
-
 // Close ends the run, and the call unless it asks.
 func (c *TaskCall) Close() { c.close() }
 
@@ -93,8 +84,8 @@ func TaskParams(call *mcp.Call) (json.RawMessage, error) {
 		jsonscan.Edit{Name: memberState}, jsonscan.Edit{Name: memberResponses}, jsonscan.Edit{Name: "task"})
 }
 
-// TaskResult encodes the result of a call for its task. It has the type that the result of the call would
-// have; sessions of older versions do not get it.
+// TaskResult encodes the result of a call for its task, with the resultType that it would have without a
+// task. Clients of versions before 2026-07-28 get the result without that member.
 func TaskResult(result mcp.Result) (json.RawMessage, error) {
 	encoded, err := result.AppendJSON(nil)
 	if err != nil {
@@ -104,23 +95,11 @@ func TaskResult(result mcp.Result) (json.RawMessage, error) {
 }
 
 // becomeTask answers a call with a task, which continues in the background.
-func (s *Server) becomeTask(ctx context.Context, c *call, request *mcp.TaskRequest) (*mcp.Task, error) {
+func (s *Server) becomeTask(ctx context.Context, c *call, request mcp.TaskRequest) (*mcp.Task, error) {
 	c.ID()
-	task, err := s.core.CreateTask(ctx, &c.Call, *request, c.encodeState())
+	task, err := s.core.CreateTask(ctx, &c.Call, request, c.encodeState())
 	c.isSuspended = err == nil
 	return task, err
-}
-
-// endAsTask answers a call whose client waits for a task and whose result is known already.
-func (s *Server) endAsTask(ctx context.Context, c *call, result mcp.Result) (*mcp.Task, error) {
-	encoded, err := result.AppendJSON(nil)
-	if err != nil {
-		return nil, err
-	}
-	c.Store(storedResult, encoded)
-	request := new(mcp.TaskRequest)
-	requestTTL(c, request)
-	return s.becomeTask(ctx, c, request)
 }
 
 // resultTask is the type of a result that is a task.
