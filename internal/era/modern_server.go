@@ -220,7 +220,7 @@ func (s *Server) ask(ctx context.Context, c *call, question *mcp.InputRequired, 
 		RequestState:  state,
 		Meta:          mcp.Meta(`{"` + mcp.MetaServerInfo + `":` + string(s.serverInfo.of(description).encoded) + `}`),
 	})
-	c.isSuspended = err == nil
+	c.continues = err == nil
 	return err
 }
 

@@ -3,6 +3,7 @@ package era
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -23,7 +24,7 @@ type TaskCall struct{ call }
 // NewTaskCall returns the call of a task. state is that of an earlier run, and answers are the answers
 // to its questions.
 func NewTaskCall(ctx context.Context, id string, req *jsonrpc.Request, caller *mcp.Caller, state json.RawMessage, answers map[string]json.RawMessage, sink TaskSink) (*TaskCall, error) {
-	c := &TaskCall{call{ctx: ctx, from: &taskPeer{id: id, sink: sink}}}
+	c := &TaskCall{call{ctx: ctx, from: &background{id: id, sink: sink}}}
 	if err := json.Unmarshal(state, &c.state); err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (c *TaskCall) Ask() (state json.RawMessage, err error) {
 	if err := c.beginRound(); err != nil {
 		return nil, err
 	}
-	c.isSuspended = true
+	c.continues = true
 	return c.encodeState(), nil
 }
 
@@ -57,15 +58,27 @@ func (c *call) encodeState() json.RawMessage {
 	return state
 }
 
-// A taskPeer is the client of a call that runs in the background.
-type taskPeer struct {
+// A background is the peer of a call that runs as a task: it reports to the sink, since no client waits.
+type background struct {
 	jsonrpc.Peer // nil: only Notify is called
 	id           string
 	sink         TaskSink
+
+	saving sync.Mutex // held while a state is saved, so that an older one is not saved after it
 }
 
-func (p *taskPeer) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
-	return p.sink.Notify(ctx, method, params)
+func (b *background) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	return b.sink.Notify(ctx, method, params)
+}
+
+// save saves the state of the call. The call is not locked while the store is slow.
+func (b *background) save(c *call) {
+	b.saving.Lock()
+	defer b.saving.Unlock()
+	c.mu.Lock()
+	state := c.encodeState()
+	c.mu.Unlock()
+	b.sink.Save(c.ctx, state)
 }
 
 // TaskParams returns the params of a call for its task: without the members that belong to one request,
@@ -98,7 +111,7 @@ func TaskResult(result mcp.Result) (json.RawMessage, error) {
 func (s *Server) becomeTask(ctx context.Context, c *call, request mcp.TaskRequest) (*mcp.Task, error) {
 	c.ID()
 	task, err := s.core.CreateTask(ctx, &c.Call, request, c.encodeState())
-	c.isSuspended = err == nil
+	c.continues = err == nil
 	return task, err
 }
 

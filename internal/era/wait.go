@@ -51,8 +51,8 @@ func (s *Session) IsTask(method string, resp *jsonrpc.Response) bool {
 	return s.version.Modern() && IsTask(method, resp.Member("resultType"))
 }
 
-// A TaskPeer is the server of a task. It may have several connections, one after the other.
-type TaskPeer interface {
+// A TaskServer is the server of a task. It may have several connections, one after the other.
+type TaskServer interface {
 	// TaskRequest makes one request.
 	TaskRequest(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error)
 	// MayRetry reports whether a request that failed with err can succeed later. attempts is how often
@@ -68,8 +68,8 @@ type TaskPeer interface {
 
 // A TaskWait waits for the outcome of one task. Wait must be called at most once.
 type TaskWait struct {
-	Peer TaskPeer
-	ID   string
+	Server TaskServer
+	ID     string
 	// Meta is added to each request.
 	Meta mcp.Meta
 	// Progress, if set, is called with the progress of the task, on the goroutine that waits.
@@ -176,7 +176,7 @@ func (w *TaskWait) next(ctx context.Context, interval time.Duration) (*mcp.Task,
 				w.pause = 0
 				return w.get(ctx)
 			}
-			w.unwatchable = w.unwatchable || !w.Peer.MayRetry(err, 1)
+			w.unwatchable = w.unwatchable || !w.Server.MayRetry(err, 1)
 		case <-timer.C:
 			return w.get(ctx)
 		case <-ctx.Done():
@@ -211,7 +211,7 @@ func (w *TaskWait) watch(ctx context.Context) {
 	}
 	w.watching.Go(func() {
 		defer stop()
-		end <- w.Peer.WatchTask(ctx, w.ID, ready, changed)
+		end <- w.Server.WatchTask(ctx, w.ID, ready, changed)
 	})
 }
 
@@ -226,13 +226,13 @@ func (w *TaskWait) request(ctx context.Context, method string, answers json.RawM
 	}
 	var pause backoff.Backoff
 	for attempts := 1; ; attempts++ {
-		resp, err := w.Peer.TaskRequest(ctx, method, mcp.Raw(params))
+		resp, err := w.Server.TaskRequest(ctx, method, mcp.Raw(params))
 		switch {
 		case err == nil:
 			return resp, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case !w.Peer.MayRetry(err, attempts):
+		case !w.Server.MayRetry(err, attempts):
 			return nil, err
 		}
 		if err := pause.Wait(ctx); err != nil {
@@ -256,7 +256,7 @@ func (w *TaskWait) get(ctx context.Context) (*mcp.Task, error) {
 func (w *TaskWait) Cancel(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cancelTaskTimeout)
 	defer cancel()
-	_, err := w.Peer.TaskRequest(ctx, mcp.MethodTasksCancel, &mcp.TaskParams{TaskID: w.ID, Meta: w.Meta})
+	_, err := w.Server.TaskRequest(ctx, mcp.MethodTasksCancel, &mcp.TaskParams{TaskID: w.ID, Meta: w.Meta})
 	return err
 }
 
@@ -273,14 +273,14 @@ func (w *TaskWait) decode(encoded json.RawMessage) (*mcp.Task, error) {
 
 // answer answers the questions that are new. It returns a state if it has asked for it.
 func (w *TaskWait) answer(ctx context.Context, questions map[string]mcp.InputRequest) (*mcp.Task, error) {
-	open, ok := w.questions.take(questions, w.Peer.MaxRounds())
+	open, ok := w.questions.take(questions, w.Server.MaxRounds())
 	switch {
 	case !ok:
-		return nil, RoundsError(w.Peer.MaxRounds())
+		return nil, RoundsError(w.Server.MaxRounds())
 	case len(open) == 0:
 		return nil, nil // the server has not processed the answers yet
 	}
-	answers, err := w.Peer.AnswerAll(ctx, open)
+	answers, err := w.Server.AnswerAll(ctx, open)
 	if err != nil {
 		return nil, err
 	}
