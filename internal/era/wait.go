@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// firstPoll is how long a client waits before it asks for the state of a task for the first time.
-	// Later pauses grow to the interval of the server.
-	firstPoll = 50 * time.Millisecond
-	// minPoll and maxPoll bound the interval, and defaultPoll is that of a server without one.
-	minPoll     = 10 * time.Millisecond
-	maxPoll     = time.Minute
+	// minPoll and maxPoll bound the interval between requests for the state of a task.
+	minPoll = 10 * time.Millisecond
+	maxPoll = time.Minute
+	// firstPoll is the first pause if the server gives no interval. Later pauses grow to defaultPoll.
+	firstPoll   = 50 * time.Millisecond
 	defaultPoll = time.Second
-	// watchAfter is how long a client asks before it subscribes to the task.
+	// A client subscribes to a task that has taken longer than watchAfter, and immediately to one with an
+	// interval of longPoll, so that the result of a short call does not wait for the interval.
 	watchAfter = 2 * time.Second
+	longPoll   = time.Second
 	// watchedPoll is how often a subscriber asks, in case that a notification was lost.
 	watchedPoll = 30 * time.Second
 	// cancelTaskTimeout bounds the request that cancels a task.
@@ -75,8 +76,8 @@ type TaskWait struct {
 	// Progress, if set, is called with the progress of the task, on the goroutine that waits.
 	Progress func(*mcp.ProgressParams)
 
-	pause     time.Duration // the last one
-	begun     time.Time     // when the client began to ask often
+	pause     time.Duration // the last one, if the server gives no interval
+	begun     time.Time     // when the client began to ask
 	questions taskQuestions
 
 	watching    sync.WaitGroup // the goroutine of a subscription
@@ -85,15 +86,16 @@ type TaskWait struct {
 	unwatched   chan error           // the end of the subscription; nil if there is none
 	changed     chan json.RawMessage // the newest state
 	watched     bool                 // the server has accepted the subscription
+	interrupted bool                 // a subscription has ended
 	unwatchable bool                 // the server does not accept subscriptions
 
 	message  string // the last status message that was reported
 	progress float64
 }
 
-// Wait returns the result of the task as the response of its call. It asks for the state of the task with
-// growing pauses, and subscribes to a task that takes longer. It answers the questions of the task. state
-// is the last known state; nil makes Wait ask for it.
+// Wait returns the result of the task as the response of its call. It asks for the state of the task as
+// often as the server permits, and subscribes to a task that takes longer. It answers the questions of the
+// task. state is the last known state; nil makes Wait ask for it.
 //
 // A task that has failed has a response with its error. The error of Wait is that of a request,
 // [ErrTaskCancelled], that of ctx, or another one for an invalid state. The task may still run then.
@@ -123,18 +125,20 @@ func (w *TaskWait) Wait(ctx context.Context, state *mcp.Task) (*jsonrpc.Response
 			return nil, fmt.Errorf("the task has the unknown status %s", jsonscan.Quote(string(state.Status)))
 		}
 		if err == nil && next == nil {
-			next, err = w.next(ctx, pollInterval(state.PollIntervalMs))
+			next, err = w.next(ctx, w.interval(state.PollIntervalMs))
 		}
 		state = next
 	}
 	return nil, err
 }
 
-// pollInterval returns the longest pause between requests for the state of a task.
-func pollInterval(ms int64) time.Duration {
+// interval returns the pause before the next request for the state of the task: that of the server, or a
+// growing one if the server gives none.
+func (w *TaskWait) interval(ms int64) time.Duration {
 	switch {
 	case ms <= 0:
-		return defaultPoll
+		w.pause = min(max(2*w.pause, firstPoll), defaultPoll)
+		return w.pause
 	case ms >= maxPoll.Milliseconds():
 		return maxPoll
 	}
@@ -142,14 +146,12 @@ func pollInterval(ms int64) time.Duration {
 }
 
 // next returns the next state, after a pause or when the server sends it.
-func (w *TaskWait) next(ctx context.Context, interval time.Duration) (*mcp.Task, error) {
-	if w.unwatched == nil && !w.unwatchable && time.Since(w.begun) >= watchAfter {
+func (w *TaskWait) next(ctx context.Context, pause time.Duration) (*mcp.Task, error) {
+	if w.unwatched == nil && !w.unwatchable && (pause >= longPoll && !w.interrupted || time.Since(w.begun) >= watchAfter) {
 		w.watch(ctx)
 	}
-	w.pause = min(max(2*w.pause, firstPoll), interval)
-	pause := w.pause
 	if w.watched {
-		pause = max(interval, watchedPoll)
+		pause = max(pause, watchedPoll)
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -171,7 +173,7 @@ func (w *TaskWait) next(ctx context.Context, interval time.Duration) (*mcp.Task,
 			}
 			wasWatched := w.watched
 			w.accepted, w.unwatched = nil, nil
-			w.watched, w.begun = false, time.Now()
+			w.watched, w.interrupted, w.begun = false, true, time.Now()
 			if wasWatched {
 				w.pause = 0
 				return w.get(ctx)
