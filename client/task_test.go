@@ -649,7 +649,7 @@ func TestShortTask(t *testing.T) {
 		s := newServer(nil)
 		defer s.Shutdown(t.Context())
 		server.AddTool(s, server.Tool{Name: "short", Task: server.TaskRequired}, func(context.Context, *server.Request, noServer) (string, error) {
-			time.Sleep(20 * time.Millisecond)
+			<-time.After(20 * time.Millisecond)
 			return "done", nil
 		})
 		session := connect(t, transport.Pipe(s), client.Options{Era: client.Modern})
