@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func (c *taskClient) addRemoteTask(tool string, get func(gets int) (status, more
 	state := func(status, more string) mcp.Raw {
 		return mcp.Raw(fmt.Sprintf(`{"taskId":"t1","status":%q,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null%s}`, status, more))
 	}
-	gets := 0
+	var gets atomic.Int32 // a subscription asks too
 	entry := &server.Entry{
 		Target: mcp.Target{Kind: mcp.KindTool, Name: tool, Definition: mcp.NewDefinition(json.RawMessage(`{"name":"` + tool + `","inputSchema":{"type":"object"}}`))},
 		Task:   server.TaskOptional,
@@ -55,8 +56,7 @@ func (c *taskClient) addRemoteTask(tool string, get func(gets int) (status, more
 			if call.Method() != mcp.MethodTasksGet {
 				return mcp.Raw(`{}`), nil
 			}
-			gets++
-			return state(get(gets)), nil
+			return state(get(int(gets.Add(1)))), nil
 		},
 	}
 	if err := c.server.Replace(entry); err != nil {
