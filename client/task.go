@@ -116,7 +116,7 @@ func (s *Session) taskWait(id string, opts *CallOptions) (*era.TaskWait, error) 
 	options := opts.options()
 	wait := &era.TaskWait{ID: id, Meta: meta, Progress: options.Progress}
 	options.Progress = nil
-	wait.Peer = taskPeer{s, options}
+	wait.Server = taskServer{s, options}
 	return wait, nil
 }
 
@@ -141,37 +141,40 @@ func (s *Session) finishTask(ctx context.Context, created *jsonrpc.Response, opt
 	return resp, err
 }
 
-// await waits for the outcome of a task. A *jsonrpc.CallError says that the call may have been executed,
-// however far a request about its task has got.
+// await waits for the outcome of a task. The error is the *jsonrpc.Error of the task, or otherwise a
+// *jsonrpc.CallError that says that the call may have been executed, however far a request about its task
+// has got.
 func (s *Session) await(ctx context.Context, wait *era.TaskWait, state *mcp.Task) (*jsonrpc.Response, error) {
 	waiting, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(s.ctx, func() { end(jsonrpc.ErrClosed) })()
 	resp, err := wait.Wait(waiting, state)
-	switch failed := err.(type) {
-	case nil, *jsonrpc.Error:
-		return resp, err
-	case *jsonrpc.CallError:
+	switch failed, ok := err.(*jsonrpc.CallError); {
+	case ok:
 		err = failed.Err
+	case err == nil && resp.Error != nil:
+		return nil, resp.Error
+	case err == nil:
+		return resp, nil
 	}
-	return nil, asCallError(mcp.MethodToolsCall, err)
+	return nil, &jsonrpc.CallError{Method: mcp.MethodToolsCall, Delivery: jsonrpc.MaybeExecuted, Err: err}
 }
 
-// A taskPeer makes the requests about tasks on the links of a session. It implements [era.TaskPeer].
-type taskPeer struct {
+// A taskServer makes the requests about tasks on the links of a session. It implements [era.TaskServer].
+type taskServer struct {
 	*Session
 	opts era.CallOptions
 }
 
-func (p taskPeer) TaskRequest(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error) {
-	resp, _, err := p.request(ctx, method, params, p.opts)
+func (t taskServer) TaskRequest(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error) {
+	resp, _, err := t.request(ctx, method, params, t.opts)
 	return resp, err
 }
 
 // MayRetry returns true for a lost connection, a server that was not reached, and one that is busy or has
 // an internal error.
-func (p taskPeer) MayRetry(err error, attempts int) bool {
-	if attempts > p.Session.opts.Limits.Reconnects || p.isDead() || IsForbidden(err) {
+func (t taskServer) MayRetry(err error, attempts int) bool {
+	if attempts > t.Session.opts.Limits.Reconnects || t.isDead() || IsForbidden(err) {
 		return false
 	}
 	if failure, ok := errors.AsType[*jsonrpc.Error](err); ok {
@@ -187,16 +190,16 @@ func (s *Session) isDead() bool {
 	return s.dead != nil || s.ctx.Err() != nil
 }
 
-func (p taskPeer) WatchTask(ctx context.Context, id string, ready func(accepted bool), changed func(state json.RawMessage)) error {
-	link, err := p.liveLink(ctx)
+func (t taskServer) WatchTask(ctx context.Context, id string, ready func(accepted bool), changed func(state json.RawMessage)) error {
+	link, err := t.liveLink(ctx)
 	if err != nil {
 		return err
 	}
 	return link.WatchTask(ctx, id, ready, changed)
 }
 
-func (p taskPeer) AnswerAll(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
-	return p.current().AnswerAll(ctx, questions)
+func (t taskServer) AnswerAll(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
+	return t.current().AnswerAll(ctx, questions)
 }
 
-func (p taskPeer) MaxRounds() int { return p.Session.opts.Limits.Rounds }
+func (t taskServer) MaxRounds() int { return t.Session.opts.Limits.Rounds }

@@ -23,6 +23,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -372,7 +373,7 @@ func TestTaskStates(t *testing.T) {
 				if !strings.Contains(got, test.want) {
 					t.Errorf("the call returns %s, want %s", got, test.want)
 				}
-				if _, ok := errors.AsType[*jsonrpc.Error](err); ok != (name == "failed") {
+				if _, ok := err.(*jsonrpc.Error); ok != (name == "failed") {
 					t.Errorf("the error is %T", err)
 				}
 				if errors.Is(err, client.ErrTaskCancelled) != (name == "cancelled") {
@@ -389,8 +390,9 @@ func TestTaskPolls(t *testing.T) {
 		"0":             {50, 100, 200, 400, 800, 1000, 1000, 1000},
 		"-7":            {50, 100, 200, 400, 800, 1000, 1000, 1000},
 		"1":             {10, 10, 10, 10, 10, 10, 10, 10},
-		"120":           {50, 100, 120, 120, 120, 120, 120, 120},
-		"9000000000000": {50, 100, 200, 400, 800, 1600, 3200, 6400},
+		"120":           {120, 120, 120, 120, 120, 120, 120, 120},
+		"5000":          {5000, 5000, 5000, 5000},
+		"9000000000000": {60_000, 60_000, 60_000},
 	} {
 		t.Run(interval, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -599,6 +601,65 @@ func TestTaskNotifications(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTaskWithLongInterval: the result of a short call does not wait for the interval of the server, and the
+// client does not ask more often than the interval says.
+func TestTaskWithLongInterval(t *testing.T) {
+	done := state("completed", doneResult)
+	for name, test := range map[string]struct {
+		listen func(req *jsonrpc.Request) []string
+		ends   int           // the poll that finds the end
+		took   time.Duration // at most
+	}{
+		"complete before the subscription": {func(req *jsonrpc.Request) []string { return accept(req, `["t1"]`) }, 1, 0},
+		"complete after the subscription":  {func(req *jsonrpc.Request) []string { return accept(req, `["t1"]`, state("working", ""), done) }, 100, 0},
+		"ended": {func(req *jsonrpc.Request) []string {
+			return append(accept(req, `["t1"]`), notification(mcp.NotificationCancelled, fmt.Sprintf(`{"requestId":%s}`, req.ID)))
+		}, 20, 100 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &taskScript{states: []string{state("working", `,"pollIntervalMs":5000`)}, listen: test.listen}
+				s.get = func(polls int) func(*jsonrpc.Request) string {
+					if polls < test.ends {
+						return nil
+					}
+					return func(req *jsonrpc.Request) string { return result(req, done) }
+				}
+				session := connect(t, script(s.answer), client.Options{Era: client.Modern})
+				began := time.Now()
+				result, err := session.CallTool(t.Context(), "tool", nil, nil)
+				if err != nil || result.Text() != "done" {
+					t.Fatalf("the call returns %+v, %v", result, err)
+				}
+				// A client asks once when a subscription begins, and once when it has ended.
+				took := time.Since(began)
+				if most := 3 + 3*int(took/(5*time.Second)); took > test.took || s.gets > most {
+					t.Errorf("it took %v and %d requests, want at most %d", took, s.gets, most)
+				}
+			})
+		})
+	}
+}
+
+// TestShortTask: the result of a short call that became a task is there soon.
+func TestShortTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(nil)
+		defer s.Shutdown(t.Context())
+		server.AddTool(s, server.Tool{Name: "short", Task: server.TaskRequired}, func(context.Context, *server.Request, noServer) (string, error) {
+			<-time.After(20 * time.Millisecond)
+			return "done", nil
+		})
+		session := connect(t, transport.Pipe(s), client.Options{Era: client.Modern})
+		defer session.Close()
+		began := time.Now()
+		got, err := client.CallAs[string](t.Context(), session, "short", nil, nil)
+		if took := time.Since(began); err != nil || got != "done" || took > 50*time.Millisecond {
+			t.Errorf("the call returns %q, %v after %v", got, err, took)
+		}
+	})
 }
 
 func TestTaskOfAbandonedCall(t *testing.T) {
@@ -845,6 +906,27 @@ func TestTaskSubscription(t *testing.T) {
 	}})
 	if !errors.Is(err, client.ErrTaskCancelled) {
 		t.Errorf("the call returns %v", err)
+	}
+}
+
+// TestTaskStateRefused: the error of a request about a task is not that of the call. The server may be busy
+// although the tool runs.
+func TestTaskStateRefused(t *testing.T) {
+	for _, code := range []jsonrpc.Code{jsonrpc.Busy, jsonrpc.InternalError, mcp.CodeURLElicitationRequired} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &taskScript{states: []string{state("working", "")}}
+			s.get = func(int) func(*jsonrpc.Request) string {
+				return func(req *jsonrpc.Request) string { return failure(req, code, "not now") }
+			}
+			session := connect(t, script(s.answer), client.Options{Era: client.Modern})
+			_, err := session.CallTool(t.Context(), "tool", nil, nil)
+			if failed(t, err, jsonrpc.MaybeExecuted); !strings.Contains(err.Error(), "not now") {
+				t.Errorf("the call returns %v", err)
+			}
+			if want := `cancel "t1"`; !slices.Contains(s.requests, want) {
+				t.Errorf("the requests are %q, want %q", s.requests, want)
+			}
+		})
 	}
 }
 

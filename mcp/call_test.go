@@ -202,26 +202,36 @@ func TestAsInputRequired(t *testing.T) {
 	ask := func(key string) error {
 		return &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: {Method: mcp.MethodElicit}}}
 	}
+	task := &mcp.InputRequired{Task: &mcp.TaskRequest{}}
 	failure := errors.New("failure")
 	for _, test := range []struct {
 		name string
 		err  error
 		want []string
+		task bool
 	}{
-		{"none", nil, nil},
-		{"failure", failure, nil},
-		{"question", ask("a"), []string{"a"}},
-		{"wrapped", fmt.Errorf("asking: %w", ask("a")), []string{"a"}},
-		{"joined", errors.Join(ask("a"), nil, ask("b")), []string{"a", "b"}},
-		{"joined and wrapped", fmt.Errorf("asking: %w", errors.Join(ask("a"), fmt.Errorf("more: %w", ask("b")))), []string{"a", "b"}},
-		{"with a failure", errors.Join(ask("a"), failure), nil},
-		{"with a wrapped failure", errors.Join(fmt.Errorf("%w", failure), ask("a")), nil},
+		{"none", nil, nil, false},
+		{"failure", failure, nil, false},
+		{"question", ask("a"), []string{"a"}, false},
+		{"wrapped", fmt.Errorf("asking: %w", ask("a")), []string{"a"}, false},
+		{"joined", errors.Join(ask("a"), nil, ask("b")), []string{"a", "b"}, false},
+		{"joined and wrapped", fmt.Errorf("asking: %w", errors.Join(ask("a"), fmt.Errorf("more: %w", ask("b")))), []string{"a", "b"}, false},
+		{"with a failure", errors.Join(ask("a"), failure), nil, false},
+		{"with a wrapped failure", errors.Join(fmt.Errorf("%w", failure), ask("a")), nil, false},
+		{"a task", task, nil, true},
+		{"a wrapped task", fmt.Errorf("waiting: %w", task), nil, true},
+		{"questions before a task", errors.Join(task, ask("a")), []string{"a"}, false},
+		{"neither", &mcp.InputRequired{}, nil, false},
+		{"neither and wrapped", fmt.Errorf("asking: %w", &mcp.InputRequired{}), nil, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			question, ok := mcp.AsInputRequired(test.err)
 			var keys []string
 			if ok {
 				keys = slices.Sorted(maps.Keys(question.Requests))
+			}
+			if asks := test.want != nil || test.task; ok != asks || ok && question.WantsTask() != test.task {
+				t.Errorf("the error asks: %v, and is %+v", ok, question)
 			}
 			if diff := cmp.Diff(test.want, keys); diff != "" {
 				t.Error(diff)

@@ -29,25 +29,30 @@ type InputRequired struct {
 	Task *TaskRequest
 }
 
+// WantsTask reports whether the call continues as a task now: Task is set, and no question is open.
+func (e *InputRequired) WantsTask() bool { return e.Task != nil && len(e.Requests) == 0 }
+
 // Error lists the keys of the questions.
 func (e *InputRequired) Error() string {
-	if len(e.Requests) == 0 {
+	if e.WantsTask() {
 		return "the call continues as a task"
 	}
 	return "input required: " + strings.Join(slices.Sorted(maps.Keys(e.Requests)), ", ")
 }
 
-// AsInputRequired returns the questions in an error. Questions that errors.Join has combined are
-// asked together. An error that contains any other error as well is a failure, and ok is false.
+// AsInputRequired returns the questions in an error, or the task that its call wants to become. Questions
+// that errors.Join has combined are asked together. An error that contains any other error as well is a
+// failure, and so is one without a question and a task: ok is false.
 func AsInputRequired(err error) (*InputRequired, bool) {
 	if err == nil {
 		return nil, false
 	}
-	if question, ok := err.(*InputRequired); ok {
-		return question, true
+	all, only := err.(*InputRequired)
+	if !only {
+		all = &InputRequired{Requests: make(map[string]InputRequest)}
+		only = all.collect(err)
 	}
-	all := &InputRequired{Requests: make(map[string]InputRequest)}
-	if !all.collect(err) || len(all.Requests) == 0 && all.Task == nil {
+	if !only || len(all.Requests) == 0 && !all.WantsTask() {
 		return nil, false
 	}
 	return all, true

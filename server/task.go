@@ -203,10 +203,10 @@ func (c *Catalog) answersTasks() bool {
 	return false
 }
 
-// BecomesTask implements [era.Core].
-func (c core) BecomesTask(tool string) bool {
+// RefusesTask implements [era.Core].
+func (c core) RefusesTask(ctx context.Context, caller *mcp.Caller, tool string) bool {
 	e := c.Catalog().Lookup(mcp.KindTool, tool)
-	return e != nil && e.Task != TaskForbidden
+	return e != nil && e.Task == TaskForbidden && (e.Visible == nil || e.Visible(ctx, caller))
 }
 
 // A storedCall is what a task stores of its call.

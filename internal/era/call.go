@@ -18,7 +18,7 @@ import (
 type call struct {
 	mcp.Call
 	ctx  context.Context // ends when the caller no longer waits for the result
-	from jsonrpc.Peer    // a *taskPeer if the call runs as a task
+	from jsonrpc.Peer    // a *background if the call runs as a task
 
 	mu          sync.Mutex
 	state       state
@@ -26,12 +26,12 @@ type call struct {
 	logged      int     // lines logged in this run
 	done        func()  // runs when the call has ended; may be nil
 	hasProgress bool
-	isSuspended bool // the caller is asked, and will send the call again
-	closed      bool
+	continues   bool // after this run: the caller sends the call again with answers, or it runs as a task
+	closed      bool // the run has ended
 }
 
 // A state is the data of a call from its earlier runs. In the modern era it is sealed and sent to
-// the caller, which returns it; in the legacy era it stays in memory.
+// the caller, which returns it; in the legacy era it stays in memory. That of a task is in the store.
 type state struct {
 	// ID identifies the call through all its runs.
 	ID string `json:"id,omitempty"`
@@ -127,19 +127,19 @@ func (c *call) Load(key string) (json.RawMessage, bool) {
 // Store stores a value for later runs.
 func (c *call) Store(key string, value json.RawMessage) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.state.Stored == nil {
 		c.state.Stored = make(map[string]json.RawMessage)
 	}
 	c.state.Stored[key] = value
-	if task, ok := c.from.(*taskPeer); ok {
-		task.sink.Save(c.ctx, c.encodeState())
+	c.mu.Unlock()
+	if task, ok := c.from.(*background); ok {
+		task.save(c)
 	}
 }
 
 // TaskID identifies the task that the call runs as.
 func (c *call) TaskID() string {
-	if task, ok := c.from.(*taskPeer); ok {
+	if task, ok := c.from.(*background); ok {
 		return task.id
 	}
 	return ""
@@ -200,12 +200,12 @@ func (c *call) OnDone(fn func()) {
 }
 
 // close stops notifications, because nothing may follow the result. It ends the call unless
-// the caller will send it again.
+// the call continues.
 func (c *call) close() {
 	c.mu.Lock()
 	c.closed = true
 	done := c.done
-	if c.isSuspended {
+	if c.continues {
 		done = nil
 	}
 	c.mu.Unlock()

@@ -402,12 +402,13 @@ func tooLongURI(n int) error {
 // callLegacy runs a call. While the call asks questions, callLegacy asks the client and runs the
 // call again.
 func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
-	session := caller
-	caller, err := b.taskCaller(req, session)
+	wantsTask, err := b.wantsTask(ctx, req, caller)
 	if err != nil {
 		return err
 	}
-	wantsTask := caller != session
+	if wantsTask {
+		caller = withTasks(caller)
+	}
 	c := newCall(ctx, from, req, caller)
 	defer c.close()
 	for run := &c.Call; ; run = new(mcp.NewCall(req, caller, c)) { // each run has its own values
@@ -415,37 +416,29 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		c.endRun()
 		question, asks := mcp.AsInputRequired(err)
 		switch {
-		case err == nil:
-			if task, ok := result.(*mcp.Task); ok {
-				return writeLegacyTask(task, reply)
-			}
-			if wantsTask { // a tool or its server decided against a task, but the client waits for one
-				task, err := b.server.endAsTask(ctx, c, result)
-				if err != nil {
-					return errorFor(caller.Version, err)
-				}
-				return writeLegacyTask(task, reply)
-			}
-			return b.server.writeLegacy(req.Method, caller.Version, result, reply)
-		case !asks:
-			return errorFor(caller.Version, err)
-		case !MayAsk(req.Method):
+		case asks && !MayAsk(req.Method):
 			return mayNotAsk(req.Method)
-		case len(question.Requests) == 0:
-			requestTTL(c, question.Task)
-			task, err := b.server.becomeTask(ctx, c, question.Task)
-			if err != nil {
-				return errorFor(caller.Version, err)
+		case asks && question.WantsTask():
+			result, err = b.server.becomeTask(ctx, c, withTTL(c, *question.Task))
+		case asks:
+			if err := c.beginRound(); err != nil {
+				return err
 			}
+			askLegacy(ctx, c, question)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			continue
+		case err == nil && wantsTask:
+			result, err = b.server.asTask(ctx, c, result)
+		}
+		if err != nil {
+			return errorFor(caller.Version, err)
+		}
+		if task, ok := result.(*mcp.Task); ok {
 			return writeLegacyTask(task, reply)
 		}
-		if err := c.beginRound(); err != nil {
-			return err
-		}
-		askLegacy(ctx, c, question)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+		return b.server.writeLegacy(req.Method, caller.Version, result, reply)
 	}
 }
 

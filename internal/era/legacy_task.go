@@ -55,7 +55,8 @@ func writeLegacyTask(task *mcp.Task, reply *jsonrpc.Reply) error {
 	return reply.Write(mcp.Raw(`{"task":` + string(encoded) + `}`))
 }
 
-// withTasks returns a caller that supports tasks.
+// withTasks returns the caller of a call that its client wants to become a task: the core sees a client that
+// supports the extension.
 func withTasks(caller *mcp.Caller) *mcp.Caller {
 	with := *caller
 	with.Capabilities.Extensions = maps.Clone(caller.Capabilities.Extensions)
@@ -66,27 +67,53 @@ func withTasks(caller *mcp.Caller) *mcp.Caller {
 	return &with
 }
 
-// taskCaller returns the caller of a call that its client wants to become a task, and the caller
-// unchanged for other calls.
-func (b *binding) taskCaller(req *jsonrpc.Request, caller *mcp.Caller) (*mcp.Caller, error) {
+// wantsTask reports whether the client wants a call to become a task. It waits for a task then, and for
+// nothing else. The error is that of a tool that does not run as a task.
+func (b *binding) wantsTask(ctx context.Context, req *jsonrpc.Request, caller *mcp.Caller) (bool, error) {
 	if caller.Version != mcp.Version20251125 || req.Method != mcp.MethodToolsCall || req.Member("task") == nil {
-		return caller, nil
+		return false, nil
 	}
-	if !b.server.core.BecomesTask(mcp.Subject(req.Method, req.Member)) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "the tool does not run as a task: call it without the parameter task"}
+	if b.server.core.RefusesTask(ctx, caller, mcp.Subject(req.Method, req.Member)) {
+		return false, &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "the tool does not run as a task: call it without the parameter task"}
 	}
-	return withTasks(caller), nil
+	return true, nil
 }
 
-// requestTTL sets the time to live that the client wants, if it is shorter than the tool's.
-func requestTTL(c *call, request *mcp.TaskRequest) {
+// asTask returns a task for the result of a call whose client waits for one: the task that another server
+// keeps, or one that returns the result. A tool or its server may decide against a task, but the client does
+// not read a result that is none.
+func (s *Server) asTask(ctx context.Context, c *call, result mcp.Result) (*mcp.Task, error) {
+	if task, ok := result.(*mcp.Task); ok {
+		return task, nil
+	}
+	encoded, err := result.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	c.Store(storedResult, encoded)
+	return s.becomeTask(ctx, c, withTTL(c, mcp.TaskRequest{}))
+}
+
+// storedResult is the key of the result of a call that was complete when it became a task.
+const storedResult = "io.dovetail/result"
+
+// Result returns the result of a call that was complete when it became a task, and nil for a call that has
+// to run.
+func (c *TaskCall) Result() json.RawMessage {
+	result, _ := c.Load(storedResult)
+	return result
+}
+
+// withTTL returns a request with the time to live that the client wants, if it is shorter than the tool's.
+func withTTL(c *call, request mcp.TaskRequest) mcp.TaskRequest {
 	var ttl int64 // milliseconds
 	if raw := c.Member("task", "ttl"); raw == nil || json.Unmarshal(raw, &ttl) != nil || ttl <= 0 {
-		return
+		return request
 	}
 	if wanted := time.Duration(min(ttl, int64(forever/time.Millisecond))) * time.Millisecond; request.TTL == 0 || wanted < request.TTL {
 		request.TTL = wanted
 	}
+	return request
 }
 
 // handleLegacyTask answers the requests about tasks of a session of 2025-11-25.
@@ -188,6 +215,7 @@ func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
 	defer stop()
 	poll := time.NewTicker(legacyTaskPoll)
 	defer poll.Stop()
+	var questions taskQuestions
 	for {
 		task, err := t.get(ctx)
 		if err != nil {
@@ -196,8 +224,12 @@ func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
 		if task.Status.Ended() {
 			return t.writeResult(task, reply)
 		}
-		if task.Status == mcp.TaskInputRequired {
-			if err := t.ask(ctx, task.InputRequests); err != nil {
+		open, ok := questions.take(task.InputRequests, MaxRounds)
+		if !ok {
+			return errRounds
+		}
+		if len(open) > 0 {
+			if err := t.ask(ctx, open); err != nil {
 				return err
 			}
 			continue
@@ -211,9 +243,22 @@ func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
 	}
 }
 
-// related returns the _meta of a message that belongs to the task.
-func (t *taskClient) related() json.RawMessage {
-	return json.RawMessage(`{"` + mcp.MetaRelatedTask + `":{"taskId":` + string(t.req.Member("taskId")) + `}}`)
+// withRelated returns a message that belongs to the task, a result or params, with the id of the task in
+// _meta.
+func (t *taskClient) withRelated(message json.RawMessage) (json.RawMessage, error) {
+	members, err := jsonscan.ReadObject(message)
+	if err != nil {
+		return nil, err
+	}
+	meta := members.Get(memberMeta)
+	if jsonscan.KindOf(meta) != jsonscan.Object {
+		meta = json.RawMessage(emptyObject)
+	}
+	related := json.RawMessage(`{"taskId":` + string(t.req.Member("taskId")) + `}`)
+	if meta, err = jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaRelatedTask, Value: related}); err != nil {
+		return nil, err
+	}
+	return jsonscan.Splice(nil, message, jsonscan.Edit{Name: memberMeta, Value: meta})
 }
 
 func (t *taskClient) writeResult(task *mcp.Task, reply *jsonrpc.Reply) error {
@@ -227,21 +272,7 @@ func (t *taskClient) writeResult(task *mcp.Task, reply *jsonrpc.Reply) error {
 	case mcp.TaskCancelled:
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task was cancelled"}
 	}
-	members, err := jsonscan.ReadObject(task.Result)
-	if err != nil {
-		return err
-	}
-	meta := t.related()
-	if has := members.Get(memberMeta); jsonscan.KindOf(has) == jsonscan.Object {
-		own, err := jsonscan.ReadObject(meta)
-		if err != nil {
-			return err
-		}
-		if meta, err = jsonscan.Splice(nil, has, jsonscan.Edit{Name: mcp.MetaRelatedTask, Value: own.Get(mcp.MetaRelatedTask)}); err != nil {
-			return err
-		}
-	}
-	result, err := jsonscan.Splice(nil, task.Result, jsonscan.Edit{Name: memberMeta, Value: meta})
+	result, err := t.withRelated(task.Result)
 	if err != nil {
 		return err
 	}
@@ -262,7 +293,7 @@ func (t *taskClient) ask(ctx context.Context, questions map[string]mcp.InputRequ
 		if err != nil {
 			return err
 		}
-		if encoded, err = jsonscan.Splice(nil, encoded, jsonscan.Edit{Name: memberMeta, Value: t.related()}); err != nil {
+		if encoded, err = t.withRelated(encoded); err != nil {
 			return err
 		}
 		resp, err := t.from.Call(ctx, questions[key].Method, mcp.Raw(encoded))

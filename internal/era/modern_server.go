@@ -44,11 +44,11 @@ func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	}
 	result, err := b.server.core.Serve(ctx, &c.Call)
 	c.endRun()
-	if question, ok := mcp.AsInputRequired(err); ok {
-		if len(question.Requests) > 0 {
+	if question, asks := mcp.AsInputRequired(err); asks {
+		if !question.WantsTask() {
 			return b.server.ask(ctx, c, question, reply)
 		}
-		result, err = b.server.becomeTask(ctx, c, question.Task)
+		result, err = b.server.becomeTask(ctx, c, *question.Task)
 	}
 	if err != nil {
 		return errorFor(caller.Version, err)
@@ -176,10 +176,12 @@ func MayAsk(method string) bool {
 	return false
 }
 
+var errRounds = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}
+
 // beginRound counts a round of questions. The error says that the call asks too often.
 func (c *call) beginRound() error {
 	if c.state.Rounds == MaxRounds {
-		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}
+		return errRounds
 	}
 	c.state.Rounds++
 	return nil
@@ -218,7 +220,7 @@ func (s *Server) ask(ctx context.Context, c *call, question *mcp.InputRequired, 
 		RequestState:  state,
 		Meta:          mcp.Meta(`{"` + mcp.MetaServerInfo + `":` + string(s.serverInfo.of(description).encoded) + `}`),
 	})
-	c.isSuspended = err == nil
+	c.continues = err == nil
 	return err
 }
 

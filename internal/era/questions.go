@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -77,4 +78,29 @@ func questionError(err error) error {
 		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: limit.Reason, Data: json.RawMessage(`{"type":"TOO_MANY_QUESTIONS"}`)}
 	}
 	return err
+}
+
+// A taskQuestions chooses the questions of one task that must be answered. A server repeats a question
+// until it has processed the answer (SEP-2663), which may be after the request with the answer.
+type taskQuestions struct {
+	taken  map[string]bool
+	rounds int
+}
+
+// take returns the questions that it has not returned before. ok is false if the task asks more than
+// maxRounds times.
+func (q *taskQuestions) take(questions map[string]mcp.InputRequest, maxRounds int) (open map[string]mcp.InputRequest, ok bool) {
+	open = maps.Clone(questions)
+	maps.DeleteFunc(open, func(key string, _ mcp.InputRequest) bool { return q.taken[key] })
+	if len(open) == 0 {
+		return nil, true
+	}
+	if q.taken == nil {
+		q.taken = make(map[string]bool)
+	}
+	for key := range open {
+		q.taken[key] = true
+	}
+	q.rounds++
+	return open, q.rounds <= maxRounds
 }

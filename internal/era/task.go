@@ -3,6 +3,7 @@ package era
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -23,7 +24,7 @@ type TaskCall struct{ call }
 // NewTaskCall returns the call of a task. state is that of an earlier run, and answers are the answers
 // to its questions.
 func NewTaskCall(ctx context.Context, id string, req *jsonrpc.Request, caller *mcp.Caller, state json.RawMessage, answers map[string]json.RawMessage, sink TaskSink) (*TaskCall, error) {
-	c := &TaskCall{call{ctx: ctx, from: &taskPeer{id: id, sink: sink}}}
+	c := &TaskCall{call{ctx: ctx, from: &background{id: id, sink: sink}}}
 	if err := json.Unmarshal(state, &c.state); err != nil {
 		return nil, err
 	}
@@ -41,18 +42,9 @@ func (c *TaskCall) Ask() (state json.RawMessage, err error) {
 	if err := c.beginRound(); err != nil {
 		return nil, err
 	}
-	c.isSuspended = true
+	c.continues = true
 	return c.encodeState(), nil
 }
-
-// Result returns the result of a call that was complete when it became a task, and otherwise nil.
-func (c *TaskCall) Result() json.RawMessage {
-	result, _ := c.Load(storedResult)
-	return result
-}
-
-// storedResult is the key of the result of a call that was complete when it became a task.
-const storedResult = "io.dovetail/result"
 
 // Close ends the run, and the call unless it asks.
 func (c *TaskCall) Close() { c.close() }
@@ -66,15 +58,27 @@ func (c *call) encodeState() json.RawMessage {
 	return state
 }
 
-// A taskPeer is the client of a call that runs in the background.
-type taskPeer struct {
+// A background is the peer of a call that runs as a task: it reports to the sink, since no client waits.
+type background struct {
 	jsonrpc.Peer // nil: only Notify is called
 	id           string
 	sink         TaskSink
+
+	saving sync.Mutex // held while a state is saved, so that an older one is not saved after it
 }
 
-func (p *taskPeer) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
-	return p.sink.Notify(ctx, method, params)
+func (b *background) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	return b.sink.Notify(ctx, method, params)
+}
+
+// save saves the state of the call. The call is not locked while the store is slow.
+func (b *background) save(c *call) {
+	b.saving.Lock()
+	defer b.saving.Unlock()
+	c.mu.Lock()
+	state := c.encodeState()
+	c.mu.Unlock()
+	b.sink.Save(c.ctx, state)
 }
 
 // TaskParams returns the params of a call for its task: without the members that belong to one request,
@@ -93,8 +97,8 @@ func TaskParams(call *mcp.Call) (json.RawMessage, error) {
 		jsonscan.Edit{Name: memberState}, jsonscan.Edit{Name: memberResponses}, jsonscan.Edit{Name: "task"})
 }
 
-// TaskResult encodes the result of a call for its task. It has the type that the result of the call would
-// have; sessions of older versions do not get it.
+// TaskResult encodes the result of a call for its task, with the resultType that it would have without a
+// task. Clients of versions before 2026-07-28 get the result without that member.
 func TaskResult(result mcp.Result) (json.RawMessage, error) {
 	encoded, err := result.AppendJSON(nil)
 	if err != nil {
@@ -104,23 +108,11 @@ func TaskResult(result mcp.Result) (json.RawMessage, error) {
 }
 
 // becomeTask answers a call with a task, which continues in the background.
-func (s *Server) becomeTask(ctx context.Context, c *call, request *mcp.TaskRequest) (*mcp.Task, error) {
+func (s *Server) becomeTask(ctx context.Context, c *call, request mcp.TaskRequest) (*mcp.Task, error) {
 	c.ID()
-	task, err := s.core.CreateTask(ctx, &c.Call, *request, c.encodeState())
-	c.isSuspended = err == nil
+	task, err := s.core.CreateTask(ctx, &c.Call, request, c.encodeState())
+	c.continues = err == nil
 	return task, err
-}
-
-// endAsTask answers a call whose client waits for a task and whose result is known already.
-func (s *Server) endAsTask(ctx context.Context, c *call, result mcp.Result) (*mcp.Task, error) {
-	encoded, err := result.AppendJSON(nil)
-	if err != nil {
-		return nil, err
-	}
-	c.Store(storedResult, encoded)
-	request := new(mcp.TaskRequest)
-	requestTTL(c, request)
-	return s.becomeTask(ctx, c, request)
 }
 
 // resultTask is the type of a result that is a task.

@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// firstPoll is how long a client waits before it asks for the state of a task for the first time.
-	// Later pauses grow to the interval of the server.
-	firstPoll = 50 * time.Millisecond
-	// minPoll and maxPoll bound the interval, and defaultPoll is that of a server without one.
-	minPoll     = 10 * time.Millisecond
-	maxPoll     = time.Minute
+	// minPoll and maxPoll bound the interval between requests for the state of a task.
+	minPoll = 10 * time.Millisecond
+	maxPoll = time.Minute
+	// firstPoll is the first pause if the server gives no interval. Later pauses grow to defaultPoll.
+	firstPoll   = 50 * time.Millisecond
 	defaultPoll = time.Second
-	// watchAfter is how long a client asks before it subscribes to the task.
+	// A client subscribes to a task that has taken longer than watchAfter, and immediately to one with an
+	// interval of longPoll, so that the result of a short call does not wait for the interval.
 	watchAfter = 2 * time.Second
+	longPoll   = time.Second
 	// watchedPoll is how often a subscriber asks, in case that a notification was lost.
 	watchedPoll = 30 * time.Second
 	// cancelTaskTimeout bounds the request that cancels a task.
@@ -51,8 +52,8 @@ func (s *Session) IsTask(method string, resp *jsonrpc.Response) bool {
 	return s.version.Modern() && IsTask(method, resp.Member("resultType"))
 }
 
-// A TaskPeer is the server of a task. It may have several connections, one after the other.
-type TaskPeer interface {
+// A TaskServer is the server of a task. It may have several connections, one after the other.
+type TaskServer interface {
 	// TaskRequest makes one request.
 	TaskRequest(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error)
 	// MayRetry reports whether a request that failed with err can succeed later. attempts is how often
@@ -68,17 +69,16 @@ type TaskPeer interface {
 
 // A TaskWait waits for the outcome of one task. Wait must be called at most once.
 type TaskWait struct {
-	Peer TaskPeer
-	ID   string
+	Server TaskServer
+	ID     string
 	// Meta is added to each request.
 	Meta mcp.Meta
 	// Progress, if set, is called with the progress of the task, on the goroutine that waits.
 	Progress func(*mcp.ProgressParams)
 
-	pause    time.Duration // the last one
-	begun    time.Time     // when the client began to ask often
-	answered map[string]bool
-	rounds   int
+	pause     time.Duration // the last one, if the server gives no interval
+	begun     time.Time     // when the client began to ask
+	questions taskQuestions
 
 	watching    sync.WaitGroup // the goroutine of a subscription
 	stopWatch   context.CancelFunc
@@ -86,23 +86,24 @@ type TaskWait struct {
 	unwatched   chan error           // the end of the subscription; nil if there is none
 	changed     chan json.RawMessage // the newest state
 	watched     bool                 // the server has accepted the subscription
+	interrupted bool                 // a subscription has ended
 	unwatchable bool                 // the server does not accept subscriptions
 
 	message  string // the last status message that was reported
 	progress float64
 }
 
-// Wait returns the result of the task as the response of its call. It asks for the state of the task with
-// growing pauses, and subscribes to a task that takes longer. It answers the questions of the task. state
-// is the last known state; nil makes Wait ask for it.
+// Wait returns the result of the task as the response of its call. It asks for the state of the task as
+// often as the server permits, and subscribes to a task that takes longer. It answers the questions of the
+// task. state is the last known state; nil makes Wait ask for it.
 //
-// The error is the *jsonrpc.Error of the task or of a request, [ErrTaskCancelled], that of ctx, or another
-// one for an invalid state. The task may still run then.
+// A task that has failed has a response with its error. The error of Wait is that of a request,
+// [ErrTaskCancelled], that of ctx, or another one for an invalid state. The task may still run then.
 func (w *TaskWait) Wait(ctx context.Context, state *mcp.Task) (*jsonrpc.Response, error) {
 	if w.ID == "" || len(w.ID) > maxTaskID {
 		return nil, fmt.Errorf("the id of the task has %d bytes, expected 1 to %d", len(w.ID), maxTaskID)
 	}
-	w.answered, w.begun, w.changed = make(map[string]bool), time.Now(), make(chan json.RawMessage, 1)
+	w.begun, w.changed = time.Now(), make(chan json.RawMessage, 1)
 	ctx, w.stopWatch = context.WithCancel(ctx)
 	defer w.watching.Wait()
 	defer w.stopWatch()
@@ -124,18 +125,20 @@ func (w *TaskWait) Wait(ctx context.Context, state *mcp.Task) (*jsonrpc.Response
 			return nil, fmt.Errorf("the task has the unknown status %s", jsonscan.Quote(string(state.Status)))
 		}
 		if err == nil && next == nil {
-			next, err = w.next(ctx, pollInterval(state.PollIntervalMs))
+			next, err = w.next(ctx, w.interval(state.PollIntervalMs))
 		}
 		state = next
 	}
 	return nil, err
 }
 
-// pollInterval returns the longest pause between requests for the state of a task.
-func pollInterval(ms int64) time.Duration {
+// interval returns the pause before the next request for the state of the task: that of the server, or a
+// growing one if the server gives none.
+func (w *TaskWait) interval(ms int64) time.Duration {
 	switch {
 	case ms <= 0:
-		return defaultPoll
+		w.pause = min(max(2*w.pause, firstPoll), defaultPoll)
+		return w.pause
 	case ms >= maxPoll.Milliseconds():
 		return maxPoll
 	}
@@ -143,14 +146,12 @@ func pollInterval(ms int64) time.Duration {
 }
 
 // next returns the next state, after a pause or when the server sends it.
-func (w *TaskWait) next(ctx context.Context, interval time.Duration) (*mcp.Task, error) {
-	if w.unwatched == nil && !w.unwatchable && time.Since(w.begun) >= watchAfter {
+func (w *TaskWait) next(ctx context.Context, pause time.Duration) (*mcp.Task, error) {
+	if w.unwatched == nil && !w.unwatchable && (pause >= longPoll && !w.interrupted || time.Since(w.begun) >= watchAfter) {
 		w.watch(ctx)
 	}
-	w.pause = min(max(2*w.pause, firstPoll), interval)
-	pause := w.pause
 	if w.watched {
-		pause = max(interval, watchedPoll)
+		pause = max(pause, watchedPoll)
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -172,12 +173,12 @@ func (w *TaskWait) next(ctx context.Context, interval time.Duration) (*mcp.Task,
 			}
 			wasWatched := w.watched
 			w.accepted, w.unwatched = nil, nil
-			w.watched, w.begun = false, time.Now()
+			w.watched, w.interrupted, w.begun = false, true, time.Now()
 			if wasWatched {
 				w.pause = 0
 				return w.get(ctx)
 			}
-			w.unwatchable = w.unwatchable || !w.Peer.MayRetry(err, 1)
+			w.unwatchable = w.unwatchable || !w.Server.MayRetry(err, 1)
 		case <-timer.C:
 			return w.get(ctx)
 		case <-ctx.Done():
@@ -212,7 +213,7 @@ func (w *TaskWait) watch(ctx context.Context) {
 	}
 	w.watching.Go(func() {
 		defer stop()
-		end <- w.Peer.WatchTask(ctx, w.ID, ready, changed)
+		end <- w.Server.WatchTask(ctx, w.ID, ready, changed)
 	})
 }
 
@@ -227,13 +228,13 @@ func (w *TaskWait) request(ctx context.Context, method string, answers json.RawM
 	}
 	var pause backoff.Backoff
 	for attempts := 1; ; attempts++ {
-		resp, err := w.Peer.TaskRequest(ctx, method, mcp.Raw(params))
+		resp, err := w.Server.TaskRequest(ctx, method, mcp.Raw(params))
 		switch {
 		case err == nil:
 			return resp, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case !w.Peer.MayRetry(err, attempts):
+		case !w.Server.MayRetry(err, attempts):
 			return nil, err
 		}
 		if err := pause.Wait(ctx); err != nil {
@@ -257,7 +258,7 @@ func (w *TaskWait) get(ctx context.Context) (*mcp.Task, error) {
 func (w *TaskWait) Cancel(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cancelTaskTimeout)
 	defer cancel()
-	_, err := w.Peer.TaskRequest(ctx, mcp.MethodTasksCancel, &mcp.TaskParams{TaskID: w.ID, Meta: w.Meta})
+	_, err := w.Server.TaskRequest(ctx, mcp.MethodTasksCancel, &mcp.TaskParams{TaskID: w.ID, Meta: w.Meta})
 	return err
 }
 
@@ -274,24 +275,16 @@ func (w *TaskWait) decode(encoded json.RawMessage) (*mcp.Task, error) {
 
 // answer answers the questions that are new. It returns a state if it has asked for it.
 func (w *TaskWait) answer(ctx context.Context, questions map[string]mcp.InputRequest) (*mcp.Task, error) {
-	open := make(map[string]mcp.InputRequest, len(questions))
-	for key, question := range questions {
-		if !w.answered[key] {
-			open[key] = question
-		}
-	}
-	if len(open) == 0 {
+	open, ok := w.questions.take(questions, w.Server.MaxRounds())
+	switch {
+	case !ok:
+		return nil, RoundsError(w.Server.MaxRounds())
+	case len(open) == 0:
 		return nil, nil // the server has not processed the answers yet
 	}
-	if w.rounds++; w.rounds > w.Peer.MaxRounds() {
-		return nil, RoundsError(w.Peer.MaxRounds())
-	}
-	answers, err := w.Peer.AnswerAll(ctx, open)
+	answers, err := w.Server.AnswerAll(ctx, open)
 	if err != nil {
 		return nil, err
-	}
-	for key := range open {
-		w.answered[key] = true
 	}
 	w.begun, w.pause = time.Now(), 0
 	_, err = w.request(ctx, mcp.MethodTasksUpdate, answers)
@@ -342,7 +335,7 @@ func outcome(state *mcp.Task) (*jsonrpc.Response, error) {
 		if jsonscan.KindOf(state.Error) != jsonscan.Object || json.Unmarshal(state.Error, failure) != nil {
 			return nil, errors.New("the task has failed, and its state has no valid error")
 		}
-		return nil, failure
+		return &jsonrpc.Response{Error: failure}, nil
 	}
 	if jsonscan.KindOf(state.Result) != jsonscan.Object {
 		return nil, errors.New("the task is complete, and its state has no valid result")

@@ -25,8 +25,10 @@ const (
 	subject   = "tasks"
 	// DefaultTTL is how long a task is kept unless it says otherwise.
 	DefaultTTL = 24 * time.Hour
-	// pollInterval is how often clients should ask for the state of a task.
-	pollInterval = time.Second
+	// minPoll and maxPoll bound the time after which a client should ask for the state of a task again. It
+	// is the age of the task, so that the result of a short task is found soon.
+	minPoll = 50 * time.Millisecond
+	maxPoll = time.Second
 	// requeueAfter is how long an answered task may wait before a reader adds its job again, in case the
 	// replica that has stored the answers ended before it added the job.
 	requeueAfter = 2 * time.Second
@@ -266,7 +268,7 @@ func (e *Engine) describe(id string, rec *record) *mcp.Task {
 	t := &mcp.Task{
 		TaskID: id, Status: rec.Status, StatusMessage: rec.Message,
 		CreatedAt: timeText(rec.Created), LastUpdatedAt: timeText(rec.Updated),
-		TTLMs: &ttl, PollIntervalMs: pollInterval.Milliseconds(),
+		TTLMs: &ttl, PollIntervalMs: min(max(time.Since(rec.Created), minPoll), maxPoll).Milliseconds(),
 	}
 	if rec.Progress != nil {
 		if value, err := json.Marshal(rec.Progress); err == nil {
