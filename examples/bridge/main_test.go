@@ -216,7 +216,7 @@ func TestProgramSaysWhatIsWrong(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "mcp.json")
 	for text, want := range map[string]string{
 		`{`: broken + ":1:2",
-		`{"mcpServers": {"a__b": {"url": "http://localhost"}}}`:                                                                   "a__b",
+		`{"mcpServers": {"": {"url": "http://localhost"}}}`:                                                                       `the alias ""`,
 		`{"mcpServers": {"a": {"command": "${BRIDGE_TEST_UNSET}"}}}`:                                                              "server a: command: ",
 		`{"servers": {"a": {"command": "x", "args": ["${input:my-key}"]}}, "inputs": [{"id": "my-key", "type": "promptString"}]}`: "INPUT_MY_KEY",
 	} {
