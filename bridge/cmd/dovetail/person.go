@@ -22,7 +22,7 @@ const maxChanges = 1024
 func (c *command) options(changes chan<- []byte, p *person, stderr io.Writer) *client.Options {
 	logs := peertext.NewWriter(stderr, "log", nil)
 	opts := &client.Options{
-		Info: mcp.Implementation{Name: "dovetail", Version: "1.0.0"},
+		Info: mcp.Implementation{Name: "dovetail", Version: version()},
 		Era:  c.era, ConnectTimeout: c.timeout,
 		Elicit: p.elicit, ElicitURLs: true,
 		OnChange: func(_ context.Context, change mcp.Change) {

@@ -20,7 +20,7 @@ import (
 const sessionVerb = "session"
 
 // sessionVerbs are the verbs that behave differently in a session.
-var sessionVerbs = map[string]verb{"listen": listenOn, "wait": wait}
+var sessionVerbs = map[string]verb{"watch": listenOn, "listen": listenOn, "wait": wait}
 
 // converse runs the typed verbs in one session. It prints the error of a verb and goes on.
 func (c *command) converse(ctx context.Context, i *inspection, typed *lines) error {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -21,6 +22,8 @@ type inspection struct {
 	out     io.Writer
 	changes <-chan []byte
 	bar     *bar
+	text    bool          // print text for people, not JSON
+	started time.Duration // how long it took to open the session
 }
 
 type verb func(ctx context.Context, i *inspection, args []string) error
@@ -36,7 +39,7 @@ var verbs = map[string]verb{
 	"read":      read,
 	"prompt":    prompt,
 	"complete":  complete,
-	"listen":    listen,
+	"watch":     listen,
 	"ping":      ping,
 }
 
@@ -45,7 +48,7 @@ func verbNames() []string { return slices.Sorted(maps.Keys(verbs)) }
 // takes returns an error if the number of arguments is wrong.
 func takes(args []string, least, most int, usage string) error {
 	if len(args) < least || most >= 0 && len(args) > most {
-		return fmt.Errorf("expected: %s", usage)
+		return misuse("expected: %s", usage)
 	}
 	return nil
 }
@@ -79,6 +82,9 @@ func (i *inspection) do(ctx context.Context, method string, params any) (json.Ra
 	if err != nil {
 		return nil, err
 	}
+	if i.text {
+		return result, i.printText(method, result)
+	}
 	return result, i.print(result)
 }
 
@@ -94,6 +100,9 @@ func info(_ context.Context, i *inspection, args []string) error {
 	}
 	if i.servers != nil {
 		document["servers"] = i.servers.states()
+	}
+	if i.text {
+		return i.printInfo()
 	}
 	return i.encode(document)
 }
@@ -129,7 +138,7 @@ func object(args []string) (json.RawMessage, error) {
 	}
 	raw := json.RawMessage(args[0])
 	if !json.Valid(raw) || bytes.TrimSpace(raw)[0] != '{' {
-		return nil, fmt.Errorf("arguments must be a JSON object, not %.80q", args[0])
+		return nil, misuse("arguments must be a JSON object, not %.80q", args[0])
 	}
 	return raw, nil
 }
@@ -166,7 +175,7 @@ func complete(ctx context.Context, i *inspection, args []string) error {
 	case "resource":
 		ref = map[string]any{"type": "ref/resource", "uri": args[1]}
 	default:
-		return errors.New("expected: " + usage)
+		return misuse("expected: %s", usage)
 	}
 	_, err := i.do(ctx, mcp.MethodComplete, map[string]any{
 		"ref": ref, "argument": map[string]any{"name": args[2], "value": args[3]},
@@ -178,7 +187,12 @@ func ping(ctx context.Context, i *inspection, args []string) error {
 	if err := takes(args, 0, 0, "ping"); err != nil {
 		return err
 	}
+	began := time.Now()
 	if err := i.session.Ping(ctx); err != nil {
+		return err
+	}
+	if i.text {
+		_, err := fmt.Fprintf(i.out, "answered in %v, after %v to open the session\n", time.Since(began).Round(time.Microsecond), i.started.Round(time.Millisecond))
 		return err
 	}
 	return i.print([]byte("{}"))
@@ -218,6 +232,9 @@ func list(method, member string) verb {
 		merged, err := mergedPages(ctx, i, method, member)
 		if err != nil {
 			return err
+		}
+		if i.text {
+			return i.printList(merged[member])
 		}
 		return i.encode(merged)
 	}
