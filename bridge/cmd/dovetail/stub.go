@@ -1,2 +1,0 @@
-package main
-var doctorCommand, genCommand, packCommand = &subcommand{}, &subcommand{}, &subcommand{}
