@@ -108,12 +108,12 @@ export class Program {
 /** The endpoints for calls; each function returns the response, {ok, text}. */
 export const WAYS = {
   async mcp(program, server, tool, json, signal) {
-    const args = ["-timeout", "60s", "-header", `Authorization: Bearer ${program.token}`, "call", `${server}__${tool}`, json, `${program.url}/mcp`];
+    const args = ["-timeout", "60s", "-header", `Authorization: Bearer ${program.token}`, "call", `${program.url}/mcp`, `${server}__${tool}`, json];
     try {
       const { stdout } = await promisify(execFile)(join(work, "dovetail"), args, { signal });
       return { ok: true, text: stdout };
     } catch (error) {
-      if (error.code !== 1 && error.code !== 2) throw error;
+      if (![1, 2, 4].includes(error.code)) throw error;
       return { ok: false, text: error.stdout + error.stderr };
     }
   },

@@ -116,7 +116,7 @@ async function faults() {
       });
       for (const [fault, want] of Object.entries(FAULTS)) {
         await check(`faults, ${era}: ${fault}`, () => {
-          const args = ["-era", era, "-timeout", "20s", "call", `${fault}__look`, url];
+          const args = ["-era", era, "-timeout", "20s", "call", url, `${fault}__look`];
           if (want !== "fails") {
             assert.equal(text(dovetail(...args)), want);
             return;
@@ -224,7 +224,7 @@ async function proxy() {
     child.stdout.resume();
     for (const client of ["first", "second", "third"]) {
       await check(`supergateway: the ${client} client`, () => {
-        const result = dovetail("-era", "legacy", "call", "test_simple_text", `http://127.0.0.1:${port}/sse`);
+        const result = dovetail("-era", "legacy", "call", `http://127.0.0.1:${port}/sse`, "test_simple_text");
         assert.match(text(result), /simple text/);
       });
     }

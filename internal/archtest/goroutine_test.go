@@ -75,7 +75,6 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/task/run.go":                 "runs a task, Engine.Stop waits for it; keeps its lease, the run waits for that",
 		"internal/era/forward/inflight.go":     "sends notifications to a caller, the run of the call waits for it; a call that may outlast a run, Session.Close waits for it",
 		"internal/era/forward/rounds.go":       "ends a call that waited too long for its caller; stopped when the call is resumed or ends",
-		"bridge/cmd/dovetail/session.go":       "reads standard input, which nothing can interrupt; it lasts as long as the process",
 		"examples/longjob/main.go":             "the web server; run waits for it",
 		"examples/bridge/main.go":              "follows the configuration; run waits for it",
 		"internal/conformance/proxied/main.go": "the web server; serve waits for it",

@@ -156,7 +156,6 @@ examples/memory:          mcp transport transport/stdio transport/streamable ser
 examples/longjob:         mcp transport/streamable server client net/http os/exec golang.org/x/term
 examples/oauth:           mcp transport/oauth transport/streamable server client transport/oauth/oauthtest net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
-bridge/cmd/dovetail:      jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/sse transport/ws transport/httptransport server client bridge bridge/config internal/peertext net/http os/exec golang.org/x/term
 
 examples/gateway:         mcp transport/streamable server policy approval approval/channel approval/page bridge bridge/config bridge/gateway bridge/toolserver net/http
 bridge/cmd/sandbox:       jsonrpc mcp transport transport/stdio transport/streamable server server/process server/shell server/workspace

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,8 +30,8 @@ With -url or -package it gets server.json for the MCP Registry, and with -url se
 
 type packOptions struct {
 	describe.Server
-	build, out, icon string
-	urls, packages   paths
+	build, out, icon, systems string
+	urls, packages            paths
 }
 
 func runPack(ctx context.Context, env *environment, sub *subcommand, line []string) error {
@@ -46,6 +47,7 @@ func runPack(ctx context.Context, env *environment, sub *subcommand, line []stri
 	flags.StringVar(&o.Author.Name, "author", "", "the author, who is needed in a bundle")
 	flags.StringVar(&o.License, "license", "", "the SPDX `identifier` of the license")
 	flags.StringVar(&o.build, "build", "", "the Go `package` to build for the bundle")
+	flags.StringVar(&o.systems, "systems", "linux,darwin,windows", "the operating systems of the bundle, separated by `commas`")
 	flags.StringVar(&o.icon, "icon", "", "a PNG `file` for the bundle")
 	flags.Var(&o.urls, "url", "the `URL` of an endpoint with streamable HTTP, repeatable")
 	flags.Var(&o.packages, "package", "a package as `REGISTRY:IDENTIFIER@VERSION`, such as npm:@acme/calc@1.0.0, repeatable")
@@ -99,6 +101,9 @@ var platforms = [...]struct{ system, arch string }{{"linux", "amd64"}, {"darwin"
 func (o *packOptions) programs(ctx context.Context, stderr io.Writer, folder string) (*describe.Bundle, error) {
 	programs := make(map[string]string)
 	for _, p := range platforms {
+		if !slices.Contains(strings.Split(o.systems, ","), p.system) {
+			continue
+		}
 		arch := p.arch
 		if p.system == runtime.GOOS {
 			arch = runtime.GOARCH
