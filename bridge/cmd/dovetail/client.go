@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -219,9 +218,4 @@ func (c *command) traces(stderr io.Writer) func(sent bool, frame []byte) {
 		c.trace(sent, frame)
 		show(sent, frame)
 	}
-}
-
-// labelledStderr returns a writer that prints lines with a label.
-func labelledStderr(stderr io.Writer, label string) io.Writer {
-	return peertext.NewWriter(stderr, label, nil)
 }

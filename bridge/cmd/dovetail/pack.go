@@ -59,7 +59,7 @@ func runPack(ctx context.Context, env *environment, sub *subcommand, line []stri
 	if o.Name == "" || o.build == "" && len(o.urls)+len(o.packages) == 0 {
 		return misuse("expected -name, and -build, -url or -package: dovetail help pack")
 	}
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
+	if err := os.MkdirAll(o.out, 0o750); err != nil {
 		return err
 	}
 	bundle := &describe.Bundle{}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -43,10 +44,10 @@ func Set(text []byte, path []string, name string, value []byte) ([]byte, error) 
 			for i := len(path) - 1; i >= n; i-- {
 				value = wrap(append(path, name)[i+1], value)
 			}
-			return checked(text, d.insert(object, step, value), append(path[:len(path):len(path)], name))
+			return checked(text, d.insert(object, step, value), append(slices.Clip(path), name))
 		case last:
 			out := splice(text, m.value.start, m.value.end, d.indented(value, d.indentAt(m.start)))
-			return checked(text, out, append(path[:len(path):len(path)], name))
+			return checked(text, out, append(slices.Clip(path), name))
 		}
 		object = m.value
 	}
@@ -77,7 +78,7 @@ func Remove(text []byte, path []string, name string) ([]byte, error) {
 	if at < 0 {
 		return nil, ErrNotFound
 	}
-	return checked(text, d.remove(object, at), append(path[:len(path):len(path)], name))
+	return checked(text, d.remove(object, at), append(slices.Clip(path), name))
 }
 
 // Plain returns the text as JSON: comments and trailing commas are spaces.
@@ -89,11 +90,20 @@ func Plain(text []byte) ([]byte, error) {
 	return d.plain, nil
 }
 
+// quote returns a JSON string.
+func quote(text string) []byte {
+	quoted, err := json.Marshal(text)
+	if err != nil { // never: a string can be encoded
+		panic(err)
+	}
+	return quoted
+}
+
 func bytesClone(path []string) []string { return append([]string(nil), path...) }
 
 // wrap returns an object with one member.
 func wrap(name string, value []byte) []byte {
-	key, _ := json.Marshal(name) // strings can be encoded
+	key := quote(name)
 	indented := bytes.ReplaceAll(value, []byte("\n"), []byte("\n  "))
 	return fmt.Appendf(nil, "{\n  %s: %s\n}", key, indented)
 }
@@ -107,7 +117,7 @@ func splice(text []byte, from, to int, by []byte) []byte {
 
 // insert adds a member at the end of an object.
 func (d *document) insert(object *node, name string, value []byte) []byte {
-	key, _ := json.Marshal(name)
+	key := quote(name)
 	if len(object.members) == 0 {
 		outer := d.indentAt(object.start)
 		inner := outer + d.unit()

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 var bom = []byte("\uFEFF")
@@ -25,9 +27,9 @@ type member struct {
 
 // member returns the last member of a name, which decides in most readers, or nil.
 func (n *node) member(name string) *member {
-	for i := len(n.members) - 1; i >= 0; i-- {
-		if n.members[i].name == name {
-			return n.members[i]
+	for _, m := range slices.Backward(n.members) {
+		if m.name == name {
+			return m
 		}
 	}
 	return nil
@@ -94,7 +96,7 @@ func (s *scanner) space() error {
 	for s.at < len(s.text) {
 		rest := s.text[s.at:]
 		switch {
-		case bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0:
+		case strings.IndexByte(" \t\r\n", rest[0]) >= 0:
 			s.at++
 		case bytes.HasPrefix(rest, []byte("//")):
 			line, _, _ := bytes.Cut(rest, []byte("\n"))
@@ -133,7 +135,7 @@ func (s *scanner) value(depth int) (*node, error) {
 	case '"':
 		_, err = s.quoted()
 	default:
-		for s.at < len(s.text) && bytes.IndexByte([]byte(" \t\r\n,:]}/"), s.text[s.at]) < 0 {
+		for s.at < len(s.text) && strings.IndexByte(" \t\r\n,:]}/", s.text[s.at]) < 0 {
 			s.at++
 		}
 		if s.at == n.start {

@@ -43,7 +43,10 @@ func keyOf(method string, params json.RawMessage) string {
 		return method + " " + string(params)
 	}
 	delete(object, "_meta")
-	text, _ := json.Marshal(object) // sorts the members
+	text, err := json.Marshal(object) // sorts the members
+	if err != nil {
+		return method + " " + string(params)
+	}
 	return method + " " + string(text)
 }
 
@@ -141,7 +144,11 @@ func replaced(params json.RawMessage, s *step, id, request json.RawMessage) json
 	var meta map[string]json.RawMessage
 	if json.Unmarshal(object["_meta"], &meta) == nil && string(meta[subscription]) == string(s.ID) && meta[subscription] != nil {
 		meta[subscription] = id
-		object["_meta"], _ = json.Marshal(meta)
+		changed, err := json.Marshal(meta)
+		if err != nil {
+			return params
+		}
+		object["_meta"] = changed
 	}
 	text, err := json.Marshal(object)
 	if err != nil {
