@@ -27,6 +27,8 @@ func clientCommands() []*subcommand {
 		{name: "resources", args: "[FLAGS] TARGET", short: "list the resources of a server"},
 		{name: "templates", args: "[FLAGS] TARGET", short: "list the resource templates of a server"},
 		{name: "prompts", args: "[FLAGS] TARGET", short: "list the prompts of a server"},
+		{name: "skills", args: "[FLAGS] TARGET", short: "list the skills of a server; read prints a file of one"},
+		{name: "events", args: "[FLAGS] TARGET [NAME [JSON]]", short: "list the events of a server, or print those with a name until interrupted or the timeout"},
 		{name: "call", args: "[FLAGS] TARGET NAME [JSON]", short: "call a tool; JSON has its arguments"},
 		{name: "read", args: "[FLAGS] TARGET URI", short: "read a resource"},
 		{name: "prompt", args: "[FLAGS] TARGET NAME [JSON]", short: "get a prompt; JSON has its arguments"},

@@ -22,7 +22,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
-// asServer makes the test binary a server when it is run as dovetail's target.
+// asServer makes the test binary a server. The value says which one.
 const asServer = "INSPECT_TEST_SERVER"
 
 // asProgram makes the test binary dovetail itself.
@@ -37,10 +37,18 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	if os.Getenv(asServer) == "" {
+	var err error
+	switch os.Getenv(asServer) {
+	case "":
 		leaktest.Main(m)
+	case shelf:
+		err = serveShelf()
+	case behind:
+		err = stdio.Serve(context.Background(), newBehind(), nil)
+	default:
+		err = stdio.Serve(context.Background(), newServer(), nil)
 	}
-	if err := stdio.Serve(context.Background(), newServer(), nil); err != nil {
+	if err != nil {
 		os.Exit(1)
 	}
 }

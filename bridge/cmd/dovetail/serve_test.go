@@ -1,57 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
-
-// A log is what a command writes while it runs.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	more chan struct{}
-}
-
-func newLog() *log { return &log{more: make(chan struct{}, 1)} }
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case l.more <- struct{}{}:
-	default:
-	}
-	return l.text.Write(p)
-}
-
-// await returns the match of a pattern, when it has been written.
-func (l *log) await(t *testing.T, pattern string) []string {
-	t.Helper()
-	timeout := time.After(30 * time.Second)
-	for {
-		l.mu.Lock()
-		text := l.text.String()
-		l.mu.Unlock()
-		if match := regexp.MustCompile(pattern).FindStringSubmatch(text); match != nil {
-			return match
-		}
-		select {
-		case <-l.more:
-		case <-timeout:
-			t.Fatalf("%s is not in:\n%s", pattern, text)
-		}
-	}
-}
 
 // childConfig is the configuration of a server that runs.
 func childConfig(t *testing.T) map[string]any {
@@ -75,7 +34,7 @@ func TestServeOverHTTP(t *testing.T) {
 	bad := map[string]any{"command": "x", "timeout": 60}
 	writeConfig(t, path, map[string]any{"First One": childConfig(t), "bad": bad, "unset": map[string]any{"command": "${DOVETAIL_TEST_UNSET}"}})
 	ctx, cancel := context.WithCancel(t.Context())
-	said := newLog()
+	said := &output{}
 	ended := make(chan error, 1)
 	const token = "0123456789abcdef"
 	go func() {

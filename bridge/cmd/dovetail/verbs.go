@@ -35,11 +35,12 @@ var verbs = map[string]verb{
 	"templates": list(mcp.MethodResourceTemplatesList, "resourceTemplates"),
 	"prompts":   list(mcp.MethodPromptsList, "prompts"),
 	"skills":    list(mcp.MethodSkillsList, "skills"),
+	"events":    events,
 	"call":      call,
 	"read":      read,
 	"prompt":    prompt,
 	"complete":  complete,
-	"watch":     listen,
+	"watch":     watch,
 	"ping":      ping,
 }
 
@@ -198,9 +199,9 @@ func ping(ctx context.Context, i *inspection, args []string) error {
 	return i.print([]byte("{}"))
 }
 
-// listen prints changes, one per line, until an interrupt or the timeout. Both end it
+// watch prints changes, one per line, until an interrupt or the timeout. Both end it
 // without an error.
-func listen(ctx context.Context, i *inspection, args []string) error {
+func watch(ctx context.Context, i *inspection, args []string) error {
 	subscription, err := i.session.Subscribe(ctx, everyChange(args))
 	if err != nil {
 		return err
@@ -218,6 +219,37 @@ func listen(ctx context.Context, i *inspection, args []string) error {
 			return nil
 		}
 	}
+}
+
+// events lists the events of a server. With a name, it prints what happens, one occurrence per line,
+// until an interrupt or the timeout. Both end it without an error.
+func events(ctx context.Context, i *inspection, args []string) error {
+	if len(args) == 0 {
+		return list(mcp.MethodEventsList, "events")(ctx, i, args)
+	}
+	if err := takes(args, 1, 2, "events [NAME [JSON]]"); err != nil {
+		return err
+	}
+	arguments, err := object(args[1:])
+	if err != nil {
+		return err
+	}
+	for event, err := range client.Events[json.RawMessage](ctx, i.session, args[0], arguments, nil) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		line, err := json.Marshal(map[string]any{"id": event.ID, "time": event.Time, "data": event.Payload})
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(i.out, "%s\n", line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maxPages bounds the number of pages.
