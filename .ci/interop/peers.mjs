@@ -1,5 +1,5 @@
-// Uses servers with faults through examples/bridge, the Playwright MCP server directly and through
-// examples/bridge, and servers of this module through programs of others: mcp-remote, MCP Inspector
+// Uses servers with faults through dovetail serve, the Playwright MCP server directly and through
+// dovetail serve, and servers of this module through programs of others: mcp-remote, MCP Inspector
 // and supergateway.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -108,7 +108,7 @@ async function faults() {
   }
   const config = join(work, "faults.json");
   writeFileSync(config, JSON.stringify({ mcpServers }));
-  const { url, end } = await serve(join(work, "bridge"), "-config", config, "-http", "127.0.0.1:0");
+  const { url, end } = await serve(join(work, "dovetail"), "serve", "-config", config, "-http", "127.0.0.1:0", "-open");
   try {
     for (const era of ERAS) {
       await check(`faults, ${era}: the first list has all tools`, () => {
@@ -147,7 +147,7 @@ async function browser() {
   };
   const config = join(work, "browser.json");
   writeFileSync(config, JSON.stringify({ mcpServers: { browser: server } }));
-  const { url, end } = await serve(join(work, "bridge"), "-config", config, "-http", "127.0.0.1:0");
+  const { url, end } = await serve(join(work, "dovetail"), "serve", "-config", config, "-http", "127.0.0.1:0", "-open");
 
   const use = (where, prefix, ...args) =>
     check(where, async () => {

@@ -244,7 +244,7 @@ func openServers(ctx context.Context, c *command, stderr io.Writer) (*servers, e
 	if err != nil {
 		return nil, err
 	}
-	s := &servers{face: server.New(mcp.Implementation{Name: "dovetail", Version: "1.0.0"}, &server.Options{Logger: logger})}
+	s := &servers{face: server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{Logger: logger})}
 	if s.bridge, err = bridge.New(&bridge.Options{Logger: logger, StartTimeout: c.timeout}, configs...); err != nil {
 		return nil, err
 	}

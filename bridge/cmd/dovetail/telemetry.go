@@ -16,6 +16,8 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -28,8 +30,8 @@ type telemetry struct {
 	options otelmcp.Options
 	server  *otelmcp.Telemetry
 	metrics http.Handler
-	traces  *sdktrace.TracerProvider
 	meters  *sdkmetric.MeterProvider
+	close   func(context.Context) error // sends the last spans
 }
 
 // serverKey is the attribute with the alias of a server.
@@ -47,21 +49,22 @@ func newTelemetry(ctx context.Context) (*telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
-	traces := []sdktrace.TracerProviderOption{sdktrace.WithResource(program), sdktrace.WithSampler(sdktrace.NeverSample())}
+	t := &telemetry{
+		metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		meters:  sdkmetric.NewMeterProvider(sdkmetric.WithResource(program), sdkmetric.WithReader(reader)),
+		close:   func(context.Context) error { return nil },
+	}
+	var traces oteltrace.TracerProvider = noop.NewTracerProvider() // passes on the traces of clients
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" {
-		exporter, err := otlptracehttp.New(ctx) // the SDK reads its options from the environment
+		exporter, err := otlptracehttp.New(ctx) // reads its options from the environment
 		if err != nil {
 			return nil, err
 		}
-		traces = []sdktrace.TracerProviderOption{sdktrace.WithResource(program), sdktrace.WithBatcher(exporter)}
-	}
-	t := &telemetry{
-		metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
-		traces:  sdktrace.NewTracerProvider(traces...),
-		meters:  sdkmetric.NewMeterProvider(sdkmetric.WithResource(program), sdkmetric.WithReader(reader)),
+		exported := sdktrace.NewTracerProvider(sdktrace.WithResource(program), sdktrace.WithBatcher(exporter))
+		traces, t.close = exported, exported.Shutdown
 	}
 	t.options = otelmcp.Options{
-		TracerProvider: t.traces,
+		TracerProvider: traces,
 		MeterProvider:  t.meters,
 		Propagator:     propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
 	}
@@ -99,9 +102,4 @@ func (t *telemetry) observeStates(states func() []bridge.State) error {
 		return nil
 	}, ready, restarts)
 	return err
-}
-
-// close sends the last spans.
-func (t *telemetry) close(ctx context.Context) error {
-	return errors.Join(t.traces.Shutdown(ctx), t.meters.Shutdown(ctx))
 }
