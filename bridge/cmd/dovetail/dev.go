@@ -17,6 +17,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/stdio"
@@ -94,14 +95,17 @@ func dev(ctx context.Context, o *devOptions, env *environment) error {
 	background.Go(func() { d.follow(watching, w, before) })
 	defer background.Wait()
 	defer stop()
-	if o.http != "" {
-		return streamable.Serve(ctx, o.http, face, &streamable.ServeOptions{OnListen: func(at net.Addr) { fmt.Fprintf(env.stderr, "serving  http://%s/mcp\n", at) }})
-	}
-	serving := &stdio.ServeOptions{Logger: d.logger}
+	var conn jsonrpc.Options
 	if !o.quiet {
-		serving.Conn.Trace = showTraffic(env.stderr)
+		conn.Trace = showTraffic(env.stderr)
 	}
-	return stdio.Serve(ctx, face, serving)
+	if o.http == "" {
+		return stdio.Serve(ctx, face, &stdio.ServeOptions{Logger: d.logger, Conn: conn})
+	}
+	return streamable.Serve(ctx, o.http, face, &streamable.ServeOptions{
+		Options:  streamable.Options{Logger: d.logger, Conn: conn},
+		OnListen: func(at net.Addr) { fmt.Fprintf(env.stderr, "serving  http://%s/mcp\n", at) },
+	})
 }
 
 // extensions returns the extensions of source files.
