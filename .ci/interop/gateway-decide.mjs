@@ -12,7 +12,7 @@ async function saysAll(card, program) {
   const fact = (name) => card.locator(`[data-of="${name}"]`).textContent();
   assert.equal(await fact("server"), "files");
   assert.equal(await fact("tool"), "write_file");
-  assert.equal(await fact("caller"), "caller");
+  assert.equal(await fact("caller"), "client");
   assert.match(await fact("launch"), /^npx -y @modelcontextprotocol\/server-filesystem@[\d.]+ \$\{GATEWAY_FILES\S*\} sha256:[0-9a-f]{64}$/);
   assert.match(await fact("toolDigest"), /^[0-9a-f]{64}$/);
   const shown = await card.locator(".arguments").textContent();
